@@ -1,0 +1,229 @@
+//! Every failure a person can meet, with a stable number. The number never changes its meaning; a code that is no
+//! longer given keeps its number. `fairlead explain FL-1402` prints what stands here.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! codes {
+    ($($name:ident = $number:literal, $http:literal, $title:literal, $next:literal;)*) => {
+        /// A stable code. `FL-11xx` who you are, `FL-12xx` what you may, `FL-13xx` what you asked for, `FL-14xx` reaching the
+        /// cluster, `FL-15xx` what agent and API server said, `FL-2xxx` enrolment and identity, `FL-3xxx` dialling,
+        /// `FL-4xxx` configuration and command line, `FL-5xxx` our own faults.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Code { $(#[doc = $title] $name,)* }
+
+        impl Code {
+            /// All of them, by number.
+            pub const ALL: &'static [Code] = &[$(Code::$name,)*];
+
+            /// The digits behind `FL-`.
+            #[must_use]
+            pub const fn number(self) -> u16 {
+                match self { $(Code::$name => $number,)* }
+            }
+
+            /// The HTTP status that goes with it; 0 where it is never told over HTTP.
+            #[must_use]
+            pub const fn http_status(self) -> u16 {
+                match self { $(Code::$name => $http,)* }
+            }
+
+            /// One sentence: what happened.
+            #[must_use]
+            pub const fn title(self) -> &'static str {
+                match self { $(Code::$name => $title,)* }
+            }
+
+            /// One sentence: what to do next.
+            #[must_use]
+            pub const fn next_step(self) -> &'static str {
+                match self { $(Code::$name => $next,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    NoToken = 1101, 401, "the request carries no bearer token", "Run `fairlead login` and write the kubeconfig again with `fairlead kubeconfig`.";
+    BadToken = 1102, 401, "the bearer token is not one this hub has issued", "Ask the platform operator for a token, then run `fairlead login` again.";
+    TokenExpired = 1103, 401, "the bearer token has expired", "Ask the platform operator for a new token, then run `fairlead login` again.";
+    NotAllowed = 1201, 403, "your role does not allow this", "Ask an admin of the tenant for a role that does.";
+    NoImpersonation = 1202, 403, "impersonation headers cannot be sent through the gateway, which sets them itself", "Leave out `--as` and `--as-group`, or use a token that belongs to that person.";
+    NoSuchCluster = 1301, 404, "no cluster with this id is known to you", "List what you can reach with `fairlead cluster list`.";
+    WrongHost = 1302, 421, "the host of the request and the name of the TLS connection do not agree", "Write the kubeconfig again with `fairlead kubeconfig`, and check for a proxy that rewrites hosts.";
+    BadPath = 1303, 400, "the path of the request cannot be passed on unambiguously", "Send the path as the Kubernetes API has it: no `//`, no dot segments, no encoded slashes or dots.";
+    BadRequest = 1304, 400, "the request is malformed", "Check the client; the cause says what is wrong with the request.";
+    NoSuchRoute = 1305, 404, "the hub has nothing at this path", "Clusters are at /k8s/clusters/<id>/, the hub's own API is at /api/v1/.";
+    HeadTooLarge = 1306, 431, "the head of the request is larger than 64 KiB or has more than 100 fields", "Send fewer or shorter headers.";
+    MethodNotAllowed = 1307, 405, "this path does not know this method", "See the Allow header of the answer.";
+    NeverConnected = 1401, 503, "the cluster has never connected", "Run the install command in the cluster; `fairlead cluster get` shows it while it is valid.";
+    Lost = 1402, 503, "the cluster's agent has lost its connection", "Look at the agent's log in namespace fairlead of that cluster; it dials again by itself.";
+    AgentFull = 1403, 429, "the cluster's agent has as many streams open as it may", "Close some watches or exec sessions, or try again in a moment.";
+    TunnelBroke = 1404, 502, "the connection to the agent broke before it answered", "Run the command again; the agent dials again by itself.";
+    Timeout = 1405, 504, "the agent did not answer in time", "Run the command again; if it stays, look at the agent's log.";
+    Draining = 1406, 503, "the hub is shutting down", "Run the command again in a few seconds.";
+    TooManyRequests = 1407, 429, "too many requests are under way", "Try again in a moment.";
+    AgentRefused = 1501, 403, "the agent does not impersonate this user or one of these groups", "The site operator decides; see the agent's `--allow-group`.";
+    ApiUnreachable = 1502, 502, "the agent cannot reach its API server", "Ask the site operator whether the API server is up; the agent's log has the cause.";
+    TargetRefused = 1503, 403, "the agent opens no connection to this address", "The site operator decides; see the agent's `--allow-connect`.";
+    ApiTimeout = 1504, 504, "the API server did not answer the agent in time", "Run the command again; if it stays, ask the site operator.";
+    TargetUnreachable = 1505, 502, "the agent cannot reach this address", "Ask the site operator whether it is up.";
+    BootstrapUnknown = 2101, 401, "the bootstrap token is not one of this hub", "Make a new one with `fairlead cluster join-token` and install again.";
+    BootstrapExpired = 2102, 401, "the bootstrap token has expired", "Make a new one with `fairlead cluster join-token` and install again.";
+    BootstrapSpent = 2103, 401, "the bootstrap token has been used already, with another key", "If this was not you, tell the platform operator; else make a new one with `fairlead cluster join-token`.";
+    BadCsr = 2104, 400, "the certificate request cannot be used", "Send a PKCS#10 request signed with its own P-256 or Ed25519 key.";
+    ForeignName = 2105, 403, "the certificate request names another identity", "Leave the names out; the hub puts in the ones the token stands for.";
+    EnrolOnly = 2106, 403, "a session without an identity reaches the enrolment route only", "Enrol first: start the agent with `--join`.";
+    ForeignCertificate = 2107, 401, "the certificate is not of this hub's authority", "Enrol again with a new join string.";
+    ForeignCluster = 2108, 403, "the certificate belongs to another cluster", "An agent speaks for its own cluster only.";
+    ClusterDeleted = 2109, 403, "the cluster of this identity has been deleted", "Register the cluster again if it is to come back.";
+    CertificateExpired = 2110, 401, "the certificate has expired", "Enrol again with a new join string, and check the clock of the agent's node.";
+    NotEnrolled = 2111, 401, "the agent has neither an identity nor a join string", "Start the agent with `--join`, or install it with the manifest of its cluster.";
+    DialDns = 3101, 0, "the hub's name cannot be resolved", "Check the name and the DNS of the machine the agent runs on.";
+    DialTcp = 3102, 0, "no TCP connection to the hub", "Check that the firewall lets this machine out to that address, or set HTTPS_PROXY.";
+    DialProxy = 3103, 0, "the proxy refused to connect to the hub", "Ask whoever runs the proxy to allow CONNECT to the hub.";
+    DialProxyAuth = 3104, 0, "the proxy wants other credentials", "Put user and password into HTTPS_PROXY (http://user:password@host:port).";
+    DialTls = 3105, 0, "the hub's certificate is not trusted", "Give the CA with `--ca-file`; if a corporate proxy opens TLS, give that proxy's CA.";
+    DialUpgrade = 3106, 0, "the hub, or something in between, refused the WebSocket", "Check the hub's URL, and that proxies and load balancers in between pass WebSockets on.";
+    DialProtocol = 3107, 0, "what answered does not speak Fairlead's protocol", "Check that the URL is a hub's, and that hub and agent are at most one version apart.";
+    DialHubIdentity = 3108, 0, "the hub could not prove that it is the one in the join string", "Something in between answers in the hub's place, or the hub was set up anew: get a new join string.";
+    DialIdentity = 3109, 0, "the hub does not accept this agent's identity", "Enrol again with a new join string.";
+    DialTimeout = 3110, 0, "the hub did not answer in time", "Check the network path to the hub; the stage says how far it got.";
+    DialReplaced = 3111, 0, "a newer session of the same cluster took this one's place", "If only one agent should run, find the other one; it has the same identity.";
+    SessionBroke = 3112, 0, "the connection to the hub broke", "Nothing; the agent dials again by itself.";
+    BadConfig = 4101, 0, "the configuration has mistakes", "Correct each line named.";
+    BadJoinString = 4102, 400, "the join string is damaged", "Copy it again, whole; it starts with fl1. and has a checksum.";
+    DataDir = 4103, 0, "the data directory cannot be used", "Check that it exists on a disk with room and belongs to this user.";
+    AddressInUse = 4104, 0, "the address cannot be listened on", "Choose another with `--listen` or `--admin`, or end the program that holds it.";
+    HubUnreachable = 4105, 0, "the hub cannot be reached", "Check the URL, and that the hub runs; `FAIRLEAD_URL` wins over `fairlead login`.";
+    NotLoggedIn = 4106, 0, "no hub is known", "Run `fairlead login URL --token-file F`, or set FAIRLEAD_URL and FAIRLEAD_TOKEN.";
+    NotFound = 4107, 404, "there is no such thing", "List what there is.";
+    Conflict = 4108, 409, "it exists already, or has changed meanwhile", "Read it again and decide anew.";
+    Invalid = 4109, 400, "a value is not allowed", "Correct the value named.";
+    BadKubeconfig = 4110, 0, "the kubeconfig cannot be used", "Check `--kubeconfig` and `--context`.";
+    InUse = 4111, 409, "it is still in use", "Delete what uses it first.";
+    CannotWrite = 4112, 0, "a file cannot be written", "Check the folder, its owner and the room on the disk.";
+    NotReady = 4113, 0, "it did not get ready in time", "Look at the steps above: the last one is where it stands.";
+    Internal = 5101, 500, "something went wrong inside Fairlead", "Report it with the request id and the hub's log around it.";
+    Store = 5102, 503, "the hub's store did not take or give the data", "Look at the hub's log and the room on its disk; nothing was changed.";
+}
+
+impl Code {
+    /// The code with this number.
+    #[must_use]
+    pub fn from_number(number: u16) -> Option<Code> {
+        Code::ALL
+            .iter()
+            .copied()
+            .find(|code| code.number() == number)
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FL-{:04}", self.number())
+    }
+}
+
+/// The text is no known code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a known code; codes look like FL-1402")]
+pub struct UnknownCode;
+
+impl FromStr for Code {
+    type Err = UnknownCode;
+    fn from_str(text: &str) -> Result<Self, UnknownCode> {
+        let upper = text.trim().to_ascii_uppercase();
+        let digits = upper.strip_prefix("FL-").unwrap_or(&upper);
+        digits
+            .parse()
+            .ok()
+            .and_then(Code::from_number)
+            .ok_or(UnknownCode)
+    }
+}
+
+impl Serialize for Code {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Code {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A code with what is particular to this case. It is what people see, so `cause` is one sentence without secrets.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[error("{code}: {cause}")]
+pub struct Failure {
+    pub code: Code,
+    pub cause: String,
+}
+
+impl Failure {
+    /// The code's own sentence, nothing to add.
+    #[must_use]
+    pub fn new(code: Code) -> Self {
+        Failure {
+            code,
+            cause: code.title().to_owned(),
+        }
+    }
+
+    /// The code's own sentence, then what is particular to this case.
+    #[must_use]
+    pub fn because(code: Code, detail: impl fmt::Display) -> Self {
+        Failure {
+            code,
+            cause: format!("{}: {detail}", code.title()),
+        }
+    }
+}
+
+impl From<Code> for Failure {
+    fn from(code: Code) -> Self {
+        Failure::new(code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_unique_and_rise() {
+        assert!(
+            Code::ALL
+                .windows(2)
+                .all(|pair| pair[0].number() < pair[1].number())
+        );
+    }
+
+    #[test]
+    fn a_code_reads_back_from_what_it_prints() {
+        for &code in Code::ALL {
+            assert_eq!(code.to_string().parse(), Ok(code));
+        }
+        assert_eq!("fl-1402".parse(), Ok(Code::Lost));
+        assert_eq!("FL-9999".parse::<Code>(), Err(UnknownCode));
+    }
+
+    #[test]
+    fn every_next_step_is_a_sentence() {
+        for code in Code::ALL {
+            assert!(
+                code.next_step().ends_with('.') && code.next_step().len() > 8,
+                "{code}"
+            );
+            assert!(
+                !code.title().ends_with('.'),
+                "{code}: the title is put into sentences"
+            );
+        }
+    }
+}

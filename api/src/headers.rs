@@ -1,0 +1,17 @@
+//! Names of the headers that hub and agent say things to each other in. Both strip them from whatever comes in from
+//! outside, so that nobody else can say them.
+
+/// Put before every header of ours; whatever carries it and came from a client or an API server is removed.
+pub const PREFIX: &str = "fairlead-";
+/// Agent to gateway, on an answer that the agent itself made: the code, like `FL-1501`. The body is its cause as text.
+pub const AGENT_CODE: &str = "fairlead-code";
+/// Gateway to agent: the id by which log lines on both sides can be matched.
+pub const REQUEST_ID: &str = "fairlead-request-id";
+/// Gateway to agent: the user to impersonate, always under `fairlead:`.
+pub const USER: &str = "fairlead-user";
+/// Gateway to agent: one group to impersonate; repeated.
+pub const GROUP: &str = "fairlead-group";
+/// Agent to gateway: microseconds that the API server took to answer with its head.
+pub const UPSTREAM_MICROS: &str = "fairlead-upstream-micros";
+/// The path on which the agent answers the hub's probe by asking its API server's `/readyz`.
+pub const PROBE_PATH: &str = "/.fairlead/probe";

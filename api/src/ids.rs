@@ -1,0 +1,133 @@
+//! Ids of clusters and tenants, in the form of Project Syn: `c-` or `t-`, then lower-case letters, digits and inner
+//! dashes, 63 characters at most, so that an id is also a DNS label and a Kubernetes name.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+/// Why a text is not an id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdError {
+    #[error("an id starts with {0:?}")]
+    Prefix(&'static str),
+    #[error("an id has 3 to 63 characters, not {0}")]
+    Length(usize),
+    #[error("an id holds lower-case letters, digits and inner dashes, not {0:?}")]
+    Character(char),
+}
+
+fn parse(text: &str, prefix: &'static str) -> Result<Arc<str>, IdError> {
+    let rest = text.strip_prefix(prefix).ok_or(IdError::Prefix(prefix))?;
+    if rest.is_empty() || text.len() > 63 {
+        return Err(IdError::Length(text.len()));
+    }
+    let stranger = |c: &char| !matches!(c, 'a'..='z' | '0'..='9' | '-');
+    if let Some(c) = rest.chars().find(stranger) {
+        return Err(IdError::Character(c));
+    }
+    if rest.starts_with('-') || rest.ends_with('-') {
+        return Err(IdError::Character('-'));
+    }
+    Ok(text.into())
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// What every id of this kind starts with.
+            pub const PREFIX: &'static str = $prefix;
+
+            /// The id as it is written.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+
+            /// Makes an id of a name somebody chose: the prefix is put in front where it is missing.
+            ///
+            /// # Errors
+            /// [`IdError`] if the name holds what an id may not.
+            pub fn from_name(name: &str) -> Result<Self, IdError> {
+                if name.starts_with($prefix) { name.parse() } else { format!(concat!($prefix, "{}"), name).parse() }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                parse(text, $prefix).map(Self)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = IdError;
+            fn try_from(text: String) -> Result<Self, IdError> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.0.as_ref().to_owned()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+id!(
+    /// Names one cluster for ever, like `c-green-lake-4711`.
+    ClusterId,
+    "c-"
+);
+id!(
+    /// Names one tenant for ever, like `t-acme`.
+    TenantId,
+    "t-"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_a_dns_label_with_its_prefix() {
+        assert_eq!("c-demo".parse::<ClusterId>().unwrap().as_str(), "c-demo");
+        assert_eq!(ClusterId::from_name("demo").unwrap().as_str(), "c-demo");
+        assert_eq!(ClusterId::from_name("c-demo").unwrap().as_str(), "c-demo");
+        for bad in [
+            "", "c-", "demo", "t-demo", "c--demo", "c-demo-", "c-Demo", "c-a.b", "c-a/b", "c-ä",
+            "c-\0",
+        ] {
+            assert!(bad.parse::<ClusterId>().is_err(), "{bad:?} must be refused");
+        }
+        assert!(format!("c-{}", "a".repeat(61)).parse::<ClusterId>().is_ok());
+        assert!(
+            format!("c-{}", "a".repeat(62))
+                .parse::<ClusterId>()
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn json_is_held_to_the_same_rules() {
+        assert!(serde_json::from_str::<TenantId>("\"t-acme\"").is_ok());
+        assert!(serde_json::from_str::<TenantId>("\"t-../etc\"").is_err());
+    }
+}

@@ -1,0 +1,15 @@
+//! What crosses a process border: ids, resources, enrolment and catalog messages, the join string, error codes, and
+//! the Kubernetes `Status` in which every failure is told. Nothing in here does I/O.
+
+pub mod catalog;
+pub mod code;
+pub mod enroll;
+pub mod headers;
+pub mod ids;
+pub mod join;
+pub mod resources;
+pub mod status;
+
+pub use code::{Code, Failure};
+pub use ids::{ClusterId, IdError, TenantId};
+pub use join::{CaPin, HubUrl, JoinString};

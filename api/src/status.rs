@@ -1,0 +1,259 @@
+//! `metav1.Status`, the form in which Kubernetes clients expect every failure: as JSON, and as Kubernetes protobuf where
+//! the client asks for that (as client-go does for typed resources).
+//!
+//! Protobuf is the envelope of apimachinery: `k8s\0`, then `runtime.Unknown { typeMeta, raw }` whose `raw` is the
+//! message of `generated.proto`. Two dozen fields do not justify a code generator.
+
+use serde_json::json;
+
+use crate::{Code, Failure};
+
+/// Media type of [`Encoding::Protobuf`].
+pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const JSON: &str = "application/json";
+/// In what client-go accepts when it discovers an API. It reads the answer raw: of a failure it shows a body that is text,
+/// and that with some statuses only; a `Status` it would show as "unknown", or as words of its own.
+const DISCOVERY: &str = "g=apidiscovery.k8s.io";
+
+/// How to write a [`Failure`] down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    Json,
+    Protobuf,
+    /// The sentence alone, to a client that discovers an API.
+    Text,
+}
+
+impl Encoding {
+    /// The first kind in an `Accept` header that we can write; JSON where none is, as the API server does. A table
+    /// request (`application/json;as=Table`) gets JSON: a failure is never a table.
+    #[must_use]
+    pub fn accepted_by(accept: &str) -> Self {
+        if accept.contains(DISCOVERY) {
+            return Encoding::Text;
+        }
+        for entry in accept.split(',') {
+            match entry.split(';').next().unwrap_or_default().trim() {
+                PROTOBUF => return Encoding::Protobuf,
+                JSON | "application/*" | "*/*" => return Encoding::Json,
+                _ => {}
+            }
+        }
+        Encoding::Json
+    }
+
+    #[must_use]
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Encoding::Json => JSON,
+            Encoding::Protobuf => PROTOBUF,
+            Encoding::Text => "text/plain; charset=utf-8",
+        }
+    }
+
+    /// The HTTP status to tell a failure of `http_status` with, so that the client shows the sentence.
+    #[must_use]
+    pub const fn status(self, http_status: u16) -> u16 {
+        match (self, http_status) {
+            // To log in again, and to wait, are decisions that the client takes by the status.
+            (Encoding::Text, 401 | 403 | 429) => http_status,
+            (Encoding::Text, _) => 502,
+            _ => http_status,
+        }
+    }
+
+    /// The body of an answer that tells `failure` with `http_status`.
+    #[must_use]
+    pub fn encode(self, failure: &Failure, http_status: u16) -> Vec<u8> {
+        match self {
+            Encoding::Json => to_json(failure, http_status),
+            Encoding::Protobuf => to_protobuf(failure, http_status),
+            Encoding::Text => sentence(failure).into_bytes(),
+        }
+    }
+}
+
+/// The sentence a person reads: cause, next step, code.
+#[must_use]
+pub fn sentence(failure: &Failure) -> String {
+    format!(
+        "{}. {} ({})",
+        failure.cause,
+        failure.code.next_step(),
+        failure.code
+    )
+}
+
+/// The `StatusReason` of apimachinery that goes with an HTTP status; empty (`StatusReasonUnknown`) where it has none.
+#[must_use]
+pub const fn reason(http_status: u16) -> &'static str {
+    match http_status {
+        400 | 421 | 431 => "BadRequest",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "NotFound",
+        405 => "MethodNotAllowed",
+        409 => "Conflict",
+        429 => "TooManyRequests",
+        500 => "InternalError",
+        502 | 503 => "ServiceUnavailable",
+        504 => "Timeout",
+        _ => "",
+    }
+}
+
+fn to_json(failure: &Failure, http_status: u16) -> Vec<u8> {
+    let body = json!({
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": sentence(failure),
+        "reason": reason(http_status),
+        "details": { "causes": [{ "reason": failure.code, "message": failure.cause }] },
+        "code": http_status,
+    });
+    body.to_string().into_bytes()
+}
+
+fn to_protobuf(failure: &Failure, http_status: u16) -> Vec<u8> {
+    let code = failure.code.to_string();
+    let cause = Message::new().text(1, &code).text(2, &failure.cause);
+    let details = Message::new().message(4, &cause);
+    let status = Message::new()
+        .message(1, &Message::new())
+        .text(2, "Failure")
+        .text(3, &sentence(failure))
+        .text(4, reason(http_status))
+        .message(5, &details)
+        .number(6, u64::from(http_status));
+    let type_meta = Message::new().text(1, "v1").text(2, "Status");
+    let unknown = Message::new()
+        .message(1, &type_meta)
+        .message(2, &status)
+        .text(3, "")
+        .text(4, "");
+    let mut out = b"k8s\0".to_vec();
+    out.extend_from_slice(&unknown.0);
+    out
+}
+
+/// A protobuf message as it grows, wire types 0 and 2 only.
+struct Message(Vec<u8>);
+
+impl Message {
+    const fn new() -> Self {
+        Message(Vec::new())
+    }
+
+    fn varint(&mut self, mut n: u64) {
+        while n >= 0x80 {
+            self.0.push((n & 0x7f) as u8 | 0x80);
+            n >>= 7;
+        }
+        self.0.push(n as u8);
+    }
+
+    fn bytes(mut self, field: u64, value: &[u8]) -> Self {
+        self.varint(field << 3 | 2);
+        self.varint(value.len() as u64);
+        self.0.extend_from_slice(value);
+        self
+    }
+
+    fn text(self, field: u64, value: &str) -> Self {
+        self.bytes(field, value.as_bytes())
+    }
+
+    fn message(self, field: u64, value: &Message) -> Self {
+        self.bytes(field, &value.0)
+    }
+
+    fn number(mut self, field: u64, value: u64) -> Self {
+        self.varint(field << 3);
+        self.varint(value);
+        self
+    }
+}
+
+/// The HTTP status with which a failure is told to a Kubernetes client; 500 for those that have none.
+#[must_use]
+pub const fn http_status(code: Code) -> u16 {
+    match code.http_status() {
+        0 => 500,
+        status => status,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clients_first_choice_wins() {
+        let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+        assert_eq!(Encoding::accepted_by(table), Encoding::Json);
+        assert_eq!(
+            Encoding::accepted_by("application/vnd.kubernetes.protobuf,application/json"),
+            Encoding::Protobuf
+        );
+        assert_eq!(
+            Encoding::accepted_by("application/json, application/vnd.kubernetes.protobuf"),
+            Encoding::Json
+        );
+        assert_eq!(Encoding::accepted_by("application/cbor"), Encoding::Json);
+        assert_eq!(Encoding::accepted_by(""), Encoding::Json);
+    }
+
+    #[test]
+    fn a_discovering_client_gets_a_text_with_a_status_that_makes_it_show_the_text() {
+        let accept =
+            "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+        let encoding = Encoding::accepted_by(accept);
+        assert_eq!(encoding, Encoding::Text);
+        let body = encoding.encode(&Code::NeverConnected.into(), 503);
+        let text = String::from_utf8(body).unwrap();
+        assert!(
+            text.starts_with("the cluster has never connected. Run ")
+                && text.ends_with("(FL-1401)")
+        );
+        for (status, told) in [(401, 401), (403, 403), (404, 502), (429, 429), (503, 502)] {
+            assert_eq!(encoding.status(status), told);
+            assert_eq!(Encoding::Json.status(status), status);
+        }
+    }
+
+    #[test]
+    fn json_is_what_client_go_reads() {
+        let failure = Failure::because(Code::Lost, "since 2026-11-21T10:00:00Z");
+        let body: serde_json::Value =
+            serde_json::from_slice(&Encoding::Json.encode(&failure, 503)).unwrap();
+        assert_eq!(body["kind"], "Status");
+        assert_eq!(body["reason"], "ServiceUnavailable");
+        assert_eq!(body["code"], 503);
+        assert_eq!(body["details"]["causes"][0]["reason"], "FL-1402");
+        assert!(
+            body["message"]
+                .as_str()
+                .unwrap()
+                .contains("since 2026-11-21")
+        );
+    }
+
+    #[test]
+    fn protobuf_has_the_envelope_and_the_fields() {
+        let failure = Failure {
+            code: Code::NotAllowed,
+            cause: "no".repeat(200),
+        };
+        let body = Encoding::Protobuf.encode(&failure, 403);
+        assert_eq!(body.get(..4).unwrap(), b"k8s\0");
+        // Field 1 of Unknown is TypeMeta { "v1", "Status" }.
+        assert_eq!(
+            body.get(4..18).unwrap(),
+            b"\x0a\x0c\x0a\x02v1\x12\x06Status"
+        );
+        // Field 6 of Status is the code, a varint: 403.
+        assert!(body.windows(3).any(|w| w == [0x30, 0x93, 0x03]));
+    }
+}
