@@ -1,0 +1,132 @@
+//! The admin port: `/healthz` (the process runs), `/readyz` (it takes work), `/metrics` (Prometheus text format). Plain
+//! HTTP, so it belongs on loopback or on a network of its own.
+
+use axum::{
+    Router,
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto,
+    service::TowerToHyperService,
+};
+use prometheus::TextEncoder;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tracing::debug;
+
+use crate::{Process, listen};
+
+const HEAD_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Serves the admin routes, and `more` beside them, until the process drains.
+pub async fn serve(listener: TcpListener, process: Process, more: Router) {
+    let router = Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .with_state(process.clone())
+        .merge(more);
+    listen::accept_loop(listener, &process, |socket, peer| {
+        let service = TowerToHyperService::new(router.clone());
+        let process = process.clone();
+        async move {
+            let mut server = auto::Builder::new(TokioExecutor::new());
+            server
+                .http1()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_DEADLINE);
+            let connection = server.serve_connection(TokioIo::new(socket), service);
+            tokio::pin!(connection);
+            let ended = tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = process.draining() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            };
+            if let Err(error) = ended {
+                debug!(%peer, %error, "admin connection ended");
+            }
+        }
+    })
+    .await;
+}
+
+async fn ready(State(process): State<Process>) -> Response {
+    if process.is_ready() {
+        "ok\n".into_response()
+    } else if process.is_draining() {
+        (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response()
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "starting\n").into_response()
+    }
+}
+
+async fn metrics(State(process): State<Process>) -> Response {
+    let mut text = String::new();
+    match TextEncoder::new().encode_utf8(&process.registry().gather(), &mut text) {
+        Ok(()) => (
+            [(
+                header::CONTENT_TYPE,
+                "text/plain; version=0.0.4; charset=utf-8",
+            )],
+            text,
+        )
+            .into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpStream,
+    };
+
+    use super::*;
+
+    async fn get(address: std::net::SocketAddr, path: &str) -> String {
+        let mut socket = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        socket.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn readiness_follows_the_process() {
+        let process = Process::new();
+        let counter = prometheus::IntCounter::new("fairlead_test_total", "test").unwrap();
+        process
+            .registry()
+            .register(Box::new(counter.clone()))
+            .unwrap();
+        counter.inc();
+        let listener = listen::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = tokio::spawn(serve(listener, process.clone(), Router::new()));
+
+        assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200"));
+        let early = get(address, "/readyz").await;
+        assert!(
+            early.starts_with("HTTP/1.1 503") && early.ends_with("starting\n"),
+            "{early}"
+        );
+        process.set_ready(true);
+        assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 200"));
+        assert!(
+            get(address, "/metrics")
+                .await
+                .contains("fairlead_test_total 1")
+        );
+
+        process.start_drain();
+        serving.await.unwrap();
+    }
+}

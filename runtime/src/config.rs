@@ -1,0 +1,297 @@
+//! Settings from three layers: flags, then `FAIRLEAD_*`, then one table of a TOML file. The first layer that has a
+//! setting wins. Mistakes are collected and told all at once; a key that nobody asks for is one.
+
+use std::{collections::BTreeMap, fmt::Display, str::FromStr};
+
+use fairlead_api::{Code, Failure};
+use toml::{Table, Value};
+
+/// Reads the settings of one command.
+pub struct Reader {
+    command: &'static str,
+    flags: BTreeMap<String, Vec<String>>,
+    environment: BTreeMap<String, String>,
+    file: Table,
+    file_name: String,
+    asked: Vec<&'static str>,
+    mistakes: Vec<String>,
+}
+
+impl Reader {
+    /// `flags` by their long names, without those that were not given; `environment` as the process got it.
+    #[must_use]
+    pub fn new(
+        command: &'static str,
+        flags: impl IntoIterator<Item = (String, Vec<String>)>,
+        environment: impl IntoIterator<Item = (String, String)>,
+    ) -> Self {
+        Reader {
+            command,
+            flags: flags.into_iter().collect(),
+            environment: environment
+                .into_iter()
+                .filter(|(key, _)| key.starts_with("FAIRLEAD_"))
+                .collect(),
+            file: Table::new(),
+            file_name: String::new(),
+            asked: Vec::new(),
+            mistakes: Vec::new(),
+        }
+    }
+
+    /// Adds the lowest layer: the table named like the command, of this TOML text. Tables of other commands may
+    /// stand beside it.
+    pub fn add_file(&mut self, name: &str, text: &str, commands: &[&str]) {
+        name.clone_into(&mut self.file_name);
+        let mut tables: Table = match text.parse() {
+            Ok(tables) => tables,
+            Err(error) => return self.mistake(format!("{name}: {}", error.to_string().trim())),
+        };
+        match tables.remove(self.command) {
+            Some(Value::Table(table)) => self.file = table,
+            Some(_) => self.mistake(format!(
+                "{name}: {} is a table, [{}]",
+                self.command, self.command
+            )),
+            None => {}
+        }
+        for key in tables
+            .keys()
+            .filter(|key| !commands.contains(&key.as_str()))
+        {
+            self.mistakes
+                .push(format!("{name}: unknown table or key {key:?}"));
+        }
+    }
+
+    /// The file that `--config` or `FAIRLEAD_CONFIG` names.
+    #[must_use]
+    pub fn config_file(&self) -> Option<String> {
+        let flag = self.flags.get("config").and_then(|values| values.first());
+        flag.or_else(|| self.environment.get("FAIRLEAD_CONFIG"))
+            .cloned()
+    }
+
+    /// One setting, if any layer has it.
+    pub fn optional<T>(&mut self, key: &'static str) -> Option<T>
+    where
+        T: FromStr<Err: Display>,
+    {
+        let (source, text) = self.texts(key, None)?.into_iter().next_back()?;
+        self.parse(&source, &text)
+    }
+
+    /// One setting, with what holds where no layer has it.
+    pub fn or<T>(&mut self, key: &'static str, default: T) -> T
+    where
+        T: FromStr<Err: Display>,
+    {
+        self.optional(key).unwrap_or(default)
+    }
+
+    /// A setting that may be given several times: repeated flags, commas in the environment, an array in the file.
+    pub fn list<T>(&mut self, key: &'static str) -> Vec<T>
+    where
+        T: FromStr<Err: Display>,
+    {
+        let texts = self.texts(key, Some(',')).unwrap_or_default();
+        texts
+            .into_iter()
+            .filter_map(|(source, text)| self.parse(&source, &text))
+            .collect()
+    }
+
+    /// Notes a mistake that only the caller can see, like two settings that exclude each other.
+    pub fn mistake(&mut self, text: impl Into<String>) {
+        self.mistakes.push(text.into());
+    }
+
+    /// All mistakes at once, if there are any.
+    ///
+    /// # Errors
+    /// `FL-4101`, one line for each mistake.
+    pub fn finish(mut self) -> Result<(), Failure> {
+        for key in self
+            .file
+            .keys()
+            .filter(|key| !self.asked.contains(&key.as_str()))
+        {
+            self.mistakes.push(format!(
+                "{}: [{}] knows no key {key:?}",
+                self.file_name, self.command
+            ));
+        }
+        if self.mistakes.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::because(
+            Code::BadConfig,
+            format_args!("\n  {}", self.mistakes.join("\n  ")),
+        ))
+    }
+
+    fn texts(
+        &mut self,
+        key: &'static str,
+        separator: Option<char>,
+    ) -> Option<Vec<(String, String)>> {
+        self.asked.push(key);
+        if let Some(values) = self.flags.get(key) {
+            return Some(
+                values
+                    .iter()
+                    .map(|value| (format!("--{key}"), value.clone()))
+                    .collect(),
+            );
+        }
+        let variable = format!("FAIRLEAD_{}", key.replace('-', "_").to_uppercase());
+        if let Some(value) = self.environment.get(&variable) {
+            let parts: Vec<&str> = match separator {
+                Some(separator) => value.split(separator).map(str::trim).collect(),
+                None => vec![value],
+            };
+            return Some(
+                parts
+                    .into_iter()
+                    .map(|part| (variable.clone(), part.to_owned()))
+                    .collect(),
+            );
+        }
+        let source = format!("{}: {key}", self.file_name);
+        let scalar = |value: &Value| match value {
+            Value::String(text) => Some(text.clone()),
+            Value::Integer(_) | Value::Float(_) | Value::Boolean(_) => Some(value.to_string()),
+            _ => None,
+        };
+        let texts = match self.file.get(key)? {
+            Value::Array(values) => values.iter().map(scalar).collect::<Option<Vec<_>>>(),
+            value => scalar(value).map(|text| vec![text]),
+        };
+        if texts.is_none() {
+            self.mistakes
+                .push(format!("{source} is a text, a number or a list of them"));
+        }
+        Some(
+            texts?
+                .into_iter()
+                .map(|text| (source.clone(), text))
+                .collect(),
+        )
+    }
+
+    fn parse<T>(&mut self, source: &str, text: &str) -> Option<T>
+    where
+        T: FromStr<Err: Display>,
+    {
+        match text.parse() {
+            Ok(value) => Some(value),
+            // The value itself is left out: it may be a secret in the wrong place.
+            Err(error) => {
+                self.mistakes.push(format!("{source}: {error}"));
+                None
+            }
+        }
+    }
+}
+
+/// A span of time as people write it: `90s`, `30m`, `8h`, `7d`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span(pub std::time::Duration);
+
+impl FromStr for Span {
+    type Err = &'static str;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = "a time is a number with s, m, h or d behind it, like 30m";
+        let unit = text.chars().next_back().ok_or(wrong)?;
+        let seconds = match unit {
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            'd' => 86_400,
+            _ => return Err(wrong),
+        };
+        let number = text
+            .strip_suffix(unit)
+            .and_then(|digits| digits.parse::<u64>().ok())
+            .ok_or(wrong)?;
+        number
+            .checked_mul(seconds)
+            .map(|n| Span(std::time::Duration::from_secs(n)))
+            .ok_or(wrong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+
+    fn reader(flags: &[(&'static str, &str)], environment: &[(&str, &str)], file: &str) -> Reader {
+        let flags = flags
+            .iter()
+            .map(|&(key, value)| (key.to_owned(), vec![value.to_owned()]));
+        let environment = environment
+            .iter()
+            .map(|&(key, value)| (key.to_owned(), value.to_owned()));
+        let mut reader = Reader::new("server", flags, environment);
+        reader.add_file("f.toml", file, &["agent"]);
+        reader
+    }
+
+    #[test]
+    fn flags_win_over_environment_over_file() {
+        let file = "[server]\nlisten = \"127.0.0.1:3\"\nadmin = \"127.0.0.1:3\"\ndata = \"file\"\n[agent]\nx = 1";
+        let env = [
+            ("FAIRLEAD_LISTEN", "127.0.0.1:2"),
+            ("FAIRLEAD_ADMIN", "127.0.0.1:2"),
+            ("HOME", "/"),
+        ];
+        let mut reader = reader(&[("listen", "127.0.0.1:1")], &env, file);
+        let port = |address: Option<SocketAddr>| address.unwrap().port();
+        assert_eq!(port(reader.optional("listen")), 1);
+        assert_eq!(port(reader.optional("admin")), 2);
+        assert_eq!(reader.or("data", String::new()), "file");
+        assert_eq!(reader.or("grace", 7), 7);
+        reader.finish().unwrap();
+    }
+
+    #[test]
+    fn every_mistake_is_told_at_once() {
+        let file = "lost = 1\n[server]\ntypo = 1\nlist = [{}]";
+        let mut reader = reader(&[("listen", "nowhere")], &[("FAIRLEAD_ADMIN", "x")], file);
+        let _ = reader.optional::<SocketAddr>("listen");
+        let _ = reader.optional::<SocketAddr>("admin");
+        let _ = reader.list::<String>("list");
+        let failure = reader.finish().unwrap_err();
+        assert_eq!(failure.code, Code::BadConfig);
+        for part in [
+            "--listen",
+            "FAIRLEAD_ADMIN",
+            "\"typo\"",
+            "\"lost\"",
+            "f.toml: list",
+        ] {
+            assert!(
+                failure.cause.contains(part),
+                "{part} is missing in: {failure}"
+            );
+        }
+    }
+
+    #[test]
+    fn lists_come_from_every_layer() {
+        let mut from_file = reader(&[], &[], "[server]\nhub = [\"a\", \"b\"]");
+        assert_eq!(from_file.list::<String>("hub"), ["a", "b"]);
+        let mut from_environment = reader(&[], &[("FAIRLEAD_HUB", "a, b")], "");
+        assert_eq!(from_environment.list::<String>("hub"), ["a", "b"]);
+    }
+
+    #[test]
+    fn spans_have_a_unit() {
+        assert_eq!("30m".parse::<Span>().unwrap().0.as_secs(), 1800);
+        for bad in ["", "30", "m", "-1s", "1w", "99999999999999999999d", "1é"] {
+            assert!(bad.parse::<Span>().is_err(), "{bad}");
+        }
+    }
+}

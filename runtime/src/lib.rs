@@ -1,0 +1,10 @@
+//! The process skeleton: listen, drain, readiness, admin port, logging, configuration. It knows neither Kubernetes nor
+//! tunnels.
+
+pub mod admin;
+pub mod config;
+pub mod listen;
+pub mod log;
+pub mod process;
+
+pub use process::{Process, run};

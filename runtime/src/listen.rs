@@ -1,0 +1,92 @@
+//! Listening sockets and accept loops. A loop rests on errors, so that a full file table does not spin a core, and
+//! never waits for a peer.
+
+use std::{future::Future, io, net::SocketAddr, time::Duration};
+
+use fairlead_api::{Code, Failure};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tracing::warn;
+
+use crate::Process;
+
+/// tokio's own bind takes 128, with which a few thousand agents that come back at once wait for retransmits.
+const BACKLOG: u32 = 4096;
+/// How long a loop rests after a failed accept.
+const REST: Duration = Duration::from_millis(100);
+
+/// Listens on `address`; port 0 chooses a free one.
+///
+/// # Errors
+/// `FL-4104` with the address and the system's words.
+pub fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+    let listen = || -> io::Result<TcpListener> {
+        let socket = if address.is_ipv4() {
+            TcpSocket::new_v4()?
+        } else {
+            TcpSocket::new_v6()?
+        };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    listen()
+        .map_err(|error| Failure::because(Code::AddressInUse, format_args!("{address}: {error}")))
+}
+
+/// Accepts until the process drains. Each connection is a task of the process, with TCP_NODELAY set.
+pub async fn accept_loop<H, F>(listener: TcpListener, process: &Process, handle: H)
+where
+    H: Fn(TcpStream, SocketAddr) -> F,
+    F: Future<Output = ()> + Send + 'static,
+{
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = process.draining() => return,
+        };
+        match accepted {
+            Ok((socket, peer)) => {
+                // Fails only on a socket that is dead already; its first read will say so.
+                let _ = socket.set_nodelay(true);
+                process.spawn(handle(socket, peer));
+            }
+            Err(error) => {
+                warn!(%error, "accept failed");
+                tokio::time::sleep(REST).await;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_taken_address_is_told_with_its_code() {
+        let first = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let failure = bind(first.local_addr().unwrap()).unwrap_err();
+        assert_eq!(failure.code, Code::AddressInUse);
+        assert!(failure.cause.contains("127.0.0.1:"), "{failure}");
+    }
+
+    #[tokio::test]
+    async fn the_loop_ends_when_the_process_drains() {
+        let process = Process::new();
+        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (seen, mut peers) = tokio::sync::mpsc::channel(1);
+        let looping = accept_loop(listener, &process, |_, peer| {
+            let seen = seen.clone();
+            async move {
+                seen.send(peer).await.unwrap();
+            }
+        });
+        let client = async {
+            let socket = TcpStream::connect(address).await.unwrap();
+            assert_eq!(peers.recv().await, Some(socket.local_addr().unwrap()));
+            process.start_drain();
+        };
+        tokio::join!(looping, client);
+    }
+}

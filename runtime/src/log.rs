@@ -1,0 +1,143 @@
+//! Logging, set up once: to stderr, as text for people or as JSON lines for machines. `info` unless told otherwise by a
+//! filter in the syntax of `tracing_subscriber::EnvFilter`.
+//!
+//! A busy hub writes a line for each request, and a system call for each line would be a third of its work. So lines are
+//! gathered for 50 ms at most and written together; warnings, errors and whatever a terminal shows go out at once.
+
+use std::{
+    io::{IsTerminal, Write},
+    str::FromStr,
+    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+use tracing_subscriber::{
+    EnvFilter,
+    fmt::{self, MakeWriter},
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
+
+/// How a log line looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Text,
+    Json,
+}
+
+impl FromStr for Format {
+    type Err = &'static str;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "text" => Ok(Format::Text),
+            "json" => Ok(Format::Json),
+            _ => Err("a log format is text or json"),
+        }
+    }
+}
+
+/// A filter that can be used.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn filter(text: &str) -> Result<EnvFilter, String> {
+    EnvFilter::try_new(text).map_err(|error| error.to_string())
+}
+
+/// How long a line may wait for others.
+const GATHER: Duration = Duration::from_millis(50);
+/// As many bytes of lines do not wait.
+const ENOUGH: usize = 64 * 1024;
+
+/// Lines on their way to stderr.
+#[derive(Default)]
+struct Lines {
+    gathered: Mutex<Vec<u8>>,
+    some: Notify,
+}
+
+static LINES: LazyLock<Lines> = LazyLock::new(Lines::default);
+
+impl Lines {
+    fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn flush(&self) {
+        let mut gathered = self.lock();
+        // Where stderr is closed there is nobody left to tell.
+        let _ = std::io::stderr().lock().write_all(&gathered);
+        gathered.clear();
+    }
+}
+
+/// Takes the parts of one line.
+struct Line {
+    at_once: bool,
+}
+
+impl Write for Line {
+    fn write(&mut self, part: &[u8]) -> std::io::Result<usize> {
+        let mut gathered = LINES.lock();
+        let first = gathered.is_empty();
+        gathered.extend_from_slice(part);
+        let full = gathered.len() >= ENOUGH;
+        drop(gathered);
+        if full || self.at_once {
+            LINES.flush();
+        } else if first {
+            LINES.some.notify_one();
+        }
+        Ok(part.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        LINES.flush();
+        Ok(())
+    }
+}
+
+struct MakeLine {
+    terminal: bool,
+}
+
+impl<'a> MakeWriter<'a> for MakeLine {
+    type Writer = Line;
+
+    fn make_writer(&'a self) -> Line {
+        Line { at_once: true }
+    }
+
+    fn make_writer_for(&'a self, about: &tracing::Metadata<'_>) -> Line {
+        Line {
+            at_once: self.terminal || *about.level() <= tracing::Level::WARN,
+        }
+    }
+}
+
+/// Writes gathered lines when they have waited long enough. Runs beside the process's work for as long as that lasts.
+pub async fn write_gathered() {
+    loop {
+        LINES.some.notified().await;
+        tokio::time::sleep(GATHER).await;
+        LINES.flush();
+    }
+}
+
+/// Writes what is gathered: the last thing a process does.
+pub fn flush() {
+    LINES.flush();
+}
+
+/// Starts logging; a second call changes nothing. [`write_gathered`] has to run somewhere.
+pub fn start(format: Format, filter: EnvFilter) {
+    let registry = tracing_subscriber::registry().with(filter);
+    let terminal = std::io::stderr().is_terminal();
+    let lines = fmt::layer().with_writer(MakeLine { terminal });
+    // Fails only if logging was started before, which is then as good.
+    let _ = match format {
+        Format::Text => registry.with(lines.with_ansi(terminal)).try_init(),
+        Format::Json => registry.with(lines.json().flatten_event(true)).try_init(),
+    };
+}

@@ -1,0 +1,170 @@
+//! The life of the process: who owns its tasks, when it is ready, how it ends.
+//!
+//! SIGTERM or SIGINT: unready, stop accepting, finish what runs, end within the drain timeout. A second signal ends at
+//! once.
+
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use prometheus::Registry;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{info, warn};
+
+/// Handle to the running process; clones name the same.
+#[derive(Clone, Default)]
+pub struct Process {
+    drain: CancellationToken,
+    end: CancellationToken,
+    tasks: TaskTracker,
+    ready: Arc<AtomicBool>,
+    registry: Registry,
+}
+
+impl Process {
+    #[must_use]
+    pub fn new() -> Self {
+        Process::default()
+    }
+
+    /// Where every part of this process registers its metrics.
+    #[must_use]
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Runs a task that the process owns: draining waits for it, the end of the process cuts it off.
+    pub fn spawn<F>(&self, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let end = self.end.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = task => {}
+                () = end.cancelled() => {}
+            }
+        });
+    }
+
+    /// Completes when the process starts to drain.
+    pub async fn draining(&self) {
+        self.drain.cancelled().await;
+    }
+
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.drain.is_cancelled()
+    }
+
+    /// Starts to drain, as a signal does.
+    pub fn start_drain(&self) {
+        self.set_ready(false);
+        self.drain.cancel();
+    }
+
+    pub fn set_ready(&self, ready: bool) {
+        self.ready.store(ready, Ordering::Release);
+    }
+
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// Drains: waits for every task up to `timeout`, then cuts off what is left. Says whether all ended by themselves.
+    pub async fn finish(&self, timeout: Duration) -> bool {
+        self.start_drain();
+        self.tasks.close();
+        let clean = tokio::select! {
+            () = self.tasks.wait() => true,
+            () = tokio::time::sleep(timeout) => false,
+            () = self.end.cancelled() => false,
+        };
+        if !clean {
+            warn!(tasks = self.tasks.len(), "cutting off what did not finish");
+        }
+        self.end.cancel();
+        self.tasks.wait().await;
+        clean
+    }
+
+    /// Turns SIGTERM and SIGINT into a drain, and a second one into the end.
+    ///
+    /// # Errors
+    /// The signal handlers cannot be installed.
+    fn watch_signals(&self) -> std::io::Result<()> {
+        let (mut term, mut int) = (
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::interrupt())?,
+        );
+        let process = self.clone();
+        // Not in the tracker: it must outlive the drain that waits for the tracker.
+        tokio::spawn(async move {
+            for ends in [false, true] {
+                let name = tokio::select! {
+                    _ = term.recv() => "SIGTERM",
+                    _ = int.recv() => "SIGINT",
+                };
+                if ends {
+                    warn!(signal = name, "ending at once");
+                    process.end.cancel();
+                } else {
+                    info!(signal = name, "draining");
+                    process.start_drain();
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+/// Runs `main` until it returns, then drains for at most `drain_timeout`.
+///
+/// # Errors
+/// The error of `main`, or that signals cannot be watched.
+pub async fn run<F, T, E>(process: Process, drain_timeout: Duration, main: F) -> Result<T, E>
+where
+    F: AsyncFnOnce(Process) -> Result<T, E>,
+    E: From<std::io::Error>,
+{
+    process.watch_signals()?;
+    let end = process.end.clone();
+    let result = tokio::select! {
+        result = main(process.clone()) => result,
+        () = end.cancelled() => Err(E::from(std::io::Error::from(std::io::ErrorKind::Interrupted))),
+    };
+    process.finish(drain_timeout).await;
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn draining_waits_for_tasks_and_then_cuts_them_off() {
+        let process = Process::new();
+        process.set_ready(true);
+        let draining = process.clone();
+        process.spawn(async move { draining.draining().await });
+        assert!(
+            process.finish(Duration::from_secs(5)).await,
+            "a task that ends by itself is waited for"
+        );
+        assert!(!process.is_ready());
+
+        let stuck = Process::new();
+        stuck.spawn(std::future::pending());
+        assert!(
+            !stuck.finish(Duration::from_secs(5)).await,
+            "a stuck task is cut off"
+        );
+    }
+}
