@@ -1,0 +1,80 @@
+//! An agent's key pair, from before it has a certificate. The key is made where it is used and never travels.
+
+use std::fmt;
+
+use fairlead_api::{Code, Failure};
+use rcgen::{CertificateParams, DistinguishedName, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject};
+use secrecy::SecretString;
+
+use crate::{leaf::Leaf, tls::internal};
+
+/// An agent's key pair. `Debug` hides it.
+pub struct AgentKey(KeyPair);
+
+impl AgentKey {
+    /// A new P-256 key.
+    ///
+    /// # Errors
+    /// `FL-5101` if the machine has no random numbers.
+    pub fn generate() -> Result<Self, Failure> {
+        KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)
+            .map(AgentKey)
+            .map_err(internal)
+    }
+
+    /// PKCS#8 in PEM, P-256 or Ed25519.
+    ///
+    /// # Errors
+    /// `FL-4101` if it is not such a key.
+    pub fn from_pem(pem: &str) -> Result<Self, Failure> {
+        KeyPair::from_pem(pem)
+            .ok()
+            .filter(|key| [&PKCS_ECDSA_P256_SHA256, &PKCS_ED25519].contains(&key.algorithm()))
+            .map(AgentKey)
+            .ok_or_else(|| {
+                Failure::because(
+                    Code::BadConfig,
+                    "the agent's key is not a P-256 or Ed25519 key in PEM",
+                )
+            })
+    }
+
+    /// PKCS#8 in PEM, to be kept where only the agent reads.
+    #[must_use]
+    pub fn to_pem(&self) -> SecretString {
+        self.0.serialize_pem().into()
+    }
+
+    /// PKCS#10 in PEM, without names: the hub puts in those that the token stands for.
+    ///
+    /// # Errors
+    /// `FL-5101` if it cannot be signed.
+    pub fn csr(&self) -> Result<String, Failure> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
+        params
+            .serialize_request(&self.0)
+            .and_then(|request| request.pem())
+            .map_err(internal)
+    }
+
+    /// With the certificate that was issued for it, leaf first.
+    ///
+    /// # Errors
+    /// `FL-3107` if that is not a certificate, or one for another key.
+    pub fn with_certificate(&self, chain_pem: &str) -> Result<Leaf, Failure> {
+        let wrong = |detail: String| Failure::because(Code::DialProtocol, detail);
+        let chain = CertificateDer::pem_slice_iter(chain_pem.as_bytes())
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|_| wrong("the issued certificate is not PEM".to_owned()))?;
+        let key = PrivatePkcs8KeyDer::from(self.0.serialize_der());
+        Leaf::new(chain, PrivateKeyDer::Pkcs8(key)).map_err(wrong)
+    }
+}
+
+impl fmt::Debug for AgentKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AgentKey(..)")
+    }
+}

@@ -1,0 +1,236 @@
+//! The hub's certificate authority: one P-256 key, made on first start, that signs agents, the hub's end of the inner
+//! TLS and, where the web's own certificates are not used, the hub's front. The key never leaves this type.
+
+use std::{fmt, path::Path};
+
+use fairlead_api::{CaPin, ClusterId, Failure, TenantId};
+use rcgen::{CertificateParams, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject};
+use secrecy::ExposeSecret;
+use time::OffsetDateTime;
+use x509_parser::{
+    extensions::GeneralName,
+    prelude::{FromDer, X509Certificate},
+};
+
+use crate::{
+    csr::Request,
+    keyfile::{self, unusable},
+    leaf::Leaf,
+    pin::{pin_of, sha256},
+    profiles::{self, serial_text},
+    registration::Registration,
+    tls::internal,
+};
+
+const CERTIFICATE: &str = "ca.pem";
+const KEY: &str = "ca.key";
+
+/// The hub's certificate authority: key and certificate.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    der: CertificateDer<'static>,
+    pem: String,
+    pin: CaPin,
+    trust_domain: String,
+    not_after: OffsetDateTime,
+}
+
+/// A certificate for somebody else's key.
+#[derive(Debug, Clone)]
+pub struct Signed {
+    pub certificate_pem: String,
+    pub not_before: OffsetDateTime,
+    pub not_after: OffsetDateTime,
+    /// Lower-case hexadecimal.
+    pub serial: String,
+    /// As [`csr_fingerprint`](crate::csr_fingerprint) has it.
+    pub key_fingerprint: [u8; 32],
+}
+
+impl Authority {
+    /// Opens `ca.pem` and `ca.key` (0600) in `dir`; makes them on first start. Neither is ever written over. One
+    /// process at a time may call this for a directory. The trust domain is in the CA's URI SAN.
+    ///
+    /// # Errors
+    /// `FL-4103` if they are damaged, do not belong together, or others may read the key.
+    pub fn open_or_create(dir: &Path) -> Result<Self, Failure> {
+        let (key_path, pem_path) = (dir.join(KEY), dir.join(CERTIFICATE));
+        let key = keyfile::read(&key_path)?;
+        let pem = match std::fs::read_to_string(&pem_path) {
+            Ok(pem) => Some(pem),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(unusable(&pem_path, &error)),
+        };
+        let key = match (key, &pem) {
+            (Some(key), _) => KeyPair::from_pem(key.expose_secret())
+                .ok()
+                .filter(|key| key.algorithm() == &PKCS_ECDSA_P256_SHA256)
+                .ok_or_else(|| unusable(&key_path, &"it is no P-256 key in PEM"))?,
+            (None, Some(_)) => {
+                let detail = format!("{KEY} is missing beside it; restore it from a backup");
+                return Err(unusable(&pem_path, &detail));
+            }
+            (None, None) => {
+                let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(internal)?;
+                keyfile::create(&key_path, &key.serialize_pem())?;
+                key
+            }
+        };
+        let pem = match pem {
+            Some(pem) => pem,
+            // First start, or one that was cut off between the two files: the key alone decides pin and trust domain.
+            None => {
+                let pem = self_signed(&key, OffsetDateTime::now_utc())?;
+                keyfile::create_public(&pem_path, &pem)?;
+                pem
+            }
+        };
+        Authority::new(key, pem).map_err(|detail| unusable(&pem_path, &detail))
+    }
+
+    fn new(key: KeyPair, pem: String) -> Result<Self, String> {
+        let der = CertificateDer::from_pem_slice(pem.as_bytes())
+            .map_err(|_| "it is no certificate in PEM")?;
+        let (_, parsed) =
+            X509Certificate::from_der(&der).map_err(|_| "the certificate is damaged")?;
+        if !parsed.is_ca() {
+            return Err("it is not the certificate of an authority".to_owned());
+        }
+        if parsed.public_key().raw != key.subject_public_key_info() {
+            return Err(format!("{KEY} is not the key of this certificate"));
+        }
+        let not_after = parsed.validity().not_after.to_datetime();
+        let trust_domain = trust_domain_of(&parsed).ok_or("it names no trust domain")?;
+        let pin = pin_of(&der).ok_or("the certificate is damaged")?;
+        Ok(Authority {
+            issuer: Issuer::from_ca_cert_der(&der, key).map_err(|error| error.to_string())?,
+            pem,
+            pin,
+            trust_domain,
+            not_after,
+            der,
+        })
+    }
+
+    #[must_use]
+    pub fn certificate_pem(&self) -> &str {
+        &self.pem
+    }
+
+    #[must_use]
+    pub fn pin(&self) -> CaPin {
+        self.pin
+    }
+
+    /// Like `fl-` and 16 hexadecimal digits, as random as the authority's key.
+    #[must_use]
+    pub fn trust_domain(&self) -> &str {
+        &self.trust_domain
+    }
+
+    /// When the authority itself expires.
+    #[must_use]
+    pub fn not_after(&self) -> OffsetDateTime {
+        self.not_after
+    }
+
+    /// Leaf (24 h, for clients only) for the agent's key in `csr_pem`. Of the request only the key is used.
+    ///
+    /// # Errors
+    /// `FL-2104` if it is not a request signed by its own P-256 or Ed25519 key, `FL-2105` if it names anybody else than
+    /// this cluster.
+    pub fn sign_agent(
+        &self,
+        csr_pem: &str,
+        tenant: &TenantId,
+        cluster: &ClusterId,
+        now: OffsetDateTime,
+    ) -> Result<Signed, Failure> {
+        self.sign_agent_of(Registration::random()?, csr_pem, tenant, cluster, now)
+    }
+
+    /// As [`Authority::sign_agent`], for one registration of the cluster, which the serial number tells.
+    ///
+    /// # Errors
+    /// As [`Authority::sign_agent`].
+    pub fn sign_agent_of(
+        &self,
+        registration: Registration,
+        csr_pem: &str,
+        tenant: &TenantId,
+        cluster: &ClusterId,
+        now: OffsetDateTime,
+    ) -> Result<Signed, Failure> {
+        let request = Request::parse(csr_pem)?;
+        let uri = profiles::agent_uri(&self.trust_domain, tenant, cluster);
+        request.names_only(cluster.as_str(), &uri)?;
+        let params = profiles::agent(&self.trust_domain, tenant, cluster, registration, now)?;
+        let certificate = params
+            .signed_by(&request.key, &self.issuer)
+            .map_err(internal)?;
+        let serial = params.serial_number.as_ref();
+        Ok(Signed {
+            certificate_pem: certificate.pem(),
+            not_before: params.not_before,
+            not_after: params.not_after,
+            serial: serial_text(&serial.map(|s| s.to_bytes()).unwrap_or_default()),
+            key_fingerprint: request.fingerprint(),
+        })
+    }
+
+    /// Leaf (24 h) of the hub for the inner TLS, valid for [`HUB_SERVER_NAME`](crate::HUB_SERVER_NAME), with a key of
+    /// its own.
+    ///
+    /// # Errors
+    /// `FL-5101` if it cannot be signed.
+    pub fn issue_hub(&self, now: OffsetDateTime) -> Result<Leaf, Failure> {
+        self.issue(&profiles::hub(&self.trust_domain, now)?)
+    }
+
+    /// Leaf (24 h) of the hub's front for these DNS names (also `*.domain`) and addresses, where no certificate of the
+    /// web is given. The chain holds the authority, so that a client with the pin alone can verify it.
+    ///
+    /// # Errors
+    /// `FL-4101` if one of them is neither name nor address.
+    pub fn issue_front(&self, names: &[String], now: OffsetDateTime) -> Result<Leaf, Failure> {
+        self.issue(&profiles::front(names, now)?)
+    }
+
+    fn issue(&self, params: &CertificateParams) -> Result<Leaf, Failure> {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(internal)?;
+        let certificate = params.signed_by(&key, &self.issuer).map_err(internal)?;
+        let chain = vec![certificate.der().clone(), self.der.clone()];
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+        Leaf::new(chain, PrivateKeyDer::Pkcs8(key)).map_err(internal)
+    }
+}
+
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authority")
+            .field("trust_domain", &self.trust_domain)
+            .field("pin", &self.pin)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The trust domain comes from the key, so that the certificate can be made again from the key alone.
+fn self_signed(key: &KeyPair, now: OffsetDateTime) -> Result<String, Failure> {
+    let hash = sha256(&key.subject_public_key_info());
+    let trust_domain = format!("fl-{}", serial_text(hash.get(..8).unwrap_or_default()));
+    let certificate = profiles::ca(&trust_domain, now)?
+        .self_signed(key)
+        .map_err(internal)?;
+    Ok(certificate.pem())
+}
+
+fn trust_domain_of(certificate: &X509Certificate<'_>) -> Option<String> {
+    let names = certificate.subject_alternative_name().ok()??;
+    let [GeneralName::URI(uri)] = names.value.general_names.as_slice() else {
+        return None;
+    };
+    let domain = uri.strip_prefix("spiffe://")?;
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
+    (!domain.is_empty() && domain.chars().all(plain)).then(|| domain.to_owned())
+}

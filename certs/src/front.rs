@@ -1,0 +1,28 @@
+//! The hub's front: the TLS that kubectl, agents' WebSockets and browsers meet.
+
+use std::sync::Arc;
+
+use fairlead_api::Failure;
+use rustls::{ServerConfig, server::NoServerSessionStorage};
+
+use crate::{
+    leaf::Leaf,
+    tls::{internal, provider},
+};
+
+/// The hub's front (outer TLS 1.2 and 1.3): h2 and http/1.1 by ALPN. No tickets and no resumption: the state would be
+/// kept for clients that never come back.
+///
+/// # Errors
+/// `FL-5101` if the provider lacks these versions.
+pub fn front_server(leaf: &Leaf) -> Result<Arc<ServerConfig>, Failure> {
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(internal)?
+        .with_no_client_auth()
+        .with_cert_resolver(leaf.resolver());
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(Arc::new(config))
+}

@@ -1,0 +1,87 @@
+//! Whose certificate an agent showed. TLS has verified it; here it is read, as strictly as we write it.
+
+use fairlead_api::{ClusterId, Code, Failure, TenantId};
+use rustls::pki_types::CertificateDer;
+use time::OffsetDateTime;
+use x509_parser::{
+    extensions::GeneralName,
+    prelude::{FromDer, X509Certificate},
+};
+
+use crate::profiles::serial_text;
+
+/// Who an agent is, from its certificate's URI SAN `spiffe://<trust domain>/tenant/<t>/cluster/<c>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentIdentity {
+    pub tenant: TenantId,
+    pub cluster: ClusterId,
+    pub not_after: OffsetDateTime,
+    /// Lower-case hexadecimal.
+    pub serial: String,
+}
+
+/// Whose certificate this is (already verified by TLS), leaf first.
+///
+/// # Errors
+/// `FL-2107` if it names anything but one agent of this trust domain.
+pub fn agent_identity(
+    chain: &[CertificateDer<'_>],
+    trust_domain: &str,
+) -> Result<AgentIdentity, Failure> {
+    let foreign = |detail: &str| Failure::because(Code::ForeignCertificate, detail);
+    let leaf = chain
+        .first()
+        .ok_or_else(|| foreign("there is no certificate"))?;
+    let (_, leaf) =
+        X509Certificate::from_der(leaf).map_err(|_| foreign("the certificate is damaged"))?;
+    let names = leaf
+        .subject_alternative_name()
+        .map_err(|_| foreign("its names are damaged"))?
+        .ok_or_else(|| foreign("it has no SPIFFE ID"))?;
+    let [GeneralName::URI(uri)] = names.value.general_names.as_slice() else {
+        return Err(foreign("it has not exactly one SPIFFE ID"));
+    };
+    let (tenant, cluster) =
+        parse_uri(uri, trust_domain).ok_or_else(|| foreign("its SPIFFE ID is not an agent's"))?;
+    Ok(AgentIdentity {
+        tenant,
+        cluster,
+        not_after: leaf.validity().not_after.to_datetime(),
+        serial: serial_text(leaf.raw_serial()),
+    })
+}
+
+fn parse_uri(uri: &str, trust_domain: &str) -> Option<(TenantId, ClusterId)> {
+    let path = uri.strip_prefix("spiffe://")?.strip_prefix(trust_domain)?;
+    let (tenant, cluster) = path.strip_prefix("/tenant/")?.split_once("/cluster/")?;
+    Some((tenant.parse().ok()?, cluster.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spiffe_id_is_read_as_strictly_as_it_is_written() {
+        let ok = "spiffe://fl-1/tenant/t-a/cluster/c-b";
+        let (tenant, cluster) = parse_uri(ok, "fl-1").unwrap();
+        assert_eq!((tenant.as_str(), cluster.as_str()), ("t-a", "c-b"));
+        for bad in [
+            "spiffe://fl-2/tenant/t-a/cluster/c-b",
+            "spiffe://fl-1.evil/tenant/t-a/cluster/c-b",
+            "spiffe://fl-11/tenant/t-a/cluster/c-b",
+            "SPIFFE://fl-1/tenant/t-a/cluster/c-b",
+            "https://fl-1/tenant/t-a/cluster/c-b",
+            "spiffe://fl-1/tenant/t-a/cluster/c-b/",
+            "spiffe://fl-1/tenant/t-a/cluster/c-b/cluster/c-c",
+            "spiffe://fl-1/tenant/t-a/cluster/c-b?x",
+            "spiffe://fl-1/tenant//cluster/c-b",
+            "spiffe://fl-1/tenant/t-a/../t-b/cluster/c-b",
+            "spiffe://fl-1/hub",
+            "spiffe://fl-1",
+            "",
+        ] {
+            assert!(parse_uri(bad, "fl-1").is_none(), "{bad}");
+        }
+    }
+}

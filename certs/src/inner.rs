@@ -1,0 +1,112 @@
+//! Both ends of the inner TLS, which proves hub and agent to each other whatever ends the outer one. TLS 1.3 only, and
+//! never resumed: a resumed session would skip the verification of the agent's certificate.
+
+use std::sync::Arc;
+
+use fairlead_api::{CaPin, Code, Failure};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig, SignatureScheme,
+    client::{
+        Resumption,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
+    crypto::verify_tls13_signature,
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+    server::{NoServerSessionStorage, WebPkiClientVerifier},
+    version::TLS13,
+};
+
+use crate::{
+    leaf::Leaf,
+    pin,
+    tls::{algorithms, internal, provider},
+};
+
+/// The name by which every agent asks for its hub inside of the tunnel. It is in no DNS and needs none.
+pub const HUB_SERVER_NAME: &str = "hub.fairlead.internal";
+
+/// The hub's end of the inner TLS 1.3: a client certificate of `authority_pem` is believed, a peer without one is let
+/// in as anonymous, any other certificate ends the handshake with an alert.
+///
+/// # Errors
+/// `FL-4101` if there is no certificate in `authority_pem`.
+pub fn session_server(leaf: &Leaf, authority_pem: &str) -> Result<Arc<ServerConfig>, Failure> {
+    let mut roots = RootCertStore::empty();
+    CertificateDer::from_pem_slice(authority_pem.as_bytes())
+        .ok()
+        .and_then(|authority| roots.add(authority).ok())
+        .ok_or_else(|| Failure::because(Code::BadConfig, "the authority's PEM is damaged"))?;
+    let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
+        .allow_unauthenticated()
+        .build()
+        .map_err(internal)?;
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&TLS13])
+        .map_err(internal)?
+        .with_client_cert_verifier(clients)
+        .with_cert_resolver(leaf.resolver());
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(Arc::new(config))
+}
+
+/// The agent's end of the inner TLS 1.3: believes a hub of the pinned authority only. Ask for [`HUB_SERVER_NAME`].
+///
+/// A hub of another authority fails with [`TrustError::NotPinned`](crate::TrustError::NotPinned).
+///
+/// # Errors
+/// `FL-5101` if the provider lacks TLS 1.3.
+pub fn session_client(pin: CaPin, identity: Option<&Leaf>) -> Result<Arc<ClientConfig>, Failure> {
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&TLS13])
+        .map_err(internal)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(PinnedHub { pin }));
+    let mut config = match identity {
+        Some(leaf) => builder.with_client_cert_resolver(leaf.resolver()),
+        None => builder.with_no_client_auth(),
+    };
+    config.resumption = Resumption::disabled();
+    Ok(Arc::new(config))
+}
+
+#[derive(Debug)]
+struct PinnedHub {
+    pin: CaPin,
+}
+
+impl ServerCertVerifier for PinnedHub {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        pin::verify(self.pin, end_entity, intermediates, server_name, now)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(Error::General("the inner TLS is 1.3 only".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, dss, &algorithms())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        algorithms().supported_schemes()
+    }
+}

@@ -1,0 +1,129 @@
+//! Files that hold a key: readable by their owner alone, written whole or not at all, and never written over.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::Path,
+};
+
+use fairlead_api::{Code, Failure};
+use secrecy::SecretString;
+
+/// No key file of ours comes near this size, in bytes.
+const MAX_LEN: u64 = 64 * 1024;
+
+/// Reads a key file.
+///
+/// # Errors
+/// `FL-4103` if others than its owner may touch it, or it cannot be read as text; `Ok(None)` if there is none.
+pub fn read(path: &Path) -> Result<Option<SecretString>, Failure> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unusable(path, &error)),
+    };
+    let about = file.metadata().map_err(|error| unusable(path, &error))?;
+    if !about.is_file() {
+        return Err(unusable(path, &"it is not a file"));
+    }
+    let mode = about.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        let detail = format!("others may touch it (mode {mode:04o}); run `chmod 600` on it");
+        return Err(unusable(path, &detail));
+    }
+    let mut text = String::new();
+    file.take(MAX_LEN)
+        .read_to_string(&mut text)
+        .map_err(|error| unusable(path, &error))?;
+    Ok(Some(text.into()))
+}
+
+/// Writes a key file, mode 0600.
+///
+/// # Errors
+/// `FL-4103` if it exists or cannot be written.
+pub fn create(path: &Path, text: &str) -> Result<(), Failure> {
+    write_new(path, text, 0o600)
+}
+
+/// Writes a new file that is not secret, mode 0644.
+pub(crate) fn create_public(path: &Path, text: &str) -> Result<(), Failure> {
+    write_new(path, text, 0o644)
+}
+
+/// After a crash either the whole file is there or none: written beside its place, synced, then renamed into it.
+fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
+    let fail = |error: io::Error| unusable(path, &error);
+    if path.symlink_metadata().is_ok() {
+        return Err(unusable(path, &"it exists already and is not written over"));
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = Path::new(&beside);
+    // What a crash left behind is nobody's, and may have other permissions.
+    match fs::remove_file(beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(beside)
+        .map_err(fail)?;
+    file.write_all(text.as_bytes()).map_err(fail)?;
+    file.sync_all().map_err(fail)?;
+    fs::rename(beside, path).map_err(fail)?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(fail)
+}
+
+pub(crate) fn unusable(path: &Path, detail: &dyn std::fmt::Display) -> Failure {
+    Failure::because(Code::DataDir, format_args!("{}: {detail}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use secrecy::ExposeSecret;
+
+    #[test]
+    fn a_key_file_is_for_its_owner_alone_and_never_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("some.key");
+        assert!(read(&path).unwrap().is_none());
+        create(&path, "secret").unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600);
+        assert_eq!(read(&path).unwrap().unwrap().expose_secret(), "secret");
+        assert_eq!(create(&path, "other").unwrap_err().code, Code::DataDir);
+        assert_eq!(read(&path).unwrap().unwrap().expose_secret(), "secret");
+    }
+
+    #[test]
+    fn what_a_crash_left_beside_it_does_not_stop_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("some.key");
+        fs::write(dir.path().join("some.key.new"), "half").unwrap();
+        create(&path, "whole").unwrap();
+        assert_eq!(read(&path).unwrap().unwrap().expose_secret(), "whole");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_key_file_that_others_may_touch_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("some.key");
+        create(&path, "secret").unwrap();
+        for mode in [0o640, 0o604, 0o660, 0o610, 0o601] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            let failure = read(&path).unwrap_err();
+            assert_eq!(failure.code, Code::DataDir, "{mode:o}");
+            assert!(failure.cause.contains("chmod 600"));
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The only place where a certificate is made or believed: the hub's authority, what it signs, and the TLS
+//! configurations in which both sides believe each other. It never opens a socket, and no key leaves it in the clear but
+//! to the file or the Secret it is kept in.
+
+pub mod keyfile;
+
+mod agent_key;
+mod authority;
+mod csr;
+mod front;
+mod identity;
+mod inner;
+mod leaf;
+mod outer;
+mod pin;
+mod profiles;
+mod registration;
+mod renewal;
+mod tls;
+
+pub use agent_key::AgentKey;
+pub use authority::{Authority, Signed};
+pub use csr::csr_fingerprint;
+pub use front::front_server;
+pub use identity::{AgentIdentity, agent_identity};
+pub use inner::{HUB_SERVER_NAME, session_client, session_server};
+pub use leaf::Leaf;
+pub use outer::outer_client;
+pub use pin::ca_pin;
+pub use profiles::{CA_LIFETIME, CLOCK_SLACK, LEAF_LIFETIME};
+pub use registration::Registration;
+pub use renewal::renew_at;
+pub use tls::{TrustError, explain};

@@ -1,0 +1,133 @@
+//! Outer TLS as agent and command line see it: the machine's own trust, a configured CA, or the pin. It protects
+//! against the casual listener only; nobody's identity hangs on it.
+
+use std::sync::Arc;
+
+use fairlead_api::{CaPin, Code, Failure};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+};
+use rustls_platform_verifier::Verifier;
+use tracing::warn;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::{
+    pin,
+    tls::{TrustError, algorithms, internal, provider},
+};
+
+/// Outer TLS of agent and command line: the machine's roots, plus the certificates in `ca_pem`, plus a hub whose chain
+/// ends in the pinned authority; http/1.1 only by ALPN. The machine's roots are read anew by each call.
+///
+/// # Errors
+/// `FL-4101` if `ca_pem` holds no certificate, `FL-3105` if there is nothing at all to trust.
+pub fn outer_client(
+    ca_pem: Option<&str>,
+    pin: Option<CaPin>,
+) -> Result<Arc<ClientConfig>, Failure> {
+    let extra = ca_pem.map(certificates).transpose()?.unwrap_or_default();
+    let platform = match Verifier::new_with_extra_roots(extra, provider()) {
+        Ok(verifier) => Some(verifier),
+        Err(error) if pin.is_some() => {
+            warn!(%error, "the machine's own roots cannot be read; the pin is trusted alone");
+            None
+        }
+        Err(error) => return Err(Failure::because(Code::DialTls, error)),
+    };
+    let mut config = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(internal)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Outer { platform, pin }))
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    let bad = |detail: &str| Failure::because(Code::BadConfig, detail);
+    let all = CertificateDer::pem_slice_iter(pem.as_bytes())
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|_| bad("the CA file is not PEM"))?;
+    if all.is_empty() {
+        return Err(bad("there is no certificate in the CA file"));
+    }
+    let mut roots = RootCertStore::empty();
+    for certificate in &all {
+        roots
+            .add(certificate.clone())
+            .map_err(|_| bad("a certificate in the CA file is damaged"))?;
+    }
+    Ok(all)
+}
+
+#[derive(Debug)]
+struct Outer {
+    platform: Option<Verifier>,
+    pin: Option<CaPin>,
+}
+
+impl ServerCertVerifier for Outer {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let by_pin = match self.pin {
+            Some(pin) => match pin::verify(pin, end_entity, intermediates, server_name, now) {
+                Ok(()) => return Ok(ServerCertVerified::assertion()),
+                Err(error) => Some(error),
+            },
+            None => None,
+        };
+        let Some(platform) = &self.platform else {
+            return Err(by_pin.unwrap_or_else(|| unknown_issuer(end_entity)));
+        };
+        let by_platform =
+            platform.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        by_platform.map_err(|error| match (by_pin, error) {
+            // It is our hub's chain, so what is wrong with that is what counts.
+            (Some(ours), _) if TrustError::find(&ours).is_none() => ours,
+            (_, Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+                unknown_issuer(end_entity)
+            }
+            (_, error) => error,
+        })
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, dss, &algorithms())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, dss, &algorithms())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        algorithms().supported_schemes()
+    }
+}
+
+/// Says who signed it: behind a proxy that opens TLS, that name is what leads to the right CA.
+fn unknown_issuer(leaf: &CertificateDer<'_>) -> Error {
+    let issuer = X509Certificate::from_der(leaf)
+        .map(|(_, parsed)| parsed.issuer().to_string())
+        .unwrap_or_default();
+    TrustError::UnknownIssuer(issuer.chars().take(200).collect()).into()
+}

@@ -1,0 +1,68 @@
+//! Belief in a pinned authority: the peer brings its CA along, the hash of that CA's key decides whether it is ours, and
+//! then the ordinary verification runs against exactly that one anchor.
+
+use aws_lc_rs::digest;
+use fairlead_api::{CaPin, Code, Failure};
+use rustls::{
+    Error, RootCertStore,
+    client::{verify_server_cert_signed_by_trust_anchor, verify_server_name},
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+    server::ParsedCertificate,
+};
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::tls::{TrustError, algorithms};
+
+/// How many certificates beside the leaf are looked at.
+const MAX_CHAIN: usize = 8;
+
+pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let mut out = [0; 32];
+    out.copy_from_slice(digest::digest(&digest::SHA256, bytes).as_ref());
+    out
+}
+
+/// The pin of a certificate; none if it is not one.
+pub(crate) fn pin_of(certificate: &[u8]) -> Option<CaPin> {
+    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+    Some(CaPin(sha256(parsed.public_key().raw)))
+}
+
+/// The pin of the first certificate in `ca_pem`: SHA-256 of its SubjectPublicKeyInfo (RFC 7469, section 2.4).
+///
+/// # Errors
+/// `FL-4101` if there is no certificate in it.
+pub fn ca_pin(ca_pem: &str) -> Result<CaPin, Failure> {
+    CertificateDer::from_pem_slice(ca_pem.as_bytes())
+        .ok()
+        .and_then(|der| pin_of(&der))
+        .ok_or_else(|| Failure::because(Code::BadConfig, "there is no CA certificate in this PEM"))
+}
+
+/// The certificate of the pinned authority among those that a peer sent.
+pub(crate) fn pinned<'a>(
+    pin: CaPin,
+    intermediates: &'a [CertificateDer<'_>],
+) -> Option<&'a CertificateDer<'a>> {
+    intermediates
+        .iter()
+        .take(MAX_CHAIN)
+        .find(|der| pin_of(der) == Some(pin))
+}
+
+/// Verifies that the pinned authority itself signed `leaf` (nothing may stand between), for a server, for this name
+/// and now.
+pub(crate) fn verify(
+    pin: CaPin,
+    leaf: &CertificateDer<'_>,
+    intermediates: &[CertificateDer<'_>],
+    name: &ServerName<'_>,
+    now: UnixTime,
+) -> Result<(), Error> {
+    let anchor = pinned(pin, intermediates).ok_or(TrustError::NotPinned(pin))?;
+    let mut roots = RootCertStore::empty();
+    roots.add(anchor.clone().into_owned())?;
+    let leaf = ParsedCertificate::try_from(leaf)?;
+    verify_server_cert_signed_by_trust_anchor(&leaf, &roots, &[], now, algorithms().all)?;
+    verify_server_name(&leaf, name)
+}
