@@ -1,0 +1,121 @@
+//! The hub's end: from an upgraded HTTP connection to a session. Who the agent is, the caller reads from the
+//! certificates; here they are only verified.
+
+use std::{sync::Arc, time::SystemTime};
+
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version, header,
+};
+use rustls::pki_types::CertificateDer;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_tungstenite::tungstenite::{handshake::derive_accept_key, protocol::Role};
+
+use crate::{
+    dial::{DialError, Stage, certificates, step},
+    link, secure,
+    session::{Limits, Session, Side},
+    ws,
+};
+
+/// Path and subprotocol of the WebSocket.
+pub const CONNECT_PATH: &str = "/connect";
+pub const SUBPROTOCOL: &str = "fairlead.v1";
+
+/// A session with its peer's certificates (none: the peer showed none and may enrol only).
+pub struct Accepted {
+    pub session: Session,
+    pub certificates: Vec<CertificateDer<'static>>,
+}
+
+/// Checks an upgrade request (RFC 6455, 4.2.1: method, headers, version, subprotocol) and gives the 101 head to answer
+/// with, or the refusal. The path is the caller's.
+///
+/// # Errors
+/// 405 for another method, 426 where no WebSocket is asked for or another version, 400 for anything else.
+pub fn upgrade_response<B>(request: &Request<B>) -> Result<Response<()>, StatusCode> {
+    let headers = request.headers();
+    if request.method() != Method::GET {
+        return Err(StatusCode::METHOD_NOT_ALLOWED);
+    }
+    if request.version() != Version::HTTP_11
+        || !has_token(headers, header::UPGRADE, "websocket")
+        || !has_token(headers, header::CONNECTION, "upgrade")
+        || only(headers, header::SEC_WEBSOCKET_VERSION) != Some("13")
+    {
+        return Err(StatusCode::UPGRADE_REQUIRED);
+    }
+    let key = only(headers, header::SEC_WEBSOCKET_KEY)
+        // 16 bytes in base64.
+        .filter(|key| key.len() == 24 && key.ends_with("=="))
+        .ok_or(StatusCode::BAD_REQUEST)?;
+    let offered = headers
+        .get_all(header::SEC_WEBSOCKET_PROTOCOL)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        // Unlike other tokens, these are told apart by case.
+        .any(|token| token.trim() == SUBPROTOCOL);
+    if !offered {
+        return Err(StatusCode::BAD_REQUEST);
+    }
+    Response::builder()
+        .status(StatusCode::SWITCHING_PROTOCOLS)
+        .header(header::CONNECTION, "Upgrade")
+        .header(header::UPGRADE, "websocket")
+        .header(
+            header::SEC_WEBSOCKET_ACCEPT,
+            derive_accept_key(key.as_bytes()),
+        )
+        .header(
+            header::SEC_WEBSOCKET_PROTOCOL,
+            HeaderValue::from_static(SUBPROTOCOL),
+        )
+        .header(header::DATE, httpdate::fmt_http_date(SystemTime::now()))
+        .body(())
+        .map_err(|_| StatusCode::BAD_REQUEST)
+}
+
+/// The value of a header that must stand there exactly once.
+fn only(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(value.trim())
+}
+
+/// Whether a list of tokens, told apart without case, has this one.
+pub(crate) fn has_token(headers: &HeaderMap, name: HeaderName, token: &str) -> bool {
+    headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|entry| entry.trim().eq_ignore_ascii_case(token))
+}
+
+/// `io` is the connection after the 101. Returns once the agent's certificate, if it has shown one, has been verified.
+///
+/// # Errors
+/// With stage link, identity or protocol; each step has the limits' handshake deadline.
+pub async fn accept<IO>(
+    io: IO,
+    tls: Arc<rustls::ServerConfig>,
+    limits: Limits,
+) -> Result<Accepted, DialError>
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let deadline = limits.handshake;
+    let ws = ws::over(io, bytes::Bytes::new(), Role::Server).await;
+    let linked = async { Ok(link::choose(ws, link::VERSIONS, &limits).await?) };
+    let link = step(Stage::Link, deadline, linked).await?;
+    let secured = async { Ok(secure::server(link, tls).await?) };
+    let tls = step(Stage::Identity, deadline, secured).await?;
+    let certificates = certificates(&tls);
+    Ok(Accepted {
+        session: Session::start(tls, Side::Hub, &limits),
+        certificates,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+use super::*;
+
+fn request() -> http::request::Builder {
+    Request::builder().uri(CONNECT_PATH)
+}
+
+const GOOD: &[(&str, &str)] = &[
+    ("connection", "keep-alive, Upgrade"),
+    ("upgrade", "websocket"),
+    ("sec-websocket-version", "13"),
+    ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+    ("sec-websocket-protocol", "fairlead.v2, fairlead.v1"),
+];
+
+fn with(changed: &str, value: Option<&str>) -> Request<()> {
+    let mut builder = request();
+    for (name, good) in GOOD {
+        let value = if *name == changed { value } else { Some(*good) };
+        if let Some(value) = value {
+            builder = builder.header(*name, value);
+        }
+    }
+    builder.body(()).unwrap()
+}
+
+#[test]
+fn a_good_request_gets_the_rfcs_own_answer() {
+    let head = upgrade_response(&with("", None)).unwrap();
+    assert_eq!(head.status(), StatusCode::SWITCHING_PROTOCOLS);
+    let of = |name: &str| head.headers()[name].to_str().unwrap();
+    // RFC 6455, 1.3.
+    assert_eq!(of("sec-websocket-accept"), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    assert_eq!(of("sec-websocket-protocol"), SUBPROTOCOL);
+    assert!(httpdate::parse_http_date(of("date")).is_ok());
+}
+
+#[test]
+fn anything_missing_or_wrong_is_refused() {
+    use StatusCode as S;
+    let table = [
+        ("connection", None, S::UPGRADE_REQUIRED),
+        ("connection", Some("close"), S::UPGRADE_REQUIRED),
+        ("upgrade", None, S::UPGRADE_REQUIRED),
+        ("upgrade", Some("SPDY/3.1"), S::UPGRADE_REQUIRED),
+        ("sec-websocket-version", Some("8"), S::UPGRADE_REQUIRED),
+        ("sec-websocket-key", None, S::BAD_REQUEST),
+        ("sec-websocket-key", Some("short=="), S::BAD_REQUEST),
+        ("sec-websocket-protocol", None, S::BAD_REQUEST),
+        ("sec-websocket-protocol", Some("chat"), S::BAD_REQUEST),
+        (
+            "sec-websocket-protocol",
+            Some("FAIRLEAD.V1"),
+            S::BAD_REQUEST,
+        ),
+    ];
+    for (name, value, status) in table {
+        let refused = upgrade_response(&with(name, value)).unwrap_err();
+        assert_eq!(refused, status, "{name}: {value:?}");
+    }
+    let mut post = with("", None);
+    *post.method_mut() = Method::POST;
+    assert_eq!(upgrade_response(&post).unwrap_err(), S::METHOD_NOT_ALLOWED);
+    let mut twice = with("", None);
+    let key = HeaderValue::from_static("dGhlIHNhbXBsZSBub25jZQ==");
+    twice.headers_mut().append("sec-websocket-key", key);
+    assert_eq!(upgrade_response(&twice).unwrap_err(), S::BAD_REQUEST);
+}

@@ -1,0 +1,307 @@
+//! Which way to a hub: directly, or by CONNECT through an HTTP proxy, as curl reads HTTPS_PROXY and NO_PROXY. The
+//! proxy's password must not show in any text.
+
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use fairlead_api::{Code, HubUrl};
+use http::{HeaderValue, Method, Request, StatusCode, header};
+use http_body_util::Empty;
+use secrecy::{ExposeSecret, SecretString};
+use tokio::net::TcpStream;
+
+use super::{
+    DialError, Stage, step, tcp,
+    upgrade::{NotSwitched, spelled, switch},
+};
+
+/// Which proxy to use for a hub, from HTTPS_PROXY / NO_PROXY as curl reads them.
+///
+/// A proxy is `[http://][user:password@]host[:port]`, port 1080 if none is given; proxies that are spoken to by TLS or
+/// SOCKS are refused. NO_PROXY is a list (commas or blanks) of names, which stand for themselves and all below them (a
+/// leading dot is of no meaning), of addresses, of networks (`10.0.0.0/8`), or the single `*` for all.
+#[derive(Debug, Clone, Default)]
+pub struct ProxyRules {
+    proxy: Option<Proxy>,
+    exceptions: Exceptions,
+}
+
+#[derive(Debug, Clone)]
+struct Proxy {
+    host: String,
+    port: u16,
+    /// The value of `Proxy-Authorization`.
+    credentials: Option<SecretString>,
+}
+
+impl fmt::Display for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}", authority(&self.host, self.port))
+    }
+}
+
+fn authority(host: &str, port: u16) -> String {
+    if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+enum Exceptions {
+    All,
+    These(Vec<Exception>),
+    #[default]
+    None,
+}
+
+#[derive(Debug, Clone)]
+enum Exception {
+    Name(String),
+    Network(IpAddr, u8),
+}
+
+/// A connection on which the hub's TLS can begin.
+pub(super) struct Connected {
+    pub(super) tcp: TcpStream,
+    pub(super) address: SocketAddr,
+}
+
+impl ProxyRules {
+    /// # Errors
+    /// One sentence on what is wrong with the proxy's URL, without its password.
+    pub fn parse(https_proxy: Option<&str>, no_proxy: Option<&str>) -> Result<Self, String> {
+        let https_proxy = https_proxy.map(str::trim).filter(|text| !text.is_empty());
+        Ok(ProxyRules {
+            proxy: https_proxy.map(proxy).transpose()?,
+            exceptions: exceptions(no_proxy.unwrap_or_default()),
+        })
+    }
+
+    /// Why this hub is dialled directly or through which proxy; for the log, without credentials.
+    #[must_use]
+    pub fn explain(&self, hub: &HubUrl) -> String {
+        match (&self.proxy, self.exceptions.which(hub.host())) {
+            (None, _) => "directly: HTTPS_PROXY is not set".to_owned(),
+            (Some(_), Some(entry)) => format!("directly: NO_PROXY names {entry}"),
+            (Some(proxy), None) => format!("through {proxy}, from HTTPS_PROXY"),
+        }
+    }
+
+    fn proxy_for(&self, hub: &HubUrl) -> Option<&Proxy> {
+        let proxy = self.proxy.as_ref()?;
+        self.exceptions.which(hub.host()).is_none().then_some(proxy)
+    }
+
+    pub(super) async fn connect(
+        &self,
+        hub: &HubUrl,
+        deadline: Duration,
+    ) -> Result<Connected, DialError> {
+        let Some(proxy) = self.proxy_for(hub) else {
+            let (tcp, address) = tcp::connect(hub.host(), hub.port(), deadline).await?;
+            return Ok(Connected { tcp, address });
+        };
+        let (tcp, address) = tcp::connect(&proxy.host, proxy.port, deadline).await?;
+        let tcp = step(Stage::Proxy, deadline, proxy.tunnel(tcp, hub))
+            .await
+            .map_err(|error| error.at(address))?;
+        Ok(Connected { tcp, address })
+    }
+}
+
+impl Proxy {
+    /// CONNECT (RFC 9110, 9.3.6).
+    async fn tunnel(&self, tcp: TcpStream, hub: &HubUrl) -> Result<TcpStream, DialError> {
+        let target = hub.authority();
+        let wrong = |cause: String| DialError::new(Stage::Proxy, Code::DialProxy, cause);
+        let mut request = Request::builder()
+            .method(Method::CONNECT)
+            .uri(&target)
+            .header(header::HOST, &target)
+            .header(
+                header::USER_AGENT,
+                concat!("fairlead/", env!("CARGO_PKG_VERSION")),
+            );
+        if let Some(credentials) = &self.credentials {
+            let mut value = HeaderValue::from_str(credentials.expose_secret())
+                .map_err(|error| wrong(error.to_string()))?;
+            value.set_sensitive(true);
+            request = request.header(header::PROXY_AUTHORIZATION, value);
+        }
+        let request = request
+            .body(Empty::<Bytes>::new())
+            .map_err(|error| wrong(error.to_string()))?;
+        match switch(tcp, request, StatusCode::OK).await {
+            Ok(switched) if switched.read.is_empty() => Ok(switched.io),
+            Ok(_) => Err(wrong(format!("{self} spoke before the hub could"))),
+            Err(NotSwitched::Refused(status, cause)) => {
+                let code = if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
+                    Code::DialProxyAuth
+                } else {
+                    Code::DialProxy
+                };
+                let colon = if cause.is_empty() { "" } else { ": " };
+                let cause = format!("{self} answered {status}{colon}{cause}");
+                Err(DialError::new(Stage::Proxy, code, cause).with_status(status))
+            }
+            Err(NotSwitched::Broken(error)) => {
+                Err(wrong(format!("{self} broke: {}", spelled(&error))))
+            }
+        }
+    }
+}
+
+fn proxy(text: &str) -> Result<Proxy, String> {
+    let rest = match text.split_once("://") {
+        None => text,
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
+        Some((scheme, _)) => {
+            return Err(format!(
+                "HTTPS_PROXY: a proxy of kind {scheme}:// is not supported, only http://"
+            ));
+        }
+    };
+    let rest = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let (user, place) = match rest.rsplit_once('@') {
+        Some((user, place)) => (Some(user), place),
+        None => (None, rest),
+    };
+    let bad = || "HTTPS_PROXY: not of the form http://[user:password@]host[:port]".to_owned();
+    let (host, port) = match place.strip_prefix('[') {
+        Some(v6) => {
+            let (host, port) = v6.split_once(']').ok_or_else(bad)?;
+            (host, port.strip_prefix(':').unwrap_or(port))
+        }
+        None => place.split_once(':').unwrap_or((place, "")),
+    };
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+    if host.is_empty() || !host.chars().all(allowed) {
+        return Err(bad());
+    }
+    let port = match port {
+        "" => 1080,
+        port => port.parse().map_err(|_| bad())?,
+    };
+    let credentials = user.map(basic).transpose().map_err(|()| bad())?;
+    Ok(Proxy {
+        host: host.to_owned(),
+        port,
+        credentials,
+    })
+}
+
+/// RFC 7617. User and password are percent-encoded in the URL; a user alone has an empty password.
+fn basic(user: &str) -> Result<SecretString, ()> {
+    let (name, password) = user.split_once(':').unwrap_or((user, ""));
+    let mut pair = decoded(name)?;
+    pair.push(b':');
+    pair.extend(decoded(password)?);
+    Ok(format!("Basic {}", STANDARD.encode(pair)).into())
+}
+
+fn decoded(text: &str) -> Result<Vec<u8>, ()> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            out.push(byte);
+            continue;
+        }
+        let mut digit = || {
+            let digit = char::from(bytes.next()?).to_digit(16)?;
+            u8::try_from(digit).ok()
+        };
+        let (high, low) = (digit().ok_or(())?, digit().ok_or(())?);
+        out.push(high << 4 | low);
+    }
+    Ok(out)
+}
+
+fn exceptions(text: &str) -> Exceptions {
+    if text.trim() == "*" {
+        return Exceptions::All;
+    }
+    let entries: Vec<_> = text
+        .split([',', ' ', '\t'])
+        .filter_map(|entry| exception(entry.trim()))
+        .collect();
+    if entries.is_empty() {
+        Exceptions::None
+    } else {
+        Exceptions::These(entries)
+    }
+}
+
+fn exception(entry: &str) -> Option<Exception> {
+    let bare = entry.trim_start_matches('[').replace(']', "");
+    let (address, bits) = match bare.split_once('/') {
+        Some((address, bits)) => (address, Some(bits.parse::<u8>().ok()?)),
+        None => (bare.as_str(), None),
+    };
+    if let Ok(ip) = address.parse::<IpAddr>() {
+        let all = if ip.is_ipv4() { 32 } else { 128 };
+        let bits = bits.unwrap_or(all);
+        return (bits <= all).then_some(Exception::Network(ip, bits));
+    }
+    let name = entry.trim_matches('.').to_ascii_lowercase();
+    (!name.is_empty()).then_some(Exception::Name(name))
+}
+
+impl Exceptions {
+    /// The entry that this host falls under.
+    fn which(&self, host: &str) -> Option<String> {
+        match self {
+            Exceptions::None => None,
+            Exceptions::All => Some("*".to_owned()),
+            Exceptions::These(entries) => entries
+                .iter()
+                .find(|entry| entry.covers(host))
+                .map(ToString::to_string),
+        }
+    }
+}
+
+impl Exception {
+    fn covers(&self, host: &str) -> bool {
+        match (self, host.parse::<IpAddr>()) {
+            (Exception::Network(network, bits), Ok(ip)) => within(ip, *network, *bits),
+            (Exception::Name(name), Err(_)) => {
+                let host = host.trim_end_matches('.');
+                host.strip_suffix(name.as_str())
+                    .is_some_and(|above| above.is_empty() || above.ends_with('.'))
+            }
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Exception {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Exception::Name(name) => f.write_str(name),
+            Exception::Network(network, bits) => write!(f, "{network}/{bits}"),
+        }
+    }
+}
+
+fn within(ip: IpAddr, network: IpAddr, bits: u8) -> bool {
+    let same = |a: u128, b: u128, width: u32| {
+        let shift = width - u32::from(bits).min(width);
+        a.checked_shr(shift).unwrap_or(0) == b.checked_shr(shift).unwrap_or(0)
+    };
+    match (ip, network) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => same(a.to_bits().into(), b.to_bits().into(), 32),
+        (IpAddr::V6(a), IpAddr::V6(b)) => same(a.to_bits(), b.to_bits(), 128),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+use super::*;
+
+fn hub(url: &str) -> HubUrl {
+    url.parse().unwrap()
+}
+
+#[test]
+fn no_proxy_is_read_as_curl_reads_it() {
+    let table = [
+        ("", "https://hub.example.com", false),
+        ("*", "https://hub.example.com", true),
+        ("*", "https://10.1.2.3", true),
+        ("*.example.com", "https://hub.example.com", false),
+        ("example.com", "https://example.com", true),
+        ("example.com", "https://hub.example.com", true),
+        (".example.com", "https://hub.example.com", true),
+        (".example.com", "https://example.com", true),
+        ("example.com.", "https://hub.example.com", true),
+        ("EXAMPLE.com", "https://hub.example.com", true),
+        ("example.com", "https://notexample.com", false),
+        ("hub.example.com", "https://example.com", false),
+        ("a.test, example.com", "https://hub.example.com", true),
+        ("a.test example.com", "https://hub.example.com", true),
+        (",,example.com,", "https://hub.example.com", true),
+        ("localhost,127.0.0.1", "https://127.0.0.1:8443", true),
+        ("127.0.0.0/8", "https://127.1.2.3", true),
+        ("10.0.0.0/8", "https://11.0.0.1", false),
+        ("10.0.0.0/33", "https://10.0.0.1", false),
+        ("0.0.0.0/0", "https://8.8.8.8", true),
+        ("10.0.0.1", "https://10.0.0.10", false),
+        ("::1", "https://[::1]:8443", true),
+        ("[::1]", "https://[::1]:8443", true),
+        ("fd00::/8", "https://[fd12::1]", true),
+        ("fd00::/8", "https://[fe80::1]", false),
+        // A network is no name: nothing is resolved for it.
+        ("10.0.0.0/8", "https://hub.example.com", false),
+    ];
+    for (no_proxy, url, direct) in table {
+        let rules = ProxyRules::parse(Some("proxy:3128"), Some(no_proxy)).unwrap();
+        let hub = hub(url);
+        assert_eq!(rules.proxy_for(&hub).is_none(), direct, "{no_proxy} {url}");
+        assert_eq!(rules.explain(&hub).starts_with("directly"), direct);
+    }
+}
+
+#[test]
+fn a_proxys_url_is_read_and_its_password_is_never_shown() {
+    let parse = |text| ProxyRules::parse(Some(text), None);
+    let shown = |text| {
+        let rules = parse(text).unwrap();
+        assert!(!format!("{rules:?}").contains("secret"));
+        rules.explain(&hub("https://hub.example.com"))
+    };
+    for (text, place) in [
+        ("http://proxy:3128", "http://proxy:3128"),
+        ("proxy:3128/", "http://proxy:3128"),
+        ("HTTP://proxy", "http://proxy:1080"),
+        ("http://user:secret@proxy:8080", "http://proxy:8080"),
+        ("http://u:p@secret@proxy:8080", "http://proxy:8080"),
+        ("http://[::1]:3128", "http://[::1]:3128"),
+    ] {
+        assert_eq!(shown(text), format!("through {place}, from HTTPS_PROXY"));
+    }
+    for wrong in [
+        "socks5://proxy:1080",
+        "https://user:secret@proxy:443",
+        "http://user:secret@:3128",
+        "http://user:secret@proxy:port",
+        "http://user:secret@pro xy:1",
+        "http://user:sec%ret@proxy:1",
+    ] {
+        let error = parse(wrong).unwrap_err();
+        assert!(
+            !error.contains("secret") && !error.contains("sec%ret"),
+            "{error}"
+        );
+    }
+    assert!(ProxyRules::parse(Some("  "), None).unwrap().proxy.is_none());
+    assert!(ProxyRules::parse(None, None).unwrap().proxy.is_none());
+}
+
+#[test]
+fn credentials_are_decoded_and_go_as_basic() {
+    let header = |user| basic(user).unwrap().expose_secret().to_owned();
+    // RFC 7617, 2.
+    assert_eq!(
+        header("Aladdin:open%20sesame"),
+        "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="
+    );
+    assert_eq!(
+        header("user"),
+        format!("Basic {}", STANDARD.encode("user:"))
+    );
+    assert!(basic("a%4").is_err() && basic("a%zz").is_err());
+}

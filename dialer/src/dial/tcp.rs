@@ -1,0 +1,116 @@
+//! From a name to a TCP connection: resolved anew each time, every address tried (RFC 8305: the families in turn, the
+//! next try a quarter of a second after the last, or as soon as that has failed; the first to connect wins).
+
+use std::{collections::VecDeque, io, net::SocketAddr, time::Duration};
+
+use fairlead_api::Code;
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use tokio::{
+    net::{TcpStream, lookup_host},
+    time::sleep,
+};
+
+use super::{DialError, Stage, step};
+
+/// Head start of each address before the next.
+const STAGGER: Duration = Duration::from_millis(250);
+
+/// A connection to `host`, which may be an address, with TCP_NODELAY.
+pub(super) async fn connect(
+    host: &str,
+    port: u16,
+    deadline: Duration,
+) -> Result<(TcpStream, SocketAddr), DialError> {
+    let resolved = async {
+        let found = lookup_host((host, port)).await.map_err(|error| {
+            DialError::new(Stage::Dns, Code::DialDns, format_args!("{host}: {error}"))
+        })?;
+        Ok(in_turn(found.collect()))
+    };
+    let addresses = step(Stage::Dns, deadline, resolved).await?;
+    if addresses.is_empty() {
+        let cause = format!("{host} has no address");
+        return Err(DialError::new(Stage::Dns, Code::DialDns, cause));
+    }
+    let all = addresses
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ");
+    step(Stage::Tcp, deadline, race(addresses))
+        .await
+        .map_err(|error| error.at(all))
+}
+
+/// IPv6 and IPv4 by turns, beginning with the resolver's favourite.
+fn in_turn(addresses: Vec<SocketAddr>) -> VecDeque<SocketAddr> {
+    let first_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
+    let (mut a, mut b): (VecDeque<_>, VecDeque<_>) = addresses
+        .into_iter()
+        .partition(|address| address.is_ipv6() == first_v6);
+    let mut turns = VecDeque::with_capacity(a.len() + b.len());
+    while let Some(address) = a.pop_front() {
+        turns.push_back(address);
+        turns.extend(b.pop_front());
+    }
+    turns.append(&mut b);
+    turns
+}
+
+async fn race(mut waiting: VecDeque<SocketAddr>) -> Result<(TcpStream, SocketAddr), DialError> {
+    let mut tries = FuturesUnordered::new();
+    let mut failures = Vec::new();
+    loop {
+        if let Some(address) = waiting.pop_front() {
+            tries.push(one(address));
+        } else if tries.is_empty() {
+            let cause = failures.join("; ");
+            return Err(DialError::new(Stage::Tcp, Code::DialTcp, cause));
+        }
+        tokio::select! {
+            Some((address, outcome)) = tries.next() => match outcome {
+                Ok(tcp) => return Ok((tcp, address)),
+                Err(error) => failures.push(format!("{address}: {error}")),
+            },
+            () = sleep(STAGGER), if !waiting.is_empty() => {}
+        }
+    }
+}
+
+async fn one(address: SocketAddr) -> (SocketAddr, io::Result<TcpStream>) {
+    let outcome = async {
+        let tcp = TcpStream::connect(address).await?;
+        tcp.set_nodelay(true)?;
+        Ok(tcp)
+    };
+    (address, outcome.await)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_take_turns_and_none_is_lost() {
+        let parse = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let all = ["[::1]:1", "[::2]:1", "[::3]:1", "127.0.0.1:1"].map(parse);
+        let turns = in_turn(all.to_vec());
+        let wanted = ["[::1]:1", "127.0.0.1:1", "[::2]:1", "[::3]:1"].map(parse);
+        assert_eq!(turns, wanted);
+        assert_eq!(in_turn(vec![wanted[1]]), [wanted[1]]);
+    }
+
+    #[tokio::test]
+    async fn a_dead_address_before_a_live_one_costs_only_its_failure() {
+        let live = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let dead = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let gone = dead.local_addr().unwrap();
+        drop(dead);
+        let here = live.local_addr().unwrap();
+        let (tcp, address) = race(VecDeque::from([gone, here])).await.unwrap();
+        assert_eq!(address, here);
+        assert!(tcp.nodelay().unwrap());
+        let error = race(VecDeque::from([gone])).await.unwrap_err();
+        assert_eq!((error.stage, error.code), (Stage::Tcp, Code::DialTcp));
+    }
+}

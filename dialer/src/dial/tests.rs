@@ -1,0 +1,364 @@
+use std::sync::{Arc, Mutex};
+
+use http::{Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
+    net::TcpListener,
+    sync::mpsc,
+};
+use tokio_rustls::TlsAcceptor;
+
+use super::*;
+use crate::{
+    Accepted, CloseReason, SessionError, accept,
+    accept::{SUBPROTOCOL, upgrade_response},
+    lock,
+    rig::{FOREIGN, OURS, agent_inner, agent_outer, hub_inner, hub_outer},
+};
+
+type Answer = Response<Full<bytes::Bytes>>;
+type Accepts = mpsc::Receiver<Result<Accepted, DialError>>;
+
+/// A hub on loopback. What it answers to the upgrade, `change` may alter.
+async fn hub(change: impl Fn(&mut Answer) + Send + Sync + 'static) -> (HubUrl, Accepts) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (accepts, accepted) = mpsc::channel(4);
+    let change = Arc::new(change);
+    tokio::spawn(async move {
+        while let Ok((tcp, _)) = listener.accept().await {
+            let (accepts, change) = (accepts.clone(), change.clone());
+            tokio::spawn(async move {
+                let Ok(tls) = TlsAcceptor::from(hub_outer()).accept(tcp).await else {
+                    return;
+                };
+                let service = service_fn(move |mut request: Request<Incoming>| {
+                    let mut answer: Answer = match upgrade_response(&request) {
+                        Ok(head) => head.map(|()| Full::default()),
+                        Err(status) => {
+                            let mut refusal = Answer::default();
+                            *refusal.status_mut() = status;
+                            refusal
+                        }
+                    };
+                    change(&mut answer);
+                    let upgrade = hyper::upgrade::on(&mut request);
+                    let accepts = accepts.clone();
+                    tokio::spawn(async move {
+                        if let Ok(io) = upgrade.await {
+                            let session =
+                                accept(TokioIo::new(io), hub_inner(&OURS), Limits::default());
+                            accepts.send(session.await).await.ok();
+                        }
+                    });
+                    async move { Ok::<_, std::convert::Infallible>(answer) }
+                });
+                let _ = http1::Builder::new()
+                    .serve_connection(TokioIo::new(tls), service)
+                    .with_upgrades()
+                    .await;
+            });
+        }
+    });
+    let url = format!("https://localhost:{port}").parse().unwrap();
+    (url, accepted)
+}
+
+fn dialer(proxy: ProxyRules) -> Dialer {
+    Dialer {
+        outer: agent_outer(&OURS),
+        proxy,
+        limits: Limits {
+            handshake: Duration::from_secs(3),
+            ..Limits::default()
+        },
+    }
+}
+
+async fn dial_error(hub: &HubUrl) -> DialError {
+    let dialed = dialer(ProxyRules::default())
+        .dial(hub, agent_inner(&OURS, None))
+        .await;
+    dialed.err().expect("it was let in")
+}
+
+#[tokio::test]
+async fn agent_and_hub_meet_and_know_each_other() {
+    let (url, mut accepted) = hub(|_| {}).await;
+    let dialed = dialer(ProxyRules::default())
+        .dial(&url, agent_inner(&OURS, Some(&OURS)))
+        .await
+        .unwrap();
+    let hub = accepted.recv().await.unwrap().unwrap();
+    assert_eq!((dialed.certificates.len(), hub.certificates.len()), (1, 1));
+    assert_eq!(dialed.address.port(), url.port());
+    assert!(dialed.clock_offset.unwrap().abs() <= 2);
+    let mut here = dialed.session.open().await.unwrap();
+    let mut there = hub.session.accept().await.unwrap();
+    here.write_all(b"hello").await.unwrap();
+    let mut got = [0; 5];
+    there.read_exact(&mut got).await.unwrap();
+    dialed.session.close(CloseReason::Done);
+    let ended = hub.session.closed().await;
+    assert!(matches!(ended, SessionError::Peer(CloseReason::Done)));
+}
+
+#[tokio::test]
+async fn an_agent_without_a_certificate_is_anonymous() {
+    let (url, mut accepted) = hub(|_| {}).await;
+    let dialed = dialer(ProxyRules::default())
+        .dial(&url, agent_inner(&OURS, None))
+        .await
+        .unwrap();
+    let hub = accepted.recv().await.unwrap().unwrap();
+    assert!(hub.certificates.is_empty());
+    drop(dialed);
+}
+
+#[tokio::test]
+async fn a_hub_of_another_authority_is_not_believed() {
+    let (url, _accepted) = hub(|_| {}).await;
+    let error = dialer(ProxyRules::default())
+        .dial(&url, agent_inner(&FOREIGN, Some(&OURS)))
+        .await
+        .err()
+        .unwrap();
+    assert_eq!(
+        (error.stage, error.code),
+        (Stage::Identity, Code::DialHubIdentity)
+    );
+    assert!(error.address.unwrap().ends_with(&url.port().to_string()));
+}
+
+/// In TLS 1.3 the agent's own handshake has succeeded by then.
+#[tokio::test]
+async fn an_agent_of_another_authority_learns_that_it_is_refused() {
+    let (url, mut accepted) = hub(|_| {}).await;
+    let error = dialer(ProxyRules::default())
+        .dial(&url, agent_inner(&OURS, Some(&FOREIGN)))
+        .await
+        .err()
+        .unwrap();
+    assert_eq!(
+        (error.stage, error.code),
+        (Stage::Identity, Code::DialIdentity),
+        "{error}"
+    );
+    let at_hub = accepted.recv().await.unwrap().err().unwrap();
+    assert_eq!(at_hub.stage, Stage::Identity);
+}
+
+#[tokio::test]
+async fn a_refused_upgrade_keeps_its_status_and_its_cause() {
+    let (url, _accepted) = hub(|answer| {
+        *answer = Response::new(Full::from("come back later\nmore"));
+        *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    })
+    .await;
+    let error = dial_error(&url).await;
+    assert_eq!(
+        (error.stage, error.code),
+        (Stage::Upgrade, Code::DialUpgrade)
+    );
+    assert_eq!(error.http_status, Some(503));
+    assert_eq!(
+        error.to_string(),
+        "upgrade: the answer was 503 Service Unavailable: come back later"
+    );
+}
+
+#[tokio::test]
+async fn a_101_that_is_not_ours_is_not_believed() {
+    type Change = fn(&mut Answer);
+    let wrong: [Change; 4] = [
+        |answer| drop(answer.headers_mut().remove("sec-websocket-protocol")),
+        |answer| {
+            drop(
+                answer
+                    .headers_mut()
+                    .insert("sec-websocket-protocol", "chat".parse().unwrap()),
+            )
+        },
+        |answer| {
+            drop(
+                answer
+                    .headers_mut()
+                    .insert("sec-websocket-accept", "AAAA".parse().unwrap()),
+            )
+        },
+        |answer| {
+            drop(
+                answer
+                    .headers_mut()
+                    .insert("sec-websocket-extensions", "x".parse().unwrap()),
+            )
+        },
+    ];
+    for change in wrong {
+        let (url, _accepted) = hub(change).await;
+        let error = dial_error(&url).await;
+        assert_eq!(
+            (error.stage, error.code),
+            (Stage::Upgrade, Code::DialProtocol)
+        );
+    }
+    assert_eq!(SUBPROTOCOL, "fairlead.v1");
+}
+
+#[tokio::test]
+async fn an_outer_certificate_nobody_trusts_is_named() {
+    let (url, _accepted) = hub(|_| {}).await;
+    let mut dialer = dialer(ProxyRules::default());
+    dialer.outer = agent_outer(&FOREIGN);
+    let error = dialer
+        .dial(&url, agent_inner(&OURS, None))
+        .await
+        .err()
+        .unwrap();
+    assert_eq!((error.stage, error.code), (Stage::Tls, Code::DialTls));
+}
+
+/// What a listener says to whoever comes, and then keeps the connection.
+async fn stranger(says: &'static [u8]) -> HubUrl {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let mut kept = Vec::new();
+        while let Ok((mut tcp, _)) = listener.accept().await {
+            let _ = tcp.read(&mut [0; 4096]).await;
+            let _ = tcp.write_all(says).await;
+            kept.push(tcp);
+        }
+    });
+    format!("https://localhost:{port}").parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_stranger_that_speaks_plain_http_is_told_apart() {
+    let url = stranger(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+    let error = dial_error(&url).await;
+    assert_eq!(
+        (error.stage, error.code),
+        (Stage::Tls, Code::DialProtocol),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_stranger_that_says_nothing_costs_the_deadline_and_no_more() {
+    let url = stranger(b"").await;
+    let error = dial_error(&url).await;
+    assert_eq!((error.stage, error.code), (Stage::Tls, Code::DialTimeout));
+}
+
+#[tokio::test]
+async fn a_name_that_does_not_resolve_is_a_matter_of_dns() {
+    let error = dial_error(&"https://no-such-host.invalid".parse().unwrap()).await;
+    assert_eq!(error.stage, Stage::Dns);
+}
+
+/// A proxy that answers each CONNECT as it is told: a head, or (none) by connecting. It remembers the request.
+async fn proxy(answer: Option<&'static str>) -> (ProxyRules, Arc<Mutex<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let seen = Arc::new(Mutex::new(String::new()));
+    let saw = seen.clone();
+    tokio::spawn(async move {
+        while let Ok((mut tcp, _)) = listener.accept().await {
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(tcp.read_u8().await.unwrap());
+            }
+            let head = String::from_utf8(head).unwrap();
+            let target = head.split(' ').nth(1).unwrap().to_owned();
+            *lock(&saw) = head;
+            match answer {
+                Some(answer) => tcp.write_all(answer.as_bytes()).await.unwrap(),
+                None => {
+                    let mut hub = TcpStream::connect(target).await.unwrap();
+                    tcp.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                        .await
+                        .unwrap();
+                    tokio::spawn(async move {
+                        let _ = copy_bidirectional(&mut tcp, &mut hub).await;
+                    });
+                }
+            }
+        }
+    });
+    let url = format!("http://user:pass%20word@127.0.0.1:{port}");
+    (ProxyRules::parse(Some(&url), None).unwrap(), seen)
+}
+
+#[tokio::test]
+async fn a_proxy_is_asked_by_connect_with_basic_credentials() {
+    let (url, mut accepted) = hub(|_| {}).await;
+    let (rules, seen) = proxy(None).await;
+    let dialed = dialer(rules)
+        .dial(&url, agent_inner(&OURS, Some(&OURS)))
+        .await
+        .unwrap();
+    accepted.recv().await.unwrap().unwrap();
+    assert_ne!(dialed.address.port(), url.port());
+    let head = lock(&seen).clone();
+    let line = format!("CONNECT {} HTTP/1.1\r\n", url.authority());
+    assert!(head.starts_with(&line), "{head}");
+    assert!(
+        head.contains(&format!("host: {}\r\n", url.authority())),
+        "{head}"
+    );
+    assert!(
+        head.contains("proxy-authorization: Basic dXNlcjpwYXNzIHdvcmQ=\r\n"),
+        "{head}"
+    );
+}
+
+#[tokio::test]
+async fn a_proxys_refusals_are_told_apart() {
+    let table = [
+        (
+            "HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n",
+            Code::DialProxyAuth,
+            Some(407),
+        ),
+        (
+            "HTTP/1.1 403 Forbidden\r\ncontent-length: 4\r\n\r\nno: ",
+            Code::DialProxy,
+            Some(403),
+        ),
+        ("HTTP/1.1 200 OK\r\n\r\nsurprise", Code::DialProxy, None),
+        ("SSH-2.0-OpenSSH_9\r\n", Code::DialProxy, None),
+    ];
+    for (answer, code, status) in table {
+        let (rules, _seen) = proxy(Some(answer)).await;
+        let error = dialer(rules)
+            .dial(
+                &"https://hub.invalid".parse().unwrap(),
+                agent_inner(&OURS, None),
+            )
+            .await
+            .err()
+            .unwrap();
+        assert_eq!(
+            (error.stage, error.code, error.http_status),
+            (Stage::Proxy, code, status)
+        );
+        assert!(!error.to_string().contains("pass"));
+    }
+}
+
+#[tokio::test]
+async fn a_hub_of_other_link_versions_is_a_protocol_error() {
+    let end = LinkEnd::Versions {
+        theirs_low: 2,
+        theirs_high: 3,
+        ours_low: 1,
+        ours_high: 1,
+    };
+    let error = DialError::from(end);
+    assert_eq!((error.stage, error.code), (Stage::Link, Code::DialProtocol));
+    assert!(error.cause.contains("2 to 3"));
+}

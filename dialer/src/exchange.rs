@@ -1,0 +1,52 @@
+//! One HTTP request and its answer on one pooled stream. Gateway and agent use it without knowing what parses; here it
+//! is hyper. It knows no route, and passes heads and bodies on as they are.
+
+mod body;
+mod client;
+mod server;
+mod upgrade;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Response;
+use http_body_util::combinators::UnsyncBoxBody;
+
+pub use self::{
+    client::Exchanges,
+    server::serve,
+    upgrade::{OnUpgrade, Upgraded},
+};
+use crate::session::OpenError;
+
+/// The most fields a head has, and its size in bytes.
+const MAX_HEADERS: usize = 100;
+const MAX_HEAD: usize = 64 * 1024;
+
+/// Why a body ended before its end.
+pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
+/// A body in either direction; trailers pass, if the head announces them (`Trailer`, and `TE: trailers` in the request).
+pub type Body = UnsyncBoxBody<Bytes, BodyError>;
+
+/// What came back.
+pub enum Answer {
+    /// An ordinary answer (a refused upgrade too). The stream goes back to the pool after a cleanly framed body.
+    Response(Response<Body>),
+    /// `101` (or `2xx` to a CONNECT): the head, and the stream as raw bytes from here on.
+    Upgraded(Response<()>, Upgraded),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ExchangeError {
+    #[error("no stream")]
+    Open(#[source] OpenError),
+    #[error("the stream broke before an answer came")]
+    Broken(#[source] BodyError),
+    #[error("no answer within {0:?}")]
+    Timeout(Duration),
+    #[error("the request body failed")]
+    Request(#[source] BodyError),
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,602 @@
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use http::{HeaderMap, Method, Request, StatusCode, header};
+use http_body::Frame;
+use http_body_util::{BodyExt, Empty, Full, StreamBody};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    sync::mpsc,
+    task::JoinSet,
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::{
+    CloseReason, Session, lock,
+    rig::{limits, pair},
+    splice,
+};
+
+const PIPE: usize = 64 * 1024;
+
+fn boxed<B>(body: B) -> Body
+where
+    B: http_body::Body<Data = Bytes, Error = Infallible> + Send + 'static,
+{
+    Body::new(body.map_err(|never| match never {}))
+}
+
+fn text(text: &str) -> Body {
+    boxed(Full::from(text.to_owned()))
+}
+
+fn empty() -> Body {
+    boxed(Empty::new())
+}
+
+fn get(path: &str) -> Request<Body> {
+    Request::builder().uri(path).body(empty()).unwrap()
+}
+
+/// A body that is fed by hand. An error in it is how a source breaks off.
+fn fed() -> (mpsc::Sender<Result<Frame<Bytes>, BodyError>>, Body) {
+    let (tx, rx) = mpsc::channel(1);
+    let frames = futures_util::stream::unfold(rx, |mut rx| async {
+        rx.recv().await.map(|frame| (frame, rx))
+    });
+    (tx, Body::new(StreamBody::new(frames)))
+}
+
+fn data(bytes: &'static [u8]) -> Result<Frame<Bytes>, BodyError> {
+    Ok(Frame::data(Bytes::from_static(bytes)))
+}
+
+async fn serve_all<H, F>(session: Session, handler: H)
+where
+    H: Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let mut tasks = JoinSet::new();
+    while let Some(stream) = session.accept().await {
+        tasks.spawn(serve(stream, handler.clone()));
+    }
+}
+
+/// A hub that asks and an agent that answers with `handler`.
+async fn joined<H, F>(handler: H) -> (Exchanges, Session)
+where
+    H: Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let (agent, hub) = pair(&limits(64), PIPE).await;
+    tokio::spawn(serve_all(agent.clone(), handler));
+    (Exchanges::new(hub), agent)
+}
+
+async fn response(exchanges: &Exchanges, request: Request<Body>) -> Response<Body> {
+    let answer = timeout(Duration::from_secs(10), exchanges.send(request)).await;
+    match answer.expect("no answer").unwrap() {
+        Answer::Response(response) => response,
+        Answer::Upgraded(..) => panic!("an upgrade"),
+    }
+}
+
+async fn whole(response: Response<Body>) -> String {
+    let body = timeout(Duration::from_secs(10), response.into_body().collect()).await;
+    let bytes = body.expect("no end").unwrap().to_bytes();
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+async fn until(mut done: impl FnMut() -> bool) {
+    timeout(Duration::from_secs(10), async {
+        while !done() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .expect("it never came true");
+}
+
+#[tokio::test]
+async fn requests_one_after_the_other_share_a_stream() {
+    let (exchanges, _agent) = joined(|request| async move {
+        Response::new(text(&format!("{} {}", request.method(), request.uri())))
+    })
+    .await;
+    for n in 0..20 {
+        let path = format!("/api/v1?n={n}");
+        let answer = response(&exchanges, get(&path)).await;
+        assert_eq!(whole(answer).await, format!("GET {path}"));
+    }
+    assert_eq!(exchanges.session().stats().streams_total, 1);
+    // A body without an end known beforehand, too, and one that is asked for no further than its length.
+    let post = Request::post("/").body(text("upload")).unwrap();
+    let mut answer = response(&exchanges, post).await;
+    answer.body_mut().frame().await.unwrap().unwrap();
+    drop(answer);
+    response(&exchanges, get("/")).await;
+    assert_eq!(exchanges.session().stats().streams_total, 1);
+}
+
+#[tokio::test]
+async fn an_absolute_target_goes_out_in_origin_form() {
+    let (exchanges, _agent) =
+        joined(|request| async move { Response::new(text(&request.uri().to_string())) }).await;
+    let mut request = get("https://user.example/api?x=1");
+    *request.version_mut() = http::Version::HTTP_2;
+    let answer = response(&exchanges, request).await;
+    assert_eq!(whole(answer).await, "/api?x=1");
+}
+
+#[tokio::test]
+async fn heads_without_bodies_and_encoded_bodies_pass_as_they_are() {
+    let (exchanges, _agent) = joined(|request: Request<Body>| async move {
+        match request.uri().path() {
+            "/head" => Response::builder()
+                .header(header::CONTENT_LENGTH, "1234")
+                .body(empty())
+                .unwrap(),
+            "/304" => Response::builder()
+                .status(304)
+                .header(header::ETAG, "\"x\"")
+                .body(empty())
+                .unwrap(),
+            _ => Response::builder()
+                .header(header::CONTENT_ENCODING, "gzip")
+                .body(boxed(Full::from(vec![0x1f, 0x8b, 8, 0, 255])))
+                .unwrap(),
+        }
+    })
+    .await;
+    for _ in 0..3 {
+        let head = Request::head("/head").body(empty()).unwrap();
+        let answer = response(&exchanges, head).await;
+        assert_eq!(answer.headers()[header::CONTENT_LENGTH], "1234");
+        assert_eq!(whole(answer).await, "");
+        let answer = response(&exchanges, get("/304")).await;
+        assert_eq!(
+            (answer.status().as_u16(), &answer.headers()[header::ETAG]),
+            (304, &"\"x\"".parse().unwrap())
+        );
+        assert_eq!(whole(answer).await, "");
+        let answer = response(&exchanges, get("/gzip")).await;
+        assert_eq!(answer.headers()[header::CONTENT_ENCODING], "gzip");
+        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(&bytes[..], [0x1f, 0x8b, 8, 0, 255]);
+    }
+    assert_eq!(exchanges.session().stats().streams_total, 1);
+}
+
+#[tokio::test]
+async fn trailers_pass() {
+    let (exchanges, _agent) = joined(|_| async move {
+        let (tx, body) = fed();
+        tokio::spawn(async move {
+            tx.send(data(b"body")).await.unwrap();
+            let mut trailers = HeaderMap::new();
+            trailers.insert("x-sum", "42".parse().unwrap());
+            tx.send(Ok(Frame::trailers(trailers))).await.unwrap();
+        });
+        Response::builder()
+            .header(header::TRAILER, "x-sum")
+            .body(body)
+            .unwrap()
+    })
+    .await;
+    let mut request = get("/");
+    request
+        .headers_mut()
+        .insert(header::TE, "trailers".parse().unwrap());
+    let body = response(&exchanges, request).await.into_body();
+    let collected = body.collect().await.unwrap();
+    assert_eq!(collected.trailers().unwrap()["x-sum"], "42");
+}
+
+#[tokio::test]
+async fn the_head_and_each_event_of_a_watch_come_at_once() {
+    let (feed, feeds) = mpsc::channel::<()>(1);
+    let feeds = Arc::new(tokio::sync::Mutex::new(feeds));
+    let (exchanges, _agent) = joined(move |_| {
+        let feeds = feeds.clone();
+        async move {
+            let (tx, body) = fed();
+            tokio::spawn(async move {
+                while feeds.lock().await.recv().await.is_some() {
+                    tx.send(data(b"event")).await.unwrap();
+                }
+            });
+            Response::new(body)
+        }
+    })
+    .await;
+    let mut answer = response(&exchanges, get("/watch")).await;
+    for _ in 0..3 {
+        feed.send(()).await.unwrap();
+        let frame = timeout(Duration::from_secs(5), answer.body_mut().frame()).await;
+        let event = frame.unwrap().unwrap().unwrap().into_data().unwrap();
+        assert_eq!(event, "event");
+    }
+    drop(feed);
+    assert!(answer.body_mut().frame().await.is_none());
+}
+
+#[tokio::test]
+async fn an_answer_before_the_uploads_end_reaches_the_caller_and_costs_the_stream() {
+    let (exchanges, _agent) = joined(|request: Request<Body>| async move {
+        let early = request.uri().path() == "/early";
+        let body = if early { "too large" } else { "ok" };
+        if !early {
+            drop(request.into_body().collect().await);
+        }
+        Response::new(text(body))
+    })
+    .await;
+    let (tx, body) = fed();
+    let post = Request::post("/early").body(body).unwrap();
+    tx.send(data(b"begun")).await.unwrap();
+    let answer = response(&exchanges, post).await;
+    assert_eq!(whole(answer).await, "too large");
+    // The rest of the upload is not wanted any more.
+    timeout(Duration::from_secs(5), tx.closed()).await.unwrap();
+    let answer = response(&exchanges, get("/next")).await;
+    assert_eq!(whole(answer).await, "ok");
+    assert_eq!(exchanges.session().stats().streams_total, 2);
+}
+
+#[tokio::test]
+async fn a_body_cut_short_is_an_error_in_both_directions() {
+    let uploads = Arc::new(Mutex::new(Vec::new()));
+    let seen = uploads.clone();
+    let (exchanges, _agent) = joined(move |request: Request<Body>| {
+        let seen = seen.clone();
+        async move {
+            if request.method() == Method::POST {
+                // The request is gone before this is told to anybody.
+                let mut outcome = Outcome(seen, None);
+                outcome.1 = Some(request.into_body().collect().await.is_ok());
+                drop(outcome);
+                return Response::new(empty());
+            }
+            let (tx, body) = fed();
+            tokio::spawn(async move {
+                tx.send(data(b"half")).await.unwrap();
+                tx.send(Err("the API server is gone".into())).await.unwrap();
+            });
+            let mut answer = Response::new(body);
+            if request.uri().path() == "/sized" {
+                let length = "1000".parse().unwrap();
+                answer.headers_mut().insert(header::CONTENT_LENGTH, length);
+            }
+            answer
+        }
+    })
+    .await;
+    for path in ["/chunked", "/sized"] {
+        let answer = response(&exchanges, get(path)).await;
+        let end = timeout(Duration::from_secs(5), answer.into_body().collect()).await;
+        assert!(end.unwrap().is_err(), "{path} ended cleanly");
+    }
+    let (tx, body) = fed();
+    tx.send(data(b"half")).await.unwrap();
+    let post = Request::post("/").body(body).unwrap();
+    let sent = tokio::spawn({
+        let exchanges = exchanges.clone();
+        async move { exchanges.send(post).await }
+    });
+    tx.send(Err("the user is gone".into())).await.unwrap();
+    let error = timeout(Duration::from_secs(5), sent)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(matches!(error.err(), Some(ExchangeError::Request(_))));
+    until(|| lock(&uploads).len() == 1).await;
+    assert_ne!(lock(&uploads)[0], Some(true), "the upload ended cleanly");
+    until(|| exchanges.session().stats().streams_open == 0).await;
+}
+
+struct Outcome(Arc<Mutex<Vec<Option<bool>>>>, Option<bool>);
+
+impl Drop for Outcome {
+    fn drop(&mut self) {
+        lock(&self.0).push(self.1);
+    }
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_ends_the_request_at_the_other_side() {
+    let gone = CancellationToken::new();
+    let held = gone.clone();
+    let (exchanges, agent) = joined(move |request: Request<Body>| {
+        let guard = held.clone().drop_guard();
+        async move {
+            if request.uri().path() == "/head" {
+                std::future::pending::<()>().await;
+            }
+            let (tx, body) = fed();
+            tokio::spawn(async move {
+                let _guard = guard;
+                tx.send(data(b"event")).await.unwrap();
+                tx.closed().await;
+            });
+            Response::new(body)
+        }
+    })
+    .await;
+    // While it waits for the head.
+    let asked = timeout(Duration::from_millis(100), exchanges.send(get("/head"))).await;
+    assert!(asked.is_err());
+    timeout(Duration::from_secs(5), gone.cancelled())
+        .await
+        .unwrap();
+    until(|| agent.stats().streams_open == 0).await;
+    // While it reads the body.
+    let mut answer = response(&exchanges, get("/watch")).await;
+    answer.body_mut().frame().await.unwrap().unwrap();
+    assert_eq!(agent.stats().streams_open, 1);
+    drop(answer);
+    until(|| agent.stats().streams_open == 0).await;
+}
+
+#[tokio::test]
+async fn a_pooled_stream_that_died_costs_a_plain_request_nothing() {
+    let (agent, hub) = pair(&limits(64), PIPE).await;
+    let served = Arc::new(AtomicUsize::new(0));
+    let count = served.clone();
+    tokio::spawn(async move {
+        let mut tasks = JoinSet::new();
+        while let Some(stream) = agent.accept().await {
+            let count = count.clone();
+            tasks.spawn(async move {
+                let first = AtomicUsize::new(0);
+                let done = CancellationToken::new();
+                let asked = done.clone();
+                let serving = serve(stream, move |_| {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    let second = first.fetch_add(1, Ordering::Relaxed) == 1;
+                    let asked = asked.clone();
+                    async move {
+                        if second {
+                            asked.cancel();
+                            std::future::pending::<()>().await;
+                        }
+                        Response::new(text("fine"))
+                    }
+                });
+                // Dies under the second request on the same stream.
+                tokio::select! {
+                    _ = serving => {}
+                    () = done.cancelled() => {}
+                }
+            });
+        }
+    });
+    let exchanges = Exchanges::new(hub);
+    assert_eq!(whole(response(&exchanges, get("/")).await).await, "fine");
+    assert_eq!(whole(response(&exchanges, get("/")).await).await, "fine");
+    assert_eq!(served.load(Ordering::Relaxed), 3);
+    // One that may not be repeated is not.
+    let delete = Request::post("/").body(empty()).unwrap();
+    let failed = exchanges.send(delete).await;
+    assert!(matches!(failed.err(), Some(ExchangeError::Broken(_))));
+    assert_eq!(served.load(Ordering::Relaxed), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_stream_is_let_go_after_a_minute() {
+    let (exchanges, agent) = joined(|_| async { Response::new(empty()) }).await;
+    drop(response(&exchanges, get("/")).await);
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    assert_eq!(agent.stats().streams_open, 1);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(agent.stats().streams_open, 0);
+    assert_eq!(exchanges.session().stats().streams_open, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_does_not_come_is_a_timeout_only_where_one_is_set() {
+    let (exchanges, _agent) = joined(|_| async {
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        Response::new(empty())
+    })
+    .await;
+    let hurried = exchanges.clone().with_head_timeout(Duration::from_secs(5));
+    let failed = hurried.send(get("/")).await;
+    assert!(matches!(failed.err(), Some(ExchangeError::Timeout(_))));
+    assert!(exchanges.send(get("/")).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expected_100_is_waited_for_and_refused_bodies_are_never_asked_for() {
+    let (exchanges, _agent) = joined(|request: Request<Body>| async move {
+        if request.uri().path() == "/refuse" {
+            let mut answer = Response::new(text("no"));
+            *answer.status_mut() = StatusCode::EXPECTATION_FAILED;
+            return answer;
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let body = request.into_body().collect().await.unwrap().to_bytes();
+        Response::new(boxed(Full::from(body)))
+    })
+    .await;
+    let expecting = |path: &str, asked: Arc<Mutex<Option<Duration>>>| {
+        let since = tokio::time::Instant::now();
+        let mut left = Some(Bytes::from_static(b"upload"));
+        let frames = futures_util::stream::poll_fn(move |_| {
+            lock(&asked).get_or_insert(since.elapsed());
+            Poll::Ready(left.take().map(|bytes| Ok(Frame::data(bytes))))
+        });
+        Request::put(path)
+            .header(header::EXPECT, "100-continue")
+            .body(Body::new(StreamBody::new(frames)))
+            .unwrap()
+    };
+    let asked = Arc::new(Mutex::new(None));
+    let answer = response(&exchanges, expecting("/take", asked.clone())).await;
+    assert_eq!(whole(answer).await, "upload");
+    let waited = lock(&asked).unwrap();
+    assert!(
+        waited >= Duration::from_millis(300) && waited < Duration::from_secs(1),
+        "{waited:?}"
+    );
+
+    let asked = Arc::new(Mutex::new(None));
+    let answer = response(&exchanges, expecting("/refuse", asked.clone())).await;
+    assert_eq!(answer.status(), StatusCode::EXPECTATION_FAILED);
+    assert_eq!(whole(answer).await, "no");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(*lock(&asked), None);
+}
+
+/// The agent's end of an upgrade: answers 101 and joins the stream to `far`.
+async fn upgrading(
+    mut request: Request<Body>,
+    far: Arc<Mutex<Option<tokio::io::DuplexStream>>>,
+) -> Response<Body> {
+    let mut answer = Response::new(empty());
+    if request.uri().path() == "/refuse" {
+        *answer.status_mut() = StatusCode::FORBIDDEN;
+        *answer.body_mut() = text("not for you");
+        return answer;
+    }
+    let upgrade = request.extensions_mut().remove::<OnUpgrade>().unwrap();
+    let far = lock(&far).take().unwrap();
+    tokio::spawn(async move {
+        let io = upgrade.await.unwrap();
+        let _ = splice(io, far).await;
+    });
+    if request.method() != Method::CONNECT {
+        *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let headers = answer.headers_mut();
+        headers.insert(header::CONNECTION, "Upgrade".parse().unwrap());
+        headers.insert(header::UPGRADE, "SPDY/3.1".parse().unwrap());
+    }
+    answer
+}
+
+fn exec() -> Request<Body> {
+    Request::post("/exec")
+        .header(header::CONNECTION, "Upgrade")
+        .header(header::UPGRADE, "SPDY/3.1")
+        .body(empty())
+        .unwrap()
+}
+
+#[tokio::test]
+async fn upgrades_are_spliced_with_half_close_in_both_directions() {
+    let connect = || Request::connect("db.local:5432").body(empty()).unwrap();
+    let requests: [fn() -> Request<Body>; 2] = [exec, connect];
+    for request in requests {
+        let (far, mut container) = tokio::io::duplex(1024);
+        let far = Arc::new(Mutex::new(Some(far)));
+        let (exchanges, agent) = joined(move |request| upgrading(request, far.clone())).await;
+        let Ok(Answer::Upgraded(head, mut raw)) = exchanges.send(request()).await else {
+            panic!("no upgrade");
+        };
+        assert!(head.status() == 101 || head.status() == 200);
+        raw.write_all(b"stdin").await.unwrap();
+        raw.shutdown().await.unwrap();
+        let mut got = String::new();
+        container.read_to_string(&mut got).await.unwrap();
+        assert_eq!(got, "stdin");
+        // Standard input has ended; the output goes on.
+        container.write_all(&[7; 100]).await.unwrap();
+        let mut part = [0; 100];
+        raw.read_exact(&mut part).await.unwrap();
+        container.shutdown().await.unwrap();
+        assert_eq!(raw.read(&mut [0]).await.unwrap(), 0);
+        drop(raw);
+        until(|| agent.stats().streams_open == 0).await;
+        until(|| exchanges.session().stats().streams_open == 0).await;
+    }
+}
+
+#[tokio::test]
+async fn a_refused_upgrade_passes_unchanged() {
+    let (exchanges, _agent) =
+        joined(|request| upgrading(request, Arc::new(Mutex::new(None)))).await;
+    let mut request = exec();
+    *request.uri_mut() = "/refuse".parse().unwrap();
+    let answer = response(&exchanges, request).await;
+    assert_eq!(answer.status(), StatusCode::FORBIDDEN);
+    assert_eq!(whole(answer).await, "not for you");
+}
+
+#[tokio::test]
+async fn a_spliced_stream_whose_session_breaks_ends_with_an_error() {
+    let (far, mut container) = tokio::io::duplex(1024);
+    let far = Arc::new(Mutex::new(Some(far)));
+    let (exchanges, agent) = joined(move |request| upgrading(request, far.clone())).await;
+    let Ok(Answer::Upgraded(_, mut raw)) = exchanges.send(exec()).await else {
+        panic!("no upgrade");
+    };
+    container.write_all(b"half").await.unwrap();
+    let mut got = [0; 4];
+    raw.read_exact(&mut got).await.unwrap();
+    agent.close(CloseReason::Draining);
+    assert!(raw.read(&mut [0]).await.is_err());
+    let failed = exchanges.send(get("/")).await;
+    assert!(matches!(failed.err(), Some(ExchangeError::Open(_))));
+}
+
+#[tokio::test]
+async fn a_head_over_the_limits_is_refused_and_reaches_no_handler() {
+    let (exchanges, _agent) = joined(|_| async { Response::new(text("reached")) }).await;
+    let mut many = get("/");
+    for n in 0..101 {
+        let name: header::HeaderName = format!("x-{n}").parse().unwrap();
+        many.headers_mut().insert(name, "1".parse().unwrap());
+    }
+    let mut large = get("/");
+    let value = "v".repeat(70_000).parse().unwrap();
+    large.headers_mut().insert("x-large", value);
+    for request in [many, large] {
+        match exchanges.send(request).await {
+            Ok(Answer::Response(answer)) => {
+                assert_eq!(answer.status(), StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+            }
+            Ok(Answer::Upgraded(..)) => panic!("an upgrade"),
+            Err(error) => assert!(matches!(error, ExchangeError::Broken(_))),
+        }
+    }
+    assert_eq!(whole(response(&exchanges, get("/")).await).await, "reached");
+}
+
+#[tokio::test]
+async fn many_requests_at_once_each_get_their_own_answer() {
+    let (exchanges, _agent) = joined(|request: Request<Body>| async move {
+        let path = request.uri().path().to_owned();
+        let body = request.into_body().collect().await.unwrap().to_bytes();
+        let mut answer = Response::new(boxed(Full::from(body)));
+        answer.headers_mut().insert("x-path", path.parse().unwrap());
+        answer
+    })
+    .await;
+    let mut tasks = JoinSet::new();
+    for n in 0..48_usize {
+        let exchanges = exchanges.clone();
+        tasks.spawn(async move {
+            for round in 0..10 {
+                let sent = vec![n as u8; n * 4096 + round];
+                let path = format!("/{n}/{round}");
+                let post = Request::post(path.as_str())
+                    .body(boxed(Full::from(sent.clone())))
+                    .unwrap();
+                let answer = response(&exchanges, post).await;
+                assert_eq!(answer.headers()["x-path"], path.as_str());
+                let got = answer.into_body().collect().await.unwrap().to_bytes();
+                assert!(got == sent);
+            }
+        });
+    }
+    tasks.join_all().await;
+    assert!(exchanges.session().stats().streams_total <= 64);
+}

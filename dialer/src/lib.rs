@@ -1,0 +1,38 @@
+//! The wire, both ends: WebSocket, link, secure channel, session, stream, and HTTP exchanges on streams. It knows no
+//! HTTP route, no Kubernetes and no database.
+//!
+//! ```text
+//! TCP, or CONNECT through a proxy     dial/tcp, dial/proxy
+//! TLS, the web's                      dial (the hub's front has its own)
+//! WebSocket                           dial/upgrade, accept, ws
+//! link                                link, link/frame, link/io
+//! TLS 1.3, ours                       secure
+//! yamux                               session, session/driver, session/tap
+//! stream                              session/stream
+//! HTTP/1.1                            exchange, exchange/client, exchange/server, exchange/upgrade
+//! ```
+
+pub mod accept;
+pub mod dial;
+pub mod exchange;
+pub mod link;
+#[cfg(test)]
+mod rig;
+mod secure;
+pub mod session;
+pub mod splice;
+mod ws;
+
+pub use accept::{Accepted, accept};
+pub use dial::{DialError, Dialed, Dialer, ProxyRules, Stage};
+pub use exchange::{Answer, Body, BodyError, ExchangeError, Exchanges, OnUpgrade, Upgraded, serve};
+pub use secure::HUB_SERVER_NAME;
+pub use session::{CloseReason, Limits, OpenError, Session, SessionError, Stats, Stream};
+pub use splice::{Spliced, splice};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// No lock of this crate is held across a call that can panic half-way through a change, so a poisoned one is whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

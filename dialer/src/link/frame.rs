@@ -1,0 +1,215 @@
+//! The messages of a link: one binary WebSocket message each, a tag byte and a body. Pure: it reads and writes bytes
+//! and decides nothing.
+//!
+//! ```text
+//! tag  name      body, numbers big-endian
+//! 1    HELLO     lowest version u8, highest version u8, session 16 bytes, received u64, max message u32, max streams u32
+//! 2    DATA      1 byte or more of the session's bytes
+//! 3    MARK      u64: how many bytes of DATA the sender has sent on this session so far
+//! 4    MARK_ACK  u64: the count of the MARK it answers
+//! 5    CLOSE     u16: why (see `CloseReason`)
+//! ```
+//!
+//! HELLO is the first message each way and comes once. The agent offers the versions it speaks and the session it wants
+//! to go on with (zeros: a new one); the hub answers with the version it chose as lowest and highest, and the session's
+//! name. Where the two have no version in common it answers with all it speaks, then CLOSE. `received` is the count of
+//! DATA bytes that have arrived, `max message` what the sender of the HELLO takes in one message, tag included, and
+//! `max streams` how many streams it has open at most. Lengths are exact: a byte too many is an error, so that a later
+//! version is free to add.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+const HELLO: u8 = 1;
+pub(crate) const DATA: u8 = 2;
+const MARK: u8 = 3;
+const MARK_ACK: u8 = 4;
+const CLOSE: u8 = 5;
+
+/// The name of a session, by which a later link goes on with it.
+pub type SessionId = [u8; 16];
+
+/// One message, borrowed from the bytes it was read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Frame<'a> {
+    Hello(Hello),
+    Data(&'a [u8]),
+    Mark(u64),
+    MarkAck(u64),
+    Close(u16),
+}
+
+/// What both sides say first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hello {
+    pub lowest: u8,
+    pub highest: u8,
+    pub session: SessionId,
+    /// Bytes of DATA that have arrived on this session.
+    pub received: u64,
+    /// The largest message this side takes, in bytes with the tag.
+    pub max_message: u32,
+    /// How many streams this side has open at most.
+    pub max_streams: u32,
+}
+
+/// Why a message is none of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    #[error("an empty message")]
+    Empty,
+    #[error("unknown tag {0}")]
+    Tag(u8),
+    #[error("a message with tag {0} of a wrong length")]
+    Length(u8),
+    #[error("a version range that ends before it begins")]
+    Versions,
+}
+
+/// Reads one message.
+///
+/// # Errors
+/// For anything but a message exactly as described above.
+pub fn decode(message: &[u8]) -> Result<Frame<'_>, FrameError> {
+    let (&tag, body) = message.split_first().ok_or(FrameError::Empty)?;
+    let wrong = FrameError::Length(tag);
+    match tag {
+        HELLO => hello(body).ok_or(wrong)?,
+        DATA if body.is_empty() => Err(wrong),
+        DATA => Ok(Frame::Data(body)),
+        MARK => count(body).map(Frame::Mark).ok_or(wrong),
+        MARK_ACK => count(body).map(Frame::MarkAck).ok_or(wrong),
+        CLOSE => body
+            .try_into()
+            .map(|code| Frame::Close(u16::from_be_bytes(code)))
+            .map_err(|_| wrong),
+        _ => Err(FrameError::Tag(tag)),
+    }
+}
+
+fn count(body: &[u8]) -> Option<u64> {
+    body.try_into().ok().map(u64::from_be_bytes)
+}
+
+fn hello(body: &[u8]) -> Option<Result<Frame<'static>, FrameError>> {
+    let (&[lowest, highest], rest) = body.split_first_chunk::<2>()?;
+    let (&session, rest) = rest.split_first_chunk::<16>()?;
+    let (&received, rest) = rest.split_first_chunk::<8>()?;
+    let (&max_message, rest) = rest.split_first_chunk::<4>()?;
+    let (&max_streams, rest) = rest.split_first_chunk::<4>()?;
+    if !rest.is_empty() {
+        return None;
+    }
+    if lowest > highest {
+        return Some(Err(FrameError::Versions));
+    }
+    Some(Ok(Frame::Hello(Hello {
+        lowest,
+        highest,
+        session,
+        received: u64::from_be_bytes(received),
+        max_message: u32::from_be_bytes(max_message),
+        max_streams: u32::from_be_bytes(max_streams),
+    })))
+}
+
+impl Frame<'_> {
+    /// The message as it is sent.
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        let mut out = BytesMut::new();
+        match *self {
+            Frame::Hello(hello) => {
+                out.put_slice(&[HELLO, hello.lowest, hello.highest]);
+                out.put_slice(&hello.session);
+                out.put_u64(hello.received);
+                out.put_u32(hello.max_message);
+                out.put_u32(hello.max_streams);
+            }
+            Frame::Data(data) => {
+                out.reserve(1 + data.len());
+                out.put_u8(DATA);
+                out.put_slice(data);
+            }
+            Frame::Mark(count) => {
+                out.put_u8(MARK);
+                out.put_u64(count);
+            }
+            Frame::MarkAck(count) => {
+                out.put_u8(MARK_ACK);
+                out.put_u64(count);
+            }
+            Frame::Close(code) => {
+                out.put_u8(CLOSE);
+                out.put_u16(code);
+            }
+        }
+        out.freeze()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn frames() -> impl Strategy<Value = (Vec<u8>, u8)> {
+        (prop::collection::vec(any::<u8>(), 1..64), 0_u8..5)
+    }
+
+    fn frame<'a>(kind: u8, data: &'a [u8]) -> Frame<'a> {
+        let n = data
+            .iter()
+            .fold(0_u64, |n, &b| n.wrapping_mul(257).wrapping_add(b.into()));
+        match kind {
+            0 => Frame::Hello(Hello {
+                lowest: data[0] / 2,
+                highest: data[0],
+                session: [data[0]; 16],
+                received: n,
+                max_message: n as u32,
+                max_streams: (n >> 32) as u32,
+            }),
+            1 => Frame::Data(data),
+            2 => Frame::Mark(n),
+            3 => Frame::MarkAck(n),
+            _ => Frame::Close(n as u16),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_message_reads_back_as_it_was_written((data, kind) in frames()) {
+            let frame = frame(kind, &data);
+            let message = frame.encode();
+            prop_assert_eq!(decode(&message), Ok(frame));
+        }
+
+        #[test]
+        fn any_bytes_are_refused_or_are_the_only_spelling(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            if let Ok(frame) = decode(&bytes) {
+                prop_assert_eq!(&frame.encode()[..], &bytes[..]);
+            }
+        }
+
+        #[test]
+        fn a_byte_more_or_less_is_refused((data, kind) in frames()) {
+            prop_assume!(kind != 1);
+            let whole = frame(kind, &data).encode();
+            prop_assert!(decode(&whole[..whole.len() - 1]).is_err());
+            let longer = [&whole[..], &[0]].concat();
+            prop_assert!(decode(&longer).is_err());
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_message_is_named() {
+        assert_eq!(decode(&[]), Err(FrameError::Empty));
+        assert_eq!(decode(&[9, 1]), Err(FrameError::Tag(9)));
+        assert_eq!(decode(&[2]), Err(FrameError::Length(2)));
+        assert_eq!(decode(&[5, 1]), Err(FrameError::Length(5)));
+        let mut hello = frame(0, &[4]).encode().to_vec();
+        hello[1] = 5;
+        assert_eq!(decode(&hello), Err(FrameError::Versions));
+    }
+}

@@ -1,0 +1,161 @@
+//! What this crate's tests share: an authority with its leaves, both ends' TLS configurations, and a hub and an agent
+//! joined by a pipe.
+
+use std::sync::{Arc, LazyLock};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::{
+    ClientConfig, RootCertStore, ServerConfig,
+    crypto::{CryptoProvider, aws_lc_rs},
+    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
+    server::WebPkiClientVerifier,
+    version::TLS13,
+};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, duplex};
+use tokio_tungstenite::tungstenite::protocol::Role;
+
+use crate::{
+    HUB_SERVER_NAME, Limits, Session, accept,
+    link::{self, io::Link},
+    secure,
+    session::Side,
+    ws,
+};
+
+pub(crate) struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+type Leaf = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+pub(crate) static OURS: LazyLock<Authority> = LazyLock::new(Authority::new);
+pub(crate) static FOREIGN: LazyLock<Authority> = LazyLock::new(Authority::new);
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(aws_lc_rs::default_provider())
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new([]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        Authority {
+            issuer: CertifiedIssuer::self_signed(params, key).unwrap(),
+        }
+    }
+
+    pub(crate) fn roots(&self) -> Arc<RootCertStore> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.issuer.der().clone()).unwrap();
+        Arc::new(roots)
+    }
+
+    pub(crate) fn leaf(&self, name: &str) -> Leaf {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new([name.to_owned()]).unwrap();
+        let leaf = params.signed_by(&key, &self.issuer).unwrap();
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+        (vec![leaf.der().clone()], key.into())
+    }
+}
+
+/// The hub's inner end: believes agents of `authority`, and takes those without a certificate.
+pub(crate) fn hub_inner(authority: &Authority) -> Arc<ServerConfig> {
+    let clients = WebPkiClientVerifier::builder_with_provider(authority.roots(), provider())
+        .allow_unauthenticated()
+        .build()
+        .unwrap();
+    let (chain, key) = authority.leaf(HUB_SERVER_NAME);
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&TLS13])
+        .unwrap()
+        .with_client_cert_verifier(clients)
+        .with_single_cert(chain, key)
+        .unwrap();
+    config.send_tls13_tickets = 0;
+    Arc::new(config)
+}
+
+/// The agent's inner end: believes hubs of `authority`, and shows a leaf of `identity`.
+pub(crate) fn agent_inner(
+    authority: &Authority,
+    identity: Option<&Authority>,
+) -> Arc<ClientConfig> {
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&TLS13])
+        .unwrap()
+        .with_root_certificates(authority.roots());
+    Arc::new(match identity {
+        Some(identity) => {
+            let (chain, key) = identity.leaf("agent");
+            builder.with_client_auth_cert(chain, key).unwrap()
+        }
+        None => builder.with_no_client_auth(),
+    })
+}
+
+/// The outer TLS of a hub at 127.0.0.1 and `localhost`.
+pub(crate) fn hub_outer() -> Arc<ServerConfig> {
+    let (chain, key) = OURS.leaf("localhost");
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Arc::new(config)
+}
+
+pub(crate) fn agent_outer(authority: &Authority) -> Arc<ClientConfig> {
+    let mut config = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(authority.roots())
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Arc::new(config)
+}
+
+pub(crate) fn limits(max_streams: usize) -> Limits {
+    Limits {
+        max_streams,
+        ..Limits::default()
+    }
+}
+
+/// The agent's link over a pipe whose other end speaks WebSocket as the hub.
+pub(crate) async fn agent_link<IO>(io: IO, limits: &Limits) -> Link<IO>
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+{
+    let ws = ws::over(io, bytes::Bytes::new(), Role::Client).await;
+    link::offer(ws, link::VERSIONS, limits).await.unwrap()
+}
+
+/// Agent and hub joined by a pipe that holds `pipe` bytes each way.
+pub(crate) async fn pair(limits: &Limits, pipe: usize) -> (Session, Session) {
+    let (agent, hub) = duplex(pipe);
+    sessions(agent, hub, limits, limits).await
+}
+
+pub(crate) async fn sessions(
+    agent: DuplexStream,
+    hub: DuplexStream,
+    agent_limits: &Limits,
+    hub_limits: &Limits,
+) -> (Session, Session) {
+    let at_agent = async {
+        let link = agent_link(agent, agent_limits).await;
+        let tls = secure::client(link, agent_inner(&OURS, Some(&OURS)))
+            .await
+            .unwrap();
+        Session::start(tls, Side::Agent, agent_limits)
+    };
+    let at_hub = accept(hub, hub_inner(&OURS), hub_limits.clone());
+    let (agent, hub) = tokio::join!(at_agent, at_hub);
+    let hub = hub.unwrap();
+    assert_eq!(hub.certificates.len(), 1);
+    (agent, hub.session)
+}

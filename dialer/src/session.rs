@@ -1,0 +1,232 @@
+//! The multiplexed connection of one agent: either side opens streams. One task drives each session; what callers hold
+//! are handles. It must never let one stream's consumer keep the others waiting, nor let a broken tunnel look like a
+//! clean end.
+
+mod driver;
+mod state;
+mod stream;
+mod tap;
+
+use std::{io, sync::Arc, time::Duration};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::{Mutex, mpsc, oneshot},
+    time::timeout,
+};
+use tokio_rustls::TlsStream;
+
+pub use self::stream::Stream;
+use self::{driver::Driver, state::Shared};
+use crate::link::io::Link;
+
+/// What yamux gives each stream to start with, in bytes.
+pub(crate) const WINDOW: usize = 256 * 1024;
+
+/// Bounds of one session.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Streams open at once, both directions together. The lower of the two sides' holds for opening.
+    pub max_streams: usize,
+    /// How many bytes a peer can make us hold: every stream's window, and what the link has read ahead. Never taken as
+    /// less than 256 KiB a stream; what is above that, windows of streams with fast readers may grow by.
+    pub receive_budget: usize,
+    /// Deadline of each step of a dial or an accept, and of a stream's opening.
+    pub handshake: Duration,
+}
+
+impl Default for Limits {
+    /// 512 streams, their 128 MiB of windows and 32 MiB to grow, 10 s.
+    fn default() -> Self {
+        Limits {
+            max_streams: 512,
+            receive_budget: 512 * WINDOW + 32 * 1024 * 1024,
+            handshake: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Limits {
+    /// What the budget is, with every stream's window in it.
+    pub(crate) fn budget(&self) -> usize {
+        self.receive_budget.max(self.max_streams * WINDOW)
+    }
+}
+
+/// One live session; clones name the same. When the last clone is dropped, the session is closed as
+/// [`CloseReason::Done`], and streams that are still open are reset.
+#[derive(Clone)]
+pub struct Session {
+    handle: Arc<Handle>,
+}
+
+struct Handle {
+    shared: Arc<Shared>,
+    opens: mpsc::Sender<Opening>,
+    accepted: Mutex<mpsc::Receiver<Stream>>,
+    deadline: Duration,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.ask_close(CloseReason::Done);
+    }
+}
+
+/// Where a stream that was asked for is delivered.
+type Opening = oneshot::Sender<Result<Stream, OpenError>>;
+
+/// How many callers may wait for a stream before the next one waits for a place.
+const OPENS: usize = 64;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CloseReason {
+    Draining,
+    Replaced,
+    Deleted,
+    Expired,
+    Protocol,
+    Done,
+}
+
+impl CloseReason {
+    /// As it stands in a link's CLOSE.
+    #[must_use]
+    pub const fn code(self) -> u16 {
+        match self {
+            CloseReason::Draining => 1,
+            CloseReason::Replaced => 2,
+            CloseReason::Deleted => 3,
+            CloseReason::Expired => 4,
+            CloseReason::Protocol => 5,
+            CloseReason::Done => 6,
+        }
+    }
+
+    /// A code of a later version is `Done`: the session is over, the reason is not known here.
+    #[must_use]
+    pub const fn from_code(code: u16) -> Self {
+        match code {
+            1 => CloseReason::Draining,
+            2 => CloseReason::Replaced,
+            3 => CloseReason::Deleted,
+            4 => CloseReason::Expired,
+            5 => CloseReason::Protocol,
+            _ => CloseReason::Done,
+        }
+    }
+}
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum SessionError {
+    #[error("closed by this side ({0:?})")]
+    Here(CloseReason),
+    #[error("closed by the peer ({0:?})")]
+    Peer(CloseReason),
+    #[error("the peer has been silent for {0:?}")]
+    Silent(Duration),
+    #[error("the connection broke: {0}")]
+    Broken(String),
+}
+
+impl From<SessionError> for io::Error {
+    fn from(error: SessionError) -> Self {
+        io::Error::new(io::ErrorKind::ConnectionReset, error)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// As many streams are open as the lower limit of both sides allows, or the peer acknowledges none.
+    #[error("the peer accepts no more streams")]
+    Full,
+    #[error("the session ended")]
+    Closed(#[source] SessionError),
+}
+
+/// Counts since the session began. Bytes are those of the link's DATA: with yamux' headers and the inner TLS.
+#[derive(Debug, Clone, Default)]
+pub struct Stats {
+    pub streams_open: usize,
+    pub streams_total: u64,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    /// Of the last mark that was answered.
+    pub rtt: Option<Duration>,
+}
+
+/// Which end of yamux this is: the agent's stream ids are odd, the hub's even.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Side {
+    Agent,
+    Hub,
+}
+
+impl Session {
+    /// Takes over a secure channel and spawns the task that drives it.
+    pub(crate) fn start<IO>(tls: TlsStream<Link<IO>>, side: Side, limits: &Limits) -> Self
+    where
+        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let peer_streams = match &tls {
+            TlsStream::Client(tls) => tls.get_ref().0.peer_streams(),
+            TlsStream::Server(tls) => tls.get_ref().0.peer_streams(),
+        };
+        let shared = Arc::new(Shared::new(limits.max_streams, peer_streams));
+        let (opens, openings) = mpsc::channel(OPENS);
+        // Every stream in it counts against the limit, so this never fills before the limit is reached.
+        let (accepts, accepted) = mpsc::channel(limits.max_streams.max(1));
+        let driver = Driver::new(tls, side, limits, shared.clone(), openings, accepts);
+        // Owned by the session's handles: it ends with the last of them, or with the connection.
+        drop(tokio::spawn(driver));
+        Session {
+            handle: Arc::new(Handle {
+                shared,
+                opens,
+                accepted: Mutex::new(accepted),
+                deadline: limits.handshake,
+            }),
+        }
+    }
+
+    /// Opens a stream. The peer learns of it at once, before anything is written.
+    ///
+    /// # Errors
+    /// [`OpenError::Full`] at the limit, which costs the session and its other streams nothing.
+    pub async fn open(&self) -> Result<Stream, OpenError> {
+        let (tx, rx) = oneshot::channel();
+        let opened = timeout(self.handle.deadline, async {
+            self.handle.opens.send(tx).await.ok()?;
+            rx.await.ok()
+        });
+        match opened.await {
+            Ok(Some(outcome)) => outcome,
+            Ok(None) => Err(OpenError::Closed(self.closed().await)),
+            Err(_) => Err(OpenError::Full),
+        }
+    }
+
+    /// The next stream that the peer opened; `None` once the session has ended. One task calls this.
+    pub async fn accept(&self) -> Option<Stream> {
+        self.handle.accepted.lock().await.recv().await
+    }
+
+    /// Ends the session; the peer is told why. Streams that are still open are reset. Returns at once; what is already
+    /// written is flushed for two seconds at most.
+    pub fn close(&self, reason: CloseReason) {
+        self.handle.shared.ask_close(reason);
+    }
+
+    /// Completes when the session has ended, with the reason. Any number of callers may wait.
+    pub async fn closed(&self) -> SessionError {
+        self.handle.shared.closed().await
+    }
+
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.handle.shared.stats()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,435 @@
+use std::{collections::HashSet, future::poll_fn, io::ErrorKind, time::Duration};
+
+use bytes::Bytes;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, duplex},
+    task::JoinSet,
+    time::{Instant, timeout},
+};
+
+use super::*;
+use crate::rig::{limits, pair, sessions};
+
+const PIPE: usize = 64 * 1024;
+
+/// Sends back what comes, half-close included.
+async fn echo(session: Session) {
+    let mut tasks = JoinSet::new();
+    while let Some(stream) = session.accept().await {
+        tasks.spawn(async move {
+            let (mut read, mut write) = tokio::io::split(stream);
+            let _ = tokio::io::copy(&mut read, &mut write).await;
+            let _ = write.shutdown().await;
+        });
+    }
+}
+
+async fn opened(from: &Session, to: &Session) -> (Stream, Stream) {
+    let (here, there) = tokio::join!(from.open(), to.accept());
+    (here.unwrap(), there.unwrap())
+}
+
+async fn until(mut done: impl FnMut() -> bool) {
+    timeout(Duration::from_secs(10), async {
+        while !done() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .expect("it never came true");
+}
+
+#[tokio::test]
+async fn bytes_come_back_whole_both_ways_with_half_close() {
+    let (agent, hub) = pair(&limits(16), PIPE).await;
+    for (from, to) in [(&agent, &hub), (&hub, &agent)] {
+        let echo = tokio::spawn(echo(to.clone()));
+        let stream = from.open().await.unwrap();
+        let sent: Vec<u8> = (0..3_000_000_u32).map(|n| ((n * 7) >> 3) as u8).collect();
+        let (mut read, mut write) = tokio::io::split(stream);
+        let mut got = Vec::new();
+        let (wrote, done) = tokio::join!(
+            async {
+                write.write_all(&sent).await?;
+                write.shutdown().await
+            },
+            read.read_to_end(&mut got)
+        );
+        wrote.unwrap();
+        done.unwrap();
+        assert!(got == sent);
+        echo.abort();
+    }
+    let stats = agent.stats();
+    assert_eq!(stats.streams_total, 2);
+    assert!(stats.bytes_in > 6_000_000 && stats.bytes_out > 6_000_000);
+    until(|| agent.stats().rtt.is_some()).await;
+}
+
+#[tokio::test]
+async fn streams_yield_and_take_bytes() {
+    let (agent, hub) = pair(&limits(16), PIPE).await;
+    let (mut here, mut there) = opened(&agent, &hub).await;
+    let mut data = Bytes::from(vec![7; 100_000]);
+    poll_fn(|cx| here.poll_write_bytes(cx, &mut data))
+        .await
+        .unwrap();
+    assert!(data.is_empty());
+    poll_fn(|cx| here.poll_finish(cx)).await.unwrap();
+    let mut got = 0;
+    while let Some(part) = poll_fn(|cx| there.poll_read_bytes(cx)).await.unwrap() {
+        assert!(!part.is_empty() && part.iter().all(|&b| b == 7));
+        got += part.len();
+    }
+    assert_eq!(got, 100_000);
+}
+
+#[tokio::test]
+async fn at_the_cap_one_more_is_refused_and_the_rest_go_on() {
+    let (agent, hub) = pair(&limits(8), PIPE).await;
+    let served = tokio::spawn(echo(agent.clone()));
+    let mut streams = Vec::new();
+    for _ in 0..8 {
+        streams.push(hub.open().await.unwrap());
+    }
+    assert!(matches!(hub.open().await, Err(OpenError::Full)));
+    for stream in &mut streams {
+        stream.write_all(b"on").await.unwrap();
+        let mut back = [0; 2];
+        stream.read_exact(&mut back).await.unwrap();
+        assert_eq!(&back, b"on");
+    }
+    let mut last = streams.pop().unwrap();
+    last.shutdown().await.unwrap();
+    assert_eq!(last.read(&mut [0]).await.unwrap(), 0);
+    drop(last);
+    until(|| hub.stats().streams_open == 7 && agent.stats().streams_open == 7).await;
+    let mut again = hub.open().await.unwrap();
+    again.write_all(b"!").await.unwrap();
+    assert_eq!(again.read_u8().await.unwrap(), b'!');
+    served.abort();
+}
+
+/// Both sides open at once, so that each counts streams of which the other does not know yet.
+#[tokio::test]
+async fn a_peer_over_our_cap_gets_resets_and_keeps_the_session() {
+    let (agent, hub) = pair(&limits(8), PIPE).await;
+    let mut tasks = JoinSet::new();
+    for n in 0..16 {
+        let session = if n % 2 == 0 { &agent } else { &hub }.clone();
+        tasks.spawn(async move { session.open().await });
+    }
+    let opened: Vec<_> = tasks.join_all().await.into_iter().flatten().collect();
+    assert!(opened.len() > 8, "{} were opened", opened.len());
+    let mut reset = 0;
+    for mut stream in opened {
+        // One that the peer took is still quiet.
+        let read = timeout(Duration::from_millis(20), stream.read_u8()).await;
+        reset += usize::from(matches!(read, Ok(Err(_))));
+    }
+    assert!(reset > 0);
+    while timeout(Duration::from_millis(20), agent.accept())
+        .await
+        .is_ok()
+    {}
+    while timeout(Duration::from_millis(20), hub.accept())
+        .await
+        .is_ok()
+    {}
+    until(|| hub.stats().streams_open == 0 && agent.stats().streams_open == 0).await;
+    let (mut here, mut there) = super::tests::opened(&agent, &hub).await;
+    here.write_all(b"x").await.unwrap();
+    assert_eq!(there.read_u8().await.unwrap(), b'x');
+}
+
+#[tokio::test]
+async fn the_257th_stream_that_nobody_has_used_does_not_stall() {
+    let (agent, hub) = pair(&limits(512), PIPE).await;
+    let mut streams = Vec::new();
+    for _ in 0..400 {
+        let open = timeout(Duration::from_secs(5), hub.open()).await;
+        streams.push(open.expect("it stalls").unwrap());
+    }
+    let mut accepted = Vec::new();
+    for _ in 0..400 {
+        accepted.push(agent.accept().await.unwrap());
+    }
+    streams[399].write_all(b"last").await.unwrap();
+    let mut got = [0; 4];
+    accepted[399].read_exact(&mut got).await.unwrap();
+    assert_eq!(&got, b"last");
+}
+
+#[tokio::test]
+async fn streams_nobody_accepts_are_bounded_and_the_session_lives() {
+    let (agent, hub) = pair(&limits(4), PIPE).await;
+    let held: Vec<_> = [hub.open().await, hub.open().await].into_iter().collect();
+    assert!(held.iter().all(Result::is_ok));
+    drop(held);
+    for _ in 0..32 {
+        drop(hub.open().await);
+        tokio::task::yield_now().await;
+    }
+    // Whoever comes late finds no more than the cap, all of them reset.
+    while let Ok(Some(mut stream)) = timeout(Duration::from_millis(50), agent.accept()).await {
+        assert!(stream.read(&mut [0]).await.is_err());
+    }
+    until(|| hub.stats().streams_open == 0).await;
+    let (mut here, mut there) = opened(&hub, &agent).await;
+    here.write_all(b"x").await.unwrap();
+    assert_eq!(there.read_u8().await.unwrap(), b'x');
+}
+
+async fn read_error(stream: &mut Stream) -> ErrorKind {
+    let read = timeout(Duration::from_secs(5), async {
+        loop {
+            match stream.read(&mut [0; 1024]).await {
+                Ok(0) => panic!("a clean end"),
+                Ok(_) => {}
+                Err(error) => return error.kind(),
+            }
+        }
+    });
+    read.await.expect("no end at all")
+}
+
+#[tokio::test]
+async fn a_dropped_stream_is_reset_whatever_half_of_it_was_done() {
+    let (agent, hub) = pair(&limits(16), PIPE).await;
+
+    // Nothing was finished.
+    let (mut here, mut there) = opened(&agent, &hub).await;
+    here.write_all(b"some").await.unwrap();
+    drop(here);
+    assert_eq!(read_error(&mut there).await, ErrorKind::ConnectionReset);
+    drop(there);
+
+    // The peer had finished its direction, which is where yamux sends an end.
+    let (mut here, mut there) = opened(&agent, &hub).await;
+    there.shutdown().await.unwrap();
+    assert_eq!(here.read(&mut [0]).await.unwrap(), 0);
+    here.write_all(b"half of it").await.unwrap();
+    drop(here);
+    assert_eq!(read_error(&mut there).await, ErrorKind::ConnectionReset);
+    drop(there);
+
+    // Ours was finished and the peer's not, which is where yamux sends nothing: what we wrote arrives with its end, and
+    // the peer's writes fail.
+    let (mut here, mut there) = opened(&agent, &hub).await;
+    here.write_all(b"all of it").await.unwrap();
+    here.shutdown().await.unwrap();
+    drop(here);
+    let mut got = Vec::new();
+    there.read_to_end(&mut got).await.unwrap();
+    assert_eq!(got, b"all of it");
+    let failed = timeout(Duration::from_secs(5), async {
+        loop {
+            if let Err(error) = there.write_all(&[0; 1024]).await {
+                return error.kind();
+            }
+        }
+    });
+    assert_eq!(failed.await.unwrap(), ErrorKind::ConnectionReset);
+    drop(there);
+
+    // The same, with the end on the wire long before the drop.
+    let (mut here, mut there) = opened(&agent, &hub).await;
+    here.shutdown().await.unwrap();
+    assert_eq!(there.read(&mut [0]).await.unwrap(), 0);
+    drop(here);
+    let failed = timeout(Duration::from_secs(5), async {
+        while there.write_all(&[0; 1024]).await.is_ok() {}
+    });
+    failed.await.unwrap();
+    drop(there);
+    until(|| agent.stats().streams_open == 0 && hub.stats().streams_open == 0).await;
+}
+
+#[tokio::test]
+async fn a_stream_finished_both_ways_leaves_nothing_behind() {
+    let (agent, hub) = pair(&limits(16), PIPE).await;
+    for _ in 0..50 {
+        let (mut here, mut there) = opened(&agent, &hub).await;
+        here.shutdown().await.unwrap();
+        there.shutdown().await.unwrap();
+        assert_eq!(here.read(&mut [0]).await.unwrap(), 0);
+        assert_eq!(there.read(&mut [0]).await.unwrap(), 0);
+    }
+    until(|| agent.stats().streams_open == 0 && hub.stats().streams_open == 0).await;
+    assert_eq!(hub.stats().streams_total, 50);
+}
+
+#[tokio::test]
+async fn a_broken_session_resets_its_streams_and_says_why_to_everybody() {
+    let (agent, hub) = pair(&limits(16), PIPE).await;
+    let (mut here, mut there) = opened(&agent, &hub).await;
+    here.write_all(b"begun").await.unwrap();
+    hub.close(CloseReason::Draining);
+    hub.close(CloseReason::Deleted);
+    let (one, two) = tokio::join!(agent.closed(), agent.closed());
+    assert!(matches!(one, SessionError::Peer(CloseReason::Draining)));
+    assert!(matches!(two, SessionError::Peer(CloseReason::Draining)));
+    assert!(matches!(
+        hub.closed().await,
+        SessionError::Here(CloseReason::Draining)
+    ));
+    assert_eq!(read_error(&mut here).await, ErrorKind::ConnectionReset);
+    assert_eq!(read_error(&mut there).await, ErrorKind::ConnectionReset);
+    assert!(here.write_all(b"x").await.is_err());
+    assert!(agent.accept().await.is_none());
+    assert!(matches!(agent.open().await, Err(OpenError::Closed(_))));
+    drop((here, there));
+    assert_eq!(agent.stats().streams_open, 0);
+}
+
+#[tokio::test]
+async fn what_was_written_and_finished_before_a_close_arrives() {
+    let (agent, hub) = pair(&limits(16), 1 << 20).await;
+    let (mut here, mut there) = opened(&hub, &agent).await;
+    here.write_all(&[1; 50_000]).await.unwrap();
+    here.shutdown().await.unwrap();
+    hub.close(CloseReason::Done);
+    let mut got = Vec::new();
+    there.read_to_end(&mut got).await.unwrap();
+    assert_eq!(got.len(), 50_000);
+}
+
+#[tokio::test]
+async fn the_last_handle_dropped_ends_the_session() {
+    let (agent, hub) = pair(&limits(16), PIPE).await;
+    drop(agent);
+    let ended = timeout(Duration::from_secs(5), hub.closed()).await.unwrap();
+    assert!(matches!(ended, SessionError::Peer(CloseReason::Done)));
+}
+
+#[tokio::test]
+async fn a_stopped_reader_stops_nobody_else() {
+    let (agent, hub) = pair(&limits(16), PIPE).await;
+    let (mut stopped, _never_read) = opened(&hub, &agent).await;
+    // Until the window is full.
+    let filled = timeout(Duration::from_millis(300), async {
+        loop {
+            stopped.write_all(&[0; 16_384]).await.unwrap();
+        }
+    });
+    assert!(filled.await.is_err());
+    let served = tokio::spawn(echo(agent.clone()));
+    let mut other = hub.open().await.unwrap();
+    for _ in 0..100 {
+        other.write_all(b"ping").await.unwrap();
+        let mut back = [0; 4];
+        other.read_exact(&mut back).await.unwrap();
+    }
+    served.abort();
+}
+
+/// More than all buffers through four streams, with a small pipe: every bounded queue on the way fills and must be read
+/// again when it drains.
+#[tokio::test]
+async fn back_pressure_loses_no_wake_up() {
+    let (agent, hub) = pair(&limits(16), 4096).await;
+    let served = tokio::spawn(echo(agent.clone()));
+    let mut tasks = JoinSet::new();
+    for n in 0..4_u8 {
+        let stream = hub.open().await.unwrap();
+        tasks.spawn(async move {
+            let (mut read, mut write) = tokio::io::split(stream);
+            let sent = vec![n; 4 << 20];
+            let mut got = Vec::new();
+            let (a, b) = tokio::join!(
+                async {
+                    write.write_all(&sent).await?;
+                    write.shutdown().await
+                },
+                read.read_to_end(&mut got)
+            );
+            a.and(b.map(drop)).unwrap();
+            assert!(got == sent);
+        });
+    }
+    let all = timeout(Duration::from_secs(60), tasks.join_all()).await;
+    all.expect("a wake-up was lost");
+    served.abort();
+}
+
+/// rust-yamux#227: through 16 KiB pipes both ends of the bare crate stop at its ping, every 10 seconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bulk_on_eight_streams_each_way_moves_in_every_second_for_thirty() {
+    let (agent, hub) = pair(&limits(64), 16 * 1024).await;
+    let mut tasks = JoinSet::new();
+    for (from, to) in [(&agent, &hub), (&hub, &agent)] {
+        for _ in 0..8 {
+            let (mut here, mut there) = opened(from, to).await;
+            tasks.spawn(async move { while here.write_all(&[0; 16_384]).await.is_ok() {} });
+            tasks.spawn(async move {
+                let mut sink = vec![0; 16_384];
+                while matches!(there.read(&mut sink).await, Ok(1..)) {}
+            });
+        }
+    }
+    let mut last = (0, 0);
+    for second in 0..30 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let (a, h) = (agent.stats().bytes_in, hub.stats().bytes_in);
+        assert!(a > last.0 && h > last.1, "nothing moved in second {second}");
+        last = (a, h);
+    }
+    agent.close(CloseReason::Done);
+    tasks.join_all().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_peer_is_dead_fifteen_seconds_after_an_unanswered_mark() {
+    let (agent_io, middle) = duplex(PIPE);
+    let (mut far, hub_io) = duplex(PIPE);
+    let (cut, mut is_cut) = tokio::sync::oneshot::channel::<()>();
+    tokio::spawn(async move {
+        let mut middle = middle;
+        tokio::select! {
+            _ = tokio::io::copy_bidirectional(&mut middle, &mut far) => {}
+            _ = &mut is_cut => {}
+        }
+        // Both sockets stay open and nothing passes.
+        std::future::pending::<()>().await;
+        drop((middle, far));
+    });
+    let (agent, hub) = sessions(agent_io, hub_io, &limits(16), &limits(16)).await;
+    // Alive for as long as marks are answered.
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(timeout(Duration::from_secs(1), hub.closed()).await.is_err());
+    cut.send(()).unwrap();
+    let since = Instant::now();
+    let (a, h) = tokio::join!(agent.closed(), hub.closed());
+    assert!(matches!(a, SessionError::Silent(_)), "{a}");
+    assert!(matches!(h, SessionError::Silent(_)), "{h}");
+    let took = since.elapsed();
+    assert!(
+        took >= Duration::from_secs(10) && took <= Duration::from_secs(21),
+        "{took:?}"
+    );
+}
+
+#[test]
+fn close_reasons_keep_their_codes() {
+    use CloseReason::*;
+    let all = [Draining, Replaced, Deleted, Expired, Protocol, Done];
+    let codes: HashSet<u16> = all.iter().map(|reason| reason.code()).collect();
+    assert_eq!(codes.len(), all.len());
+    for reason in all {
+        assert_eq!(CloseReason::from_code(reason.code()), reason);
+    }
+    assert_eq!(CloseReason::from_code(999), Done);
+}
+
+#[tokio::test]
+async fn limits_below_what_yamux_needs_still_make_a_session() {
+    let poor = Limits {
+        max_streams: 4,
+        receive_budget: 0,
+        ..Limits::default()
+    };
+    let (agent, hub) = pair(&poor, PIPE).await;
+    let (mut here, mut there) = opened(&hub, &agent).await;
+    here.write_all(b"x").await.unwrap();
+    assert_eq!(there.read_u8().await.unwrap(), b'x');
+}

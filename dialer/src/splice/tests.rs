@@ -1,0 +1,84 @@
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+use super::*;
+
+#[tokio::test]
+async fn an_end_passes_and_the_other_direction_goes_on() {
+    let (mut left, a) = duplex(1024);
+    let (b, mut right) = duplex(1024);
+    let spliced = tokio::spawn(splice(a, b));
+    left.write_all(b"request").await.unwrap();
+    left.shutdown().await.unwrap();
+    let mut got = Vec::new();
+    right.read_to_end(&mut got).await.unwrap();
+    assert_eq!(got, b"request");
+    for _ in 0..100 {
+        right.write_all(&[1; 500]).await.unwrap();
+        let mut part = [0; 500];
+        left.read_exact(&mut part).await.unwrap();
+    }
+    right.shutdown().await.unwrap();
+    assert_eq!(left.read(&mut [0]).await.unwrap(), 0);
+    let counts = spliced.await.unwrap().unwrap();
+    assert_eq!((counts.to_b, counts.to_a), (7, 50_000));
+}
+
+#[tokio::test]
+async fn more_than_all_buffers_passes_both_ways_at_once() {
+    let (left, a) = duplex(512);
+    let (b, right) = duplex(700);
+    let spliced = tokio::spawn(splice(a, b));
+    let side = |io: tokio::io::DuplexStream, byte: u8, expected: u8| async move {
+        let (mut read, mut write) = tokio::io::split(io);
+        let sent = vec![byte; 1 << 20];
+        let mut got = Vec::new();
+        let (_, _) = tokio::try_join!(
+            async {
+                write.write_all(&sent).await?;
+                write.shutdown().await
+            },
+            read.read_to_end(&mut got)
+        )
+        .unwrap();
+        assert!(got.len() == 1 << 20 && got.iter().all(|&b| b == expected));
+    };
+    tokio::join!(side(left, 1, 2), side(right, 2, 1));
+    let counts = spliced.await.unwrap().unwrap();
+    assert_eq!((counts.to_b, counts.to_a), (1 << 20, 1 << 20));
+}
+
+/// Fails on every read.
+struct Broken;
+
+impl AsyncRead for Broken {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+        _buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
+    }
+}
+
+impl AsyncWrite for Broken {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(buf.len()))
+    }
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        panic!("a clean end after an error")
+    }
+}
+
+#[tokio::test]
+async fn an_error_ends_both_and_is_told() {
+    let (_left, a) = duplex(64);
+    let error = splice(a, Broken).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+}
