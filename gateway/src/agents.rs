@@ -1,0 +1,24 @@
+//! Everything about agents' sessions: how they begin and end, who has one, how it stands with their clusters, and what
+//! agents may ask of modules over them.
+
+pub(crate) mod connect;
+mod deleted;
+mod health;
+mod lifetime;
+mod probe;
+pub(crate) mod reports;
+mod routes;
+pub(crate) mod table;
+
+use std::sync::Arc;
+
+use crate::hub::Hub;
+
+/// Starts what runs beside the sessions.
+pub(crate) fn start(hub: &Arc<Hub>) {
+    // Subscribed before the first session can begin, so that no deletion is missed.
+    let deletions = hub.seam.directory.deleted();
+    hub.process
+        .spawn(deleted::end_sessions(Arc::clone(hub), deletions));
+    hub.process.spawn(reports::run(Arc::clone(hub)));
+}

@@ -1,0 +1,128 @@
+//! The door for agents: from an upgrade request on the front to a session with a known peer.
+
+use std::{sync::Arc, time::Duration};
+
+use fairlead_api::{Code, Failure};
+use fairlead_certs::agent_identity;
+use fairlead_dialer::{
+    Accepted, Body, CloseReason, Limits,
+    accept::{accept, upgrade_response},
+};
+use http::Response;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::time::timeout;
+use tracing::info;
+
+use crate::{
+    agents::{lifetime, table::MAX_STREAMS},
+    front::{body, record::Inbound, respond},
+    hub::Hub,
+    metrics::{Handshake, Layer},
+};
+
+/// How long the connection may take to turn into bytes, and then the inner TLS to finish.
+const SWITCH: Duration = Duration::from_secs(10);
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// # Errors
+/// `FL-1304` if it is no WebSocket of ours.
+pub(crate) async fn connect(hub: Arc<Hub>, inbound: Inbound) -> Result<Response<Body>, Failure> {
+    let mut request = inbound.request;
+    let head = match upgrade_response(&request) {
+        Ok(head) => head,
+        Err(status) => {
+            let failure = Failure::because(
+                Code::BadRequest,
+                "agents connect here, by a WebSocket with subprotocol fairlead.v1",
+            );
+            inbound.record.failed(failure.code);
+            let mut response = respond::render(&failure, respond::accepted(request.headers()));
+            *response.status_mut() = status;
+            return Ok(response);
+        }
+    };
+    inbound.connection.framing.stop();
+    let upgraded = hyper::upgrade::on(&mut request);
+    let peer = inbound.connection.peer;
+    let owner = hub.process.clone();
+    owner.spawn(async move {
+        // Boxed, so that the task of a session is not as large as a handshake for ever.
+        let (outcome, accepted) = Box::pin(handshake(&hub, upgraded)).await;
+        hub.metrics.handshake(Layer::Session, outcome);
+        match accepted {
+            Ok(accepted) => admit(&hub, accepted).await,
+            Err(cause) => info!(peer.ip = %peer.ip(), cause, "an agent did not get in"),
+        }
+    });
+    Ok(head.map(|()| body::empty()))
+}
+
+async fn handshake(hub: &Hub, upgraded: OnUpgrade) -> (Handshake, Result<Accepted, String>) {
+    let place = hub.session_handshakes.enter();
+    let shaking = async {
+        let io = match timeout(SWITCH, upgraded).await {
+            Ok(Ok(io)) => TokioIo::new(io),
+            Ok(Err(error)) => return (Handshake::Failed, Err(error.to_string())),
+            Err(_) => {
+                return (
+                    Handshake::Timeout,
+                    Err("it did not upgrade in time".to_owned()),
+                );
+            }
+        };
+        let tls = Arc::clone(&hub.session_tls.borrow());
+        let limits = Limits {
+            max_streams: MAX_STREAMS,
+            handshake: HANDSHAKE,
+            ..Limits::default()
+        };
+        // `accept` has a deadline of its own; this one is for the case that it does not keep it.
+        match timeout(2 * HANDSHAKE, accept(io, tls, limits)).await {
+            Ok(Ok(accepted)) => (Handshake::Ok, Ok(accepted)),
+            Ok(Err(error)) => (Handshake::Failed, Err(error.to_string())),
+            Err(_) => (
+                Handshake::Timeout,
+                Err("its handshake took too long".to_owned()),
+            ),
+        }
+    };
+    tokio::select! {
+        done = shaking => done,
+        () = place.evicted() => (Handshake::Evicted, Err("too many handshakes".to_owned())),
+        () = hub.process.draining() => (Handshake::Refused, Err("the hub is shutting down".to_owned())),
+    }
+}
+
+/// Who is it, and may it?
+async fn admit(hub: &Arc<Hub>, accepted: Accepted) {
+    let Accepted {
+        session,
+        certificates,
+    } = accepted;
+    if certificates.is_empty() {
+        return lifetime::anonymous(hub, session).await;
+    }
+    let identity = agent_identity(&certificates, &hub.trust_domain);
+    let admitted = match identity {
+        Ok(identity) => hub.seam.directory.admit(&identity).await.map(|()| identity),
+        Err(failure) => Err(failure),
+    };
+    match admitted {
+        Ok(identity) => lifetime::agent(hub, session, identity).await,
+        Err(failure) => {
+            info!(code = %failure.code, cause = failure.cause, "an agent was not admitted");
+            lifetime::close(&session, reason_of(failure.code)).await;
+        }
+    }
+}
+
+/// An agent hears a reason, not a code; one that it can do nothing about sends it away for a while only.
+const fn reason_of(code: Code) -> CloseReason {
+    match code {
+        Code::ClusterDeleted => CloseReason::Deleted,
+        Code::CertificateExpired => CloseReason::Expired,
+        Code::Store => CloseReason::Draining,
+        _ => CloseReason::Protocol,
+    }
+}

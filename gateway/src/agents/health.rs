@@ -1,0 +1,133 @@
+//! How it stands with a cluster, from what its probes say. "Connected" means that a probe came back from the API server
+//! within the last 15 seconds. Pure: the clock is passed in.
+
+use std::time::Duration;
+
+use fairlead_api::{
+    Code,
+    resources::{ClusterStatus, LastError, State},
+};
+use time::OffsetDateTime;
+use tokio::time::Instant;
+
+/// How long a good probe is good.
+pub(crate) const GOOD_FOR: Duration = Duration::from_secs(15);
+
+/// What one probe found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Probed {
+    /// The API server is ready.
+    Good,
+    /// The agent answered, the API server is not.
+    Bad(LastError),
+    /// The agent did not answer.
+    Silent(LastError),
+}
+
+pub(crate) struct Health {
+    /// The last good probe, or the begin of the session.
+    good: Instant,
+    was_good: bool,
+    told: Option<(State, Option<Code>)>,
+}
+
+impl Health {
+    pub(crate) fn new(now: Instant) -> Self {
+        Health {
+            good: now,
+            was_good: false,
+            told: None,
+        }
+    }
+
+    /// The status to report, if it has changed.
+    pub(crate) fn after(&mut self, probed: Probed, now: Instant) -> Option<ClusterStatus> {
+        let (state, last_error) = match probed {
+            Probed::Good => {
+                self.good = now;
+                self.was_good = true;
+                (State::Connected, None)
+            }
+            // Until the last good one has aged, it still stands. A session without one has nothing that stands.
+            Probed::Bad(_) if self.was_good && now - self.good < GOOD_FOR => return None,
+            Probed::Silent(_) if now - self.good < GOOD_FOR => return None,
+            Probed::Bad(error) => (State::ApiUnreachable, Some(error)),
+            Probed::Silent(error) => (State::Lost, Some(error)),
+        };
+        let told = Some((state, last_error.as_ref().map(|error| error.code)));
+        if self.told == told {
+            return None;
+        }
+        self.told = told;
+        Some(ClusterStatus {
+            state,
+            since: OffsetDateTime::now_utc(),
+            last_error,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(code: Code) -> LastError {
+        LastError {
+            code,
+            cause: String::new(),
+        }
+    }
+
+    fn after(health: &mut Health, probed: Probed, start: Instant, seconds: u64) -> Option<State> {
+        health
+            .after(probed, start + Duration::from_secs(seconds))
+            .map(|status| status.state)
+    }
+
+    #[test]
+    fn connected_is_a_good_probe_within_fifteen_seconds() {
+        let start = Instant::now();
+        let mut health = Health::new(start);
+        let bad = || Probed::Bad(error(Code::ApiUnreachable));
+        assert_eq!(
+            after(&mut health, Probed::Good, start, 0),
+            Some(State::Connected)
+        );
+        assert_eq!(
+            after(&mut health, Probed::Good, start, 5),
+            None,
+            "nothing new"
+        );
+        assert_eq!(after(&mut health, bad(), start, 10), None);
+        assert_eq!(after(&mut health, bad(), start, 19), None);
+        assert_eq!(
+            after(&mut health, bad(), start, 20),
+            Some(State::ApiUnreachable)
+        );
+        assert_eq!(after(&mut health, bad(), start, 25), None);
+        assert_eq!(
+            after(&mut health, Probed::Good, start, 30),
+            Some(State::Connected)
+        );
+        let silent = Probed::Silent(error(Code::Timeout));
+        assert_eq!(after(&mut health, silent.clone(), start, 40), None);
+        assert_eq!(after(&mut health, silent, start, 45), Some(State::Lost));
+    }
+
+    #[test]
+    fn a_session_that_was_never_good_says_so_at_once() {
+        let start = Instant::now();
+        let mut health = Health::new(start);
+        let bad = Probed::Bad(error(Code::ApiUnreachable));
+        assert_eq!(
+            after(&mut health, bad, start, 1),
+            Some(State::ApiUnreachable)
+        );
+        let other = Probed::Bad(error(Code::ApiTimeout));
+        assert_eq!(
+            after(&mut health, other, start, 6),
+            Some(State::ApiUnreachable),
+            "another cause"
+        );
+    }
+}

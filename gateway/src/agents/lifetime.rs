@@ -1,0 +1,156 @@
+//! The life of one session, from its inner TLS to its end. Its task is the only one that closes it.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use fairlead_api::{
+    Code,
+    resources::{ClusterStatus, LastError, State},
+};
+use fairlead_certs::AgentIdentity;
+use fairlead_dialer::{CloseReason, Session, SessionError};
+use time::OffsetDateTime;
+use tokio::{
+    sync::Notify,
+    time::{sleep, timeout},
+};
+use tracing::info;
+
+use crate::{
+    agents::{
+        probe,
+        routes::{Guest, serve_streams},
+        table::Entry,
+    },
+    hub::Hub,
+};
+
+/// How long requests on a replaced session may go on.
+const GRACE: Duration = Duration::from_secs(30);
+/// How long a peer without an identity may ask nothing.
+const ANONYMOUS_IDLE: Duration = Duration::from_secs(60);
+/// How long closing may take, the peer being told why.
+const CLOSING: Duration = Duration::from_secs(5);
+/// Sleeping towards an expiry looks at the wall clock this often, for that clock may be set.
+const CLOCK_LOOK: Duration = Duration::from_secs(60);
+
+/// A session without an identity.
+pub(crate) async fn anonymous(hub: &Arc<Hub>, session: Session) {
+    let place = hub.anonymous.enter();
+    let seen = Arc::new(Notify::new());
+    let idle = async { while timeout(ANONYMOUS_IDLE, seen.notified()).await.is_ok() {} };
+    let reason = tokio::select! {
+        _ = session.closed() => return,
+        () = serve_streams(hub, &session, Guest::Anonymous(Arc::clone(&seen))) => CloseReason::Done,
+        () = idle => CloseReason::Done,
+        () = place.evicted() => CloseReason::Done,
+        () = hub.process.draining() => CloseReason::Draining,
+    };
+    close(&session, reason).await;
+}
+
+/// A session of an agent that may have one.
+pub(crate) async fn agent(hub: &Arc<Hub>, session: Session, identity: AgentIdentity) {
+    let directory = Arc::clone(&hub.seam.directory);
+    let entry = hub.sessions.enter(session, identity);
+    let session = entry.session();
+    info!(cluster = %entry.cluster(), serial = entry.identity().serial, "session opened");
+    // A deletion between the first question and the table would not have found this session.
+    let still = directory.admit(entry.identity()).await;
+    let error = if still.is_err_and(|failure| failure.code == Code::ClusterDeleted) {
+        hub.sessions.delete(entry.cluster());
+        close(session, CloseReason::Deleted).await
+    } else {
+        tokio::select! {
+            error = session.closed() => error,
+            reason = ending(hub, &entry) => close(session, reason).await,
+            error = beside(
+                serve_streams(hub, session, Guest::Agent(Arc::clone(&entry))),
+                probe::run(hub, &entry),
+                session,
+            ) => error,
+        }
+    };
+    let (end, status) = obituary(&error);
+    hub.sessions.leave(&entry, end, status);
+    info!(cluster = %entry.cluster(), end, error = %error, "session ended");
+}
+
+/// Neither ends before the session does.
+async fn beside(
+    serving: impl Future<Output = ()>,
+    probing: impl Future<Output = ()>,
+    session: &Session,
+) -> SessionError {
+    tokio::join!(serving, probing);
+    session.closed().await
+}
+
+/// Completes when the session should be closed, and says why.
+async fn ending(hub: &Hub, entry: &Entry) -> CloseReason {
+    // Its requests may finish; new ones go to the session that replaced it, or are refused.
+    let replaced = async {
+        entry.replaced().await;
+        let _ = timeout(GRACE, entry.idle()).await;
+    };
+    let drained = async {
+        hub.process.draining().await;
+        entry.idle().await;
+    };
+    tokio::select! {
+        () = entry.deleted() => CloseReason::Deleted,
+        () = replaced => CloseReason::Replaced,
+        () = drained => CloseReason::Draining,
+        () = expiry(entry) => CloseReason::Expired,
+    }
+}
+
+/// Completes when the certificate has expired and was not renewed.
+async fn expiry(entry: &Entry) {
+    let mut good_until = entry.good_until();
+    loop {
+        let left = *good_until.borrow_and_update() - OffsetDateTime::now_utc();
+        let Ok(left) = Duration::try_from(left) else {
+            return;
+        };
+        tokio::select! {
+            () = sleep(left.min(CLOCK_LOOK)) => {}
+            _ = good_until.changed() => {}
+        }
+    }
+}
+
+/// Closes, and waits a moment for the peer to have heard of it.
+pub(crate) async fn close(session: &Session, reason: CloseReason) -> SessionError {
+    session.close(reason);
+    timeout(CLOSING, session.closed())
+        .await
+        .unwrap_or(SessionError::Here(reason))
+}
+
+/// What is said of a session that ended: a label, and the cluster's status.
+fn obituary(error: &SessionError) -> (&'static str, ClusterStatus) {
+    let (end, code) = match error {
+        SessionError::Here(reason) | SessionError::Peer(reason) => match reason {
+            CloseReason::Draining => ("draining", Code::Draining),
+            CloseReason::Replaced => ("replaced", Code::DialReplaced),
+            CloseReason::Deleted => ("deleted", Code::ClusterDeleted),
+            CloseReason::Expired => ("expired", Code::CertificateExpired),
+            CloseReason::Protocol => ("protocol", Code::DialProtocol),
+            CloseReason::Done => ("done", Code::SessionBroke),
+        },
+        SessionError::Silent(_) => ("silent", Code::SessionBroke),
+        SessionError::Broken(_) => ("broken", Code::SessionBroke),
+    };
+    let cause = match error {
+        SessionError::Peer(CloseReason::Done | CloseReason::Draining) => {
+            "the agent was shut down".to_owned()
+        }
+        other => other.to_string(),
+    };
+    let status = ClusterStatus {
+        state: State::Lost,
+        since: OffsetDateTime::now_utc(),
+        last_error: Some(LastError { code, cause }),
+    };
+    (end, status)
+}

@@ -1,0 +1,104 @@
+//! Asks the cluster's API server, through the tunnel, whether it is ready: at once when a session begins, then every
+//! five seconds.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+    time::Duration,
+};
+
+use fairlead_api::{Code, headers::PROBE_PATH, resources::LastError};
+use fairlead_dialer::Answer;
+use http::{Request, StatusCode, header};
+use tokio::time::{Instant, sleep, timeout};
+use tracing::info;
+
+use crate::{
+    agents::{
+        health::{Health, Probed},
+        table::Entry,
+    },
+    front::{body, forward},
+    hub::Hub,
+};
+
+const EVERY: Duration = Duration::from_secs(5);
+const DEADLINE: Duration = Duration::from_secs(5);
+/// How wide agents should spread their redials, in milliseconds.
+const SPREAD: &str = "fairlead-spread-millis";
+const MIN_SPREAD: usize = 250;
+
+/// As long as the session lives.
+pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
+    let mut health = Health::new(Instant::now());
+    // Sessions that began together, after an outage, are not probed together for ever.
+    let mut wait = jitter(EVERY);
+    loop {
+        let began = Instant::now();
+        let probed = probe(hub, entry).await;
+        if let Some(rtt) = entry.session().stats().rtt {
+            hub.metrics.rtt(rtt);
+        }
+        if let Some(status) = health.after(probed, Instant::now()) {
+            let code = status.last_error.as_ref().map(|error| error.code);
+            info!(
+                cluster = %entry.cluster(),
+                state = %status.state,
+                code = code.map(tracing::field::display),
+                "cluster status"
+            );
+            hub.sessions.report(entry, status);
+        }
+        sleep(wait.saturating_sub(began.elapsed())).await;
+        wait = EVERY;
+    }
+}
+
+fn jitter(up_to: Duration) -> Duration {
+    let random = RandomState::new().hash_one(0);
+    let millis = u64::try_from(up_to.as_millis()).unwrap_or(u64::MAX).max(1);
+    Duration::from_millis(random % millis)
+}
+
+async fn probe(hub: &Hub, entry: &Entry) -> Probed {
+    let request = Request::builder()
+        .uri(PROBE_PATH)
+        .header(header::HOST, "kubernetes.default.svc")
+        .header(SPREAD, hub.sessions.count().max(MIN_SPREAD))
+        .body(body::empty());
+    let Ok(request) = request else {
+        return bad(Code::Internal, "the probe is no request");
+    };
+    let silent = |code: Code, cause: String| Probed::Silent(LastError { code, cause });
+    match timeout(DEADLINE, entry.exchanges().send(request)).await {
+        Err(_) => silent(
+            Code::Timeout,
+            format!("no answer to a probe within {} s", DEADLINE.as_secs()),
+        ),
+        Ok(Err(error)) => silent(Code::TunnelBroke, error.to_string()),
+        Ok(Ok(Answer::Upgraded(..))) => bad(Code::Internal, "the agent upgraded a probe"),
+        Ok(Ok(Answer::Response(response))) => {
+            if let Some(code) = forward::agent_code(response.headers()) {
+                let failure = forward::failure_from(code, response.into_body()).await;
+                return Probed::Bad(LastError {
+                    code: failure.code,
+                    cause: failure.cause,
+                });
+            }
+            match response.status() {
+                StatusCode::OK => Probed::Good,
+                status => bad(
+                    Code::ApiUnreachable,
+                    format!("its /readyz answered {}", status.as_u16()),
+                ),
+            }
+        }
+    }
+}
+
+fn bad(code: Code, cause: impl Into<String>) -> Probed {
+    Probed::Bad(LastError {
+        code,
+        cause: cause.into(),
+    })
+}

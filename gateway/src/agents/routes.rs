@@ -1,0 +1,130 @@
+//! What agents ask of modules, over streams that they open themselves. A peer without an identity reaches the enrolment
+//! route and nothing else.
+
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use fairlead_api::{
+    Code, Failure,
+    enroll::{ENROLL_PATH, Issued, MAX_BODY, RENEW_PATH},
+};
+use fairlead_dialer::{Body, Session, serve};
+use futures_util::FutureExt;
+use http::{Method, Request, Response, StatusCode};
+use time::OffsetDateTime;
+use tokio::{sync::Notify, task::JoinSet};
+use tracing::debug;
+
+use crate::{
+    agents::table::Entry,
+    front::{body, modules, panic, path, respond},
+    hub::Hub,
+    seam::{AgentPeer, RenewedUntil},
+};
+
+/// Largest answer to a renewal that is looked into, in bytes: a certificate chain and a few names.
+const MAX_ISSUED: usize = 16 * MAX_BODY;
+
+/// Whose streams are served.
+#[derive(Clone)]
+pub(crate) enum Guest {
+    /// Told of each request, so that an idle one can be sent away.
+    Anonymous(Arc<Notify>),
+    Agent(Arc<Entry>),
+}
+
+/// Until the session ends.
+pub(crate) async fn serve_streams(hub: &Arc<Hub>, session: &Session, guest: Guest) {
+    let mut streams = JoinSet::new();
+    loop {
+        let stream = tokio::select! {
+            stream = session.accept() => stream,
+            Some(_) = streams.join_next() => continue,
+        };
+        let Some(stream) = stream else {
+            return;
+        };
+        let (hub, guest) = (Arc::clone(hub), guest.clone());
+        streams.spawn(async move {
+            let served = serve(stream, move |request| {
+                answer(Arc::clone(&hub), guest.clone(), request)
+            });
+            if let Err(error) = served.await {
+                debug!(%error, "an agent's stream broke");
+            }
+        });
+    }
+}
+
+async fn answer(hub: Arc<Hub>, guest: Guest, request: Request<Body>) -> Response<Body> {
+    let encoding = respond::accepted(request.headers());
+    let asked = AssertUnwindSafe(ask(&hub, &guest, request)).catch_unwind();
+    let result = asked
+        .await
+        .unwrap_or_else(|panic| Err(panic::told("of an agent", panic.as_ref())));
+    match result {
+        Ok(response) => respond::tell(response, encoding).0,
+        Err(failure) => respond::render(&failure, encoding),
+    }
+}
+
+async fn ask(
+    hub: &Arc<Hub>,
+    guest: &Guest,
+    mut request: Request<Body>,
+) -> Result<Response<Body>, Failure> {
+    path::check(request.uri().path())?;
+    let enrols = request.method() == Method::POST && request.uri().path() == ENROLL_PATH;
+    let renews = request.method() == Method::POST && request.uri().path() == RENEW_PATH;
+    let peer = match guest {
+        Guest::Anonymous(_) if !enrols => return Err(Code::EnrolOnly.into()),
+        Guest::Anonymous(seen) => {
+            seen.notify_one();
+            AgentPeer::Anonymous
+        }
+        Guest::Agent(entry) => AgentPeer::Agent(Arc::clone(entry.identity())),
+    };
+    request.extensions_mut().insert(peer);
+    let response = modules::ask(hub.agents.clone(), request).await?;
+    match guest {
+        Guest::Agent(entry) if renews && response.status() == StatusCode::OK => {
+            note_renewal(entry, response).await
+        }
+        _ => Ok(response),
+    }
+}
+
+/// Learns from the answer until when the session is good now.
+async fn note_renewal(entry: &Entry, response: Response<Body>) -> Result<Response<Body>, Failure> {
+    if let Some(&RenewedUntil(until)) = response.extensions().get() {
+        entry.renewed(until);
+        return Ok(response);
+    }
+    let (head, answer) = response.into_parts();
+    let answer = body::read(answer, MAX_ISSUED)
+        .await
+        .ok_or_else(|| Failure::because(Code::Internal, "a renewal's answer is too large"))?;
+    if let Some(until) = not_after(&answer) {
+        entry.renewed(until);
+    }
+    Ok(Response::from_parts(head, body::full(answer)))
+}
+
+fn not_after(answer: &[u8]) -> Option<OffsetDateTime> {
+    serde_json::from_slice::<Issued>(answer)
+        .ok()
+        .map(|issued| issued.not_after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_issued_certificate_says_how_long_it_is_good() {
+        let issued = br#"{"cluster":"c-a","tenant":"t-a","certificate":"","ca":"",
+            "notBefore":"2026-11-21T10:00:00Z","notAfter":"2026-11-22T10:00:00Z"}"#;
+        assert_eq!(not_after(issued).unwrap().unix_timestamp(), 1_795_341_600);
+        assert_eq!(not_after(b"{}"), None);
+        assert_eq!(not_after(b"renewed"), None);
+    }
+}

@@ -1,0 +1,192 @@
+//! The front: from a TCP connection of a stranger to requests in the [`mod@stack`].
+//!
+//! Idle strangers cost a socket and a few KiB, never somebody else's turn: there is no queue for a handshake, a bounded
+//! number of them is under way and the one that takes longest makes room. What a handshake costs in CPU is one
+//! synchronous step, so no more of them run at once than there are cores.
+
+pub(crate) mod address;
+mod audit;
+mod authenticate;
+mod authorize;
+pub(crate) mod body;
+pub(crate) mod forward;
+mod framing;
+mod headers;
+pub(crate) mod modules;
+pub(crate) mod panic;
+pub(crate) mod path;
+pub(crate) mod record;
+pub(crate) mod respond;
+mod route;
+mod socket;
+mod stack;
+mod upgrade;
+
+use std::{convert::Infallible, future::Future, net::SocketAddr, sync::Arc, time::Duration};
+
+use fairlead_dialer::{Body, BodyError};
+use fairlead_runtime::Process;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use hyper::{
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{net::TcpStream, time::timeout};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tower::ServiceExt;
+use tracing::debug;
+
+use self::{
+    framing::{Followed, Framing},
+    record::{Inbound, Record},
+    socket::{Connection, Cut, Socket},
+    stack::{Stack, stack},
+};
+use crate::{
+    hub::Hub,
+    metrics::{Handshake, Hold, Layer},
+};
+
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Longer than Go keeps an idle connection (90 s), so that a client seldom writes into one that is being closed.
+const HEAD_OR_IDLE: Duration = Duration::from_secs(100);
+/// A little above what [`headers::check`] takes, so that most heads that are too large get an answer with a code;
+/// beyond it hyper answers 431 by itself.
+const HEAD_BUFFER: usize = 2 * headers::MAX_HEAD;
+const HEAD_FIELDS: usize = 2 * headers::MAX_FIELDS;
+const H2_STREAMS: u32 = 512;
+const H2_STREAM_WINDOW: u32 = 1024 * 1024;
+const H2_CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
+const H2_PING: Duration = Duration::from_secs(30);
+
+#[derive(Clone)]
+pub(crate) struct Front {
+    hub: Arc<Hub>,
+    stack: Stack,
+}
+
+impl Front {
+    pub(crate) fn new(hub: &Arc<Hub>) -> Self {
+        Front {
+            hub: Arc::clone(hub),
+            stack: stack(hub),
+        }
+    }
+
+    /// One connection, until it ends or was handed over to an upgrade.
+    pub(crate) async fn serve(self, socket: TcpStream, peer: SocketAddr) {
+        let _open = Hold::of(&self.hub.metrics.connections);
+        let cut = Cut::default();
+        let Some(tls) = self.handshake(Socket::new(socket, cut.clone())).await else {
+            return;
+        };
+        let (_, state) = tls.get_ref();
+        let http2 = state.alpn_protocol() == Some(b"h2");
+        let connection = Connection {
+            peer,
+            sni: state.server_name().map(Arc::from),
+            cut,
+            framing: Framing::default(),
+        };
+        let process = self.hub.process.clone();
+        let framing = connection.framing.clone();
+        let service = service_fn(move |request| self.request(request, &connection));
+        let ended = if http2 {
+            let connection = h2(&process).serve_connection(TokioIo::new(tls), service);
+            let mut connection = std::pin::pin!(connection);
+            tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = process.draining() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            }
+        } else {
+            let connection = h1()
+                .serve_connection(TokioIo::new(Followed { io: tls, framing }), service)
+                .with_upgrades();
+            let mut connection = std::pin::pin!(connection);
+            tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = process.draining() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            }
+        };
+        if let Err(error) = ended {
+            debug!(%peer, error = &error as &dyn std::error::Error, "connection ended early");
+        }
+    }
+
+    async fn handshake(&self, socket: Socket) -> Option<TlsStream<Socket>> {
+        let place = self.hub.front_handshakes.enter();
+        let config = Arc::clone(&self.hub.front_tls.borrow());
+        let (outcome, tls) = tokio::select! {
+            done = timeout(HANDSHAKE, TlsAcceptor::from(config).accept(socket)) => match done {
+                Ok(Ok(tls)) => (Handshake::Ok, Some(tls)),
+                Ok(Err(_)) => (Handshake::Failed, None),
+                Err(_) => (Handshake::Timeout, None),
+            },
+            () = place.evicted() => (Handshake::Evicted, None),
+            () = self.hub.process.draining() => (Handshake::Refused, None),
+        };
+        self.hub.metrics.handshake(Layer::Front, outcome);
+        tls
+    }
+
+    /// The request gets its id, and goes into the stack.
+    fn request(
+        &self,
+        request: Request<Incoming>,
+        connection: &Connection,
+    ) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send + use<> {
+        let record = Record::begin(&request, connection.peer, &self.hub.metrics);
+        let inbound = Inbound {
+            request: request.map(|body| body.map_err(BodyError::from).boxed_unsync()),
+            doubtful_length: connection.framing.next_is_doubtful(),
+            connection: connection.clone(),
+            record,
+        };
+        self.stack.clone().oneshot(inbound)
+    }
+}
+
+fn h1() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_OR_IDLE)
+        .max_buf_size(HEAD_BUFFER)
+        .max_headers(HEAD_FIELDS);
+    builder
+}
+
+fn h2(process: &Process) -> http2::Builder<Owned> {
+    let mut builder = http2::Builder::new(Owned(process.clone()));
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(H2_STREAMS)
+        .initial_stream_window_size(H2_STREAM_WINDOW)
+        .initial_connection_window_size(H2_CONNECTION_WINDOW)
+        .max_header_list_size(u32::try_from(HEAD_BUFFER).unwrap_or(u32::MAX))
+        .keep_alive_interval(H2_PING)
+        .keep_alive_timeout(H2_PING);
+    builder
+}
+
+/// Runs what hyper spawns as tasks of the process.
+#[derive(Clone)]
+struct Owned(Process);
+
+impl<F> hyper::rt::Executor<F> for Owned
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn execute(&self, task: F) {
+        self.0.spawn(task);
+    }
+}

@@ -1,0 +1,230 @@
+//! Where a request is for: the hub itself or a cluster, which has two addresses. By name, `<id>.<cluster domain>` as
+//! SNI or Host, with the path as the API server has it; or by path, `/k8s/clusters/<id>/...`, on any other host.
+//!
+//! SNI and Host that name different clusters are refused, and so is a cluster's Host inside a connection that was made
+//! to the hub: a proxy that checked the one would have let the other through.
+
+use std::net::IpAddr;
+
+use fairlead_api::{ClusterId, Code, Failure};
+use http::{Uri, uri::PathAndQuery};
+
+const PATH_PREFIX: &str = "/k8s/clusters/";
+
+/// What a request is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Address {
+    Hub,
+    /// The path and query are as the API server has them.
+    Cluster(ClusterId, PathAndQuery),
+}
+
+/// The hub's own names.
+#[derive(Debug, Clone)]
+pub(crate) struct Names {
+    /// With a dot in front.
+    suffix: String,
+    hub: String,
+}
+
+/// Whom a name stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Named {
+    Cluster(ClusterId),
+    /// Below the cluster domain, but nothing that could be a cluster.
+    Nothing,
+    /// The hub's own name, or an address: says nothing about a cluster.
+    Hub,
+    Stranger,
+}
+
+impl Names {
+    pub(crate) fn new(cluster_domain: &str, hub_host: &str) -> Self {
+        let domain = cluster_domain.trim_matches('.').to_ascii_lowercase();
+        Names {
+            suffix: format!(".{domain}"),
+            hub: hub_host.trim_end_matches('.').to_ascii_lowercase(),
+        }
+    }
+
+    /// `host` is the authority of the request, `sni` the name in the TLS handshake.
+    ///
+    /// # Errors
+    /// `FL-1302` where the two disagree, `FL-1304` for a host that is none, `FL-1301` for what cannot be a cluster.
+    pub(crate) fn locate(
+        &self,
+        sni: Option<&str>,
+        host: Option<&str>,
+        uri: &Uri,
+    ) -> Result<Address, Failure> {
+        let sni = sni.map(|name| self.of(name));
+        let host = host.map(|host| host_name(host).map(|name| self.of(name)));
+        let host = host.transpose()?;
+        let disagree = |what: &str| Err(Failure::because(Code::WrongHost, what));
+        let named = match (sni, host) {
+            (Some(Named::Nothing), _) | (_, Some(Named::Nothing)) => return Err(no_such()),
+            (Some(Named::Cluster(a)), Some(Named::Cluster(b))) if a == b => Some(a),
+            (Some(Named::Cluster(_)), Some(Named::Cluster(_))) => {
+                return disagree("they name different clusters");
+            }
+            (Some(Named::Cluster(_)), Some(Named::Stranger)) => {
+                return disagree("TLS names a cluster, Host names something else");
+            }
+            // kubeconfigs with `tls-server-name` say the cluster there and the hub's address in Host.
+            (Some(Named::Cluster(a)), Some(Named::Hub) | None) => Some(a),
+            (Some(_), Some(Named::Cluster(_))) => {
+                return disagree("Host names a cluster, TLS names something else");
+            }
+            (None, Some(Named::Cluster(b))) => Some(b),
+            _ => None,
+        };
+        match named {
+            Some(id) => Ok(Address::Cluster(id, whole(uri))),
+            None => by_path(uri),
+        }
+    }
+
+    fn of(&self, name: &str) -> Named {
+        let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+        if name == self.hub || name == "localhost" || name.parse::<IpAddr>().is_ok() {
+            return Named::Hub;
+        }
+        match name.strip_suffix(&self.suffix) {
+            None => Named::Stranger,
+            Some(label) => label.parse().map_or(Named::Nothing, Named::Cluster),
+        }
+    }
+}
+
+fn no_such() -> Failure {
+    Failure::new(Code::NoSuchCluster)
+}
+
+/// The name in `host[:port]`.
+fn host_name(host: &str) -> Result<&str, Failure> {
+    let bad = || Failure::because(Code::BadRequest, "its Host is not a host");
+    let (name, port) = if let Some(v6) = host.strip_prefix('[') {
+        v6.split_once(']').ok_or_else(bad)?
+    } else {
+        host.find(':').map_or((host, ""), |at| host.split_at(at))
+    };
+    let port_ok = port.is_empty()
+        || port
+            .strip_prefix(':')
+            .is_some_and(|p| p.len() <= 5 && p.bytes().all(|b| b.is_ascii_digit()));
+    let name_ok = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':');
+    if name.is_empty() || !port_ok || !name.bytes().all(name_ok) {
+        return Err(bad());
+    }
+    Ok(name)
+}
+
+fn whole(uri: &Uri) -> PathAndQuery {
+    uri.path_and_query()
+        .cloned()
+        .unwrap_or_else(|| PathAndQuery::from_static("/"))
+}
+
+fn by_path(uri: &Uri) -> Result<Address, Failure> {
+    let whole = whole(uri);
+    let Some(rest) = whole.as_str().strip_prefix(PATH_PREFIX) else {
+        return Ok(Address::Hub);
+    };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (id, rest) = rest.split_at(end);
+    let id = id.parse().map_err(|_| no_such())?;
+    let rest = match rest.as_bytes().first() {
+        Some(b'/') => rest.to_owned(),
+        _ => format!("/{rest}"),
+    };
+    let path =
+        PathAndQuery::try_from(rest).map_err(|error| Failure::because(Code::BadPath, error))?;
+    Ok(Address::Cluster(id, path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn locate(sni: Option<&str>, host: &str, path: &str) -> Result<String, Code> {
+        let names = Names::new("clusters.hub.test", "hub.test");
+        let uri = path.parse().unwrap();
+        match names.locate(sni, Some(host), &uri) {
+            Ok(Address::Hub) => Ok("hub".to_owned()),
+            Ok(Address::Cluster(id, path)) => Ok(format!("{id} {path}")),
+            Err(failure) => Err(failure.code),
+        }
+    }
+
+    #[test]
+    fn a_cluster_is_found_by_name_and_by_path() {
+        let a = "c-a.clusters.hub.test";
+        for (sni, host, path, found) in [
+            (Some(a), a, "/api?x=1", "c-a /api?x=1"),
+            (Some(a), "C-A.Clusters.Hub.Test:443", "/api", "c-a /api"),
+            (Some(a), "c-a.clusters.hub.test.", "/api", "c-a /api"),
+            (Some(a), "127.0.0.1:8443", "/api", "c-a /api"),
+            (Some(a), "[::1]:8443", "/api", "c-a /api"),
+            (Some(a), "hub.test:8443", "/api", "c-a /api"),
+            (
+                Some(a),
+                "localhost",
+                "/k8s/clusters/c-b/x",
+                "c-a /k8s/clusters/c-b/x",
+            ),
+            (None, a, "/api", "c-a /api"),
+            (
+                Some("hub.test"),
+                "hub.test",
+                "/k8s/clusters/c-a/api/v1?watch=1",
+                "c-a /api/v1?watch=1",
+            ),
+            (None, "127.0.0.1", "/k8s/clusters/c-a", "c-a /"),
+            (None, "127.0.0.1", "/k8s/clusters/c-a?x=%2F", "c-a /?x=%2F"),
+            (Some("lb.test"), "other.test", "/k8s/clusters/c-a/", "c-a /"),
+            (Some("hub.test"), "hub.test", "/api/v1/clusters", "hub"),
+            (Some("lb.test"), "10.0.0.1", "/connect", "hub"),
+            (None, "hub.test", "/k8s", "hub"),
+        ] {
+            assert_eq!(
+                locate(sni, host, path).as_deref(),
+                Ok(found),
+                "{sni:?} {host} {path}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_that_disagree_are_refused() {
+        let a = "c-a.clusters.hub.test";
+        for (sni, host, code) in [
+            (Some(a), "c-b.clusters.hub.test", Code::WrongHost),
+            (Some("hub.test"), a, Code::WrongHost),
+            (Some("lb.test"), a, Code::WrongHost),
+            (Some(a), "evil.test", Code::WrongHost),
+            (Some(a), "a.c-a.clusters.hub.test", Code::NoSuchCluster),
+            (None, "demo.clusters.hub.test", Code::NoSuchCluster),
+            (Some("x.clusters.hub.test"), "hub.test", Code::NoSuchCluster),
+            (None, "me@hub.test", Code::BadRequest),
+            (None, "hub.test:80:80", Code::BadRequest),
+            (None, "hub.test:x", Code::BadRequest),
+            (None, "[::1", Code::BadRequest),
+            (None, "", Code::BadRequest),
+            (None, "hub.test/x", Code::BadRequest),
+        ] {
+            assert_eq!(locate(sni, host, "/"), Err(code), "{sni:?} {host}");
+        }
+        assert_eq!(
+            locate(None, "hub.test", "/k8s/clusters//x"),
+            Err(Code::NoSuchCluster)
+        );
+        assert_eq!(
+            locate(None, "hub.test", "/k8s/clusters/t-a/x"),
+            Err(Code::NoSuchCluster)
+        );
+        assert_eq!(
+            locate(None, "hub.test", "/k8s/clusters/c-A/x"),
+            Err(Code::NoSuchCluster)
+        );
+    }
+}

@@ -1,0 +1,163 @@
+//! Bodies on their way through: counted, watched for progress, and holding the record of their request until they end.
+//! What passes is never changed, but for trailers of a request that no check has seen.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use bytes::{Bytes, BytesMut};
+use fairlead_dialer::{Body, BodyError};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::{BodyExt, Empty, Full};
+
+use crate::{
+    front::{headers, record::Record, socket::Cut},
+    metrics::Outcome,
+};
+
+pub(crate) fn empty() -> Body {
+    Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into())
+        .map_err(|never| match never {})
+        .boxed_unsync()
+}
+
+/// The whole body; `None` if it breaks or is larger than `max` bytes.
+pub(crate) async fn read(mut body: Body, max: usize) -> Option<Bytes> {
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame.ok()?.into_data() {
+            if whole.len() + data.len() > max {
+                return None;
+            }
+            whole.extend_from_slice(&data);
+        }
+    }
+    Some(whole.freeze())
+}
+
+/// How many frames of a request's body were taken so far.
+#[derive(Clone, Default)]
+pub(crate) struct Progress(Arc<AtomicU64>);
+
+impl Progress {
+    pub(crate) fn frames(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The body of a request.
+pub(crate) struct Upload {
+    pub(crate) inner: Body,
+    pub(crate) progress: Progress,
+    pub(crate) record: Record,
+}
+
+impl HttpBody for Upload {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let mut polled = Pin::new(&mut self.inner).poll_frame(cx);
+        if let Poll::Ready(Some(Ok(frame))) = &mut polled {
+            self.progress.0.fetch_add(1, Ordering::Relaxed);
+            if let Some(data) = frame.data_ref() {
+                self.record.count(data.len() as u64, 0);
+            } else if let Some(trailers) = frame.trailers_mut() {
+                headers::strip_trailers(trailers);
+            }
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+/// The body of an answer. Dropped early, the user has left; failed, the answer broke.
+pub(crate) struct Download {
+    inner: Body,
+    record: Record,
+    /// Armed when the body breaks, where the end of the connection is the end of the body.
+    cut: Option<Cut>,
+    /// Bytes still to come, where that is known: hyper asks for no more than these.
+    left: Option<u64>,
+    over: bool,
+}
+
+impl Download {
+    /// `bodiless` where hyper sends no body whatever there is, as to a HEAD.
+    pub(crate) fn new(inner: Body, record: Record, cut: Option<Cut>, bodiless: bool) -> Self {
+        Download {
+            over: bodiless || inner.is_end_stream(),
+            left: inner.size_hint().exact(),
+            inner,
+            record,
+            cut,
+        }
+    }
+}
+
+impl HttpBody for Download {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let polled = Pin::new(&mut self.inner).poll_frame(cx);
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Some(data) = frame.data_ref() {
+                    let length = data.len() as u64;
+                    self.record.count(0, length);
+                    self.left = self.left.map(|left| left.saturating_sub(length));
+                }
+                self.over = self.left == Some(0) || self.inner.is_end_stream();
+            }
+            Poll::Ready(Some(Err(_))) => {
+                self.over = true;
+                self.record.broke(Outcome::Aborted);
+                if let Some(cut) = &self.cut {
+                    cut.arm();
+                }
+            }
+            Poll::Ready(None) => self.over = true,
+            Poll::Pending => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+impl Drop for Download {
+    fn drop(&mut self) {
+        if !self.over {
+            self.record.broke(Outcome::Left);
+        }
+    }
+}

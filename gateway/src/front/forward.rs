@@ -1,0 +1,301 @@
+//! A permitted request to its cluster's agent, and the answer back. Bodies stream both ways; after the head of the
+//! answer nothing but the body is said any more: what breaks then breaks the connection.
+
+use std::{sync::Arc, time::Duration};
+
+use fairlead_api::{
+    ClusterId, Code, Failure,
+    headers::{AGENT_CODE, GROUP, REQUEST_ID, UPSTREAM_MICROS, USER},
+    resources::{ClusterStatus, State},
+};
+use fairlead_dialer::{Answer, Body, ExchangeError, OnUpgrade, OpenError};
+use http::{HeaderMap, HeaderValue, Request, Response, Uri, header};
+use http_body_util::BodyExt;
+use time::format_description::well_known::Rfc3339;
+use tokio::time::{Instant, timeout};
+
+use crate::{
+    agents::table::Entry,
+    front::{
+        authorize::{Allowed, Permit},
+        body::{self, Progress, Upload},
+        headers,
+        record::{Inbound, Record},
+        route::Aimed,
+        upgrade,
+    },
+    hub::Hub,
+};
+
+/// The agent puts its API server's own name in.
+const NEUTRAL_HOST: HeaderValue = HeaderValue::from_static("kubernetes.default.svc");
+/// Longest cause in an agent's own failure, in bytes, and how long it may take to come.
+const MAX_CAUSE: usize = 2048;
+const CAUSE_TIME: Duration = Duration::from_secs(5);
+
+/// # Errors
+/// `FL-1301`, `FL-1304`, `FL-1401` to `FL-1405`, and what the agent says for itself.
+pub(crate) async fn forward(hub: Arc<Hub>, allowed: Allowed) -> Result<Response<Body>, Failure> {
+    let Allowed { permit, aimed } = allowed;
+    let (session, running) = match hub.sessions.hold(permit.cluster()) {
+        Ok(held) => held,
+        Err(Some(full)) => return Err(full),
+        Err(None) => return Err(absent(hub, permit.cluster().clone()).await),
+    };
+    let Aimed { inbound, path, .. } = aimed;
+    let Inbound {
+        mut request,
+        connection,
+        record,
+        ..
+    } = inbound;
+    // The session lets go of a drained agent only when this is given back.
+    record.hold(running);
+
+    let wanted = headers::wanted_upgrade(&request);
+    let user = wanted.is_some().then(|| hyper::upgrade::on(&mut request));
+    let progress = Progress::default();
+    let (mut head, upload) = request.into_parts();
+    head.uri = Uri::from(path);
+    head.version = http::Version::HTTP_11;
+    head.extensions.clear();
+    headers::strip(&mut head.headers);
+    say(&mut head.headers, &permit, record.id(), wanted)?;
+    let upload = Upload {
+        inner: upload,
+        progress: progress.clone(),
+        record: record.clone(),
+    };
+    let request = Request::from_parts(head, upload.boxed_unsync());
+
+    let sent = Instant::now();
+    let answer = send(&session, request, &progress, hub.head_timeout).await?;
+    let took = sent.elapsed();
+    match answer {
+        Answer::Response(response) => answered(response, &record, took).await,
+        Answer::Upgraded(mut head, agent) => {
+            let Some(user) = user else {
+                return Err(Failure::because(
+                    Code::TunnelBroke,
+                    "the agent changed the protocol without being asked",
+                ));
+            };
+            record.took(took, upstream(head.headers()));
+            headers::strip_answer(head.headers_mut(), true);
+            connection.framing.stop();
+            upgrade::join(
+                &hub,
+                record,
+                connection.cut,
+                OnUpgrade::from_hyper(user),
+                agent,
+            );
+            Ok(head.map(|()| body::empty()))
+        }
+    }
+}
+
+/// What the gateway says to the agent.
+fn say(
+    headers: &mut HeaderMap,
+    permit: &Permit,
+    request_id: &str,
+    upgrade: Option<HeaderValue>,
+) -> Result<(), Failure> {
+    headers.insert(header::HOST, NEUTRAL_HOST);
+    headers.insert(USER, permit.user().clone());
+    for group in permit.groups() {
+        headers.append(GROUP, group.clone());
+    }
+    let id = HeaderValue::from_str(request_id)
+        .map_err(|error| Failure::because(Code::Internal, error))?;
+    headers.insert(REQUEST_ID, id);
+    if let Some(protocol) = upgrade {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(header::UPGRADE, protocol);
+    }
+    Ok(())
+}
+
+/// The deadline is on silence: while the upload moves, the API server cannot be expected to answer.
+async fn send(
+    session: &Entry,
+    request: Request<Body>,
+    progress: &Progress,
+    head_timeout: Duration,
+) -> Result<Answer, Failure> {
+    let mut sending = std::pin::pin!(session.exchanges().send(request));
+    loop {
+        let seen = progress.frames();
+        match timeout(head_timeout, &mut sending).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => return Err(failure_of(&error)),
+            Err(_) if progress.frames() != seen => {}
+            Err(_) => return Err(failure_of(&ExchangeError::Timeout(head_timeout))),
+        }
+    }
+}
+
+fn failure_of(error: &ExchangeError) -> Failure {
+    match error {
+        ExchangeError::Open(OpenError::Full) => Failure::new(Code::AgentFull),
+        ExchangeError::Open(OpenError::Closed(cause)) => Failure::because(Code::TunnelBroke, cause),
+        ExchangeError::Broken(cause) => Failure::because(Code::TunnelBroke, cause),
+        ExchangeError::Timeout(time) => Failure::because(
+            Code::Timeout,
+            format_args!("nothing within {} s", time.as_secs()),
+        ),
+        ExchangeError::Request(cause) => Failure::because(
+            Code::BadRequest,
+            format_args!("its body broke off: {cause}"),
+        ),
+    }
+}
+
+async fn answered(
+    mut response: Response<Body>,
+    record: &Record,
+    took: Duration,
+) -> Result<Response<Body>, Failure> {
+    record.took(took, upstream(response.headers()));
+    if let Some(code) = response.headers().get(AGENT_CODE) {
+        let code = agents_own(code);
+        return Err(failure_from(code, response.into_body()).await);
+    }
+    headers::strip_answer(response.headers_mut(), false);
+    *response.version_mut() = http::Version::HTTP_11;
+    Ok(response)
+}
+
+fn upstream(headers: &HeaderMap) -> Option<Duration> {
+    let micros = headers.get(UPSTREAM_MICROS)?.to_str().ok()?;
+    micros.parse().ok().map(Duration::from_micros)
+}
+
+/// An agent speaks about itself and its API server. It has no say in who the caller is or what clusters there are.
+fn agents_own(code: &HeaderValue) -> Option<Code> {
+    let code: Code = code.to_str().ok()?.parse().ok()?;
+    let its_own = matches!(code, Code::BadPath | Code::BadRequest | Code::Internal)
+        || (1500..1600).contains(&code.number());
+    its_own.then_some(code)
+}
+
+/// An agent's own failure, told by its code and a line of text.
+pub(crate) async fn failure_from(code: Option<Code>, body: Body) -> Failure {
+    let Some(code) = code else {
+        return Failure::because(
+            Code::TunnelBroke,
+            "the agent failed without a code of its own",
+        );
+    };
+    let text = timeout(CAUSE_TIME, body::read(body, MAX_CAUSE)).await;
+    let text = text.ok().flatten();
+    let text = String::from_utf8_lossy(text.as_deref().unwrap_or_default()).into_owned();
+    let cause: String = text
+        .trim()
+        .trim_end_matches('.')
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if cause.is_empty() {
+        Failure::new(code)
+    } else if cause.starts_with(code.title()) {
+        Failure { code, cause }
+    } else {
+        Failure::because(code, cause)
+    }
+}
+
+/// The code in an agent's answer, if it is one that an agent may give.
+pub(crate) fn agent_code(headers: &HeaderMap) -> Option<Option<Code>> {
+    headers.get(AGENT_CODE).map(agents_own)
+}
+
+/// Why there is no session.
+async fn absent(hub: Arc<Hub>, cluster: ClusterId) -> Failure {
+    match hub.seam.directory.last_status(&cluster).await {
+        Err(failure) => failure,
+        Ok(None) => Failure::new(Code::NoSuchCluster),
+        Ok(Some(status)) => lost(&status),
+    }
+}
+
+fn lost(status: &ClusterStatus) -> Failure {
+    if status.state == State::Never {
+        return Failure::new(Code::NeverConnected);
+    }
+    let since = status.since.format(&Rfc3339).unwrap_or_default();
+    let what = match (status.state, &status.last_error) {
+        (State::Lost, Some(last)) => {
+            format!("since {since}, last error {}: {}", last.code, last.cause)
+        }
+        (State::Lost, None) => format!("since {since}"),
+        // The store knows of a session that this hub never had: it ended with the hub before this one.
+        _ => format!("it was last seen as {} since {since}", status.state),
+    };
+    Failure::because(Code::Lost, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use fairlead_api::resources::LastError;
+    use time::OffsetDateTime;
+
+    use super::*;
+
+    #[test]
+    fn a_lost_cluster_says_since_when_and_why() {
+        let status = ClusterStatus {
+            state: State::Lost,
+            since: OffsetDateTime::from_unix_timestamp(1_795_255_200).unwrap(),
+            last_error: Some(LastError {
+                code: Code::SessionBroke,
+                cause: "reset by peer".to_owned(),
+            }),
+        };
+        let failure = lost(&status);
+        assert_eq!(failure.code, Code::Lost);
+        assert!(
+            failure
+                .cause
+                .ends_with("since 2026-11-21T10:00:00Z, last error FL-3112: reset by peer"),
+            "{failure}"
+        );
+    }
+
+    #[test]
+    fn an_agent_speaks_for_itself_only() {
+        for (said, heard) in [
+            ("FL-1501", Some(Code::AgentRefused)),
+            ("FL-1502", Some(Code::ApiUnreachable)),
+            ("FL-1101", None),
+            ("FL-1301", None),
+            ("FL-2109", None),
+            ("FL-9999", None),
+            ("", None),
+        ] {
+            assert_eq!(agents_own(&HeaderValue::from_static(said)), heard, "{said}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_agents_cause_becomes_one_sentence() {
+        let failure = failure_from(
+            Some(Code::ApiUnreachable),
+            body::full("connect:\r\nrefused\n"),
+        )
+        .await;
+        assert_eq!(
+            failure.cause,
+            "the agent cannot reach its API server: connect:  refused"
+        );
+        let same = failure_from(
+            Some(Code::ApiUnreachable),
+            body::full(failure.cause.clone()),
+        )
+        .await;
+        assert_eq!(same, failure);
+        let silent = failure_from(Some(Code::ApiUnreachable), body::full("x".repeat(9999))).await;
+        assert_eq!(silent, Failure::new(Code::ApiUnreachable));
+    }
+}

@@ -1,0 +1,292 @@
+//! Follows the framing of HTTP/1 requests as they are read, for one thing that hyper does not tell: it takes a head with
+//! both `Content-Length` and `Transfer-Encoding`, or with the same length twice, and hides what it dropped. That is
+//! lawful (RFC 9112, 6.3), but whoever sends it wants two servers to see two different requests, so it is refused.
+//!
+//! This only raises doubts. It decides nothing about where a request ends, and nothing is passed on by it.
+
+use std::{
+    collections::VecDeque,
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
+};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Of each line, as much as holds the name of a header and a number.
+const PREFIX: usize = 64;
+/// Heads that hyper has read but not served: it reads one buffer ahead.
+const MAX_AHEAD: usize = 16 * 1024;
+
+/// What was seen on one connection; clones name the same.
+#[derive(Clone, Default)]
+pub(crate) struct Framing(Arc<Mutex<Follower>>);
+
+impl Framing {
+    fn follower(&self) -> MutexGuard<'_, Follower> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the length of the next request was given in two ways. To be called once for each request, in order.
+    pub(crate) fn next_is_doubtful(&self) -> bool {
+        self.follower().doubts.pop_front().unwrap_or(false)
+    }
+
+    /// What follows is no HTTP any more.
+    pub(crate) fn stop(&self) {
+        self.follower().at = At::Blind;
+    }
+}
+
+/// An IO whose reads are followed.
+pub(crate) struct Followed<IO> {
+    pub(crate) io: IO,
+    pub(crate) framing: Framing,
+}
+
+impl<IO: AsyncRead + Unpin> AsyncRead for Followed<IO> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let polled = Pin::new(&mut self.io).poll_read(cx, buf);
+        if let Some(read) = buf.filled().get(before..)
+            && !read.is_empty()
+        {
+            self.framing.follower().follow(read);
+        }
+        polled
+    }
+}
+
+impl<IO: AsyncWrite + Unpin> AsyncWrite for Followed<IO> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+#[derive(Default)]
+struct Follower {
+    at: At,
+    line: Vec<u8>,
+    doubts: VecDeque<bool>,
+}
+
+/// Where in the framing the next byte stands.
+enum At {
+    Head(Lengths),
+    Body(u64),
+    ChunkSize,
+    Chunk(u64),
+    ChunkEnd,
+    Trailers,
+    Blind,
+}
+
+impl Default for At {
+    fn default() -> Self {
+        At::Head(Lengths::default())
+    }
+}
+
+/// How the head gives the length of its body.
+#[derive(Default)]
+struct Lengths {
+    request_line: bool,
+    lengths: u32,
+    length: u64,
+    chunked: bool,
+}
+
+impl Follower {
+    fn follow(&mut self, mut read: &[u8]) {
+        while !read.is_empty() {
+            read = match &mut self.at {
+                At::Blind => return,
+                At::Body(left) | At::Chunk(left) => {
+                    let now = usize::try_from(*left).unwrap_or(usize::MAX).min(read.len());
+                    *left -= now as u64;
+                    if *left == 0 {
+                        self.at = match self.at {
+                            At::Chunk(_) => At::ChunkEnd,
+                            _ => At::default(),
+                        };
+                    }
+                    read.get(now..).unwrap_or_default()
+                }
+                _ => self.take_line(read),
+            };
+        }
+    }
+
+    /// Takes bytes up to the end of a line, and gives back what follows.
+    fn take_line<'a>(&mut self, read: &'a [u8]) -> &'a [u8] {
+        let end = read.iter().position(|&byte| byte == b'\n');
+        let (part, rest) = read.split_at(end.unwrap_or(read.len()));
+        let room = PREFIX.saturating_sub(self.line.len()).min(part.len());
+        self.line
+            .extend_from_slice(part.get(..room).unwrap_or_default());
+        if end.is_none() {
+            return rest;
+        }
+        let line = std::mem::take(&mut self.line);
+        self.end_of_line(line.strip_suffix(b"\r").unwrap_or(&line));
+        self.line = line;
+        self.line.clear();
+        rest.get(1..).unwrap_or_default()
+    }
+
+    fn end_of_line(&mut self, line: &[u8]) {
+        let next = match &mut self.at {
+            At::Head(head) if line.is_empty() && head.request_line => {
+                let doubt = head.lengths > 1 || (head.lengths > 0 && head.chunked);
+                let next = match (head.chunked, head.length) {
+                    (true, _) => At::ChunkSize,
+                    (false, 0) => At::default(),
+                    (false, length) => At::Body(length),
+                };
+                if self.doubts.len() < MAX_AHEAD {
+                    self.doubts.push_back(doubt);
+                    next
+                } else {
+                    At::Blind
+                }
+            }
+            At::Head(head) => return head.line(line),
+            At::ChunkSize => match chunk_size(line) {
+                None => At::Blind,
+                Some(0) => At::Trailers,
+                Some(size) => At::Chunk(size),
+            },
+            At::ChunkEnd => At::ChunkSize,
+            At::Trailers if line.is_empty() => At::default(),
+            At::Trailers | At::Body(_) | At::Chunk(_) | At::Blind => return,
+        };
+        self.at = next;
+    }
+}
+
+impl Lengths {
+    fn line(&mut self, line: &[u8]) {
+        if !self.request_line {
+            // Empty lines before a request are passed over.
+            self.request_line = !line.is_empty();
+            return;
+        }
+        let mut parts = line.splitn(2, |&byte| byte == b':');
+        let (name, value) = (
+            parts.next().unwrap_or_default().trim_ascii(),
+            parts.next().unwrap_or_default().trim_ascii(),
+        );
+        if name.eq_ignore_ascii_case(b"content-length") {
+            self.lengths += 1;
+            self.length = std::str::from_utf8(value)
+                .ok()
+                .and_then(|digits| digits.parse().ok())
+                .unwrap_or(0);
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            self.chunked = true;
+        }
+    }
+}
+
+fn chunk_size(line: &[u8]) -> Option<u64> {
+    let digits = line
+        .split(|byte| !byte.is_ascii_hexdigit())
+        .next()
+        .and_then(|digits| std::str::from_utf8(digits).ok())?;
+    u64::from_str_radix(digits, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn doubts(sent: &str, piece: usize) -> Vec<bool> {
+        let mut follower = Follower::default();
+        for part in sent.as_bytes().chunks(piece) {
+            follower.follow(part);
+        }
+        follower.doubts.into()
+    }
+
+    #[test]
+    fn lengths_given_in_two_ways_are_seen_however_the_bytes_come() {
+        let head = "POST / HTTP/1.1\r\nHost: a\r\n";
+        for (sent, expected) in [
+            (format!("{head}\r\n"), vec![false]),
+            (
+                format!("{head}Content-Length: 3\r\n\r\nabc{head}\r\n"),
+                vec![false, false],
+            ),
+            (
+                format!("{head}Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc"),
+                vec![true],
+            ),
+            (
+                format!("{head}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+                vec![true],
+            ),
+            (
+                format!("{head}TRANSFER-ENCODING:chunked\r\ncontent-length:5\r\n\r\n0\r\n\r\n"),
+                vec![true],
+            ),
+            (
+                format!(
+                    "{head}Transfer-Encoding: chunked\r\n\r\n5;x=y\r\n\r\n\r\nb\r\n0\r\nT: v\r\n\r\n{head}\r\n"
+                ),
+                vec![false, false],
+            ),
+            (
+                format!(
+                    "\r\n{head}Content-Length: 2\r\n\r\n\n\n{head}Content-Length: 1\nTransfer-Encoding: chunked\n\n"
+                ),
+                vec![false, true],
+            ),
+            (
+                format!(
+                    "{head}X: {}\r\nContent-Length: 1\r\n\r\nx{head}\r\n",
+                    "y".repeat(200)
+                ),
+                vec![false, false],
+            ),
+        ] {
+            for piece in [1, 2, 7, 10_000] {
+                assert_eq!(doubts(&sent, piece), expected, "{sent:?} by {piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_client_that_sends_nothing_but_heads_fills_no_memory() {
+        let sent = "GET / HTTP/1.1\n\n".repeat(2 * MAX_AHEAD);
+        assert_eq!(doubts(&sent, 4096).len(), MAX_AHEAD);
+    }
+}

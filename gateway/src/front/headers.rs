@@ -1,0 +1,410 @@
+//! Which headers of a client pass. What could be read in two ways, and what would make somebody else of the client, is
+//! refused; what is meant for this hop or for the gateway is taken off.
+
+use fairlead_api::{Code, Failure, headers::PREFIX};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Version, header};
+
+/// Largest head in bytes, names, values and path together.
+pub(crate) const MAX_HEAD: usize = 64 * 1024;
+/// Most header fields.
+pub(crate) const MAX_FIELDS: usize = 100;
+/// By this subprotocol a browser hands the API server a bearer token.
+const TOKEN_PROTOCOL: &[u8] = b"base64url.bearer.authorization.k8s.io.";
+
+/// Refuses what no request may have, to whomever it goes.
+///
+/// # Errors
+/// `FL-1306`, `FL-1304`.
+pub(crate) fn check<B>(request: &Request<B>) -> Result<(), Failure> {
+    let (headers, version) = (request.headers(), request.version());
+    let path = request
+        .uri()
+        .path_and_query()
+        .map_or(0, |p| p.as_str().len());
+    let size = headers.iter().fold(path, |sum, (name, value)| {
+        sum + name.as_str().len() + value.len() + 4
+    });
+    if headers.len() > MAX_FIELDS || size > MAX_HEAD {
+        return Err(Failure::new(Code::HeadTooLarge));
+    }
+    let hosts = headers.get_all(header::HOST).iter().count();
+    if hosts > 1 || (hosts == 0 && version == Version::HTTP_11) {
+        return Err(malformed("it must have exactly one Host"));
+    }
+    framing(headers)?;
+    for token in listed(headers) {
+        if matters(&token) {
+            return Err(malformed("Connection lists a header that it may not"));
+        }
+    }
+    Ok(())
+}
+
+fn malformed(what: &str) -> Failure {
+    Failure::because(Code::BadRequest, what)
+}
+
+fn framing(headers: &HeaderMap) -> Result<(), Failure> {
+    let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
+    let length = lengths.next();
+    if lengths.next().is_some() {
+        return Err(malformed("it has more than one Content-Length"));
+    }
+    let digits =
+        |value: &HeaderValue| !value.is_empty() && value.as_bytes().iter().all(u8::is_ascii_digit);
+    if length.is_some_and(|value| !digits(value)) {
+        return Err(malformed("its Content-Length is not a number"));
+    }
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    let Some(coding) = codings.next() else {
+        return Ok(());
+    };
+    if length.is_some() {
+        return Err(malformed(
+            "it has both Content-Length and Transfer-Encoding",
+        ));
+    }
+    if codings.next().is_some() || !coding.as_bytes().eq_ignore_ascii_case(b"chunked") {
+        return Err(malformed("its Transfer-Encoding is not just chunked"));
+    }
+    Ok(())
+}
+
+/// What `Connection` lists, in lower case.
+fn listed(headers: &HeaderMap) -> Vec<String> {
+    headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .flat_map(|value| value.as_bytes().split(|&b| b == b','))
+        .map(|token| String::from_utf8_lossy(token.trim_ascii()).to_ascii_lowercase())
+        .collect()
+}
+
+/// A client that has one of these removed on the way wants something else to be seen behind than in front.
+fn matters(listed: &str) -> bool {
+    matches!(
+        listed,
+        "authorization" | "host" | "content-length" | "transfer-encoding" | "cookie" | "expect"
+    ) || impersonates(listed)
+        || listed.starts_with(PREFIX)
+}
+
+/// By whatever spelling: some servers take `_` for `-`.
+fn impersonates(name: &str) -> bool {
+    name.starts_with("impersonate")
+}
+
+/// Refuses what would make somebody else of the caller.
+///
+/// # Errors
+/// `FL-1202`, `FL-1304`.
+pub(crate) fn refuse_impersonation(headers: &HeaderMap) -> Result<(), Failure> {
+    if headers.keys().any(|name| impersonates(name.as_str())) {
+        return Err(Failure::new(Code::NoImpersonation));
+    }
+    let token = |value: &HeaderValue| {
+        value
+            .as_bytes()
+            .split(|&b| b == b',')
+            .any(|protocol| protocol.trim_ascii().starts_with(TOKEN_PROTOCOL))
+    };
+    if headers
+        .get_all(header::SEC_WEBSOCKET_PROTOCOL)
+        .iter()
+        .any(token)
+    {
+        return Err(malformed(
+            "it carries a bearer token as a WebSocket subprotocol",
+        ));
+    }
+    Ok(())
+}
+
+/// The one protocol that the client wants to change to, if it is one that Kubernetes speaks. Any other is not passed
+/// on (`h2c` would make a second, unchecked connection of this one).
+pub(crate) fn wanted_upgrade<B>(request: &Request<B>) -> Option<HeaderValue> {
+    if request.version() != Version::HTTP_11
+        || !listed(request.headers())
+            .iter()
+            .any(|token| token == "upgrade")
+    {
+        return None;
+    }
+    let mut wanted = request.headers().get_all(header::UPGRADE).iter();
+    let (first, None) = (wanted.next()?, wanted.next()) else {
+        return None;
+    };
+    let known = |name: &[u8]| first.as_bytes().eq_ignore_ascii_case(name);
+    (known(b"websocket") || known(b"SPDY/3.1")).then(|| first.clone())
+}
+
+/// Takes off what is for this hop, for the gateway, or not the client's to say.
+pub(crate) fn strip(headers: &mut HeaderMap) {
+    let listed = listed(headers);
+    let trailers = headers
+        .get_all(header::TE)
+        .iter()
+        .any(|value| value.as_bytes().eq_ignore_ascii_case(b"trailers"));
+    remove(headers, |name| {
+        hop_by_hop(name) || ours(name) || listed.iter().any(|token| token == name.as_str())
+    });
+    if trailers {
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    }
+}
+
+/// Takes off what an answer may not bring back. `Connection` and `Upgrade` are part of an answer that upgrades.
+pub(crate) fn strip_answer(headers: &mut HeaderMap, upgraded: bool) {
+    let listed = listed(headers);
+    remove(headers, |name| {
+        if name.as_str().starts_with(PREFIX) {
+            return true;
+        }
+        if upgraded && (name == header::CONNECTION || name == header::UPGRADE) {
+            return false;
+        }
+        hop_by_hop(name) || listed.iter().any(|token| token == name.as_str())
+    });
+}
+
+/// Trailers come after every check, so nothing that is checked may be among them.
+pub(crate) fn strip_trailers(trailers: &mut HeaderMap) {
+    remove(trailers, |name| {
+        hop_by_hop(name)
+            || ours(name)
+            || impersonates(name.as_str())
+            || name == header::CONTENT_LENGTH
+    });
+}
+
+fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
+    let names: Vec<HeaderName> = headers
+        .keys()
+        .filter(|name| unwanted(name))
+        .cloned()
+        .collect();
+    for name in names {
+        headers.remove(name);
+    }
+}
+
+fn hop_by_hop(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection"
+            | "keep-alive"
+            | "te"
+            | "transfer-encoding"
+            | "upgrade"
+            | "http2-settings"
+            | "expect"
+    ) || name.as_str().starts_with("proxy-")
+}
+
+/// Said by the gateway, or about the way to it.
+fn ours(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    matches!(
+        name,
+        "authorization" | "cookie" | "host" | "forwarded" | "x-real-ip"
+    ) || name.starts_with(PREFIX)
+        || ["x-forwarded", "x_forwarded", "x-remote", "x_remote"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(headers: &[(&str, &str)]) -> Request<()> {
+        let mut builder = Request::builder().version(Version::HTTP_11).uri("/api");
+        for &(name, value) in headers {
+            builder = builder.header(name, value);
+        }
+        builder.body(()).unwrap()
+    }
+
+    fn verdict(headers: &[(&str, &str)]) -> Result<(), Code> {
+        let mut all = vec![("host", "hub.test")];
+        all.extend_from_slice(headers);
+        let request = request(&all);
+        check(&request)
+            .and_then(|()| refuse_impersonation(request.headers()))
+            .map_err(|failure| failure.code)
+    }
+
+    #[test]
+    fn forms_of_impersonation_are_refused() {
+        for name in [
+            "impersonate-user",
+            "Impersonate-User",
+            "IMPERSONATE-USER",
+            "iMpErSoNaTe-uSeR",
+            "Impersonate-Group",
+            "Impersonate-Uid",
+            "Impersonate-Extra-Scopes",
+            "impersonate-extra-a%2fb",
+            "impersonate_user",
+            "Impersonate_Group",
+            "impersonate",
+            "impersonate-",
+        ] {
+            let refused = Err(Code::NoImpersonation);
+            assert_eq!(verdict(&[(name, "system:admin")]), refused, "{name}");
+            assert_eq!(verdict(&[(name, "")]), refused, "{name}, empty");
+            assert_eq!(
+                verdict(&[(name, "a"), (name, "b")]),
+                refused,
+                "{name}, twice"
+            );
+        }
+        for protocols in [
+            "base64url.bearer.authorization.k8s.io.c2VjcmV0",
+            "v5.channel.k8s.io, base64url.bearer.authorization.k8s.io.c2VjcmV0",
+        ] {
+            let sent = [("sec-websocket-protocol", protocols)];
+            assert_eq!(verdict(&sent), Err(Code::BadRequest), "{protocols}");
+        }
+        assert_eq!(
+            verdict(&[("sec-websocket-protocol", "v5.channel.k8s.io")]),
+            Ok(())
+        );
+    }
+
+    #[test]
+    fn forms_of_smuggling_are_refused() {
+        for headers in [
+            &[("connection", "authorization")][..],
+            &[("connection", "Authorization, close")],
+            &[("connection", "close"), ("connection", "HOST")],
+            &[("connection", "content-length")],
+            &[("connection", "Transfer-Encoding")],
+            &[("connection", "impersonate-user")],
+            &[("connection", "close, Impersonate-Group")],
+            &[("connection", " cookie ")],
+            &[("connection", "fairlead-user")],
+            &[("connection", "expect")],
+            &[("content-length", "1"), ("transfer-encoding", "chunked")],
+            &[("content-length", "1"), ("content-length", "1")],
+            &[("content-length", "1"), ("content-length", "2")],
+            &[("content-length", "1, 1")],
+            &[("content-length", "+1")],
+            &[("content-length", "-1")],
+            &[("content-length", "0x1")],
+            &[("content-length", "")],
+            &[("transfer-encoding", "gzip")],
+            &[("transfer-encoding", "gzip, chunked")],
+            &[("transfer-encoding", "chunked, identity")],
+            &[
+                ("transfer-encoding", "chunked"),
+                ("transfer-encoding", "chunked"),
+            ],
+            &[("transfer-encoding", "xchunked")],
+            &[("transfer-encoding", "identity")],
+            &[("transfer-encoding", "")],
+            &[("host", "other.test")],
+            &[("host", "hub.test")],
+        ] {
+            assert_eq!(verdict(headers), Err(Code::BadRequest), "{headers:?}");
+        }
+        assert_eq!(
+            check(&request(&[])).unwrap_err().code,
+            Code::BadRequest,
+            "no Host"
+        );
+    }
+
+    #[test]
+    fn ordinary_requests_pass() {
+        for headers in [
+            &[("content-length", "17")][..],
+            &[("transfer-encoding", "Chunked")],
+            &[
+                ("connection", "keep-alive, Upgrade"),
+                ("upgrade", "SPDY/3.1"),
+            ],
+            &[("connection", "close, x-other"), ("te", "trailers")],
+        ] {
+            assert_eq!(verdict(headers), Ok(()), "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn heads_have_a_limit() {
+        let long = "x".repeat(MAX_HEAD);
+        assert_eq!(verdict(&[("a", &long)]), Err(Code::HeadTooLarge));
+        assert_eq!(
+            verdict(&vec![("a", "b"); MAX_FIELDS]),
+            Err(Code::HeadTooLarge)
+        );
+        assert_eq!(verdict(&vec![("a", "b"); MAX_FIELDS - 1]), Ok(()));
+    }
+
+    #[test]
+    fn what_is_not_the_clients_to_say_is_taken_off() {
+        let mut headers = request(&[
+            ("authorization", "Bearer x"),
+            ("cookie", "a=b"),
+            ("host", "hub.test"),
+            ("fairlead-user", "fairlead:root"),
+            ("Fairlead-Group", "fairlead:admin"),
+            ("x-forwarded-for", "1.1.1.1"),
+            ("x-forwarded-host", "evil"),
+            ("x-remote-user", "system:admin"),
+            ("X-Remote-Group", "system:masters"),
+            ("x_remote_user", "system:admin"),
+            ("forwarded", "for=1.1.1.1"),
+            ("proxy-authorization", "Basic x"),
+            ("proxy-connection", "close"),
+            ("connection", "x-mine, upgrade"),
+            ("x-mine", "1"),
+            ("keep-alive", "timeout=5"),
+            ("te", "trailers"),
+            ("upgrade", "h2c"),
+            ("http2-settings", "AAMAAABk"),
+            ("expect", "100-continue"),
+            ("accept", "application/json"),
+            ("accept-encoding", "gzip"),
+            ("user-agent", "kubectl"),
+            ("content-type", "application/json"),
+        ])
+        .headers()
+        .clone();
+        strip(&mut headers);
+        let mut left: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(
+            left,
+            [
+                "accept",
+                "accept-encoding",
+                "content-type",
+                "te",
+                "user-agent"
+            ]
+        );
+    }
+
+    #[test]
+    fn only_the_upgrades_of_kubernetes_are_passed_on() {
+        let wanted = |upgrade: &[(&str, &str)]| wanted_upgrade(&request(upgrade));
+        for known in ["websocket", "WebSocket", "SPDY/3.1", "spdy/3.1"] {
+            let sent = [("connection", "keep-alive, Upgrade"), ("upgrade", known)];
+            assert_eq!(wanted(&sent).unwrap(), known);
+        }
+        for headers in [
+            &[("upgrade", "websocket")][..],
+            &[("connection", "upgrade")],
+            &[("connection", "upgrade"), ("upgrade", "h2c")],
+            &[("connection", "upgrade"), ("upgrade", "websocket, h2c")],
+            &[
+                ("connection", "upgrade"),
+                ("upgrade", "websocket"),
+                ("upgrade", "h2c"),
+            ],
+        ] {
+            assert_eq!(wanted(headers), None, "{headers:?}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Which paths may be passed on. Two parsers that read one path differently are how a check is walked around, so
+//! whatever could be read in two ways is refused, never repaired. The query is not looked at.
+//!
+//! Kubernetes itself needs none of what is refused here; an encoded slash or dot in a path below a service's `/proxy/`
+//! is refused too.
+
+use fairlead_api::{Code, Failure};
+
+/// # Errors
+/// `FL-1303` with what is ambiguous about it.
+pub(crate) fn check(path: &str) -> Result<(), Failure> {
+    match ambiguity(path) {
+        None => Ok(()),
+        Some(what) => Err(Failure::because(Code::BadPath, what)),
+    }
+}
+
+fn ambiguity(path: &str) -> Option<&'static str> {
+    let Some(inside) = path.strip_prefix('/') else {
+        return Some("it does not start with a slash");
+    };
+    if let Some(what) = path.bytes().find_map(stray_byte) {
+        return Some(what);
+    }
+    let mut segments = inside.split('/').peekable();
+    while let Some(segment) = segments.next() {
+        // What stands before a `;` is the whole segment to servers that know path parameters.
+        let name = segment.split(';').next().unwrap_or(segment);
+        if name == "." || name == ".." {
+            return Some("it has a dot segment");
+        }
+        if segment.is_empty() && segments.peek().is_some() {
+            return Some("it has an empty segment");
+        }
+        if let Some(what) = stray_escape(segment) {
+            return Some(what);
+        }
+    }
+    None
+}
+
+fn stray_byte(byte: u8) -> Option<&'static str> {
+    match byte {
+        0..=b' ' | 0x7f => Some("it has a control character or a space"),
+        0x80.. => Some("it has a character outside ASCII"),
+        b'\\' => Some("it has a backslash"),
+        b'#' | b'?' => Some("it has a character that ends a path"),
+        _ => None,
+    }
+}
+
+/// One decoding may show a letter, a second one too: `%252e` is looked at as `.`, for a server behind that decodes twice.
+fn stray_escape(segment: &str) -> Option<&'static str> {
+    let mut rest = segment;
+    while let Some(at) = rest.find('%') {
+        rest = rest.get(at + 1..).unwrap_or_default();
+        let mut escape = rest;
+        // `%25` is a percent sign, and what follows may be the escape proper.
+        while let Some(deeper) = escape.strip_prefix("25") {
+            escape = deeper;
+        }
+        let twice = escape.len() != rest.len();
+        let Some(byte) = escape
+            .get(..2)
+            .filter(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()))
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok())
+        else {
+            if twice {
+                continue;
+            }
+            return Some("it has a percent sign without two hexadecimal digits");
+        };
+        match byte {
+            b'.' => return Some("it has an encoded dot"),
+            b'/' | b'\\' => return Some("it has an encoded slash"),
+            0..=0x1f | 0x7f => return Some("it has an encoded control character"),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_kubernetes_pass() {
+        for path in [
+            "/",
+            "/api/v1/namespaces/default/pods/a.b-c/log",
+            "/apis/",
+            "/apis/apps/v1",
+            "/api/v1/namespaces/x/services/https:web:8443/proxy/",
+            "/api/v1/namespaces/x/pods/p:80/proxy/a%20b/c%3Ad/...",
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node",
+            "/openapi/v3/apis/a%2Bb",
+            "/a/b%25",
+            "/a/100%25%20b",
+            "/.well-known/openid-configuration",
+        ] {
+            assert_eq!(ambiguity(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_two_parsers_read_differently_is_refused() {
+        for path in [
+            "",
+            "*",
+            "api",
+            "//",
+            "//api",
+            "/api//v1",
+            "/api/v1//",
+            "/.",
+            "/..",
+            "/./api",
+            "/api/.",
+            "/api/./v1",
+            "/api/../v1",
+            "/api/..",
+            "/..;/api",
+            "/.;x/api",
+            "/%2e",
+            "/%2e%2e/api",
+            "/%2E/api",
+            "/.%2e/api",
+            "/%2e./api",
+            "/api%2fv1",
+            "/api%2Fv1",
+            "/api%5cv1",
+            "/api\\v1",
+            "/a%00b",
+            "/a%0ab",
+            "/a%0d%0ab",
+            "/a%7fb",
+            "/a%1fb",
+            "/a%",
+            "/a%2",
+            "/a%zz",
+            "/a%u002e",
+            "/a b",
+            "/a\tb",
+            "/a\u{7f}b",
+            "/ä",
+            "/%252e%252e/x",
+            "/a%252fb",
+            "/a%25252fb",
+            "/a%255cb",
+            "/a#b",
+            "/%c0%ae%2e/",
+        ] {
+            assert!(ambiguity(path).is_some(), "{path:?} must be refused");
+        }
+    }
+}

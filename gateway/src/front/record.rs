@@ -1,0 +1,181 @@
+//! One request from its first byte to its last: what is told of it in the audit log, and what must be held until then.
+//! Clones name the same request; it ends when the last of them is dropped, on whatever way out.
+
+use std::{
+    any::Any,
+    hash::{BuildHasher, RandomState},
+    net::SocketAddr,
+    sync::{
+        Arc, LazyLock, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use fairlead_api::{ClusterId, Code};
+use fairlead_dialer::Body;
+use http::{Method, Request, StatusCode};
+use tokio::time::Instant;
+use tracing::info;
+
+use crate::{
+    front::socket::Connection,
+    metrics::{Hold, Metrics, Outcome, Phases},
+    seam::Caller,
+};
+
+/// A request on its way in.
+pub(crate) struct Inbound {
+    pub(crate) request: Request<Body>,
+    pub(crate) connection: Connection,
+    /// Its head gave the length of its body in two ways, and hyper chose one.
+    pub(crate) doubtful_length: bool,
+    pub(crate) record: Record,
+}
+
+#[derive(Clone)]
+pub(crate) struct Record(Arc<Inner>);
+
+struct Inner {
+    id: String,
+    method: Method,
+    path: String,
+    peer: SocketAddr,
+    started: Instant,
+    metrics: Arc<Metrics>,
+    facts: Mutex<Facts>,
+    _open: Hold,
+}
+
+#[derive(Default)]
+struct Facts {
+    caller: Option<String>,
+    cluster: Option<ClusterId>,
+    status: Option<StatusCode>,
+    code: Option<Code>,
+    outcome: Option<Outcome>,
+    head_after: Option<Duration>,
+    tunnel: Option<Duration>,
+    api: Option<Duration>,
+    bytes_in: u64,
+    bytes_out: u64,
+    held: Vec<Box<dyn Any + Send>>,
+}
+
+impl Record {
+    pub(crate) fn begin<B>(request: &Request<B>, peer: SocketAddr, metrics: &Arc<Metrics>) -> Self {
+        Record(Arc::new(Inner {
+            id: new_id(),
+            method: request.method().clone(),
+            // Without the query: it may hold a secret of whoever wrote the client.
+            path: request.uri().path().to_owned(),
+            peer,
+            started: Instant::now(),
+            metrics: Arc::clone(metrics),
+            facts: Mutex::default(),
+            _open: Hold::of(&metrics.requests_open),
+        }))
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.0.id
+    }
+
+    fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.0.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn called_by(&self, caller: &Caller) {
+        self.facts().caller = Some(caller.name.clone());
+    }
+
+    pub(crate) fn about(&self, cluster: &ClusterId) {
+        self.facts().cluster = Some(cluster.clone());
+    }
+
+    /// Keeps `what` until the request has ended.
+    pub(crate) fn hold(&self, what: impl Any + Send) {
+        self.facts().held.push(Box::new(what));
+    }
+
+    /// The gateway itself answers, with this.
+    pub(crate) fn failed(&self, code: Code) {
+        self.facts().code = Some(code);
+    }
+
+    /// How long the tunnel took to the head of the answer, and how long of that the API server.
+    pub(crate) fn took(&self, tunnel: Duration, api: Option<Duration>) {
+        let mut facts = self.facts();
+        facts.tunnel = Some(tunnel.saturating_sub(api.unwrap_or_default()));
+        facts.api = api;
+    }
+
+    /// The head of the answer goes out.
+    pub(crate) fn answered(&self, status: StatusCode) {
+        let mut facts = self.facts();
+        facts.status = Some(status);
+        facts.head_after = Some(self.0.started.elapsed());
+        let own = facts.code.is_some();
+        facts.outcome = Some(match (status.as_u16(), own) {
+            (..400, _) => Outcome::Ok,
+            (400..500, false) => Outcome::Declined,
+            (400..500, true) => Outcome::Refused,
+            (_, false) => Outcome::Erred,
+            (_, true) => Outcome::Failed,
+        });
+    }
+
+    /// The body ended otherwise than well.
+    pub(crate) fn broke(&self, outcome: Outcome) {
+        self.facts().outcome = Some(outcome);
+    }
+
+    pub(crate) fn count(&self, bytes_in: u64, bytes_out: u64) {
+        let mut facts = self.facts();
+        facts.bytes_in += bytes_in;
+        facts.bytes_out += bytes_out;
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let facts = self.facts.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let outcome = facts.outcome.unwrap_or(Outcome::Left);
+        let tunnel = facts.tunnel.unwrap_or_default() + facts.api.unwrap_or_default();
+        let phases = Phases {
+            gateway: facts
+                .head_after
+                .unwrap_or_else(|| self.started.elapsed())
+                .saturating_sub(tunnel),
+            tunnel: facts.tunnel,
+            api: facts.api,
+        };
+        self.metrics.request(outcome, phases);
+        info!(
+            target: "audit",
+            request = %self.id,
+            caller = facts.caller.as_deref(),
+            cluster = facts.cluster.as_ref().map(ClusterId::as_str),
+            method = %self.method,
+            path = ?self.path,
+            status = facts.status.map(|status| status.as_u16()),
+            code = facts.code.map(tracing::field::display),
+            outcome = outcome.as_str(),
+            millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            bytes_in = facts.bytes_in,
+            bytes_out = facts.bytes_out,
+            peer = %self.peer,
+            "request"
+        );
+        // Held things give back slots that a waiting request may take: last, when all is told.
+        facts.held.clear();
+    }
+}
+
+/// Sixteen hexadecimal digits that nobody can foresee and that do not repeat.
+fn new_id() -> String {
+    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{:016x}", KEYS.hash_one(next))
+}

@@ -1,0 +1,96 @@
+//! Where a request goes: to a cluster, to a module's routes for people, to the door for agents, or to a module's open
+//! routes. What may not be passed on at all is refused here, before anybody is asked anything.
+
+use std::sync::Arc;
+
+use fairlead_api::{ClusterId, Code, Failure};
+use fairlead_dialer::accept::CONNECT_PATH;
+use http::{Method, Version, uri::PathAndQuery};
+
+use crate::{
+    front::{address::Address, headers, path, record::Inbound},
+    hub::Hub,
+};
+
+const PEOPLE_PREFIX: &str = "/api/v1/";
+
+/// A request for a cluster.
+pub(crate) struct Aimed {
+    pub(crate) inbound: Inbound,
+    pub(crate) cluster: ClusterId,
+    /// As the API server has it.
+    pub(crate) path: PathAndQuery,
+}
+
+impl AsRef<Inbound> for Aimed {
+    fn as_ref(&self) -> &Inbound {
+        &self.inbound
+    }
+}
+
+pub(crate) enum Routed {
+    Cluster(Aimed),
+    People(Inbound),
+    Agent(Inbound),
+    Open(Inbound),
+}
+
+/// # Errors
+/// `FL-1202`, `FL-1301` to `FL-1304`, `FL-1306`.
+pub(crate) fn route(hub: &Arc<Hub>, inbound: Inbound) -> Result<Routed, Failure> {
+    let request = &inbound.request;
+    headers::check(request)?;
+    if inbound.doubtful_length {
+        let what = "its length is given in two ways";
+        return Err(Failure::because(Code::BadRequest, what));
+    }
+    let authority = authority(&inbound)?;
+    path::check(request.uri().path())?;
+    let sni = inbound.connection.sni.as_deref();
+    let address = hub.names.locate(sni, authority.as_deref(), request.uri())?;
+    match address {
+        Address::Cluster(cluster, path) => {
+            path::check(path.path())?;
+            headers::refuse_impersonation(request.headers())?;
+            inbound.record.about(&cluster);
+            Ok(Routed::Cluster(Aimed {
+                inbound,
+                cluster,
+                path,
+            }))
+        }
+        Address::Hub => Ok(match request.uri().path() {
+            CONNECT_PATH => Routed::Agent(inbound),
+            path if path.starts_with(PEOPLE_PREFIX) => Routed::People(inbound),
+            _ => Routed::Open(inbound),
+        }),
+    }
+}
+
+/// The host that the request names. HTTP/2 says it in the target, HTTP/1 in a header and nowhere else.
+fn authority(inbound: &Inbound) -> Result<Option<String>, Failure> {
+    let request = &inbound.request;
+    let header = request
+        .headers()
+        .get(http::header::HOST)
+        .map(|value| value.to_str())
+        .transpose()
+        .map_err(|_| Failure::because(Code::BadRequest, "its Host is not a host"))?;
+    let target = request.uri().authority().map(http::uri::Authority::as_str);
+    if request.method() == Method::CONNECT {
+        return Err(Failure::because(Code::BadPath, "CONNECT has no path"));
+    }
+    if request.version() != Version::HTTP_2 {
+        if target.is_some() || request.uri().scheme().is_some() {
+            return Err(Failure::because(Code::BadPath, "it is a whole URL"));
+        }
+        return Ok(header.map(str::to_owned));
+    }
+    match (target, header) {
+        (Some(a), Some(b)) if !a.eq_ignore_ascii_case(b) => Err(Failure::because(
+            Code::WrongHost,
+            "Host and :authority differ",
+        )),
+        (target, header) => Ok(target.or(header).map(str::to_owned)),
+    }
+}

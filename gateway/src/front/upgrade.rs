@@ -1,0 +1,45 @@
+//! After a `101`: joins the user's connection with the agent's stream. If that breaks, the user's connection ends with
+//! a reset, on every way out but a clean one.
+
+use std::{sync::Arc, time::Duration};
+
+use fairlead_dialer::{OnUpgrade, Upgraded, splice};
+use tokio::time::timeout;
+use tracing::debug;
+
+use crate::{
+    front::{record::Record, socket::Cut},
+    hub::Hub,
+    metrics::{Hold, Outcome},
+};
+
+/// How long the user's connection may take to send the `101` and turn into bytes.
+const SWITCH: Duration = Duration::from_secs(10);
+
+/// Takes both ends; runs as a task of the process.
+pub(crate) fn join(hub: &Arc<Hub>, record: Record, cut: Cut, user: OnUpgrade, agent: Upgraded) {
+    let open = Hold::of(&hub.metrics.upgrades_open);
+    // Armed until the end was clean, so that being cut off with the process is a reset too.
+    cut.arm();
+    hub.process.spawn(async move {
+        let _open = open;
+        let mut user = match timeout(SWITCH, user).await {
+            Ok(Ok(user)) => user,
+            Ok(Err(error)) => {
+                debug!(request = record.id(), %error, "the user left before the upgrade");
+                return record.broke(Outcome::Left);
+            }
+            Err(_) => return record.broke(Outcome::Left),
+        };
+        match splice(&mut user, agent).await {
+            Ok(spliced) => {
+                cut.disarm();
+                record.count(spliced.to_b, spliced.to_a);
+            }
+            Err(error) => {
+                debug!(request = record.id(), %error, "an upgraded connection broke");
+                record.broke(Outcome::Aborted);
+            }
+        }
+    });
+}

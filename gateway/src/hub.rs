@@ -1,0 +1,81 @@
+//! What every part of the gateway shares: the modules, the session table, the metrics, the process.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::Router;
+use fairlead_api::{Code, Failure};
+use fairlead_runtime::Process;
+use rustls::ServerConfig;
+use tokio::sync::watch;
+
+use crate::{
+    Config, Seam,
+    agents::{reports::Reports, table::Sessions},
+    front::address::Names,
+    metrics::Metrics,
+    seam::refuse,
+    trust::Trust,
+    waiting::WaitingRoom,
+};
+
+/// Connections whose TLS handshake is not finished, of the front and inside sessions. A thousand idle ones leave room
+/// for every agent; more than this push each other out, oldest first.
+const MAX_HANDSHAKES: usize = 4096;
+/// Sessions without an identity; an agent that enrols needs one for a second or two.
+const MAX_ANONYMOUS: usize = 512;
+
+pub(crate) struct Hub {
+    pub(crate) process: Process,
+    pub(crate) seam: Seam,
+    pub(crate) trust: Trust,
+    pub(crate) names: Names,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) people: Router,
+    pub(crate) open: Router,
+    pub(crate) agents: Router,
+    pub(crate) front_tls: watch::Receiver<Arc<ServerConfig>>,
+    pub(crate) session_tls: watch::Receiver<Arc<ServerConfig>>,
+    pub(crate) trust_domain: String,
+    pub(crate) head_timeout: Duration,
+    pub(crate) front_handshakes: WaitingRoom,
+    pub(crate) session_handshakes: WaitingRoom,
+    pub(crate) anonymous: WaitingRoom,
+}
+
+impl Hub {
+    pub(crate) fn build(config: Config, seam: Seam, process: &Process) -> Result<Self, Failure> {
+        let metrics = Arc::new(Metrics::register(process.registry())?);
+        let sessions = Arc::new(Sessions::new(Reports::default(), Arc::clone(&metrics)));
+        crate::agents::table::register(&sessions, process.registry())?;
+        let routes = |of: fn(&dyn crate::Module) -> Router| {
+            let all = seam
+                .modules
+                .iter()
+                .fold(Router::new(), |all, module| all.merge(of(module.as_ref())));
+            all.fallback(|| async { refuse(Code::NoSuchRoute.into()) })
+                .method_not_allowed_fallback(|| async { refuse(Code::MethodNotAllowed.into()) })
+        };
+        Ok(Hub {
+            people: routes(|module| module.people()),
+            open: routes(|module| module.open()),
+            agents: routes(|module| module.agents()),
+            trust: Trust::new(
+                Arc::clone(&seam.authenticator),
+                Arc::clone(&seam.authorizer),
+            ),
+            names: Names::new(&config.cluster_domain, config.public_url.host()),
+            metrics,
+            sessions,
+            front_tls: config.front_tls,
+            session_tls: config.session_tls,
+            trust_domain: config.trust_domain,
+            head_timeout: config.head_timeout,
+            front_handshakes: WaitingRoom::new(MAX_HANDSHAKES),
+            session_handshakes: WaitingRoom::new(MAX_HANDSHAKES),
+            anonymous: WaitingRoom::new(MAX_ANONYMOUS),
+            process: process.clone(),
+            seam,
+        })
+    }
+}

@@ -1,0 +1,101 @@
+//! Accepts agents, accepts kubectl, joins the two; the module seam. It never holds the CA key and never reads a
+//! database.
+//!
+//! `front` is the way of a request from a socket to a session, `agents` is everything about sessions, `seam` is what
+//! modules are asked and what they give.
+
+mod agents;
+mod front;
+mod hub;
+mod metrics;
+pub mod seam;
+mod trust;
+mod waiting;
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use fairlead_api::{Code, Failure, HubUrl};
+use fairlead_runtime::{Process, listen};
+use rustls::ServerConfig;
+use tokio::{net::TcpListener, sync::watch};
+
+pub use seam::{
+    AgentPeer, Authenticator, Authorizer, Caller, Directory, Grant, Module, RenewedUntil, Seam,
+};
+
+use hub::Hub;
+
+/// What a gateway needs to start.
+pub struct Config {
+    /// Where people and agents reach it. Its host is the hub's own name; any other host that is no cluster's is taken
+    /// for the hub too, so that a load balancer may have a name of its own.
+    pub public_url: HubUrl,
+    /// Clusters answer as `<id>.<cluster_domain>` too.
+    pub cluster_domain: String,
+    /// TLS of the front, with `h2` and `http/1.1` by ALPN; taken afresh for each connection.
+    pub front_tls: watch::Receiver<Arc<ServerConfig>>,
+    /// TLS inside a session; taken afresh for each session.
+    pub session_tls: watch::Receiver<Arc<ServerConfig>>,
+    /// Trust domain of agents' identities.
+    pub trust_domain: String,
+    /// How long a cluster may be silent before the head of its answer, `FL-1405`. It does not run while the request's
+    /// body moves. 60 s suits: it is the API server's own limit.
+    pub head_timeout: Duration,
+}
+
+/// One gateway, ready to serve.
+pub struct Gateway {
+    hub: Arc<Hub>,
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Gateway {
+    /// Everything that can fail fails here.
+    ///
+    /// # Errors
+    /// `FL-4104` if `listener` has no address, `FL-5101` if this process has a gateway already.
+    ///
+    /// # Panics
+    /// If two modules claim the same route.
+    pub fn build(
+        config: Config,
+        seam: Seam,
+        listener: TcpListener,
+        process: &Process,
+    ) -> Result<Self, Failure> {
+        let address = listener
+            .local_addr()
+            .map_err(|error| Failure::because(Code::AddressInUse, error))?;
+        Ok(Gateway {
+            hub: Arc::new(Hub::build(config, seam, process)?),
+            listener,
+            address,
+        })
+    }
+
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Until the process drains: then stops accepting and returns. Requests and sessions are tasks of the process, so
+    /// its drain waits for them; an agent is told as soon as nothing runs on its session.
+    ///
+    /// # Errors
+    /// None at present.
+    pub async fn serve(self) -> Result<(), Failure> {
+        let Gateway { hub, listener, .. } = self;
+        agents::start(&hub);
+        for module in &hub.seam.modules {
+            let (module, process) = (Arc::clone(module), hub.process.clone());
+            hub.process.spawn(async move { module.run(process).await });
+        }
+        let front = front::Front::new(&hub);
+        listen::accept_loop(listener, &hub.process, move |socket, peer| {
+            front.clone().serve(socket, peer)
+        })
+        .await;
+        Ok(())
+    }
+}

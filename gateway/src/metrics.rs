@@ -1,0 +1,258 @@
+//! What the gateway counts. Labels are enums, never text from a request or an error; gauges count down on every way
+//! out, because a guard's drop does it.
+
+use std::time::Duration;
+
+use fairlead_api::{Code, Failure};
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, core::Collector,
+};
+
+/// From half a millisecond to two minutes.
+const SECONDS: &[f64] = &[
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+    60.0, 120.0,
+];
+
+/// How a request ended, as a label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The API server or a module answered with less than 400.
+    Ok,
+    /// They answered with 4xx.
+    Declined,
+    /// They answered with 5xx.
+    Erred,
+    /// The gateway said no, with 4xx.
+    Refused,
+    /// The gateway could not, with 5xx.
+    Failed,
+    /// The answer broke off after its head.
+    Aborted,
+    /// The user left before the end.
+    Left,
+}
+
+impl Outcome {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Outcome::Ok => "ok",
+            Outcome::Declined => "declined",
+            Outcome::Erred => "erred",
+            Outcome::Refused => "refused",
+            Outcome::Failed => "failed",
+            Outcome::Aborted => "aborted",
+            Outcome::Left => "left",
+        }
+    }
+}
+
+/// How a handshake ended, as a label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Handshake {
+    Ok,
+    Failed,
+    Timeout,
+    Evicted,
+    Refused,
+}
+
+impl Handshake {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Handshake::Ok => "ok",
+            Handshake::Failed => "failed",
+            Handshake::Timeout => "timeout",
+            Handshake::Evicted => "evicted",
+            Handshake::Refused => "refused",
+        }
+    }
+}
+
+/// Which TLS a handshake was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layer {
+    Front,
+    Session,
+}
+
+pub(crate) struct Metrics {
+    pub(crate) connections: IntGauge,
+    pub(crate) sessions: IntGauge,
+    pub(crate) sessions_ended: IntCounterVec,
+    pub(crate) streams_open: IntGauge,
+    pub(crate) streams: IntCounter,
+    pub(crate) bytes: IntCounterVec,
+    pub(crate) certificates: IntGaugeVec,
+    pub(crate) upgrades_open: IntGauge,
+    pub(crate) requests_open: IntGauge,
+    requests: IntCounterVec,
+    request_seconds: HistogramVec,
+    handshakes: IntCounterVec,
+    tunnel_rtt: Histogram,
+}
+
+/// Where the time until the head of an answer went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Phases {
+    pub(crate) gateway: Duration,
+    /// None where the request never reached a tunnel.
+    pub(crate) tunnel: Option<Duration>,
+    pub(crate) api: Option<Duration>,
+}
+
+/// A gauge held up by one.
+pub(crate) struct Hold(IntGauge);
+
+impl Hold {
+    pub(crate) fn of(gauge: &IntGauge) -> Self {
+        gauge.inc();
+        Hold(gauge.clone())
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl Metrics {
+    /// # Errors
+    /// `FL-5101` if the registry has metrics of these names already.
+    pub(crate) fn register(registry: &Registry) -> Result<Self, Failure> {
+        let to = Registrar(registry);
+        let build = to.gauges("fairlead_build_info", "Always 1.", &["version"])?;
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        Ok(Metrics {
+            connections: to.gauge(
+                "fairlead_front_connections",
+                "Open connections of the front.",
+            )?,
+            sessions: to.gauge(
+                "fairlead_sessions",
+                "Open sessions of agents with an identity.",
+            )?,
+            sessions_ended: to.counters(
+                "fairlead_sessions_total",
+                "Sessions that ended, by how.",
+                &["end"],
+            )?,
+            // These four are brought up to date by the session table's collector, so it registers them.
+            streams_open: IntGauge::new("fairlead_streams_open", "Open streams of all sessions.")
+                .map_err(Registrar::fault)?,
+            streams: IntCounter::new("fairlead_streams_total", "Streams opened on all sessions.")
+                .map_err(Registrar::fault)?,
+            bytes: counters(
+                "fairlead_bytes_total",
+                "Bytes of all sessions, seen from the hub.",
+                &["direction"],
+            )?,
+            certificates: IntGaugeVec::new(
+                Opts::new(
+                    "fairlead_agent_certificate_not_after_seconds",
+                    "When the certificate of a connected agent expires, in Unix time.",
+                ),
+                &["cluster"],
+            )
+            .map_err(Registrar::fault)?,
+            upgrades_open: to.gauge(
+                "fairlead_upgrades_open",
+                "Spliced exec, attach and port-forward.",
+            )?,
+            requests_open: to.gauge(
+                "fairlead_requests_open",
+                "Requests whose answer has not ended.",
+            )?,
+            requests: to.counters(
+                "fairlead_requests_total",
+                "Requests that ended, by how.",
+                &["outcome"],
+            )?,
+            request_seconds: to.histograms(
+                "fairlead_request_seconds",
+                "Seconds until the head of the answer, by where they went.",
+                &["outcome", "phase"],
+            )?,
+            handshakes: to.counters(
+                "fairlead_handshakes_total",
+                "TLS handshakes, of the front and of sessions.",
+                &["layer", "outcome"],
+            )?,
+            tunnel_rtt: to.histogram("fairlead_tunnel_rtt_seconds", "Round trips on links.")?,
+        })
+    }
+
+    pub(crate) fn request(&self, outcome: Outcome, phases: Phases) {
+        let label = outcome.as_str();
+        self.requests.with_label_values(&[label]).inc();
+        let seen = [
+            ("gateway", Some(phases.gateway)),
+            ("tunnel", phases.tunnel),
+            ("api", phases.api),
+        ];
+        for (phase, time) in seen {
+            if let Some(time) = time {
+                self.request_seconds
+                    .with_label_values(&[label, phase])
+                    .observe(time.as_secs_f64());
+            }
+        }
+    }
+
+    pub(crate) fn handshake(&self, layer: Layer, outcome: Handshake) {
+        let layer = match layer {
+            Layer::Front => "front",
+            Layer::Session => "session",
+        };
+        self.handshakes
+            .with_label_values(&[layer, outcome.as_str()])
+            .inc();
+    }
+
+    pub(crate) fn rtt(&self, rtt: Duration) {
+        self.tunnel_rtt.observe(rtt.as_secs_f64());
+    }
+}
+
+fn counters(name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, Failure> {
+    IntCounterVec::new(Opts::new(name, help), labels).map_err(Registrar::fault)
+}
+
+struct Registrar<'a>(&'a Registry);
+
+impl Registrar<'_> {
+    fn fault(error: prometheus::Error) -> Failure {
+        Failure::because(Code::Internal, error)
+    }
+
+    fn add<C: Collector + Clone + 'static>(&self, collector: C) -> Result<C, Failure> {
+        self.0
+            .register(Box::new(collector.clone()))
+            .map_err(Self::fault)?;
+        Ok(collector)
+    }
+
+    fn gauge(&self, name: &str, help: &str) -> Result<IntGauge, Failure> {
+        self.add(IntGauge::new(name, help).map_err(Self::fault)?)
+    }
+
+    fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, Failure> {
+        self.add(IntGaugeVec::new(Opts::new(name, help), labels).map_err(Self::fault)?)
+    }
+
+    fn counters(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, Failure> {
+        self.add(counters(name, help, labels)?)
+    }
+
+    fn histogram(&self, name: &str, help: &str) -> Result<Histogram, Failure> {
+        let options = HistogramOpts::new(name, help).buckets(SECONDS.to_vec());
+        self.add(Histogram::with_opts(options).map_err(Self::fault)?)
+    }
+
+    fn histograms(&self, name: &str, help: &str, labels: &[&str]) -> Result<HistogramVec, Failure> {
+        let options = HistogramOpts::new(name, help).buckets(SECONDS.to_vec());
+        self.add(HistogramVec::new(options, labels).map_err(Self::fault)?)
+    }
+}

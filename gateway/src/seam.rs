@@ -1,0 +1,134 @@
+//! The module seam: what the gateway asks modules, and what a module gives. The gateway knows no module by name.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::{
+    Router,
+    response::{IntoResponse, Response},
+};
+use fairlead_api::{
+    ClusterId, Failure, TenantId,
+    resources::{ClusterStatus, Role},
+};
+use fairlead_certs::AgentIdentity;
+use fairlead_runtime::Process;
+use http::StatusCode;
+use secrecy::SecretString;
+use time::OffsetDateTime;
+use tokio::sync::broadcast;
+
+/// An authenticated person or program on the kubectl side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// Becomes the user `fairlead:<name>`.
+    pub name: String,
+    pub role: Role,
+    /// None: on all tenants.
+    pub tenant: Option<TenantId>,
+}
+
+/// A module's word that a caller may work in a cluster, and as what. The gateway makes the permit of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    pub role: Role,
+    /// The tenant of the cluster.
+    pub tenant: TenantId,
+}
+
+/// Who is at the other end of an agent's session.
+#[derive(Debug, Clone)]
+pub enum AgentPeer {
+    /// No certificate: may enrol, nothing else.
+    Anonymous,
+    /// A verified certificate of our authority, of a cluster that still exists.
+    Agent(Arc<AgentIdentity>),
+}
+
+/// In the extensions of a module's answer to [`fairlead_api::enroll::RENEW_PATH`]: the session that asked is good until
+/// then. Without it the gateway reads `notAfter` in the body of a 200, which is an [`fairlead_api::enroll::Issued`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RenewedUntil(pub OffsetDateTime);
+
+/// A module's answer that something failed; the gateway writes it down as `metav1.Status`, in the encoding that the
+/// client asked for, with the HTTP status of its code. (It is carried in the extensions of the response.)
+#[must_use]
+pub fn refuse(failure: Failure) -> Response {
+    let http_status = fairlead_api::status::http_status(failure.code);
+    let mut response = StatusCode::from_u16(http_status)
+        .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+        .into_response();
+    response.extensions_mut().insert(failure);
+    response
+}
+
+/// Who is this caller?
+#[async_trait]
+pub trait Authenticator: Send + Sync {
+    /// # Errors
+    /// `FL-1102`, `FL-1103`, or `FL-5102` if that cannot be told now.
+    async fn authenticate(&self, token: &SecretString) -> Result<Caller, Failure>;
+}
+
+/// May they?
+#[async_trait]
+pub trait Authorizer: Send + Sync {
+    /// # Errors
+    /// `FL-1301` if there is no such cluster *or* the caller may not know of it, in the same time; `FL-1201`.
+    async fn authorize(&self, caller: &Caller, cluster: &ClusterId) -> Result<Grant, Failure>;
+}
+
+/// Which clusters exist?
+#[async_trait]
+pub trait Directory: Send + Sync {
+    /// May an agent of this identity have a session?
+    ///
+    /// # Errors
+    /// `FL-2109` if its cluster is gone, `FL-2107` if this certificate is no longer good.
+    async fn admit(&self, identity: &AgentIdentity) -> Result<(), Failure>;
+
+    /// The last thing known of a cluster that has no session now; `None` if it does not exist.
+    async fn last_status(&self, cluster: &ClusterId) -> Result<Option<ClusterStatus>, Failure>;
+
+    /// The gateway saw a cluster's status change.
+    async fn report(&self, cluster: &ClusterId, status: ClusterStatus) -> Result<(), Failure>;
+
+    /// Clusters as they are deleted; their sessions end at once.
+    fn deleted(&self) -> broadcast::Receiver<ClusterId>;
+}
+
+/// A pluggable part of the hub.
+#[async_trait]
+pub trait Module: Send + Sync {
+    fn name(&self) -> &'static str;
+
+    /// Routes for people, with their full path below `/api/v1/`; an `Extension<Caller>` is there.
+    fn people(&self) -> Router {
+        Router::new()
+    }
+
+    /// Routes for anybody (the install manifest), with their full path.
+    fn open(&self) -> Router {
+        Router::new()
+    }
+
+    /// Routes for agents, over their own sessions, with their full path below `/agent/v1/`; an `Extension<AgentPeer>`
+    /// is there. The gateway lets anonymous peers reach [`fairlead_api::enroll::ENROLL_PATH`] only.
+    fn agents(&self) -> Router {
+        Router::new()
+    }
+
+    /// Background work; returns when `process` drains.
+    async fn run(&self, process: Process) {
+        process.draining().await;
+    }
+}
+
+/// All that is plugged into one gateway.
+#[derive(Clone)]
+pub struct Seam {
+    pub authenticator: Arc<dyn Authenticator>,
+    pub authorizer: Arc<dyn Authorizer>,
+    pub directory: Arc<dyn Directory>,
+    pub modules: Vec<Arc<dyn Module>>,
+}

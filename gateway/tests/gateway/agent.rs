@@ -1,0 +1,281 @@
+//! A real agent's end of a session, in front of an API server that does what the path says.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use fairlead_api::{ClusterId, Failure, headers::PROBE_PATH};
+use fairlead_certs::{AgentKey, LEAF_LIFETIME};
+use fairlead_dialer::{
+    Body, BodyError, Dialer, Limits, OnUpgrade, Session, dial::ProxyRules, serve,
+};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody};
+use time::OffsetDateTime;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    sync::mpsc,
+    task::JoinHandle,
+};
+
+use crate::rig::Rig;
+
+pub(crate) struct Agent {
+    pub(crate) session: Session,
+    pub(crate) api: Arc<Api>,
+    serving: JoinHandle<()>,
+}
+
+/// What a body does next.
+pub(crate) type Step = Result<Frame<Bytes>, BodyError>;
+
+/// The API server behind the agent.
+pub(crate) struct Api {
+    /// What a probe is answered: a status, and a code and cause if it is the agent's own.
+    pub(crate) ready: Mutex<(u16, Option<(&'static str, &'static str)>)>,
+    /// Bodies for `/stream`, in order.
+    streams: Mutex<Vec<mpsc::Receiver<Step>>>,
+    /// Tells of each request as it arrives.
+    seen: mpsc::Sender<String>,
+    pub(crate) requests: tokio::sync::Mutex<mpsc::Receiver<String>>,
+}
+
+impl Agent {
+    pub(crate) async fn of(rig: &Rig, cluster: &str) -> Self {
+        Agent::issued_at(rig, Some(cluster), OffsetDateTime::now_utc()).await
+    }
+
+    pub(crate) async fn without_identity(rig: &Rig) -> Self {
+        Agent::issued_at(rig, None, OffsetDateTime::now_utc()).await
+    }
+
+    /// With a certificate that expires this soon.
+    pub(crate) async fn expiring(rig: &Rig, cluster: &str, left: Duration) -> Self {
+        let issued = OffsetDateTime::now_utc() - LEAF_LIFETIME + left;
+        Agent::issued_at(rig, Some(cluster), issued).await
+    }
+
+    async fn issued_at(rig: &Rig, cluster: Option<&str>, issued: OffsetDateTime) -> Self {
+        let key = AgentKey::generate().unwrap();
+        let leaf = cluster.map(|cluster| {
+            let cluster: ClusterId = cluster.parse().unwrap();
+            let tenant = "t-acme".parse().unwrap();
+            let csr = key.csr().unwrap();
+            let signed: Result<_, Failure> =
+                rig.authority.sign_agent(&csr, &tenant, &cluster, issued);
+            key.with_certificate(&signed.unwrap().certificate_pem)
+                .unwrap()
+        });
+        let inner = fairlead_certs::session_client(rig.authority.pin(), leaf.as_ref()).unwrap();
+        let dialer = Dialer {
+            outer: rig.client_config("http/1.1"),
+            proxy: ProxyRules::default(),
+            limits: Limits {
+                max_streams: 512,
+                handshake: Duration::from_secs(10),
+                ..Limits::default()
+            },
+        };
+        let hub = format!("https://localhost:{}", rig.address.port());
+        let dialed = Box::pin(dialer.dial(&hub.parse().unwrap(), inner))
+            .await
+            .unwrap();
+        let session = dialed.session;
+        let (seen, requests) = mpsc::channel(1024);
+        let api = Arc::new(Api {
+            ready: Mutex::new((200, None)),
+            streams: Mutex::default(),
+            seen,
+            requests: tokio::sync::Mutex::new(requests),
+        });
+        let serving = tokio::spawn(accept(session.clone(), Arc::clone(&api)));
+        Agent {
+            session,
+            api,
+            serving,
+        }
+    }
+
+    /// The next `/stream` answers with what is sent here.
+    pub(crate) fn next_stream(&self) -> mpsc::Sender<Step> {
+        let (sender, receiver) = mpsc::channel(16);
+        self.api.streams.lock().unwrap().push(receiver);
+        sender
+    }
+
+    /// Waits for a request whose line starts like this.
+    pub(crate) async fn saw(&self, start: &str) -> String {
+        let mut requests = self.api.requests.lock().await;
+        loop {
+            let request = requests.recv().await.unwrap();
+            if request.starts_with(start) {
+                return request;
+            }
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+async fn accept(session: Session, api: Arc<Api>) {
+    while let Some(stream) = session.accept().await {
+        let api = Arc::clone(&api);
+        tokio::spawn(serve(stream, move |request| {
+            let api = Arc::clone(&api);
+            async move { api.answer(request).await }
+        }));
+    }
+}
+
+pub(crate) fn data(bytes: &'static str) -> Step {
+    Ok(Frame::data(Bytes::from_static(bytes.as_bytes())))
+}
+
+fn full(text: impl Into<Bytes>) -> Body {
+    Full::new(text.into())
+        .map_err(|never| match never {})
+        .boxed_unsync()
+}
+
+fn steps(mut steps: mpsc::Receiver<Step>) -> Body {
+    let stream = futures_util::stream::poll_fn(move |cx| steps.poll_recv(cx));
+    StreamBody::new(stream).boxed_unsync()
+}
+
+impl Api {
+    async fn answer(&self, mut request: Request<Body>) -> Response<Body> {
+        let path = request.uri().path().to_owned();
+        let line = format!("{} {}", request.method(), request.uri());
+        if path != PROBE_PATH {
+            self.seen.send(line).await.unwrap();
+        }
+        let upgrade = request.extensions_mut().remove::<OnUpgrade>();
+        match path.as_str() {
+            PROBE_PATH => self.probe(),
+            "/headers" => Response::new(full(told(request.headers()))),
+            "/stream" => {
+                let body = self.streams.lock().unwrap().remove(0);
+                Response::new(steps(body))
+            }
+            "/collect" => {
+                let body = request.into_body().collect().await;
+                let read = body.map(|body| body.to_bytes().len());
+                Response::new(full(format!("{read:?}")))
+            }
+            "/early" => early(request.into_body()),
+            "/echo" => switch(upgrade),
+            "/not-found" => with(404, &[("content-type", "text/x")], "no such thing"),
+            "/unchanged" => with(304, &[("etag", "\"7\"")], ""),
+            "/gzip" => with(200, &[("content-encoding", "gzip")], "\x1f not really"),
+            "/liar" => with(
+                200,
+                &[("fairlead-user", "x"), ("fairlead-upstream-micros", "7")],
+                "",
+            ),
+            "/no-upgrade" => with(403, &[("content-type", "application/json")], "{\"no\":1}"),
+            "/own" => with(502, &[("fairlead-code", "FL-1502")], "connection refused"),
+            "/foreign" => with(401, &[("fairlead-code", "FL-1101")], "log in again"),
+            "/trailers" => trailers(),
+            "/silent" => std::future::pending().await,
+            other => with(200, &[], other.to_owned()),
+        }
+    }
+
+    fn probe(&self) -> Response<Body> {
+        let (status, own) = *self.ready.lock().unwrap();
+        match own {
+            Some((code, cause)) => with(status, &[("fairlead-code", code)], cause),
+            None => with(status, &[], "ok"),
+        }
+    }
+}
+
+fn with(
+    status: u16,
+    headers: &[(&'static str, &'static str)],
+    body: impl Into<Bytes>,
+) -> Response<Body> {
+    let mut response = Response::new(full(body));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap();
+    for &(name, value) in headers {
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn told(headers: &HeaderMap) -> String {
+    let mut lines: Vec<String> = headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {}\n", value.to_str().unwrap()))
+        .collect();
+    lines.sort();
+    lines.concat()
+}
+
+/// Answers at once, and says at the end how much it has read.
+fn early(mut upload: Body) -> Response<Body> {
+    let (sender, receiver) = mpsc::channel(4);
+    tokio::spawn(async move {
+        sender.send(data("early ")).await.unwrap();
+        let mut total = 0;
+        while let Some(Ok(frame)) = upload.frame().await {
+            total += frame.data_ref().map_or(0, Bytes::len);
+        }
+        let end = Frame::data(Bytes::from(total.to_string()));
+        sender.send(Ok(end)).await.unwrap();
+    });
+    Response::new(steps(receiver))
+}
+
+/// Changes to a protocol that gives every byte back, and says `bye` after the other's end.
+fn switch(upgrade: Option<OnUpgrade>) -> Response<Body> {
+    tokio::spawn(async move {
+        let mut io = upgrade.unwrap().await.unwrap();
+        let mut buffer = [0; 4096];
+        loop {
+            let read = io.read(&mut buffer).await.unwrap();
+            if read == 0 {
+                break;
+            }
+            if buffer[..read].starts_with(b"break") {
+                return;
+            }
+            io.write_all(&buffer[..read]).await.unwrap();
+            io.flush().await.unwrap();
+        }
+        io.write_all(b"bye").await.unwrap();
+        io.shutdown().await.unwrap();
+    });
+    let mut response = with(
+        101,
+        &[("connection", "Upgrade"), ("upgrade", "SPDY/3.1")],
+        "",
+    );
+    response.headers_mut().insert(
+        "x-stream-protocol-version",
+        HeaderValue::from_static("v4.channel.k8s.io"),
+    );
+    response
+}
+
+fn trailers() -> Response<Body> {
+    let (sender, receiver) = mpsc::channel(4);
+    let mut last = HeaderMap::new();
+    last.insert("grpc-status", HeaderValue::from_static("0"));
+    sender.try_send(data("body")).unwrap();
+    sender.try_send(Ok(Frame::trailers(last))).unwrap();
+    let mut response = Response::new(steps(receiver));
+    response
+        .headers_mut()
+        .insert("trailer", HeaderValue::from_static("grpc-status"));
+    response
+}

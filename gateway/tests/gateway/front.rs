@@ -1,0 +1,373 @@
+//! What the front does with people, honest or not, before any agent comes into it.
+
+use std::time::Duration;
+
+use fairlead_api::Code;
+use http::{Request, header};
+use http_body_util::{BodyExt, Empty};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+
+use crate::{
+    agent::Agent,
+    rig::{Answer, DOMAIN, HUB, PATIENCE, Rig},
+};
+
+const GOOD: &str = "Authorization: Bearer good";
+
+#[tokio::test]
+async fn modules_answer_people_and_strangers() {
+    let rig = Rig::start();
+    let answer = rig.get(HUB, "/api/v1/whoami", "").await;
+    assert_eq!((answer.status, answer.text().as_str()), (200, "ada"));
+
+    let open = rig
+        .raw(HUB, b"GET /install/x HTTP/1.1\r\nHost: hub.test\r\n\r\n")
+        .await;
+    assert_eq!((open.status, open.text().as_str()), (200, "manifest"));
+
+    let nowhere = rig.get(HUB, "/nothing", "").await;
+    assert_eq!((nowhere.status, nowhere.code()), (404, "FL-1305"));
+
+    let conflict = rig
+        .get(HUB, "/api/v1/refused", "Accept: application/json\r\n")
+        .await;
+    assert_eq!((conflict.status, conflict.code()), (409, "FL-4108"));
+    assert!(
+        conflict.text().contains("\"kind\":\"Status\""),
+        "{}",
+        conflict.text()
+    );
+
+    let method = rig
+        .raw(
+            HUB,
+            format!("POST /api/v1/whoami HTTP/1.1\r\nHost: {HUB}\r\n{GOOD}\r\n\r\n").as_bytes(),
+        )
+        .await;
+    assert_eq!((method.status, method.code()), (405, "FL-1307"));
+    assert_eq!(method.header("allow"), Some("GET,HEAD"));
+}
+
+#[tokio::test]
+async fn a_panic_is_one_answer_and_the_connection_lives_on() {
+    let rig = Rig::start();
+    let mut tls = rig.connect(HUB, "http/1.1").await;
+    for (path, status) in [("bug", 500), ("whoami", 200)] {
+        let request = format!("GET /api/v1/{path} HTTP/1.1\r\nHost: {HUB}\r\n{GOOD}\r\n\r\n");
+        tls.write_all(request.as_bytes()).await.unwrap();
+        assert_eq!(Answer::read(&mut tls).await.status, status);
+    }
+    drop(tls);
+    assert_eq!(rig.metric("fairlead_requests_total", &["failed"]), 1.0);
+}
+
+#[tokio::test]
+async fn who_cannot_be_told_is_refused_each_with_its_code() {
+    let rig = Rig::start();
+    for (credentials, status, code) in [
+        ("", 401, Code::NoToken),
+        ("Authorization: Basic Z29vZA==\r\n", 401, Code::NoToken),
+        ("Authorization: Bearer\r\n", 401, Code::NoToken),
+        ("Authorization: Bearer garbage\r\n", 401, Code::BadToken),
+        ("Authorization: Bearer expired\r\n", 401, Code::TokenExpired),
+        (
+            "Authorization: Bearer good\r\nAuthorization: Bearer good\r\n",
+            401,
+            Code::BadToken,
+        ),
+        ("Authorization: Bearer good\r\n", 503, Code::NeverConnected),
+    ] {
+        for path in ["/k8s/clusters/c-a/api", "/api/v1/whoami"] {
+            if status == 503 && path.starts_with("/api/v1") {
+                continue;
+            }
+            let request = format!("GET {path} HTTP/1.1\r\nHost: {HUB}\r\n{credentials}\r\n");
+            let answer = rig.raw(HUB, request.as_bytes()).await;
+            assert_eq!(answer.status, status, "{credentials:?}");
+            assert_eq!(answer.code(), code.to_string(), "{credentials:?}");
+            assert!(
+                answer.text().contains(code.next_step()),
+                "{}",
+                answer.text()
+            );
+            assert_eq!(answer.header("fairlead-request-id").unwrap().len(), 16);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_failure_comes_in_the_encoding_that_kubectl_asks_for() {
+    let rig = Rig::start();
+    let accept = "Accept: application/vnd.kubernetes.protobuf,application/json\r\n";
+    let answer = rig.get(HUB, "/k8s/clusters/c-a/api/v1/pods", accept).await;
+    assert_eq!(
+        answer.header("content-type"),
+        Some("application/vnd.kubernetes.protobuf")
+    );
+    assert!(answer.body.starts_with(b"k8s\0"));
+
+    let table = "Accept: application/json;as=Table;v=v1;g=meta.k8s.io,application/json\r\n";
+    let answer = rig.get(HUB, "/k8s/clusters/c-a/api/v1/pods", table).await;
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+}
+
+#[tokio::test]
+async fn clusters_are_told_apart_from_those_that_do_not_exist() {
+    let rig = Rig::start();
+    let by_name = format!("c-a.{DOMAIN}");
+    for (sni, host, path, code) in [
+        (HUB, HUB, "/k8s/clusters/c-a/api", Code::NeverConnected),
+        (HUB, HUB, "/k8s/clusters/c-x/api", Code::NoSuchCluster),
+        (HUB, HUB, "/k8s/clusters/nonsense/api", Code::NoSuchCluster),
+        (&by_name, &by_name, "/api", Code::NeverConnected),
+        (&by_name, "127.0.0.1:8443", "/api", Code::NeverConnected),
+        ("127.0.0.1", &by_name, "/api", Code::NeverConnected),
+        (&by_name, "c-b.clusters.hub.test", "/api", Code::WrongHost),
+        (HUB, &by_name, "/api", Code::WrongHost),
+        (&by_name, "evil.test", "/api", Code::WrongHost),
+    ] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{GOOD}\r\n\r\n");
+        let answer = rig.raw(sni, request.as_bytes()).await;
+        assert_eq!(answer.code(), code.to_string(), "{sni} {host} {path}");
+        assert_eq!(answer.status, code.http_status(), "{sni} {host} {path}");
+    }
+}
+
+/// Each with a good token: what is refused is the form. `None`: hyper's own parser refuses it, without a code.
+#[tokio::test]
+#[expect(clippy::too_many_lines, reason = "it is a table")]
+async fn forms_of_smuggling_are_refused() {
+    let rig = Rig::start();
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: hub.test\r\n{GOOD}\r\n\r\n");
+    let with = |headers: &str| {
+        format!(
+            "POST /k8s/clusters/c-a/api HTTP/1.1\r\nHost: hub.test\r\n{GOOD}\r\n{headers}\r\n\r\n0\r\n\r\n"
+        )
+    };
+    let line = |line: &str| format!("{line}\r\nHost: hub.test\r\n{GOOD}\r\n\r\n");
+    let (path, bad, as_other) = (Some("FL-1303"), Some("FL-1304"), Some("FL-1202"));
+    let root = "/k8s/clusters/c-a";
+    for (request, code) in [
+        (get(&format!("{root}/%2e%2e/c-b/api")), path),
+        (get(&format!("{root}/../c-b/api")), path),
+        (get(&format!("{root}/./api")), path),
+        (get(&format!("{root}//api")), path),
+        (get("//k8s/clusters/c-a/api"), path),
+        (get(&format!("{root}/api%2f..%2fx")), path),
+        (get(&format!("{root}/api%5cx")), path),
+        (get(&format!("{root}/api\\x")), path),
+        (get(&format!("{root}/api%00")), path),
+        (get(&format!("{root}/%252e%252e/x")), path),
+        (get("/%6b8s/../k8s/clusters/c-a/api"), path),
+        (get(&format!("{root}/..;/api")), path),
+        (
+            line("GET https://hub.test/k8s/clusters/c-a/api HTTP/1.1"),
+            path,
+        ),
+        (
+            line("GET http://evil.test/k8s/clusters/c-a/api HTTP/1.1"),
+            path,
+        ),
+        (line("CONNECT hub.test:443 HTTP/1.1"), path),
+        (line("OPTIONS * HTTP/1.1"), path),
+        (line("GET k8s/clusters/c-a/api HTTP/1.1"), None),
+        (line("GET /k8s/clusters/c-a/api api HTTP/1.1"), None),
+        (line("GET /k8s/clusters/c-a/a\tb HTTP/1.1"), None),
+        (line("GET /k8s/clusters/c-a/api HTTP/3.0"), None),
+        (with("Impersonate-User: system:admin"), as_other),
+        (with("impersonate-user: a\r\nImpersonate-User: b"), as_other),
+        (with("IMPERSONATE-GROUP: system:masters"), as_other),
+        (with("Impersonate-Extra-Scopes: x"), as_other),
+        (with("Impersonate-Uid:"), as_other),
+        (with("Impersonate_User: system:admin"), as_other),
+        (
+            with("Connection: Impersonate-User\r\nImpersonate-User: a"),
+            bad,
+        ),
+        (with("Connection: close, Authorization"), bad),
+        (with("Connection: Host"), bad),
+        (with("Connection: content-length"), bad),
+        (
+            with("Connection: transfer-encoding\r\nTransfer-Encoding: chunked"),
+            bad,
+        ),
+        (with("Connection: fairlead-user\r\nFairlead-User: a"), bad),
+        (with("Content-Length: 5\r\nTransfer-Encoding: chunked"), bad),
+        (with("Transfer-Encoding: chunked\r\nContent-Length: 5"), bad),
+        (with("Content-Length: 5\r\nContent-Length: 5"), bad),
+        (with("Content-Length: 5\r\nContent-Length: 6"), None),
+        (with("Content-Length: 5, 5"), None),
+        (with("Content-Length: +5"), None),
+        (with("Content-Length: -1"), None),
+        (with("Content-Length: 0x5"), None),
+        (with("Transfer-Encoding: gzip"), None),
+        (with("Transfer-Encoding: chunked, identity"), None),
+        (with("Transfer-Encoding: xchunked"), None),
+        (with("Transfer-Encoding: gzip, chunked"), bad),
+        (
+            with("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked"),
+            bad,
+        ),
+        (with("Host: hub.test"), bad),
+        (with("Host: c-b.clusters.hub.test"), bad),
+        (with("X-Folded: a\r\n b"), None),
+        (with("X-Folded: a\r\n\tImpersonate-User: b"), None),
+        (with("Impersonate-User : a"), None),
+        (with(" Impersonate-User: a"), None),
+        (with("X-Nul: a\0b"), None),
+        (with("X-Cr: a\rImpersonate-User: b"), None),
+        (with("NoColon"), None),
+        (
+            with("Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io.Zm9v"),
+            bad,
+        ),
+        (format!("GET {root}/api HTTP/1.1\r\n{GOOD}\r\n\r\n"), bad),
+        (
+            format!("GET {root}/api HTTP/1.1\r\nHost: a@hub.test\r\n{GOOD}\r\n\r\n"),
+            bad,
+        ),
+        (
+            format!("GET {root}/api HTTP/1.0\r\nTransfer-Encoding: chunked\r\n{GOOD}\r\n\r\n"),
+            None,
+        ),
+    ] {
+        let answer = rig.raw(HUB, request.as_bytes()).await;
+        assert!(
+            (400..500).contains(&answer.status),
+            "{request:?}: {answer:?}"
+        );
+        assert_eq!(
+            answer.code(),
+            code.unwrap_or("none"),
+            "{request:?}: {answer:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn heads_that_are_too_large_are_refused() {
+    let rig = Rig::start();
+    let long = format!("X-Long: {}\r\n", "x".repeat(70_000));
+    let many = "X-Many: 1\r\n".repeat(120);
+    for headers in [&long, &many] {
+        let answer = rig.get(HUB, "/api/v1/whoami", headers).await;
+        assert_eq!((answer.status, answer.code()), (431, "FL-1306"));
+    }
+    let endless = format!("X-Long: {}\r\n", "x".repeat(300_000));
+    let mut tls = rig.connect(HUB, "http/1.1").await;
+    // The gateway may stop reading before all is sent.
+    let _ = tls
+        .write_all(format!("GET / HTTP/1.1\r\n{endless}").as_bytes())
+        .await;
+    assert_eq!(
+        timeout(PATIENCE, Answer::read(&mut tls))
+            .await
+            .unwrap()
+            .status,
+        431
+    );
+}
+
+#[tokio::test]
+async fn http2_goes_the_same_way() {
+    let rig = Rig::start();
+    let tls = rig.connect(HUB, "h2").await;
+    let (mut sender, connection) =
+        http2::handshake::<_, _, Empty<bytes::Bytes>>(TokioExecutor::new(), TokioIo::new(tls))
+            .await
+            .unwrap();
+    tokio::spawn(connection);
+    let mut ask = async |uri: &str, header: (&str, &str)| {
+        let request = Request::builder()
+            .uri(uri)
+            .header(header::AUTHORIZATION, "Bearer good")
+            .header(header.0, header.1)
+            .body(Empty::new())
+            .unwrap();
+        let response = sender.send_request(request).await.unwrap();
+        let code = response.headers().get("fairlead-code").cloned();
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (
+            status,
+            code.map(|code| code.to_str().unwrap().to_owned()),
+            body,
+        )
+    };
+    let plain = ("x-a", "b");
+    assert_eq!(ask("https://hub.test/api/v1/whoami", plain).await.2, "ada");
+    let code = |code: &str| Some(code.to_owned());
+    for (uri, header, expected) in [
+        ("https://hub.test/k8s/clusters/c-a/api", plain, "FL-1401"),
+        (
+            "https://hub.test/k8s/clusters/c-a/%2e%2e/api",
+            plain,
+            "FL-1303",
+        ),
+        ("https://c-a.clusters.hub.test/api", plain, "FL-1302"),
+        (
+            "https://hub.test/k8s/clusters/c-a/api",
+            ("impersonate-user", "a"),
+            "FL-1202",
+        ),
+        (
+            "https://hub.test/k8s/clusters/c-a/api",
+            ("host", "other.test"),
+            "FL-1302",
+        ),
+    ] {
+        assert_eq!(ask(uri, header).await.1, code(expected), "{uri} {header:?}");
+    }
+}
+
+#[tokio::test]
+async fn sockets_that_never_finish_tls_keep_nobody_out() {
+    let rig = Rig::start();
+    let mut idle = Vec::new();
+    for n in 0..1000 {
+        let mut socket = TcpStream::connect(rig.address).await.unwrap();
+        if n % 2 == 0 {
+            // Half a ClientHello.
+            socket.write_all(&[0x16, 3, 1, 2, 0, 1, 0]).await.unwrap();
+        }
+        idle.push(socket);
+    }
+    let answer = timeout(Duration::from_secs(1), rig.get(HUB, "/api/v1/whoami", "")).await;
+    assert_eq!(answer.expect("within a second").status, 200);
+    let agent = timeout(Duration::from_secs(1), Agent::of(&rig, "c-a")).await;
+    drop(agent.expect("within a second"));
+    drop(idle);
+}
+
+#[tokio::test]
+async fn draining_refuses_new_requests_and_closes_idle_connections() {
+    let rig = Rig::start();
+    let mut idle = rig.connect(HUB, "http/1.1").await;
+    let request = format!("GET /api/v1/whoami HTTP/1.1\r\nHost: {HUB}\r\n{GOOD}\r\n\r\n");
+    idle.write_all(request.as_bytes()).await.unwrap();
+    assert_eq!(Answer::read(&mut idle).await.status, 200);
+    rig.process.start_drain();
+    let mut rest = Vec::new();
+    timeout(PATIENCE, idle.read_to_end(&mut rest))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(rest.is_empty());
+    assert!(
+        rig.process.finish(PATIENCE).await,
+        "everything ends by itself"
+    );
+    for gauge in [
+        "fairlead_front_connections",
+        "fairlead_requests_open",
+        "fairlead_sessions",
+    ] {
+        assert_eq!(rig.metric(gauge, &[]), 0.0, "{gauge}");
+    }
+}

@@ -1,0 +1,14 @@
+//! A real gateway on loopback, with fake modules behind the seam and real agents' ends of sessions.
+
+#[cfg(test)]
+mod agent;
+#[cfg(test)]
+mod client;
+#[cfg(test)]
+mod front;
+#[cfg(test)]
+mod rig;
+#[cfg(test)]
+mod sessions;
+#[cfg(test)]
+mod tunnel;

@@ -1,0 +1,319 @@
+//! The gateway under test, its modules, and clients that can send any bytes.
+
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use axum::{
+    Extension, Router,
+    routing::{get, post},
+};
+use fairlead_api::{
+    ClusterId, Code, Failure,
+    enroll::{ENROLL_PATH, RENEW_PATH},
+    resources::{ClusterStatus, Role},
+};
+use fairlead_certs::{AgentIdentity, Authority};
+use fairlead_gateway::{
+    AgentPeer, Authenticator, Authorizer, Caller, Config, Directory, Gateway, Grant, Module,
+    RenewedUntil, Seam,
+};
+use fairlead_runtime::{Process, listen};
+use rustls::{ClientConfig, pki_types::ServerName};
+use secrecy::{ExposeSecret, SecretString};
+use time::OffsetDateTime;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    sync::{broadcast, watch},
+    time::timeout,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+pub(crate) const HUB: &str = "hub.test";
+pub(crate) const DOMAIN: &str = "clusters.hub.test";
+/// Fails a test that waits for what does not come; no test waits for it to pass.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Rig {
+    pub(crate) address: SocketAddr,
+    pub(crate) process: Process,
+    pub(crate) authority: Authority,
+    pub(crate) modules: Arc<Fake>,
+    _dir: tempfile::TempDir,
+}
+
+/// Every module at once.
+pub(crate) struct Fake {
+    pub(crate) clusters: Mutex<HashMap<ClusterId, Option<ClusterStatus>>>,
+    pub(crate) reported: watch::Sender<HashMap<ClusterId, ClusterStatus>>,
+    pub(crate) deleted: broadcast::Sender<ClusterId>,
+    /// Until when a renewal makes a session good.
+    pub(crate) renew_until: OffsetDateTime,
+}
+
+impl Rig {
+    pub(crate) fn start() -> Self {
+        Rig::with_head_timeout(Duration::from_secs(60))
+    }
+
+    pub(crate) fn with_head_timeout(head_timeout: Duration) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::open_or_create(dir.path() as &Path).unwrap();
+        let now = OffsetDateTime::now_utc();
+        let names = [HUB, "*.clusters.hub.test", "localhost", "127.0.0.1"].map(str::to_owned);
+        let front = authority.issue_front(&names, now).unwrap();
+        let inner = authority.issue_hub(now).unwrap();
+        let front_tls = fairlead_certs::front_server(&front).unwrap();
+        let session_tls =
+            fairlead_certs::session_server(&inner, authority.certificate_pem()).unwrap();
+        let modules = Arc::new(Fake {
+            clusters: Mutex::new(HashMap::from([
+                ("c-a".parse().unwrap(), None),
+                ("c-b".parse().unwrap(), None),
+            ])),
+            reported: watch::Sender::default(),
+            deleted: broadcast::Sender::new(16),
+            renew_until: now + Duration::from_secs(3600),
+        });
+        let process = Process::new();
+        let listener = listen::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let config = Config {
+            public_url: format!("https://{HUB}").parse().unwrap(),
+            cluster_domain: DOMAIN.to_owned(),
+            front_tls: watch::channel(front_tls).1,
+            session_tls: watch::channel(session_tls).1,
+            trust_domain: authority.trust_domain().to_owned(),
+            head_timeout,
+        };
+        let seam = Seam {
+            authenticator: modules.clone(),
+            authorizer: modules.clone(),
+            directory: modules.clone(),
+            modules: vec![modules.clone()],
+        };
+        let gateway = Gateway::build(config, seam, listener, &process).unwrap();
+        let address = gateway.local_addr();
+        process.spawn(async move { gateway.serve().await.unwrap() });
+        Rig {
+            address,
+            process,
+            authority,
+            modules,
+            _dir: dir,
+        }
+    }
+
+    pub(crate) fn client_config(&self, alpn: &str) -> Arc<ClientConfig> {
+        let outer = fairlead_certs::outer_client(Some(self.authority.certificate_pem()), None);
+        let mut config = (*outer.unwrap()).clone();
+        config.alpn_protocols = vec![alpn.as_bytes().to_vec()];
+        Arc::new(config)
+    }
+
+    /// TLS to the front; an address instead of a name sends no SNI.
+    pub(crate) async fn connect(&self, sni: &str, alpn: &str) -> TlsStream<TcpStream> {
+        let tcp = TcpStream::connect(self.address).await.unwrap();
+        let name = ServerName::try_from(sni.to_owned()).unwrap();
+        let connector = TlsConnector::from(self.client_config(alpn));
+        connector.connect(name, tcp).await.unwrap()
+    }
+
+    /// Sends these bytes and reads one answer.
+    pub(crate) async fn raw(&self, sni: &str, request: &[u8]) -> Answer {
+        let mut tls = self.connect(sni, "http/1.1").await;
+        tls.write_all(request).await.unwrap();
+        tls.flush().await.unwrap();
+        timeout(PATIENCE, Answer::read(&mut tls)).await.unwrap()
+    }
+
+    /// A GET with a good token and these headers more.
+    pub(crate) async fn get(&self, sni: &str, path: &str, headers: &str) -> Answer {
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: {sni}\r\nAuthorization: Bearer good\r\n{headers}\r\n"
+        );
+        self.raw(sni, request.as_bytes()).await
+    }
+
+    /// The value of a metric, all labels that hold `labels` summed up.
+    pub(crate) fn metric(&self, name: &str, labels: &[&str]) -> f64 {
+        let families = self.process.registry().gather();
+        let of_name = families.iter().filter(|family| family.name() == name);
+        of_name
+            .flat_map(|family| family.get_metric())
+            .filter(|metric| {
+                labels
+                    .iter()
+                    .all(|label| metric.get_label().iter().any(|pair| pair.value() == *label))
+            })
+            .map(|metric| metric.get_counter().get_value() + metric.get_gauge().get_value())
+            .sum()
+    }
+}
+
+/// What came back over HTTP/1.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) async fn read(from: &mut (impl AsyncReadExt + Unpin)) -> Self {
+        let mut read = Vec::new();
+        let head_end = loop {
+            if let Some(at) = read.windows(4).position(|w| w == b"\r\n\r\n") {
+                break at + 4;
+            }
+            let mut byte = [0];
+            if from.read(&mut byte).await.unwrap_or(0) == 0 {
+                panic!("no head: {:?}", String::from_utf8_lossy(&read));
+            }
+            read.push(byte[0]);
+        };
+        let head = String::from_utf8(read[..head_end].to_vec()).unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let mut answer = Answer {
+            status,
+            head,
+            body: Vec::new(),
+        };
+        let length = answer.header("content-length").unwrap_or("0");
+        answer.body.resize(length.parse().unwrap(), 0);
+        from.read_exact(&mut answer.body).await.unwrap();
+        answer
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().skip(1).find_map(|line| {
+            let (found, value) = line.split_once(": ")?;
+            found.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+
+    pub(crate) fn code(&self) -> &str {
+        self.header("fairlead-code").unwrap_or("none")
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+#[async_trait]
+impl Authenticator for Fake {
+    async fn authenticate(&self, token: &SecretString) -> Result<Caller, Failure> {
+        match token.expose_secret() {
+            "good" => Ok(Caller {
+                name: "ada".to_owned(),
+                role: Role::Admin,
+                tenant: None,
+            }),
+            "expired" => Err(Code::TokenExpired.into()),
+            _ => Err(Code::BadToken.into()),
+        }
+    }
+}
+
+#[async_trait]
+impl Authorizer for Fake {
+    async fn authorize(&self, caller: &Caller, cluster: &ClusterId) -> Result<Grant, Failure> {
+        if !self.clusters.lock().unwrap().contains_key(cluster) {
+            return Err(Code::NoSuchCluster.into());
+        }
+        Ok(Grant {
+            role: caller.role,
+            tenant: "t-acme".parse().unwrap(),
+        })
+    }
+}
+
+#[async_trait]
+impl Directory for Fake {
+    async fn admit(&self, identity: &AgentIdentity) -> Result<(), Failure> {
+        if self
+            .clusters
+            .lock()
+            .unwrap()
+            .contains_key(&identity.cluster)
+        {
+            Ok(())
+        } else {
+            Err(Code::ClusterDeleted.into())
+        }
+    }
+
+    async fn last_status(&self, cluster: &ClusterId) -> Result<Option<ClusterStatus>, Failure> {
+        let never = ClusterStatus {
+            state: fairlead_api::resources::State::Never,
+            since: OffsetDateTime::UNIX_EPOCH,
+            last_error: None,
+        };
+        let clusters = self.clusters.lock().unwrap();
+        Ok(clusters
+            .get(cluster)
+            .map(|status| status.clone().unwrap_or(never)))
+    }
+
+    async fn report(&self, cluster: &ClusterId, status: ClusterStatus) -> Result<(), Failure> {
+        if let Some(known) = self.clusters.lock().unwrap().get_mut(cluster) {
+            *known = Some(status.clone());
+        }
+        self.reported.send_modify(|reported| {
+            reported.insert(cluster.clone(), status);
+        });
+        Ok(())
+    }
+
+    fn deleted(&self) -> broadcast::Receiver<ClusterId> {
+        self.deleted.subscribe()
+    }
+}
+
+/// A module's routes cannot borrow the module, so what they need is shared with it.
+impl Module for Fake {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+
+    fn people(&self) -> Router {
+        Router::new()
+            .route(
+                "/api/v1/whoami",
+                get(|Extension(caller): Extension<Caller>| async move { caller.name }),
+            )
+            .route("/api/v1/bug", get(bug))
+            .route(
+                "/api/v1/refused",
+                get(|| async { fairlead_gateway::seam::refuse(Code::Conflict.into()) }),
+            )
+    }
+
+    fn open(&self) -> Router {
+        Router::new().route("/install/x", get(|| async { "manifest" }))
+    }
+
+    fn agents(&self) -> Router {
+        let until = self.renew_until;
+        Router::new()
+            .route(
+                ENROLL_PATH,
+                post(|Extension(peer): Extension<AgentPeer>| async move { format!("{peer:?}") }),
+            )
+            .route(
+                RENEW_PATH,
+                post(move || async move { (Extension(RenewedUntil(until)), "renewed") }),
+            )
+            .route("/agent/v1/catalog", get(|| async { "catalog" }))
+    }
+}
+
+async fn bug() -> &'static str {
+    panic!("a bug")
+}

@@ -1,0 +1,253 @@
+//! How sessions begin and end, and what agents may ask over them.
+
+use std::time::Duration;
+
+use fairlead_api::{ClusterId, Code, resources::State};
+use fairlead_dialer::{Answer as Exchanged, CloseReason, Exchanges, SessionError};
+use http::{Request, header};
+use http_body_util::{BodyExt, Empty};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::time::timeout;
+
+use crate::{
+    agent::{Agent, data},
+    client::{ROOT, all_back_to_zero, head, open, read_until, rest, status},
+    rig::{HUB, PATIENCE, Rig},
+};
+
+#[tokio::test]
+async fn a_session_makes_the_cluster_connected_and_its_end_lost() {
+    let rig = Rig::start();
+    let agent = Agent::of(&rig, "c-a").await;
+    assert_eq!(status(&rig, State::Connected).await.last_error, None);
+    agent.session.close(CloseReason::Done);
+    let lost = status(&rig, State::Lost).await;
+    assert_eq!(lost.last_error.unwrap().code, Code::SessionBroke);
+    let answer = rig.get(HUB, &format!("{ROOT}/api"), "").await;
+    assert_eq!((answer.status, answer.code()), (503, "FL-1402"));
+    assert!(
+        answer.text().contains("last error FL-3112"),
+        "{}",
+        answer.text()
+    );
+    all_back_to_zero(&rig).await;
+}
+
+#[tokio::test]
+async fn an_api_server_that_is_not_ready_is_reported_with_the_agents_cause() {
+    let rig = Rig::start();
+    let agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    // The next session begins with a bad probe.
+    drop(agent);
+    let key = Agent::of(&rig, "c-b").await;
+    *key.api.ready.lock().unwrap() = (502, Some(("FL-1502", "connection refused")));
+    let answer = rig.get(HUB, "/k8s/clusters/c-b/own", "").await;
+    assert_eq!((answer.status, answer.code()), (502, "FL-1502"));
+    assert!(
+        answer.text().contains("connection refused"),
+        "{}",
+        answer.text()
+    );
+    let foreign = rig.get(HUB, "/k8s/clusters/c-b/foreign", "").await;
+    assert_eq!((foreign.status, foreign.code()), (502, "FL-1404"));
+}
+
+#[tokio::test]
+async fn the_newest_session_serves_and_the_one_before_finishes_what_it_has() {
+    let rig = Rig::start();
+    let old = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    let events = old.next_stream();
+    let mut watch = open(&rig, &head("GET", "/stream", "")).await;
+    events.send(data("one")).await.unwrap();
+    read_until(&mut watch, "one\r\n").await;
+
+    let new = Agent::of(&rig, "c-a").await;
+    // A new request goes to the new session as soon as that is in the table.
+    loop {
+        assert_eq!(rig.get(HUB, &format!("{ROOT}/who"), "").await.status, 200);
+        if new.api.requests.lock().await.try_recv().is_ok() {
+            break;
+        }
+    }
+    events.send(data("two")).await.unwrap();
+    read_until(&mut watch, "two\r\n").await;
+    drop(events);
+    read_until(&mut watch, "0\r\n\r\n").await;
+    let ended = timeout(PATIENCE, old.session.closed()).await.unwrap();
+    assert!(
+        matches!(ended, SessionError::Peer(CloseReason::Replaced)),
+        "{ended:?}"
+    );
+    assert_eq!(rig.get(HUB, &format!("{ROOT}/who"), "").await.status, 200);
+    assert_eq!(rig.metric("fairlead_sessions", &[]), 1.0);
+}
+
+#[tokio::test]
+async fn deleting_a_cluster_ends_its_session_within_a_second() {
+    let rig = Rig::start();
+    let agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    let _events = agent.next_stream();
+    let mut watch = open(&rig, &head("GET", "/stream", "")).await;
+    read_until(&mut watch, "\r\n\r\n").await;
+
+    let cluster: ClusterId = "c-a".parse().unwrap();
+    rig.modules.clusters.lock().unwrap().remove(&cluster);
+    rig.modules.deleted.send(cluster).unwrap();
+    let second = Duration::from_secs(1);
+    let ended = timeout(second, agent.session.closed())
+        .await
+        .expect("within a second");
+    assert!(
+        matches!(ended, SessionError::Peer(CloseReason::Deleted)),
+        "{ended:?}"
+    );
+    assert!(
+        rest(&mut watch).await.1.is_err(),
+        "what ran on it is cut off"
+    );
+    // And it does not come back.
+    let again = Agent::of(&rig, "c-a").await;
+    let ended = timeout(PATIENCE, again.session.closed()).await.unwrap();
+    assert!(
+        matches!(ended, SessionError::Peer(CloseReason::Deleted)),
+        "{ended:?}"
+    );
+}
+
+#[tokio::test]
+async fn without_an_identity_nothing_but_enrolment_answers() {
+    let rig = Rig::start();
+    let stranger = Agent::without_identity(&rig).await;
+    let exchanges = Exchanges::new(stranger.session.clone());
+    for (method, path, status, code) in [
+        ("POST", "/agent/v1/enroll", 200, "none"),
+        ("GET", "/agent/v1/enroll", 403, "FL-2106"),
+        ("POST", "/agent/v1/renew", 403, "FL-2106"),
+        ("GET", "/agent/v1/catalog", 403, "FL-2106"),
+        ("POST", "/agent/v1/../v1/enroll", 400, "FL-1303"),
+        ("GET", "/api/v1/whoami", 403, "FL-2106"),
+    ] {
+        assert_eq!(
+            ask(&exchanges, method, path).await,
+            (status, code.to_owned()),
+            "{method} {path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_agent_reaches_the_modules_routes_for_agents_and_no_others() {
+    let rig = Rig::start();
+    let agent = Agent::of(&rig, "c-a").await;
+    let exchanges = Exchanges::new(agent.session.clone());
+    for (method, path, status, code) in [
+        ("GET", "/agent/v1/catalog", 200, "none"),
+        ("POST", "/agent/v1/renew", 200, "none"),
+        ("GET", "/api/v1/whoami", 404, "FL-1305"),
+        ("DELETE", "/agent/v1/catalog", 405, "FL-1307"),
+    ] {
+        assert_eq!(
+            ask(&exchanges, method, path).await,
+            (status, code.to_owned()),
+            "{method} {path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_session_ends_with_its_certificate_unless_that_is_renewed() {
+    let rig = Rig::start();
+    let seconds = Duration::from_secs;
+    let renewing = Agent::expiring(&rig, "c-a", seconds(2)).await;
+    let exchanges = Exchanges::new(renewing.session.clone());
+    assert_eq!(ask(&exchanges, "POST", "/agent/v1/renew").await.0, 200);
+
+    let careless = Agent::expiring(&rig, "c-b", seconds(3)).await;
+    let ended = timeout(PATIENCE, careless.session.closed()).await.unwrap();
+    assert!(
+        matches!(ended, SessionError::Peer(CloseReason::Expired)),
+        "{ended:?}"
+    );
+    // The other's first certificate has expired before that.
+    assert_eq!(ask(&exchanges, "GET", "/agent/v1/catalog").await.0, 200);
+}
+
+async fn ask(exchanges: &Exchanges, method: &str, path: &str) -> (u16, String) {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::HOST, "hub")
+        .body(Empty::new().map_err(|never| match never {}).boxed_unsync())
+        .unwrap();
+    match exchanges.send(request).await.unwrap() {
+        Exchanged::Upgraded(..) => panic!("upgraded"),
+        Exchanged::Response(response) => {
+            let code = response.headers().get("fairlead-code").cloned();
+            let code = code.map_or("none".to_owned(), |c| c.to_str().unwrap().to_owned());
+            (response.status().as_u16(), code)
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_request_over_the_cap_is_told_to_come_back() {
+    let rig = Rig::start();
+    let agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    let tls = rig.connect(HUB, "h2").await;
+    let (sender, connection) =
+        http2::handshake::<_, _, Empty<bytes::Bytes>>(TokioExecutor::new(), TokioIo::new(tls))
+            .await
+            .unwrap();
+    tokio::spawn(connection);
+    let mut watches = Vec::new();
+    let refused = loop {
+        assert!(watches.len() < 600, "there is no cap");
+        let events = agent.next_stream();
+        let request = Request::builder()
+            .uri(format!("https://{HUB}{ROOT}/stream"))
+            .header(header::AUTHORIZATION, "Bearer good")
+            .body(Empty::new())
+            .unwrap();
+        let response = sender.clone().send_request(request).await.unwrap();
+        if response.status() != 200 {
+            break response;
+        }
+        watches.push((events, response.into_body()));
+    };
+    assert_eq!(refused.status(), 429);
+    assert_eq!(refused.headers()["fairlead-code"], "FL-1403");
+    assert_eq!(refused.headers()["retry-after"], "1");
+    for (events, body) in &mut watches {
+        events.send(data("on")).await.unwrap();
+        assert_eq!(
+            body.frame().await.unwrap().unwrap().into_data().unwrap(),
+            "on"
+        );
+    }
+}
+
+#[tokio::test]
+async fn draining_lets_a_running_request_finish_and_then_tells_the_agent() {
+    let rig = Rig::start();
+    let agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    let events = agent.next_stream();
+    let mut watch = open(&rig, &head("GET", "/stream", "")).await;
+    read_until(&mut watch, "\r\n\r\n").await;
+    rig.process.start_drain();
+    events.send(data("late")).await.unwrap();
+    read_until(&mut watch, "late\r\n").await;
+    drop(events);
+    read_until(&mut watch, "0\r\n\r\n").await;
+    let ended = timeout(PATIENCE, agent.session.closed()).await.unwrap();
+    assert!(
+        matches!(ended, SessionError::Peer(CloseReason::Draining)),
+        "{ended:?}"
+    );
+    all_back_to_zero(&rig).await;
+}

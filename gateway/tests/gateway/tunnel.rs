@@ -1,0 +1,298 @@
+//! From a client's socket through the gateway and a session to an agent, and back.
+
+use std::io::ErrorKind;
+
+use fairlead_api::resources::State;
+use fairlead_dialer::CloseReason;
+use http::{Request, header};
+use http_body_util::{BodyExt, Empty};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::AsyncWriteExt;
+
+use crate::{
+    agent::{Agent, data},
+    client::{ROOT, all_back_to_zero, head, open, read_until, rest, status},
+    rig::{Answer, HUB, Rig},
+};
+
+#[tokio::test]
+async fn the_agent_is_told_who_asks_and_nothing_of_the_clients_own_claims() {
+    let rig = Rig::start();
+    let _agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    let claims = "Cookie: a=b\r\nX-Remote-User: root\r\nFairlead-User: root\r\nX-Forwarded-For: 1.1.1.1\r\n\
+        Connection: x-mine\r\nX-Mine: 1\r\nAccept-Encoding: gzip\r\nUser-Agent: kubectl\r\n";
+    let answer = rig.get(HUB, &format!("{ROOT}/headers"), claims).await;
+    let text = answer.text();
+    let mut lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with("fairlead-request-id: "))
+        .collect();
+    lines.retain(|line| !line.starts_with("content-length") && !line.starts_with("connection"));
+    assert_eq!(
+        lines,
+        [
+            "accept-encoding: gzip",
+            "fairlead-group: fairlead:admin",
+            "fairlead-group: fairlead:tenant:t-acme:admin",
+            "fairlead-user: fairlead:ada",
+            "host: kubernetes.default.svc",
+            "user-agent: kubectl",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn path_and_query_arrive_as_the_api_server_has_them() {
+    let rig = Rig::start();
+    let agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    let by_name = "c-a.clusters.hub.test";
+    for (sni, path, seen) in [
+        (
+            HUB,
+            "/k8s/clusters/c-a/api/v1?a=%2F..//b&c",
+            "GET /api/v1?a=%2F..//b&c",
+        ),
+        (HUB, "/k8s/clusters/c-a", "GET /"),
+        (by_name, "/api?watch=1", "GET /api?watch=1"),
+        (by_name, "/k8s/clusters/c-b/x", "GET /k8s/clusters/c-b/x"),
+    ] {
+        assert_eq!(rig.get(sni, path, "").await.status, 200);
+        assert_eq!(agent.saw("GET").await, seen);
+    }
+}
+
+#[tokio::test]
+async fn answers_of_the_api_server_pass_unchanged() {
+    let rig = Rig::start();
+    let _agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    let get = async |path: &str| rig.get(HUB, &format!("{ROOT}{path}"), "").await;
+    let found = get("/not-found").await;
+    assert_eq!(
+        (found.status, found.text().as_str(), found.code()),
+        (404, "no such thing", "none")
+    );
+    assert_eq!(found.header("content-type"), Some("text/x"));
+    let unchanged = get("/unchanged").await;
+    assert_eq!(
+        (unchanged.status, unchanged.header("etag")),
+        (304, Some("\"7\""))
+    );
+    assert_eq!(get("/gzip").await.header("content-encoding"), Some("gzip"));
+    let liar = get("/liar").await;
+    assert!(!liar.head.contains("fairlead"), "{}", liar.head);
+
+    let mut tls = open(&rig, &head("HEAD", "/not-found", "")).await;
+    let answer = read_until(&mut tls, "\r\n\r\n").await;
+    assert!(answer.contains("content-length: 13"), "{answer}");
+    // Nothing of a body stands between this answer and the next.
+    tls.write_all(head("GET", "/next", "").as_bytes())
+        .await
+        .unwrap();
+    assert_eq!(Answer::read(&mut tls).await.text(), "/next");
+
+    let mut tls = open(&rig, &head("GET", "/trailers", "TE: trailers\r\n")).await;
+    let all = read_until(&mut tls, "grpc-status: 0\r\n\r\n").await;
+    assert!(all.contains("body"), "{all}");
+}
+
+#[tokio::test]
+async fn a_watch_is_flushed_at_once_head_first() {
+    let rig = Rig::start();
+    let agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    let events = agent.next_stream();
+    let mut tls = open(&rig, &head("GET", "/stream", "")).await;
+    read_until(&mut tls, "\r\n\r\n").await;
+    for event in ["one", "two"] {
+        events.send(data(event)).await.unwrap();
+        read_until(&mut tls, &format!("{event}\r\n")).await;
+    }
+    drop(events);
+    read_until(&mut tls, "0\r\n\r\n").await;
+    drop(tls);
+    all_back_to_zero(&rig).await;
+    // The watch, and the agent's own.
+    assert_eq!(rig.metric("fairlead_requests_total", &["ok"]), 2.0);
+}
+
+#[tokio::test]
+async fn an_early_answer_reaches_the_client_before_its_upload_ends() {
+    let rig = Rig::start();
+    let _agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    let request = head("POST", "/early", "Transfer-Encoding: chunked\r\n") + "3\r\nabc\r\n";
+    let mut tls = open(&rig, &request).await;
+    read_until(&mut tls, "early \r\n").await;
+    tls.write_all(b"4\r\ndefg\r\n0\r\n\r\n").await.unwrap();
+    let end = read_until(&mut tls, "0\r\n\r\n").await;
+    assert!(end.contains("\r\n7\r\n"), "{end}");
+}
+
+#[tokio::test]
+async fn expect_100_continue_is_answered_before_the_upload() {
+    let rig = Rig::start();
+    let _agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    let request = head(
+        "POST",
+        "/collect",
+        "Content-Length: 3\r\nExpect: 100-continue\r\n",
+    );
+    let mut tls = open(&rig, &request).await;
+    assert!(
+        read_until(&mut tls, "\r\n\r\n")
+            .await
+            .starts_with("HTTP/1.1 100")
+    );
+    tls.write_all(b"abc").await.unwrap();
+    assert_eq!(Answer::read(&mut tls).await.text(), "Ok(3)");
+}
+
+#[tokio::test]
+async fn a_break_after_the_head_is_never_a_clean_end() {
+    let rig = Rig::start();
+    let agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+
+    let events = agent.next_stream();
+    let mut tls = open(&rig, &head("GET", "/stream", "")).await;
+    events.send(data("one")).await.unwrap();
+    read_until(&mut tls, "one\r\n").await;
+    events
+        .send(Err("the API server went away".into()))
+        .await
+        .unwrap();
+    let (more, end) = rest(&mut tls).await;
+    assert!(!more.contains("0\r\n"), "no last chunk: {more:?}");
+    assert_eq!(
+        end.unwrap_err().kind(),
+        ErrorKind::UnexpectedEof,
+        "no close_notify"
+    );
+
+    // The same when the whole session goes.
+    let events = agent.next_stream();
+    let mut tls = open(&rig, &head("GET", "/stream", "")).await;
+    events.send(data("one")).await.unwrap();
+    read_until(&mut tls, "one\r\n").await;
+    agent.session.close(CloseReason::Done);
+    let (more, end) = rest(&mut tls).await;
+    assert!(!more.contains("0\r\n"), "no last chunk: {more:?}");
+    assert!(end.is_err());
+    all_back_to_zero(&rig).await;
+    assert_eq!(rig.metric("fairlead_requests_total", &["aborted"]), 2.0);
+}
+
+#[tokio::test]
+async fn a_break_resets_the_stream_of_an_http2_client_and_no_other() {
+    let rig = Rig::start();
+    let agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    let tls = rig.connect(HUB, "h2").await;
+    let (mut sender, connection) =
+        http2::handshake::<_, _, Empty<bytes::Bytes>>(TokioExecutor::new(), TokioIo::new(tls))
+            .await
+            .unwrap();
+    tokio::spawn(connection);
+    let mut get = async |path: &str| {
+        let request = Request::builder()
+            .uri(format!("https://{HUB}{ROOT}{path}"))
+            .header(header::AUTHORIZATION, "Bearer good")
+            .body(Empty::new())
+            .unwrap();
+        sender.send_request(request).await.unwrap().into_body()
+    };
+    let events = agent.next_stream();
+    let mut body = get("/stream").await;
+    events.send(data("one")).await.unwrap();
+    assert_eq!(
+        body.frame().await.unwrap().unwrap().into_data().unwrap(),
+        "one"
+    );
+    events
+        .send(Err("the API server went away".into()))
+        .await
+        .unwrap();
+    assert!(body.frame().await.unwrap().is_err(), "a reset, not an end");
+    let other = get("/other").await.collect().await.unwrap().to_bytes();
+    assert_eq!(other, "/other");
+}
+
+#[tokio::test]
+async fn an_upgrade_is_spliced_with_half_close() {
+    let rig = Rig::start();
+    let _agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    let upgrade = head(
+        "POST",
+        "/echo",
+        "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\nContent-Length: 0\r\n",
+    );
+    let mut tls = open(&rig, &upgrade).await;
+    let switched = read_until(&mut tls, "\r\n\r\n").await.to_lowercase();
+    assert!(switched.starts_with("http/1.1 101"), "{switched}");
+    for line in [
+        "upgrade: spdy/3.1",
+        "connection: upgrade",
+        "x-stream-protocol-version: v4",
+    ] {
+        assert!(switched.contains(line), "{switched}");
+    }
+    tls.write_all(b"hello").await.unwrap();
+    read_until(&mut tls, "hello").await;
+    tls.shutdown().await.unwrap();
+    let (more, end) = rest(&mut tls).await;
+    assert_eq!(
+        (more.as_str(), end.unwrap()),
+        ("bye", 3),
+        "what comes after our end still comes"
+    );
+    drop(tls);
+    all_back_to_zero(&rig).await;
+}
+
+#[tokio::test]
+async fn an_upgrade_that_breaks_ends_with_a_reset() {
+    let rig = Rig::start();
+    let _agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    let upgrade = head(
+        "GET",
+        "/echo",
+        "Connection: Upgrade\r\nUpgrade: websocket\r\n",
+    );
+    let mut tls = open(&rig, &upgrade).await;
+    read_until(&mut tls, "\r\n\r\n").await;
+    tls.write_all(b"break").await.unwrap();
+    let (more, end) = rest(&mut tls).await;
+    assert_eq!(more, "");
+    assert_eq!(end.unwrap_err().kind(), ErrorKind::ConnectionReset);
+    drop(tls);
+    all_back_to_zero(&rig).await;
+}
+
+#[tokio::test]
+async fn a_refused_upgrade_passes_unchanged() {
+    let rig = Rig::start();
+    let _agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
+    let answer = rig.get(HUB, &format!("{ROOT}/no-upgrade"), upgrade).await;
+    assert_eq!(
+        (answer.status, answer.text().as_str(), answer.code()),
+        (403, "{\"no\":1}", "none")
+    );
+}
+
+#[tokio::test]
+async fn silence_before_the_head_has_a_deadline() {
+    let rig = Rig::with_head_timeout(std::time::Duration::from_millis(100));
+    let _agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    let answer = rig.get(HUB, &format!("{ROOT}/silent"), "").await;
+    assert_eq!((answer.status, answer.code()), (504, "FL-1405"));
+}
