@@ -1,0 +1,144 @@
+//! Catalog: the desired configuration of each cluster. Admins of the tenant write it, and each cluster's agent is given
+//! its own and no other's.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::{
+    Json, Router,
+    extract::{Path, Query, State},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use fairlead_api::{
+    Code, Failure,
+    catalog::{CATALOG_PATH, Catalog, MAX_BODY},
+    resources::Role,
+};
+use fairlead_gateway::{AgentPeer, Module};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde::Deserialize;
+use serde_json::Value;
+use tracing::info;
+
+use crate::{
+    hub::Hub,
+    registry::{admit, at_least, visible},
+    reply::{Answer, Peer, Refused, Sent, Who, finish, or_missing},
+};
+
+pub(crate) struct CatalogModule(pub(crate) Arc<Hub>);
+
+#[async_trait]
+impl Module for CatalogModule {
+    fn name(&self) -> &'static str {
+        "catalog"
+    }
+
+    fn people(&self) -> Router {
+        let router = Router::new().route("/api/v1/clusters/{id}/catalog", get(show).put(put));
+        finish(router.with_state(Arc::clone(&self.0)))
+    }
+
+    fn agents(&self) -> Router {
+        let router = Router::new().route(CATALOG_PATH, get(pull));
+        finish(router.with_state(Arc::clone(&self.0)))
+    }
+}
+
+/// From operator up: a catalog may hold Secrets, which a viewer cannot read in the cluster either.
+async fn show(
+    State(hub): State<Arc<Hub>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+) -> Answer<impl IntoResponse> {
+    let row = visible(&hub, &caller, &id).await?;
+    at_least(&caller, Role::Operator)?;
+    let catalog = hub.store.catalog(&row.id).await?;
+    Ok((etag(catalog.version)?, Json(catalog)))
+}
+
+async fn put(
+    State(hub): State<Arc<Hub>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+    Sent(catalog): Sent<Catalog, MAX_BODY>,
+) -> Answer<impl IntoResponse> {
+    let row = visible(&hub, &caller, &id).await?;
+    at_least(&caller, Role::Admin)?;
+    for (at, object) in catalog.objects.iter().enumerate() {
+        check_object(object).map_err(|what| {
+            Refused::because(Code::Invalid, format_args!("objects[{at}] has no {what}"))
+        })?;
+    }
+    let mut answer = catalog.clone();
+    let put = hub.store.put_catalog(row.id.clone(), catalog).await;
+    answer.version = put.map_err(or_missing(Code::NoSuchCluster))?;
+    info!(cluster = %row.id, caller = caller.name, version = answer.version, "catalog changed");
+    Ok((etag(answer.version)?, Json(answer)))
+}
+
+/// What an agent needs to know where an object goes; the rest is for the API server to judge.
+fn check_object(object: &Value) -> Result<(), &'static str> {
+    let text = |value: Option<&Value>| {
+        let text = value.and_then(Value::as_str);
+        text.is_some_and(|text| !text.is_empty())
+    };
+    if !text(object.get("apiVersion")) {
+        return Err("apiVersion");
+    }
+    if !text(object.get("kind")) {
+        return Err("kind");
+    }
+    match object.get("metadata") {
+        Some(metadata) if text(metadata.get("name")) => Ok(()),
+        _ => Err("metadata.name"),
+    }
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    cluster: Option<String>,
+}
+
+async fn pull(
+    State(hub): State<Arc<Hub>>,
+    Peer(peer): Peer,
+    Query(asked): Query<Asked>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let AgentPeer::Agent(identity) = peer else {
+        return Err(Code::EnrolOnly.into());
+    };
+    if asked
+        .cluster
+        .is_some_and(|id| id != identity.cluster.as_str())
+    {
+        return Err(Code::ForeignCluster.into());
+    }
+    admit(&hub, &identity)?;
+    let version = hub.store.catalog_version(&identity.cluster).await?;
+    if matches(&headers, version) {
+        return Ok((StatusCode::NOT_MODIFIED, etag(version)?).into_response());
+    }
+    let catalog = hub.store.catalog(&identity.cluster).await?;
+    Ok((etag(catalog.version)?, Json(catalog)).into_response())
+}
+
+fn etag(version: i64) -> Result<HeaderMap, Failure> {
+    let value = HeaderValue::try_from(format!("\"{version}\""))
+        .map_err(|error| Failure::because(Code::Internal, error))?;
+    Ok(HeaderMap::from_iter([(header::ETAG, value)]))
+}
+
+/// RFC 9110, section 13.1.2: any of the list, compared weakly.
+fn matches(headers: &HeaderMap, version: i64) -> bool {
+    let current = format!("\"{version}\"");
+    let lines = headers.get_all(header::IF_NONE_MATCH).iter();
+    let tags = lines
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(','))
+        .map(str::trim);
+    tags.map(|tag| tag.strip_prefix("W/").unwrap_or(tag))
+        .any(|tag| tag == current || tag == "*")
+}

@@ -1,0 +1,182 @@
+//! Certificates: the hub's own. The leaf of the inner TLS and, where none is given, the front's are made on start and
+//! renewed at two thirds of their lifetime; whoever serves with them is told through a watch.
+
+use std::{
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use fairlead_api::Failure;
+use fairlead_certs::{Authority, Leaf, front_server, renew_at, session_server};
+use fairlead_gateway::Module;
+use fairlead_runtime::Process;
+use prometheus::{IntGaugeVec, Opts};
+use rustls::ServerConfig;
+use time::OffsetDateTime;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use crate::hub::Hub;
+
+/// How often the wall clock is looked at: a timer of 16 hours would sleep through a suspended machine.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// A given certificate that ends sooner is worth a warning.
+const SOON: time::Duration = time::Duration::days(7);
+
+/// When the hub's certificates end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CertificateExpiry {
+    pub front: OffsetDateTime,
+    pub hub: OffsetDateTime,
+    pub ca: OffsetDateTime,
+}
+
+/// Where the front's certificate comes from.
+pub(crate) enum Front {
+    /// Given by the platform operator, and renewed by them.
+    Given(Leaf),
+    /// Issued by the hub's own authority for these names.
+    Own(Vec<String>),
+}
+
+pub(crate) struct Certificates {
+    authority: Arc<Authority>,
+    /// None if the front's certificate is given.
+    names: Option<Vec<String>>,
+    leaves: RwLock<Leaves>,
+    front: watch::Sender<Arc<ServerConfig>>,
+    session: watch::Sender<Arc<ServerConfig>>,
+}
+
+struct Leaves {
+    front: Leaf,
+    hub: Leaf,
+}
+
+impl Certificates {
+    pub(crate) fn new(
+        authority: Arc<Authority>,
+        front: Front,
+        now: OffsetDateTime,
+    ) -> Result<Self, Failure> {
+        let (front, names) = match front {
+            Front::Given(leaf) => {
+                if leaf.not_after() < now + SOON {
+                    warn!(ends = %leaf.not_after(), "the front's certificate ends soon or has ended");
+                }
+                (leaf, None)
+            }
+            Front::Own(names) => (authority.issue_front(&names, now)?, Some(names)),
+        };
+        let hub = authority.issue_hub(now)?;
+        let session = session_server(&hub, authority.certificate_pem())?;
+        Ok(Certificates {
+            front: watch::Sender::new(front_server(&front)?),
+            session: watch::Sender::new(session),
+            leaves: RwLock::new(Leaves { front, hub }),
+            authority,
+            names,
+        })
+    }
+
+    pub(crate) fn front(&self) -> watch::Receiver<Arc<ServerConfig>> {
+        self.front.subscribe()
+    }
+
+    pub(crate) fn session(&self) -> watch::Receiver<Arc<ServerConfig>> {
+        self.session.subscribe()
+    }
+
+    /// Whether the front's certificate is valid for clusters' names under `domain`.
+    pub(crate) fn covers(&self, domain: &str) -> bool {
+        let leaves = self.leaves.read().unwrap_or_else(PoisonError::into_inner);
+        leaves.front.covers(&format!("c-any.{domain}"))
+    }
+
+    pub(crate) fn expiry(&self) -> CertificateExpiry {
+        let leaves = self.leaves.read().unwrap_or_else(PoisonError::into_inner);
+        CertificateExpiry {
+            front: leaves.front.not_after(),
+            hub: leaves.hub.not_after(),
+            ca: self.authority.not_after(),
+        }
+    }
+
+    /// Renews what is due.
+    ///
+    /// # Errors
+    /// Nothing was changed then, and what is there goes on being served.
+    pub(crate) fn renew_due(&self, now: OffsetDateTime) -> Result<(), Failure> {
+        let due = |leaf: &Leaf| now >= renew_at(leaf.not_before(), leaf.not_after());
+        let (hub_due, front_due) = {
+            let leaves = self.leaves.read().unwrap_or_else(PoisonError::into_inner);
+            (due(&leaves.hub), due(&leaves.front))
+        };
+        if hub_due {
+            let leaf = self.authority.issue_hub(now)?;
+            let config = session_server(&leaf, self.authority.certificate_pem())?;
+            info!(kind = "hub", ends = %leaf.not_after(), "certificate renewed");
+            self.write().hub = leaf;
+            self.session.send_replace(config);
+        }
+        if let (true, Some(names)) = (front_due, &self.names) {
+            let leaf = self.authority.issue_front(names, now)?;
+            let config = front_server(&leaf)?;
+            info!(kind = "front", ends = %leaf.not_after(), "certificate renewed");
+            self.write().front = leaf;
+            self.front.send_replace(config);
+        }
+        Ok(())
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Leaves> {
+        self.leaves.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(crate) struct CertificatesModule(pub(crate) Arc<Hub>);
+
+#[async_trait]
+impl Module for CertificatesModule {
+    fn name(&self) -> &'static str {
+        "certificates"
+    }
+
+    async fn run(&self, process: Process) {
+        let gauge = register(&process);
+        loop {
+            if let Err(error) = self.0.certificates.renew_due(self.0.now()) {
+                warn!(code = %error.code, cause = error.cause, "the hub's certificates cannot be renewed");
+            }
+            if let Some(gauge) = &gauge {
+                show(gauge, self.0.certificates.expiry());
+            }
+            tokio::select! {
+                () = process.draining() => return,
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+        }
+    }
+}
+
+fn register(process: &Process) -> Option<IntGaugeVec> {
+    let opts = Opts::new(
+        "fairlead_certificate_expiry_seconds",
+        "When a certificate of the hub ends, in seconds since 1970.",
+    );
+    let gauge = IntGaugeVec::new(opts, &["kind"]);
+    let registered = gauge.and_then(|gauge| {
+        let registered = process.registry().register(Box::new(gauge.clone()));
+        registered.map(|()| gauge)
+    });
+    registered
+        .inspect_err(|error| warn!(%error, "metric not registered"))
+        .ok()
+}
+
+fn show(gauge: &IntGaugeVec, ends: CertificateExpiry) {
+    for (kind, at) in [("front", ends.front), ("hub", ends.hub), ("ca", ends.ca)] {
+        gauge.with_label_values(&[kind]).set(at.unix_timestamp());
+    }
+}

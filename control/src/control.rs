@@ -1,0 +1,199 @@
+//! All modules of one hub, opened in the order in which they need each other.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use fairlead_api::{
+    Code, Failure, HubUrl,
+    resources::{CreateToken, CreatedToken},
+};
+use fairlead_certs::{Authority, Leaf};
+use fairlead_gateway::{Module, Seam};
+use rustls::ServerConfig;
+use tokio::sync::watch;
+use tracing::info;
+
+use crate::{
+    catalog::CatalogModule,
+    certificates::{CertificateExpiry, Certificates, CertificatesModule, Front},
+    clock::Clock,
+    data_dir::DataDir,
+    enroll::{BootstrapKey, Enroll},
+    hub::{Hub, Settings},
+    registry::{RESTARTED, Registry, mint},
+    store::Store,
+};
+
+const STORE: &str = "fairlead.db";
+
+/// What the modules need to start.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Made where it is missing; one hub's at a time.
+    pub data_dir: PathBuf,
+    /// Where people and agents reach the hub; it goes into join strings and install URLs.
+    pub public_url: HubUrl,
+    /// Where install manifests are fetched, like `http://127.0.0.1:9090`, where that is not the front.
+    pub install_base: Option<String>,
+    /// Clusters answer as `<id>.<cluster_domain>` too.
+    pub cluster_domain: String,
+    /// More names and addresses for the front's own certificate.
+    pub front_names: Vec<String>,
+    /// The front's certificate, where it is given (`--tls-cert`).
+    pub front_leaf: Option<Leaf>,
+    /// What clients need to trust `front_leaf`, where the web's own trust is not enough.
+    pub front_ca_pem: Option<String>,
+    /// How long a bootstrap token is good; 30 minutes by default.
+    pub bootstrap_ttl: Duration,
+    pub version: String,
+    /// The agent's image, for the install manifest.
+    pub image: String,
+}
+
+/// The modules of one hub; clones name the same.
+#[derive(Clone)]
+pub struct Control {
+    hub: Arc<Hub>,
+    registry: Arc<Registry>,
+}
+
+impl Control {
+    /// Opens the data directory with all that is in it, makes what is missing.
+    ///
+    /// # Errors
+    /// `FL-4103` if the directory cannot be used or another hub runs in it, `FL-4101` for a name that cannot be one.
+    pub async fn open(config: Config) -> Result<Control, Failure> {
+        Control::open_at(config, Clock::system()).await
+    }
+
+    /// As [`Control::open`], by another clock.
+    ///
+    /// # Errors
+    /// As [`Control::open`].
+    pub async fn open_at(config: Config, clock: Clock) -> Result<Control, Failure> {
+        let ttl = config.bootstrap_ttl;
+        if !(Duration::from_secs(60)..=Duration::from_secs(7 * 24 * 3600)).contains(&ttl) {
+            let detail = "a bootstrap token lives for a minute to a week";
+            return Err(Failure::because(Code::BadConfig, detail));
+        }
+        let data_dir = DataDir::open(&config.data_dir)?;
+        let authority = Arc::new(Authority::open_or_create(data_dir.path())?);
+        let bootstrap = BootstrapKey::open_or_create(&data_dir)?;
+        let front_ca_pem = match config.front_leaf {
+            Some(_) => config.front_ca_pem.clone(),
+            None => Some(authority.certificate_pem().to_owned()),
+        };
+        let front = match &config.front_leaf {
+            Some(leaf) => Front::Given(leaf.clone()),
+            None => Front::Own(front_names(&config)),
+        };
+        let now = clock.now();
+        let certificates = Certificates::new(Arc::clone(&authority), front, now)?;
+        let store = Store::open(&data_dir.join(STORE)).await?;
+        let lost = store.lose_sessions(now, RESTARTED).await?;
+        info!(data = %data_dir.path().display(), trust_domain = authority.trust_domain(), pin = %authority.pin(), lost, "modules opened");
+        let hub = Arc::new(Hub {
+            settings: Settings {
+                install_base: (config.install_base)
+                    .unwrap_or_else(|| config.public_url.to_string()),
+                public_url: config.public_url,
+                cluster_domain: config.cluster_domain,
+                front_ca_pem,
+                bootstrap_ttl: ttl,
+                version: config.version,
+                image: config.image,
+            },
+            authority,
+            bootstrap,
+            store,
+            clock,
+            certificates,
+            deleted: Hub::deletions(),
+            _data_dir: data_dir,
+        });
+        let registry = Arc::new(Registry(Arc::clone(&hub)));
+        Ok(Control { hub, registry })
+    }
+
+    /// What the gateway plugs in.
+    #[must_use]
+    pub fn seam(&self) -> Seam {
+        let hub = || Arc::clone(&self.hub);
+        let modules: Vec<Arc<dyn Module>> = vec![
+            self.registry.clone(),
+            Arc::new(Enroll(hub())),
+            Arc::new(CatalogModule(hub())),
+            Arc::new(CertificatesModule(hub())),
+        ];
+        Seam {
+            authenticator: self.registry.clone(),
+            authorizer: self.registry.clone(),
+            directory: self.registry.clone(),
+            modules,
+        }
+    }
+
+    /// TLS of the front, with the certificate as it is renewed.
+    #[must_use]
+    pub fn front_tls(&self) -> watch::Receiver<Arc<ServerConfig>> {
+        self.hub.certificates.front()
+    }
+
+    /// The hub's end of the inner TLS, with the certificate as it is renewed.
+    #[must_use]
+    pub fn session_tls(&self) -> watch::Receiver<Arc<ServerConfig>> {
+        self.hub.certificates.session()
+    }
+
+    /// Trust domain of agents' identities.
+    #[must_use]
+    pub fn trust_domain(&self) -> &str {
+        self.hub.authority.trust_domain()
+    }
+
+    /// The hub's own authority.
+    #[must_use]
+    pub fn ca_pem(&self) -> &str {
+        self.hub.authority.certificate_pem()
+    }
+
+    /// When the hub's certificates end.
+    #[must_use]
+    pub fn certificate_expiry(&self) -> CertificateExpiry {
+        self.hub.certificates.expiry()
+    }
+
+    /// Whether nobody can log in yet, because no token was ever made.
+    ///
+    /// # Errors
+    /// `FL-5102`.
+    pub async fn is_new(&self) -> Result<bool, Failure> {
+        Ok(self.hub.store.tokens(None).await?.is_empty())
+    }
+
+    /// A bearer token for whoever starts the hub (`fairlead dev`, first start).
+    ///
+    /// # Errors
+    /// `FL-4109` for a name or lifetime that may not be, `FL-4107` if there is no such tenant, `FL-5102`.
+    pub async fn mint_token(&self, create: CreateToken) -> Result<CreatedToken, Failure> {
+        mint(&self.hub, create).await
+    }
+
+    /// Waits for the changes under way and closes the store. To be called when the gateway has drained.
+    pub async fn close(&self) {
+        self.hub.store.close().await;
+    }
+}
+
+fn front_names(config: &Config) -> Vec<String> {
+    let mut names = vec![
+        config.public_url.host().to_owned(),
+        "localhost".to_owned(),
+        "127.0.0.1".to_owned(),
+        "::1".to_owned(),
+        format!("*.{}", config.cluster_domain),
+    ];
+    names.extend(config.front_names.iter().cloned());
+    let mut seen = std::collections::HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    names
+}

@@ -1,0 +1,102 @@
+//! The hub's data directory: its owner's alone, and one hub's at a time.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use fairlead_api::{Code, Failure};
+use tracing::warn;
+
+/// Held as long as the hub runs; the lock ends with the process, however it ends.
+#[derive(Debug)]
+pub(crate) struct DataDir {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl DataDir {
+    /// Makes the directory where it is missing (0700) and locks it.
+    ///
+    /// # Errors
+    /// `FL-4103` if it cannot be used, others may write to it, or another hub runs in it.
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let fail = |detail: &dyn std::fmt::Display| {
+            Failure::because(Code::DataDir, format_args!("{}: {detail}", path.display()))
+        };
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder.create(path).map_err(|error| fail(&error))?;
+        close_to_others(path).map_err(|detail| fail(&detail))?;
+        let mut options = OpenOptions::new();
+        let lock = options
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(path.join("hub.lock"))
+            .map_err(|error| fail(&error))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(DataDir {
+                path: path.to_owned(),
+                _lock: lock,
+            }),
+            Err(TryLockError::WouldBlock) => Err(fail(&"another hub runs in it")),
+            Err(TryLockError::Error(error)) => Err(fail(&error)),
+        }
+    }
+
+    pub(crate) fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn close_to_others(path: &Path) -> Result<(), String> {
+    let mode = |path| fs::metadata(path).map(|about| about.permissions().mode() & 0o777);
+    let before = mode(path).map_err(|error| error.to_string())?;
+    if before & 0o077 == 0 {
+        return Ok(());
+    }
+    match fs::set_permissions(path, Permissions::from_mode(0o700)) {
+        Ok(()) => {
+            warn!(path = %path.display(), mode = format_args!("{before:04o}"), "data directory was open to others; closed it");
+            Ok(())
+        }
+        // Who may write here may put other keys in the place of ours. Reading alone finds nothing: the keys are 0600.
+        Err(_) if before & 0o022 != 0 => Err(format!(
+            "others may write to it (mode {before:04o}) and it is not this user's to close; name a folder inside of it"
+        )),
+        Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_hub_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("deep/data");
+        let first = DataDir::open(&path).unwrap();
+        let failure = DataDir::open(&path).unwrap_err();
+        assert_eq!(failure.code, Code::DataDir);
+        assert!(failure.cause.contains("another hub"), "{failure}");
+        drop(first);
+        DataDir::open(&path).unwrap();
+    }
+
+    #[test]
+    fn it_is_closed_to_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = || fs::metadata(dir.path()).unwrap().permissions().mode() & 0o777;
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o775)).unwrap();
+        DataDir::open(dir.path()).unwrap();
+        assert_eq!(mode(), 0o700);
+    }
+}

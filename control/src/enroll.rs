@@ -1,0 +1,94 @@
+//! Enroll: hands out bootstrap tokens and the install manifest, turns a token and a certificate request into an identity,
+//! and renews identities. A token is spent before it is honoured, and no token is ever logged.
+
+mod install;
+mod issue;
+mod manifest;
+mod token;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::{
+    Router,
+    routing::{get, post},
+};
+use fairlead_api::{
+    Code, Failure, JoinString,
+    enroll::{ENROLL_PATH, RENEW_PATH},
+    resources::JoinInfo,
+};
+use fairlead_gateway::Module;
+use secrecy::{ExposeSecret, SecretString};
+use time::OffsetDateTime;
+
+pub use manifest::{ManifestInput, manifest};
+pub(crate) use token::BootstrapKey;
+
+use crate::{hub::Hub, reply::finish, store::ClusterRow};
+
+/// Where the install manifest is; the bootstrap token is its query. It is the one secret in a URL: good once, for half
+/// an hour, and never logged.
+pub const INSTALL_PATH: &str = "/install/v1/fairlead.yaml";
+
+pub(crate) struct Enroll(pub(crate) Arc<Hub>);
+
+#[async_trait]
+impl Module for Enroll {
+    fn name(&self) -> &'static str {
+        "enroll"
+    }
+
+    fn open(&self) -> Router {
+        let router = Router::new().route(INSTALL_PATH, get(install::show));
+        finish(router.with_state(Arc::clone(&self.0)))
+    }
+
+    fn agents(&self) -> Router {
+        let router = Router::new()
+            .route(ENROLL_PATH, post(issue::enroll))
+            .route(RENEW_PATH, post(issue::renew));
+        finish(router.with_state(Arc::clone(&self.0)))
+    }
+}
+
+impl Hub {
+    /// When a bootstrap token made now expires: a whole second, as it stands in the token.
+    pub(crate) fn bootstrap_expiry(&self, now: OffsetDateTime) -> OffsetDateTime {
+        let now = now.replace_nanosecond(0).unwrap_or(now);
+        now + self.settings.bootstrap_ttl
+    }
+
+    /// The join string around a bootstrap token.
+    pub(crate) fn join_string(&self, token: SecretString) -> Result<SecretString, Failure> {
+        let join = JoinString {
+            hubs: vec![self.settings.public_url.clone()],
+            ca_pin: self.authority.pin(),
+            token,
+        };
+        join.encode()
+            .map_err(|error| Failure::because(Code::Internal, error))
+    }
+}
+
+/// What is handed to the site operator: the same token as join string and as install URL. It can be made again at any
+/// time, for those who may see it, because the token is a keyed hash.
+///
+/// # Errors
+/// `FL-5101`
+pub(crate) fn invitation(hub: &Hub, row: &ClusterRow) -> Result<JoinInfo, Failure> {
+    let token = hub.bootstrap.token(&row.id, &row.bootstrap);
+    let url = format!(
+        "{}{INSTALL_PATH}?token={}",
+        hub.settings.install_base,
+        token.expose_secret()
+    );
+    Ok(JoinInfo {
+        id: row.id.clone(),
+        tenant: row.tenant.clone(),
+        display_name: row.display_name.clone(),
+        join: hub.join_string(token)?,
+        install_url: url.into(),
+        expires: row.bootstrap.expires,
+    })
+}

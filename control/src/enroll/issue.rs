@@ -1,0 +1,123 @@
+//! `POST /agent/v1/enroll` and `POST /agent/v1/renew`: certificates for agents' keys.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State};
+use fairlead_api::{
+    Code, Failure,
+    enroll::{EnrollRequest, Issued, MAX_BODY, RenewRequest},
+};
+use fairlead_certs::{AgentIdentity, Signed, csr_fingerprint};
+use fairlead_gateway::AgentPeer;
+use tracing::{info, warn};
+
+use crate::{
+    hub::Hub,
+    registry::admit,
+    reply::{Answer, Peer, Refused, Sent},
+    store::{Claim, Enrolled, Home, SpendError},
+};
+
+pub(super) async fn enroll(
+    State(hub): State<Arc<Hub>>,
+    Sent(asked): Sent<EnrollRequest, MAX_BODY>,
+) -> Answer<Json<Issued>> {
+    let answer = try_enroll(&hub, asked).await;
+    answer.map_err(|failure| refused("enrolment", failure))
+}
+
+async fn try_enroll(hub: &Arc<Hub>, asked: EnrollRequest) -> Result<Json<Issued>, Failure> {
+    let claims = hub
+        .bootstrap
+        .read(&asked.token)
+        .ok_or(Code::BootstrapUnknown)?;
+    let claim = Claim {
+        cluster: claims.cluster.clone(),
+        generation: claims.generation,
+        expires: claims.expires,
+        fingerprint: csr_fingerprint(&asked.csr)?,
+    };
+    let (signer, cluster, csr) = (
+        Arc::clone(&hub.authority),
+        claims.cluster.clone(),
+        asked.csr,
+    );
+    let now = hub.now();
+    let sign = move |home: &Home| {
+        signer.sign_agent_of(home.registration, &csr, &home.tenant, &cluster, now)
+    };
+    let Enrolled {
+        tenant,
+        signed,
+        again,
+    } = hub.store.spend(claim, now, sign).await?;
+    info!(cluster = %claims.cluster, %tenant, again, serial = signed.serial, agent.version = printable(&asked.agent_version), "agent enrolled");
+    let identity = (claims.cluster, tenant);
+    Ok(Json(issued(hub, identity, signed)))
+}
+
+pub(super) async fn renew(
+    State(hub): State<Arc<Hub>>,
+    Peer(peer): Peer,
+    Sent(asked): Sent<RenewRequest, MAX_BODY>,
+) -> Answer<Json<Issued>> {
+    let AgentPeer::Agent(identity) = peer else {
+        return Err(refused("renewal", Code::EnrolOnly.into()));
+    };
+    let answer = try_renew(&hub, &identity, &asked);
+    answer.map_err(|failure| refused("renewal", failure))
+}
+
+fn try_renew(
+    hub: &Hub,
+    identity: &AgentIdentity,
+    asked: &RenewRequest,
+) -> Result<Json<Issued>, Failure> {
+    let home = admit(hub, identity)?;
+    let (cluster, tenant) = (&identity.cluster, &home.tenant);
+    let now = hub.now();
+    let signed =
+        hub.authority
+            .sign_agent_of(home.registration, &asked.csr, tenant, cluster, now)?;
+    info!(%cluster, %tenant, serial = signed.serial, agent.version = printable(&asked.agent_version), "agent's certificate renewed");
+    Ok(Json(issued(hub, (cluster.clone(), tenant.clone()), signed)))
+}
+
+fn issued(
+    hub: &Hub,
+    (cluster, tenant): (fairlead_api::ClusterId, fairlead_api::TenantId),
+    signed: Signed,
+) -> Issued {
+    Issued {
+        cluster,
+        tenant,
+        certificate: signed.certificate_pem,
+        ca: hub.authority.certificate_pem().to_owned(),
+        not_before: signed.not_before,
+        not_after: signed.not_after,
+    }
+}
+
+fn refused(what: &'static str, failure: Failure) -> Refused {
+    // The cause may quote the request; the code says enough.
+    warn!(what, code = %failure.code, "agent refused");
+    failure.into()
+}
+
+/// A stranger's text as it may stand in a log line.
+fn printable(text: &str) -> String {
+    let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_');
+    text.chars().filter(plain).take(40).collect()
+}
+
+impl From<SpendError> for Failure {
+    fn from(error: SpendError) -> Self {
+        match error {
+            SpendError::Unknown => Code::BootstrapUnknown.into(),
+            SpendError::Expired => Code::BootstrapExpired.into(),
+            SpendError::Spent => Code::BootstrapSpent.into(),
+            SpendError::Sign(failure) => failure,
+            SpendError::Store(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! The install manifest: all that a cluster needs to be reached, in one YAML stream. What it grants the agent is what the
+//! site operator trusts the hub with, so it stands here in full and is kept small.
+
+use fairlead_api::{ClusterId, Code, Failure, TenantId, resources::Role};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
+
+const NAMESPACE: &str = "fairlead";
+const AGENT: &str = "fairlead-agent";
+/// Where the agent keeps its identity.
+const IDENTITY: &str = "fairlead-identity";
+const JOIN: &str = "fairlead-join";
+const ADMIN_PORT: u16 = 9090;
+/// The user of the image, as in distroless ones.
+const UID: u32 = 65532;
+
+/// What an install manifest is made of.
+#[derive(Debug, Clone)]
+pub struct ManifestInput {
+    pub cluster: ClusterId,
+    pub tenant: TenantId,
+    /// The join string.
+    pub join: SecretString,
+    pub image: String,
+    pub version: String,
+}
+
+/// The manifest for `kubectl apply -f`, one YAML document an object. It holds the join string.
+///
+/// # Errors
+/// `FL-5101` if it cannot be written as YAML.
+pub fn manifest(input: &ManifestInput) -> Result<String, Failure> {
+    let mut text = format!(
+        "# Fairlead agent of cluster {} ({}).\n# Holds a token that is good once: do not keep this file.\n",
+        input.cluster, input.tenant
+    );
+    // Every text is quoted, so that no parser takes one for a number or a yes.
+    let options = serde_saphyr::ser_options! { quote_all: true };
+    for object in objects(input) {
+        let yaml = serde_saphyr::to_string_with_options(&object, options.clone())
+            .map_err(|error| Failure::because(Code::Internal, error))?;
+        text.push_str("---\n");
+        text.push_str(yaml.trim_start_matches("---\n"));
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+    Ok(text)
+}
+
+fn objects(input: &ManifestInput) -> Vec<Value> {
+    let mut objects = vec![
+        json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {
+                "name": NAMESPACE,
+                "labels": { "pod-security.kubernetes.io/enforce": "restricted" },
+            },
+        }),
+        json!({
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": about(AGENT),
+        }),
+        impersonation(&input.tenant),
+        binding("ClusterRoleBinding", AGENT, AGENT, agent()),
+        own_secrets(),
+        binding("RoleBinding", AGENT, AGENT, agent()),
+    ];
+    // What Fairlead's own roles mean in this cluster; a site operator may bind them otherwise.
+    for role in [Role::Admin, Role::Operator, Role::Viewer] {
+        let group = json!({
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "Group",
+            "name": format!("fairlead:{role}"),
+        });
+        let name = format!("fairlead-{role}");
+        objects.push(binding(
+            "ClusterRoleBinding",
+            &name,
+            role.default_cluster_role(),
+            group,
+        ));
+    }
+    objects.push(json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": about(JOIN),
+        "type": "Opaque",
+        "stringData": { "join": input.join.expose_secret() },
+    }));
+    objects.push(deployment(input));
+    objects
+}
+
+fn about(name: &str) -> Value {
+    json!({ "name": name, "namespace": NAMESPACE, "labels": labels() })
+}
+
+fn labels() -> Value {
+    json!({ "app.kubernetes.io/name": AGENT, "app.kubernetes.io/part-of": "fairlead" })
+}
+
+fn agent() -> Value {
+    json!({ "kind": "ServiceAccount", "name": AGENT, "namespace": NAMESPACE })
+}
+
+/// Groups by name; users cannot be named by prefix in RBAC, so the agent itself refuses every user that is not under
+/// `fairlead:`.
+fn impersonation(tenant: &TenantId) -> Value {
+    let roles = ["admin", "operator", "viewer"];
+    let plain = roles.map(|role| format!("fairlead:{role}"));
+    let of_tenant = roles.map(|role| format!("fairlead:tenant:{tenant}:{role}"));
+    let groups = [plain, of_tenant].concat();
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": { "name": AGENT, "labels": labels() },
+        "rules": [
+            {
+                "apiGroups": [""],
+                "resources": ["groups"],
+                "verbs": ["impersonate"],
+                "resourceNames": groups,
+            },
+            { "apiGroups": [""], "resources": ["users"], "verbs": ["impersonate"] },
+        ],
+    })
+}
+
+fn own_secrets() -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": about(AGENT),
+        "rules": [
+            {
+                "apiGroups": [""],
+                "resources": ["secrets"],
+                "verbs": ["get", "update", "patch"],
+                "resourceNames": [IDENTITY],
+            },
+            // The name of what is created cannot be told by RBAC.
+            { "apiGroups": [""], "resources": ["secrets"], "verbs": ["create"] },
+        ],
+    })
+}
+
+fn binding(kind: &str, name: &str, role: &str, subject: Value) -> Value {
+    let (metadata, role_kind) = match kind {
+        "RoleBinding" => (about(name), "Role"),
+        _ => (json!({ "name": name, "labels": labels() }), "ClusterRole"),
+    };
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": kind,
+        "metadata": metadata,
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": role_kind,
+            "name": role,
+        },
+        "subjects": [subject],
+    })
+}
+
+fn deployment(input: &ManifestInput) -> Value {
+    let selector = json!({ "app.kubernetes.io/name": AGENT });
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": about(AGENT),
+        "spec": {
+            "replicas": 1,
+            "selector": { "matchLabels": selector },
+            "template": {
+                "metadata": {
+                    "labels": labels(),
+                    "annotations": { "fairlead/version": input.version },
+                },
+                "spec": {
+                    "serviceAccountName": AGENT,
+                    "nodeSelector": { "kubernetes.io/os": "linux" },
+                    "securityContext": {
+                        "runAsNonRoot": true,
+                        "runAsUser": UID,
+                        "runAsGroup": UID,
+                        "seccompProfile": { "type": "RuntimeDefault" },
+                    },
+                    "containers": [container(input)],
+                },
+            },
+        },
+    })
+}
+
+fn container(input: &ManifestInput) -> Value {
+    let probe = |failures: u32| {
+        json!({
+            "httpGet": { "path": "/healthz", "port": "admin" },
+            "periodSeconds": 10,
+            "timeoutSeconds": 5,
+            "failureThreshold": failures,
+        })
+    };
+    json!({
+        "name": "agent",
+        "image": input.image,
+        "args": ["agent"],
+        "env": [
+            {
+                "name": "FAIRLEAD_JOIN",
+                "valueFrom": { "secretKeyRef": { "name": JOIN, "key": "join" } },
+            },
+            { "name": "FAIRLEAD_ADMIN", "value": format!("0.0.0.0:{ADMIN_PORT}") },
+        ],
+        "ports": [{ "name": "admin", "containerPort": ADMIN_PORT }],
+        "readinessProbe": probe(3),
+        "livenessProbe": probe(6),
+        "resources": {
+            "requests": { "cpu": "10m", "memory": "32Mi" },
+            "limits": { "memory": "256Mi" },
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": false,
+            "capabilities": { "drop": ["ALL"] },
+            "readOnlyRootFilesystem": true,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input() -> ManifestInput {
+        ManifestInput {
+            cluster: "c-demo".parse().unwrap(),
+            tenant: "t-acme".parse().unwrap(),
+            join: "fl1.c2VjcmV0".into(),
+            image: "registry.example/fairlead:0.1.0".to_owned(),
+            version: "0.1.0".to_owned(),
+        }
+    }
+
+    fn parsed() -> Vec<Value> {
+        serde_saphyr::from_multiple(&manifest(&input()).unwrap()).unwrap()
+    }
+
+    fn find<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
+        let mut found = objects
+            .iter()
+            .filter(|o| o["kind"] == kind && o["metadata"]["name"] == name);
+        let object = found.next().unwrap_or_else(|| panic!("no {kind} {name}"));
+        assert!(found.next().is_none(), "two of {kind} {name}");
+        object
+    }
+
+    #[test]
+    fn what_is_written_reads_back_as_what_was_meant() {
+        assert_eq!(parsed(), objects(&input()));
+    }
+
+    #[test]
+    fn the_agent_gets_what_it_needs_and_nothing_else() {
+        let objects = parsed();
+        let role = find(&objects, "ClusterRole", AGENT);
+        let rules = role["rules"].as_array().unwrap();
+        assert_eq!(rules.len(), 2);
+        for rule in rules {
+            assert_eq!(rule["verbs"], json!(["impersonate"]));
+        }
+        assert_eq!(
+            rules[0]["resourceNames"],
+            json!([
+                "fairlead:admin",
+                "fairlead:operator",
+                "fairlead:viewer",
+                "fairlead:tenant:t-acme:admin",
+                "fairlead:tenant:t-acme:operator",
+                "fairlead:tenant:t-acme:viewer",
+            ])
+        );
+        let role = find(&objects, "Role", AGENT);
+        assert_eq!(role["metadata"]["namespace"], "fairlead");
+        assert_eq!(
+            role["rules"][0]["resourceNames"],
+            json!(["fairlead-identity"])
+        );
+        assert_eq!(role["rules"][1]["verbs"], json!(["create"]));
+        let everywhere = objects
+            .iter()
+            .filter(|o| o["kind"] == "ClusterRole")
+            .count();
+        assert_eq!(everywhere, 1);
+        for object in &objects {
+            let text = object.to_string();
+            assert!(!text.contains("\"*\""), "{text}");
+        }
+    }
+
+    #[test]
+    fn roles_mean_what_the_documentation_says() {
+        let objects = parsed();
+        for (role, bound) in [
+            ("admin", "cluster-admin"),
+            ("operator", "edit"),
+            ("viewer", "view"),
+        ] {
+            let binding = find(&objects, "ClusterRoleBinding", &format!("fairlead-{role}"));
+            assert_eq!(binding["roleRef"]["name"], bound);
+            assert_eq!(binding["subjects"][0]["name"], format!("fairlead:{role}"));
+        }
+    }
+
+    #[test]
+    fn the_pod_passes_the_restricted_standard() {
+        let objects = parsed();
+        let pod = &find(&objects, "Deployment", AGENT)["spec"]["template"]["spec"];
+        assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+        assert_eq!(
+            pod["securityContext"]["seccompProfile"]["type"],
+            "RuntimeDefault"
+        );
+        let container = &pod["containers"][0];
+        assert_eq!(container["image"], "registry.example/fairlead:0.1.0");
+        assert_eq!(container["args"], json!(["agent"]));
+        let context = &container["securityContext"];
+        assert_eq!(context["readOnlyRootFilesystem"], true);
+        assert_eq!(context["allowPrivilegeEscalation"], false);
+        assert_eq!(context["capabilities"]["drop"], json!(["ALL"]));
+        let secret = find(&objects, "Secret", JOIN);
+        assert_eq!(secret["stringData"]["join"], "fl1.c2VjcmV0");
+        assert!(
+            !container.to_string().contains("c2VjcmV0"),
+            "the token is in the Secret alone"
+        );
+    }
+
+    #[test]
+    fn texts_that_look_like_something_else_stay_texts() {
+        let mut odd = input();
+        odd.version = "1.10".to_owned();
+        odd.image = "yes: #no\n---\n".to_owned();
+        let objects: Vec<Value> = serde_saphyr::from_multiple(&manifest(&odd).unwrap()).unwrap();
+        let template = &find(&objects, "Deployment", AGENT)["spec"]["template"];
+        assert_eq!(
+            template["metadata"]["annotations"]["fairlead/version"],
+            "1.10"
+        );
+        assert_eq!(template["spec"]["containers"][0]["image"], odd.image);
+    }
+}

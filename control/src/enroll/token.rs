@@ -1,0 +1,139 @@
+//! Bootstrap tokens: `<cluster>.<generation>.<expiry>.<HMAC>`, the last by a key that is not in the store. Whoever reads
+//! the store can make none; the hub can show a valid one again without keeping it.
+
+use aws_lc_rs::hmac;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use fairlead_api::{ClusterId, Code, Failure};
+use fairlead_certs::keyfile;
+use secrecy::{ExposeSecret, SecretString};
+use time::OffsetDateTime;
+
+use crate::{data_dir::DataDir, random, store::Bootstrap};
+
+const FILE: &str = "bootstrap.key";
+/// Longer than any token of ours, in bytes; nothing longer is looked at.
+const MAX_LEN: usize = 255;
+/// Keeps this use of the key apart from any later one.
+const PURPOSE: &str = "fairlead bootstrap token v1|";
+
+/// The key under which bootstrap tokens are made.
+pub(crate) struct BootstrapKey(hmac::Key);
+
+/// What a token says that this hub has made, whether or not it is still good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Claims {
+    pub(crate) cluster: ClusterId,
+    pub(crate) generation: i64,
+    pub(crate) expires: OffsetDateTime,
+}
+
+impl BootstrapKey {
+    /// Opens the key file in the data directory, makes it on first start.
+    ///
+    /// # Errors
+    /// `FL-4103` if it is damaged or others may read it.
+    pub(crate) fn open_or_create(dir: &DataDir) -> Result<Self, Failure> {
+        let path = dir.join(FILE);
+        let text = match keyfile::read(&path)? {
+            Some(text) => text,
+            None => {
+                let text = SecretString::from(URL_SAFE_NO_PAD.encode(random::bytes::<32>()?));
+                keyfile::create(&path, text.expose_secret())?;
+                text
+            }
+        };
+        let key = URL_SAFE_NO_PAD.decode(text.expose_secret().trim());
+        let key = key.ok().filter(|key| key.len() == 32).ok_or_else(|| {
+            let detail = format!("{}: it is not 32 bytes in base64url", path.display());
+            Failure::because(Code::DataDir, detail)
+        })?;
+        Ok(BootstrapKey(hmac::Key::new(hmac::HMAC_SHA256, &key)))
+    }
+
+    /// The current token of a cluster.
+    pub(crate) fn token(&self, cluster: &ClusterId, current: &Bootstrap) -> SecretString {
+        let expires = current.expires.unix_timestamp();
+        let says = format!("{cluster}.{}.{expires}", current.generation);
+        let tag = hmac::sign(&self.0, format!("{PURPOSE}{says}").as_bytes());
+        format!("{says}.{}", URL_SAFE_NO_PAD.encode(tag)).into()
+    }
+
+    /// What a token says, if this hub has made it; the hashes are compared in constant time.
+    pub(crate) fn read(&self, token: &SecretString) -> Option<Claims> {
+        let text = token.expose_secret();
+        if text.len() > MAX_LEN {
+            return None;
+        }
+        let (says, tag) = text.rsplit_once('.')?;
+        let tag = URL_SAFE_NO_PAD.decode(tag).ok()?;
+        hmac::verify(&self.0, format!("{PURPOSE}{says}").as_bytes(), &tag).ok()?;
+        let mut parts = says.split('.');
+        let claims = Claims {
+            cluster: parts.next()?.parse().ok()?,
+            generation: parts.next()?.parse().ok()?,
+            expires: OffsetDateTime::from_unix_timestamp(parts.next()?.parse().ok()?).ok()?,
+        };
+        parts.next().is_none().then_some(claims)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use time::macros::datetime;
+
+    fn current() -> Bootstrap {
+        Bootstrap {
+            generation: 3,
+            expires: datetime!(2026-11-21 12:30 UTC),
+            spent_by: None,
+        }
+    }
+
+    #[test]
+    fn a_token_says_what_it_was_made_of_and_survives_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(dir.path()).unwrap();
+        let cluster: ClusterId = "c-demo".parse().unwrap();
+        let key = BootstrapKey::open_or_create(&dir).unwrap();
+        let token = key.token(&cluster, &current());
+        let again = BootstrapKey::open_or_create(&dir).unwrap();
+        let claims = again.read(&token).unwrap();
+        assert_eq!(claims.cluster, cluster);
+        assert_eq!((claims.generation, claims.expires), (3, current().expires));
+        assert!(token.expose_secret().starts_with("c-demo.3."));
+        assert!(token.expose_secret().len() < 255);
+    }
+
+    #[test]
+    fn no_other_text_is_a_token() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, two) = (dir.path().join("1"), dir.path().join("2"));
+        let key = BootstrapKey::open_or_create(&DataDir::open(&one).unwrap()).unwrap();
+        let other = BootstrapKey::open_or_create(&DataDir::open(&two).unwrap()).unwrap();
+        let cluster = "c-demo".parse().unwrap();
+        let good = key.token(&cluster, &current());
+        let good = good.expose_secret();
+        let mut bad = vec![
+            other.token(&cluster, &current()).expose_secret().to_owned(),
+            good.replace("c-demo", "c-other"),
+            good.replace(".3.", ".4."),
+            good.replace(".3.", ".03."),
+            format!("{good}="),
+            format!(" {good}"),
+            format!("{good}."),
+            "...".to_owned(),
+            String::new(),
+            "x".repeat(300),
+        ];
+        for at in 0..good.len() {
+            bad.push(good[..at].to_owned());
+            let mut slip = good.to_owned().into_bytes();
+            slip[at] = if slip[at] == b'0' { b'1' } else { b'0' };
+            bad.push(String::from_utf8(slip).unwrap());
+        }
+        for text in bad {
+            assert!(key.read(&text.clone().into()).is_none(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What all modules share.
+
+use std::{sync::Arc, time::Duration};
+
+use fairlead_api::{ClusterId, HubUrl};
+use fairlead_certs::Authority;
+use time::OffsetDateTime;
+use tokio::sync::broadcast;
+
+use crate::{
+    certificates::Certificates, clock::Clock, data_dir::DataDir, enroll::BootstrapKey, store::Store,
+};
+
+/// How many deletions a slow listener may be behind.
+const DELETED_BACKLOG: usize = 1024;
+
+pub(crate) struct Hub {
+    pub(crate) settings: Settings,
+    pub(crate) authority: Arc<Authority>,
+    pub(crate) bootstrap: BootstrapKey,
+    pub(crate) store: Store,
+    pub(crate) clock: Clock,
+    pub(crate) certificates: Certificates,
+    pub(crate) deleted: broadcast::Sender<ClusterId>,
+    // Last, so that it is unlocked when all else is closed.
+    pub(crate) _data_dir: DataDir,
+}
+
+/// What the platform operator has chosen.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) public_url: HubUrl,
+    /// What install URLs begin with.
+    pub(crate) install_base: String,
+    pub(crate) cluster_domain: String,
+    /// What a client needs to trust the front; none where the web's own trust does.
+    pub(crate) front_ca_pem: Option<String>,
+    pub(crate) bootstrap_ttl: Duration,
+    pub(crate) version: String,
+    pub(crate) image: String,
+}
+
+impl Hub {
+    pub(crate) fn now(&self) -> OffsetDateTime {
+        self.clock.now()
+    }
+
+    pub(crate) fn deletions() -> broadcast::Sender<ClusterId> {
+        broadcast::Sender::new(DELETED_BACKLOG)
+    }
+}

@@ -1,0 +1,20 @@
+//! The hub's modules: registry (tenants, clusters, tokens), enroll (bootstrap tokens, certificates, install manifest),
+//! catalog (what a cluster should run), certificates (the hub's own). They share one store and one authority, and plug
+//! into the gateway through its seam. No kubectl byte passes through here.
+
+pub mod clock;
+pub mod enroll;
+pub mod store;
+
+mod catalog;
+mod certificates;
+mod control;
+mod data_dir;
+mod hub;
+mod random;
+mod registry;
+mod reply;
+
+pub use certificates::CertificateExpiry;
+pub use clock::Clock;
+pub use control::{Config, Control};

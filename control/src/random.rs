@@ -1,0 +1,12 @@
+//! Random bytes for secrets and names.
+
+use fairlead_api::{Code, Failure};
+
+/// # Errors
+/// `FL-5101` if the machine has none.
+pub(crate) fn bytes<const N: usize>() -> Result<[u8; N], Failure> {
+    let mut bytes = [0; N];
+    aws_lc_rs::rand::fill(&mut bytes)
+        .map_err(|_| Failure::because(Code::Internal, "no random numbers"))?;
+    Ok(bytes)
+}

@@ -1,0 +1,176 @@
+//! Clusters, from their registration to what is left when they are deleted.
+
+use fairlead_api::{
+    ClusterId, Code,
+    resources::{ClusterStatus, JoinInfo, LastError, Role, State},
+};
+use http::{StatusCode, header};
+use secrecy::ExposeSecret;
+use serde_json::{Value, json};
+use time::Duration;
+
+use crate::rig::{Rig, admin, caller};
+
+#[tokio::test]
+async fn a_cluster_is_registered_with_one_command_for_its_site() {
+    let rig = Rig::new().await;
+    let body = json!({ "id": "demo", "displayName": "Demo" });
+    let made = rig.post(&admin(), "/api/v1/clusters", body.clone()).await;
+    assert_eq!(made.status, StatusCode::CREATED);
+    assert_eq!(made.headers[header::CACHE_CONTROL], "no-store");
+    let info = made.good();
+    assert_eq!(
+        (&info["id"], &info["tenant"]),
+        (&json!("c-demo"), &json!("t-default"))
+    );
+    assert_eq!(info["expires"], "2026-11-21T12:30:00Z");
+    let url = info["installURL"].as_str().unwrap();
+    assert!(
+        url.starts_with("https://hub.example:8443/install/v1/fairlead.yaml?token=c-demo.1."),
+        "{url}"
+    );
+    assert!(info["join"].as_str().unwrap().starts_with("fl1."));
+    let twice = rig.post(&admin(), "/api/v1/clusters", body).await;
+    assert_eq!(twice.code(), Code::Conflict);
+
+    let shown = rig.get(&admin(), "/api/v1/clusters/c-demo").await.good();
+    assert_eq!(
+        shown["installURL"], info["installURL"],
+        "it can be shown again"
+    );
+    assert_eq!(shown["displayName"], "Demo");
+    let status = json!({ "state": "Never", "since": "2026-11-21T12:00:00.25Z", "lastError": null });
+    assert_eq!(shown["status"], status);
+    let again = rig
+        .get(&admin(), "/api/v1/clusters/c-demo/join-token")
+        .await
+        .good();
+    assert_eq!(again["join"], info["join"]);
+    for reader in [
+        caller(Role::Operator, None),
+        caller(Role::Viewer, Some("t-default")),
+    ] {
+        let shown = rig.get(&reader, "/api/v1/clusters/c-demo").await.good();
+        assert!(
+            shown.get("installURL").is_none(),
+            "{} may not install",
+            reader.name
+        );
+        let refused = rig.get(&reader, "/api/v1/clusters/c-demo/join-token").await;
+        assert_eq!(refused.code(), Code::NotAllowed);
+    }
+    rig.advance(Duration::minutes(30));
+    let late = rig.get(&admin(), "/api/v1/clusters/c-demo").await.good();
+    assert!(late.get("installURL").is_none());
+    let late = rig
+        .get(&admin(), "/api/v1/clusters/c-demo/join-token")
+        .await;
+    assert_eq!(late.code(), Code::NotFound);
+    let fresh = rig
+        .post(&admin(), "/api/v1/clusters/c-demo/join-token", Value::Null)
+        .await
+        .good();
+    assert!(
+        fresh["installURL"]
+            .as_str()
+            .unwrap()
+            .contains("token=c-demo.2.")
+    );
+}
+
+#[tokio::test]
+async fn a_cluster_without_name_is_given_one() {
+    let rig = Rig::new().await;
+    let info = rig
+        .post(&admin(), "/api/v1/clusters", json!({}))
+        .await
+        .good();
+    let id: ClusterId = info["id"].as_str().unwrap().parse().unwrap();
+    assert_eq!(id.as_str().split('-').count(), 4);
+    assert_eq!(info["displayName"], id.as_str());
+    let own = caller(Role::Admin, Some("t-acme"));
+    rig.tenant("acme").await;
+    let info = rig.post(&own, "/api/v1/clusters", json!({})).await.good();
+    assert_eq!(
+        info["tenant"], "t-acme",
+        "a tenant's admin need not name the tenant"
+    );
+}
+
+#[tokio::test]
+async fn a_deleted_cluster_is_announced_and_its_identity_is_no_good_any_more() {
+    let rig = Rig::new().await;
+    let directory = rig.control.seam().directory;
+    let mut deleted = directory.deleted();
+    let join: JoinInfo = rig.cluster("demo", "t-default").await;
+    let (_, identity) = rig.enrolled(&join).await;
+    directory.admit(&identity).await.unwrap();
+    rig.delete(&admin(), "/api/v1/clusters/c-demo").await.good();
+    assert_eq!(deleted.try_recv().unwrap(), join.id);
+    let gone = directory.admit(&identity).await.unwrap_err();
+    assert_eq!(gone.code, Code::ClusterDeleted);
+    assert_eq!(directory.last_status(&join.id).await.unwrap(), None);
+
+    // Registered again within the same second: the old identity stays dead, a new one is good at once.
+    let join = rig.cluster("demo", "t-default").await;
+    let old = directory.admit(&identity).await.unwrap_err();
+    assert_eq!(old.code, Code::ForeignCertificate);
+    let (_, renewed) = rig.enrolled(&join).await;
+    directory.admit(&renewed).await.unwrap();
+    rig.delete(&admin(), "/api/v1/clusters/c-demo").await.good();
+    rig.tenant("acme").await;
+    rig.cluster("demo", "acme").await;
+    let moved = directory.admit(&renewed).await.unwrap_err();
+    assert_eq!(moved.code, Code::ForeignCertificate);
+}
+
+#[tokio::test]
+async fn a_restart_keeps_everything_but_the_sessions() {
+    let rig = Rig::new().await;
+    let join = rig.cluster("demo", "t-default").await;
+    let token = rig.token(Role::Viewer).await;
+    let (ca, trust_domain) = (
+        rig.control.ca_pem().to_owned(),
+        rig.control.trust_domain().to_owned(),
+    );
+    let directory = rig.control.seam().directory;
+    let connected = ClusterStatus {
+        state: State::Connected,
+        since: rig.now(),
+        last_error: None,
+    };
+    directory.report(&join.id, connected.clone()).await.unwrap();
+    assert_eq!(
+        directory.last_status(&join.id).await.unwrap(),
+        Some(connected)
+    );
+    drop(directory);
+    rig.advance(Duration::minutes(5));
+    let rig = rig.restart().await;
+    assert_eq!(rig.control.ca_pem(), ca);
+    assert_eq!(rig.control.trust_domain(), trust_domain);
+    let seam = rig.control.seam();
+    seam.authenticator.authenticate(&token).await.unwrap();
+    let lost = ClusterStatus {
+        state: State::Lost,
+        since: rig.now(),
+        last_error: Some(LastError {
+            code: Code::Lost,
+            cause: "the hub was restarted".to_owned(),
+        }),
+    };
+    assert_eq!(
+        seam.directory.last_status(&join.id).await.unwrap(),
+        Some(lost)
+    );
+    let shown = rig.get(&admin(), "/api/v1/clusters/c-demo").await.good();
+    assert_eq!(
+        shown["installURL"],
+        join.install_url.expose_secret(),
+        "the invitation is still good"
+    );
+    let key = fairlead_certs::AgentKey::generate().unwrap();
+    rig.enroll(&crate::rig::bootstrap(&join), &key.csr().unwrap())
+        .await
+        .good();
+}

@@ -1,0 +1,142 @@
+//! The hub as a whole: its directory, its own certificates, what it refuses to start with.
+
+use fairlead_api::Code;
+use fairlead_certs::Authority;
+use fairlead_control::{Clock, Control};
+use fairlead_runtime::Process;
+use time::{Duration, OffsetDateTime};
+
+use crate::rig::{Rig, START, config};
+
+#[tokio::test]
+async fn two_hubs_never_share_a_directory() {
+    let rig = Rig::new().await;
+    let failure = Control::open(config(&rig.dir)).await.map(drop).unwrap_err();
+    assert_eq!(failure.code, Code::DataDir);
+    assert!(failure.cause.contains("another hub"), "{failure}");
+    rig.restart().await;
+}
+
+#[tokio::test]
+async fn keys_are_the_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let rig = Rig::new().await;
+    let data = rig.dir.path().join("data");
+    let mode =
+        |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&data), 0o700);
+    for key in ["ca.key", "bootstrap.key"] {
+        assert_eq!(mode(&data.join(key)), 0o600, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn mistakes_in_the_configuration_are_told() {
+    for (spoil, code) in [
+        (
+            (|c| c.cluster_domain = "not a domain".to_owned()) as fn(&mut fairlead_control::Config),
+            Code::BadConfig,
+        ),
+        (|c| c.front_names = vec!["a b".to_owned()], Code::BadConfig),
+        (
+            |c| c.bootstrap_ttl = std::time::Duration::ZERO,
+            Code::BadConfig,
+        ),
+        (|c| c.data_dir = "/proc/nothing/here".into(), Code::DataDir),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = config(&dir);
+        spoil(&mut config);
+        let failure = Control::open(config).await.map(drop).unwrap_err();
+        assert_eq!(failure.code, code, "{failure}");
+    }
+}
+
+async fn run_once(control: &Control) -> Process {
+    let process = Process::new();
+    process.start_drain();
+    for module in control.seam().modules {
+        module.run(process.clone()).await;
+    }
+    process
+}
+
+#[tokio::test]
+async fn the_hubs_certificates_are_renewed_at_two_thirds() {
+    let rig = Rig::new().await;
+    let (mut front, mut session) = (rig.control.front_tls(), rig.control.session_tls());
+    front.borrow_and_update();
+    session.borrow_and_update();
+    let first = rig.control.certificate_expiry();
+    rig.advance(Duration::hours(15));
+    run_once(&rig.control).await;
+    assert!(!front.has_changed().unwrap() && !session.has_changed().unwrap());
+    rig.advance(Duration::hours(2));
+    let process = run_once(&rig.control).await;
+    assert!(front.has_changed().unwrap() && session.has_changed().unwrap());
+    let second = rig.control.certificate_expiry();
+    assert_eq!(second.hub - first.hub, Duration::hours(17));
+    assert_eq!(second.front - first.front, Duration::hours(17));
+    assert_eq!(second.ca, first.ca);
+
+    let families = process.registry().gather();
+    let family = families
+        .iter()
+        .find(|f| f.name() == "fairlead_certificate_expiry_seconds")
+        .unwrap();
+    let mut shown: Vec<_> = family
+        .get_metric()
+        .iter()
+        .map(|m| {
+            (
+                m.get_label()[0].value().to_owned(),
+                m.get_gauge().get_value() as i64,
+            )
+        })
+        .collect();
+    shown.sort();
+    let expected = [
+        ("ca", second.ca),
+        ("front", second.front),
+        ("hub", second.hub),
+    ];
+    assert_eq!(
+        shown,
+        expected.map(|(kind, at)| (kind.to_owned(), at.unix_timestamp()))
+    );
+}
+
+#[tokio::test]
+async fn a_given_certificate_is_served_as_it_is() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let corporate = Authority::open_or_create(elsewhere.path()).unwrap();
+    let leaf = corporate
+        .issue_front(&["hub.example".to_owned()], OffsetDateTime::now_utc())
+        .unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(&dir);
+    config.front_leaf = Some(leaf.clone());
+    let control = Control::open_at(config, Clock::new(|| START + Duration::days(30)))
+        .await
+        .unwrap();
+    assert_eq!(control.certificate_expiry().front, leaf.not_after());
+    let mut front = control.front_tls();
+    front.borrow_and_update();
+    run_once(&control).await;
+    assert!(!front.has_changed().unwrap(), "it is not ours to renew");
+    let modules = control.seam().modules;
+    let registry = modules.iter().find(|m| m.name() == "registry").unwrap();
+    let people = registry
+        .people()
+        .layer(axum::Extension(crate::rig::admin()));
+    let request = http::Request::get("/api/v1/hub")
+        .body(axum::body::Body::empty())
+        .unwrap();
+    let response = tower::ServiceExt::oneshot(people, request).await.unwrap();
+    let body = axum::body::to_bytes(response.into_body(), 100_000)
+        .await
+        .unwrap();
+    let about: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(about["namesCovered"], false);
+    assert_eq!(about["ca"], serde_json::Value::Null);
+}

@@ -1,0 +1,320 @@
+//! The hub's own API as a whole, tenants and tokens.
+
+use fairlead_api::{
+    Code,
+    resources::{CreateToken, CreatedToken, Role},
+};
+use fairlead_gateway::Caller;
+use http::{Method, StatusCode, header};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
+use time::Duration;
+
+use crate::rig::{Rig, admin, caller};
+
+#[tokio::test]
+async fn a_hub_tells_what_a_kubeconfig_needs() {
+    let rig = Rig::new().await;
+    let about = rig
+        .get(&caller(Role::Viewer, Some("t-default")), "/api/v1/hub")
+        .await
+        .good();
+    assert_eq!(about["publicUrl"], "https://hub.example:8443");
+    assert_eq!(about["clusterDomain"], "clusters.hub.example");
+    assert_eq!(about["namesCovered"], true);
+    assert_eq!(about["ca"], rig.control.ca_pem());
+    assert_eq!(about["caller"], "viewer-of-t-default");
+    assert_eq!(about["version"], "0.1.0");
+}
+
+#[tokio::test]
+async fn a_tenant_lives_from_creation_to_deletion() {
+    let rig = Rig::new().await;
+    let body = json!({ "id": "acme", "displayName": "Acme Ltd" });
+    let made = rig.post(&admin(), "/api/v1/tenants", body.clone()).await;
+    assert_eq!(made.status, StatusCode::CREATED);
+    assert_eq!(made.good()["id"], "t-acme");
+    assert_eq!(made.good()["created"], "2026-11-21T12:00:00.25Z");
+    let twice = rig.post(&admin(), "/api/v1/tenants", body).await;
+    assert_eq!(twice.code(), Code::Conflict);
+    assert_eq!(
+        rig.get(&admin(), "/api/v1/tenants/t-acme").await.good(),
+        made.good()
+    );
+    let list = rig.get(&admin(), "/api/v1/tenants").await.good();
+    let ids: Vec<_> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| &t["id"])
+        .collect();
+    assert_eq!(ids, ["t-acme", "t-default"]);
+    let made_up = rig
+        .post(&admin(), "/api/v1/tenants", json!({}))
+        .await
+        .good();
+    assert_eq!(made_up["id"], made_up["displayName"]);
+
+    rig.cluster("demo", "acme").await;
+    let used = rig.delete(&admin(), "/api/v1/tenants/t-acme").await;
+    assert_eq!(used.code(), Code::InUse);
+    rig.delete(&admin(), "/api/v1/clusters/c-demo").await.good();
+    rig.delete(&admin(), "/api/v1/tenants/t-acme").await.good();
+    assert_eq!(
+        rig.delete(&admin(), "/api/v1/tenants/t-acme").await.code(),
+        Code::NotFound
+    );
+    assert_eq!(
+        rig.delete(&admin(), "/api/v1/tenants/t-default")
+            .await
+            .code(),
+        Code::InUse
+    );
+    assert_eq!(
+        rig.delete(&admin(), "/api/v1/tenants/%2e%2e").await.code(),
+        Code::NotFound
+    );
+}
+
+#[tokio::test]
+#[expect(clippy::too_many_lines, reason = "a table")]
+async fn what_cannot_be_understood_is_refused_by_name() {
+    let rig = Rig::new().await;
+    let table = [
+        (
+            "/api/v1/clusters",
+            json!({ "nmae": "x" }),
+            Code::Invalid,
+            "unknown field `nmae`",
+        ),
+        (
+            "/api/v1/clusters",
+            json!({ "id": "Demo" }),
+            Code::Invalid,
+            "id: an id holds lower-case",
+        ),
+        (
+            "/api/v1/clusters",
+            json!({ "id": "a".repeat(62) }),
+            Code::Invalid,
+            "63",
+        ),
+        (
+            "/api/v1/clusters",
+            json!({ "id": "../x" }),
+            Code::Invalid,
+            "id:",
+        ),
+        (
+            "/api/v1/clusters",
+            json!({ "tenant": "A" }),
+            Code::Invalid,
+            "tenant:",
+        ),
+        (
+            "/api/v1/clusters",
+            json!({ "tenant": "none" }),
+            Code::NotFound,
+            "no such tenant",
+        ),
+        (
+            "/api/v1/clusters",
+            json!({ "displayName": "a\nb" }),
+            Code::Invalid,
+            "displayName",
+        ),
+        (
+            "/api/v1/clusters",
+            json!({ "displayName": 7 }),
+            Code::Invalid,
+            "expected a string",
+        ),
+        (
+            "/api/v1/tenants",
+            json!({ "extra": 1 }),
+            Code::Invalid,
+            "unknown field `extra`",
+        ),
+        ("/api/v1/tenants", json!([]), Code::Invalid, ""),
+        (
+            "/api/v1/tokens",
+            json!({ "name": "a" }),
+            Code::Invalid,
+            "missing field `role`",
+        ),
+        (
+            "/api/v1/tokens",
+            json!({ "name": "a", "role": "root" }),
+            Code::Invalid,
+            "unknown variant `root`",
+        ),
+        (
+            "/api/v1/tokens",
+            json!({ "name": "system:admin", "role": "admin" }),
+            Code::Invalid,
+            "name has",
+        ),
+        (
+            "/api/v1/tokens",
+            json!({ "name": "a", "role": "admin", "ttlSeconds": 59 }),
+            Code::Invalid,
+            "ttlSeconds",
+        ),
+        (
+            "/api/v1/tokens",
+            json!({ "name": "a", "role": "admin", "ttlSeconds": 40_000_000 }),
+            Code::Invalid,
+            "ttlSeconds",
+        ),
+        (
+            "/api/v1/tokens",
+            json!({ "name": "a", "role": "admin", "tenant": "t-none" }),
+            Code::NotFound,
+            "no such tenant",
+        ),
+    ];
+    for (path, body, code, says) in table {
+        let reply = rig.post(&admin(), path, body.clone()).await;
+        assert_eq!(reply.code(), code, "{path} {body}");
+        assert!(reply.text.contains(says), "{path} {body}: {}", reply.text);
+    }
+    for garbage in ["", "{", "nonsense", "{\"id\":\"x\"} y", "\u{0}"] {
+        let reply = rig
+            .raw(&admin(), Method::POST, "/api/v1/clusters", garbage)
+            .await;
+        assert_eq!(reply.code(), Code::BadRequest, "{garbage:?}");
+    }
+    let huge = format!("{{\"id\":\"{}\"}}", "a".repeat(70_000));
+    let reply = rig
+        .raw(&admin(), Method::POST, "/api/v1/clusters", huge)
+        .await;
+    assert_eq!(reply.code(), Code::BadRequest);
+    assert_eq!(
+        rig.get(&admin(), "/api/v1/clusters").await.good()["items"],
+        json!([])
+    );
+}
+
+#[tokio::test]
+async fn a_wrong_method_is_told_with_the_right_ones() {
+    let rig = Rig::new().await;
+    for (path, method, allow) in [
+        ("/api/v1/hub", Method::POST, "GET,HEAD"),
+        ("/api/v1/clusters", Method::DELETE, "GET,HEAD,POST"),
+        ("/api/v1/clusters/c-x", Method::PUT, "GET,HEAD,DELETE"),
+        (
+            "/api/v1/clusters/c-x/catalog",
+            Method::PATCH,
+            "GET,HEAD,PUT",
+        ),
+        ("/api/v1/tokens/k-1", Method::GET, "DELETE"),
+    ] {
+        let reply = rig.call(&admin(), method.clone(), path, Value::Null).await;
+        assert_eq!(reply.code(), Code::MethodNotAllowed, "{method} {path}");
+        assert_eq!(reply.headers[header::ALLOW], allow, "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_shown_once_and_opens_until_it_expires_or_is_deleted() {
+    let rig = Rig::new().await;
+    let body = json!({ "name": "alice", "role": "operator", "ttlSeconds": 3600 });
+    let made = rig.post(&admin(), "/api/v1/tokens", body).await;
+    assert_eq!(made.headers[header::CACHE_CONTROL], "no-store");
+    let made: CreatedToken = serde_json::from_value(made.good()).unwrap();
+    let text = made.token.expose_secret().to_owned();
+    assert!(text.starts_with("flt_") && text.len() == 47, "{text}");
+    let listed = rig.get(&admin(), "/api/v1/tokens").await;
+    assert!(!listed.text.contains(&text));
+    assert_eq!(listed.good()["items"][0]["id"], made.about.id);
+
+    let seam = rig.control.seam();
+    let alice = seam.authenticator.authenticate(&made.token).await.unwrap();
+    let expected = Caller {
+        name: "alice".into(),
+        role: Role::Operator,
+        tenant: None,
+    };
+    assert_eq!(alice, expected);
+    let flipped = format!("{}A", &text[..46]);
+    let mut bad = vec![
+        String::new(),
+        "flt_".into(),
+        "x".repeat(10_000),
+        text[..46].into(),
+        format!("{text}x"),
+    ];
+    if flipped != text {
+        bad.push(flipped);
+    }
+    bad.push(text.to_uppercase());
+    for forged in bad {
+        let failure = seam
+            .authenticator
+            .authenticate(&SecretString::from(forged.clone()))
+            .await
+            .unwrap_err();
+        assert_eq!(failure.code, Code::BadToken, "{forged}");
+    }
+    rig.advance(Duration::seconds(3600));
+    let failure = seam
+        .authenticator
+        .authenticate(&made.token)
+        .await
+        .unwrap_err();
+    assert_eq!(failure.code, Code::TokenExpired);
+    rig.advance(-Duration::seconds(1));
+    assert!(seam.authenticator.authenticate(&made.token).await.is_ok());
+    let path = format!("/api/v1/tokens/{}", made.about.id);
+    rig.delete(&admin(), &path).await.good();
+    let failure = seam
+        .authenticator
+        .authenticate(&made.token)
+        .await
+        .unwrap_err();
+    assert_eq!(failure.code, Code::BadToken);
+    assert_eq!(rig.delete(&admin(), &path).await.code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn the_store_holds_no_token_in_any_form() {
+    let rig = Rig::new().await;
+    let token = rig.token(Role::Admin).await;
+    let join = rig.cluster("demo", "t-default").await;
+    let bootstrap = crate::rig::bootstrap(&join);
+    let (_, tag) = bootstrap.rsplit_once('.').unwrap();
+    rig.control.close().await;
+    let data = rig.dir.path().join("data");
+    for file in std::fs::read_dir(&data).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        for secret in [token.expose_secret(), tag] {
+            let found = bytes.windows(secret.len()).any(|w| w == secret.as_bytes());
+            assert!(!found);
+        }
+    }
+}
+
+#[tokio::test]
+async fn old_tokens_are_forgotten_in_the_background() {
+    let rig = Rig::new().await;
+    let token = rig.token(Role::Viewer).await;
+    let seam = rig.control.seam();
+    rig.advance(Duration::hours(8) + Duration::days(7) + Duration::SECOND);
+    let failure = seam.authenticator.authenticate(&token).await.unwrap_err();
+    assert_eq!(failure.code, Code::TokenExpired);
+    let process = fairlead_runtime::Process::new();
+    process.start_drain();
+    for module in &seam.modules {
+        module.run(process.clone()).await;
+    }
+    let failure = seam.authenticator.authenticate(&token).await.unwrap_err();
+    assert_eq!(failure.code, Code::BadToken);
+    let create = CreateToken {
+        name: "Bad Name".into(),
+        role: Role::Admin,
+        tenant: None,
+        ttl_seconds: None,
+    };
+    let failure = rig.control.mint_token(create).await.unwrap_err();
+    assert_eq!(failure.code, Code::Invalid);
+}

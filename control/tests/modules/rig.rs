@@ -1,0 +1,246 @@
+//! One hub in a temporary directory, its routes, and callers to call them as.
+
+use std::sync::{Arc, Mutex};
+
+use axum::{Extension, Router, body::Body};
+use fairlead_api::{
+    Code,
+    resources::{CreateToken, JoinInfo, Role},
+};
+use fairlead_certs::{AgentIdentity, AgentKey, Leaf, agent_identity};
+use fairlead_control::{Clock, Config, Control};
+use fairlead_gateway::{AgentPeer, Caller};
+use http::{HeaderMap, Method, Request, StatusCode, header};
+use http_body_util::BodyExt;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use time::{Duration, OffsetDateTime, macros::datetime};
+use tower::ServiceExt;
+
+pub(crate) const START: OffsetDateTime = datetime!(2026-11-21 12:00:00.25 UTC);
+
+pub(crate) struct Rig {
+    pub(crate) control: Control,
+    pub(crate) dir: TempDir,
+    now: Arc<Mutex<OffsetDateTime>>,
+}
+
+pub(crate) fn config(dir: &TempDir) -> Config {
+    Config {
+        data_dir: dir.path().join("data"),
+        public_url: "https://hub.example:8443".parse().unwrap(),
+        install_base: None,
+        cluster_domain: "clusters.hub.example".to_owned(),
+        front_names: vec!["10.1.2.3".to_owned()],
+        front_leaf: None,
+        front_ca_pem: None,
+        bootstrap_ttl: std::time::Duration::from_secs(1800),
+        version: "0.1.0".to_owned(),
+        image: "registry.example/fairlead:0.1.0".to_owned(),
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Reply {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+
+    /// The code of a failure, from a `metav1.Status` that agrees with the HTTP status.
+    pub(crate) fn code(&self) -> Code {
+        let body = self.json();
+        assert_eq!(body["kind"], "Status", "{self:?}");
+        assert_eq!(body["code"], self.status.as_u16(), "{self:?}");
+        let code = body["details"]["causes"][0]["reason"].as_str().unwrap();
+        code.parse().unwrap()
+    }
+
+    /// The body of a success.
+    pub(crate) fn good(&self) -> Value {
+        assert!(self.status.is_success(), "{self:?}");
+        if self.text.is_empty() {
+            Value::Null
+        } else {
+            self.json()
+        }
+    }
+}
+
+pub(crate) fn caller(role: Role, tenant: Option<&str>) -> Caller {
+    Caller {
+        name: format!("{role}-of-{}", tenant.unwrap_or("all")),
+        role,
+        tenant: tenant.map(|tenant| tenant.parse().unwrap()),
+    }
+}
+
+pub(crate) fn admin() -> Caller {
+    caller(Role::Admin, None)
+}
+
+impl Rig {
+    pub(crate) async fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let now = Arc::new(Mutex::new(START));
+        let control = Control::open_at(config(&dir), clock(&now)).await.unwrap();
+        Rig { control, dir, now }
+    }
+
+    /// The hub stops and starts again, in the same directory.
+    pub(crate) async fn restart(self) -> Self {
+        let Rig { control, dir, now } = self;
+        control.close().await;
+        drop(control);
+        let control = Control::open_at(config(&dir), clock(&now)).await.unwrap();
+        Rig { control, dir, now }
+    }
+
+    pub(crate) fn now(&self) -> OffsetDateTime {
+        *self.now.lock().unwrap()
+    }
+
+    pub(crate) fn advance(&self, by: Duration) {
+        *self.now.lock().unwrap() += by;
+    }
+
+    async fn send(router: Router, request: Request<Body>) -> Reply {
+        let response = router.oneshot(request).await.unwrap();
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        Reply {
+            status: head.status,
+            headers: head.headers,
+            text: String::from_utf8(body.to_vec()).unwrap(),
+        }
+    }
+
+    /// Calls a route for people with a body of any kind.
+    pub(crate) async fn raw(
+        &self,
+        who: &Caller,
+        method: Method,
+        path: &str,
+        body: impl Into<Body>,
+    ) -> Reply {
+        let modules = self.control.seam().modules;
+        let people = modules
+            .iter()
+            .fold(Router::new(), |all, m| all.merge(m.people()));
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(body.into())
+            .unwrap();
+        Rig::send(people.layer(Extension(who.clone())), request).await
+    }
+
+    pub(crate) async fn call(
+        &self,
+        who: &Caller,
+        method: Method,
+        path: &str,
+        body: Value,
+    ) -> Reply {
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        self.raw(who, method, path, body).await
+    }
+
+    pub(crate) async fn get(&self, who: &Caller, path: &str) -> Reply {
+        self.call(who, Method::GET, path, Value::Null).await
+    }
+
+    pub(crate) async fn post(&self, who: &Caller, path: &str, body: Value) -> Reply {
+        self.call(who, Method::POST, path, body).await
+    }
+
+    pub(crate) async fn delete(&self, who: &Caller, path: &str) -> Reply {
+        self.call(who, Method::DELETE, path, Value::Null).await
+    }
+
+    /// Calls a route that is open to anybody.
+    pub(crate) async fn open(&self, path: &str) -> Reply {
+        let modules = self.control.seam().modules;
+        let open = modules
+            .iter()
+            .fold(Router::new(), |all, m| all.merge(m.open()));
+        let request = Request::builder().uri(path).body(Body::empty()).unwrap();
+        Rig::send(open, request).await
+    }
+
+    /// Calls a route for agents.
+    pub(crate) async fn agent(&self, peer: &AgentPeer, request: Request<String>) -> Reply {
+        let modules = self.control.seam().modules;
+        let agents = modules
+            .iter()
+            .fold(Router::new(), |all, m| all.merge(m.agents()));
+        let agents = agents.layer(Extension(peer.clone()));
+        Rig::send(agents, request.map(Body::from)).await
+    }
+
+    pub(crate) async fn tenant(&self, name: &str) {
+        let body = json!({ "id": name });
+        self.post(&admin(), "/api/v1/tenants", body).await.good();
+    }
+
+    pub(crate) async fn cluster(&self, name: &str, tenant: &str) -> JoinInfo {
+        let body = json!({ "id": name, "tenant": tenant });
+        let reply = self.post(&admin(), "/api/v1/clusters", body).await;
+        serde_json::from_value(reply.good()).unwrap()
+    }
+
+    pub(crate) async fn token(&self, role: Role) -> SecretString {
+        let create = CreateToken {
+            name: "alice".to_owned(),
+            role,
+            tenant: None,
+            ttl_seconds: None,
+        };
+        self.control.mint_token(create).await.unwrap().token
+    }
+
+    pub(crate) async fn enroll(&self, token: &str, csr: &str) -> Reply {
+        let body = json!({ "token": token, "csr": csr, "agentVersion": "0.1.0" });
+        let request = Request::post(fairlead_api::enroll::ENROLL_PATH);
+        let request = request.body(body.to_string()).unwrap();
+        self.agent(&AgentPeer::Anonymous, request).await
+    }
+
+    /// Enrols a new key; its certificate as TLS would show it, and whose it is.
+    pub(crate) async fn enrolled(&self, join: &JoinInfo) -> (Leaf, AgentIdentity) {
+        let key = AgentKey::generate().unwrap();
+        let reply = self.enroll(&bootstrap(join), &key.csr().unwrap()).await;
+        let leaf = key
+            .with_certificate(reply.good()["certificate"].as_str().unwrap())
+            .unwrap();
+        let who = agent_identity(leaf.chain(), self.control.trust_domain()).unwrap();
+        (leaf, who)
+    }
+}
+
+fn clock(now: &Arc<Mutex<OffsetDateTime>>) -> Clock {
+    let now = Arc::clone(now);
+    Clock::new(move || *now.lock().unwrap())
+}
+
+pub(crate) fn peer(identity: &AgentIdentity) -> AgentPeer {
+    AgentPeer::Agent(Arc::new(identity.clone()))
+}
+
+/// The bootstrap token inside of a join string.
+pub(crate) fn bootstrap(join: &JoinInfo) -> String {
+    let join: fairlead_api::JoinString = join.join.expose_secret().parse().unwrap();
+    join.token.expose_secret().to_owned()
+}
