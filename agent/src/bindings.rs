@@ -1,0 +1,59 @@
+//! What the install manifest does for people's rights, done by an agent that was started without it: outside of a pod,
+//! with a kubeconfig. Only what is missing is made, and only when the cluster joins, so that a site operator who binds
+//! Fairlead's groups otherwise, or not at all, is not overruled later.
+
+use fairlead_api::resources::Role;
+use http::{Method, StatusCode};
+use serde_json::json;
+use tracing::{info, warn};
+
+use crate::proxy::upstream::Upstream;
+
+const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+
+/// Binds `fairlead:admin`, `fairlead:operator` and `fairlead:viewer` where nobody has yet. A failure is told and no more:
+/// the agent works without, people then see what RBAC says.
+pub(crate) async fn bind_missing(upstream: &Upstream) {
+    for role in [Role::Admin, Role::Operator, Role::Viewer] {
+        let group = format!("fairlead:{role}");
+        let cluster_role = role.default_cluster_role();
+        let refused = match bind(upstream, role, &group).await {
+            Ok(StatusCode::CREATED) => {
+                info!(group, cluster_role, "group bound");
+                continue;
+            }
+            Ok(StatusCode::CONFLICT) => continue,
+            Ok(status) => format!("the API server answered {status}"),
+            Err(error) => error.to_string(),
+        };
+        let next =
+            "apply the install manifest as a cluster administrator, or bind the group yourself";
+        warn!(
+            group,
+            cluster_role,
+            cause = refused,
+            next,
+            "group not bound"
+        );
+    }
+}
+
+async fn bind(
+    upstream: &Upstream,
+    role: Role,
+    group: &str,
+) -> Result<StatusCode, crate::proxy::upstream::UpstreamError> {
+    let rbac = "rbac.authorization.k8s.io";
+    let name = format!("fairlead-{role}");
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": { "name": name, "labels": { "app.kubernetes.io/part-of": "fairlead" } },
+        "roleRef": { "apiGroup": rbac, "kind": "ClusterRole", "name": role.default_cluster_role() },
+        "subjects": [{ "apiGroup": rbac, "kind": "Group", "name": group }],
+    });
+    let (status, _) = upstream
+        .ask(Method::POST, BINDINGS, Some(binding.to_string()))
+        .await?;
+    Ok(status)
+}

@@ -1,0 +1,58 @@
+//! What the agent is told when it starts. Parsed by the command line; nothing in here looks at the environment.
+
+use std::path::PathBuf;
+
+use fairlead_api::{HubUrl, JoinString};
+
+/// All that one agent needs to know.
+pub struct Config {
+    /// For enrolment; a stored identity wins over it.
+    pub join: Option<JoinString>,
+    /// Where to dial; wins over the hubs of the join string and of the stored identity.
+    pub hubs: Vec<HubUrl>,
+    /// Believed for the outer TLS beside the machine's own roots and the pin. Read anew at each dial.
+    pub ca_file: Option<PathBuf>,
+    /// The API server.
+    pub target: Target,
+    /// Where the identity is kept.
+    pub state: State,
+    /// Groups that may be impersonated beside Fairlead's own; none of `system:`.
+    pub allow_groups: Vec<String>,
+    /// `host:port` that a plain TCP connection may be opened to, exactly as it is asked for.
+    pub allow_connect: Vec<String>,
+    /// For the hub only, never for the API server. May hold credentials.
+    pub https_proxy: Option<String>,
+    pub no_proxy: Option<String>,
+    /// Of this program.
+    pub version: String,
+}
+
+/// Which API server requests go to, and as whom.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// That of the cluster this pod runs in, as this pod's service account.
+    InCluster {
+        host: String,
+        port: u16,
+        /// Holds `token`, `ca.crt` and `namespace`; [`SERVICE_ACCOUNT_DIR`] in a pod.
+        dir: PathBuf,
+    },
+    /// That of a kubeconfig, as its user.
+    Kubeconfig {
+        path: PathBuf,
+        /// None: the current one.
+        context: Option<String>,
+    },
+}
+
+/// Where a pod finds its service account.
+pub const SERVICE_ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// Where the identity is kept.
+#[derive(Debug, Clone)]
+pub enum State {
+    /// In the Secret `fairlead-identity` of the cluster itself; None: in the pod's own namespace.
+    Secret { namespace: Option<String> },
+    /// In this folder, mode 0700; made where it is missing.
+    Dir(PathBuf),
+}

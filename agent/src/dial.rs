@@ -1,0 +1,164 @@
+//! One dial at a time, over the hubs in turn, each failure one log line with all that is known of it.
+
+use std::{path::PathBuf, sync::Arc};
+
+use fairlead_api::{CaPin, Code, Failure, HubUrl, JoinString};
+use fairlead_certs::{outer_client, session_client};
+use fairlead_dialer::{DialError, Dialed, Dialer, Limits, Stage, dial::ProxyRules};
+use rustls::ClientConfig;
+use tracing::{info, warn};
+
+use crate::{identity::Identity, metrics::Metrics};
+
+/// A clock that is off by more than this makes certificates look expired, or not valid yet. In seconds.
+const CLOCK: i64 = 60;
+
+pub(crate) struct Dials {
+    pub(crate) join: Option<JoinString>,
+    /// Win over those of the join string and of the identity.
+    pub(crate) hubs: Vec<HubUrl>,
+    pub(crate) ca_file: Option<PathBuf>,
+    pub(crate) proxy: ProxyRules,
+    pub(crate) version: String,
+    pub(crate) metrics: Metrics,
+    turn: usize,
+}
+
+impl Dials {
+    pub(crate) fn join(&self) -> Option<&JoinString> {
+        self.join.as_ref()
+    }
+
+    pub(crate) fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// With nothing to prove itself with: for enrolment.
+    pub(crate) async fn anonymously(&mut self, join: &JoinString) -> Result<Dialed, DialError> {
+        let inner = session_client(join.ca_pin, None);
+        self.dial(&join.hubs, join.ca_pin, inner).await
+    }
+
+    /// As itself.
+    pub(crate) async fn as_agent(&mut self, identity: &Identity) -> Result<Dialed, DialError> {
+        let inner = session_client(identity.pin, Some(&identity.leaf));
+        self.dial(&identity.hubs, identity.pin, inner).await
+    }
+
+    /// The next hub in turn.
+    async fn dial(
+        &mut self,
+        known: &[HubUrl],
+        pin: CaPin,
+        inner: Result<Arc<ClientConfig>, Failure>,
+    ) -> Result<Dialed, DialError> {
+        let hubs = if self.hubs.is_empty() {
+            known
+        } else {
+            &self.hubs
+        };
+        let Some(hub) = hubs.iter().cycle().nth(self.turn % hubs.len().max(1)) else {
+            return Err(here(Failure::because(Code::BadConfig, "no hub is known")));
+        };
+        let dialled = match self
+            .dialer(pin)
+            .await
+            .and_then(|dialer| Ok((dialer, inner?)))
+        {
+            Ok((dialer, inner)) => dialer.dial(hub, inner).await,
+            Err(failure) => Err(here(failure)),
+        };
+        match &dialled {
+            Ok(dialed) => {
+                self.metrics.dialled();
+                connected(hub, dialed);
+            }
+            Err(error) => {
+                self.turn = self.turn.wrapping_add(1);
+                self.metrics.dial_failed(error.stage);
+                failed(hub, error);
+            }
+        }
+        dialled
+    }
+
+    /// Made anew for each dial: CA file and machine's roots may have changed.
+    async fn dialer(&self, pin: CaPin) -> Result<Dialer, Failure> {
+        let ca = match &self.ca_file {
+            None => None,
+            Some(path) => {
+                let text = tokio::fs::read_to_string(path).await;
+                Some(text.map_err(|error| {
+                    Failure::because(Code::DialTls, format_args!("{}: {error}", path.display()))
+                })?)
+            }
+        };
+        let outer = outer_client(ca.as_deref(), Some(pin))?;
+        Ok(Dialer {
+            outer,
+            proxy: self.proxy.clone(),
+            limits: limits(),
+        })
+    }
+}
+
+impl Dials {
+    pub(crate) fn new(
+        join: Option<JoinString>,
+        hubs: Vec<HubUrl>,
+        ca_file: Option<PathBuf>,
+        proxy: ProxyRules,
+        version: String,
+        metrics: Metrics,
+    ) -> Self {
+        Dials {
+            join,
+            hubs,
+            ca_file,
+            proxy,
+            version,
+            metrics,
+            turn: 0,
+        }
+    }
+}
+
+/// Streams wait for nothing here, so the dialer's own bounds do.
+fn limits() -> Limits {
+    Limits::default()
+}
+
+/// A dial that failed before it left this machine.
+fn here(failure: Failure) -> DialError {
+    DialError {
+        stage: Stage::Tls,
+        address: None,
+        http_status: None,
+        code: failure.code,
+        cause: failure.cause,
+    }
+}
+
+fn connected(hub: &HubUrl, dialed: &Dialed) {
+    let offset = dialed.clock_offset;
+    info!(%hub, address = %dialed.address, clock.offset = offset, "connected to the hub");
+    if let Some(seconds) = offset.filter(|seconds| seconds.abs() > CLOCK) {
+        warn!(
+            clock.offset = seconds,
+            "this machine's clock and the hub's do not agree; certificates may look expired"
+        );
+    }
+}
+
+fn failed(hub: &HubUrl, error: &DialError) {
+    warn!(
+        %hub,
+        stage = %error.stage,
+        address = error.address,
+        http.status = error.http_status,
+        cause = error.cause,
+        code = %error.code,
+        next = error.code.next_step(),
+        "dial failed"
+    );
+}

@@ -1,0 +1,215 @@
+//! Who this agent is, and where that is kept: one document with key, certificate and all that is needed to dial as
+//! itself; and, before there is one, the key that an enrolment was or will be asked for with.
+
+use fairlead_api::{CaPin, ClusterId, Code, Failure, HubUrl, TenantId, enroll::Issued};
+use fairlead_certs::{AgentKey, Leaf, ca_pin};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use crate::proxy::upstream::UpstreamError;
+
+pub(crate) mod dir;
+pub(crate) mod secret;
+
+use dir::DirStore;
+use secret::SecretStore;
+
+/// An agent's identity.
+pub(crate) struct Identity {
+    pub(crate) cluster: ClusterId,
+    pub(crate) tenant: TenantId,
+    /// Where to dial, unless the configuration says otherwise.
+    pub(crate) hubs: Vec<HubUrl>,
+    /// Of the authority whose hubs are believed.
+    pub(crate) pin: CaPin,
+    pub(crate) key: AgentKey,
+    /// Key and chain as TLS takes them.
+    pub(crate) leaf: Leaf,
+    pub(crate) not_before: OffsetDateTime,
+    pub(crate) not_after: OffsetDateTime,
+    certificate: String,
+    ca: String,
+}
+
+/// As it is kept.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Document {
+    cluster: ClusterId,
+    tenant: TenantId,
+    hubs: Vec<HubUrl>,
+    pin: String,
+    key: String,
+    certificate: String,
+    ca: String,
+    #[serde(with = "time::serde::rfc3339")]
+    not_before: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339")]
+    not_after: OffsetDateTime,
+}
+
+impl Identity {
+    /// # Errors
+    /// `FL-3107` if the certificate is not one for this key, or the CA is none.
+    pub(crate) fn new(key: AgentKey, issued: Issued, hubs: Vec<HubUrl>) -> Result<Self, Failure> {
+        Ok(Identity {
+            pin: ca_pin(&issued.ca)?,
+            leaf: key.with_certificate(&issued.certificate)?,
+            cluster: issued.cluster,
+            tenant: issued.tenant,
+            hubs,
+            key,
+            not_before: issued.not_before,
+            not_after: issued.not_after,
+            certificate: issued.certificate,
+            ca: issued.ca,
+        })
+    }
+
+    /// The same agent with a newer certificate.
+    ///
+    /// # Errors
+    /// `FL-3107` as [`Identity::new`], or if the hub gave the certificate of another cluster.
+    pub(crate) fn renewed(&self, issued: Issued) -> Result<Self, Failure> {
+        if issued.cluster != self.cluster || issued.tenant != self.tenant {
+            return Err(Failure::because(
+                Code::DialProtocol,
+                "the hub renewed another cluster's identity",
+            ));
+        }
+        let key = AgentKey::from_pem(self.key.to_pem().expose_secret())?;
+        Identity::new(key, issued, self.hubs.clone())
+    }
+
+    pub(crate) fn same_certificate(&self, other: &Identity) -> bool {
+        self.certificate == other.certificate
+    }
+
+    /// As it is kept, in JSON.
+    pub(crate) fn write(&self) -> Result<SecretString, StoreError> {
+        let document = Document {
+            cluster: self.cluster.clone(),
+            tenant: self.tenant.clone(),
+            hubs: self.hubs.clone(),
+            pin: self.pin.to_string(),
+            key: self.key.to_pem().expose_secret().to_owned(),
+            certificate: self.certificate.clone(),
+            ca: self.ca.clone(),
+            not_before: self.not_before,
+            not_after: self.not_after,
+        };
+        serde_json::to_string_pretty(&document)
+            .map(Into::into)
+            .map_err(|_| StoreError::Damaged("identity"))
+    }
+
+    /// # Errors
+    /// [`StoreError::Damaged`]; the text is not repeated.
+    pub(crate) fn read(text: &SecretString) -> Result<Self, StoreError> {
+        let damaged = |_| StoreError::Damaged("identity");
+        let document: Document = serde_json::from_str(text.expose_secret())
+            .map_err(|_| StoreError::Damaged("identity"))?;
+        let key = AgentKey::from_pem(&document.key).map_err(damaged)?;
+        Ok(Identity {
+            leaf: key
+                .with_certificate(&document.certificate)
+                .map_err(damaged)?,
+            pin: document
+                .pin
+                .parse()
+                .map_err(|_| StoreError::Damaged("identity"))?,
+            cluster: document.cluster,
+            tenant: document.tenant,
+            hubs: document.hubs,
+            key,
+            not_before: document.not_before,
+            not_after: document.not_after,
+            certificate: document.certificate,
+            ca: document.ca,
+        })
+    }
+}
+
+/// What a store holds.
+#[derive(Default)]
+pub(crate) struct Stored {
+    pub(crate) identity: Option<Identity>,
+    /// Made for an enrolment whose answer has not been seen: it must be asked for with the same key again.
+    pub(crate) pending: Option<AgentKey>,
+}
+
+/// Why the identity cannot be read or kept. It is never a reason to end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreError {
+    #[error("{path}: {cause}")]
+    File { path: String, cause: String },
+    #[error("the stored {0} is damaged")]
+    Damaged(&'static str),
+    #[error("the API server cannot be asked for the Secret {0}")]
+    Unreachable(String, #[source] UpstreamError),
+    #[error("the API server answered {status} to {verb} of the Secret {name}")]
+    Refused {
+        verb: &'static str,
+        name: String,
+        status: u16,
+    },
+    #[error("the Secret {0} has changed meanwhile")]
+    Conflict(String),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let code = match error {
+            StoreError::File { .. } | StoreError::Damaged(_) => Code::DataDir,
+            StoreError::Unreachable(..) | StoreError::Refused { .. } | StoreError::Conflict(_) => {
+                Code::ApiUnreachable
+            }
+        };
+        Failure {
+            code,
+            cause: crate::chain(&error),
+        }
+    }
+}
+
+/// Where the identity is kept.
+pub(crate) enum Store {
+    Dir(DirStore),
+    Secret(SecretStore),
+}
+
+impl Store {
+    /// # Errors
+    /// [`StoreError`]; nothing stored is no error.
+    pub(crate) async fn load(&self) -> Result<Stored, StoreError> {
+        let (identity, pending) = match self {
+            Store::Dir(store) => store.load().await?,
+            Store::Secret(store) => store.load().await?,
+        };
+        Ok(Stored {
+            identity: identity.as_ref().map(Identity::read).transpose()?,
+            pending: pending
+                .map(|pem| AgentKey::from_pem(pem.expose_secret()))
+                .transpose()
+                .map_err(|_| StoreError::Damaged("key"))?,
+        })
+    }
+
+    /// Keeps the key that enrolment will be asked for with. Done before it is asked for.
+    pub(crate) async fn save_pending(&self, key: &AgentKey) -> Result<(), StoreError> {
+        match self {
+            Store::Dir(store) => store.save_pending(key.to_pem()).await,
+            Store::Secret(store) => store.save_pending(key.to_pem()).await,
+        }
+    }
+
+    /// Keeps the identity, whole or not at all; a pending key is forgotten.
+    pub(crate) async fn save(&self, identity: &Identity) -> Result<(), StoreError> {
+        let text = identity.write()?;
+        match self {
+            Store::Dir(store) => store.save(text).await,
+            Store::Secret(store) => store.save(text).await,
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The identity in a folder (0700) of files (0600), each replaced as a whole: after a crash the old one or the new one
+//! is there.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use secrecy::{ExposeSecret, SecretString};
+
+use super::StoreError;
+
+const IDENTITY: &str = "identity.json";
+const PENDING: &str = "pending.key";
+/// No document of ours comes near this size, in bytes.
+const MAX_LEN: u64 = 256 * 1024;
+
+pub(crate) struct DirStore {
+    dir: PathBuf,
+}
+
+impl DirStore {
+    pub(crate) fn new(dir: PathBuf) -> Self {
+        DirStore { dir }
+    }
+
+    pub(super) async fn load(
+        &self,
+    ) -> Result<(Option<SecretString>, Option<SecretString>), StoreError> {
+        let (identity, pending) = (self.dir.join(IDENTITY), self.dir.join(PENDING));
+        blocking(move || Ok((read(&identity)?, read(&pending)?))).await
+    }
+
+    pub(super) async fn save_pending(&self, key: SecretString) -> Result<(), StoreError> {
+        let dir = self.dir.clone();
+        blocking(move || replace(&dir, PENDING, key.expose_secret())).await
+    }
+
+    pub(super) async fn save(&self, identity: SecretString) -> Result<(), StoreError> {
+        let dir = self.dir.clone();
+        blocking(move || {
+            replace(&dir, IDENTITY, identity.expose_secret())?;
+            let pending = dir.join(PENDING);
+            match fs::remove_file(&pending) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(failed(&pending, &error))
+                }
+                _ => Ok(()),
+            }
+        })
+        .await
+    }
+}
+
+fn read(path: &Path) -> Result<Option<SecretString>, StoreError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(path, &error)),
+    };
+    let mode = file
+        .metadata()
+        .map_err(|error| failed(path, &error))?
+        .permissions()
+        .mode();
+    if mode & 0o077 != 0 {
+        let cause = format!(
+            "others may touch it (mode {:04o}); run `chmod 600` on it",
+            mode & 0o777
+        );
+        return Err(StoreError::File {
+            path: path.display().to_string(),
+            cause,
+        });
+    }
+    let mut text = String::new();
+    file.take(MAX_LEN)
+        .read_to_string(&mut text)
+        .map_err(|error| failed(path, &error))?;
+    Ok(Some(text.into()))
+}
+
+/// Written beside its place, synced, renamed into it.
+fn replace(dir: &Path, name: &str, text: &str) -> Result<(), StoreError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(|error| failed(dir, &error))?;
+    let place = dir.join(name);
+    let beside = dir.join(format!("{name}.new"));
+    let write = || {
+        // What a crash left behind is nobody's, and may have other permissions.
+        match fs::remove_file(&beside) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&beside)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&beside, &place)?;
+        File::open(dir)?.sync_all()
+    };
+    write().map_err(|error| failed(&place, &error))
+}
+
+fn failed(path: &Path, cause: &io::Error) -> StoreError {
+    StoreError::File {
+        path: path.display().to_string(),
+        cause: cause.to_string(),
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(StoreError::File {
+            path: "state".to_owned(),
+            cause: error.to_string(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_reads_back_and_is_for_its_owner_alone() {
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("a/state");
+        let store = DirStore::new(dir.clone());
+        assert!(
+            matches!(store.load().await.unwrap(), (None, None)),
+            "nothing there is no error"
+        );
+        store.save_pending("key".to_owned().into()).await.unwrap();
+        let (identity, pending) = store.load().await.unwrap();
+        assert!(identity.is_none());
+        assert_eq!(pending.unwrap().expose_secret(), "key");
+        store.save("one".to_owned().into()).await.unwrap();
+        store.save("two".to_owned().into()).await.unwrap();
+        let (identity, pending) = store.load().await.unwrap();
+        assert_eq!(identity.unwrap().expose_secret(), "two");
+        assert!(
+            pending.is_none(),
+            "the pending key is forgotten with the identity"
+        );
+        assert_eq!((mode(&dir), mode(&dir.join(IDENTITY))), (0o700, 0o600));
+        assert_eq!(
+            fs::read_dir(&dir).unwrap().count(),
+            1,
+            "nothing is left beside it"
+        );
+    }
+
+    #[tokio::test]
+    async fn what_a_crash_left_beside_it_does_no_harm() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = DirStore::new(dir.path().to_owned());
+        store.save("old".to_owned().into()).await.unwrap();
+        let beside = dir.path().join("identity.json.new");
+        fs::write(&beside, "hal").unwrap();
+        fs::set_permissions(&beside, fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(
+            store.load().await.unwrap().0.unwrap().expose_secret(),
+            "old"
+        );
+        store.save("new".to_owned().into()).await.unwrap();
+        assert_eq!(
+            store.load().await.unwrap().0.unwrap().expose_secret(),
+            "new"
+        );
+        assert_eq!(mode(&dir.path().join(IDENTITY)), 0o600);
+    }
+
+    #[tokio::test]
+    async fn a_document_that_others_may_touch_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = DirStore::new(dir.path().to_owned());
+        store.save("text".to_owned().into()).await.unwrap();
+        for mode in [0o640, 0o604, 0o620, 0o601] {
+            fs::set_permissions(dir.path().join(IDENTITY), fs::Permissions::from_mode(mode))
+                .unwrap();
+            let error = store.load().await.unwrap_err().to_string();
+            assert!(
+                error.contains("chmod 600") && !error.contains("text"),
+                "{mode:o}: {error}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_cannot_be_written_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error = DirStore::new(file.clone())
+            .save("x".to_owned().into())
+            .await
+            .unwrap_err();
+        assert!(
+            error.to_string().contains(file.to_str().unwrap()),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,180 @@
+//! The identity in the Secret `fairlead-identity` of the agent's own cluster, read and written as plain JSON over the
+//! agent's own connection to the API server. Every write names the version it replaces.
+
+use std::sync::Arc;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use http::Method;
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::StoreError;
+use crate::proxy::upstream::Upstream;
+
+/// The Secret's name.
+const NAME: &str = "fairlead-identity";
+const IDENTITY: &str = "identity.json";
+const PENDING: &str = "pending.key";
+
+pub(crate) struct SecretStore {
+    upstream: Arc<Upstream>,
+    namespace: String,
+}
+
+/// What of a Secret matters here.
+#[derive(Deserialize, Default)]
+struct Found {
+    metadata: Metadata,
+    #[serde(default)]
+    data: Option<Map<String, Value>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    resource_version: Option<String>,
+    #[serde(default)]
+    labels: Option<Value>,
+    #[serde(default)]
+    annotations: Option<Value>,
+}
+
+impl SecretStore {
+    pub(crate) fn new(upstream: Arc<Upstream>, namespace: String) -> Self {
+        SecretStore {
+            upstream,
+            namespace,
+        }
+    }
+
+    pub(super) async fn load(
+        &self,
+    ) -> Result<(Option<SecretString>, Option<SecretString>), StoreError> {
+        let data = self
+            .get()
+            .await?
+            .and_then(|found| found.data)
+            .unwrap_or_default();
+        Ok((entry(&data, IDENTITY)?, entry(&data, PENDING)?))
+    }
+
+    /// Unless another agent of this cluster has kept one meanwhile: then that one counts.
+    pub(super) async fn save_pending(&self, key: SecretString) -> Result<(), StoreError> {
+        let found = self.get().await?;
+        let taken = found
+            .as_ref()
+            .and_then(|found| found.data.as_ref())
+            .is_some_and(|data| {
+                data.get(PENDING)
+                    .and_then(Value::as_str)
+                    .is_some_and(|other| other != encode(&key))
+            });
+        if taken {
+            return Err(StoreError::Conflict(self.name()));
+        }
+        self.put(found, |data| {
+            data.insert(PENDING.to_owned(), encode(&key).into());
+        })
+        .await
+    }
+
+    pub(super) async fn save(&self, identity: SecretString) -> Result<(), StoreError> {
+        let found = self.get().await?;
+        self.put(found, |data| {
+            data.remove(PENDING);
+            data.insert(IDENTITY.to_owned(), encode(&identity).into());
+        })
+        .await
+    }
+
+    async fn get(&self) -> Result<Option<Found>, StoreError> {
+        let path = format!("{}/{NAME}", self.folder());
+        let (status, body) = self.ask(Method::GET, &path, None).await?;
+        match status {
+            200 => serde_json::from_slice(&body)
+                .map(Some)
+                .map_err(|_| StoreError::Damaged("Secret")),
+            404 => Ok(None),
+            status => Err(self.refused("get", status)),
+        }
+    }
+
+    async fn put(
+        &self,
+        found: Option<Found>,
+        change: impl FnOnce(&mut Map<String, Value>),
+    ) -> Result<(), StoreError> {
+        let exists = found.is_some();
+        let found = found.unwrap_or_default();
+        let mut data = found.data.unwrap_or_default();
+        change(&mut data);
+        let secret = json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "Opaque",
+            "metadata": {
+                "name": NAME,
+                "namespace": self.namespace,
+                "resourceVersion": found.metadata.resource_version,
+                "labels": found.metadata.labels,
+                "annotations": found.metadata.annotations,
+            },
+            "data": data,
+        });
+        let (method, path, verb) = if exists {
+            (Method::PUT, format!("{}/{NAME}", self.folder()), "update")
+        } else {
+            (Method::POST, self.folder(), "create")
+        };
+        match self.ask(method, &path, Some(secret.to_string())).await?.0 {
+            200 | 201 => Ok(()),
+            409 => Err(StoreError::Conflict(self.name())),
+            status => Err(self.refused(verb, status)),
+        }
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<String>,
+    ) -> Result<(u16, Bytes), StoreError> {
+        let asked = self.upstream.ask(method, path, body).await;
+        let (status, body) = asked.map_err(|error| StoreError::Unreachable(self.name(), error))?;
+        Ok((status.as_u16(), body))
+    }
+
+    fn folder(&self) -> String {
+        format!("/api/v1/namespaces/{}/secrets", self.namespace)
+    }
+
+    fn name(&self) -> String {
+        format!("{}/{NAME}", self.namespace)
+    }
+
+    fn refused(&self, verb: &'static str, status: u16) -> StoreError {
+        StoreError::Refused {
+            verb,
+            name: self.name(),
+            status,
+        }
+    }
+}
+
+fn encode(text: &SecretString) -> String {
+    STANDARD.encode(text.expose_secret())
+}
+
+fn entry(data: &Map<String, Value>, key: &str) -> Result<Option<SecretString>, StoreError> {
+    let Some(encoded) = data.get(key).and_then(Value::as_str) else {
+        return Ok(None);
+    };
+    let bytes = STANDARD
+        .decode(encoded)
+        .map_err(|_| StoreError::Damaged("Secret"))?;
+    String::from_utf8(bytes)
+        .map(|text| Some(text.into()))
+        .map_err(|_| StoreError::Damaged("Secret"))
+}

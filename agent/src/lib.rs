@@ -1,0 +1,163 @@
+//! The site's side: enrols, holds the session with the hub, and passes what comes over it on to the API server, as the
+//! user whom the hub names and the site's own rules allow. It never sends a credential of the cluster to the hub, and
+//! never ends for a cause outside of it.
+
+mod ask;
+mod backoff;
+mod bindings;
+mod body;
+mod config;
+mod dial;
+mod enrol;
+mod hold;
+mod identity;
+mod metrics;
+mod proxy;
+mod renew;
+mod serve;
+mod site;
+mod target;
+
+use std::{error::Error, fmt::Write, path::Path, sync::Arc};
+
+pub use config::{Config, SERVICE_ACCOUNT_DIR, State, Target};
+use dial::Dials;
+use fairlead_api::{Code, Failure};
+use fairlead_dialer::dial::ProxyRules;
+use fairlead_runtime::Process;
+use hold::Hold;
+use identity::{Identity, Store, dir::DirStore, secret::SecretStore};
+use metrics::Metrics;
+use proxy::{admit, upstream::Upstream};
+use site::{Site, Spread};
+use target::Credentials;
+use tokio_util::task::TaskTracker;
+use tracing::info;
+
+/// Where a Secret goes if nothing says it: the install manifest's namespace.
+const NAMESPACE: &str = "fairlead";
+
+/// Runs the agent until `process` drains. What still runs then is left to the process, which waits for it.
+///
+/// # Errors
+/// Mistakes in the configuration, and outside of a pod a kubeconfig that cannot be used (`FL-4110`), or neither an
+/// identity nor a join string (`FL-2111`). Nothing else ends it.
+pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
+    admit::check_allowed(&config.allow_groups)?;
+    let proxy = ProxyRules::parse(config.https_proxy.as_deref(), config.no_proxy.as_deref())
+        .map_err(|mistake| Failure::because(Code::BadConfig, mistake))?;
+    let metrics = Metrics::new(process.registry())
+        .map_err(|error| Failure::because(Code::Internal, error))?;
+    let upstream = Arc::new(Upstream::new(Credentials::new(&config.target)));
+    let store = store(&config, &upstream);
+    let stored = at_a_terminal(&config, &upstream, &store).await?;
+    introduce(&config, &proxy, stored.as_ref()).await;
+    if matches!(config.target, Target::Kubeconfig { .. }) && stored.is_none() {
+        bindings::bind_missing(&upstream).await;
+    }
+    let site = Arc::new(Site {
+        process: process.clone(),
+        upstream,
+        allow_connect: config.allow_connect,
+        allow_groups: config.allow_groups,
+        metrics: metrics.clone(),
+        spread: Spread::default(),
+        requests: TaskTracker::new(),
+    });
+    let dials = Dials::new(
+        config.join,
+        config.hubs,
+        config.ca_file,
+        proxy,
+        config.version,
+        metrics,
+    );
+    process.spawn(Hold::new(site, store, dials).run());
+    process.draining().await;
+    Ok(())
+}
+
+fn store(config: &Config, upstream: &Arc<Upstream>) -> Store {
+    match &config.state {
+        State::Dir(dir) => Store::Dir(DirStore::new(dir.clone())),
+        State::Secret { namespace } => {
+            let namespace = namespace.clone().or_else(|| pods_namespace(&config.target));
+            Store::Secret(SecretStore::new(
+                upstream.clone(),
+                namespace.unwrap_or_else(|| NAMESPACE.to_owned()),
+            ))
+        }
+    }
+}
+
+fn pods_namespace(target: &Target) -> Option<String> {
+    let Target::InCluster { dir, .. } = target else {
+        return None;
+    };
+    let namespace = std::fs::read_to_string(dir.join("namespace")).ok()?;
+    Some(namespace.trim().to_owned()).filter(|namespace| !namespace.is_empty())
+}
+
+/// Outside of a pod a person waits who can do something about it, so mistakes end it at once.
+async fn at_a_terminal(
+    config: &Config,
+    upstream: &Upstream,
+    store: &Store,
+) -> Result<Option<Identity>, Failure> {
+    if let Target::Kubeconfig { .. } = config.target {
+        upstream.check().await?;
+    }
+    if !matches!(store, Store::Dir(_)) {
+        return Ok(None);
+    }
+    let identity = store.load().await?.identity;
+    if identity.is_none() && config.join.is_none() {
+        return Err(Code::NotEnrolled.into());
+    }
+    Ok(identity)
+}
+
+/// What a site operator needs to know first when something does not work.
+async fn introduce(config: &Config, proxy: &ProxyRules, identity: Option<&Identity>) {
+    info!(version = config.version, "agent starts");
+    let known = [
+        Some(&config.hubs),
+        identity.map(|identity| &identity.hubs),
+        config.join.as_ref().map(|join| &join.hubs),
+    ];
+    for hub in known
+        .into_iter()
+        .flatten()
+        .find(|hubs| !hubs.is_empty())
+        .into_iter()
+        .flatten()
+    {
+        info!(%hub, proxy = proxy.explain(hub), "hub");
+    }
+    let pin = identity
+        .map(|identity| identity.pin)
+        .or(config.join.as_ref().map(|join| join.ca_pin));
+    let file = config.ca_file.as_deref().map(Path::display);
+    info!(
+        system = true,
+        file = file.map(tracing::field::display),
+        pin = pin.map(tracing::field::display),
+        "what the hub's outer certificate is checked against"
+    );
+    info!(target = %config.target, "API server");
+}
+
+/// An error with its causes, as one sentence.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let cause = error.to_string();
+        // Many libraries repeat their cause in their own words.
+        if !text.ends_with(&cause) {
+            let _ = write!(text, ": {cause}");
+        }
+        source = error.source();
+    }
+    text
+}

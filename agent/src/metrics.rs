@@ -1,0 +1,164 @@
+//! What the agent counts. Labels are enums, never text from a request or an error.
+
+use fairlead_dialer::Stage;
+use prometheus::{Gauge, IntCounterVec, IntGauge, Opts, Registry};
+use time::OffsetDateTime;
+
+/// How a request from the hub ended, as far as the agent sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The API server answered, whatever it said.
+    Answered,
+    /// The API server took the upgrade.
+    Upgraded,
+    /// The hub's probe, and the API server is well.
+    Probed,
+    /// A plain TCP connection was opened.
+    Connected,
+    /// Not by this agent's rules.
+    Refused,
+    /// The API server, or the address of a CONNECT, cannot be reached.
+    Unreachable,
+    /// The API server took too long.
+    Timeout,
+    /// The agent's own fault.
+    Internal,
+}
+
+impl Outcome {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Outcome::Answered => "answered",
+            Outcome::Upgraded => "upgraded",
+            Outcome::Probed => "probed",
+            Outcome::Connected => "connected",
+            Outcome::Refused => "refused",
+            Outcome::Unreachable => "unreachable",
+            Outcome::Timeout => "timeout",
+            Outcome::Internal => "internal",
+        }
+    }
+}
+
+/// All metrics of one agent; clones share them.
+#[derive(Clone)]
+pub(crate) struct Metrics {
+    connected: IntGauge,
+    dials: IntCounterVec,
+    requests: IntCounterVec,
+    streams: IntGauge,
+    expiry: Gauge,
+}
+
+impl Metrics {
+    /// # Errors
+    /// One of them is registered already.
+    pub(crate) fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let metrics = Metrics {
+            connected: IntGauge::new(
+                "fairlead_agent_connected",
+                "1 while a session with the hub is up",
+            )?,
+            dials: IntCounterVec::new(
+                Opts::new(
+                    "fairlead_agent_dials_total",
+                    "Dials by outcome and by how far they got",
+                ),
+                &["outcome", "stage"],
+            )?,
+            requests: IntCounterVec::new(
+                Opts::new(
+                    "fairlead_agent_requests_total",
+                    "Requests from the hub by outcome",
+                ),
+                &["outcome"],
+            )?,
+            streams: IntGauge::new(
+                "fairlead_agent_streams_open",
+                "Streams of the hub that are open",
+            )?,
+            expiry: Gauge::new(
+                "fairlead_certificate_expiry_seconds",
+                "Unix time at which the agent's certificate expires",
+            )?,
+        };
+        registry.register(Box::new(metrics.connected.clone()))?;
+        registry.register(Box::new(metrics.dials.clone()))?;
+        registry.register(Box::new(metrics.requests.clone()))?;
+        registry.register(Box::new(metrics.streams.clone()))?;
+        registry.register(Box::new(metrics.expiry.clone()))?;
+        Ok(metrics)
+    }
+
+    pub(crate) fn dialled(&self) {
+        self.dials.with_label_values(&["ok", "done"]).inc();
+    }
+
+    pub(crate) fn dial_failed(&self, stage: Stage) {
+        let stage = match stage {
+            Stage::Dns => "dns",
+            Stage::Tcp => "tcp",
+            Stage::Proxy => "proxy",
+            Stage::Tls => "tls",
+            Stage::Upgrade => "upgrade",
+            Stage::Link => "link",
+            Stage::Identity => "identity",
+            Stage::Protocol => "protocol",
+        };
+        self.dials.with_label_values(&["failed", stage]).inc();
+    }
+
+    pub(crate) fn request(&self, outcome: Outcome) {
+        self.requests.with_label_values(&[outcome.as_str()]).inc();
+    }
+
+    pub(crate) fn expires(&self, at: OffsetDateTime) {
+        // Seconds since 1970 stay exact in an f64 for longer than certificates will.
+        self.expiry.set(at.unix_timestamp() as f64);
+    }
+
+    pub(crate) fn hold_connected(&self) -> Held {
+        Held::new(&self.connected)
+    }
+
+    pub(crate) fn hold_stream(&self) -> Held {
+        Held::new(&self.streams)
+    }
+}
+
+/// One more in a gauge until it is dropped.
+pub(crate) struct Held(IntGauge);
+
+impl Held {
+    fn new(gauge: &IntGauge) -> Self {
+        gauge.inc();
+        Held(gauge.clone())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_counts_down_on_every_way_out() {
+        let metrics = Metrics::new(&Registry::new()).unwrap();
+        let (one, two) = (metrics.hold_stream(), metrics.hold_stream());
+        assert_eq!(metrics.streams.get(), 2);
+        drop((one, two));
+        assert_eq!(metrics.streams.get(), 0);
+    }
+
+    #[test]
+    fn registering_twice_is_an_error_and_not_a_panic() {
+        let registry = Registry::new();
+        Metrics::new(&registry).unwrap();
+        assert!(Metrics::new(&registry).is_err());
+    }
+}

@@ -1,0 +1,178 @@
+//! What the hub asks for, from a request on a stream to the API server and back: probe, CONNECT, and everything else as
+//! the user whom the hub names and this agent's own rules allow. The service account's token goes to the API server
+//! and nowhere else.
+
+use std::{sync::Arc, time::Duration};
+
+use fairlead_api::{Code, Failure, headers::PROBE_PATH};
+use fairlead_dialer::{Body, OnUpgrade, splice};
+use http::{Method, Request, Response, StatusCode};
+use tokio::time::{Instant, timeout};
+use tokio_util::task::task_tracker::TaskTrackerToken;
+use tracing::{debug, info, warn};
+
+use crate::{
+    body::{empty, text},
+    metrics::Outcome,
+    site::Site,
+};
+
+pub(crate) mod admit;
+pub(crate) mod connect;
+pub(crate) mod headers;
+pub(crate) mod probe;
+pub(crate) mod upstream;
+
+use admit::Rules;
+use upstream::{Answer, UpstreamError};
+
+/// How long the stream of an upgrade may take to become raw after its answer was sent.
+const UPGRADE: Duration = Duration::from_secs(10);
+/// The longest an ordinary request may take until its head is answered; the API server's own limit is a minute. Watches
+/// and logs that are followed may be silent for ever.
+const HEAD: Duration = Duration::from_secs(300);
+
+/// The proxy of one session: the site, and whom this session's identity may speak for.
+pub(crate) struct Proxy {
+    site: Arc<Site>,
+    rules: Rules,
+}
+
+impl Proxy {
+    pub(crate) fn new(site: Arc<Site>, rules: Rules) -> Self {
+        Proxy { site, rules }
+    }
+
+    /// Answers one request; failures become answers too.
+    pub(crate) async fn handle(&self, request: Request<Body>) -> Response<Body> {
+        let running = self.site.requests.token();
+        let id = headers::request_id(request.headers()).to_owned();
+        let method = request.method().clone();
+        let answered = if method == Method::CONNECT {
+            self.connect(request, &running).await
+        } else if request.uri().path() == PROBE_PATH {
+            probe::answer(&self.site, request.headers())
+                .await
+                .map(|answer| (answer, Outcome::Probed))
+        } else {
+            self.forward(request, &running).await
+        };
+        match answered {
+            Ok((response, outcome)) => {
+                debug!(request.id = %id, %method, status = response.status().as_u16(), "answered");
+                self.site.metrics.request(outcome);
+                response.map(|body| upstream::held(body, running))
+            }
+            Err(failure) => {
+                info!(request.id = %id, %method, code = %failure.code, cause = failure.cause, "not passed on");
+                self.site.metrics.request(outcome(failure.code));
+                refusal(&failure)
+            }
+        }
+    }
+
+    async fn connect(
+        &self,
+        mut request: Request<Body>,
+        running: &TaskTrackerToken,
+    ) -> Result<(Response<Body>, Outcome), Failure> {
+        let raw = request.extensions_mut().remove::<OnUpgrade>();
+        let raw =
+            raw.ok_or_else(|| Failure::because(Code::Internal, "this stream cannot be made raw"))?;
+        let socket = connect::open(&self.site.allow_connect, request.uri()).await?;
+        self.join(raw, async move { Ok(socket) }, running.clone());
+        Ok((Response::new(empty()), Outcome::Connected))
+    }
+
+    async fn forward(
+        &self,
+        mut request: Request<Body>,
+        running: &TaskTrackerToken,
+    ) -> Result<(Response<Body>, Outcome), Failure> {
+        let permitted = self.rules.admit(request.headers())?;
+        headers::check_path(request.uri())?;
+        let raw = request.extensions_mut().remove::<OnUpgrade>();
+        let upgrade = headers::upgrade(request.headers());
+        let head = (upgrade.is_none() && !headers::is_long_running(request.uri())).then_some(HEAD);
+        headers::towards_api(request.headers_mut(), upgrade.as_ref(), &permitted);
+        let started = Instant::now();
+        match self.site.upstream.send(request, head).await? {
+            Answer::Response(mut response) => {
+                headers::towards_hub(response.headers_mut(), None, Some(started.elapsed()));
+                Ok((response, Outcome::Answered))
+            }
+            Answer::Upgraded(mut response, upgraded) => {
+                let raw = raw.ok_or_else(|| {
+                    Failure::because(Code::Internal, "this stream cannot be made raw")
+                })?;
+                headers::towards_hub(
+                    response.headers_mut(),
+                    upgrade.as_ref(),
+                    Some(started.elapsed()),
+                );
+                self.join(raw, upgraded.io(), running.clone());
+                Ok((response.map(|()| empty()), Outcome::Upgraded))
+            }
+        }
+    }
+
+    /// Joins the raw stream with the other side once both are there, in a task that the process owns.
+    fn join<IO, F>(&self, raw: OnUpgrade, other: F, running: TaskTrackerToken)
+    where
+        IO: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+        F: Future<Output = std::io::Result<IO>> + Send + 'static,
+    {
+        // Its stream is no longer the serving task's, which counted it until now.
+        let open = self.site.metrics.hold_stream();
+        self.site.process.spawn(async move {
+            let _held = (running, open);
+            let both = async { tokio::try_join!(raw, other) };
+            match timeout(UPGRADE, both).await {
+                Ok(Ok((raw, other))) => match splice(raw, other).await {
+                    Ok(spliced) => debug!(
+                        to_api = spliced.to_b,
+                        to_hub = spliced.to_a,
+                        "raw stream ended"
+                    ),
+                    Err(error) => debug!(%error, "raw stream broke"),
+                },
+                Ok(Err(error)) => debug!(%error, "the stream did not become raw"),
+                Err(_) => warn!("the stream did not become raw in time"),
+            }
+        });
+    }
+}
+
+/// An answer that the agent itself gives. The gateway makes a `metav1.Status` of it.
+fn refusal(failure: &Failure) -> Response<Body> {
+    let mut response = Response::new(text(failure.cause.clone()));
+    *response.status_mut() =
+        StatusCode::from_u16(failure.code.http_status()).unwrap_or(StatusCode::BAD_GATEWAY);
+    headers::agent_made(response.headers_mut(), failure.code);
+    response
+}
+
+const fn outcome(code: Code) -> Outcome {
+    match code {
+        Code::ApiUnreachable | Code::TargetUnreachable | Code::BadKubeconfig => {
+            Outcome::Unreachable
+        }
+        Code::ApiTimeout => Outcome::Timeout,
+        Code::Internal => Outcome::Internal,
+        _ => Outcome::Refused,
+    }
+}
+
+impl From<UpstreamError> for Failure {
+    fn from(error: UpstreamError) -> Self {
+        let cause = crate::chain(&error);
+        match error {
+            UpstreamError::Target(error) => Failure::because(Code::ApiUnreachable, error),
+            UpstreamError::Timeout(_) => Failure::because(Code::ApiTimeout, cause),
+            UpstreamError::Path => Failure::because(Code::BadPath, cause),
+            UpstreamError::Connect { .. } | UpstreamError::Broken(_) => {
+                Failure::because(Code::ApiUnreachable, cause)
+            }
+        }
+    }
+}

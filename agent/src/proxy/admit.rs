@@ -1,0 +1,300 @@
+//! Whom the agent impersonates, whatever the hub asks: users under `fairlead:`, and groups in its own list, compared
+//! byte by byte. RBAC knows no prefixes of users, so this is where it is held.
+
+use fairlead_api::{
+    Code, Failure, TenantId,
+    headers::{GROUP, USER},
+};
+use http::{HeaderMap, HeaderValue};
+
+/// What every user starts with, and every group of Fairlead's own.
+const PREFIX: &str = "fairlead:";
+/// Kubernetes' own; never impersonated, not even where somebody lists it.
+const SYSTEM: &str = "system:";
+const ROLES: [&str; 3] = ["admin", "operator", "viewer"];
+const MAX_NAME: usize = 256;
+const MAX_GROUPS: usize = 32;
+
+/// The groups that one agent impersonates.
+#[derive(Debug, Clone)]
+pub(crate) struct Rules {
+    groups: Vec<String>,
+}
+
+/// Whom to impersonate. Only [`Rules::admit`] makes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Permitted {
+    user: HeaderValue,
+    groups: Vec<HeaderValue>,
+}
+
+impl Permitted {
+    pub(crate) fn user(&self) -> &HeaderValue {
+        &self.user
+    }
+
+    pub(crate) fn groups(&self) -> &[HeaderValue] {
+        &self.groups
+    }
+}
+
+impl Rules {
+    /// Fairlead's own groups, those of the tenant, and what the site operator allows beside them.
+    pub(crate) fn new(tenant: &TenantId, allow_groups: &[String]) -> Self {
+        let own = ROLES.iter().map(|role| format!("{PREFIX}{role}"));
+        let of_tenant = ROLES
+            .iter()
+            .map(|role| format!("{PREFIX}tenant:{tenant}:{role}"));
+        let allowed = allow_groups
+            .iter()
+            .filter(|group| !is_system(group))
+            .cloned();
+        Rules {
+            groups: own.chain(of_tenant).chain(allowed).collect(),
+        }
+    }
+
+    /// Checks user and groups as the hub names them.
+    ///
+    /// # Errors
+    /// `FL-1501`; the cause says which name, if it is one that can be shown.
+    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<Permitted, Failure> {
+        let mut users = headers.get_all(USER).iter();
+        let (Some(user), None) = (users.next(), users.next()) else {
+            return Err(refused("the hub named no user, or more than one"));
+        };
+        if !is_user(user) {
+            return Err(refused(&format!(
+                "user {user:?} is not a name under {PREFIX}"
+            )));
+        }
+        let mut groups = Vec::new();
+        for (count, group) in headers.get_all(GROUP).iter().enumerate() {
+            if count == MAX_GROUPS {
+                return Err(refused(&format!(
+                    "the hub named more than {MAX_GROUPS} groups"
+                )));
+            }
+            if !self.allows(group) {
+                return Err(refused(&format!(
+                    "group {group:?} is not in the agent's list"
+                )));
+            }
+            if !groups.contains(group) {
+                groups.push(group.clone());
+            }
+        }
+        Ok(Permitted {
+            user: user.clone(),
+            groups,
+        })
+    }
+
+    fn allows(&self, group: &HeaderValue) -> bool {
+        self.groups
+            .iter()
+            .any(|allowed| allowed.as_bytes() == group.as_bytes())
+    }
+}
+
+/// `--allow-group` as it may be given.
+///
+/// # Errors
+/// `FL-4101` for groups of `system:`, and for what can be no group.
+pub(crate) fn check_allowed(groups: &[String]) -> Result<(), Failure> {
+    for group in groups {
+        if is_system(group) {
+            return Err(Failure::because(
+                Code::BadConfig,
+                format_args!("group {group:?} is never impersonated"),
+            ));
+        }
+        if group.is_empty() || group.trim() != group || HeaderValue::from_str(group).is_err() {
+            return Err(Failure::because(
+                Code::BadConfig,
+                format_args!("{group:?} cannot be a group"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn is_system(group: &str) -> bool {
+    group
+        .trim()
+        .get(..SYSTEM.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(SYSTEM))
+}
+
+fn is_user(user: &HeaderValue) -> bool {
+    let Some(name) = user.as_bytes().strip_prefix(PREFIX.as_bytes()) else {
+        return false;
+    };
+    let sane = |byte: &u8| byte.is_ascii_alphanumeric() || b".-_@+:/=~".contains(byte);
+    !name.is_empty() && name.len() <= MAX_NAME && name.iter().all(sane)
+}
+
+fn refused(why: &str) -> Failure {
+    Failure::because(Code::AgentRefused, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADMITTED: &[(&[&str], &[&str])] = &[
+        (&["fairlead:ann"], &["fairlead:admin"]),
+        (&["fairlead:ann"], &["fairlead:operator"]),
+        (&["fairlead:ann"], &["fairlead:viewer"]),
+        (&["fairlead:ann"], &["fairlead:tenant:t-acme:admin"]),
+        (&["fairlead:ann"], &["fairlead:tenant:t-acme:operator"]),
+        (
+            &["fairlead:ann"],
+            &["fairlead:tenant:t-acme:viewer", "fairlead:viewer"],
+        ),
+        (&["fairlead:ann"], &["ops"]),
+        (&["fairlead:ann"], &[]),
+        (
+            &["fairlead:Ann.Lee-2_x@acme.test+ci/job=1~a"],
+            &["fairlead:viewer"],
+        ),
+        // A name below our prefix is nobody of Kubernetes' own, whatever it is called.
+        (&["fairlead:system:admin"], &["fairlead:viewer"]),
+    ];
+
+    const REFUSED: &[(&[&str], &[&str])] = &[
+        (&[], &["fairlead:viewer"]),
+        (&["fairlead:ann", "fairlead:bob"], &["fairlead:viewer"]),
+        (&["fairlead:ann", "fairlead:ann"], &["fairlead:viewer"]),
+        (&["fairlead:ann", "system:admin"], &["fairlead:viewer"]),
+        (&[""], &["fairlead:viewer"]),
+        (&["fairlead:"], &["fairlead:viewer"]),
+        (&["fairlead"], &["fairlead:viewer"]),
+        (&["ann"], &["fairlead:viewer"]),
+        (&["Fairlead:ann"], &["fairlead:viewer"]),
+        (&["FAIRLEAD:ann"], &["fairlead:viewer"]),
+        (&[" fairlead:ann"], &["fairlead:viewer"]),
+        (&["fairlead: ann"], &["fairlead:viewer"]),
+        (&["fairlead:ann "], &["fairlead:viewer"]),
+        (&["fairlead:ann,system:admin"], &["fairlead:viewer"]),
+        (&["fairlead:ann\tlee"], &["fairlead:viewer"]),
+        (&["fairlead:ann%0a"], &["fairlead:viewer"]),
+        (&["fairlead:änn"], &["fairlead:viewer"]),
+        (&["fairlead:ann;x"], &["fairlead:viewer"]),
+        (&["fairlead:\"ann\""], &["fairlead:viewer"]),
+        (&["system:admin"], &["fairlead:viewer"]),
+        (
+            &["system:serviceaccount:kube-system:default"],
+            &["fairlead:viewer"],
+        ),
+        (&["kubernetes-admin"], &["fairlead:viewer"]),
+        (&["fairlead:ann"], &["system:masters"]),
+        (&["fairlead:ann"], &["fairlead:admin", "system:masters"]),
+        (&["fairlead:ann"], &["system:masters", "fairlead:admin"]),
+        (&["fairlead:ann"], &["SYSTEM:masters"]),
+        (&["fairlead:ann"], &["system:authenticated"]),
+        (&["fairlead:ann"], &["listed:but:System:x"]),
+        (&["fairlead:ann"], &["Fairlead:admin"]),
+        (&["fairlead:ann"], &["fairlead:Admin"]),
+        (&["fairlead:ann"], &["fairlead:admin "]),
+        (&["fairlead:ann"], &[" fairlead:admin"]),
+        (&["fairlead:ann"], &["fairlead:admin,system:masters"]),
+        (&["fairlead:ann"], &["fairlead:admin, fairlead:viewer"]),
+        (&["fairlead:ann"], &["fairlead:"]),
+        (&["fairlead:ann"], &["fairlead:root"]),
+        (&["fairlead:ann"], &["fairlead:tenant:t-other:admin"]),
+        (&["fairlead:ann"], &["fairlead:tenant:t-acme"]),
+        (&["fairlead:ann"], &["fairlead:tenant:t-acme:root"]),
+        (&["fairlead:ann"], &["fairlead:tenant:T-acme:admin"]),
+        (&["fairlead:ann"], &["fairlead:tenant::admin"]),
+        (&["fairlead:ann"], &["fairlead:tenant:t-acme:admin:x"]),
+        (&["fairlead:ann"], &["admin"]),
+        (&["fairlead:ann"], &["Ops"]),
+        (&["fairlead:ann"], &[""]),
+    ];
+
+    fn rules() -> Rules {
+        // The last two are listed by a careless hand, and have no effect.
+        let allowed = ["ops", "system:masters", " System:authenticated"].map(str::to_owned);
+        Rules::new(&"t-acme".parse().unwrap(), &allowed)
+    }
+
+    fn headers(users: &[&str], groups: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, values) in [(USER, users), (GROUP, groups)] {
+            for value in values {
+                headers.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+            }
+        }
+        headers
+    }
+
+    #[test]
+    fn users_under_the_prefix_and_groups_in_the_list_are_admitted_as_they_are() {
+        for (users, groups) in ADMITTED {
+            let permitted = rules().admit(&headers(users, groups)).unwrap();
+            assert_eq!(permitted.user(), users[0]);
+            assert_eq!(permitted.groups(), *groups);
+        }
+    }
+
+    #[test]
+    fn all_other_users_and_groups_are_refused() {
+        for (users, groups) in REFUSED {
+            let refused = rules().admit(&headers(users, groups));
+            let failure = refused.expect_err(&format!("{users:?} {groups:?} must be refused"));
+            assert_eq!(failure.code, Code::AgentRefused);
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_and_groups_that_are_too_many_are_refused() {
+        let long = format!("fairlead:{}", "a".repeat(MAX_NAME));
+        assert!(rules().admit(&headers(&[&long], &[])).is_ok());
+        assert!(
+            rules()
+                .admit(&headers(&[&format!("{long}a")], &[]))
+                .is_err()
+        );
+        assert!(
+            rules()
+                .admit(&headers(&["fairlead:a"], &["ops"; MAX_GROUPS]))
+                .is_ok()
+        );
+        assert!(
+            rules()
+                .admit(&headers(&["fairlead:a"], &["ops"; MAX_GROUPS + 1]))
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn a_group_named_twice_is_impersonated_once() {
+        let permitted = rules()
+            .admit(&headers(
+                &["fairlead:a"],
+                &["ops", "fairlead:viewer", "ops"],
+            ))
+            .unwrap();
+        assert_eq!(permitted.groups(), ["ops", "fairlead:viewer"]);
+    }
+
+    #[test]
+    fn groups_of_kubernetes_own_cannot_be_allowed() {
+        for bad in [
+            "system:masters",
+            "System:masters",
+            " system:x",
+            "",
+            " ops",
+            "a\nb",
+        ] {
+            assert_eq!(
+                check_allowed(&[bad.to_owned()]).unwrap_err().code,
+                Code::BadConfig,
+                "{bad:?}"
+            );
+        }
+        check_allowed(&["ops".to_owned(), "acme:system:x".to_owned()]).unwrap();
+    }
+}

@@ -1,0 +1,166 @@
+//! Which headers pass, towards the API server and back. What authenticates, impersonates or belongs to one hop never
+//! passes; the agent sets its own.
+
+use std::time::Duration;
+
+use fairlead_api::{
+    Code, Failure,
+    headers::{AGENT_CODE, PREFIX, REQUEST_ID, UPSTREAM_MICROS},
+};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Uri,
+    header::{CONNECTION, CONTENT_TYPE, TE, UPGRADE},
+};
+
+use super::admit::Permitted;
+
+/// Of one hop (RFC 9110, section 7.6.1), and `Expect`, which the hop before has answered.
+const OF_ONE_HOP: [&str; 9] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+    "expect",
+];
+/// Starts of what says who somebody is.
+const OF_IDENTITY: [&str; 4] = [PREFIX, "impersonate-", "x-remote-", "authorization"];
+
+/// The protocols that a request wants to upgrade to.
+pub(crate) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
+    let wanted = listed(headers, &CONNECTION).any(|name| name.eq_ignore_ascii_case("upgrade"));
+    headers.get(UPGRADE).filter(|_| wanted).cloned()
+}
+
+/// From what the hub sent to what the API server gets, but for the credential and the host.
+pub(crate) fn towards_api(
+    headers: &mut HeaderMap,
+    upgrade: Option<&HeaderValue>,
+    permitted: &Permitted,
+) {
+    let trailers = listed(headers, &TE).any(|coding| coding.eq_ignore_ascii_case("trailers"));
+    strip_hop(headers);
+    strip(headers, |name| {
+        OF_IDENTITY.iter().any(|start| name.starts_with(start)) || name == "cookie"
+    });
+    if trailers {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
+    put_upgrade(headers, upgrade);
+    headers.insert("impersonate-user", permitted.user().clone());
+    for group in permitted.groups() {
+        headers.append("impersonate-group", group.clone());
+    }
+}
+
+/// From what the API server answered to what the hub gets.
+pub(crate) fn towards_hub(
+    headers: &mut HeaderMap,
+    upgrade: Option<&HeaderValue>,
+    took: Option<Duration>,
+) {
+    let protocol = headers.get(UPGRADE).cloned();
+    strip_hop(headers);
+    strip(headers, |name| name.starts_with(PREFIX));
+    // The protocol that the API server chose among those asked for.
+    put_upgrade(headers, upgrade.and(protocol.as_ref()));
+    if let Some(took) = took {
+        headers.insert(
+            UPSTREAM_MICROS,
+            HeaderValue::from(u64::try_from(took.as_micros()).unwrap_or(u64::MAX)),
+        );
+    }
+}
+
+/// On an answer that the agent itself gives.
+pub(crate) fn agent_made(headers: &mut HeaderMap, code: Code) {
+    if let Ok(code) = HeaderValue::try_from(code.to_string()) {
+        headers.insert(AGENT_CODE, code);
+    }
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
+}
+
+/// For the log; what is no sane id is not repeated.
+pub(crate) fn request_id(headers: &HeaderMap) -> &str {
+    let Some(id) = headers.get(REQUEST_ID) else {
+        return "";
+    };
+    let sane = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    let id = id
+        .to_str()
+        .ok()
+        .filter(|id| id.len() <= 64 && id.bytes().all(sane));
+    id.unwrap_or("?")
+}
+
+/// Whether the answer's head may come at any time: a log that is followed is silent until its first line.
+pub(crate) fn is_long_running(uri: &Uri) -> bool {
+    uri.query().unwrap_or_default().split('&').any(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        matches!(key, "watch" | "follow") && !matches!(value, "false" | "0")
+    })
+}
+
+/// The path goes behind the API server's own base path, so it must not lead out of it.
+///
+/// # Errors
+/// `FL-1303`.
+pub(crate) fn check_path(uri: &Uri) -> Result<(), Failure> {
+    let path = uri.path();
+    let is_dots = |segment: &str| {
+        let plain = segment.replace("%2e", ".").replace("%2E", ".");
+        plain == "." || plain == ".."
+    };
+    if !path.starts_with('/') || path.split('/').any(is_dots) {
+        return Err(Failure::new(Code::BadPath));
+    }
+    Ok(())
+}
+
+fn put_upgrade(headers: &mut HeaderMap, protocol: Option<&HeaderValue>) {
+    if let Some(protocol) = protocol {
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(UPGRADE, protocol.clone());
+    }
+}
+
+fn strip_hop(headers: &mut HeaderMap) {
+    let named: Vec<String> = listed(headers, &CONNECTION)
+        .map(str::to_ascii_lowercase)
+        .collect();
+    strip(headers, |name| {
+        OF_ONE_HOP.contains(&name) || named.iter().any(|listed| listed == name)
+    });
+}
+
+fn strip(headers: &mut HeaderMap, goes: impl Fn(&str) -> bool) {
+    let gone: Vec<HeaderName> = headers
+        .keys()
+        .filter(|name| goes(name.as_str()))
+        .cloned()
+        .collect();
+    for name in gone {
+        headers.remove(name);
+    }
+}
+
+/// The members of a header that is a list, in all its lines.
+fn listed<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    let lines = headers
+        .get_all(name)
+        .iter()
+        .filter_map(|line| line.to_str().ok());
+    lines
+        .flat_map(|line| line.split(','))
+        .map(str::trim)
+        .filter(|member| !member.is_empty())
+}
+
+#[cfg(test)]
+mod tests;

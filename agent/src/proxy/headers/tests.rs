@@ -1,0 +1,220 @@
+use super::*;
+use crate::proxy::admit::Rules;
+
+fn headers(all: &[(&str, &str)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in all {
+        let name: HeaderName = name.parse().unwrap();
+        headers.append(name, HeaderValue::from_str(value).unwrap());
+    }
+    headers
+}
+
+fn permitted() -> Permitted {
+    let named = headers(&[
+        ("fairlead-user", "fairlead:ann"),
+        ("fairlead-group", "fairlead:viewer"),
+    ]);
+    let rules = Rules::new(&"t-acme".parse().unwrap(), &[]);
+    rules.admit(&named).unwrap()
+}
+
+fn pairs(headers: &HeaderMap) -> Vec<(String, String)> {
+    let pair = |(name, value): (&HeaderName, &HeaderValue)| {
+        (name.to_string(), value.to_str().unwrap().to_owned())
+    };
+    headers.iter().map(pair).collect()
+}
+
+const GONE: &[&[(&str, &str)]] = &[
+    &[("authorization", "Bearer x")],
+    &[("Authorization", "Basic x"), ("authorization", "Bearer y")],
+    &[("proxy-authorization", "Basic x")],
+    &[("impersonate-user", "system:admin")],
+    &[
+        ("Impersonate-Group", "system:masters"),
+        ("impersonate-group", "x"),
+    ],
+    &[("impersonate-uid", "0")],
+    &[("impersonate-extra-scopes", "all")],
+    &[
+        ("x-remote-user", "root"),
+        ("x-remote-group", "system:masters"),
+    ],
+    &[("cookie", "a=b"), ("cookie", "c=d")],
+    &[("fairlead-user", "fairlead:bob")],
+    &[("fairlead-anything", "x"), ("Fairlead-Code", "FL-1101")],
+    &[("connection", "close")],
+    &[("connection", "keep-alive"), ("keep-alive", "timeout=5")],
+    &[
+        ("connection", "x-one, X-Two"),
+        ("x-one", "1"),
+        ("x-two", "2"),
+    ],
+    &[
+        ("connection", "x-one"),
+        ("connection", " x-two ,"),
+        ("x-one", "1"),
+        ("x-two", "2"),
+    ],
+    &[("proxy-connection", "keep-alive")],
+    &[("te", "gzip")],
+    &[("transfer-encoding", "chunked")],
+    &[("upgrade", "h2c")],
+    &[("expect", "100-continue")],
+];
+
+#[test]
+fn what_authenticates_impersonates_or_is_of_one_hop_does_not_pass() {
+    for gone in GONE {
+        let mut headers = headers(gone);
+        towards_api(&mut headers, None, &permitted());
+        assert_eq!(
+            pairs(&headers),
+            [
+                ("impersonate-user".to_owned(), "fairlead:ann".to_owned()),
+                ("impersonate-group".to_owned(), "fairlead:viewer".to_owned()),
+            ],
+            "{gone:?}"
+        );
+    }
+}
+
+#[test]
+fn all_else_passes_repeats_included() {
+    let passes = [
+        ("accept", "application/json;as=Table"),
+        ("content-type", "application/apply-patch+yaml"),
+        ("content-length", "3"),
+        ("user-agent", "kubectl"),
+        ("kubectl-command", "kubectl get"),
+        ("warning", "299"),
+        ("x-stream-protocol-version", "v5.channel.k8s.io"),
+        ("x-stream-protocol-version", "v4.channel.k8s.io"),
+        ("trailer", "x-sum"),
+        ("te", "trailers"),
+    ];
+    let mut all = headers(&passes);
+    towards_api(&mut all, None, &permitted());
+    let all = pairs(&all);
+    for (name, value) in passes {
+        assert!(all.contains(&(name.to_owned(), value.to_owned())), "{name}");
+    }
+}
+
+#[test]
+fn what_the_client_lists_in_connection_cannot_take_our_own_headers_away() {
+    let listed = "impersonate-user, impersonate-group, authorization, host";
+    let mut headers = headers(&[("connection", listed)]);
+    towards_api(&mut headers, None, &permitted());
+    assert_eq!(headers["impersonate-user"], "fairlead:ann");
+    assert_eq!(headers["impersonate-group"], "fairlead:viewer");
+}
+
+#[test]
+fn an_upgrade_is_one_only_where_connection_says_so() {
+    let spdy = headers(&[
+        ("connection", "keep-alive, Upgrade"),
+        ("upgrade", "SPDY/3.1"),
+    ]);
+    assert_eq!(upgrade(&spdy).unwrap(), "SPDY/3.1");
+    assert!(upgrade(&headers(&[("upgrade", "SPDY/3.1")])).is_none());
+    assert!(upgrade(&headers(&[("connection", "upgrade")])).is_none());
+
+    let mut towards = spdy.clone();
+    let protocol = upgrade(&spdy);
+    towards_api(&mut towards, protocol.as_ref(), &permitted());
+    assert_eq!(
+        (&towards["connection"], &towards["upgrade"]),
+        (&"Upgrade".parse().unwrap(), &"SPDY/3.1".parse().unwrap())
+    );
+}
+
+#[test]
+fn an_answer_keeps_what_is_the_api_servers_and_loses_what_claims_to_be_ours() {
+    let mut answer = headers(&[
+        ("content-length", "2"),
+        ("set-cookie", "a=b"),
+        ("audit-id", "1"),
+        ("retry-after", "1"),
+        ("fairlead-code", "FL-1101"),
+        ("fairlead-upstream-micros", "1"),
+        ("connection", "x-hop"),
+        ("x-hop", "1"),
+        ("transfer-encoding", "chunked"),
+    ]);
+    towards_hub(&mut answer, None, Some(Duration::from_millis(2)));
+    let mut left = pairs(&answer);
+    left.sort();
+    let expected = [
+        ("audit-id", "1"),
+        ("content-length", "2"),
+        ("fairlead-upstream-micros", "2000"),
+        ("retry-after", "1"),
+        ("set-cookie", "a=b"),
+    ];
+    assert_eq!(
+        left,
+        expected.map(|(name, value)| (name.to_owned(), value.to_owned()))
+    );
+}
+
+#[test]
+fn a_request_that_may_be_silent_for_ever_is_known_by_its_query() {
+    for (path, long) in [
+        ("/api/v1/pods", false),
+        ("/api/v1/pods?watch=true", true),
+        ("/api/v1/pods?watch=1&x=y", true),
+        ("/api/v1/pods?watch", true),
+        ("/api/v1/pods?watch=false", false),
+        ("/api/v1/pods?watch=0", false),
+        ("/log?container=a&follow=true", true),
+        ("/log?follow=false", false),
+        ("/api/v1/watches?unwatch=true", false),
+    ] {
+        assert_eq!(is_long_running(&path.parse().unwrap()), long, "{path}");
+    }
+}
+
+#[test]
+fn a_path_with_dots_for_segments_is_refused() {
+    for bad in [
+        "/..",
+        "/a/../b",
+        "/a/.",
+        "/./a",
+        "/%2e",
+        "/a/%2E%2e/b",
+        "/.%2e",
+        "/a/..?x=1",
+    ] {
+        assert_eq!(
+            check_path(&bad.parse().unwrap()).unwrap_err().code,
+            Code::BadPath,
+            "{bad}"
+        );
+    }
+    for good in [
+        "/",
+        "/a",
+        "/a.b/..c/...",
+        "/a?x=/../",
+        "/%2f",
+        "/a//b",
+        "/a/%2e%2e%2e",
+    ] {
+        check_path(&good.parse().unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn a_request_id_is_repeated_in_the_log_only_if_it_is_one() {
+    assert_eq!(
+        request_id(&headers(&[("fairlead-request-id", "r-1_A")])),
+        "r-1_A"
+    );
+    for bad in ["a b", "a\"b", "ä", &"a".repeat(65)] {
+        assert_eq!(request_id(&headers(&[("fairlead-request-id", bad)])), "?");
+    }
+    assert_eq!(request_id(&HeaderMap::new()), "");
+}

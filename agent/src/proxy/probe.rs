@@ -1,0 +1,58 @@
+//! The hub's probe: a real `/readyz` on the API server with the agent's own credential. On it the hub also says how
+//! wide its agents should spread when they dial again.
+
+use std::time::Duration;
+
+use fairlead_api::{Code, Failure};
+use fairlead_dialer::Body;
+use http::{HeaderMap, Method, Response, StatusCode};
+use tokio::time::{Instant, timeout};
+
+use super::headers::towards_hub;
+use crate::{body::text, site::Site};
+
+/// The hub asks every 5 s; an answer that comes later than that is no answer.
+const DEADLINE: Duration = Duration::from_millis(4500);
+/// Milliseconds, on the hub's probe.
+pub(crate) const SPREAD: &str = "fairlead-spread-millis";
+/// What of an unready API server's words is passed on, in bytes.
+const MAX_WORDS: usize = 512;
+
+/// # Errors
+/// `FL-1502` with the cause, if the API server is not ready or cannot be asked.
+pub(crate) async fn answer(site: &Site, headers: &HeaderMap) -> Result<Response<Body>, Failure> {
+    if let Some(millis) = headers
+        .get(SPREAD)
+        .and_then(|value| value.to_str().ok()?.parse().ok())
+    {
+        site.spread.set(Duration::from_millis(millis));
+    }
+    let started = Instant::now();
+    let asked = timeout(DEADLINE, site.upstream.ask(Method::GET, "/readyz", None)).await;
+    let late = |_| Failure::because(Code::ApiUnreachable, "/readyz did not answer in time");
+    let (status, body) = asked.map_err(late)?.map_err(Failure::from)?;
+    match status {
+        // Forbidden: it is up, knows the agent, and does not let it ask for more.
+        StatusCode::FORBIDDEN => {}
+        status if status.is_success() => {}
+        StatusCode::UNAUTHORIZED => {
+            return Err(Failure::because(
+                Code::ApiUnreachable,
+                "it refuses the agent's own credential",
+            ));
+        }
+        status => {
+            let words =
+                String::from_utf8_lossy(body.get(..MAX_WORDS.min(body.len())).unwrap_or_default())
+                    .into_owned();
+            let status = status.as_u16();
+            return Err(Failure::because(
+                Code::ApiUnreachable,
+                format_args!("/readyz answered {status}: {words}"),
+            ));
+        }
+    }
+    let mut response = Response::new(text("ok"));
+    towards_hub(response.headers_mut(), None, Some(started.elapsed()));
+    Ok(response)
+}

@@ -1,0 +1,84 @@
+//! Renewal of the certificate over the live session, at two thirds of its life, with the same key. The session stays;
+//! the next dial uses what was issued.
+
+use std::time::Duration;
+
+use fairlead_api::{
+    Code, Failure,
+    enroll::{RENEW_PATH, RenewRequest},
+};
+use fairlead_certs::renew_at;
+use fairlead_dialer::Exchanges;
+use time::OffsetDateTime;
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+use crate::{
+    ask,
+    backoff::{Backoff, chance},
+    identity::Identity,
+};
+
+/// The wall clock may be set, and machines sleep: it is looked at this often.
+const LOOK: Duration = Duration::from_secs(30);
+/// What part of its life a certificate's renewal is spread over, from two thirds on.
+const SPREAD: f64 = 0.05;
+const FIRST: Duration = Duration::from_secs(1);
+const CAP: Duration = Duration::from_secs(60);
+
+/// Waits until it is time, then asks until the hub issues.
+pub(crate) async fn renewed(identity: &Identity, exchanges: &Exchanges, version: &str) -> Identity {
+    let at = due(identity.not_before, identity.not_after, chance());
+    while let Ok(left) = Duration::try_from(at - OffsetDateTime::now_utc()) {
+        sleep(left.min(LOOK)).await;
+    }
+    let mut backoff = Backoff::new(FIRST, CAP);
+    loop {
+        match renew(identity, exchanges, version).await {
+            Ok(renewed) => {
+                info!(not_after = %renewed.not_after, "identity renewed");
+                return renewed;
+            }
+            Err(failure) => {
+                let code = failure.code;
+                warn!(%code, cause = failure.cause, next = code.next_step(), not_after = %identity.not_after,
+                    "the identity was not renewed");
+            }
+        }
+        sleep(backoff.next(chance())).await;
+    }
+}
+
+fn due(not_before: OffsetDateTime, not_after: OffsetDateTime, chance: f64) -> OffsetDateTime {
+    renew_at(not_before, not_after) + (not_after - not_before) * (SPREAD * chance)
+}
+
+async fn renew(
+    identity: &Identity,
+    exchanges: &Exchanges,
+    version: &str,
+) -> Result<Identity, Failure> {
+    let request = RenewRequest {
+        csr: identity.key.csr()?,
+        agent_version: version.to_owned(),
+    };
+    let json = serde_json::to_string(&request).map_err(|_| Failure::from(Code::Internal))?;
+    identity.renewed(ask::issue(exchanges, RENEW_PATH, json.into()).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renewal_falls_due_at_two_thirds_and_is_spread_a_little() {
+        let from = OffsetDateTime::UNIX_EPOCH;
+        let to = from + Duration::from_secs(24 * 3600);
+        assert_eq!(due(from, to, 0.0), from + Duration::from_secs(16 * 3600));
+        let latest = due(from, to, 1.0) - from;
+        assert!(
+            latest > time::Duration::hours(17) && latest < time::Duration::hours(18),
+            "{latest}"
+        );
+    }
+}

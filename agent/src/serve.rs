@@ -1,0 +1,27 @@
+//! The streams that the hub opens, each in a task of its own that the process owns. The dialer bounds how many there
+//! are; a stream that breaks concerns nobody but its request.
+
+use std::sync::Arc;
+
+use fairlead_dialer::{Session, Stream, serve};
+use tracing::debug;
+
+use crate::{proxy::Proxy, site::Site};
+
+/// Takes streams until the session has ended.
+pub(crate) async fn streams(session: Session, site: Arc<Site>, proxy: Arc<Proxy>) {
+    while let Some(stream) = session.accept().await {
+        site.process.spawn(one(stream, site.clone(), proxy.clone()));
+    }
+}
+
+async fn one(stream: Stream, site: Arc<Site>, proxy: Arc<Proxy>) {
+    let _open = site.metrics.hold_stream();
+    let handler = move |request| {
+        let proxy = proxy.clone();
+        async move { proxy.handle(request).await }
+    };
+    if let Err(error) = serve(stream, handler).await {
+        debug!(%error, "stream broke");
+    }
+}

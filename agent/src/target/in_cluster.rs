@@ -1,0 +1,62 @@
+//! A pod's service account: `token` and `ca.crt` in one folder, which the kubelet swaps as a whole by a symlink, about
+//! once an hour.
+
+use std::path::{Path, PathBuf};
+
+use http::Uri;
+
+use super::{
+    Loaded, TargetError, bearer, read,
+    trust::{Address, Trust, certificates},
+};
+
+pub(super) struct InCluster {
+    server: String,
+    token: PathBuf,
+    ca: PathBuf,
+}
+
+impl InCluster {
+    pub(super) fn new(host: &str, port: u16, dir: &Path) -> Self {
+        let host = if host.contains(':') {
+            format!("[{host}]")
+        } else {
+            host.to_owned()
+        };
+        InCluster {
+            server: format!("https://{host}:{port}"),
+            token: dir.join("token"),
+            ca: dir.join("ca.crt"),
+        }
+    }
+
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        vec![self.token.clone(), self.ca.clone()]
+    }
+
+    pub(super) async fn load(&self) -> Result<Loaded, TargetError> {
+        let server: Uri = self
+            .server
+            .parse()
+            .map_err(|_| TargetError::Tls(format!("{} is no URL", self.server)))?;
+        let content = |path: &Path, what| TargetError::Content {
+            path: path.to_owned(),
+            what,
+        };
+        let token = read(&self.token).await?;
+        let ca = read(&self.ca).await?;
+        Ok(Loaded {
+            address: Address {
+                server,
+                server_name: None,
+            },
+            trust: Trust {
+                ca: Some(certificates(&ca).ok_or_else(|| content(&self.ca, "CA certificate"))?),
+                client: None,
+            },
+            authorization: Some(bearer(&token).ok_or_else(|| content(&self.token, "token"))?),
+            files: self.files(),
+            expires: None,
+        })
+    }
+}

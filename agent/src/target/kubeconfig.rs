@@ -1,0 +1,187 @@
+//! One context of a kubeconfig, as kubectl reads it: token, token file, password, client certificate or credential
+//! plugin. What kubectl has dropped (`auth-provider`) and what would leave the API server unchecked
+//! (`insecure-skip-tls-verify`) is refused. No proxy is used, wherever it is named.
+
+use std::path::{Path, PathBuf};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use http::HeaderValue;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::json;
+use time::OffsetDateTime;
+
+use super::{
+    Loaded, TargetError, bearer, exec, read,
+    trust::{Address, ClientCertificate, Trust, certificates},
+};
+
+mod file;
+
+pub(super) use file::Plugin;
+use file::{Cluster, File, User};
+
+pub(super) struct FromKubeconfig {
+    path: PathBuf,
+    context: Option<String>,
+}
+
+/// As whom the agent speaks.
+#[derive(Default)]
+struct Speaker {
+    authorization: Option<HeaderValue>,
+    client: Option<ClientCertificate>,
+    expires: Option<OffsetDateTime>,
+}
+
+impl FromKubeconfig {
+    pub(super) fn new(path: PathBuf, context: Option<String>) -> Self {
+        FromKubeconfig { path, context }
+    }
+
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        vec![self.path.clone()]
+    }
+
+    pub(super) async fn load(&self) -> Result<Loaded, TargetError> {
+        let text = SecretString::from(read(&self.path).await?);
+        // A YAML error quotes the lines around it, and those may hold a token: it is not repeated.
+        let file: File = serde_saphyr::from_str(text.expose_secret())
+            .map_err(|_| TargetError::Kubeconfig(format!("{} is damaged", self.path.display())))?;
+        let dir = self.path.parent().unwrap_or(Path::new(""));
+        let (cluster, user) = file
+            .context(self.context.as_deref(), dir)
+            .map_err(TargetError::Kubeconfig)?;
+        check(&cluster, &user)?;
+        let server = cluster.server.parse().map_err(|_| unusable("server"))?;
+        let speaker = speaker(&user, &cluster).await?;
+        let mut files = self.files();
+        let named = [
+            &cluster.certificate_authority,
+            &user.client_certificate,
+            &user.client_key,
+            &user.token_file,
+        ];
+        files.extend(named.into_iter().flatten().cloned());
+        Ok(Loaded {
+            address: Address {
+                server,
+                server_name: cluster.tls_server_name.clone(),
+            },
+            trust: Trust {
+                ca: authority(&cluster).await?,
+                client: speaker.client,
+            },
+            authorization: speaker.authorization,
+            files,
+            expires: speaker.expires,
+        })
+    }
+}
+
+fn check(cluster: &Cluster, user: &User) -> Result<(), TargetError> {
+    let refused = if cluster.insecure_skip_tls_verify {
+        "insecure-skip-tls-verify is not supported; name the CA in certificate-authority"
+    } else if cluster.proxy_url.is_some() {
+        "proxy-url is not supported"
+    } else if user.auth_provider.is_some() {
+        "auth-provider is not supported; use a credential plugin"
+    } else {
+        return Ok(());
+    };
+    Err(TargetError::Kubeconfig(refused.to_owned()))
+}
+
+type Authority = Option<Vec<rustls::pki_types::CertificateDer<'static>>>;
+
+async fn authority(cluster: &Cluster) -> Result<Authority, TargetError> {
+    let pem = match (
+        &cluster.certificate_authority_data,
+        &cluster.certificate_authority,
+    ) {
+        (Some(data), _) => decode(data).ok_or_else(|| unusable("certificate-authority-data"))?,
+        (None, Some(path)) => read(path).await?,
+        (None, None) => return Ok(None),
+    };
+    certificates(&pem)
+        .map(Some)
+        .ok_or_else(|| unusable("certificate-authority"))
+}
+
+/// In kubectl's order of precedence.
+async fn speaker(user: &User, cluster: &Cluster) -> Result<Speaker, TargetError> {
+    let mut speaker = Speaker {
+        client: client_certificate(user).await?,
+        ..Speaker::default()
+    };
+    if let Some(token) = &user.token {
+        speaker.authorization =
+            Some(bearer(token.expose_secret()).ok_or_else(|| unusable("token"))?);
+    } else if let Some(path) = &user.token_file {
+        let token = SecretString::from(read(path).await?);
+        speaker.authorization =
+            Some(bearer(token.expose_secret()).ok_or_else(|| unusable("tokenFile"))?);
+    } else if let (Some(name), Some(password)) = (&user.username, &user.password) {
+        let both = STANDARD.encode(format!("{name}:{}", password.expose_secret()));
+        let mut value =
+            HeaderValue::try_from(format!("Basic {both}")).map_err(|_| unusable("password"))?;
+        value.set_sensitive(true);
+        speaker.authorization = Some(value);
+    } else if let Some(plugin) = &user.exec {
+        let credential = exec::run(plugin, &about(cluster)).await?;
+        speaker.authorization = credential.authorization;
+        speaker.client = credential.client.or(speaker.client);
+        speaker.expires = credential.expires;
+    }
+    Ok(speaker)
+}
+
+/// What a plugin that asks for it is told of the cluster.
+fn about(cluster: &Cluster) -> serde_json::Value {
+    let data = cluster.certificate_authority_data.clone().or_else(|| {
+        let pem = std::fs::read(cluster.certificate_authority.as_ref()?).ok()?;
+        Some(STANDARD.encode(pem))
+    });
+    let mut about = json!({ "server": cluster.server });
+    if let Some(object) = about.as_object_mut() {
+        object.extend(
+            cluster
+                .tls_server_name
+                .iter()
+                .map(|name| ("tls-server-name".to_owned(), json!(name))),
+        );
+        object.extend(data.map(|data| ("certificate-authority-data".to_owned(), json!(data))));
+        object.extend(
+            cluster
+                .for_plugins()
+                .map(|config| ("config".to_owned(), config.clone())),
+        );
+    }
+    about
+}
+
+async fn client_certificate(user: &User) -> Result<Option<ClientCertificate>, TargetError> {
+    let chain = match (&user.client_certificate_data, &user.client_certificate) {
+        (Some(data), _) => decode(data).ok_or_else(|| unusable("client-certificate-data"))?,
+        (None, Some(path)) => read(path).await?,
+        (None, None) => return Ok(None),
+    };
+    let key = match (&user.client_key_data, &user.client_key) {
+        (Some(data), _) => {
+            decode(data.expose_secret()).ok_or_else(|| unusable("client-key-data"))?
+        }
+        (None, Some(path)) => read(path).await?,
+        (None, None) => return Err(unusable("client-key: it is missing")),
+    };
+    Ok(Some(ClientCertificate {
+        chain,
+        key: key.into(),
+    }))
+}
+
+fn decode(data: &str) -> Option<String> {
+    String::from_utf8(STANDARD.decode(data.trim()).ok()?).ok()
+}
+
+fn unusable(what: &str) -> TargetError {
+    TargetError::Kubeconfig(format!("unusable {what}"))
+}

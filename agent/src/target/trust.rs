@@ -1,0 +1,133 @@
+//! From an address and what to believe to an endpoint. The API server is believed by the CA that came with its
+//! credentials, or by the machine's roots where a kubeconfig names none; it is never not checked.
+
+use std::sync::Arc;
+
+use http::{HeaderValue, Uri, uri::Scheme};
+use rustls::{
+    ClientConfig, RootCertStore,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+};
+use rustls_platform_verifier::BuilderVerifierExt;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::{Endpoint, TargetError};
+
+/// Where the API server is.
+#[derive(PartialEq, Eq)]
+pub(super) struct Address {
+    /// `https://host:port/base`, as a kubeconfig has it.
+    pub(super) server: Uri,
+    /// The name in its certificate, where it is not the host.
+    pub(super) server_name: Option<String>,
+}
+
+/// Who is believed to be the API server, and with which certificate the agent proves itself, if with one.
+pub(super) struct Trust {
+    /// None: the machine's own roots.
+    pub(super) ca: Option<Vec<CertificateDer<'static>>>,
+    pub(super) client: Option<ClientCertificate>,
+}
+
+/// A chain and its key, in PEM.
+#[derive(Clone)]
+pub(super) struct ClientCertificate {
+    pub(super) chain: String,
+    pub(super) key: SecretString,
+}
+
+impl Trust {
+    pub(super) fn same(&self, other: &Trust) -> bool {
+        let client = match (&self.client, &other.client) {
+            (None, None) => true,
+            (Some(a), Some(b)) => {
+                a.chain == b.chain && a.key.expose_secret() == b.key.expose_secret()
+            }
+            _ => false,
+        };
+        client && self.ca == other.ca
+    }
+
+    fn client_config(&self) -> Result<ClientConfig, TargetError> {
+        let wrong = |error: rustls::Error| TargetError::Tls(error.to_string());
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(wrong)?;
+        let builder = match &self.ca {
+            None => builder.with_platform_verifier().map_err(wrong)?,
+            Some(ca) => {
+                let mut roots = RootCertStore::empty();
+                roots.add_parsable_certificates(ca.iter().cloned());
+                if roots.is_empty() {
+                    return Err(TargetError::Tls("the CA holds no certificate".to_owned()));
+                }
+                builder.with_root_certificates(roots)
+            }
+        };
+        let mut config = match &self.client {
+            None => builder.with_no_client_auth(),
+            Some(client) => {
+                let chain = certificates(&client.chain).ok_or_else(|| {
+                    TargetError::Tls("the client certificate is not PEM".to_owned())
+                })?;
+                let key = PrivateKeyDer::from_pem_slice(client.key.expose_secret().as_bytes())
+                    .map_err(|_| TargetError::Tls("the client key is not PEM".to_owned()))?;
+                builder.with_client_auth_cert(chain, key).map_err(wrong)?
+            }
+        };
+        // HTTP/1.1 only: exec, attach and port-forward upgrade it.
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(config)
+    }
+}
+
+impl Address {
+    pub(super) fn endpoint(&self, trust: &Trust) -> Result<Endpoint, TargetError> {
+        let wrong = |what: &str| TargetError::Tls(format!("{} {what}", self.server));
+        let authority = self
+            .server
+            .authority()
+            .ok_or_else(|| wrong("has no host"))?;
+        if authority.as_str().contains('@') {
+            // Not shown: it holds a password.
+            return Err(TargetError::Tls(
+                "the server's URL holds credentials".to_owned(),
+            ));
+        }
+        let tls = match self.server.scheme() {
+            Some(scheme) if *scheme == Scheme::HTTPS => Some(Arc::new(trust.client_config()?)),
+            Some(scheme) if *scheme == Scheme::HTTP => None,
+            _ => return Err(wrong("is neither https nor http")),
+        };
+        let default = if tls.is_some() { 443 } else { 80 };
+        let port = self.server.port_u16().unwrap_or(default);
+        let bare = authority
+            .host()
+            .trim_start_matches('[')
+            .trim_end_matches(']');
+        let name = self.server_name.as_deref().unwrap_or(bare).to_owned();
+        let server_name = ServerName::try_from(name)
+            .map_err(|_| wrong("has a host that no certificate can name"))?;
+        // The connector speaks TCP only; the scheme is there because a URI needs one.
+        let uri = format!("http://{}:{port}", authority.host())
+            .parse()
+            .map_err(|_| wrong("is no URL"))?;
+        Ok(Endpoint {
+            uri,
+            host: HeaderValue::from_str(authority.as_str()).map_err(|_| wrong("has no host"))?,
+            base_path: self.server.path().trim_end_matches('/').to_owned(),
+            server_name,
+            tls,
+        })
+    }
+}
+
+/// All certificates of a PEM text; None if one is damaged or there is none.
+pub(super) fn certificates(pem: &str) -> Option<Vec<CertificateDer<'static>>> {
+    let all = CertificateDer::pem_slice_iter(pem.as_bytes())
+        .collect::<Result<Vec<_>, _>>()
+        .ok()?;
+    (!all.is_empty()).then_some(all)
+}

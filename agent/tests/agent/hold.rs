@@ -1,0 +1,226 @@
+//! How the agent comes to its identity and its session, and keeps both.
+
+use std::{fs, os::unix::fs::PermissionsExt, sync::atomic::Ordering::SeqCst, time::Duration};
+
+use fairlead_agent::Target;
+use fairlead_api::Code;
+use fairlead_dialer::{CloseReason, SessionError};
+use http_body_util::BodyExt;
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+use tokio::time::Instant;
+
+use crate::rig::{Rig, get, send, soon, until};
+
+#[tokio::test]
+async fn an_agent_enrols_stores_its_identity_and_comes_back_as_itself() {
+    let rig = Rig::new().await;
+    let (agent, hub) = rig.connected().await;
+    assert_eq!(hub.identity.cluster.as_str(), "c-demo");
+    until(|| agent.process.is_ready()).await;
+    let file = rig.state().join("identity.json");
+    assert_eq!(
+        fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    assert!(!rig.state().join("pending.key").exists());
+    drop((agent, hub));
+
+    // Without a join string now: the stored identity is enough.
+    let mut config = rig.config();
+    config.join = None;
+    let _agent = rig.start(config);
+    rig.hub.next().await;
+    assert_eq!(rig.hub.story.enrolled.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_asked_for_again_with_the_same_key() {
+    let rig = Rig::new().await;
+    rig.hub.story.lose.store(2, SeqCst);
+    let (agent, _hub) = rig.connected().await;
+    let keys = rig.hub.story.enrolled.lock().unwrap().clone();
+    assert_eq!(keys.len(), 3);
+    assert!(keys.iter().all(|key| *key == keys[0]));
+    until(|| agent.process.is_ready()).await;
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_asked_for_with_the_same_key_by_an_agent_that_was_started_again() {
+    let rig = Rig::new().await;
+    rig.hub.story.lose.store(usize::MAX, SeqCst);
+    let agent = rig.start(rig.config());
+    until(|| !rig.hub.story.enrolled.lock().unwrap().is_empty()).await;
+    drop(agent);
+    rig.hub.story.lose.store(0, SeqCst);
+    let (_agent, _hub) = rig.connected().await;
+    let keys = rig.hub.story.enrolled.lock().unwrap().clone();
+    assert!(keys.len() >= 2 && keys.iter().all(|key| *key == keys[0]));
+}
+
+#[tokio::test]
+async fn a_refused_enrolment_is_reported_and_tried_again_and_never_ends_the_agent() {
+    let rig = Rig::new().await;
+    *rig.hub.story.refuse.lock().unwrap() = Some(Code::Store);
+    let agent = rig.start(rig.config());
+    until(|| rig.hub.story.enrolled.lock().unwrap().len() >= 2).await;
+    assert!(!agent.process.is_ready() && !agent.running.is_finished());
+    *rig.hub.story.refuse.lock().unwrap() = None;
+    rig.hub.next().await;
+}
+
+#[tokio::test]
+async fn an_agent_whose_session_breaks_comes_back_at_once() {
+    let rig = Rig::new().await;
+    let (agent, hub) = rig.connected().await;
+    for _ in 0..3 {
+        let since = Instant::now();
+        rig.hub.cut();
+        rig.hub.next().await;
+        assert!(
+            since.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            since.elapsed()
+        );
+    }
+    soon(hub.session.closed()).await;
+    until(|| agent.process.is_ready()).await;
+}
+
+#[tokio::test]
+async fn an_agent_goes_to_the_next_hub_when_one_does_not_answer() {
+    let rig = Rig::new().await;
+    let closed = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let mut config = rig.config();
+    config.hubs = vec![format!("https://{closed}").parse().unwrap(), rig.hub.url()];
+    let _agent = rig.start(config);
+    rig.hub.next().await;
+}
+
+#[tokio::test]
+async fn a_draining_hub_is_dialled_again_soon_and_one_that_replaced_us_is_not_at_once() {
+    let rig = Rig::new().await;
+    let (agent, hub) = rig.connected().await;
+    hub.session.close(CloseReason::Draining);
+    let again = rig.hub.next().await;
+    until(|| agent.process.is_ready()).await;
+    let taken = rig.hub.story.taken.load(SeqCst);
+    again.session.close(CloseReason::Replaced);
+    until(|| !agent.process.is_ready()).await;
+    assert_eq!(rig.hub.story.taken.load(SeqCst), taken);
+}
+
+/// The end of the certificate in the state folder.
+fn kept_until(rig: &Rig) -> OffsetDateTime {
+    let kept = fs::read(rig.state().join("identity.json")).unwrap();
+    let kept: serde_json::Value = serde_json::from_slice(&kept).unwrap();
+    OffsetDateTime::parse(kept["notAfter"].as_str().unwrap(), &Rfc3339).unwrap()
+}
+
+#[tokio::test]
+async fn renewal_happens_on_the_live_session_with_the_same_key_and_disturbs_no_request() {
+    let rig = Rig::new().await;
+    *rig.hub.story.age.lock().unwrap() = Duration::from_secs(20 * 3600);
+    rig.hub.story.refuse_renewals.store(1, SeqCst);
+    let (agent, hub) = rig.connected().await;
+    let mut watch = send(&hub.exchanges, get("/watch?watch=true"))
+        .await
+        .into_body();
+    until(|| rig.hub.story.renewed.lock().unwrap().len() == 2).await;
+    // Compared with what the agent connected with: it may have been renewed before this looks for the first time.
+    until(|| kept_until(&rig) > hub.identity.not_after).await;
+    let key = rig.hub.story.enrolled.lock().unwrap()[0];
+    assert!(
+        rig.hub
+            .story
+            .renewed
+            .lock()
+            .unwrap()
+            .iter()
+            .all(|renewed| *renewed == key)
+    );
+
+    rig.api.events.send_replace("still there".to_owned());
+    let frame = soon(watch.frame()).await.unwrap().unwrap();
+    assert_eq!(frame.into_data().unwrap(), "still there");
+    assert!(agent.process.is_ready());
+
+    rig.hub.cut();
+    let next = rig.hub.next().await;
+    assert!(
+        next.identity.not_after > hub.identity.not_after,
+        "the next dial uses what was issued"
+    );
+    assert_ne!(next.identity.serial, hub.identity.serial);
+}
+
+#[tokio::test]
+async fn an_identity_that_the_hub_takes_no_more_is_replaced_with_the_join_string() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    hub.session.close(CloseReason::Deleted);
+    let again = rig.hub.next().await;
+    assert_ne!(again.identity.serial, hub.identity.serial);
+    let keys = rig.hub.story.enrolled.lock().unwrap().clone();
+    assert_eq!(keys.len(), 2);
+    assert_ne!(keys[0], keys[1], "a new identity has a new key");
+}
+
+#[tokio::test]
+async fn draining_lets_requests_end_and_takes_leave() {
+    let rig = Rig::new().await;
+    let (agent, hub) = rig.connected().await;
+    let mut watch = send(&hub.exchanges, get("/watch?watch=true"))
+        .await
+        .into_body();
+    let process = agent.process.clone();
+    let finished = tokio::spawn(async move { process.finish(Duration::from_secs(20)).await });
+    until(|| !agent.process.is_ready()).await;
+    rig.api.events.send_replace("last words".to_owned());
+    let frame = soon(watch.frame()).await.unwrap().unwrap();
+    assert_eq!(frame.into_data().unwrap(), "last words");
+    assert!(!finished.is_finished());
+    rig.api.events.send_replace("end".to_owned());
+    assert!(soon(watch.frame()).await.is_none());
+    assert!(soon(finished).await.unwrap(), "nothing had to be cut off");
+    assert!(matches!(
+        soon(hub.session.closed()).await,
+        SessionError::Peer(CloseReason::Done)
+    ));
+}
+
+#[tokio::test]
+async fn mistakes_of_the_person_who_starts_it_end_it_at_once() {
+    let rig = Rig::new().await;
+    let run = async |change: &dyn Fn(&mut fairlead_agent::Config)| {
+        let mut config = rig.config();
+        change(&mut config);
+        soon(fairlead_agent::run(
+            config,
+            fairlead_runtime::Process::new(),
+        ))
+        .await
+        .unwrap_err()
+        .code
+    };
+    assert_eq!(run(&|config| config.join = None).await, Code::NotEnrolled);
+    assert_eq!(
+        run(&|config| config.allow_groups.push("system:masters".to_owned())).await,
+        Code::BadConfig
+    );
+    assert_eq!(
+        run(&|config| config.https_proxy = Some("ftp://x".to_owned())).await,
+        Code::BadConfig
+    );
+    let missing = Target::Kubeconfig {
+        path: rig.dir.path().join("none"),
+        context: None,
+    };
+    assert!(matches!(
+        run(&|config| config.target = missing.clone()).await,
+        Code::BadKubeconfig | Code::ApiUnreachable
+    ));
+}

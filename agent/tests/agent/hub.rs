@@ -1,0 +1,282 @@
+//! A hub that takes agents, enrols and renews them, and nothing else.
+
+use std::{
+    net::SocketAddr,
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use fairlead_api::{
+    Code, Failure, HubUrl,
+    enroll::{ENROLL_PATH, EnrollRequest, Issued, RENEW_PATH, RenewRequest},
+    status::Encoding,
+};
+use fairlead_certs::{
+    AgentIdentity, Authority, agent_identity, csr_fingerprint, front_server, session_server,
+};
+use fairlead_dialer::{
+    Body, CloseReason, Exchanges, Limits, Session, accept,
+    accept::{CONNECT_PATH, upgrade_response},
+    serve,
+};
+use http::{Request, Response};
+use http_body_util::{BodyExt, Empty};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use time::OffsetDateTime;
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+    task::{AbortHandle, JoinHandle},
+};
+use tokio_rustls::TlsAcceptor;
+
+use crate::rig::{soon, text};
+
+/// A session of an agent with an identity.
+pub(crate) struct Connected {
+    pub(crate) session: Session,
+    pub(crate) exchanges: Exchanges,
+    pub(crate) identity: AgentIdentity,
+}
+
+#[derive(Default)]
+pub(crate) struct Story {
+    /// Keys that asked to enrol, in order.
+    pub(crate) enrolled: Mutex<Vec<[u8; 32]>>,
+    /// Keys that asked to renew.
+    pub(crate) renewed: Mutex<Vec<[u8; 32]>>,
+    /// How many answers to enrolments are lost on their way.
+    pub(crate) lose: AtomicUsize,
+    /// How many renewals are refused.
+    pub(crate) refuse_renewals: AtomicUsize,
+    /// What enrolments are refused with.
+    pub(crate) refuse: Mutex<Option<Code>>,
+    /// How old certificates are when they are issued.
+    pub(crate) age: Mutex<Duration>,
+    /// TCP connections taken.
+    pub(crate) taken: AtomicUsize,
+    connections: Mutex<Vec<AbortHandle>>,
+}
+
+pub(crate) struct Hub {
+    pub(crate) authority: Arc<Authority>,
+    pub(crate) story: Arc<Story>,
+    address: SocketAddr,
+    agents: tokio::sync::Mutex<mpsc::Receiver<Connected>>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+        self.cut();
+    }
+}
+
+impl Hub {
+    pub(crate) async fn start(dir: &Path) -> Self {
+        std::fs::create_dir_all(dir).unwrap();
+        let authority = Arc::new(Authority::open_or_create(dir).unwrap());
+        let story = Arc::new(Story::default());
+        let inside = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let outside = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = outside.local_addr().unwrap();
+        let (sender, agents) = mpsc::channel(16);
+        let to = inside.local_addr().unwrap();
+        let tasks = vec![
+            tokio::spawn(listen(inside, authority.clone(), story.clone(), sender)),
+            tokio::spawn(forward(outside, to, story.clone())),
+        ];
+        Hub {
+            authority,
+            story,
+            address,
+            agents: tokio::sync::Mutex::new(agents),
+            tasks,
+        }
+    }
+
+    pub(crate) fn url(&self) -> HubUrl {
+        format!("https://{}", self.address).parse().unwrap()
+    }
+
+    /// The next agent that comes as itself.
+    pub(crate) async fn next(&self) -> Connected {
+        soon(self.agents.lock().await.recv()).await.unwrap()
+    }
+
+    /// Breaks every connection.
+    pub(crate) fn cut(&self) {
+        self.story
+            .connections
+            .lock()
+            .unwrap()
+            .drain(..)
+            .for_each(|connection| connection.abort());
+    }
+}
+
+/// Stands before the hub, so that connections can be broken from outside.
+async fn forward(listener: TcpListener, to: SocketAddr, story: Arc<Story>) {
+    loop {
+        let (mut from, _) = listener.accept().await.unwrap();
+        story.taken.fetch_add(1, SeqCst);
+        let task = tokio::spawn(async move {
+            let mut to = TcpStream::connect(to).await.unwrap();
+            let _ = copy_bidirectional(&mut from, &mut to).await;
+        });
+        story.connections.lock().unwrap().push(task.abort_handle());
+    }
+}
+
+async fn listen(
+    listener: TcpListener,
+    authority: Arc<Authority>,
+    story: Arc<Story>,
+    agents: mpsc::Sender<Connected>,
+) {
+    let now = OffsetDateTime::now_utc();
+    let front = authority
+        .issue_front(&["127.0.0.1".to_owned()], now)
+        .unwrap();
+    let front = TlsAcceptor::from(front_server(&front).unwrap());
+    loop {
+        let (tcp, _) = listener.accept().await.unwrap();
+        let (front, authority) = (front.clone(), authority.clone());
+        let (story, agents) = (story.clone(), agents.clone());
+        tokio::spawn(async move {
+            let Ok(tls) = front.accept(tcp).await else {
+                return;
+            };
+            let service = service_fn(move |mut request: Request<Incoming>| {
+                assert_eq!(request.uri().path(), CONNECT_PATH);
+                let head = upgrade_response(&request).unwrap();
+                let upgrade = hyper::upgrade::on(&mut request);
+                let (authority, story, agents) = (authority.clone(), story.clone(), agents.clone());
+                tokio::spawn(async move {
+                    let Ok(io) = upgrade.await else { return };
+                    Box::pin(agent(TokioIo::new(io), authority, story, agents)).await;
+                });
+                async move {
+                    Ok::<_, std::convert::Infallible>(head.map(|()| Empty::<bytes::Bytes>::new()))
+                }
+            });
+            let _ = http1::Builder::new()
+                .serve_connection(TokioIo::new(tls), service)
+                .with_upgrades()
+                .await;
+        });
+    }
+}
+
+async fn agent(
+    io: TokioIo<hyper::upgrade::Upgraded>,
+    authority: Arc<Authority>,
+    story: Arc<Story>,
+    agents: mpsc::Sender<Connected>,
+) {
+    let inner = authority.issue_hub(OffsetDateTime::now_utc()).unwrap();
+    let inner = session_server(&inner, authority.certificate_pem()).unwrap();
+    let Ok(accepted) = accept(io, inner, Limits::default()).await else {
+        return;
+    };
+    let session = accepted.session.clone();
+    if !accepted.certificates.is_empty() {
+        let identity = agent_identity(&accepted.certificates, authority.trust_domain()).unwrap();
+        let exchanges = Exchanges::new(accepted.session.clone());
+        let _ = agents
+            .send(Connected {
+                session: accepted.session,
+                exchanges,
+                identity,
+            })
+            .await;
+    }
+    while let Some(stream) = session.accept().await {
+        let (authority, story, session) = (authority.clone(), story.clone(), session.clone());
+        tokio::spawn(serve(stream, move |request| {
+            Box::pin(issue(
+                request,
+                authority.clone(),
+                story.clone(),
+                session.clone(),
+            ))
+        }));
+    }
+}
+
+async fn issue(
+    request: Request<Body>,
+    authority: Arc<Authority>,
+    story: Arc<Story>,
+    session: Session,
+) -> Response<Body> {
+    let path = request.uri().path().to_owned();
+    let bytes = request.into_body().collect().await.unwrap().to_bytes();
+    let csr = match path.as_str() {
+        ENROLL_PATH => {
+            let asked: EnrollRequest = serde_json::from_slice(&bytes).unwrap();
+            story
+                .enrolled
+                .lock()
+                .unwrap()
+                .push(csr_fingerprint(&asked.csr).unwrap());
+            if let Some(code) = *story.refuse.lock().unwrap() {
+                return refusal(code);
+            }
+            if story
+                .lose
+                .fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1))
+                .is_ok()
+            {
+                session.close(CloseReason::Draining);
+                std::future::pending::<()>().await;
+            }
+            asked.csr
+        }
+        RENEW_PATH => {
+            let asked: RenewRequest = serde_json::from_slice(&bytes).unwrap();
+            story
+                .renewed
+                .lock()
+                .unwrap()
+                .push(csr_fingerprint(&asked.csr).unwrap());
+            if story
+                .refuse_renewals
+                .fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1))
+                .is_ok()
+            {
+                return refusal(Code::Store);
+            }
+            *story.age.lock().unwrap() = Duration::ZERO;
+            asked.csr
+        }
+        other => panic!("{other}"),
+    };
+    let now = OffsetDateTime::now_utc() - *story.age.lock().unwrap();
+    let (tenant, cluster) = ("t-acme".parse().unwrap(), "c-demo".parse().unwrap());
+    let signed = authority.sign_agent(&csr, &tenant, &cluster, now).unwrap();
+    let issued = Issued {
+        cluster,
+        tenant,
+        certificate: signed.certificate_pem,
+        ca: authority.certificate_pem().to_owned(),
+        not_before: signed.not_before,
+        not_after: signed.not_after,
+    };
+    Response::new(text(&serde_json::to_string(&issued).unwrap()))
+}
+
+fn refusal(code: Code) -> Response<Body> {
+    let body = Encoding::Json.encode(&Failure::new(code), code.http_status());
+    Response::builder()
+        .status(code.http_status())
+        .body(text(&String::from_utf8(body).unwrap()))
+        .unwrap()
+}

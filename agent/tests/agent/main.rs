@@ -1,0 +1,11 @@
+//! The agent as a whole, in one process with a hub and an API server of this test's own, over real sockets.
+
+#![cfg(test)]
+
+mod api_server;
+mod hold;
+mod hub;
+mod proxy;
+mod rig;
+mod secret;
+mod upgrade;

@@ -1,0 +1,405 @@
+//! What the hub asks for, through to the API server and back.
+
+use std::{sync::atomic::Ordering::SeqCst, time::Duration};
+
+use bytes::Bytes;
+use fairlead_dialer::BodyError;
+use futures_util::stream;
+use http::{HeaderMap, HeaderValue, Request};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    sync::mpsc,
+};
+
+use crate::{
+    rig::{Rig, body, get, nothing, request, send, soon, text, until},
+    upgrade::exec,
+};
+
+#[tokio::test]
+async fn a_request_arrives_as_the_user_the_hub_names_with_the_agents_own_token() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    let asked = request("GET", "/echo?limit=1")
+        .header("authorization", "Bearer stolen")
+        .header("impersonate-user", "system:admin")
+        .header("Impersonate-Extra-Scopes", "all")
+        .header("cookie", "a=b")
+        .header("x-remote-user", "root")
+        .header("connection", "x-drop")
+        .header("x-drop", "1")
+        .header("accept", "application/json;as=Table");
+    let answer = send(&hub.exchanges, asked.body(nothing()).unwrap()).await;
+    assert_eq!(answer.status(), 200);
+    let micros: u64 = answer.headers()["fairlead-upstream-micros"]
+        .to_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(micros > 0);
+    let seen = rig.api.last("/echo");
+    assert_eq!(seen.all("authorization"), ["Bearer token-1"]);
+    assert_eq!(seen.all("impersonate-user"), ["fairlead:ann"]);
+    assert_eq!(
+        seen.all("impersonate-group"),
+        ["fairlead:viewer", "fairlead:tenant:t-acme:viewer"]
+    );
+    assert_eq!(seen.all("accept"), ["application/json;as=Table"]);
+    assert_eq!(seen.all("host"), [format!("127.0.0.1:{}", rig.api.port())]);
+    for gone in [
+        "cookie",
+        "x-remote-user",
+        "x-drop",
+        "connection",
+        "impersonate-extra-scopes",
+    ] {
+        assert!(seen.all(gone).is_empty(), "{gone}");
+    }
+    assert!(
+        seen.headers
+            .keys()
+            .all(|name| !name.as_str().starts_with("fairlead-"))
+    );
+}
+
+#[tokio::test]
+async fn a_user_or_group_that_is_not_allowed_does_not_reach_the_api_server() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    let system = request("GET", "/system").header("fairlead-group", "system:masters");
+    let twice = request("GET", "/twice").header("fairlead-user", "fairlead:bob");
+    let nobody = Request::get("/nobody").header("host", "cluster");
+    for (path, asked) in [("/system", system), ("/twice", twice), ("/nobody", nobody)] {
+        let answer = send(&hub.exchanges, asked.body(nothing()).unwrap()).await;
+        assert_eq!(answer.status(), 403);
+        assert_eq!(answer.headers()["fairlead-code"], "FL-1501");
+        assert!(
+            answer.headers()["content-type"]
+                .to_str()
+                .unwrap()
+                .starts_with("text/plain")
+        );
+        assert!(!body(answer).await.is_empty());
+        assert!(!rig.api.saw(path));
+    }
+    let allowed = request("GET", "/allowed").header("fairlead-group", "ops");
+    assert_eq!(
+        send(&hub.exchanges, allowed.body(nothing()).unwrap())
+            .await
+            .status(),
+        200
+    );
+    assert_eq!(
+        rig.api.last("/allowed").all("impersonate-group").last(),
+        Some(&"ops")
+    );
+}
+
+#[tokio::test]
+async fn a_path_that_leads_out_of_the_api_servers_is_refused() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    for path in ["/a/../b", "/a/%2e%2E/b", "/a/./b", "/.."] {
+        let answer = send(&hub.exchanges, get(path)).await;
+        assert_eq!(
+            (answer.status().as_u16(), &answer.headers()["fairlead-code"]),
+            (400, &"FL-1303".parse().unwrap())
+        );
+    }
+    assert_eq!(
+        send(&hub.exchanges, get("/a/..b/c...d/%2efoo"))
+            .await
+            .status(),
+        200
+    );
+}
+
+#[tokio::test]
+async fn an_answer_passes_as_it_is_but_for_our_own_headers() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    let answer = send(&hub.exchanges, get("/teapot")).await;
+    assert_eq!(answer.status(), 418);
+    assert_eq!(answer.headers()["x-its-own"], "1");
+    assert!(
+        answer.headers().get("fairlead-code").is_none(),
+        "an API server does not speak for the agent"
+    );
+    assert!(answer.headers().get("x-hop").is_none());
+    assert_eq!(body(answer).await, "short and stout");
+}
+
+#[tokio::test]
+async fn an_answer_without_a_body_keeps_its_length_and_its_connection() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    for _ in 0..3 {
+        let answer = send(
+            &hub.exchanges,
+            request("HEAD", "/echo").body(nothing()).unwrap(),
+        )
+        .await;
+        assert_eq!(answer.headers()["content-length"], "2");
+        assert_eq!(body(answer).await, "");
+        let answer = send(&hub.exchanges, get("/unchanged")).await;
+        assert_eq!(
+            (answer.status().as_u16(), &answer.headers()["etag"]),
+            (304, &"\"1\"".parse().unwrap())
+        );
+        body(answer).await;
+    }
+    assert_eq!(rig.api.story.connections.load(SeqCst), 1);
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_how_they_ended_and_gauges_come_back_to_nothing() {
+    let rig = Rig::new().await;
+    let (agent, hub) = rig.connected().await;
+    let value = |name: &str, label: Option<&str>| {
+        let families = agent.process.registry().gather();
+        let family = families
+            .iter()
+            .find(|family| family.name() == name)
+            .unwrap();
+        let metric = family.get_metric().iter().find(|metric| {
+            label.is_none_or(|label| metric.get_label().iter().any(|pair| pair.value() == label))
+        });
+        metric.map_or(0.0, |metric| {
+            metric.get_gauge().get_value() + metric.get_counter().get_value()
+        })
+    };
+    let mut raw = exec(&hub, "/exec").await;
+    send(&hub.exchanges, get("/.fairlead/probe")).await;
+    body(send(&hub.exchanges, get("/echo")).await).await;
+    let system = request("GET", "/x").header("fairlead-group", "system:masters");
+    send(&hub.exchanges, system.body(nothing()).unwrap()).await;
+    for (outcome, times) in [
+        ("upgraded", 1.0),
+        ("probed", 1.0),
+        ("answered", 1.0),
+        ("refused", 1.0),
+        ("unreachable", 0.0),
+    ] {
+        assert_eq!(
+            value("fairlead_agent_requests_total", Some(outcome)),
+            times,
+            "{outcome}"
+        );
+    }
+    assert_eq!(value("fairlead_agent_connected", None), 1.0);
+    assert!(value("fairlead_agent_streams_open", None) >= 2.0);
+    assert!(value("fairlead_agent_dials_total", Some("ok")) >= 2.0);
+    assert!(value("fairlead_certificate_expiry_seconds", None) > 1.7e9);
+    raw.shutdown().await.unwrap();
+    soon(raw.read_to_end(&mut Vec::new())).await.unwrap();
+    drop((raw, hub));
+    rig.hub.cut();
+    until(|| value("fairlead_agent_streams_open", None) == 0.0).await;
+}
+
+#[tokio::test]
+async fn connections_to_the_api_server_are_used_again() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    for _ in 0..20 {
+        body(send(&hub.exchanges, get("/echo")).await).await;
+    }
+    assert_eq!(rig.api.story.connections.load(SeqCst), 1);
+}
+
+#[tokio::test]
+async fn bodies_and_trailers_stream_both_ways() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    let mut trailers = HeaderMap::new();
+    trailers.insert("x-sum", HeaderValue::from_static("1"));
+    let frames = (0..64).map(|_| Ok::<_, BodyError>(Frame::data(Bytes::from(vec![7; 16 * 1024]))));
+    let frames = frames
+        .chain([Ok(Frame::trailers(trailers))])
+        .collect::<Vec<_>>();
+    let upload = StreamBody::new(stream::iter(frames)).boxed_unsync();
+    let asked = request("POST", "/upload")
+        .header("trailer", "x-sum")
+        .body(upload)
+        .unwrap();
+    assert_eq!(
+        body(send(&hub.exchanges, asked).await).await,
+        "1048576 bytes, 1 trailers"
+    );
+    let asked = request("GET", "/trailers")
+        .header("te", "trailers")
+        .body(nothing())
+        .unwrap();
+    let whole = send(&hub.exchanges, asked)
+        .await
+        .into_body()
+        .collect()
+        .await
+        .unwrap();
+    assert_eq!(whole.trailers().unwrap()["x-sum"], "42");
+}
+
+#[tokio::test]
+async fn an_early_answer_comes_before_the_upload_has_ended() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    let (sender, mut upload) = mpsc::channel::<Result<Frame<Bytes>, BodyError>>(1);
+    let upload = StreamBody::new(stream::poll_fn(move |cx| upload.poll_recv(cx))).boxed_unsync();
+    sender
+        .send(Ok(Frame::data(Bytes::from("begin"))))
+        .await
+        .unwrap();
+    let answer = send(
+        &hub.exchanges,
+        request("POST", "/early").body(upload).unwrap(),
+    )
+    .await;
+    assert_eq!(answer.status(), 413);
+    assert_eq!(body(answer).await, "too large");
+    drop(sender);
+    assert_eq!(send(&hub.exchanges, get("/echo")).await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_watch_is_passed_on_event_by_event_and_ends_at_the_api_server_when_nobody_reads_it() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    let mut watch = send(&hub.exchanges, get("/watch?watch=true"))
+        .await
+        .into_body();
+    for event in ["one", "two"] {
+        rig.api.events.send_replace(event.to_owned());
+        let frame = soon(watch.frame()).await.unwrap().unwrap();
+        assert_eq!(frame.into_data().unwrap(), event);
+    }
+    drop(watch);
+    until(|| rig.api.story.watches.load(SeqCst) == 0).await;
+}
+
+#[tokio::test]
+async fn a_request_that_nobody_waits_for_any_more_ends_at_the_api_server() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    let exchanges = hub.exchanges.clone();
+    let waiting = tokio::spawn(async move { exchanges.send(get("/never")).await.map(drop) });
+    until(|| rig.api.saw("/never")).await;
+    waiting.abort();
+    until(|| rig.api.story.connections.load(SeqCst) == 0).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_never_a_clean_end() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    let answer = send(&hub.exchanges, get("/breaks")).await;
+    assert_eq!(answer.status(), 200);
+    let mut half = answer.into_body();
+    assert_eq!(
+        soon(half.frame())
+            .await
+            .unwrap()
+            .unwrap()
+            .into_data()
+            .unwrap(),
+        "half"
+    );
+    rig.api.events.send_replace("break".to_owned());
+    assert!(soon(half.frame()).await.unwrap().is_err());
+}
+
+#[tokio::test]
+async fn a_probe_is_a_real_readyz_with_the_agents_own_token() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    let probe = || {
+        Request::get("/.fairlead/probe")
+            .header("host", "cluster")
+            .header("fairlead-spread-millis", "100")
+    };
+    let answer = send(&hub.exchanges, probe().body(nothing()).unwrap()).await;
+    assert_eq!(answer.status(), 200);
+    let seen = rig.api.last("/readyz");
+    assert_eq!(seen.all("authorization"), ["Bearer token-1"]);
+    assert!(seen.all("impersonate-user").is_empty());
+
+    rig.api.story.unready.store(true, SeqCst);
+    let answer = send(&hub.exchanges, probe().body(nothing()).unwrap()).await;
+    assert_eq!(
+        (answer.status().as_u16(), &answer.headers()["fairlead-code"]),
+        (502, &"FL-1502".parse().unwrap())
+    );
+    assert!(
+        body(answer)
+            .await
+            .contains("/readyz answered 500: [-]etcd failed")
+    );
+}
+
+#[tokio::test]
+async fn an_api_server_that_cannot_be_reached_has_its_own_code_and_cause() {
+    let mut rig = Rig::new().await;
+    rig.api.stop_listening().await;
+    let (_agent, hub) = rig.connected().await;
+    for path in ["/echo", "/.fairlead/probe"] {
+        let answer = send(&hub.exchanges, get(path)).await;
+        assert_eq!(
+            (answer.status().as_u16(), &answer.headers()["fairlead-code"]),
+            (502, &"FL-1502".parse().unwrap())
+        );
+        let cause = body(answer).await;
+        assert!(
+            cause.contains("refused") && cause.contains(&rig.api.port().to_string()),
+            "{cause}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_the_kubelet_swapped_is_used_within_a_second_or_two() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    assert_eq!(send(&hub.exchanges, get("/before")).await.status(), 200);
+    rig.rotate_token("token-2");
+    soon(async {
+        while rig.api.last("/before").all("authorization") != ["Bearer token-2"] {
+            send(&hub.exchanges, get("/before")).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    assert_eq!(
+        rig.api.story.connections.load(SeqCst),
+        1,
+        "the CA is the same, and so is the connection"
+    );
+}
+
+#[tokio::test]
+async fn a_401_makes_the_agent_read_its_token_at_once() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    assert_eq!(send(&hub.exchanges, get("/echo")).await.status(), 200);
+    rig.rotate_token("token-2");
+    *rig.api.story.token.lock().unwrap() = Some("token-2".to_owned());
+    // The answer passes, as every answer does; the next request has the new token.
+    let first = send(&hub.exchanges, get("/echo")).await.status();
+    assert!(first == 401 || first == 200);
+    assert_eq!(send(&hub.exchanges, get("/echo")).await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_post_with_a_length_keeps_it() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    let asked = request("POST", "/upload")
+        .header("content-length", "4")
+        .body(text("four"))
+        .unwrap();
+    assert_eq!(
+        body(send(&hub.exchanges, asked).await).await,
+        "4 bytes, 0 trailers"
+    );
+    assert_eq!(rig.api.last("/upload").all("content-length"), ["4"]);
+}

@@ -1,0 +1,178 @@
+//! One agent between a hub and an API server.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use fairlead_agent::{Config, State, Target};
+use fairlead_api::{Failure, JoinString};
+use fairlead_dialer::{Answer, Body, Exchanges};
+use fairlead_runtime::Process;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Empty};
+use tempfile::TempDir;
+use tokio::{task::JoinHandle, time::timeout};
+
+use crate::{
+    api_server::ApiServer,
+    hub::{Connected, Hub},
+};
+
+pub(crate) struct Rig {
+    pub(crate) hub: Hub,
+    pub(crate) api: ApiServer,
+    pub(crate) dir: TempDir,
+}
+
+/// An agent that runs.
+pub(crate) struct Agent {
+    pub(crate) process: Process,
+    pub(crate) running: JoinHandle<Result<(), Failure>>,
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.running.abort();
+        let process = self.process.clone();
+        tokio::spawn(async move { process.finish(Duration::ZERO).await });
+    }
+}
+
+impl Rig {
+    pub(crate) async fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let rig = Rig {
+            hub: Hub::start(&dir.path().join("hub")).await,
+            api: ApiServer::start().await,
+            dir,
+        };
+        rig.rotate_token("token-1");
+        rig
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        Config {
+            join: Some(JoinString {
+                hubs: vec![self.hub.url()],
+                ca_pin: self.hub.authority.pin(),
+                token: "bootstrap".into(),
+            }),
+            hubs: Vec::new(),
+            ca_file: None,
+            target: Target::InCluster {
+                host: "127.0.0.1".to_owned(),
+                port: self.api.port(),
+                dir: self.account(),
+            },
+            state: State::Dir(self.state()),
+            allow_groups: vec!["ops".to_owned()],
+            allow_connect: Vec::new(),
+            https_proxy: None,
+            no_proxy: None,
+            version: "0.0.0-test".to_owned(),
+        }
+    }
+
+    pub(crate) fn start(&self, config: Config) -> Agent {
+        let process = Process::new();
+        let running = tokio::spawn(fairlead_agent::run(config, process.clone()));
+        Agent { process, running }
+    }
+
+    /// An agent with its session.
+    pub(crate) async fn connected(&self) -> (Agent, Connected) {
+        let agent = self.start(self.config());
+        (agent, self.hub.next().await)
+    }
+
+    pub(crate) fn state(&self) -> PathBuf {
+        self.dir.path().join("state")
+    }
+
+    fn account(&self) -> PathBuf {
+        self.dir.path().join("account")
+    }
+
+    /// As the kubelet does: a new folder, and one symlink that is swapped.
+    pub(crate) fn rotate_token(&self, token: &str) {
+        let account = self.account();
+        fs::create_dir_all(&account).unwrap();
+        let data = account.join(format!("..{token}"));
+        fs::create_dir(&data).unwrap();
+        for (name, text) in [
+            ("token", token),
+            ("ca.crt", &self.api.ca_pem()),
+            ("namespace", "fairlead-site"),
+        ] {
+            fs::write(data.join(name), text).unwrap();
+            let link = account.join(name);
+            if link.symlink_metadata().is_err() {
+                symlink(Path::new("..data").join(name), link).unwrap();
+            }
+        }
+        symlink(&data, account.join("..data_tmp")).unwrap();
+        fs::rename(account.join("..data_tmp"), account.join("..data")).unwrap();
+    }
+}
+
+/// A request as the gateway sends it.
+pub(crate) fn request(method: &str, path: &str) -> http::request::Builder {
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "cluster")
+        .header("fairlead-user", "fairlead:ann")
+        .header("fairlead-group", "fairlead:viewer")
+        .header("fairlead-group", "fairlead:tenant:t-acme:viewer")
+        .header("fairlead-request-id", "r-1")
+}
+
+pub(crate) fn nothing() -> Body {
+    Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+pub(crate) fn get(path: &str) -> Request<Body> {
+    request("GET", path).body(nothing()).unwrap()
+}
+
+pub(crate) fn text(text: &str) -> Body {
+    text.to_owned()
+        .map_err(|never| match never {})
+        .boxed_unsync()
+}
+
+/// The answer to what is no upgrade.
+pub(crate) async fn send(exchanges: &Exchanges, request: Request<Body>) -> Response<Body> {
+    match soon(exchanges.send(request)).await.unwrap() {
+        Answer::Response(response) => response,
+        Answer::Upgraded(head, _) => panic!("upgraded: {head:?}"),
+    }
+}
+
+pub(crate) async fn body(response: Response<Body>) -> String {
+    let whole = soon(response.into_body().collect())
+        .await
+        .unwrap()
+        .to_bytes();
+    String::from_utf8(whole.to_vec()).unwrap()
+}
+
+/// Fails a test that would hang.
+pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
+    timeout(Duration::from_secs(20), future)
+        .await
+        .expect("it takes too long")
+}
+
+/// Waits until it holds.
+pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
+    soon(async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}

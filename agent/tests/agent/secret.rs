@@ -1,0 +1,78 @@
+//! The identity in a Secret of the agent's own cluster.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use fairlead_agent::State;
+use serde_json::json;
+
+use crate::rig::{Rig, until};
+
+fn in_a_secret(rig: &Rig) -> fairlead_agent::Config {
+    let mut config = rig.config();
+    config.state = State::Secret { namespace: None };
+    config
+}
+
+#[tokio::test]
+async fn the_identity_is_kept_in_the_pods_namespace_and_found_again() {
+    let rig = Rig::new().await;
+    let agent = rig.start(in_a_secret(&rig));
+    rig.hub.next().await;
+    let secret = rig.api.story.secret.lock().unwrap().clone().unwrap();
+    assert_eq!(secret["metadata"]["name"], "fairlead-identity");
+    assert!(secret["data"]["identity.json"].is_string() && secret["data"]["pending.key"].is_null());
+    drop(agent);
+
+    let mut config = in_a_secret(&rig);
+    config.join = None;
+    let _agent = rig.start(config);
+    rig.hub.next().await;
+    assert_eq!(rig.hub.story.enrolled.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn what_others_wrote_into_the_secret_stays_there() {
+    let rig = Rig::new().await;
+    *rig.api.story.secret.lock().unwrap() = Some(json!({
+        "metadata": { "resourceVersion": "7", "labels": { "app": "fairlead" } },
+        "data": { "theirs": "eA==" },
+    }));
+    let _agent = rig.start(in_a_secret(&rig));
+    rig.hub.next().await;
+    let secret = rig.api.story.secret.lock().unwrap().clone().unwrap();
+    assert_eq!(secret["data"]["theirs"], "eA==");
+    assert_eq!(secret["metadata"]["labels"]["app"], "fairlead");
+    assert_eq!(
+        secret["metadata"]["resourceVersion"], "9",
+        "one write for the key, one for the identity"
+    );
+}
+
+#[tokio::test]
+async fn without_its_api_server_an_agent_waits_and_does_not_spend_its_token() {
+    let rig = Rig::new().await;
+    *rig.api.story.token.lock().unwrap() = Some("another".to_owned());
+    let agent = rig.start(in_a_secret(&rig));
+    until(|| rig.api.story.seen.lock().unwrap().len() >= 3).await;
+    assert!(!agent.running.is_finished() && !agent.process.is_ready());
+    assert_eq!(
+        rig.hub.story.taken.load(SeqCst),
+        0,
+        "a key that cannot be kept must not be used"
+    );
+    *rig.api.story.token.lock().unwrap() = None;
+    rig.hub.next().await;
+}
+
+#[tokio::test]
+async fn two_agents_that_start_at_once_enrol_with_one_key() {
+    let rig = Rig::new().await;
+    let (_one, _two) = (rig.start(in_a_secret(&rig)), rig.start(in_a_secret(&rig)));
+    let (one, two) = (rig.hub.next().await, rig.hub.next().await);
+    assert_eq!(one.identity.cluster, two.identity.cluster);
+    let keys = rig.hub.story.enrolled.lock().unwrap().clone();
+    assert!(
+        keys.iter().all(|key| *key == keys[0]),
+        "the token is bound to the first key that asks"
+    );
+}

@@ -1,0 +1,154 @@
+//! Raw streams: upgrades, as exec and port-forward make them, and CONNECT.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use fairlead_dialer::{Answer, Upgraded};
+use http::Request;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+
+use crate::{
+    hub::Connected,
+    rig::{Rig, body, nothing, request, send, soon, until},
+};
+
+pub(crate) async fn exec(hub: &Connected, path: &str) -> Upgraded {
+    let asked = request("POST", path)
+        .header("connection", "Upgrade")
+        .header("upgrade", "SPDY/3.1");
+    match soon(hub.exchanges.send(asked.body(nothing()).unwrap()))
+        .await
+        .unwrap()
+    {
+        Answer::Upgraded(head, raw) => {
+            assert_eq!(head.status(), 101);
+            assert_eq!(head.headers()["upgrade"], "SPDY/3.1");
+            raw
+        }
+        Answer::Response(answer) => panic!("{answer:?}"),
+    }
+}
+
+#[tokio::test]
+async fn an_upgraded_stream_may_end_in_one_direction_first() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    let mut raw = exec(&hub, "/exec").await;
+    raw.write_all(b"input").await.unwrap();
+    raw.shutdown().await.unwrap();
+    let mut heard = String::new();
+    soon(raw.read_to_string(&mut heard)).await.unwrap();
+    assert_eq!(
+        heard, "hello input",
+        "what is said after our end is still heard"
+    );
+    until(|| *rig.api.story.told.lock().unwrap() == ["input"]).await;
+    assert_eq!(
+        rig.api.last("/exec").all("impersonate-user"),
+        ["fairlead:ann"]
+    );
+}
+
+#[tokio::test]
+async fn an_upgraded_stream_may_end_in_the_other_direction_first() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    let mut raw = exec(&hub, "/exec?ends-first").await;
+    let mut heard = String::new();
+    soon(raw.read_to_string(&mut heard)).await.unwrap();
+    assert_eq!(heard, "hello ");
+    raw.write_all(b"still heard").await.unwrap();
+    raw.shutdown().await.unwrap();
+    until(|| *rig.api.story.told.lock().unwrap() == ["still heard"]).await;
+    until(|| rig.api.story.connections.load(SeqCst) == 0).await;
+}
+
+#[tokio::test]
+async fn an_upgraded_stream_that_vanishes_ends_at_the_api_server() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    let mut raw = exec(&hub, "/exec").await;
+    raw.write_all(b"half").await.unwrap();
+    let mut hello = [0; 6];
+    soon(raw.read_exact(&mut hello)).await.unwrap();
+    drop(raw);
+    until(|| !rig.api.story.told.lock().unwrap().is_empty()).await;
+    assert_eq!(
+        *rig.api.story.told.lock().unwrap(),
+        ["half (broken)"],
+        "a reset is no end of input"
+    );
+}
+
+#[tokio::test]
+async fn a_refused_upgrade_passes_as_it_is() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    let asked = request("POST", "/exec?refuse")
+        .header("connection", "Upgrade")
+        .header("upgrade", "SPDY/3.1");
+    let answer = send(&hub.exchanges, asked.body(nothing()).unwrap()).await;
+    assert_eq!(answer.status(), 403);
+    assert!(answer.headers().get("fairlead-code").is_none());
+    assert_eq!(body(answer).await, "no exec for you");
+}
+
+#[tokio::test]
+async fn connect_reaches_listed_addresses_and_no_others() {
+    let rig = Rig::new().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string();
+    let mut config = rig.config();
+    config.allow_connect = vec![address.clone(), closed.clone()];
+    let _agent = rig.start(config);
+    let hub = rig.hub.next().await;
+    let connect = |to: &str| Request::connect(to).body(nothing()).unwrap();
+
+    let port = address.rsplit(':').next().unwrap();
+    for other in [
+        format!("localhost:{port}"),
+        "127.0.0.1:1".to_owned(),
+        format!("127.0.0.1:0{port}"),
+    ] {
+        let answer = send(&hub.exchanges, connect(&other)).await;
+        let code = answer.headers()["fairlead-code"]
+            .to_str()
+            .unwrap()
+            .to_owned();
+        assert_eq!(
+            (answer.status().as_u16(), code.as_str()),
+            (403, "FL-1503"),
+            "{other}"
+        );
+    }
+    let answer = send(&hub.exchanges, connect(&closed)).await;
+    assert_eq!(
+        (answer.status().as_u16(), &answer.headers()["fairlead-code"]),
+        (502, &"FL-1505".parse().unwrap())
+    );
+
+    let Answer::Upgraded(head, mut raw) =
+        soon(hub.exchanges.send(connect(&address))).await.unwrap()
+    else {
+        panic!("not raw")
+    };
+    assert_eq!(head.status(), 200);
+    let (mut peer, _) = listener.accept().await.unwrap();
+    raw.write_all(b"ping").await.unwrap();
+    raw.shutdown().await.unwrap();
+    let mut heard = String::new();
+    soon(peer.read_to_string(&mut heard)).await.unwrap();
+    peer.write_all(b"pong").await.unwrap();
+    drop(peer);
+    let mut answered = String::new();
+    soon(raw.read_to_string(&mut answered)).await.unwrap();
+    assert_eq!((heard.as_str(), answered.as_str()), ("ping", "pong"));
+}
