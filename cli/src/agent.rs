@@ -1,0 +1,140 @@
+//! `fairlead agent`: the wiring of the site's side.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use clap::ArgMatches;
+use fairlead_agent::{Config, State, Target};
+use fairlead_api::{Code, Failure, HubUrl, JoinString};
+use fairlead_runtime::{admin, config::Reader, listen};
+
+use crate::{
+    environment::Environment, files, settings, settings::ProcessSettings, version::VERSION,
+};
+
+const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
+    let mut reader = settings::reader("agent", matches, environment);
+    let process = ProcessSettings::read(&mut reader);
+    let admin_address = reader.optional::<SocketAddr>("admin");
+    let config = read(&mut reader, environment);
+    reader.finish()?;
+    let config = config.ok_or(Code::Internal)?;
+    process.run(async move |process| {
+        if let Some(address) = admin_address {
+            process.spawn(admin::serve(
+                listen::bind(address)?,
+                process.clone(),
+                axum::Router::new(),
+            ));
+        }
+        fairlead_agent::run(config, process).await
+    })
+}
+
+/// None only if the reader has been told a mistake.
+fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
+    let kubeconfig = reader.optional::<PathBuf>("kubeconfig");
+    let context = reader.optional::<String>("context");
+    let state = reader.optional::<PathBuf>("state");
+    if context.is_some() && kubeconfig.is_none() {
+        reader.mistake("context belongs to kubeconfig, which is missing");
+    }
+    let join = reader
+        .optional::<String>("join")
+        .map(|text| join_string(&text));
+    let join = match join.transpose() {
+        Ok(join) => join,
+        Err(failure) => {
+            reader.mistake(failure.to_string());
+            None
+        }
+    };
+    let config = Config {
+        join,
+        hubs: reader.list::<HubUrl>("hub"),
+        ca_file: reader.optional("ca-file"),
+        state: where_state_is(
+            state,
+            kubeconfig.as_deref(),
+            context.as_deref(),
+            environment,
+        ),
+        target: target(kubeconfig, context, reader, environment)?,
+        allow_groups: reader.list("allow-group"),
+        allow_connect: reader.list("allow-connect"),
+        https_proxy: environment
+            .first(&["HTTPS_PROXY", "https_proxy"])
+            .map(str::to_owned),
+        no_proxy: environment
+            .first(&["NO_PROXY", "no_proxy"])
+            .map(str::to_owned),
+        version: VERSION.to_owned(),
+    };
+    Some(config)
+}
+
+/// A join string, or the file behind `@` that holds one.
+fn join_string(text: &str) -> Result<JoinString, Failure> {
+    let parsed = match text.strip_prefix('@') {
+        Some(file) => files::read(Path::new(file))?.parse::<JoinString>(),
+        None => text.parse(),
+    };
+    parsed.map_err(|error| Failure::because(Code::BadJoinString, error))
+}
+
+fn target(
+    kubeconfig: Option<PathBuf>,
+    context: Option<String>,
+    reader: &mut Reader,
+    environment: &Environment,
+) -> Option<Target> {
+    if let Some(path) = kubeconfig {
+        return Some(Target::Kubeconfig { path, context });
+    }
+    let (host, port) = (
+        environment.get("KUBERNETES_SERVICE_HOST"),
+        environment.get("KUBERNETES_SERVICE_PORT"),
+    );
+    match (host, port.and_then(|port| port.parse().ok())) {
+        (Some(host), Some(port)) => Some(Target::InCluster {
+            host: host.to_owned(),
+            port,
+            dir: SERVICE_ACCOUNT.into(),
+        }),
+        _ => {
+            reader.mistake("kubeconfig is missing, and this is no pod of a cluster (KUBERNETES_SERVICE_HOST is not set)");
+            None
+        }
+    }
+}
+
+/// In a pod a Secret; outside one folder for each kubeconfig and context, so that two agents do not share one.
+fn where_state_is(
+    state: Option<PathBuf>,
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+    environment: &Environment,
+) -> State {
+    match (state, kubeconfig) {
+        (Some(dir), _) => State::Dir(dir),
+        (None, None) => State::Secret { namespace: None },
+        (None, Some(kubeconfig)) => {
+            let path = std::path::absolute(kubeconfig).unwrap_or_else(|_| kubeconfig.to_owned());
+            let name = format!("{}-{}", path.display(), context.unwrap_or("current"));
+            let name: String = name
+                .chars()
+                .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+                .collect();
+            State::Dir(
+                environment
+                    .data_dir()
+                    .join("agents")
+                    .join(name.trim_matches('-')),
+            )
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! Every subcommand and flag. Settings of long-running commands are texts here and parsed by
+//! `fairlead_runtime::config`, which knows the other layers and tells all mistakes at once.
+
+#![allow(
+    rustdoc::bare_urls,
+    rustdoc::broken_intra_doc_links,
+    rustdoc::invalid_html_tags,
+    reason = "the comments on flags are help texts for a terminal"
+)]
+
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+use fairlead_api::Failure;
+
+use crate::output::{self, Format};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  failed for a reason of its own (see the code on stderr)
+  2  wrong usage or configuration
+  3  not logged in, or not allowed
+  4  there is no such thing
+  5  hub, cluster or API server not reached in time
+  6  it exists already, has changed meanwhile, or is in use
+
+`fairlead explain FL-1402` tells what a code means and what to do.";
+
+/// Reach Kubernetes clusters that nobody can reach: a hub for kubectl, and an agent in each cluster that opens one
+/// outbound WebSocket.
+#[derive(Parser)]
+#[command(name = "fairlead", version, after_help = EXIT_CODES, propagate_version = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run a hub on this machine: embedded store, own CA, an admin login for 8 hours
+    Dev(Dev),
+    /// Run a hub
+    Server(Server),
+    /// Run the agent of one cluster (in a pod no flag is needed)
+    Agent(Agent),
+    /// Owners of clusters
+    Tenant {
+        #[command(subcommand)]
+        command: Tenant,
+    },
+    /// Registered clusters
+    Cluster {
+        #[command(subcommand)]
+        command: Cluster,
+    },
+    /// Bearer tokens for people and programs
+    Token {
+        #[command(subcommand)]
+        command: Token,
+    },
+    /// Print a kubeconfig with one context for each cluster
+    Kubeconfig(Kubeconfig),
+    /// Remember a hub and a token for it
+    Login(Login),
+    /// Tell what a code like FL-1402 means; without one, list all
+    Explain { code: Option<String> },
+    /// Print the version
+    Version(Version),
+    /// Print the completion script of a shell
+    Completion { shell: Shell },
+}
+
+const DEV_EXAMPLES: &str = "\
+Examples:
+  fairlead dev
+  fairlead dev --data /tmp/hub --listen 127.0.0.1:0 --ready-file /tmp/hub/ready.json";
+
+#[derive(Parser)]
+#[command(after_help = DEV_EXAMPLES)]
+pub(crate) struct Dev {
+    /// Folder of the hub's store and keys [default: ~/.local/share/fairlead/dev]
+    #[arg(long, value_name = "DIR")]
+    data: Option<String>,
+    /// Where people and agents reach the hub; port 0 chooses one [default: 127.0.0.1:8443]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// Health, metrics and, here, the install manifests; plain HTTP [default: 127.0.0.1:9090]
+    #[arg(long, value_name = "ADDR")]
+    admin: Option<String>,
+    /// Written when the hub is ready: JSON with url, admin_url, ca_file, token_file, kubeconfig
+    #[arg(long, value_name = "FILE")]
+    ready_file: Option<String>,
+    #[command(flatten)]
+    process: Process,
+}
+
+const SERVER_EXAMPLES: &str = "\
+Examples:
+  fairlead server --data /var/lib/fairlead --listen 0.0.0.0:443 --public-url https://hub.example.com \\
+    --tls-cert tls.crt --tls-key tls.key
+  FAIRLEAD_CONFIG=/etc/fairlead.toml fairlead server      # settings in a table [server]";
+
+#[derive(Parser)]
+#[command(after_help = SERVER_EXAMPLES)]
+pub(crate) struct Server {
+    /// Folder of the hub's store and keys [default: /var/lib/fairlead]
+    #[arg(long, value_name = "DIR")]
+    data: Option<String>,
+    /// Where people and agents reach the hub [default: 0.0.0.0:8443]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// Health and metrics, plain HTTP [default: 127.0.0.1:9090]
+    #[arg(long, value_name = "ADDR")]
+    admin: Option<String>,
+    /// Certificate chain of the front, PEM; without it the hub's own CA makes one
+    #[arg(long, value_name = "F")]
+    tls_cert: Option<String>,
+    /// Its key, PEM
+    #[arg(long, value_name = "F")]
+    tls_key: Option<String>,
+    /// How people and agents reach the hub from outside, like https://hub.example.com
+    #[arg(long, value_name = "URL")]
+    public_url: Option<String>,
+    /// Clusters answer as <id>.<domain> too [default: clusters.<host of the public URL>]
+    #[arg(long, value_name = "DOMAIN")]
+    cluster_domain: Option<String>,
+    /// How long a bootstrap token is valid [default: 30m]
+    #[arg(long, value_name = "TIME")]
+    bootstrap_ttl: Option<String>,
+    /// The agent's image in install manifests [default: fairlead:<version>]
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
+    /// Written when the hub is ready: JSON with url, admin_url, ca_file, token_file, kubeconfig
+    #[arg(long, value_name = "FILE")]
+    ready_file: Option<String>,
+    #[command(flatten)]
+    process: Process,
+}
+
+const AGENT_EXAMPLES: &str = "\
+Examples:
+  fairlead agent --join @join.txt --kubeconfig ~/.kube/config
+  fairlead agent --join fl1.… --kubeconfig kc --context prod --state /var/lib/fairlead-agent
+  HTTPS_PROXY=http://user:password@proxy:3128 fairlead agent --join @join.txt --kubeconfig kc";
+
+#[derive(Parser)]
+#[command(after_help = AGENT_EXAMPLES)]
+pub(crate) struct Agent {
+    /// The join string, or @FILE that holds it; needed until the agent has an identity
+    #[arg(long, value_name = "STRING|@FILE")]
+    join: Option<String>,
+    /// The cluster to stand for, where this does not run in one of its pods
+    #[arg(long, value_name = "F")]
+    kubeconfig: Option<String>,
+    /// Context of that kubeconfig [default: its current one]
+    #[arg(long, value_name = "C")]
+    context: Option<String>,
+    /// Keep the identity in this folder instead of a Secret of the cluster
+    #[arg(long, value_name = "DIR")]
+    state: Option<String>,
+    /// Hub to dial instead of those in the join string; repeatable
+    #[arg(long, value_name = "URL")]
+    hub: Vec<String>,
+    /// CA of the hub's front, PEM, beside the system's and the one pinned in the join string
+    #[arg(long, value_name = "F")]
+    ca_file: Option<String>,
+    /// Group that the hub may impersonate beside Fairlead's own; repeatable
+    #[arg(long, value_name = "GROUP")]
+    allow_group: Vec<String>,
+    /// host:port that the hub may open plain TCP to; repeatable [default: none]
+    #[arg(long, value_name = "HOST:PORT")]
+    allow_connect: Vec<String>,
+    /// Health and metrics, plain HTTP [default: none]
+    #[arg(long, value_name = "ADDR")]
+    admin: Option<String>,
+    #[command(flatten)]
+    process: Process,
+}
+
+/// What every long-running command knows.
+#[derive(clap::Args)]
+struct Process {
+    /// TOML file with a table named like the command; flags and FAIRLEAD_* win over it
+    #[arg(long, value_name = "F")]
+    config: Option<String>,
+    /// What to log, like info or fairlead_dialer=debug,info [default: info]
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
+    /// text or json [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+    /// How long running requests may take to finish after SIGTERM [default: 30s]
+    #[arg(long, value_name = "TIME")]
+    drain_timeout: Option<String>,
+}
+
+/// How to print.
+#[derive(clap::Args)]
+pub(crate) struct Output {
+    /// How to print the answer
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub(crate) output: Format,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Tenant {
+    /// Make a tenant
+    Create {
+        /// Its name; the id is t-NAME
+        name: String,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// All tenants you may see
+    List(Output),
+    /// One tenant
+    Get {
+        id: String,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Delete a tenant that has no clusters
+    Delete { id: String },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Cluster {
+    /// Register a cluster and print the one command for its site
+    #[command(
+        after_help = "Examples:\n  fairlead cluster create demo --wait\n  fairlead cluster create edge-7 --tenant t-acme -o json | jq -r .installURL"
+    )]
+    Create {
+        /// Shown to people and used as context name
+        name: String,
+        /// Owner, by id [default: t-default]
+        #[arg(long, value_name = "T")]
+        tenant: Option<String>,
+        /// Wait until kubectl works, showing each step
+        #[arg(long)]
+        wait: bool,
+        /// How long to wait
+        #[arg(long, value_name = "TIME", default_value = "30m", requires = "wait")]
+        timeout: fairlead_runtime::config::Span,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// All clusters you may see
+    List(Output),
+    /// One cluster, by id or by a name that only one has
+    Get {
+        #[arg(value_name = "NAME|ID")]
+        name: String,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Make a new bootstrap token; the older one dies
+    JoinToken {
+        #[arg(value_name = "NAME|ID")]
+        name: String,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Delete a cluster; its session ends at once and its identity dies
+    Delete {
+        #[arg(value_name = "NAME|ID")]
+        name: String,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Token {
+    /// Make a token; it is shown this once
+    #[command(
+        after_help = "Examples:\n  fairlead token create ci --role operator --tenant t-acme --ttl 7d"
+    )]
+    Create {
+        /// Whom it stands for; becomes the user fairlead:NAME
+        name: String,
+        #[arg(long, value_name = "admin|operator|viewer")]
+        role: fairlead_api::resources::Role,
+        /// The tenant it is good for [default: all]
+        #[arg(long, value_name = "T")]
+        tenant: Option<fairlead_api::TenantId>,
+        /// How long it is valid
+        #[arg(long, value_name = "TIME", default_value = "8h")]
+        ttl: fairlead_runtime::config::Span,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// All tokens you may see, without their secrets
+    List(Output),
+    /// Revoke a token
+    Delete { id: String },
+}
+
+const KUBECONFIG_EXAMPLES: &str = "\
+Examples:
+  fairlead kubeconfig > fl.yaml && kubectl --kubeconfig fl.yaml --context demo get nodes
+  fairlead kubeconfig --cluster c-demo --address path > demo.yaml";
+
+#[derive(Parser)]
+#[command(after_help = KUBECONFIG_EXAMPLES)]
+pub(crate) struct Kubeconfig {
+    /// Only this cluster, by id or name; repeatable
+    #[arg(long = "cluster", value_name = "ID")]
+    pub(crate) clusters: Vec<String>,
+    /// How to name clusters towards the hub [default: name where its certificate covers that, else path]
+    #[arg(long, value_enum)]
+    pub(crate) address: Option<Address>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Address {
+    /// /k8s/clusters/<id>/ on the hub: passes every load balancer
+    Path,
+    /// <id>.<cluster domain> as TLS server name: for tools that drop a server's path
+    Name,
+}
+
+#[derive(Parser)]
+pub(crate) struct Login {
+    /// The hub, like https://hub.example.com
+    #[arg(value_name = "URL")]
+    pub(crate) url: fairlead_api::HubUrl,
+    /// File that holds the token
+    #[arg(long, value_name = "F")]
+    pub(crate) token_file: std::path::PathBuf,
+    /// CA of the hub's front, PEM, where the web's own does not do
+    #[arg(long, value_name = "F")]
+    pub(crate) ca_file: Option<std::path::PathBuf>,
+}
+
+#[derive(Parser)]
+pub(crate) struct Version {
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// Prints the completion script.
+pub(crate) fn completion(shell: Shell) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "fairlead", &mut script);
+    output::print(&String::from_utf8_lossy(&script))
+}

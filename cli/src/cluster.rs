@@ -1,0 +1,176 @@
+//! `fairlead cluster`.
+
+use std::time::Duration;
+
+use fairlead_api::{
+    Code, Failure,
+    resources::{Cluster, CreateCluster, JoinInfo, List, State},
+};
+use secrecy::ExposeSecret;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::{args, environment::Environment, hub_client::HubClient, output, settings::block_on};
+
+/// How often a wait asks.
+const ASK: Duration = Duration::from_millis(500);
+
+pub(crate) fn run(command: args::Cluster, environment: &Environment) -> Result<(), Failure> {
+    let hub = HubClient::of(environment)?;
+    block_on(async {
+        match command {
+            args::Cluster::Create {
+                name,
+                tenant,
+                wait,
+                timeout,
+                output,
+            } => {
+                let create = CreateCluster {
+                    id: None,
+                    display_name: Some(name),
+                    tenant,
+                };
+                let join: JoinInfo = hub.post("/api/v1/clusters", &create).await?;
+                output::show(output.output, &join, install_command)?;
+                if wait {
+                    wait_for(&hub, &join, timeout.0).await
+                } else {
+                    Ok(())
+                }
+            }
+            args::Cluster::List(output) => {
+                let clusters: List<Cluster> = hub.get("/api/v1/clusters").await?;
+                output::show(output.output, &clusters, |clusters| table(&clusters.items))
+            }
+            args::Cluster::Get { name, output } => {
+                let cluster = find(&hub, &name).await?;
+                output::show(output.output, &cluster, |cluster| {
+                    table(std::slice::from_ref(cluster))
+                })
+            }
+            args::Cluster::JoinToken { name, output } => {
+                let cluster = find(&hub, &name).await?;
+                let path = format!("/api/v1/clusters/{}/join-token", cluster.id);
+                let join: JoinInfo = hub.post(&path, &serde_json::json!({})).await?;
+                output::show(output.output, &join, install_command)
+            }
+            args::Cluster::Delete { name } => {
+                let cluster = find(&hub, &name).await?;
+                hub.delete(&format!("/api/v1/clusters/{}", cluster.id))
+                    .await?;
+                output::print(&format!("Deleted {}.\n", cluster.id))
+            }
+        }
+    })?
+}
+
+/// The one cluster with this id, or with this display name.
+pub(crate) async fn find(hub: &HubClient, name: &str) -> Result<Cluster, Failure> {
+    if name.parse::<fairlead_api::ClusterId>().is_ok() {
+        return hub.get(&format!("/api/v1/clusters/{name}")).await;
+    }
+    let clusters: List<Cluster> = hub.get("/api/v1/clusters").await?;
+    let mut named = clusters
+        .items
+        .into_iter()
+        .filter(|cluster| cluster.display_name == name);
+    match (named.next(), named.next()) {
+        (Some(cluster), None) => Ok(cluster),
+        (Some(one), Some(other)) => Err(Failure::because(
+            Code::Invalid,
+            format_args!(
+                "{name:?} is the name of {} and of {}: give the id",
+                one.id, other.id
+            ),
+        )),
+        (None, _) => Err(Failure::because(
+            Code::NoSuchCluster,
+            format_args!("{name:?}"),
+        )),
+    }
+}
+
+fn install_command(join: &JoinInfo) -> String {
+    format!(
+        "Cluster {} is registered. In the cluster, until {}, run:\n\n  kubectl apply -f '{}'\n\n\
+         Where no image can be pulled, run this wherever its API server can be reached:\n\n  \
+         fairlead agent --join '{}' --kubeconfig ~/.kube/config\n",
+        join.id,
+        output::time(join.expires),
+        join.install_url.expose_secret(),
+        join.join.expose_secret(),
+    )
+}
+
+/// Waits until kubectl works; each step is a line on stderr.
+async fn wait_for(hub: &HubClient, join: &JoinInfo, patience: Duration) -> Result<(), Failure> {
+    let deadline = Instant::now() + patience;
+    let path = format!("/api/v1/clusters/{}", join.id);
+    let mut said = String::new();
+    loop {
+        let cluster = timeout_at(deadline, hub.get::<Cluster>(&path)).await;
+        let step = match cluster.map_err(|_| not_ready(&said))? {
+            Ok(cluster) if cluster.status.state == State::Connected => {
+                eprintln!("connected: the API server answers through the tunnel");
+                return Ok(());
+            }
+            Ok(cluster) => step(&cluster),
+            // A hub that restarts is waited for; one that says no is believed.
+            Err(failure) if failure.code == Code::HubUnreachable => failure.cause,
+            Err(failure) => return Err(failure),
+        };
+        if step != said {
+            eprintln!("{step}");
+            said = step;
+        }
+        if Instant::now() >= deadline {
+            return Err(not_ready(&said));
+        }
+        sleep(ASK).await;
+    }
+}
+
+fn not_ready(step: &str) -> Failure {
+    Failure::because(Code::NotReady, step)
+}
+
+fn step(cluster: &Cluster) -> String {
+    let why = cluster
+        .status
+        .last_error
+        .as_ref()
+        .map_or(String::new(), |e| format!(": {} ({})", e.cause, e.code));
+    match cluster.status.state {
+        State::Never if cluster.install_url.is_some() => {
+            "waiting for the agent to enrol".to_owned()
+        }
+        State::Never => "enrolled; waiting for the agent's session".to_owned(),
+        State::ApiUnreachable => {
+            format!("the agent is connected, its API server does not answer{why}")
+        }
+        State::Lost => format!("the agent has lost its connection{why}"),
+        State::Connected => "connected".to_owned(),
+    }
+}
+
+fn table(clusters: &[Cluster]) -> String {
+    let row = |c: &Cluster| {
+        let error = c
+            .status
+            .last_error
+            .as_ref()
+            .filter(|_| c.status.state != State::Connected);
+        [
+            c.id.to_string(),
+            c.display_name.clone(),
+            c.tenant.to_string(),
+            c.status.state.to_string(),
+            output::time(c.status.since),
+            error.map_or(String::new(), |e| format!("{}: {}", e.code, e.cause)),
+        ]
+    };
+    output::table(
+        ["ID", "NAME", "TENANT", "STATE", "SINCE", "LAST ERROR"],
+        clusters.iter().map(row),
+    )
+}

@@ -1,0 +1,80 @@
+//! `fairlead dev`: a hub on this machine, for one person.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::ArgMatches;
+use fairlead_api::{
+    Failure, HubUrl,
+    resources::{Cluster, List},
+};
+use fairlead_runtime::Process;
+use tracing::warn;
+
+use crate::{
+    environment::Environment,
+    files,
+    hub::{self, Settings},
+    hub_client::HubClient,
+    kubeconfig, output, settings,
+    settings::ProcessSettings,
+};
+
+/// How often the kubeconfig is brought up to date.
+const REFRESH: Duration = Duration::from_secs(1);
+
+pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
+    let mut reader = settings::reader("dev", matches, environment);
+    let process = ProcessSettings::read(&mut reader);
+    let settings = Settings {
+        data: reader.or("data", environment.data_dir().join("dev")),
+        listen: reader.or("listen", SocketAddr::from(([127, 0, 0, 1], 8443))),
+        admin: reader.or("admin", SocketAddr::from(([127, 0, 0, 1], 9090))),
+        ready_file: reader.optional("ready-file"),
+        public_url: None,
+        cluster_domain: None,
+        tls: None,
+        bootstrap_ttl: Duration::from_secs(1800),
+        image: reader.or("image", hub::default_image()),
+        dev: Some(environment.clone()),
+    };
+    if !settings.listen.ip().is_loopback() {
+        reader.mistake(
+            "listen: a dev hub stays on loopback; use `fairlead server` for others to reach it",
+        );
+    }
+    reader.finish()?;
+    process.run(async move |process| hub::serve(settings, process).await)
+}
+
+/// Says what to type next.
+pub(crate) fn greet(url: &HubUrl) -> Result<(), Failure> {
+    output::print(&format!(
+        "Hub on {url}, logged in as admin for 8 hours. Next, in another terminal:\n\n  \
+         fairlead cluster create demo --wait\n  \
+         fairlead kubeconfig > fl.yaml && kubectl --kubeconfig fl.yaml --context demo get nodes\n\n"
+    ))
+}
+
+/// Keeps the kubeconfig of the ready file true: every cluster has its context in it.
+pub(crate) async fn keep_kubeconfig(file: PathBuf, hub: HubClient, process: Process) {
+    let mut written = String::new();
+    loop {
+        match current(&hub).await {
+            Ok(text) if text != written => match files::write(&file, &text) {
+                Ok(()) => written = text,
+                Err(error) => warn!(%error, "kubeconfig not written"),
+            },
+            Ok(_) => {}
+            Err(error) => warn!(%error, "kubeconfig not brought up to date"),
+        }
+        tokio::select! {
+            () = process.draining() => return,
+            () = tokio::time::sleep(REFRESH) => {}
+        }
+    }
+}
+
+async fn current(hub: &HubClient) -> Result<String, Failure> {
+    let clusters: List<Cluster> = hub.get("/api/v1/clusters").await?;
+    kubeconfig::write(hub, &clusters.items, None).await
+}

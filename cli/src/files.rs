@@ -1,0 +1,50 @@
+//! Files that hold secrets or that somebody waits for: written beside their place, then moved there whole.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use fairlead_api::{Code, Failure};
+
+/// Writes a file that only its owner may read, at once or not at all.
+pub(crate) fn write(path: &Path, content: &str) -> Result<(), Failure> {
+    let write = || -> io::Result<()> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{}.new", std::process::id()));
+        let beside = Path::new(&name);
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(beside)?;
+        let written = file
+            .write_all(content.as_bytes())
+            .and_then(|()| file.sync_all());
+        let moved = written.and_then(|()| fs::rename(beside, path));
+        if moved.is_err() {
+            // What could not be finished is of no use to anybody; the first error is the one to tell.
+            let _ = fs::remove_file(beside);
+        }
+        moved
+    };
+    write().map_err(|error| {
+        Failure::because(
+            Code::CannotWrite,
+            format_args!("{}: {error}", path.display()),
+        )
+    })
+}
+
+/// Reads a text file.
+pub(crate) fn read(path: &Path) -> Result<String, Failure> {
+    let told =
+        |error| Failure::because(Code::BadConfig, format_args!("{}: {error}", path.display()));
+    fs::read_to_string(path).map_err(told)
+}

@@ -1,0 +1,289 @@
+//! `fairlead server` and `fairlead dev`: the wiring of a hub, in the order in which things must exist.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::ArgMatches;
+use fairlead_api::{
+    Code, Failure, HubUrl,
+    resources::{CreateToken, Role},
+};
+use fairlead_certs::Leaf;
+use fairlead_control::Control;
+use fairlead_gateway::Gateway;
+use fairlead_runtime::{
+    Process, admin,
+    config::{Reader, Span},
+    listen,
+};
+use secrecy::ExposeSecret;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tracing::info;
+
+use crate::{
+    dev, environment::Environment, files, login, settings, settings::ProcessSettings,
+    version::VERSION,
+};
+
+/// How long the first login of a hub is good.
+const FIRST_LOGIN: Duration = Duration::from_secs(8 * 3600);
+
+/// A hub's settings, whole.
+pub(crate) struct Settings {
+    pub(crate) data: PathBuf,
+    pub(crate) listen: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    pub(crate) ready_file: Option<PathBuf>,
+    /// None: the address that is listened on.
+    pub(crate) public_url: Option<HubUrl>,
+    pub(crate) cluster_domain: Option<String>,
+    pub(crate) tls: Option<(PathBuf, PathBuf)>,
+    pub(crate) bootstrap_ttl: Duration,
+    pub(crate) image: String,
+    /// Everything on this machine, for one person: install manifests on the admin port, logged in at once.
+    pub(crate) dev: Option<Environment>,
+}
+
+pub(crate) fn server(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
+    let mut reader = settings::reader("server", matches, environment);
+    let process = ProcessSettings::read(&mut reader);
+    let settings = read_server(&mut reader);
+    reader.finish()?;
+    process.run(async move |process| serve(settings, process).await)
+}
+
+fn read_server(reader: &mut Reader) -> Settings {
+    let tls = (
+        reader.optional::<PathBuf>("tls-cert"),
+        reader.optional::<PathBuf>("tls-key"),
+    );
+    let tls = match tls {
+        (Some(cert), Some(key)) => Some((cert, key)),
+        (None, None) => None,
+        _ => {
+            reader.mistake("tls-cert and tls-key go together");
+            None
+        }
+    };
+    let settings = Settings {
+        data: reader.or("data", PathBuf::from("/var/lib/fairlead")),
+        listen: reader.or("listen", SocketAddr::from(([0, 0, 0, 0], 8443))),
+        admin: reader.or("admin", SocketAddr::from(([127, 0, 0, 1], 9090))),
+        ready_file: reader.optional("ready-file"),
+        public_url: reader.optional("public-url"),
+        cluster_domain: reader.optional("cluster-domain"),
+        tls,
+        bootstrap_ttl: reader
+            .or("bootstrap-ttl", Span(Duration::from_secs(1800)))
+            .0,
+        image: reader.or("image", default_image()),
+        dev: None,
+    };
+    if settings.public_url.is_none() {
+        reader.mistake("public-url is missing: how people and agents reach the hub from outside");
+    }
+    settings
+}
+
+pub(crate) fn default_image() -> String {
+    format!("fairlead:{VERSION}")
+}
+
+/// Runs a hub until the process drains.
+pub(crate) async fn serve(settings: Settings, process: Process) -> Result<(), Failure> {
+    let listener = listen::bind(settings.listen)?;
+    let admin_listener = listen::bind(settings.admin)?;
+    let (url, admin_url) = (
+        public_url(&settings, &listener)?,
+        format!("http://{}", local(&admin_listener)?),
+    );
+    let control = Control::open(control_config(&settings, &url, &admin_url)?).await?;
+    let seam = control.seam();
+    let cluster_domain = cluster_domain(&settings, &url);
+    let config = fairlead_gateway::Config {
+        public_url: url.clone(),
+        cluster_domain,
+        front_tls: control.front_tls(),
+        session_tls: control.session_tls(),
+        trust_domain: control.trust_domain().to_owned(),
+        head_timeout: Duration::from_secs(60),
+    };
+    let open_routes = match &settings.dev {
+        // A dev hub's CA is nobody's: kubectl could not fetch a manifest from its front.
+        Some(_) => seam
+            .modules
+            .iter()
+            .fold(axum::Router::new(), |router, module| {
+                router.merge(module.open())
+            }),
+        None => axum::Router::new(),
+    };
+    let gateway = Gateway::build(config, seam, listener, &process)?;
+    process.spawn(admin::serve(admin_listener, process.clone(), open_routes));
+    let ready = first_login(&settings, &control, &url, &admin_url).await?;
+    let serving = gateway.serve();
+    process.set_ready(true);
+    info!(%url, admin = %admin_url, data = %settings.data.display(), version = VERSION, "hub ready");
+    if settings.dev.is_some() {
+        process.spawn(dev::keep_kubeconfig(
+            ready.kubeconfig.clone(),
+            ready.client(&url)?,
+            process.clone(),
+        ));
+        dev::greet(&url)?;
+    }
+    if let Some(file) = &settings.ready_file {
+        files::write(file, &ready.to_json(&url, &admin_url))?;
+    }
+    serving.await
+}
+
+fn local(listener: &TcpListener) -> Result<SocketAddr, Failure> {
+    listener
+        .local_addr()
+        .map_err(|error| Failure::because(Code::AddressInUse, error))
+}
+
+fn public_url(settings: &Settings, listener: &TcpListener) -> Result<HubUrl, Failure> {
+    match &settings.public_url {
+        Some(url) => Ok(url.clone()),
+        None => {
+            let url = format!("https://{}", local(listener)?);
+            url.parse()
+                .map_err(|error| Failure::because(Code::BadConfig, error))
+        }
+    }
+}
+
+fn cluster_domain(settings: &Settings, url: &HubUrl) -> String {
+    let host_is_name = url.host().parse::<std::net::IpAddr>().is_err() && url.host().contains('.');
+    match (&settings.cluster_domain, host_is_name) {
+        (Some(domain), _) => domain.to_ascii_lowercase(),
+        (None, true) => format!("clusters.{}", url.host()),
+        (None, false) => "clusters.fairlead.internal".to_owned(),
+    }
+}
+
+fn control_config(
+    settings: &Settings,
+    url: &HubUrl,
+    admin_url: &str,
+) -> Result<fairlead_control::Config, Failure> {
+    let chain = settings
+        .tls
+        .as_ref()
+        .map(|(cert, _)| files::read(cert))
+        .transpose()?;
+    let key = settings
+        .tls
+        .as_ref()
+        .map(|(_, key)| files::read(key))
+        .transpose()?;
+    let front_leaf = match (&chain, &key) {
+        (Some(chain), Some(key)) => Some(Leaf::from_pem(chain, key)?),
+        _ => None,
+    };
+    Ok(fairlead_control::Config {
+        data_dir: settings.data.clone(),
+        public_url: url.clone(),
+        install_base: settings.dev.as_ref().map(|_| admin_url.to_owned()),
+        cluster_domain: cluster_domain(settings, url),
+        front_names: Vec::new(),
+        front_leaf,
+        front_ca_pem: None,
+        bootstrap_ttl: settings.bootstrap_ttl,
+        version: VERSION.to_owned(),
+        image: settings.image.clone(),
+    })
+}
+
+/// Where the files of the first login are.
+struct Ready {
+    ca_file: Option<PathBuf>,
+    token_file: PathBuf,
+    kubeconfig: PathBuf,
+}
+
+impl Ready {
+    fn to_json(&self, url: &HubUrl, admin_url: &str) -> String {
+        let ready = json!({
+            "url": url,
+            "admin_url": admin_url,
+            "ca_file": self.ca_file,
+            "token_file": self.token_file,
+            "kubeconfig": self.kubeconfig,
+        });
+        format!("{ready}\n")
+    }
+
+    fn client(&self, url: &HubUrl) -> Result<crate::hub_client::HubClient, Failure> {
+        let ca = self.ca_file.as_deref().map(files::read).transpose()?;
+        crate::hub_client::HubClient::new(
+            url.clone(),
+            files::read(&self.token_file)?.trim().into(),
+            ca,
+        )
+    }
+}
+
+/// Writes CA and, where nobody could log in yet, the token of a first admin into the data directory.
+async fn first_login(
+    settings: &Settings,
+    control: &Control,
+    url: &HubUrl,
+    admin_url: &str,
+) -> Result<Ready, Failure> {
+    let file = |name: &str| -> Result<PathBuf, Failure> {
+        let absolute = std::path::absolute(settings.data.join(name));
+        absolute.map_err(|error| Failure::because(Code::DataDir, error))
+    };
+    let ready = Ready {
+        ca_file: if settings.tls.is_some() {
+            None
+        } else {
+            Some(file("front-ca.pem")?)
+        },
+        token_file: file("admin.token")?,
+        kubeconfig: file("kubeconfig")?,
+    };
+    if let Some(ca) = &ready.ca_file {
+        files::write(ca, control.ca_pem())?;
+    }
+    if settings.dev.is_some() || control.is_new().await? {
+        mint_admin(control, &ready.token_file).await?;
+    }
+    if let Some(environment) = &settings.dev {
+        let ca = ready.ca_file.as_deref().map(files::read).transpose()?;
+        let token = files::read(&ready.token_file)?.trim().into();
+        login::remember(
+            environment,
+            login::Hub {
+                url: url.clone(),
+                token,
+                ca,
+            },
+        )?;
+    }
+    info!(%admin_url, token_file = %ready.token_file.display(), "first login");
+    Ok(ready)
+}
+
+async fn mint_admin(control: &Control, file: &Path) -> Result<(), Failure> {
+    let create = CreateToken {
+        name: "admin".to_owned(),
+        role: Role::Admin,
+        tenant: None,
+        ttl_seconds: Some(FIRST_LOGIN.as_secs()),
+    };
+    files::write(
+        file,
+        &format!(
+            "{}\n",
+            control.mint_token(create).await?.token.expose_secret()
+        ),
+    )
+}

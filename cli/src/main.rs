@@ -1,0 +1,59 @@
+//! The one binary: hub, site and command line. This file is the table of contents.
+
+mod agent;
+mod args;
+mod cluster;
+mod dev;
+mod environment;
+mod explain;
+mod files;
+mod hub;
+mod hub_client;
+mod kubeconfig;
+mod login;
+mod outcome;
+mod output;
+mod settings;
+mod tenant;
+mod token;
+mod version;
+
+use std::process::ExitCode;
+
+use args::{Args, Command};
+use clap::{CommandFactory, FromArgMatches};
+use environment::Environment;
+use fairlead_api::Failure;
+
+fn main() -> ExitCode {
+    let matches = match Args::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => return outcome::usage(&error),
+    };
+    let args = match Args::from_arg_matches(&matches) {
+        Ok(args) => args,
+        Err(error) => return outcome::usage(&error),
+    };
+    let environment = Environment::of_process();
+    outcome::exit(dispatch(args.command, &matches, &environment))
+}
+
+fn dispatch(
+    command: Command,
+    matches: &clap::ArgMatches,
+    environment: &Environment,
+) -> Result<(), Failure> {
+    match command {
+        Command::Dev(_) => dev::run(matches, environment),
+        Command::Server(_) => hub::server(matches, environment),
+        Command::Agent(_) => agent::run(matches, environment),
+        Command::Tenant { command } => tenant::run(command, environment),
+        Command::Cluster { command } => cluster::run(command, environment),
+        Command::Token { command } => token::run(command, environment),
+        Command::Kubeconfig(args) => kubeconfig::run(&args, environment),
+        Command::Login(args) => login::run(&args, environment),
+        Command::Explain { code } => explain::run(code.as_deref()),
+        Command::Version(args) => version::run(&args),
+        Command::Completion { shell } => args::completion(shell),
+    }
+}

@@ -1,0 +1,25 @@
+//! `fairlead version`.
+
+use fairlead_api::Failure;
+use serde::Serialize;
+
+use crate::{args, output};
+
+/// Of the whole workspace.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+#[derive(Serialize)]
+struct Version {
+    version: &'static str,
+    target: &'static str,
+}
+
+pub(crate) fn run(args: &args::Version) -> Result<(), Failure> {
+    let version = Version {
+        version: VERSION,
+        target: std::env::consts::ARCH,
+    };
+    output::show(args.output.output, &version, |version| {
+        format!("fairlead {} {}\n", version.version, version.target)
+    })
+}
