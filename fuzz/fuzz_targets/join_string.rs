@@ -1,0 +1,42 @@
+//! Any text is refused, or reads back as what it was read as. Twice: as it is, and as a payload with a right checksum,
+//! which chance alone would not find.
+#![no_main]
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use fairlead_api::JoinString;
+use libfuzzer_sys::fuzz_target;
+use secrecy::ExposeSecret;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        check(text);
+    }
+    let mut whole = bytes.to_vec();
+    whole.extend(crc32(bytes).to_be_bytes());
+    check(&format!("fl1.{}", URL_SAFE_NO_PAD.encode(whole)));
+});
+
+fn check(text: &str) {
+    let Ok(join) = text.parse::<JoinString>() else {
+        return;
+    };
+    // A URL that was not in its shortest form may have become too long for its field; nothing else may be lost.
+    if let Ok(again) = join.encode() {
+        let read: JoinString = again.expose_secret().parse().expect("what we wrote");
+        assert_eq!(read.hubs, join.hubs);
+        assert_eq!(read.ca_pin, join.ca_pin);
+        assert_eq!(read.token.expose_secret(), join.token.expose_secret());
+    }
+}
+
+/// As in gzip.
+fn crc32(bytes: &[u8]) -> u32 {
+    let mut crc = u32::MAX;
+    for &byte in bytes {
+        crc ^= u32::from(byte);
+        for _ in 0..8 {
+            crc = (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg());
+        }
+    }
+    !crc
+}

@@ -1,0 +1,11 @@
+//! Any message is refused, or is the one spelling of what it says.
+#![no_main]
+
+use fairlead_dialer::link::frame::decode;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|message: &[u8]| {
+    if let Ok(frame) = decode(message) {
+        assert_eq!(&frame.encode()[..], message);
+    }
+});
