@@ -1,0 +1,281 @@
+//! The load client: N connections, each sends its next request when the last answer is read to the end (a closed loop).
+//! The same client goes direct, through the proxy and through Fairlead, so that its own cost is in every figure alike.
+
+mod cpu;
+mod target;
+
+use std::{
+    collections::BTreeMap,
+    io::Write as _,
+    num::NonZeroUsize,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use hyper::Uri;
+use serde::{Deserialize, Serialize};
+use tokio::{
+    task::JoinSet,
+    time::{self, Instant},
+};
+
+pub(crate) use self::target::Target;
+use self::{cpu::Watched, target::Connection};
+use crate::{stats::Histogram, tls};
+
+/// How long the requests under way at the end may still take.
+const LAST_ANSWERS: Duration = Duration::from_secs(20);
+/// Rest of a worker after a failed request.
+const REST: Duration = Duration::from_millis(50);
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// https://HOST:PORT with the prefix of every path, as `/k8s/clusters/ID`
+    #[arg(long)]
+    url: Uri,
+    /// What follows the prefix
+    #[arg(long)]
+    path: String,
+    /// Send POST with this many bytes instead of GET, and expect the number back
+    #[arg(long)]
+    upload: Option<usize>,
+    /// How many bytes every answer must have
+    #[arg(long)]
+    expect: Option<usize>,
+    /// Name in SNI and certificate; the URL's host otherwise
+    #[arg(long)]
+    server_name: Option<String>,
+    /// Host header; the URL's authority otherwise
+    #[arg(long)]
+    host: Option<String>,
+    /// Trusted authorities, PEM
+    #[arg(long)]
+    ca_file: PathBuf,
+    /// File that holds the bearer token
+    #[arg(long)]
+    token_file: Option<PathBuf>,
+    #[arg(long, default_value = "1")]
+    connections: NonZeroUsize,
+    /// How long to measure
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// How long to run before that
+    #[arg(long, default_value_t = 0.25)]
+    warmup: f64,
+    /// Read the processor time of these processes too
+    #[arg(long, value_name = "ROLE=PID")]
+    cpu: Vec<Watched>,
+}
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+    let token = match &args.token_file {
+        Some(file) => Some(
+            std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?,
+        ),
+        None => None,
+    };
+    let target = Target::new(target::Wanted {
+        url: &args.url,
+        path: &args.path,
+        upload: args.upload,
+        expect: args.expect,
+        server_name: args.server_name.as_deref(),
+        host: args.host.as_deref(),
+        token: token.as_deref().map(str::trim),
+        tls: tls::client(&args.ca_file)?,
+    })?;
+    let plan = Plan {
+        connections: args.connections.get(),
+        warmup: Duration::try_from_secs_f64(args.warmup)?,
+        window: Duration::try_from_secs_f64(args.seconds)?,
+        watched: args.cpu,
+    };
+    let outcome = measure(target, plan).await?;
+    writeln!(
+        std::io::stdout().lock(),
+        "{}",
+        serde_json::to_string(&outcome)?
+    )?;
+    Ok(())
+}
+
+pub(crate) struct Plan {
+    pub(crate) connections: usize,
+    pub(crate) warmup: Duration,
+    pub(crate) window: Duration,
+    pub(crate) watched: Vec<Watched>,
+}
+
+/// What happened within the window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    pub(crate) seconds: f64,
+    /// Answers read to their end.
+    pub(crate) requests: u64,
+    /// Bytes of bodies, up or down, also of requests still under way.
+    pub(crate) bytes: u64,
+    /// Of the whole run, warm-up and last answers included.
+    pub(crate) errors: u64,
+    pub(crate) first_error: Option<String>,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    /// Processor time of each watched role and of this client (`load`), microseconds.
+    pub(crate) cpu_us: BTreeMap<String, u64>,
+}
+
+/// # Errors
+/// If a first connection cannot be made or the processor time of a role cannot be read. Failed requests are counted instead.
+pub(crate) async fn measure(target: Target, plan: Plan) -> anyhow::Result<Outcome> {
+    let run = Arc::new(Run {
+        target,
+        phase: AtomicU8::new(WARMING),
+        bytes: AtomicU64::new(0),
+    });
+    let mut dialing = JoinSet::new();
+    for _ in 0..plan.connections {
+        dialing.spawn({
+            let run = run.clone();
+            async move { run.target.connect().await }
+        });
+    }
+    let mut connections = Vec::with_capacity(plan.connections);
+    while let Some(connection) = dialing.join_next().await {
+        connections.push(connection??);
+    }
+
+    let mut workers = JoinSet::new();
+    for connection in connections {
+        workers.spawn(work(run.clone(), connection));
+    }
+    time::sleep(plan.warmup).await;
+    let before = cpu::read(&plan.watched)?;
+    let begin = Instant::now();
+    run.phase.store(MEASURING, Relaxed);
+    time::sleep(plan.window).await;
+    run.phase.store(ENDING, Relaxed);
+    let seconds = begin.elapsed().as_secs_f64();
+    let cpu_us = cpu::since(&before, &cpu::read(&plan.watched)?);
+
+    let tally = collect(workers).await?;
+    Ok(Outcome {
+        seconds,
+        requests: tally.latency.count(),
+        bytes: run.bytes.load(Relaxed),
+        errors: tally.errors,
+        first_error: tally.first_error,
+        p50_us: micros(tally.latency.percentile(50)),
+        p99_us: micros(tally.latency.percentile(99)),
+        cpu_us,
+    })
+}
+
+const WARMING: u8 = 0;
+const MEASURING: u8 = 1;
+const ENDING: u8 = 2;
+
+/// What the workers of one run share.
+struct Run {
+    target: Target,
+    phase: AtomicU8,
+    bytes: AtomicU64,
+}
+
+impl Run {
+    fn measuring(&self) -> bool {
+        self.phase.load(Relaxed) == MEASURING
+    }
+
+    fn count(&self, bytes: usize) {
+        if self.measuring() {
+            self.bytes.fetch_add(bytes as u64, Relaxed);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    latency: Histogram,
+    errors: u64,
+    first_error: Option<String>,
+}
+
+impl Tally {
+    fn failed(&mut self, error: &anyhow::Error) {
+        self.errors += 1;
+        self.first_error.get_or_insert_with(|| format!("{error:#}"));
+    }
+
+    fn add(&mut self, other: Self) {
+        self.latency.merge(&other.latency);
+        self.errors += other.errors;
+        self.first_error = self.first_error.take().or(other.first_error);
+    }
+}
+
+async fn work(run: Arc<Run>, first: Connection) -> Tally {
+    let mut tally = Tally::default();
+    let mut connection = Some(first);
+    while run.phase.load(Relaxed) != ENDING {
+        if let Err(error) = step(&run, &mut connection, &mut tally).await {
+            tally.failed(&error);
+            connection = None;
+            time::sleep(REST).await;
+        }
+    }
+    tally
+}
+
+async fn step(
+    run: &Arc<Run>,
+    slot: &mut Option<Connection>,
+    tally: &mut Tally,
+) -> anyhow::Result<()> {
+    let connection = match slot {
+        Some(connection) => connection,
+        None => slot.insert(run.target.connect().await?),
+    };
+    let begin = Instant::now();
+    run.target.exchange(connection, run).await?;
+    if run.measuring() {
+        tally
+            .latency
+            .record(begin.elapsed().as_nanos().try_into().unwrap_or(u64::MAX));
+    }
+    Ok(())
+}
+
+async fn collect(mut workers: JoinSet<Tally>) -> anyhow::Result<Tally> {
+    let mut all = Tally::default();
+    let ended = time::timeout(LAST_ANSWERS, async {
+        while let Some(tally) = workers.join_next().await {
+            all.add(tally?);
+        }
+        anyhow::Ok(())
+    })
+    .await;
+    match ended {
+        Ok(result) => result?,
+        Err(_) => {
+            all.errors += workers.len() as u64;
+            all.first_error.get_or_insert_with(|| {
+                format!(
+                    "{} requests had no whole answer after {LAST_ANSWERS:?}",
+                    workers.len()
+                )
+            });
+        }
+    }
+    Ok(all)
+}
+
+fn micros(nanos: u64) -> f64 {
+    nanos as f64 / 1000.0
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! Load benchmarks of Fairlead beside direct access and a plain one-hop proxy. Every role is a process of its own, so that its
+//! CPU time can be read and it can be pinned; `smoke` starts them all. Nothing here may depend on how Fairlead works inside.
+
+mod load;
+mod proxy;
+mod serve;
+mod smoke;
+mod stats;
+mod tls;
+mod upstream;
+
+use std::{num::NonZero, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(
+    name = "fairlead-bench",
+    version,
+    about = "Load benchmarks of Fairlead and what it is compared with"
+)]
+struct Args {
+    #[command(subcommand)]
+    role: Role,
+}
+
+#[derive(Subcommand)]
+enum Role {
+    /// A stand-in API server: TLS, HTTP/1.1, prepared answers, a sink for uploads
+    Upstream(upstream::Args),
+    /// The yardstick: a one-hop reverse proxy, TLS on both legs, pooled connections
+    Proxy(proxy::Args),
+    /// A closed-loop load client; prints one JSON object
+    Load(load::Args),
+    /// Starts every role and Fairlead, measures them in turn, prints the ratios
+    Smoke(smoke::Args),
+}
+
+fn main() -> ExitCode {
+    match run(Args::parse().role) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(role: Role) -> anyhow::Result<ExitCode> {
+    match role {
+        Role::Upstream(args) => runtime()?.block_on(upstream::run(args))?,
+        Role::Proxy(args) => runtime()?.block_on(proxy::run(args))?,
+        Role::Load(args) => runtime()?.block_on(load::run(args))?,
+        // Children are bound to the life of the thread that started them (see `smoke::launch`): it must be this one.
+        Role::Smoke(args) => return single()?.block_on(smoke::run(args)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// On one core a runtime of one thread is the cheapest; with more, none of the roles may be the bottleneck.
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    match std::thread::available_parallelism().map_or(1, NonZero::get) {
+        1 => single(),
+        _ => tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build(),
+    }
+}
+
+fn single() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+}

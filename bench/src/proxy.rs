@@ -1,0 +1,88 @@
+//! The yardstick: a reverse proxy of one hop, TLS on both legs, as lean as hyper allows. It must never be handicapped: what is
+//! slow here flatters Fairlead.
+
+mod pool;
+
+use std::{io, path::PathBuf, sync::Arc};
+
+use anyhow::Context as _;
+use http_body_util::{Either, Full};
+use hyper::{
+    HeaderMap, Request, Response, StatusCode, Uri,
+    body::{Bytes, Incoming},
+    header::{
+        CONNECTION, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
+        TRANSFER_ENCODING, UPGRADE,
+    },
+};
+
+pub(crate) use self::pool::Pool;
+use self::pool::Returning;
+use crate::{serve::Server, tls};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Where proxy.ca.pem and proxy.ready.json go
+    #[arg(long)]
+    dir: PathBuf,
+    /// https://HOST:PORT of the upstream
+    #[arg(long)]
+    upstream: Uri,
+    /// The authority of the upstream's certificate
+    #[arg(long)]
+    upstream_ca: PathBuf,
+}
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+    let authority = args
+        .upstream
+        .authority()
+        .context("--upstream is https://HOST:PORT")?;
+    let pool = Arc::new(Pool::new(authority, tls::client(&args.upstream_ca)?)?);
+    Server::start("proxy", &args.dir)?
+        .serve(move |request| answer(pool.clone(), request))
+        .await
+}
+
+type Answer = Response<Either<Returning, Full<Bytes>>>;
+
+pub(crate) async fn answer(pool: Arc<Pool>, request: Request<Incoming>) -> io::Result<Answer> {
+    Ok(match forward(pool, request).await {
+        Ok(response) => response.map(Either::Left),
+        Err(error) => {
+            eprintln!("upstream: {error:#}");
+            let mut response =
+                Response::new(Either::Right(Full::from(format!("upstream: {error:#}\n"))));
+            *response.status_mut() = StatusCode::BAD_GATEWAY;
+            response
+        }
+    })
+}
+
+async fn forward(
+    pool: Arc<Pool>,
+    mut request: Request<Incoming>,
+) -> anyhow::Result<Response<Returning>> {
+    strip(request.headers_mut());
+    let mut connection = pool.take().await?;
+    let mut response = connection.send_request(request).await?;
+    strip(response.headers_mut());
+    Ok(response.map(|body| Returning::new(body, connection, pool)))
+}
+
+/// What belongs to one leg only (RFC 9110, section 7.6.1), as far as this proxy's peers send it.
+const HOP_BY_HOP: [HeaderName; 7] = [
+    CONNECTION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+];
+
+fn strip(headers: &mut HeaderMap) {
+    for name in &HOP_BY_HOP {
+        headers.remove(name);
+    }
+}

@@ -1,0 +1,141 @@
+//! Keep-alive connections to the upstream. The last one given back is the first one taken: it is the warmest, and the rest may idle.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use hyper::{
+    body::{Body, Frame, Incoming, SizeHint},
+    client::conn::http1::{self, SendRequest},
+    http::uri::Authority,
+};
+use hyper_util::rt::TokioIo;
+use rustls::{ClientConfig, pki_types::ServerName};
+use tokio::{net::TcpStream, time};
+use tokio_rustls::TlsConnector;
+
+const CONNECT: Duration = Duration::from_secs(10);
+/// More than any scenario has clients.
+const IDLE: usize = 1024;
+
+pub(crate) struct Pool {
+    address: String,
+    name: ServerName<'static>,
+    tls: TlsConnector,
+    idle: Mutex<Vec<SendRequest<Incoming>>>,
+}
+
+impl Pool {
+    pub(crate) fn new(upstream: &Authority, tls: Arc<ClientConfig>) -> anyhow::Result<Self> {
+        Ok(Self {
+            address: format!("{}:{}", upstream.host(), upstream.port_u16().unwrap_or(443)),
+            name: ServerName::try_from(upstream.host().to_owned())?,
+            tls: TlsConnector::from(tls),
+            idle: Mutex::default(),
+        })
+    }
+
+    /// A connection that takes a request now.
+    pub(crate) async fn take(&self) -> anyhow::Result<SendRequest<Incoming>> {
+        loop {
+            let Some(mut connection) = self.idle().pop() else {
+                return self.connect().await;
+            };
+            // An error says that the upstream has closed it; one that is given back early is ready after its last poll.
+            if connection.ready().await.is_ok() {
+                return Ok(connection);
+            }
+        }
+    }
+
+    fn give_back(&self, connection: SendRequest<Incoming>) {
+        let mut idle = self.idle();
+        if idle.len() < IDLE {
+            idle.push(connection);
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<SendRequest<Incoming>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn connect(&self) -> anyhow::Result<SendRequest<Incoming>> {
+        let dial = async {
+            let socket = TcpStream::connect(&self.address).await?;
+            socket.set_nodelay(true)?;
+            let stream = self.tls.connect(self.name.clone(), socket).await?;
+            anyhow::Ok(http1::handshake(TokioIo::new(stream)).await?)
+        };
+        let (connection, driver) = time::timeout(CONNECT, dial)
+            .await
+            .context("no connection in time")??;
+        // Ends when the connection does: closed by the upstream, or dropped from the pool.
+        drop(tokio::spawn(async move {
+            if let Err(error) = driver.await {
+                eprintln!("connection to the upstream: {error}");
+            }
+        }));
+        Ok(connection)
+    }
+}
+
+/// An answer's body that gives its connection back once it is read to the end. A body left half read closes the connection.
+pub(crate) struct Returning {
+    body: Incoming,
+    home: Option<(SendRequest<Incoming>, Arc<Pool>)>,
+}
+
+impl Returning {
+    pub(crate) fn new(body: Incoming, connection: SendRequest<Incoming>, pool: Arc<Pool>) -> Self {
+        let mut returning = Self {
+            body,
+            home: Some((connection, pool)),
+        };
+        returning.settle();
+        returning
+    }
+
+    fn settle(&mut self) {
+        if self.body.is_end_stream() {
+            self.give_back();
+        }
+    }
+
+    fn give_back(&mut self) {
+        if let Some((connection, pool)) = self.home.take() {
+            pool.give_back(connection);
+        }
+    }
+}
+
+impl Body for Returning {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        match &frame {
+            // The hyper server asks no further once the content length is met, so the end is noticed here.
+            Some(Ok(_)) => self.settle(),
+            Some(Err(_)) => self.home = None,
+            None => self.give_back(),
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,139 @@
+//! The orchestrator: starts every role as a process, measures direct, proxy and Fairlead in turn, prints the ratios.
+//! It does no work while a measurement runs, and leaves no process behind however it ends.
+
+mod launch;
+mod plan;
+mod report;
+mod rounds;
+mod site;
+
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context as _, bail, ensure};
+use tempfile::TempDir;
+use time::{OffsetDateTime, macros::format_description};
+use tokio::signal::unix::{SignalKind, signal};
+
+use self::{launch::Launcher, plan::Scenario, site::Site};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The `fairlead` binary to measure; without it only direct access and the proxy are measured
+    #[arg(long)]
+    fairlead: Option<PathBuf>,
+    /// Bind every role to one core: throughput is then 1 / (processor time of all roles), which repeats best
+    #[arg(long)]
+    pin: bool,
+    /// Which core; the last one this process may use otherwise
+    #[arg(long, requires = "pin")]
+    core: Option<usize>,
+    /// Rounds that count; one more runs before them
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// How long each measurement takes
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// How long each one runs before it counts
+    #[arg(long, default_value_t = 0.25)]
+    warmup: f64,
+    /// Only these scenarios, as `get-1k-c16`
+    #[arg(long, value_name = "SCENARIO")]
+    only: Vec<String>,
+    /// Where a folder for this run's figures and logs is made
+    #[arg(long, default_value = "bench/results")]
+    out: PathBuf,
+    /// Exit with 1 if a goal is missed or a request failed
+    #[arg(long)]
+    check: bool,
+}
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
+    // Whichever way the other branch is left, dropping it kills the children it holds.
+    tokio::select! {
+        result = smoke(args) => result,
+        name = interrupted() => bail!("stopped by {}; every role is ended", name?),
+    }
+}
+
+async fn smoke(args: Args) -> anyhow::Result<ExitCode> {
+    let scenarios = chosen(&args.only)?;
+    if let Some(binary) = &args.fairlead {
+        ensure!(
+            binary.is_file(),
+            "no binary {}; build it: cargo build --release -p fairlead",
+            binary.display()
+        );
+    }
+    let results = results_folder(&args.out)?;
+    let secrets =
+        TempDir::with_prefix("fairlead-bench-").context("making a folder for keys and tokens")?;
+    let launcher = Launcher::new(args.pin, args.core, results.join("logs")).await?;
+
+    let mut site = Site::start(&launcher, secrets.path(), args.fairlead.as_deref()).await?;
+    let pace = rounds::Pace {
+        rounds: args.rounds,
+        seconds: args.seconds,
+        warmup: args.warmup,
+    };
+    let measured = rounds::measure(&launcher, &mut site, &scenarios, pace).await?;
+    site.end().await;
+
+    let report = report::Report::new(pace, launcher.core(), &measured);
+    let figures = results.join("smoke.json");
+    std::fs::write(&figures, serde_json::to_vec_pretty(&report)?)
+        .with_context(|| format!("writing {}", figures.display()))?;
+    write!(std::io::stdout().lock(), "{}", report.table())?;
+    eprintln!("figures of every round and all logs: {}", results.display());
+    Ok(if args.check && !report.passed() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+fn chosen(only: &[String]) -> anyhow::Result<Vec<Scenario>> {
+    let known = || {
+        plan::SCENARIOS
+            .iter()
+            .map(|scenario| scenario.name)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    for name in only {
+        ensure!(
+            plan::SCENARIOS.iter().any(|scenario| scenario.name == name),
+            "no scenario {name}; there are {}",
+            known()
+        );
+    }
+    let wanted =
+        |scenario: &Scenario| only.is_empty() || only.iter().any(|name| name == scenario.name);
+    Ok(plan::SCENARIOS.into_iter().filter(wanted).collect())
+}
+
+fn results_folder(out: &Path) -> anyhow::Result<PathBuf> {
+    let name = OffsetDateTime::now_utc().format(format_description!(
+        "[year]-[month]-[day]T[hour]-[minute]-[second]Z"
+    ))?;
+    let folder = out.join(name);
+    std::fs::create_dir_all(folder.join("logs"))
+        .with_context(|| format!("making {}", folder.display()))?;
+    Ok(std::path::absolute(folder)?)
+}
+
+async fn interrupted() -> std::io::Result<&'static str> {
+    let (mut interrupt, mut terminate, mut hangup) = (
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::hangup())?,
+    );
+    Ok(tokio::select! {
+        _ = interrupt.recv() => "SIGINT",
+        _ = terminate.recv() => "SIGTERM",
+        _ = hangup.recv() => "SIGHUP",
+    })
+}

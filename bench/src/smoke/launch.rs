@@ -1,0 +1,253 @@
+//! Child processes: pinned, logged to a file each, ended with the handle that stands for them. A child that fails is reported with
+//! the step, the log file and its last lines.
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use anyhow::{Context as _, anyhow, bail, ensure};
+use serde::de::DeserializeOwned;
+use tokio::{
+    process::{Child, Command},
+    time,
+};
+
+/// How long a role may take until its ready file appears.
+const READY: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(20);
+const LAST_LINES: usize = 15;
+
+pub(super) struct Launcher {
+    core: Option<usize>,
+    bound: bool,
+    logs: PathBuf,
+    bench: PathBuf,
+}
+
+impl Launcher {
+    pub(super) async fn new(pin: bool, core: Option<usize>, logs: PathBuf) -> anyhow::Result<Self> {
+        let core = match (pin, core) {
+            (false, _) => None,
+            (true, Some(core)) => Some(core),
+            (true, None) => Some(last_allowed_core()?),
+        };
+        ensure!(
+            core.is_none() || works("taskset").await,
+            "--pin needs `taskset` (package util-linux)"
+        );
+        Ok(Self {
+            core,
+            bound: works("setpriv").await,
+            logs,
+            bench: std::env::current_exe()?,
+        })
+    }
+
+    pub(super) fn core(&self) -> Option<usize> {
+        self.core
+    }
+
+    /// This very program in another role.
+    pub(super) fn bench(&self, role: &str) -> Command {
+        let mut command = self.command(&self.bench);
+        command.arg(role);
+        command
+    }
+
+    /// A command that ends when its handle is dropped and, where `setpriv` exists, even when this process is killed outright.
+    pub(super) fn command(&self, program: &Path) -> Command {
+        let mut words: Vec<PathBuf> = Vec::new();
+        if self.bound {
+            words.extend(["setpriv", "--pdeathsig", "KILL"].map(PathBuf::from));
+        }
+        if let Some(core) = self.core {
+            words.extend(["taskset".into(), "-c".into(), core.to_string().into()]);
+        }
+        words.push(program.to_owned());
+        let mut words = words.into_iter();
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words).stdin(Stdio::null()).kill_on_drop(true);
+        command
+    }
+
+    /// Starts a role that goes on until it is ended.
+    pub(super) fn start(&self, name: &'static str, mut command: Command) -> anyhow::Result<Role> {
+        eprintln!("starting {name}");
+        let log = self.logs.join(format!("{name}.log"));
+        let started = log_to(&mut command, &log).and_then(|()| Ok(command.spawn()?));
+        let child = started
+            .with_context(|| format!("step: start {name}; command: {:?}", command.as_std()))?;
+        Ok(Role { name, child, log })
+    }
+
+    /// Runs a command to its end within `limit` and reads its standard output as JSON.
+    pub(super) async fn ask<T: DeserializeOwned>(
+        &self,
+        step: &str,
+        mut command: Command,
+        limit: Duration,
+    ) -> anyhow::Result<T> {
+        let output = time::timeout(limit, command.output())
+            .await
+            .map_err(|_| anyhow!("no end within {limit:?}"));
+        let asked = async {
+            let output = output??;
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            ensure!(
+                output.status.success(),
+                "{}\n{}",
+                output.status,
+                stderr.trim_end()
+            );
+            let stdout = String::from_utf8_lossy(&output.stdout);
+            serde_json::from_str(&stdout)
+                .with_context(|| format!("it printed no such JSON, but {stdout}"))
+        };
+        asked.await.with_context(|| format!("step: {step}"))
+    }
+}
+
+pub(super) struct Role {
+    name: &'static str,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Role {
+    /// `ROLE=PID`, as `load --cpu` takes it.
+    pub(super) fn watched(&self) -> anyhow::Result<String> {
+        let pid = self
+            .child
+            .id()
+            .with_context(|| format!("{} has ended", self.name))?;
+        Ok(format!("{}={pid}", self.name))
+    }
+
+    /// Waits for the ready file and reads it.
+    pub(super) async fn ready<T: DeserializeOwned>(&mut self, file: &Path) -> anyhow::Result<T> {
+        let appeared = async {
+            loop {
+                self.alive()?;
+                if let Ok(text) = std::fs::read(file)
+                    && let Ok(ready) = serde_json::from_slice(&text)
+                {
+                    return anyhow::Ok(ready);
+                }
+                time::sleep(LOOK).await;
+            }
+        };
+        match time::timeout(READY, appeared).await {
+            Ok(ready) => ready,
+            Err(_) => Err(self.failed(&format!(
+                "wait for {}, which is not there after {READY:?}",
+                file.display()
+            ))),
+        }
+    }
+
+    /// # Errors
+    /// If the role has ended by itself, with the end of its log.
+    pub(super) fn alive(&mut self) -> anyhow::Result<()> {
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(status) => {
+                bail!(self.failed(&format!("run {}, which ended: {status}", self.name)))
+            }
+        }
+    }
+
+    pub(super) fn failed(&self, step: &str) -> anyhow::Error {
+        anyhow!(
+            "step: {step}\nlog: {}\n{}",
+            self.log.display(),
+            last_lines(&self.log)
+        )
+    }
+
+    pub(super) async fn end(mut self) {
+        if let Err(error) = self.child.kill().await {
+            eprintln!("ending {}: {error}", self.name);
+        }
+    }
+}
+
+fn log_to(command: &mut Command, log: &Path) -> anyhow::Result<()> {
+    let file = File::create(log).with_context(|| format!("making {}", log.display()))?;
+    command.stderr(file.try_clone()?).stdout(file);
+    Ok(())
+}
+
+fn last_lines(log: &Path) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    lines
+        .get(lines.len().saturating_sub(LAST_LINES)..)
+        .unwrap_or_default()
+        .join("\n")
+}
+
+async fn works(tool: &str) -> bool {
+    let mut command = Command::new(tool);
+    command
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.status().await.is_ok_and(|status| status.success())
+}
+
+fn last_allowed_core() -> anyhow::Result<usize> {
+    let status =
+        std::fs::read_to_string("/proc/self/status").context("reading /proc/self/status")?;
+    last_in_list(&status).context("/proc/self/status has no Cpus_allowed_list")
+}
+
+/// Of `Cpus_allowed_list: 0-3,7`, the 7.
+fn last_in_list(status: &str) -> Option<usize> {
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    list.trim().rsplit([',', '-']).next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_allowed_core_is_read_from_a_list_of_ranges() {
+        assert_eq!(
+            last_in_list("Name:\tx\nCpus_allowed_list:\t0-3,7\n"),
+            Some(7)
+        );
+        assert_eq!(last_in_list("Cpus_allowed_list:\t0-1\n"), Some(1));
+        assert_eq!(last_in_list("Cpus_allowed_list:\t5\n"), Some(5));
+        assert_eq!(last_in_list("Name:\tx\n"), None);
+    }
+
+    #[tokio::test]
+    async fn a_role_that_ends_early_is_reported_with_the_end_of_its_log() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let launcher = Launcher::new(false, None, dir.path().to_owned())
+            .await
+            .unwrap();
+        let mut command = launcher.command(Path::new("sh"));
+        command.args(["-c", "echo no such luck >&2; exit 3"]);
+        let mut role = launcher.start("luckless", command).unwrap();
+        let error = role
+            .ready::<serde_json::Value>(&dir.path().join("ready.json"))
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("exit status: 3")
+                && error.contains("luckless.log")
+                && error.contains("no such luck"),
+            "{error}"
+        );
+    }
+}

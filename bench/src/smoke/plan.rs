@@ -1,0 +1,108 @@
+//! What is measured, on which routes, and what must come out.
+
+use serde::Serialize;
+
+use crate::upstream::{LARGE, SMALL};
+
+/// A way from the load client to the upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Route {
+    Direct,
+    Proxy,
+    Fairlead,
+}
+
+impl Route {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Proxy => "proxy",
+            Self::Fairlead => "fairlead",
+        }
+    }
+}
+
+/// What a rate counts, and so which goal holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Unit {
+    Requests,
+    Bodies,
+}
+
+impl Unit {
+    /// The least share of the proxy's rate that Fairlead must reach.
+    pub(super) fn goal(self) -> f64 {
+        match self {
+            Self::Requests => 0.5,
+            Self::Bodies => 0.35,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Load {
+    Get { path: &'static str, size: usize },
+    Post { path: &'static str, size: usize },
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scenario {
+    pub(super) name: &'static str,
+    pub(super) connections: usize,
+    pub(super) unit: Unit,
+    pub(super) load: Load,
+}
+
+const SMALL_DOWN: Load = Load::Get {
+    path: "/bytes/1024",
+    size: SMALL,
+};
+const LARGE_DOWN: Load = Load::Get {
+    path: "/bytes/8388608",
+    size: LARGE,
+};
+const LARGE_UP: Load = Load::Post {
+    path: "/sink",
+    size: LARGE,
+};
+
+pub(super) const SCENARIOS: [Scenario; 6] = [
+    Scenario {
+        name: "get-1k-c1",
+        connections: 1,
+        unit: Unit::Requests,
+        load: SMALL_DOWN,
+    },
+    Scenario {
+        name: "get-1k-c16",
+        connections: 16,
+        unit: Unit::Requests,
+        load: SMALL_DOWN,
+    },
+    Scenario {
+        name: "get-1k-c128",
+        connections: 128,
+        unit: Unit::Requests,
+        load: SMALL_DOWN,
+    },
+    Scenario {
+        name: "down-8m-c1",
+        connections: 1,
+        unit: Unit::Bodies,
+        load: LARGE_DOWN,
+    },
+    Scenario {
+        name: "down-8m-c8",
+        connections: 8,
+        unit: Unit::Bodies,
+        load: LARGE_DOWN,
+    },
+    Scenario {
+        name: "up-8m-c1",
+        connections: 1,
+        unit: Unit::Bodies,
+        load: LARGE_UP,
+    },
+];

@@ -1,0 +1,368 @@
+//! Figures out of rounds: medians, ratios of routes measured in the same round, processor time per request or MiB; as a table and
+//! as JSON.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use serde::Serialize;
+
+use super::{
+    plan::{Route, Unit},
+    rounds::{Measured, Pace},
+};
+use crate::{
+    load::Outcome,
+    stats::{median, range},
+};
+
+const MIB: f64 = 1024.0 * 1024.0;
+const MB: f64 = 1e6;
+/// The least share of its core that a pinned measurement needs to be believed.
+const QUIET: f64 = 0.85;
+
+impl Unit {
+    /// Requests or megabytes (10^6) a second.
+    pub(super) fn rate(self, outcome: &Outcome) -> f64 {
+        match self {
+            Self::Requests => outcome.requests as f64 / outcome.seconds,
+            Self::Bodies => outcome.bytes as f64 / MB / outcome.seconds,
+        }
+    }
+
+    pub(super) fn per_second(self) -> &'static str {
+        match self {
+            Self::Requests => "req/s",
+            Self::Bodies => "MB/s",
+        }
+    }
+
+    /// What processor time is divided by: requests, or MiB of bodies.
+    fn amount(self, outcome: &Outcome) -> f64 {
+        match self {
+            Self::Requests => outcome.requests as f64,
+            Self::Bodies => outcome.bytes as f64 / MIB,
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct Report {
+    machine: Machine,
+    /// The one core that every role was bound to.
+    core: Option<usize>,
+    rounds: u32,
+    seconds: f64,
+    rows: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Machine {
+    cpu: String,
+    cores: usize,
+    kernel: String,
+}
+
+/// One scenario on one route.
+#[derive(Serialize)]
+struct Row {
+    scenario: &'static str,
+    route: Route,
+    connections: usize,
+    unit: Unit,
+    /// Requests or megabytes a second, the median of rounds.
+    rate: f64,
+    to_direct: Option<Ratio>,
+    to_proxy: Option<Ratio>,
+    /// Of Fairlead only.
+    goal: Option<Goal>,
+    p50_us: f64,
+    p99_us: f64,
+    /// Microseconds of processor time per request or per MiB, by role.
+    cpu_us: BTreeMap<String, f64>,
+    /// The proxy's processor time per request or MiB, of all roles, by that of this route: the ratio of rates that one core
+    /// with nothing else to do would show.
+    cpu_to_proxy: Option<f64>,
+    /// Of the time measured, in cores, how much processor time all roles had.
+    cores_used: f64,
+    errors: u64,
+    rounds: Vec<Outcome>,
+}
+
+/// Median, lowest and highest of the ratios of each round.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+struct Ratio {
+    median: f64,
+    low: f64,
+    high: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+struct Goal {
+    least: f64,
+    met: bool,
+}
+
+impl Report {
+    pub(super) fn new(pace: Pace, core: Option<usize>, measured: &[Measured]) -> Self {
+        let rows = measured
+            .iter()
+            .map(|cell| Row::new(cell, measured))
+            .collect();
+        Self {
+            machine: Machine::this(),
+            core,
+            rounds: pace.rounds,
+            seconds: pace.seconds,
+            rows,
+        }
+    }
+
+    /// Every goal is met and nothing failed.
+    pub(super) fn passed(&self) -> bool {
+        self.rows
+            .iter()
+            .all(|row| row.errors == 0 && row.goal.is_none_or(|goal| goal.met))
+    }
+
+    pub(super) fn table(&self) -> String {
+        let mut lines = vec![HEAD.map(str::to_owned)];
+        lines.extend(self.rows.iter().map(Row::cells));
+        let mut text = self.headline();
+        let widths: [usize; HEAD.len()] = std::array::from_fn(|column| {
+            lines
+                .iter()
+                .filter_map(|cells| cells.get(column))
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or(0)
+        });
+        let mut scenario = String::new();
+        for mut cells in lines {
+            // A scenario is named once; its routes stand below each other.
+            if let Some(first) = cells.first_mut() {
+                if *first == scenario {
+                    first.clear();
+                } else {
+                    text.push('\n');
+                    scenario.clone_from(first);
+                }
+            }
+            let padded: Vec<String> = cells
+                .iter()
+                .zip(widths)
+                .map(|(cell, width)| format!("{cell:<width$}"))
+                .collect();
+            text.push_str(padded.join("  ").trim_end());
+            text.push('\n');
+        }
+        self.mistakes(&mut text);
+        self.disturbed(&mut text);
+        text
+    }
+
+    fn headline(&self) -> String {
+        let Machine { cpu, cores, kernel } = &self.machine;
+        let place = self.core.map_or("not pinned".to_owned(), |core| {
+            format!("every role on core {core}")
+        });
+        format!(
+            "{cpu}, {cores} cores, Linux {kernel}; {place}; medians of {} rounds of {} s\n",
+            self.rounds, self.seconds
+        )
+    }
+
+    /// At one connection the roles wait for each other's wake-ups, so only the busier scenarios tell.
+    fn disturbed(&self, text: &mut String) {
+        let busy = self
+            .rows
+            .iter()
+            .filter(|row| row.connections > 1)
+            .map(|row| row.cores_used);
+        if let (Some(_), Some((least, _))) = (self.core, range(busy))
+            && least < QUIET
+        {
+            let other = 100.0 * (1.0 - least);
+            let _ = writeln!(
+                text,
+                "\nnot quiet: up to {other:.0} % of the core went to other work; measure again when there is none"
+            );
+        }
+    }
+
+    fn mistakes(&self, text: &mut String) {
+        for row in self.rows.iter().filter(|row| row.errors > 0) {
+            let first = row
+                .rounds
+                .iter()
+                .find_map(|outcome| outcome.first_error.as_deref())
+                .unwrap_or_default();
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                text,
+                "\n{} {}: {} errors, the first: {first}",
+                row.scenario,
+                row.route.name(),
+                row.errors
+            );
+        }
+    }
+}
+
+const HEAD: [&str; 10] = [
+    "scenario",
+    "route",
+    "rate",
+    "x direct",
+    "x proxy (range)",
+    "goal",
+    "x proxy, CPU",
+    "p50 us",
+    "p99 us",
+    "CPU us by role",
+];
+
+impl Row {
+    fn new(cell: &Measured, all: &[Measured]) -> Self {
+        let unit = cell.scenario.unit;
+        let of = |figure: &dyn Fn(&Outcome) -> f64| {
+            median(cell.rounds.iter().map(figure)).unwrap_or(f64::NAN)
+        };
+        let beside = |route| {
+            all.iter()
+                .find(|other| other.route == route && other.scenario.name == cell.scenario.name)
+        };
+        let to_proxy = beside(Route::Proxy).and_then(|proxy| Ratio::of(cell, proxy));
+        let goal = to_proxy
+            .filter(|_| cell.route == Route::Fairlead)
+            .map(|ratio| {
+                let least = unit.goal();
+                Goal {
+                    least,
+                    met: ratio.median >= least,
+                }
+            });
+        let roles = cell
+            .rounds
+            .first()
+            .map(|outcome| outcome.cpu_us.keys().cloned().collect::<Vec<_>>())
+            .unwrap_or_default();
+        let cpu_us = roles.into_iter().map(|role| {
+            let spent = of(&|outcome| {
+                *outcome.cpu_us.get(&role).unwrap_or(&0) as f64 / unit.amount(outcome)
+            });
+            (role, spent)
+        });
+        Self {
+            scenario: cell.scenario.name,
+            route: cell.route,
+            connections: cell.scenario.connections,
+            unit,
+            rate: of(&|outcome| unit.rate(outcome)),
+            to_direct: beside(Route::Direct).and_then(|direct| Ratio::of(cell, direct)),
+            to_proxy,
+            goal,
+            p50_us: of(&|outcome| outcome.p50_us),
+            p99_us: of(&|outcome| outcome.p99_us),
+            cpu_us: cpu_us.collect(),
+            cpu_to_proxy: beside(Route::Proxy)
+                .map(|proxy| cpu_per_unit(proxy) / cpu_per_unit(cell)),
+            cores_used: of(&|outcome| cpu(outcome) / 1e6 / outcome.seconds),
+            errors: cell.rounds.iter().map(|outcome| outcome.errors).sum(),
+            rounds: cell.rounds.clone(),
+        }
+    }
+
+    fn cells(&self) -> [String; HEAD.len()] {
+        let ratio = |ratio: Option<Ratio>| {
+            ratio.map_or(String::new(), |ratio| format!("{:.2}", ratio.median))
+        };
+        let to_proxy = match self.to_proxy.filter(|_| self.route == Route::Fairlead) {
+            Some(ratio) => format!("{:.2} ({:.2}-{:.2})", ratio.median, ratio.low, ratio.high),
+            None => ratio(self.to_proxy),
+        };
+        let goal = self.goal.map_or(String::new(), |goal| {
+            format!(
+                ">= {:.2} {}",
+                goal.least,
+                if goal.met { "met" } else { "MISSED" }
+            )
+        });
+        let cpu = ROLES
+            .iter()
+            .filter_map(|role| Some(format!("{role} {:.1}", self.cpu_us.get(*role)?)));
+        [
+            self.scenario.to_owned(),
+            self.route.name().to_owned(),
+            format!("{:.0} {}", self.rate, self.unit.per_second()),
+            ratio(self.to_direct),
+            to_proxy,
+            goal,
+            self.cpu_to_proxy
+                .filter(|_| self.route == Route::Fairlead)
+                .map_or(String::new(), |ratio| format!("{ratio:.2}")),
+            format!("{:.0}", self.p50_us),
+            format!("{:.0}", self.p99_us),
+            cpu.collect::<Vec<_>>().join(", "),
+        ]
+    }
+}
+
+/// Microseconds, of all roles.
+fn cpu(outcome: &Outcome) -> f64 {
+    outcome.cpu_us.values().sum::<u64>() as f64
+}
+
+fn cpu_per_unit(cell: &Measured) -> f64 {
+    let unit = cell.scenario.unit;
+    median(
+        cell.rounds
+            .iter()
+            .map(|outcome| cpu(outcome) / unit.amount(outcome)),
+    )
+    .unwrap_or(f64::NAN)
+}
+
+/// In the order of the way.
+const ROLES: [&str; 5] = ["load", "proxy", "hub", "agent", "upstream"];
+
+impl Ratio {
+    /// Round by round, because neighbours in time had the same machine.
+    fn of(cell: &Measured, other: &Measured) -> Option<Self> {
+        let unit = cell.scenario.unit;
+        let pairs = cell.rounds.iter().zip(&other.rounds);
+        let ratios: Vec<f64> = pairs
+            .map(|(one, other)| unit.rate(one) / unit.rate(other))
+            .collect();
+        let (low, high) = range(ratios.iter().copied())?;
+        Some(Self {
+            median: median(ratios)?,
+            low,
+            high,
+        })
+    }
+}
+
+impl Machine {
+    fn this() -> Self {
+        let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+        let cpu = read("/proc/cpuinfo")
+            .lines()
+            .find_map(|line| {
+                Some(
+                    line.strip_prefix("model name")?
+                        .split_once(':')?
+                        .1
+                        .trim()
+                        .to_owned(),
+                )
+            })
+            .unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+        Self {
+            cpu,
+            cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! TLS of the bench's own roles: a throw-away authority for each server, TLS 1.3 only, no tickets, aws-lc-rs, as the hub has it.
+//! Keys live in memory and end with the process; only the authority's certificate is written.
+
+use std::{path::Path, sync::Arc};
+
+use anyhow::Context as _;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
+};
+use rustls::{
+    ClientConfig, RootCertStore, ServerConfig,
+    client::Resumption,
+    crypto::{CryptoProvider, aws_lc_rs},
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::NoServerSessionStorage,
+};
+
+/// A server's side of TLS, and whom a client has to trust to reach it as `localhost` or `127.0.0.1`.
+pub(crate) struct ThrowAway {
+    pub(crate) server: Arc<ServerConfig>,
+    pub(crate) ca_pem: String,
+}
+
+impl ThrowAway {
+    pub(crate) fn new(name: &str) -> anyhow::Result<Self> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params
+            .distinguished_name
+            .push(DnType::CommonName, format!("fairlead-bench {name}"));
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+
+        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let key = KeyPair::generate()?;
+        let leaf = CertificateParams::new(names)?.signed_by(&key, &authority)?;
+        let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(anyhow::Error::msg)?;
+
+        let mut server = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_no_client_auth()
+            .with_single_cert(vec![leaf.der().clone()], key)?;
+        server.send_tls13_tickets = 0;
+        server.session_storage = Arc::new(NoServerSessionStorage {});
+        server.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self {
+            server: Arc::new(server),
+            ca_pem: authority.pem(),
+        })
+    }
+}
+
+/// A client that trusts the authorities in `ca_file` and no others, and speaks HTTP/1.1.
+pub(crate) fn client(ca_file: &Path) -> anyhow::Result<Arc<ClientConfig>> {
+    let mut roots = RootCertStore::empty();
+    let trusted = || format!("reading the trusted authorities in {}", ca_file.display());
+    for certificate in CertificateDer::pem_file_iter(ca_file).with_context(trusted)? {
+        roots
+            .add(certificate.with_context(trusted)?)
+            .with_context(trusted)?;
+    }
+    let mut client = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    client.resumption = Resumption::disabled();
+    client.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(client))
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(aws_lc_rs::default_provider())
+}

@@ -1,0 +1,117 @@
+//! The orchestrator as it is used: the binary, its roles as processes, and a stand-in for `fairlead` that keeps to its contract.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use tempfile::TempDir;
+
+/// `dev` says that the upstream is the hub, so every request for a cluster finds nothing there: 404.
+const STAND_IN: &str = r#"#!/bin/sh
+set -e
+case "$1 $2" in
+  "dev --data")
+    dir=$(dirname "$3")
+    for ready; do :; done
+    echo "a-token" > "$dir/hub.token"
+    sed "s#}#,\"token_file\":\"$dir/hub.token\"}#" "$dir/upstream.ready.json" > "$ready.draft"
+    mv "$ready.draft" "$ready"
+    exec sleep 600 ;;
+  "cluster create")
+    test "$FAIRLEAD_TOKEN" = a-token && test -n "$FAIRLEAD_URL" && test -f "$FAIRLEAD_CA_FILE"
+    echo '{"id":"c-1","tenant":"t-1","join":"secret","installURL":"https://x"}' ;;
+  "cluster get") echo '{"id":"c-1","status":{"state":"Connected","since":"2026-01-01T00:00:00Z","lastError":null}}' ;;
+  "agent --join") test "$(cat "${3#@}")" = secret && test -f "$5" && exec sleep 600 ;;
+esac
+"#;
+
+fn smoke(dir: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fairlead-bench"));
+    command
+        .args([
+            "smoke",
+            "--only",
+            "get-1k-c1",
+            "--rounds",
+            "1",
+            "--seconds",
+            "0.1",
+            "--warmup",
+            "0",
+            "--out",
+        ])
+        .arg(dir);
+    command.args(args).output().expect("the binary is built")
+}
+
+fn program(dir: &Path, text: &str) -> PathBuf {
+    let path = dir.join("fairlead");
+    fs::write(&path, text).expect("a fresh folder can be written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).expect("own file");
+    path
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn without_fairlead_direct_and_proxy_are_measured_and_every_round_is_written() {
+    let dir = TempDir::new().unwrap();
+    let output = smoke(dir.path(), &["--check"]);
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{stdout}{stderr}");
+    assert!(
+        stdout.contains("get-1k-c1") && stdout.contains("proxy") && !stdout.contains("fairlead"),
+        "{stdout}"
+    );
+
+    let run = fs::read_dir(dir.path())
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let figures: serde_json::Value =
+        serde_json::from_slice(&fs::read(run.join("smoke.json")).unwrap()).unwrap();
+    assert_eq!(figures["rows"][1]["route"], "proxy");
+    assert_eq!(figures["rows"][1]["rounds"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn requests_that_fail_on_the_way_through_fairlead_are_shown_and_fail_the_check() {
+    let dir = TempDir::new().unwrap();
+    let stand_in = program(dir.path(), STAND_IN);
+    let args = ["--fairlead", stand_in.to_str().unwrap()];
+    let measured = smoke(&dir.path().join("out"), &args);
+    let (stdout, stderr) = (text(&measured.stdout), text(&measured.stderr));
+    assert!(measured.status.success(), "{stdout}{stderr}");
+    assert!(stdout.contains(">= 0.50 MISSED"), "{stdout}");
+    assert!(
+        stdout.contains("get-1k-c1 fairlead: ") && stdout.contains("the first: 404 Not Found"),
+        "{stdout}"
+    );
+
+    let checked = smoke(&dir.path().join("checked"), &[args[0], args[1], "--check"]);
+    assert_eq!(checked.status.code(), Some(1));
+}
+
+#[test]
+fn a_hub_that_cannot_start_is_named_with_the_end_of_its_log() {
+    let dir = TempDir::new().unwrap();
+    let broken = program(dir.path(), "#!/bin/sh\necho port taken >&2\nexit 7\n");
+    let output = smoke(
+        &dir.path().join("out"),
+        &["--fairlead", broken.to_str().unwrap()],
+    );
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr.contains("step: run hub, which ended: exit status: 7"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("logs/hub.log\nport taken"), "{stderr}");
+}
