@@ -1,0 +1,400 @@
+//! Hubs and sites as processes: `fairlead dev` and `fairlead agent`, started as a person starts them.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde::Deserialize;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::kubectl::run_to_end;
+use crate::{Cluster, Front, Kubectl, Launch, Output, Pod, Process, eventually};
+
+/// For a hub to be ready, a session to be there, an answer of a metrics page.
+const SOON: Duration = Duration::from_secs(30);
+
+/// What a ready file says.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Ready {
+    pub url: String,
+    pub admin_url: String,
+    pub ca_file: PathBuf,
+    pub token_file: PathBuf,
+    pub kubeconfig: PathBuf,
+}
+
+/// A registered cluster and the way into it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Joining {
+    pub id: String,
+    pub tenant: String,
+    pub join: String,
+    #[serde(rename = "installURL")]
+    pub install_url: String,
+}
+
+/// A running `fairlead dev` with a folder of its own, which is also the home of whoever calls [`Hub::cli`].
+#[derive(Debug)]
+pub struct Hub {
+    folder: TempDir,
+    ready: Ready,
+    pub process: Process,
+}
+
+impl Hub {
+    /// A new hub on free ports of loopback.
+    ///
+    /// # Errors
+    /// It does not get ready.
+    pub async fn start() -> anyhow::Result<Self> {
+        Self::start_with::<&str>(&[]).await
+    }
+
+    /// A new hub whose folder lies in `parent`, for one that is shared and so never dropped.
+    ///
+    /// # Errors
+    /// As [`Hub::start`].
+    pub async fn start_below(parent: &Path) -> anyhow::Result<Self> {
+        Self::start_in(tempfile::tempdir_in(parent)?, &[] as &[&str]).await
+    }
+
+    /// A new hub with more flags than are needed.
+    ///
+    /// # Errors
+    /// As [`Hub::start`].
+    pub async fn start_with<A: AsRef<str>>(flags: &[A]) -> anyhow::Result<Self> {
+        Self::start_in(tempfile::tempdir()?, flags).await
+    }
+
+    async fn start_in<A: AsRef<str>>(folder: TempDir, flags: &[A]) -> anyhow::Result<Self> {
+        let any = "127.0.0.1:0";
+        let (process, ready) = launch(folder.path(), any, any, flags).await?;
+        Ok(Self {
+            folder,
+            ready,
+            process,
+        })
+    }
+
+    /// Kills it without a word and starts it again on the same data and the same ports.
+    ///
+    /// # Errors
+    /// As [`Hub::start`].
+    pub async fn kill_and_restart(&mut self) -> anyhow::Result<()> {
+        self.process.kill_9()?;
+        self.restart().await
+    }
+
+    /// Starts it again, after it has ended, on the same data and the same ports.
+    ///
+    /// # Errors
+    /// As [`Hub::start`].
+    pub async fn restart(&mut self) -> anyhow::Result<()> {
+        std::fs::remove_file(self.folder.path().join("ready.json"))?;
+        let listen = self.ready.url.trim_start_matches("https://");
+        let admin = self.ready.admin_url.trim_start_matches("http://");
+        let (process, ready) = launch::<&str>(self.folder.path(), listen, admin, &[]).await?;
+        self.process = process;
+        self.ready = ready;
+        Ok(())
+    }
+
+    #[must_use]
+    pub fn ready(&self) -> &Ready {
+        &self.ready
+    }
+
+    /// A folder for what belongs to this hub's test.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The bearer token of its first admin.
+    ///
+    /// # Errors
+    /// Its file cannot be read.
+    pub fn token(&self) -> anyhow::Result<String> {
+        Ok(std::fs::read_to_string(&self.ready.token_file)?
+            .trim()
+            .to_owned())
+    }
+
+    /// Its front, byte by byte.
+    ///
+    /// # Errors
+    /// Its CA cannot be read.
+    pub fn front(&self) -> anyhow::Result<Front> {
+        Front::new(
+            &self.ready.url,
+            &std::fs::read_to_string(&self.ready.ca_file)?,
+        )
+    }
+
+    /// `fairlead ARGS` of the person who started it.
+    ///
+    /// # Errors
+    /// It cannot be started, or does not end in time.
+    pub async fn cli<A: AsRef<str>>(
+        &self,
+        args: impl IntoIterator<Item = A>,
+    ) -> anyhow::Result<Output> {
+        let args: Vec<String> = args
+            .into_iter()
+            .map(|arg| arg.as_ref().to_owned())
+            .collect();
+        fairlead(self.folder.path(), &args, &[]).await
+    }
+
+    /// `fairlead cluster create`.
+    ///
+    /// # Errors
+    /// The hub refuses.
+    pub async fn create_cluster(&self, name: &str) -> anyhow::Result<Joining> {
+        let created = self.cli(["cluster", "create", name, "-o", "json"]).await?;
+        Ok(serde_json::from_str(&created.success()?)?)
+    }
+
+    /// `fairlead cluster get`, whole.
+    ///
+    /// # Errors
+    /// The hub refuses.
+    pub async fn cluster(&self, name: &str) -> anyhow::Result<Value> {
+        let shown = self.cli(["cluster", "get", name, "-o", "json"]).await?;
+        Ok(serde_json::from_str(&shown.success()?)?)
+    }
+
+    /// Waits until the hub says that of a cluster.
+    ///
+    /// # Errors
+    /// It does not in time.
+    pub async fn wait_state(&self, name: &str, state: &str) -> anyhow::Result<()> {
+        let mut last = Value::Null;
+        let what = format!("{name} {state}");
+        let found = eventually(SOON, &what, async || {
+            last = self.cluster(name).await.ok()?;
+            (last.pointer("/status/state")? == state).then_some(())
+        });
+        let found = found.await;
+        found.with_context(|| {
+            format!(
+                "last: {last}; hub: {}",
+                self.process.log().unwrap_or_default()
+            )
+        })
+    }
+
+    /// A kubeconfig as `fairlead kubeconfig` writes it, of its own HOME.
+    ///
+    /// # Errors
+    /// The hub refuses.
+    pub async fn kubeconfig(&self, name: &str, flags: &[&str]) -> anyhow::Result<PathBuf> {
+        let text = self
+            .cli([&["kubeconfig"], flags].concat())
+            .await?
+            .success()?;
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text)?;
+        Ok(path)
+    }
+
+    /// kubectl through this hub.
+    ///
+    /// # Errors
+    /// As [`Hub::kubeconfig`].
+    pub async fn kubectl(&self, cluster: &Cluster, context: &str) -> anyhow::Result<Kubectl> {
+        let kubeconfig = self.kubeconfig("kubeconfig.yaml", &[]).await?;
+        Ok(cluster.kubectl().kubeconfig(kubeconfig).context(context))
+    }
+
+    /// Its metrics page.
+    ///
+    /// # Errors
+    /// The admin port does not answer.
+    pub async fn metrics(&self) -> anyhow::Result<Metrics> {
+        metrics(self.ready.admin_url.trim_start_matches("http://").parse()?).await
+    }
+}
+
+async fn launch<A: AsRef<str>>(
+    folder: &Path,
+    listen: &str,
+    admin: &str,
+    flags: &[A],
+) -> anyhow::Result<(Process, Ready)> {
+    let ready_file = folder.join("ready.json");
+    let mut process = Launch::fairlead()?
+        .env("HOME", folder)
+        .args(["dev", "--listen", listen, "--admin", admin, "--data"])
+        .args([folder.join("data")])
+        .args(["--ready-file".as_ref(), ready_file.as_os_str()])
+        .args(flags.iter().map(|flag| flag.as_ref().to_owned()))
+        .spawn(folder.join("hub.log"))?;
+    let ready = process.wait_for_file(&ready_file, SOON).await?;
+    Ok((process, serde_json::from_str(&ready)?))
+}
+
+/// `fairlead ARGS` with this HOME, to its end.
+///
+/// # Errors
+/// It cannot be started, or does not end in time.
+pub async fn fairlead(
+    home: &Path,
+    args: &[String],
+    env: &[(&str, &str)],
+) -> anyhow::Result<Output> {
+    let line = format!("fairlead {}", args.join(" "));
+    let mut command = tokio::process::Command::new(Launch::fairlead()?.program());
+    command.args(args).env_clear().env("HOME", home);
+    command.envs(env.iter().copied());
+    run_to_end(line, command, SOON).await
+}
+
+/// A running `fairlead agent` outside of any pod, or as in one.
+#[derive(Debug)]
+pub struct Site {
+    /// Without the join string.
+    launch: Launch,
+    log: PathBuf,
+    admin: SocketAddr,
+    pub process: Process,
+}
+
+impl Site {
+    /// Starts an agent for `cluster`, with its identity in a folder of the hub's, and waits until kubectl works.
+    ///
+    /// # Errors
+    /// It does not connect.
+    pub async fn start(hub: &Hub, cluster: &Cluster, joining: &Joining) -> anyhow::Result<Self> {
+        let site = Self::begin(hub, cluster, &joining.join, &joining.id)?;
+        hub.wait_state(&joining.id, "Connected").await?;
+        Ok(site)
+    }
+
+    /// Starts an agent and waits for nothing. `name` is the one of its folder and log.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn begin(hub: &Hub, cluster: &Cluster, join: &str, name: &str) -> anyhow::Result<Self> {
+        let launch = Launch::fairlead()?
+            .args([
+                "agent".as_ref(),
+                "--kubeconfig".as_ref(),
+                cluster.kubeconfig().as_os_str(),
+            ])
+            .args([
+                "--state".as_ref(),
+                hub.dir().join(format!("{name}.state")).as_os_str(),
+            ]);
+        Self::run(hub, launch, name, join)
+    }
+
+    /// Starts an agent in a pod, where it needs no flag, and waits for nothing.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn begin_in(hub: &Hub, pod: &Pod, join: &str, name: &str) -> anyhow::Result<Self> {
+        Self::run(
+            hub,
+            Launch::fairlead()?.args(["agent"]).in_pod(pod),
+            name,
+            join,
+        )
+    }
+
+    fn run(hub: &Hub, launch: Launch, name: &str, join: &str) -> anyhow::Result<Self> {
+        let admin = free_port()?;
+        let launch = launch
+            .env("HOME", hub.dir())
+            .env("FAIRLEAD_ADMIN", admin.to_string());
+        let log = hub.dir().join(format!("{name}.log"));
+        let process = launch.clone().env("FAIRLEAD_JOIN", join).spawn(&log)?;
+        Ok(Self {
+            launch,
+            log,
+            admin,
+            process,
+        })
+    }
+
+    /// Starts it again, after it has ended, without the join string: it has its identity.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn restart(&mut self) -> anyhow::Result<()> {
+        self.process = self.launch.clone().spawn(&self.log)?;
+        Ok(())
+    }
+
+    /// Its metrics page.
+    ///
+    /// # Errors
+    /// The admin port does not answer.
+    pub async fn metrics(&self) -> anyhow::Result<Metrics> {
+        metrics(self.admin).await
+    }
+
+    /// A page of its admin port.
+    ///
+    /// # Errors
+    /// As [`get_plain`].
+    pub async fn admin_get(&self, path: &str) -> anyhow::Result<String> {
+        get_plain(self.admin, path).await
+    }
+}
+
+/// A port that nobody had a moment ago. The agent does not tell which one it was given.
+fn free_port() -> anyhow::Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+/// A page of metrics, in Prometheus' text format.
+#[derive(Debug, Clone)]
+pub struct Metrics(pub String);
+
+impl Metrics {
+    /// The sum of all series of this name whose labels hold `labels`; 0 where there is none yet.
+    #[must_use]
+    pub fn sum(&self, name: &str, labels: &[&str]) -> f64 {
+        let of_name = |line: &&str| {
+            line.strip_prefix(name)
+                .is_some_and(|rest| rest.starts_with([' ', '{']))
+        };
+        let lines = self.0.lines().filter(of_name);
+        lines
+            .filter(|line| labels.iter().all(|label| line.contains(label)))
+            .filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok())
+            .sum()
+    }
+}
+
+async fn metrics(address: SocketAddr) -> anyhow::Result<Metrics> {
+    Ok(Metrics(get_plain(address, "/metrics").await?))
+}
+
+/// The body of a plain HTTP answer, as an admin port gives it.
+///
+/// # Errors
+/// It does not answer in time, or not with 200.
+pub async fn get_plain(address: SocketAddr, path: &str) -> anyhow::Result<String> {
+    let exchange = async {
+        let mut socket = TcpStream::connect(address).await?;
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+        socket.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).await?;
+        anyhow::Ok(answer)
+    };
+    let answer = timeout(SOON, exchange).await??;
+    let (head, body) = answer.split_once("\r\n\r\n").context("no head")?;
+    if !head.starts_with("HTTP/1.1 200") {
+        bail!("{path}: {answer}");
+    }
+    Ok(body.to_owned())
+}

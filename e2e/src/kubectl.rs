@@ -1,0 +1,378 @@
+//! The real kubectl, run as a person runs it.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::pty::Terminal;
+use crate::spawner::{die_with_parent, on_lasting_thread};
+
+/// What a call may take unless it says otherwise.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// How exec, attach, cp and port-forward upgrade their connection. kubectl quietly falls back from WebSocket to
+/// SPDY, so a test of WebSocket must also look at what arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    WebSocket,
+    Spdy,
+}
+
+/// One call of kubectl in the making. Its environment holds PATH, a HOME beside the kubeconfig, and what was
+/// set here; nothing of the person's who runs the tests.
+#[derive(Debug, Clone)]
+pub struct Kubectl {
+    program: PathBuf,
+    kubeconfig: PathBuf,
+    context: Option<String>,
+    args: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    stdin: Vec<u8>,
+    deadline: Duration,
+}
+
+impl Kubectl {
+    /// As a rule [`Cluster::kubectl`](crate::Cluster::kubectl) makes it.
+    #[must_use]
+    pub fn new(program: PathBuf, kubeconfig: PathBuf) -> Self {
+        Self {
+            program,
+            kubeconfig,
+            context: None,
+            args: Vec::new(),
+            env: Vec::new(),
+            stdin: Vec::new(),
+            deadline: DEADLINE,
+        }
+    }
+
+    /// Another kubeconfig than the one of the cluster's administrator.
+    #[must_use]
+    pub fn kubeconfig(mut self, path: impl Into<PathBuf>) -> Self {
+        self.kubeconfig = path.into();
+        self
+    }
+
+    #[must_use]
+    pub fn context(mut self, name: impl Into<String>) -> Self {
+        self.context = Some(name.into());
+        self
+    }
+
+    #[must_use]
+    pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args
+            .extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    #[must_use]
+    pub fn transport(self, transport: Transport) -> Self {
+        let websocket = match transport {
+            Transport::WebSocket => "true",
+            Transport::Spdy => "false",
+        };
+        self.env("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", websocket)
+            .env("KUBECTL_PORT_FORWARD_WEBSOCKETS", websocket)
+    }
+
+    /// Everything that kubectl reads from its standard input, which then ends.
+    #[must_use]
+    pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.stdin = bytes.into();
+        self
+    }
+
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Runs it to its end. Failing is an answer, too: see [`Output::success`].
+    ///
+    /// # Errors
+    /// It cannot be started, or has not ended within the deadline.
+    pub async fn run(mut self) -> anyhow::Result<Output> {
+        let (stdin, deadline) = (std::mem::take(&mut self.stdin), self.deadline);
+        let line = self.line();
+        let mut child = self.start()?;
+        let pipe = child.stdin.take();
+        let feed = async move {
+            if let Some(mut pipe) = pipe {
+                // It may end without reading everything.
+                drop(pipe.write_all(&stdin).await);
+            }
+        };
+        let (output, ()) = timeout(deadline, async {
+            tokio::join!(child.wait_with_output(), feed)
+        })
+        .await
+        .with_context(|| format!("{line} has not ended within {deadline:?}"))?;
+        let output = output?;
+        Ok(Output {
+            line,
+            status: output.status,
+            stdout: output.stdout,
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
+    }
+
+    /// Starts it and leaves it running: a watch, `logs -f`, an interactive exec.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn spawn(self) -> anyhow::Result<Running> {
+        let (line, deadline) = (self.line(), self.deadline);
+        let mut child = self.start()?;
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take().context("no standard output")?;
+        let mut pipe = child.stderr.take().context("no standard error")?;
+        let stderr = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&stderr);
+        let reader = tokio::spawn(async move {
+            let mut chunk = [0; 4096];
+            while let Ok(count @ 1..) = pipe.read(&mut chunk).await {
+                let mut all = sink.lock().unwrap_or_else(PoisonError::into_inner);
+                all.extend(chunk.iter().take(count));
+            }
+        });
+        Ok(Running {
+            line,
+            deadline,
+            child,
+            stdin,
+            stdout: BufReader::new(stdout).lines(),
+            stderr,
+            reader,
+        })
+    }
+
+    /// Starts it on a terminal, for `exec -it`.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn terminal(self, rows: u16, columns: u16) -> anyhow::Result<Terminal> {
+        let mut command = std::process::Command::new("setsid");
+        command
+            .arg("--ctty")
+            .args(die_with_parent(self.program.as_os_str()))
+            .args(self.words())
+            .env_clear()
+            .env("TERM", "xterm")
+            .envs(self.environment());
+        Terminal::start(self.line(), command, rows, columns)
+    }
+
+    /// `kubectl port-forward TARGET :PORT`, ready to be connected to.
+    ///
+    /// # Errors
+    /// It cannot be started, or says nothing of a local port within the deadline.
+    pub async fn port_forward(self, target: &str, port: u16) -> anyhow::Result<(u16, Running)> {
+        let mut running = self
+            .args(["port-forward", target, &format!(":{port}")])
+            .spawn()?;
+        let Some(line) = running.next_line().await? else {
+            bail!("{} ended: {}", running.line, running.stderr());
+        };
+        // Forwarding from 127.0.0.1:40123 -> 80
+        let local = line
+            .strip_prefix("Forwarding from 127.0.0.1:")
+            .and_then(|rest| rest.split(' ').next())
+            .with_context(|| format!("no local port in {line:?}"))?
+            .parse()?;
+        Ok((local, running))
+    }
+
+    fn start(self) -> anyhow::Result<Child> {
+        let (program, words, environment) =
+            (self.program.clone(), self.words(), self.environment());
+        let line = self.line();
+        let runtime = Handle::current();
+        on_lasting_thread(move || {
+            let _runtime = runtime.enter();
+            let [head, options @ ..] = die_with_parent(program.as_os_str());
+            Command::new(head)
+                .args(options)
+                .args(words)
+                .env_clear()
+                .envs(environment)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .kill_on_drop(true)
+                .spawn()
+        })?
+        .with_context(|| format!("cannot start {line}"))
+    }
+
+    fn words(&self) -> Vec<OsString> {
+        let mut words = vec!["--kubeconfig".into(), self.kubeconfig.clone().into()];
+        if let Some(context) = &self.context {
+            words.extend(["--context".into(), context.into()]);
+        }
+        words.extend(self.args.iter().cloned());
+        words
+    }
+
+    fn environment(&self) -> Vec<(OsString, OsString)> {
+        // kubectl keeps what it discovers under HOME by host and port, for hours: two clusters that have the
+        // same port one after the other must not share it.
+        let mut home = self.kubeconfig.clone().into_os_string();
+        home.push(".home");
+        let mut environment = vec![
+            ("PATH".into(), crate::env("PATH").unwrap_or_default().into()),
+            ("HOME".into(), home),
+        ];
+        environment.extend(self.env.iter().cloned());
+        environment
+    }
+
+    fn line(&self) -> String {
+        let args: Vec<_> = self.args.iter().map(|arg| arg.to_string_lossy()).collect();
+        format!("kubectl {}", args.join(" "))
+    }
+}
+
+/// Runs another program to its end, with nothing on its standard input.
+pub(crate) async fn run_to_end(
+    line: String,
+    mut command: Command,
+    deadline: Duration,
+) -> anyhow::Result<Output> {
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    let output = timeout(deadline, command.output())
+        .await
+        .with_context(|| format!("{line} has not ended within {deadline:?}"))??;
+    Ok(Output {
+        line,
+        status: output.status,
+        stdout: output.stdout,
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })
+}
+
+/// What an ended kubectl has left.
+#[derive(Debug, Clone)]
+pub struct Output {
+    line: String,
+    pub status: ExitStatus,
+    pub stdout: Vec<u8>,
+    pub stderr: String,
+}
+
+impl Output {
+    /// Standard output as text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Standard output of a call that must have succeeded.
+    ///
+    /// # Errors
+    /// It has not; the error quotes what it said.
+    pub fn success(self) -> anyhow::Result<String> {
+        if !self.status.success() {
+            bail!("{}: {}: {}", self.line, self.status, self.stderr.trim_end());
+        }
+        Ok(self.text())
+    }
+}
+
+/// A kubectl that goes on until it is told otherwise, or dropped.
+#[derive(Debug)]
+pub struct Running {
+    line: String,
+    deadline: Duration,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: Lines<BufReader<ChildStdout>>,
+    stderr: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Running {
+    /// The next line of standard output, within the deadline of the call; `None` at its end.
+    ///
+    /// # Errors
+    /// There is none in time.
+    pub async fn next_line(&mut self) -> anyhow::Result<Option<String>> {
+        let deadline = self.deadline;
+        let line = timeout(deadline, self.stdout.next_line()).await;
+        line.with_context(|| {
+            let (line, stderr) = (&self.line, self.stderr());
+            format!("{line} printed no line within {deadline:?}; standard error: {stderr:?}")
+        })?
+        .context("cannot read standard output")
+    }
+
+    /// What it has printed on standard error so far.
+    #[must_use]
+    pub fn stderr(&self) -> String {
+        let all = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&all).into_owned()
+    }
+
+    /// Gives it something on standard input.
+    ///
+    /// # Errors
+    /// The input was closed, or it no longer reads.
+    pub async fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        let stdin = self.stdin.as_mut().context("standard input was closed")?;
+        stdin.write_all(bytes).await?;
+        Ok(stdin.flush().await?)
+    }
+
+    /// Ends its standard input.
+    pub fn close_stdin(&mut self) {
+        self.stdin = None;
+    }
+
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// Sends a signal, as Ctrl-C does with [`Signal::INT`].
+    ///
+    /// # Errors
+    /// It has ended already.
+    pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok());
+        let pid = pid.and_then(Pid::from_raw).context("it has ended")?;
+        Ok(kill_process(pid, signal)?)
+    }
+
+    /// Its end, within the deadline of the call; everything it said on standard error is then known.
+    ///
+    /// # Errors
+    /// It has not ended in time.
+    pub async fn wait(&mut self) -> anyhow::Result<ExitStatus> {
+        let (line, deadline) = (&self.line, self.deadline);
+        let end = async {
+            let status = self.child.wait().await?;
+            (&mut self.reader).await?;
+            anyhow::Ok(status)
+        };
+        timeout(deadline, end)
+            .await
+            .with_context(|| format!("{line} has not ended within {deadline:?}"))?
+    }
+}

@@ -1,0 +1,376 @@
+//! `fairlead` at a terminal and in scripts: exit codes, mistakes all at once, the ready file, how it ends.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::large_futures,
+    reason = "a test may panic, and waits for one future at a time"
+)]
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use fairlead_e2e::{Cluster, Hub, Launch, Output, Site, eventually, fleet::fairlead};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::time::{Instant, timeout};
+
+const SOON: Duration = Duration::from_secs(20);
+
+async fn run(home: &Path, args: &[&str], env: &[(&str, &str)]) -> anyhow::Result<Output> {
+    let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+    fairlead(home, &args, env).await
+}
+
+#[tokio::test]
+#[expect(clippy::too_many_lines, reason = "it is a table")]
+async fn each_kind_of_failure_has_its_exit_code_and_one_shape() -> anyhow::Result<()> {
+    let hub = Hub::start().await?;
+    let nowhere = tempfile::tempdir()?;
+    let other = run(hub.dir(), &["cluster", "create", "twice"], &[]).await?;
+    other.success()?;
+    let again = run(hub.dir(), &["cluster", "create", "twice"], &[]).await?;
+    again.success()?;
+    let url = hub.ready().url.as_str();
+    for (home, args, env, exit, code) in [
+        (
+            nowhere.path(),
+            &["cluster", "list"][..],
+            &[][..],
+            3,
+            "FL-4106",
+        ),
+        (
+            hub.dir(),
+            &["cluster", "list"],
+            &[("FAIRLEAD_TOKEN", "flt_wrong")],
+            3,
+            "FL-1102",
+        ),
+        (
+            hub.dir(),
+            &["cluster", "get", "c-no-such-0000"],
+            &[],
+            4,
+            "FL-1301",
+        ),
+        (hub.dir(), &["cluster", "get", "no name"], &[], 4, "FL-1301"),
+        (hub.dir(), &["tenant", "get", "t-none"], &[], 4, "FL-4107"),
+        (hub.dir(), &["cluster", "get", "twice"], &[], 2, "FL-4109"),
+        (
+            hub.dir(),
+            &["cluster", "create", "x", "--tenant", "t-none"],
+            &[],
+            4,
+            "FL-4107",
+        ),
+        (
+            hub.dir(),
+            &["tenant", "delete", "t-default"],
+            &[],
+            6,
+            "FL-4111",
+        ),
+        (
+            nowhere.path(),
+            &["cluster", "list"],
+            &[
+                ("FAIRLEAD_URL", "https://127.0.0.1:1"),
+                ("FAIRLEAD_TOKEN", "x"),
+            ],
+            5,
+            "FL-4105",
+        ),
+        // A front with a CA that is not known here is not talked to.
+        (
+            nowhere.path(),
+            &["cluster", "list"],
+            &[("FAIRLEAD_URL", url), ("FAIRLEAD_TOKEN", "x")],
+            5,
+            "FL-4105",
+        ),
+        (nowhere.path(), &["explain", "FL-0000"], &[], 4, "FL-4107"),
+        (
+            nowhere.path(),
+            &["agent", "--join", "fl1.damaged", "--kubeconfig", "/none"],
+            &[],
+            2,
+            "FL-4101",
+        ),
+    ] {
+        let output = run(home, args, env).await?;
+        let said = &output.stderr;
+        ensure!(output.status.code() == Some(exit), "{args:?}: {output:?}");
+        ensure!(said.starts_with("error: "), "{args:?}: {said}");
+        ensure!(said.contains("\nnext:  "), "{args:?}: {said}");
+        ensure!(
+            said.ends_with(&format!("\ncode:  {code}\n")),
+            "{args:?}: {said}"
+        );
+        ensure!(output.stdout.is_empty(), "{args:?}: {output:?}");
+    }
+    let usage = run(nowhere.path(), &["cluster", "creat"], &[]).await?;
+    ensure!(usage.status.code() == Some(2), "{usage:?}");
+    let help = run(nowhere.path(), &["--help"], &[]).await?.success()?;
+    ensure!(help.contains("Exit codes:"), "{help}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn all_mistakes_of_flags_environment_and_file_are_told_at_once() -> anyhow::Result<()> {
+    let home = tempfile::tempdir()?;
+    let file = home.path().join("fairlead.toml");
+    fs::write(
+        &file,
+        "[server]\nlisten = \"everywhere\"\ncolour = \"red\"\n[servant]\nx = 1\n",
+    )?;
+    let config = file.display().to_string();
+    let args = [
+        "server",
+        "--config",
+        &config,
+        "--drain-timeout",
+        "soon",
+        "--tls-cert",
+        "c",
+        "--tls-key",
+        "k",
+    ];
+    let env = [("FAIRLEAD_ADMIN", "9090"), ("FAIRLEAD_LOG", "=!")];
+    let output = run(home.path(), &args, &env).await?;
+    ensure!(output.status.code() == Some(2), "{output:?}");
+    let said = &output.stderr;
+    for mistake in [
+        "listen: invalid socket address",
+        "[server] knows no key \"colour\"",
+        "unknown table or key \"servant\"",
+        "--drain-timeout",
+        "FAIRLEAD_ADMIN",
+        "log: ",
+        "public-url is missing",
+    ] {
+        ensure!(said.contains(mistake), "nothing of {mistake:?}: {said}");
+    }
+    ensure!(said.ends_with("code:  FL-4101\n"), "{said}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_ready_file_and_the_kubeconfig_are_what_they_say() -> anyhow::Result<()> {
+    let hub = Hub::start().await?;
+    let joining = hub.create_cluster("demo").await?;
+    let ready: Value = serde_json::from_str(&fs::read_to_string(hub.dir().join("ready.json"))?)?;
+    let keys: Vec<&String> = ready.as_object().context("no object")?.keys().collect();
+    ensure!(
+        keys == ["admin_url", "ca_file", "kubeconfig", "token_file", "url"],
+        "{keys:?}"
+    );
+    for file in ["ca_file", "token_file", "kubeconfig"] {
+        let path = Path::new(ready[file].as_str().context(file)?);
+        ensure!(path.is_absolute(), "{path:?}");
+        eventually(SOON, file, async || path.exists().then_some(())).await?;
+    }
+    let token = hub.token()?;
+    ensure!(token.starts_with("flt_"));
+    ensure!(
+        !hub.process.log()?.contains(&token),
+        "the token is in the log"
+    );
+
+    let cluster = Cluster::start_lite().await?;
+    for (flags, server) in [
+        (&[][..], ready["url"].as_str().context("url")?.to_owned()),
+        (
+            &["--address", "path", "--cluster", "demo"],
+            format!("{}/k8s/clusters/{}", hub.ready().url, joining.id),
+        ),
+    ] {
+        let file = hub.kubeconfig("parsed.yaml", flags).await?;
+        let view = cluster.kubectl().kubeconfig(file);
+        let view = view.args(["config", "view", "--raw", "-o", "json"]).run();
+        let view: Value = serde_json::from_str(&view.await?.success()?)?;
+        ensure!(view["current-context"] == "demo", "{view}");
+        ensure!(view["contexts"][0]["name"] == "demo", "{view}");
+        let entry = &view["clusters"][0]["cluster"];
+        ensure!(entry["server"] == server.as_str(), "{view}");
+        ensure!(entry["certificate-authority-data"].is_string(), "{view}");
+        ensure!(
+            entry["tls-server-name"].is_string() == flags.is_empty(),
+            "{view}"
+        );
+        ensure!(view["users"][0]["user"]["token"] == token.as_str());
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn creating_a_cluster_shows_each_step_until_kubectl_works() -> anyhow::Result<()> {
+    let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
+    let mut create = tokio::process::Command::new(Launch::fairlead()?.program())
+        .args([
+            "cluster",
+            "create",
+            "demo",
+            "--wait",
+            "--timeout",
+            "60s",
+            "-o",
+            "json",
+        ])
+        .env_clear()
+        .env("HOME", hub.dir())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut steps = BufReader::new(create.stderr.take().context("stderr")?).lines();
+    let first = timeout(SOON, steps.next_line()).await??;
+    ensure!(
+        first.as_deref() == Some("waiting for the agent to enrol"),
+        "{first:?}"
+    );
+    let url = hub.cluster("demo").await?["installURL"].clone();
+    ensure!(
+        url.as_str().is_some_and(|url| url.contains("/install/v1/")),
+        "{url}"
+    );
+    let id = hub.cluster("demo").await?["id"]
+        .as_str()
+        .context("id")?
+        .to_owned();
+    // The same token again, while it is good: from the manifest.
+    let url = url
+        .as_str()
+        .and_then(|url| url.strip_prefix("http://"))
+        .context("URL")?
+        .to_owned();
+    let (address, path) = url.split_once('/').context("URL")?;
+    let manifest = fairlead_e2e::fleet::get_plain(address.parse()?, &format!("/{path}")).await?;
+    let join = manifest
+        .split('\'')
+        .find(|text| text.starts_with("fl1."))
+        .context("no join string")?;
+    let _site = Site::begin(&hub, &cluster, join, &id)?;
+    let mut last = String::new();
+    while let Some(line) = timeout(SOON, steps.next_line()).await?? {
+        last = line;
+    }
+    ensure!(last.starts_with("connected: "), "{last}");
+    ensure!(timeout(SOON, create.wait()).await??.success());
+
+    let impatient = hub
+        .cli(["cluster", "create", "other", "--wait", "--timeout", "1s"])
+        .await?;
+    ensure!(impatient.status.code() == Some(5), "{impatient:?}");
+    ensure!(impatient.stderr.contains("FL-4113"), "{impatient:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_hub_drains_within_its_timeout_and_a_second_signal_ends_it_at_once() -> anyhow::Result<()>
+{
+    let cluster = Cluster::start_lite().await?;
+    let watch_of = async |hub: &Hub| {
+        let kubectl = hub.kubectl(&cluster, "demo").await?;
+        let mut watch = kubectl
+            .args(["get", "namespaces", "-w", "-o", "name"])
+            .spawn()?;
+        watch.next_line().await?.context("the watch has ended")?;
+        // What was printed so far is the list that comes before the watch.
+        eventually(SOON, "the watch", async || {
+            let open = hub.metrics().await.ok()?.sum("fairlead_requests_open", &[]);
+            let total = hub.metrics().await.ok()?.sum("fairlead_streams_total", &[]);
+            (open >= 1.0 && total >= 1.0).then_some(())
+        })
+        .await?;
+        anyhow::Ok(watch)
+    };
+    let world = async |drain: &str| {
+        let hub = Hub::start_with(&["--drain-timeout", drain]).await?;
+        let joining = hub.create_cluster("demo").await?;
+        let site = Site::start(&hub, &cluster, &joining).await?;
+        anyhow::Ok((hub, site))
+    };
+
+    // Nothing runs: at once, and cleanly.
+    let (mut hub, mut site) = world("60s").await?;
+    let since = Instant::now();
+    hub.process.term()?;
+    ensure!(hub.process.wait(SOON).await?.success());
+    let idle = since.elapsed();
+    // The agent has been told, and ends at once as well.
+    site.process.wait_for_log("session ended", SOON).await?;
+    site.process.term()?;
+    ensure!(site.process.wait(SOON).await?.success());
+
+    // A watch runs on: it is cut off when the time is up.
+    let (mut hub, _site) = world("2s").await?;
+    let mut watch = watch_of(&hub).await?;
+    let since = Instant::now();
+    hub.process.term()?;
+    eventually(SOON, "the end of accepting", async || {
+        hub.metrics().await.is_err().then_some(())
+    })
+    .await?;
+    ensure!(hub.process.wait(SOON).await?.success());
+    let busy = since.elapsed();
+    watch.wait().await?;
+
+    // And with a second signal before that.
+    let (mut hub, _site) = world("60s").await?;
+    let mut watch = watch_of(&hub).await?;
+    hub.process.term()?;
+    hub.process.wait_for_log("draining", SOON).await?;
+    let since = Instant::now();
+    hub.process.term()?;
+    hub.process.wait(SOON).await?;
+    let twice = since.elapsed();
+    watch.wait().await?;
+
+    eprintln!("drained in {idle:?}, with a watch and 2 s {busy:?}, by a second signal {twice:?}");
+    ensure!(idle < Duration::from_secs(3), "{idle:?}");
+    ensure!(
+        busy >= Duration::from_secs(2) && busy < Duration::from_secs(5),
+        "{busy:?}"
+    );
+    ensure!(twice < Duration::from_secs(1), "{twice:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn codes_are_explained_and_shells_complete() -> anyhow::Result<()> {
+    let home = tempfile::tempdir()?;
+    let all = run(home.path(), &["explain"], &[]).await?.success()?;
+    let mut codes = 0;
+    for code in all
+        .split_whitespace()
+        .filter(|word| word.starts_with("FL-"))
+    {
+        codes += 1;
+        if codes % 8 == 1 {
+            let one = run(home.path(), &["explain", code], &[]).await?.success()?;
+            for part in [code, "cause: ", "next:  "] {
+                ensure!(one.contains(part), "{one}");
+            }
+        }
+    }
+    ensure!(codes > 50, "{codes}");
+    let script = run(home.path(), &["completion", "bash"], &[])
+        .await?
+        .success()?;
+    fs::write(home.path().join("completion"), script)?;
+    // As a person types `fairlead clus<Tab>`.
+    let typed = "source ./completion; COMP_WORDS=(fairlead clus); COMP_CWORD=1; \
+        _fairlead fairlead clus fairlead; echo \"${COMPREPLY[@]}\"";
+    let mut bash = Launch::new("bash")
+        .args(["-c", &format!("cd {}; {typed}", home.path().display())])
+        .spawn(home.path().join("log"))?;
+    ensure!(bash.wait(SOON).await?.success());
+    ensure!(bash.log()? == "cluster\n", "{}", bash.log()?);
+    let version = run(home.path(), &["version", "-o", "json"], &[])
+        .await?
+        .success()?;
+    ensure!(serde_json::from_str::<Value>(&version)?["version"].is_string());
+    Ok(())
+}

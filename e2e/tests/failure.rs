@@ -1,0 +1,265 @@
+//! What a person sees when agent or hub die in the middle of the work: kubectl says so and fails, every time, and the
+//! next one works without anything being restarted by hand.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::large_futures,
+    reason = "a test may panic, and waits for one future at a time"
+)]
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use fairlead_e2e::{
+    Cluster, End, Hub, Joining, Kubectl, Output, Running, Site, Transport, eventually, setting,
+};
+use tokio::time::Instant;
+
+const SOON: Duration = Duration::from_secs(20);
+/// Large enough that no kill can come too late, in bytes.
+const FILE: u64 = 100 * 1024 * 1024;
+/// So much has been copied when the kill comes: more than every window on the way holds.
+const UNDER_WAY: u64 = 4 * 1024 * 1024;
+
+/// A hub, an agent, and kubectl through both, on the cluster that the tests of this file share.
+struct World {
+    cluster: &'static Cluster,
+    hub: Hub,
+    joining: Joining,
+    site: Site,
+    kubectl: Kubectl,
+    pod: String,
+}
+
+/// Who dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Victim {
+    Agent,
+    Hub,
+}
+
+impl World {
+    async fn start() -> anyhow::Result<Self> {
+        let cluster = Cluster::shared().await?;
+        let hub = Hub::start().await?;
+        let joining = hub.create_cluster("demo").await?;
+        let site = Site::start(&hub, cluster, &joining).await?;
+        let kubectl = hub.kubectl(cluster, "demo").await?;
+        let pods = kubectl
+            .clone()
+            .args(["get", "pods", "-l", "app=demo", "-o", "name"]);
+        let pods = pods.run().await?.success()?;
+        let pod = pods.lines().next().context("no pod")?;
+        Ok(Self {
+            cluster,
+            hub,
+            joining,
+            site,
+            pod: pod.trim_start_matches("pod/").to_owned(),
+            kubectl,
+        })
+    }
+
+    fn kill(&mut self, victim: Victim) -> anyhow::Result<()> {
+        match victim {
+            Victim::Agent => self.site.process.kill_9(),
+            Victim::Hub => self.hub.process.kill_9(),
+        }
+    }
+
+    /// What a supervisor does; nobody touches the other side.
+    async fn come_back(&mut self, victim: Victim) -> anyhow::Result<Duration> {
+        let since = Instant::now();
+        match victim {
+            Victim::Agent => self.site.restart()?,
+            Victim::Hub => self.hub.restart().await?,
+        }
+        let what = format!("kubectl after the death of the {victim:?}");
+        let mut last = None;
+        let works = eventually(SOON, &what, async || {
+            let get = self.kubectl.clone().args(["get", "nodes", "-o", "name"]);
+            let output = get.run().await.ok()?;
+            let works = output.status.success();
+            last = Some(output);
+            works.then_some(())
+        })
+        .await;
+        works.with_context(|| format!("{last:?}; agent: {:?}", self.site.process.log()))?;
+        Ok(since.elapsed())
+    }
+
+    fn exec(&self, transport: Transport, script: &str) -> anyhow::Result<Running> {
+        let exec = self.kubectl.clone().transport(transport).deadline(SOON);
+        exec.args(["exec", "-i", &self.pod, "--", "sh", "-c", script])
+            .spawn()
+    }
+
+    /// Where the container's files are on this machine.
+    fn in_container(&self, name: &str) -> PathBuf {
+        let folder = format!("exec/default_{}_demo", self.pod);
+        self.cluster.dir().join(folder).join(name)
+    }
+}
+
+/// An end that nobody can take for a good one, and that says why.
+async fn failed(mut running: Running) -> anyhow::Result<String> {
+    let status = running.wait().await?;
+    let said = running.stderr();
+    ensure!(status.code() == Some(1), "{status}: {said:?}");
+    ensure!(is_readable(&said), "{said:?}");
+    Ok(said)
+}
+
+/// kubectl's own sentence, or the hub's with its code; never a stack or nothing.
+fn is_readable(said: &str) -> bool {
+    let sentence = said
+        .lines()
+        .any(|line| line.contains(' ') && line.len() > 15);
+    sentence && !said.contains("goroutine") && !said.contains("panic")
+}
+
+/// What runs when the victim dies. A watch is looked at byte by byte as well: `kubectl get -w` throws the error of its
+/// watch away and exits 0 whatever the end was (`watchOnly` in its `get.go`).
+async fn work_dies_with(victim: Victim) -> anyhow::Result<()> {
+    let mut world = World::start().await?;
+    let mut exec = world.exec(Transport::WebSocket, "echo up; cat")?;
+    ensure!(exec.next_line().await?.as_deref() == Some("up"));
+    let mut over_spdy = world.exec(Transport::Spdy, "echo up; cat")?;
+    ensure!(over_spdy.next_line().await?.as_deref() == Some("up"));
+    let mut logs = world
+        .kubectl
+        .clone()
+        .args(["logs", "-f", &world.pod])
+        .spawn()?;
+    logs.next_line().await?.context("the log has ended")?;
+    let watch = ["get", "pods", "-l", "app=demo", "-w", "-o", "name"];
+    let mut watch = world.kubectl.clone().args(watch).spawn()?;
+    watch.next_line().await?.context("the watch has ended")?;
+    let request = format!(
+        "GET /k8s/clusters/{}/api/v1/namespaces/default/pods?watch=1 HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\r\n",
+        world.joining.id,
+        world.hub.front()?.address(),
+        world.hub.token()?
+    );
+    let mut raw = world.hub.front()?.open(request.as_bytes()).await?;
+    raw.wait_for("\"ADDED\"").await?;
+
+    let since = Instant::now();
+    world.kill(victim)?;
+    ensure!(
+        raw.end().await? == End::BrokenOff,
+        "a broken watch looks whole"
+    );
+    for (what, running) in [("exec", exec), ("logs -f", logs)] {
+        let said = failed(running).await.context(what)?;
+        eprintln!("{victim:?} killed, {what}: {said:?}");
+    }
+    watch.wait().await?;
+    // kubectl takes the end of a SPDY connection for the end of the command, and 0 for its exit code.
+    over_spdy.wait().await?;
+    let took = since.elapsed();
+    eprintln!("{victim:?} killed: everything ended within {took:?}");
+    ensure!(took < Duration::from_secs(5), "{took:?}");
+
+    let refused = world.kubectl.clone().args(["get", "nodes"]).run().await?;
+    ensure!(refused.status.code() == Some(1), "{refused:?}");
+    let reason = match victim {
+        Victim::Agent => "lost its connection",
+        Victim::Hub => "was refused",
+    };
+    ensure!(refused.stderr.contains(reason), "{}", refused.stderr);
+    let took = world.come_back(victim).await?;
+    eprintln!("{victim:?} killed: kubectl works again {took:?} after the start");
+    ensure!(took < Duration::from_secs(10), "{took:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_runs_fails_when_the_agent_dies_and_works_when_it_is_back() -> anyhow::Result<()> {
+    work_dies_with(Victim::Agent).await
+}
+
+#[tokio::test]
+async fn what_runs_fails_when_the_hub_dies_and_the_agent_comes_back_by_itself() -> anyhow::Result<()>
+{
+    work_dies_with(Victim::Hub).await
+}
+
+#[tokio::test]
+async fn no_copy_that_was_cut_off_ever_succeeds() -> anyhow::Result<()> {
+    let kills: u32 = match setting("FAIRLEAD_E2E_KILLS") {
+        Some(kills) => kills.parse()?,
+        None => 10,
+    };
+    let mut world = World::start().await?;
+    let here = tempfile::tempdir()?;
+    let (sent, received) = (here.path().join("sent"), here.path().join("received"));
+    File::create(&sent)?.set_len(FILE)?;
+    // The container's folder is there once something has run in it.
+    let mut exec = world.exec(Transport::WebSocket, "echo up")?;
+    ensure!(exec.next_line().await?.as_deref() == Some("up"));
+    ensure!(exec.wait().await?.success());
+    let (source, copy) = (world.in_container("source"), world.in_container("copy"));
+    File::create(&source)?.set_len(FILE)?;
+
+    let mut failures = 0;
+    for round in 0..kills {
+        // Both ways, and now and then the hub. Over SPDY only out of the pod, where what has come tells that it is not
+        // all: into it kubectl itself takes the end of the connection for the end of the command.
+        let victim = match round % 5 {
+            4 => Victim::Hub,
+            _ => Victim::Agent,
+        };
+        let transport = match round % 4 {
+            3 => Transport::Spdy,
+            _ => Transport::WebSocket,
+        };
+        let (from, to, grows) = if round % 2 == 0 {
+            (
+                sent.display().to_string(),
+                format!("{}:copy", world.pod),
+                &copy,
+            )
+        } else {
+            (
+                format!("{}:source", world.pod),
+                received.display().to_string(),
+                &received,
+            )
+        };
+        drop(fs::remove_file(grows));
+        let cp = world.kubectl.clone().transport(transport).deadline(SOON);
+        let cp = tokio::spawn(cp.args(["cp", "--retries=0", &from, &to]).run());
+        let size = eventually(SOON, "a copy under way", async || {
+            let size = fs::metadata(grows).ok()?.len();
+            (size >= UNDER_WAY).then_some(size)
+        })
+        .await?;
+        ensure!(
+            size < FILE,
+            "round {round}: the copy was done before the kill"
+        );
+        world.kill(victim)?;
+        let output: Output = cp.await??;
+        let left = fs::metadata(grows)?.len();
+        ensure!(
+            !output.status.success() && is_readable(&output.stderr),
+            "round {round}, {victim:?}, {transport:?}, {from} to {to}, {left} bytes: {output:?}"
+        );
+        if round < 8 {
+            eprintln!(
+                "{victim:?}, {transport:?}, {left} bytes: {:?}",
+                output.stderr
+            );
+        }
+        failures += 1;
+        world.come_back(victim).await?;
+    }
+    eprintln!(
+        "cut off and failed: {failures} of {kills}; cluster {}",
+        world.joining.id
+    );
+    Ok(())
+}

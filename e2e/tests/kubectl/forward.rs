@@ -1,0 +1,112 @@
+//! `kubectl port-forward`, with many connections at once.
+
+use anyhow::ensure;
+use fairlead_e2e::Transport;
+use rustix::process::Signal;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::world::{Way, World};
+use crate::{BOTH, SOON};
+
+const CONNECTIONS: usize = 100;
+/// Of each connection, bytes.
+const LETTER: usize = 16 * 1024;
+const ECHO: u16 = 7;
+
+/// All are connected and have had an answer before any goes on.
+async fn many_at_once(port: u16) -> anyhow::Result<()> {
+    let mut open = JoinSet::new();
+    for number in 0..CONNECTIONS {
+        open.spawn(async move {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+            said(&mut stream, format!("{number:04}").as_bytes()).await?;
+            anyhow::Ok((number, stream))
+        });
+    }
+    let mut talk = JoinSet::new();
+    let mut ready = Vec::new();
+    while let Some(opened) = timeout(SOON, open.join_next()).await? {
+        ready.push(opened??);
+    }
+    for (number, mut stream) in ready {
+        talk.spawn(async move {
+            let letter: Vec<u8> = format!("{number:04}")
+                .bytes()
+                .cycle()
+                .take(LETTER)
+                .collect();
+            said(&mut stream, &letter).await
+        });
+    }
+    while let Some(done) = timeout(SOON, talk.join_next()).await? {
+        done??;
+    }
+    Ok(())
+}
+
+async fn said(stream: &mut TcpStream, letter: &[u8]) -> anyhow::Result<()> {
+    let (mut reader, mut writer) = stream.split();
+    let mut answer = vec![0; letter.len()];
+    tokio::try_join!(writer.write_all(letter), async {
+        reader.read_exact(&mut answer).await.map(drop)
+    })?;
+    ensure!(
+        answer == letter,
+        "another connection's bytes, or damaged ones"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_hundred_connections_at_once_each_have_their_own_echo() -> anyhow::Result<()> {
+    let world = World::shared().await?;
+    let target = format!("pod/{}", world.pod(0));
+    for way in Way::ALL {
+        for over in BOTH {
+            let forward = world.kubectl(way).transport(over).deadline(SOON);
+            let (port, mut forward) = forward.port_forward(&target, ECHO).await?;
+            let fine = many_at_once(port).await;
+            ensure!(
+                fine.is_ok(),
+                "{way:?} {over:?}: {fine:?}: {}",
+                forward.stderr()
+            );
+            forward.signal(Signal::INT)?;
+            forward.wait().await?;
+        }
+    }
+    // A WebSocket begins with GET, SPDY with POST; kubectl falls back in silence. Begun and ended are two events.
+    let of = |verb: &'static str| {
+        move |event: &Value| {
+            let (what, pod) = (&event["objectRef"], world.pod(0));
+            what["subresource"] == "portforward" && what["name"] == pod && event["verb"] == verb
+        }
+    };
+    let each = 2 * Way::TUNNELLED.len();
+    for verb in ["get", "create"] {
+        assert_eq!(world.audited(each, of(verb)).await?.len(), each, "{verb}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_refused_port_ends_its_own_connection_alone() -> anyhow::Result<()> {
+    let world = World::shared().await?;
+    let target = format!("pod/{}", world.pod(2));
+    for way in Way::ALL {
+        let forward = world.kubectl(way).transport(Transport::Spdy).deadline(SOON);
+        // Nobody listens there.
+        let (port, running) = forward.port_forward(&target, 1).await?;
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+        let mut answer = Vec::new();
+        // Closed or reset: it ends, and with nothing.
+        let _ = timeout(SOON, stream.read_to_end(&mut answer)).await?;
+        assert!(answer.is_empty(), "{way:?}");
+        drop(running);
+    }
+    Ok(())
+}

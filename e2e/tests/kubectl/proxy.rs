@@ -1,0 +1,85 @@
+//! `kubectl proxy`, and other kubectls through it.
+
+use std::fs;
+
+use anyhow::Context;
+use fairlead_e2e::{Kubectl, Running};
+
+use crate::world::{Way, World};
+use crate::{BOTH, SOON};
+
+/// A running `kubectl proxy` and the kubectl of somebody who knows nothing but its address.
+async fn proxy(world: &World, way: Way, flags: &[&str]) -> anyhow::Result<(Running, Kubectl)> {
+    // What it rejects unless told otherwise is exec and attach.
+    let proxy = world
+        .kubectl(way)
+        .args(["proxy", "--port=0", "--reject-paths=^$"]);
+    let mut proxy = proxy.args(flags).deadline(SOON).spawn()?;
+    let line = proxy.next_line().await?.unwrap_or_default();
+    let address = line.strip_prefix("Starting to serve on ");
+    let address = address.with_context(|| format!("{line:?}: {}", proxy.stderr()))?;
+    let kubeconfig = world
+        .hub
+        .dir()
+        .join(format!("proxy-{}.kubeconfig", way.tag()));
+    fs::write(
+        &kubeconfig,
+        format!(
+            "{{apiVersion: v1, kind: Config, current-context: x, contexts: [{{name: x, context: {{cluster: x}}}}], clusters: [{{name: x, cluster: {{server: 'http://{address}'}}}}]}}"
+        ),
+    )?;
+    Ok((proxy, world.cluster.kubectl().kubeconfig(kubeconfig)))
+}
+
+async fn get_and_exec_through(world: &World, way: Way, flags: &[&str]) -> anyhow::Result<()> {
+    let (_proxy, kubectl) = proxy(world, way, flags).await?;
+    let nodes = kubectl
+        .clone()
+        .args(["get", "nodes", "-o", "name"])
+        .run()
+        .await?;
+    assert_eq!(
+        nodes.success()?,
+        "node/node-0\nnode/node-1\nnode/node-2\n",
+        "{way:?}"
+    );
+    for over in BOTH {
+        let script = "cat; echo err >&2; exit 7";
+        let exec = kubectl.clone().transport(over).stdin("out\n");
+        let exec = exec.args(["exec", "-i", world.pod(0), "--", "sh", "-c", script]);
+        let output = exec.run().await?;
+        assert_eq!(
+            output.status.code(),
+            Some(7),
+            "{way:?} {over:?}: {output:?}"
+        );
+        assert_eq!(output.text(), "out\n", "{way:?} {over:?}");
+        assert!(
+            output.stderr.starts_with("err\n"),
+            "{way:?} {over:?}: {output:?}"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_proxy_works_directly_and_by_name() -> anyhow::Result<()> {
+    let world = World::shared().await?;
+    get_and_exec_through(world, Way::Direct, &[]).await?;
+    get_and_exec_through(world, Way::Name, &[]).await
+}
+
+/// It drops the path of the server's URL unless it is told to keep it; the hub then says what it was asked for.
+#[tokio::test]
+async fn a_proxy_works_by_path_if_it_keeps_the_path() -> anyhow::Result<()> {
+    let world = World::shared().await?;
+    get_and_exec_through(world, Way::Path, &["--append-server-path"]).await?;
+    let (_proxy, kubectl) = proxy(world, Way::Path, &[]).await?;
+    let output = kubectl
+        .args(["get", "--raw", "/api/v1/nodes"])
+        .run()
+        .await?;
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stderr.contains("FL-1305"), "{output:?}");
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! Calls that change nothing.
+
+use crate::row::{check, row};
+use crate::world::World;
+
+#[tokio::test]
+async fn objects_read_the_same_every_way() -> anyhow::Result<()> {
+    let rows = [
+        row("get nodes").has_ages().says("node-0"),
+        row("get pods -l app=demo").has_ages().says("Running"),
+        row("get all -n default")
+            .has_ages()
+            .says("deployment.apps/demo"),
+        row("get nodes -o name").says("node/"),
+        row("get pod {pod} -o yaml").says("fairlead.test/demo"),
+        row("get pod {pod} -o json").says("fairlead.test/demo"),
+        row("get pods -o jsonpath={.items[*].spec.nodeName}").says("node-"),
+        // Kinds that no other test and no controller touches, about half a megabyte of them.
+        row("get -A -o yaml clusterroles,clusterrolebindings,services,priorityclasses,apiservices")
+            .says("name: fairlead-admin"),
+        row("get clusterroles -o name --chunk-size=5")
+            .says("clusterrole.rbac.authorization.k8s.io/view"),
+        row("get configmaps -n kube-system -o name").says("configmap/kube-root-ca.crt"),
+        row("describe clusterrole view").says("PolicyRule:"),
+        row("rollout status deployment/demo").says("successfully rolled out"),
+        row("get --raw /version").says("v1.37.1"),
+        row("get --raw /readyz?verbose").says("readyz check passed"),
+        // Four megabytes, compressed on the way.
+        row("get --raw /openapi/v2").says("io.k8s.api.core.v1.Pod"),
+    ];
+    check(World::shared().await?, &rows).await
+}
+
+#[tokio::test]
+async fn what_the_api_offers_reads_the_same_every_way() -> anyhow::Result<()> {
+    let rows = [
+        row("api-resources").says("deployments"),
+        row("api-resources -o wide --sort-by=kind").says("create,delete"),
+        row("api-versions").says("apps/v1"),
+        row("explain pods.spec.containers").says("FIELDS:"),
+        row("explain deployments --recursive").says("minReadySeconds"),
+        row("version -o yaml").says("gitVersion: v1.37.1"),
+        row("cluster-info").names_the_server().says("SERVER"),
+    ];
+    check(World::shared().await?, &rows).await
+}
+
+#[tokio::test]
+async fn what_the_api_refuses_reads_the_same_every_way() -> anyhow::Result<()> {
+    let rows = [
+        row("get pod nosuch")
+            .exits(1)
+            .says("pods \"nosuch\" not found"),
+        row("get nosuch")
+            .exits(1)
+            .says("the server doesn't have a resource type"),
+        row("get --raw /nosuch").exits(1).says("NotFound"),
+        row("explain nosuch").exits(1).says("nosuch"),
+        row("get pods --field-selector=nosuch=1")
+            .exits(1)
+            .says("BadRequest"),
+        row("logs nosuch").exits(1).says("not found"),
+        row("exec nosuch -- true").exits(1).says("not found"),
+        row("rollout status deployment/nosuch")
+            .exits(1)
+            .says("not found"),
+        // No metrics API is installed.
+        row("top nodes").exits(1).says("Metrics API not available"),
+        row("top pods").exits(1).says("Metrics API not available"),
+    ];
+    check(World::shared().await?, &rows).await
+}

@@ -1,0 +1,150 @@
+//! exec and attach, over WebSocket and over SPDY.
+
+use fairlead_e2e::Transport;
+use tokio::task::JoinSet;
+
+use crate::row::{check, row};
+use crate::world::{Way, World};
+use crate::{BOTH, SOON};
+
+/// More than all buffers on the way hold, bytes.
+const MUCH: usize = 30_000_000;
+
+#[tokio::test]
+async fn exec_has_input_both_outputs_and_an_exit_code() -> anyhow::Result<()> {
+    let world = World::shared().await?;
+    let sh = |options: &str, script: &str, over| {
+        row(&format!("exec{options} {{pod}} -- sh -c"))
+            .word(script)
+            .over(over)
+    };
+    for over in BOTH {
+        let rows = [
+            sh("", "echo out; echo err >&2; exit 7", over)
+                .exits(7)
+                .says("out\n"),
+            sh("", "echo out; echo err >&2; exit 7", over)
+                .exits(7)
+                .says("err\n"),
+            sh(" -i", "cat; echo end", over)
+                .stdin("from here\n")
+                .says("from here\nend\n"),
+            // The end of the input arrives while the outputs go on.
+            sh(" -i", "wc -c; echo end >&2", over)
+                .stdin(&"x".repeat(3_000_000))
+                .says("3000000"),
+            sh("", "head -c 3000000 /dev/zero | tr '\\0' y", over).says("yyyy"),
+            row("exec {pod} -- nosuch-program")
+                .over(over)
+                .exits(1)
+                .says("nosuch-program"),
+        ];
+        check(world, &rows).await?;
+    }
+    Ok(())
+}
+
+/// A program may take its time, and what fills every buffer until then is no sign of a dead peer: not after 30 s either,
+/// where a TCP that is told to give up does so. SPDY would lose the input and exit 0.
+#[tokio::test]
+async fn input_that_nobody_reads_for_long_arrives_whole() -> anyhow::Result<()> {
+    let world = World::shared().await?;
+    let mut calls = JoinSet::new();
+    for way in Way::TUNNELLED {
+        for over in BOTH {
+            let exec = [
+                "exec",
+                "-i",
+                world.pod(0),
+                "--",
+                "sh",
+                "-c",
+                "sleep 35; wc -c",
+            ];
+            let exec = world.kubectl(way).transport(over).args(exec);
+            let exec = exec.stdin(vec![b'x'; MUCH]).deadline(SOON + SOON + SOON);
+            calls.spawn(async move { (way, over, exec.run().await) });
+        }
+    }
+    while let Some(call) = calls.join_next().await {
+        let (way, over, output) = call?;
+        let output = output?;
+        assert_eq!(
+            output.text().trim(),
+            MUCH.to_string(),
+            "{way:?} {over:?}: {output:?}"
+        );
+        assert_eq!(output.stderr, "", "{way:?} {over:?}");
+    }
+    Ok(())
+}
+
+/// kubectl falls back from one to the other in silence. A WebSocket begins with GET, SPDY with POST.
+#[tokio::test]
+async fn exec_arrives_over_the_transport_that_was_asked_for() -> anyhow::Result<()> {
+    let world = World::shared().await?;
+    for (over, verb) in [(Transport::WebSocket, "get"), (Transport::Spdy, "create")] {
+        let mark = format!("mark-{verb}");
+        let echo = row("exec {pod} -- echo").word(&mark).over(over);
+        check(world, &[echo.says("mark-")]).await?;
+        let marked = format!("command={mark}");
+        let events = world
+            .audited(4, |event| {
+                event["requestURI"]
+                    .as_str()
+                    .is_some_and(|uri| uri.contains(&marked))
+            })
+            .await?;
+        for event in events {
+            assert_eq!(event["verb"], verb, "{event}");
+            assert_eq!(event["responseStatus"]["code"], 101, "{event}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn exec_on_a_terminal_has_its_size_follows_it_and_ends_by_ctrl_c() -> anyhow::Result<()> {
+    let world = World::shared().await?;
+    for way in Way::ALL {
+        for over in BOTH {
+            let script = "while stty size; do read -r line; done";
+            let exec = ["exec", "-it", world.pod(0), "--", "sh", "-c", script];
+            let exec = world.kubectl(way).transport(over).args(exec);
+            let mut terminal = exec.terminal(24, 80)?;
+            terminal.type_until("\r", "24 80", SOON).await?;
+            terminal.resize(41, 132)?;
+            terminal.type_until("\r", "41 132", SOON).await?;
+            terminal.write("\x03")?;
+            assert_eq!(
+                terminal.wait(SOON).await?.code(),
+                Some(130),
+                "{way:?} {over:?}"
+            );
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn attach_speaks_to_the_main_process_until_its_input_ends() -> anyhow::Result<()> {
+    let world = World::shared().await?;
+    for way in Way::ALL {
+        for over in BOTH {
+            let attach = world.kubectl(way).transport(over).deadline(SOON);
+            let mut attach = attach.args(["attach", "-i", world.pod(1)]).spawn()?;
+            for line in ["hello", "and again"] {
+                attach.write(format!("{line}\n").as_bytes()).await?;
+                assert_eq!(
+                    attach.next_line().await?.as_deref(),
+                    Some(line),
+                    "{way:?} {over:?}"
+                );
+            }
+            attach.close_stdin();
+            assert_eq!(attach.next_line().await?, None, "{way:?} {over:?}");
+            assert!(attach.wait().await?.success(), "{way:?} {over:?}");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! What the tests of this binary share: a cluster, a hub, and an agent as the install manifest would have it.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use fairlead_e2e::{Cluster, Hub, Kubectl, Pod, Site, eventually, fleet::get_plain};
+use serde_json::Value;
+use tokio::sync::OnceCell;
+
+use crate::SOON;
+
+/// The service account that the install manifest makes; the agent runs as it, with its rights and no others.
+pub(crate) const AGENT: &str = "system:serviceaccount:fairlead:fairlead-agent";
+/// As whom the hub's first admin works in a cluster.
+pub(crate) const USER: &str = "fairlead:admin";
+pub(crate) const GROUPS: [&str; 2] = ["fairlead:admin", "fairlead:tenant:t-default:admin"];
+
+/// How a call gets to the API server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Straight, by the cluster's administrator, who impersonates whom the hub would: what somebody may do is part
+    /// of many answers.
+    Direct,
+    /// Through the hub, with the cluster in the path of the URL.
+    Path,
+    /// Through the hub, with the cluster in the TLS server name.
+    Name,
+}
+
+impl Way {
+    pub(crate) const ALL: [Way; 3] = [Way::Direct, Way::Path, Way::Name];
+    pub(crate) const TUNNELLED: [Way; 2] = [Way::Path, Way::Name];
+
+    /// For names of its own, as long as the others': tables are aligned by them.
+    pub(crate) fn tag(self) -> &'static str {
+        match self {
+            Way::Direct => "way-1",
+            Way::Path => "way-2",
+            Way::Name => "way-3",
+        }
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) cluster: &'static Cluster,
+    pub(crate) hub: Hub,
+    pub(crate) id: String,
+    by_path: PathBuf,
+    by_name: PathBuf,
+    pods: Vec<String>,
+    _site: Site,
+    _pod: Pod,
+}
+
+impl World {
+    pub(crate) async fn shared() -> anyhow::Result<&'static Self> {
+        static SHARED: OnceCell<World> = OnceCell::const_new();
+        SHARED.get_or_try_init(Self::start).await
+    }
+
+    async fn start() -> anyhow::Result<Self> {
+        let cluster = Cluster::shared().await?;
+        // The cluster's folder is removed by the next run; nobody drops what is shared.
+        let hub = Hub::start_below(cluster.dir()).await?;
+        let joining = hub.create_cluster("demo").await?;
+        let url = joining.install_url.strip_prefix("http://");
+        let (address, path) = url.and_then(|url| url.split_once('/')).context("URL")?;
+        let manifest = get_plain(address.parse()?, &format!("/{path}")).await?;
+        let pod = Pod::install(cluster, &manifest, "fairlead", "fairlead-agent").await?;
+        let site = Site::begin_in(&hub, &pod, &joining.join, "demo")?;
+        hub.wait_state(&joining.id, "Connected").await?;
+        let flags = |address| ["--cluster", joining.id.as_str(), "--address", address];
+        Ok(Self {
+            cluster,
+            by_path: hub.kubeconfig("path.kubeconfig", &flags("path")).await?,
+            by_name: hub.kubeconfig("name.kubeconfig", &flags("name")).await?,
+            pods: pods(cluster).await?,
+            id: joining.id,
+            hub,
+            _site: site,
+            _pod: pod,
+        })
+    }
+
+    pub(crate) fn kubectl(&self, way: Way) -> Kubectl {
+        let kubectl = self.cluster.kubectl();
+        match way {
+            Way::Direct => {
+                let groups = GROUPS.map(|group| format!("--as-group={group}"));
+                kubectl.args([format!("--as={USER}")]).args(groups)
+            }
+            Way::Path => kubectl.kubeconfig(&self.by_path),
+            Way::Name => kubectl.kubeconfig(&self.by_name),
+        }
+    }
+
+    /// The server's URL in that way's kubeconfig.
+    pub(crate) fn server(&self, way: Way) -> String {
+        match way {
+            Way::Direct => self.cluster.api_url(),
+            Way::Path => format!("{}/k8s/clusters/{}", self.hub.ready().url, self.id),
+            Way::Name => self.hub.ready().url.clone(),
+        }
+    }
+
+    /// One of the three pods of the Deployment `demo`. What a test leaves in a pod is seen by others: 0 is for exec
+    /// and port-forward, 1 for attach and logs, 2 for cp.
+    pub(crate) fn pod(&self, number: usize) -> &str {
+        self.pods.get(number).expect("demo has three pods")
+    }
+
+    /// An empty namespace of this name, for one test.
+    pub(crate) async fn namespace(&self, name: &str) -> anyhow::Result<()> {
+        let create = self.cluster.kubectl().args(["create", "namespace", name]);
+        create.run().await?.success()?;
+        // What a namespace begins with comes a moment later, and pods need it.
+        eventually(SOON, "its service account", async || {
+            let get = ["get", "serviceaccount", "default", "-n", name];
+            let get = self.cluster.kubectl().args(get).run().await.ok()?;
+            get.status.success().then_some(())
+        })
+        .await
+    }
+
+    /// What the API server has recorded of the agent, and `what` picks, once there is enough of it.
+    pub(crate) async fn audited(
+        &self,
+        enough: usize,
+        what: impl Fn(&Value) -> bool,
+    ) -> anyhow::Result<Vec<Value>> {
+        let (agent, mut found) = (Value::from(AGENT), 0);
+        let events = eventually(SOON, "events in the audit log", async || {
+            let mut events = self.cluster.audit().ok()?;
+            events.retain(|event| event.pointer("/user/username") == Some(&agent) && what(event));
+            found = events.len();
+            (found >= enough).then_some(events)
+        });
+        let events = events.await;
+        events.with_context(|| format!("{found} of {enough}"))
+    }
+}
+
+async fn pods(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
+    let get = ["get", "pods", "-l", "app=demo", "-o", "name"];
+    let text = cluster.kubectl().args(get).run().await?.success()?;
+    let names = text.lines().map(|line| line.trim_start_matches("pod/"));
+    Ok(names.map(str::to_owned).collect())
+}

@@ -1,0 +1,367 @@
+//! What is refused, each with its own code and sentence, through the real binaries: callers, agents, forms of a request,
+//! and strangers who only take up room. The whole table of forms is in the gateway's own tests.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::large_futures,
+    reason = "a test may panic, and waits for one future at a time"
+)]
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use fairlead_e2e::{Cluster, Hub, Joining, Site, eventually, raw::Answer};
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+const SOON: Duration = Duration::from_secs(20);
+
+fn get(path: &str, headers: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}\r\n")
+}
+
+fn bearer(token: &str) -> String {
+    format!("Authorization: Bearer {token}\r\n")
+}
+
+/// A token as `fairlead token create` gives it, with its id.
+async fn token(hub: &Hub, args: &[&str]) -> anyhow::Result<(String, String)> {
+    let create = [&["token", "create"], args, &["-o", "json"]].concat();
+    let created: Value = serde_json::from_str(&hub.cli(create).await?.success()?)?;
+    Ok((text(&created, "/id")?, text(&created, "/token")?))
+}
+
+fn text(value: &Value, at: &str) -> anyhow::Result<String> {
+    let text = value.pointer(at).and_then(Value::as_str);
+    Ok(text
+        .with_context(|| format!("no {at} in {value}"))?
+        .to_owned())
+}
+
+/// A refusal says the same in header, body and status, in words.
+fn is_told(answer: &Answer, status: u16, code: &str) -> anyhow::Result<()> {
+    ensure!(
+        answer.status == status && answer.code() == code,
+        "{answer:?}"
+    );
+    let body: Value = serde_json::from_slice(&answer.body)?;
+    let told = body.pointer("/code").and_then(Value::as_u64);
+    ensure!(
+        text(&body, "/kind")? == "Status" && told == Some(u64::from(status)),
+        "{body}"
+    );
+    let message = text(&body, "/message")?;
+    ensure!(message.contains(code) && message.len() > 30, "{message}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn callers_without_a_good_token_are_told_why() -> anyhow::Result<()> {
+    let hub = Hub::start().await?;
+    let front = hub.front()?;
+    let id = hub.create_cluster("demo").await?.id;
+    let (deleted_id, deleted) = token(&hub, &["gone", "--role", "viewer"]).await?;
+    hub.cli(["token", "delete", &deleted_id]).await?.success()?;
+    let good = hub.token()?;
+    let path = format!("/k8s/clusters/{id}/api/v1/nodes");
+    for (headers, status, code) in [
+        (String::new(), 401, "FL-1101"),
+        ("Authorization: Basic YTpi\r\n".to_owned(), 401, "FL-1101"),
+        ("Authorization: Bearer\r\n".to_owned(), 401, "FL-1101"),
+        (bearer("garbage"), 401, "FL-1102"),
+        (
+            bearer("flt_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"),
+            401,
+            "FL-1102",
+        ),
+        (bearer(&deleted), 401, "FL-1102"),
+        (bearer(&good.repeat(200)), 401, "FL-1102"),
+        (bearer(&good).repeat(2), 401, "FL-1102"),
+        (bearer(&good), 503, "FL-1401"),
+    ] {
+        let answer = front.send(get(&path, &headers)).await?;
+        is_told(&answer, status, code).with_context(|| headers.clone())?;
+        ensure!(!answer.text().contains(&good), "{answer:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn another_tenants_cluster_is_one_that_does_not_exist() -> anyhow::Result<()> {
+    let hub = Hub::start().await?;
+    let front = hub.front()?;
+    hub.cli(["tenant", "create", "other"]).await?.success()?;
+    let theirs = hub.create_cluster("theirs").await?.id;
+    let (_, token) = token(&hub, &["eve", "--role", "admin", "--tenant", "t-other"]).await?;
+    // As long as the real one, so that only the answer can differ.
+    let missing = format!("c-{}", "x".repeat(theirs.len() - 2));
+    let mut times = [Vec::new(), Vec::new()];
+    for round in 0..20 {
+        for (kind, form) in [
+            ("path", "/k8s/clusters/{}/api/v1/nodes"),
+            ("module", "/api/v1/clusters/{}"),
+            ("name", "/api/v1/nodes"),
+        ] {
+            let mut told = Vec::new();
+            for (id, times) in [&theirs, &missing].into_iter().zip(&mut times) {
+                let mut request = get(&form.replace("{}", id), &bearer(&token));
+                if kind == "name" {
+                    let name = format!("Host: {id}.clusters.fairlead.internal");
+                    request = request.replace("Host: 127.0.0.1", &name);
+                }
+                let since = Instant::now();
+                let answer = front.send(request).await?;
+                times.push(since.elapsed());
+                is_told(&answer, 404, "FL-1301").context(kind)?;
+                let changing = ["fairlead-request-id", "date"];
+                let same = answer.head.lines().filter(|line| {
+                    let name = line.split(':').next().unwrap_or_default();
+                    !changing
+                        .iter()
+                        .any(|other| name.eq_ignore_ascii_case(other))
+                });
+                let head = same.collect::<Vec<_>>().join("\n");
+                told.push((head, answer.text().replace(id.as_str(), "ID")));
+            }
+            ensure!(
+                told.first() == told.get(1),
+                "round {round}, {kind}: {told:?}"
+            );
+        }
+    }
+    let medians = times.map(|mut times| {
+        times.sort_unstable();
+        times.get(times.len() / 2).copied()
+    });
+    eprintln!("median times, theirs and missing: {medians:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_spent_bootstrap_token_is_refused_and_the_first_agent_works_on() -> anyhow::Result<()> {
+    let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
+    let joining = hub.create_cluster("demo").await?;
+    let _first = Site::start(&hub, &cluster, &joining).await?;
+    let mut second = Site::begin(&hub, &cluster, &joining.join, "second")?;
+    second.process.wait_for_log("FL-2103", SOON).await?;
+    let unknown = hub.create_cluster("gone").await?;
+    hub.cli(["cluster", "delete", "gone"]).await?.success()?;
+    let mut third = Site::begin(&hub, &cluster, &unknown.join, "third")?;
+    third.process.wait_for_log("FL-2101", SOON).await?;
+    let get = hub
+        .kubectl(&cluster, "demo")
+        .await?
+        .args(["get", "namespaces"]);
+    get.run().await?.success()?;
+    ensure!(hub.metrics().await?.sum("fairlead_sessions", &[]) == 1.0);
+
+    // A new token ends the old one's life, and is as good as the first was.
+    let renew = hub
+        .cli(["cluster", "join-token", "demo", "-o", "json"])
+        .await?;
+    let renewed: Joining = serde_json::from_str(&renew.success()?)?;
+    let mut fourth = Site::begin(&hub, &cluster, &renewed.join, "fourth")?;
+    fourth.process.wait_for_log("enrolled", SOON).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn of_two_agents_with_one_token_exactly_one_wins() -> anyhow::Result<()> {
+    let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
+    for round in 0..5 {
+        let joining = hub.create_cluster(&format!("race-{round}")).await?;
+        let racers = [format!("one-{round}"), format!("two-{round}")];
+        let racers = racers.map(|name| Site::begin(&hub, &cluster, &joining.join, &name));
+        let mut logs = [String::new(), String::new()];
+        let mut sites = Vec::new();
+        for racer in racers {
+            sites.push(racer?);
+        }
+        eventually(SOON, "one winner and one loser", async || {
+            for (log, site) in logs.iter_mut().zip(&sites) {
+                *log = site.process.log().ok()?;
+            }
+            let count = |text: &str| logs.iter().filter(|log| log.contains(text)).count();
+            (count(" enrolled ") == 1 && count("FL-2103") == 1).then_some(())
+        })
+        .await
+        .with_context(|| format!("round {round}: {logs:?}"))?;
+        hub.wait_state(&joining.id, "Connected").await?;
+    }
+    let issued = hub.process.log()?.matches("agent enrolled").count();
+    ensure!(issued == 5, "{issued} certificates");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_certificate_of_another_authority_gets_nobody_in() -> anyhow::Result<()> {
+    let (cluster, hub, other) =
+        tokio::try_join!(Cluster::start_lite(), Hub::start(), Hub::start())?;
+    let document = async |hub: &Hub| {
+        let joining = hub.create_cluster("demo").await?;
+        let site = Site::start(hub, &cluster, &joining).await?;
+        let path = hub
+            .dir()
+            .join(format!("{}.state/identity.json", joining.id));
+        let document: Value = serde_json::from_str(&fs::read_to_string(&path)?)?;
+        anyhow::Ok((site, path, document))
+    };
+    let (_site, _, ours) = document(&hub).await?;
+    let (mut foreign, path, mut theirs) = document(&other).await?;
+    foreign.process.kill_9()?;
+    // Believes our hub, has a key and a certificate that are good elsewhere, and even claims to be our cluster.
+    for key in ["hubs", "pin", "ca", "cluster", "tenant"] {
+        theirs[key] = ours[key].clone();
+    }
+    fs::write(&path, theirs.to_string())?;
+    foreign.restart()?;
+    foreign.process.wait_for_log("FL-3109", SOON).await?;
+    ensure!(hub.metrics().await?.sum("fairlead_sessions", &[]) == 1.0);
+    ensure!(hub.cluster("demo").await?["status"]["state"] == "Connected");
+    Ok(())
+}
+
+#[tokio::test]
+async fn forms_that_can_be_read_in_two_ways_are_refused() -> anyhow::Result<()> {
+    let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
+    let joining = hub.create_cluster("demo").await?;
+    let _site = Site::start(&hub, &cluster, &joining).await?;
+    let front = hub.front()?;
+    let good = bearer(&hub.token()?);
+    let root = format!("/k8s/clusters/{}", joining.id);
+    let path = |path: &str| get(&format!("{root}{path}"), &good);
+    let with = |headers: &str| {
+        let head = format!("{good}{headers}\r\n");
+        get(&format!("{root}/api"), &head).replace("GET", "POST") + "0\r\n\r\n"
+    };
+    let many = "X-Many: 1\r\n".repeat(120);
+    for (request, status, code) in [
+        (path("/api"), 200, "none"),
+        (path("/%2e%2e/x/api"), 400, "FL-1303"),
+        (path("//api"), 400, "FL-1303"),
+        (path("/api%2f..%2fx"), 400, "FL-1303"),
+        (
+            path("/api").replace("GET /", "GET https://127.0.0.1/"),
+            400,
+            "FL-1303",
+        ),
+        (with("Impersonate-User: system:admin"), 403, "FL-1202"),
+        (with("IMPERSONATE-GROUP: system:masters"), 403, "FL-1202"),
+        (with("Impersonate_User: system:admin"), 403, "FL-1202"),
+        (
+            with("Connection: Impersonate-User\r\nImpersonate-User: a"),
+            400,
+            "FL-1304",
+        ),
+        (with("Connection: close, Authorization"), 400, "FL-1304"),
+        (
+            with("Connection: fairlead-user\r\nFairlead-User: a"),
+            400,
+            "FL-1304",
+        ),
+        (
+            with("Content-Length: 5\r\nTransfer-Encoding: chunked"),
+            400,
+            "FL-1304",
+        ),
+        (with("Transfer-Encoding: gzip, chunked"), 400, "FL-1304"),
+        (with("Host: other.test"), 400, "FL-1304"),
+        (with("X-Folded: a\r\n b"), 400, "none"),
+        (
+            with(&format!("X-Long: {}", "x".repeat(70_000))),
+            431,
+            "FL-1306",
+        ),
+        (with(many.trim_end()), 431, "FL-1306"),
+        (
+            with(&format!("X-Endless: {}", "x".repeat(400_000))),
+            431,
+            "none",
+        ),
+    ] {
+        let head: String = request.chars().take(300).collect();
+        let answer = front.send(request).await.with_context(|| head.clone())?;
+        let got = (answer.status, answer.code());
+        ensure!(got == (status, code), "{head}: {answer:?}");
+    }
+    let get = hub.kubectl(&cluster, "demo").await?;
+    let get = get
+        .args(["get", "namespaces", "--as", "system:admin"])
+        .run();
+    let refused = get.await?;
+    ensure!(refused.status.code() == Some(1), "{refused:?}");
+    ensure!(
+        refused.stderr.contains("impersonation headers"),
+        "{refused:?}"
+    );
+    let arrived = cluster.audit()?.into_iter().any(|event| {
+        let user = &event["impersonatedUser"]["username"];
+        user.is_string() && user != "fairlead:admin"
+    });
+    ensure!(!arrived, "somebody else arrived at the API server");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_thousand_sockets_that_never_finish_tls_keep_no_agent_out() -> anyhow::Result<()> {
+    let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
+    let joining = hub.create_cluster("demo").await?;
+    let mut idle = Vec::new();
+    for _ in 0..1000 {
+        idle.push(TcpStream::connect(hub.front()?.address()).await?);
+    }
+    eventually(SOON, "all of them at the hub", async || {
+        let metrics = hub.metrics().await.ok()?;
+        let handshakes = metrics.sum("fairlead_handshakes_total", &["front", "evicted"]);
+        let open = metrics.sum("fairlead_front_connections", &[]);
+        (open + handshakes >= 1000.0).then_some(())
+    })
+    .await?;
+    let since = Instant::now();
+    let _site = Site::begin(&hub, &cluster, &joining.join, "demo")?;
+    eventually(SOON, "a session", async || {
+        let metrics = hub.metrics().await.ok()?;
+        (metrics.sum("fairlead_sessions", &[]) == 1.0).then_some(())
+    })
+    .await?;
+    let took = since.elapsed();
+    eprintln!(
+        "an agent enrolled and connected in {took:?} beside {} idle sockets",
+        idle.len()
+    );
+    ensure!(took < Duration::from_secs(5), "{took:?}");
+    Ok(())
+}
+
+/// A kubectl that has not yet discovered the cluster's API asks for it first, and of a refusal of that it shows a text and
+/// nothing that is in a Status.
+#[tokio::test]
+async fn a_kubectl_that_knows_nothing_of_the_cluster_shows_the_sentence_all_the_same()
+-> anyhow::Result<()> {
+    let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
+    let id = hub.create_cluster("demo").await?.id;
+    let good = fs::read_to_string(hub.kubeconfig("good.yaml", &[]).await?)?;
+    for (name, kubeconfig, sentence) in [
+        ("never", good.clone(), "has never connected"),
+        (
+            "missing",
+            good.replace(&format!(": {id}."), ": c-none."),
+            "no cluster with this id",
+        ),
+    ] {
+        let file = hub.dir().join(format!("{name}.yaml"));
+        fs::write(&file, kubeconfig)?;
+        let get = cluster.kubectl().kubeconfig(file).context("demo");
+        let refused = get.args(["get", "nodes"]).run().await?;
+        ensure!(refused.status.code() == Some(1), "{name}: {refused:?}");
+        let last = refused.stderr.trim_end().lines().last().unwrap_or_default();
+        ensure!(
+            last.contains(sentence) && last.contains("FL-1"),
+            "{name}: {last}"
+        );
+        eprintln!("{last}");
+    }
+    Ok(())
+}

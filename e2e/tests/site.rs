@@ -1,0 +1,220 @@
+//! The agent as a pod sees it: the install manifest as the hub gives it, its very RBAC, the service account's folder in
+//! its place, and no flag.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::large_futures,
+    reason = "a test may panic, and waits for one future at a time"
+)]
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use fairlead_e2e::{Cluster, Hub, Joining, Kubectl, Pod, Site, eventually, fleet::get_plain};
+use serde_json::Value;
+use tokio::time::Instant;
+
+const SOON: Duration = Duration::from_secs(20);
+const NAMESPACE: &str = "fairlead";
+const ACCOUNT: &str = "fairlead-agent";
+const ROBOT: &str = "system:serviceaccount:fairlead:fairlead-agent";
+
+/// A hub, and a cluster of its own in which its manifest was applied.
+struct World {
+    cluster: Cluster,
+    hub: Hub,
+    joining: Joining,
+    pod: Pod,
+    manifest: String,
+}
+
+impl World {
+    async fn start() -> anyhow::Result<Self> {
+        let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
+        let joining = hub.create_cluster("pod").await?;
+        let url = joining.install_url.strip_prefix("http://");
+        let (address, path) = url.and_then(|url| url.split_once('/')).context("URL")?;
+        let manifest = get_plain(address.parse()?, &format!("/{path}")).await?;
+        let pod = Pod::install(&cluster, &manifest, NAMESPACE, ACCOUNT).await?;
+        Ok(Self {
+            cluster,
+            hub,
+            joining,
+            pod,
+            manifest,
+        })
+    }
+
+    fn agent(&self, join: &str) -> anyhow::Result<Site> {
+        Site::begin_in(&self.hub, &self.pod, join, "pod")
+    }
+
+    async fn kubectl(&self) -> anyhow::Result<Kubectl> {
+        self.hub.kubectl(&self.cluster, "pod").await
+    }
+
+    /// The join string as the Deployment's container has it in its environment.
+    async fn join(&self) -> anyhow::Result<String> {
+        let template = "go-template={{.data.join | base64decode}}";
+        let get = [
+            "get",
+            "secret",
+            "-n",
+            NAMESPACE,
+            "fairlead-join",
+            "-o",
+            template,
+        ];
+        self.cluster.kubectl().args(get).run().await?.success()
+    }
+
+    async fn identity(&self) -> anyhow::Result<String> {
+        let template =
+            "go-template={{range $name, $value := .data}}{{$name}} {{end}}{{.metadata.uid}}";
+        let get = [
+            "get",
+            "secret",
+            "-n",
+            NAMESPACE,
+            "fairlead-identity",
+            "-o",
+            template,
+        ];
+        self.cluster.kubectl().args(get).run().await?.success()
+    }
+}
+
+#[tokio::test]
+async fn an_agent_in_a_pod_enrols_works_and_comes_back_from_its_secret() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    let join = world.join().await?;
+    ensure!(
+        join == world.joining.join,
+        "the Secret holds another join string"
+    );
+    ensure!(
+        world.manifest.matches(&join).count() == 1,
+        "the join string is there once"
+    );
+    let mut agent = world.agent(&join)?;
+    world.hub.wait_state("pod", "Connected").await?;
+    let first = world.identity().await?;
+    ensure!(first.starts_with("identity.json "), "{first}");
+
+    // Through the tunnel, with no right but those of the manifest.
+    let kubectl = world.kubectl().await?;
+    let get = kubectl
+        .clone()
+        .args(["get", "namespaces", "-o", "name"])
+        .run();
+    ensure!(get.await?.success()?.contains("namespace/fairlead\n"));
+    let whoami = kubectl.clone().args(["auth", "whoami", "-o", "json"]).run();
+    let whoami: Value = serde_json::from_str(&whoami.await?.success()?)?;
+    let info = &whoami["status"]["userInfo"];
+    ensure!(info["username"] == "fairlead:admin", "{info}");
+    let groups = info["groups"].to_string();
+    ensure!(groups.contains("\"fairlead:admin\""), "{groups}");
+    let direct = world
+        .cluster
+        .kubectl()
+        .args(["auth", "can-i", "--list", "--as", ROBOT, "-n", "default"]);
+    let rights = direct.run().await?.success()?;
+    ensure!(!rights.contains("secrets"), "{rights}");
+    let event = eventually(SOON, "an event of the impersonated user", async || {
+        let events = world.cluster.audit().ok()?;
+        events.into_iter().find(|event| {
+            event["impersonatedUser"]["username"] == "fairlead:admin"
+                && event["objectRef"]["resource"] == "namespaces"
+        })
+    })
+    .await?;
+    ensure!(event["user"]["username"] == ROBOT, "{event}");
+
+    // Back without a join string, as the same.
+    agent.process.kill_9()?;
+    world.hub.wait_state("pod", "Lost").await?;
+    agent.restart()?;
+    world.hub.wait_state("pod", "Connected").await?;
+    ensure!(
+        world.identity().await? == first,
+        "the identity was made anew"
+    );
+    let get = kubectl.clone().args(["get", "namespaces"]).run();
+    get.await?.success()?;
+    let log = agent.process.log()?;
+    ensure!(log.matches("enrolled").count() == 1, "{log}");
+    ensure!(!log.contains(&join), "the join string is in the log");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_rotated_token_is_read_afresh() -> anyhow::Result<()> {
+    let world = World::start().await?;
+    let agent = world.agent(&world.join().await?)?;
+    world.hub.wait_state("pod", "Connected").await?;
+    let kubectl = world.kubectl().await?;
+    let get = async || kubectl.clone().args(["get", "namespaces"]).run().await;
+
+    // With a token that is none, nothing works any more: so the file was read again.
+    world.pod.write_token("not-a-token")?;
+    let refused = eventually(SOON, "the bad token in use", async || {
+        let output = get().await.ok()?;
+        (!output.status.success()).then_some(output.stderr)
+    })
+    .await?;
+    eprintln!("with a bad token: {refused:?}");
+    world.hub.wait_state("pod", "ApiUnreachable").await?;
+
+    let fresh = world.pod.rotate_token().await?;
+    eventually(SOON, "the new token in use", async || {
+        get().await.ok()?.status.success().then_some(())
+    })
+    .await?;
+    world.hub.wait_state("pod", "Connected").await?;
+    let log = agent.process.log()?;
+    ensure!(
+        !log.contains(&fresh) && !log.contains("not-a-token"),
+        "{log}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn deleting_the_cluster_ends_the_session_within_a_second_and_the_agent_stays_up()
+-> anyhow::Result<()> {
+    let world = World::start().await?;
+    let mut agent = world.agent(&world.join().await?)?;
+    world.hub.wait_state("pod", "Connected").await?;
+    let watch = world
+        .kubectl()
+        .await?
+        .args(["get", "namespaces", "-w", "-o", "name"]);
+    let mut watch = watch.spawn()?;
+    watch.next_line().await?.context("the watch has ended")?;
+
+    let deleted = world.hub.cli(["cluster", "delete", "pod"]).await?;
+    let since = Instant::now();
+    ensure!(deleted.success()? == format!("Deleted {}.\n", world.joining.id));
+    eventually(SOON, "the end of the session", async || {
+        let metrics = world.hub.metrics().await.ok()?;
+        (metrics.sum("fairlead_sessions", &[]) == 0.0).then_some(())
+    })
+    .await?;
+    let took = since.elapsed();
+    eprintln!("the session ended {took:?} after the deletion");
+    ensure!(took < Duration::from_secs(1), "{took:?}");
+    watch.wait().await?;
+    agent.process.wait_for_log("FL-2109", SOON).await?;
+    eventually(SOON, "the gauge back at 0", async || {
+        let metrics = agent.metrics().await.ok()?;
+        (metrics.sum("fairlead_agent_connected", &[]) == 0.0).then_some(())
+    })
+    .await?;
+    let health = agent.admin_get("/healthz").await?;
+    ensure!(health == "ok\n", "{health}");
+    ensure!(
+        agent.admin_get("/readyz").await.is_err(),
+        "it says it is ready"
+    );
+    Ok(())
+}
