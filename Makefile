@@ -1,0 +1,56 @@
+# Every target does its own set-up. `make help` lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+CACHE := $(or $(FAIRLEAD_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/fairlead)
+TOOLS := $(CACHE)/tools
+export PATH := $(TOOLS)/bin:$(PATH)
+DENY_VERSION := 0.20.2
+FUZZ_VERSION := 0.13.2
+FUZZ_SECONDS ?= 60
+
+.PHONY: help demo test unit lint doc e2e kube deny fuzz bench-smoke clean
+
+help: ## list the targets
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
+
+demo: ## a real cluster, a hub, an agent, and kubectl through the tunnel; Ctrl-C removes all
+	@deploy/demo
+
+test: lint unit e2e ## every rung of the test ladder
+
+unit: ## rungs 1 to 3: everything that needs no other program
+	cargo test --workspace --exclude fairlead-e2e --locked
+
+lint: ## formatting, clippy with warnings as errors, documentation without warnings
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --quiet
+
+kube: ## build the real Kubernetes binaries (cached outside the checkout)
+	@e2e/kube/build > /dev/null
+
+e2e: kube ## rung 4: the built binary against a real kube-apiserver and kubectl
+	cargo build --locked -p fairlead
+	cargo test --locked -p fairlead-e2e -- --test-threads=$(or $(E2E_THREADS),2)
+
+deny: $(TOOLS)/bin/cargo-deny ## licences, bans and sources of dependencies, and the order of the rooms
+	cargo deny check bans licenses sources
+
+fuzz: $(TOOLS)/bin/cargo-fuzz ## each fuzz target for FUZZ_SECONDS
+	cd fuzz && for target in $$(cargo fuzz list); do \
+		echo "== $$target"; mkdir -p corpus/$$target; \
+		cargo +nightly fuzz run $$target corpus/$$target seeds/$$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+	done
+
+bench-smoke: ## requests and bodies through the tunnel beside direct access and a one-hop proxy
+	cargo build --release --locked -p fairlead -p fairlead-bench
+	target/release/fairlead-bench smoke --fairlead target/release/fairlead --pin
+
+clean: ## remove what was built here (the cache outside stays)
+	cargo clean
+
+$(TOOLS)/bin/cargo-deny:
+	cargo install cargo-deny --version $(DENY_VERSION) --locked --root $(TOOLS)
+
+$(TOOLS)/bin/cargo-fuzz:
+	cargo install cargo-fuzz --version $(FUZZ_VERSION) --locked --root $(TOOLS)
