@@ -95,8 +95,18 @@ impl Proxy {
         let upgrade = headers::upgrade(request.headers());
         let head = (upgrade.is_none() && !headers::is_long_running(request.uri())).then_some(HEAD);
         headers::towards_api(request.headers_mut(), upgrade.as_ref(), &permitted);
+        let proxied = headers::is_proxied(request.uri());
         let started = Instant::now();
         match self.site.upstream.send(request, head).await? {
+            // The user is known to the hub: what the API server does not believe is the agent's own token.
+            Answer::Response(response)
+                if response.status() == StatusCode::UNAUTHORIZED && !proxied =>
+            {
+                Err(Failure::because(
+                    Code::ApiUnreachable,
+                    "it refuses the agent's own credential (401)",
+                ))
+            }
             Answer::Response(mut response) => {
                 headers::towards_hub(response.headers_mut(), None, Some(started.elapsed()));
                 Ok((response, Outcome::Answered))

@@ -107,6 +107,11 @@ pub(crate) fn is_long_running(uri: &Uri) -> bool {
     })
 }
 
+/// Whether the answer is that of a program behind the API server: `.../pods/p/proxy/...`, of services and nodes alike.
+pub(crate) fn is_proxied(uri: &Uri) -> bool {
+    uri.path().split('/').any(|segment| segment == "proxy")
+}
+
 /// The path goes behind the API server's own base path, so it must not lead out of it.
 ///
 /// # Errors

@@ -383,10 +383,29 @@ async fn a_401_makes_the_agent_read_its_token_at_once() {
     assert_eq!(send(&hub.exchanges, get("/echo")).await.status(), 200);
     rig.rotate_token("token-2");
     *rig.api.story.token.lock().unwrap() = Some("token-2".to_owned());
-    // The answer passes, as every answer does; the next request has the new token.
+    // Unless the agent has looked at the file since; the next request has the new token.
     let first = send(&hub.exchanges, get("/echo")).await.status();
-    assert!(first == 401 || first == 200);
+    assert!(first == 502 || first == 200);
     assert_eq!(send(&hub.exchanges, get("/echo")).await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_401_about_the_agent_itself_is_not_told_as_one_about_the_user() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    *rig.api.story.token.lock().unwrap() = Some("another".to_owned());
+    let refused = send(&hub.exchanges, get("/echo")).await;
+    assert_eq!(refused.status(), 502);
+    assert_eq!(refused.headers()["fairlead-code"], "FL-1502");
+    let behind = send(
+        &hub.exchanges,
+        get("/api/v1/namespaces/n/services/s/proxy/echo"),
+    );
+    assert_eq!(
+        behind.await.status(),
+        401,
+        "the answer of a program behind the API server passes"
+    );
 }
 
 #[tokio::test]
