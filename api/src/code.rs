@@ -57,6 +57,7 @@ codes! {
     NoSuchRoute = 1305, 404, "the hub has nothing at this path", "Clusters are at /k8s/clusters/<id>/, the hub's own API is at /api/v1/.";
     HeadTooLarge = 1306, 431, "the head of the request is larger than 64 KiB or has more than 100 fields", "Send fewer or shorter headers.";
     MethodNotAllowed = 1307, 405, "this path does not know this method", "See the Allow header of the answer.";
+    HubTimeout = 1308, 504, "the hub did not come to an end with this request in time", "Run the command again; if it stays, tell the platform operator.";
     NeverConnected = 1401, 503, "the cluster has never connected", "Run the install command in the cluster; `fairlead cluster get` shows it while it is valid.";
     Lost = 1402, 503, "the cluster's agent has lost its connection", "Look at the agent's log in namespace fairlead of that cluster; it dials again by itself.";
     AgentFull = 1403, 429, "the cluster's agent has as many streams open as it may", "Close some watches or exec sessions, or try again in a moment.";

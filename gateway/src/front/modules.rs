@@ -19,7 +19,7 @@ use crate::{
 pub(crate) const MODULE_TIME: Duration = Duration::from_secs(30);
 
 /// # Errors
-/// `FL-1304` if it takes too long.
+/// `FL-1308` if it takes too long.
 pub(crate) async fn people(
     hub: Arc<Hub>,
     known: Known<Inbound>,
@@ -30,13 +30,13 @@ pub(crate) async fn people(
 }
 
 /// # Errors
-/// `FL-1304` if it takes too long.
+/// `FL-1308` if it takes too long.
 pub(crate) async fn open(hub: Arc<Hub>, inbound: Inbound) -> Result<Response<Body>, Failure> {
     ask(hub.open.clone(), inbound.request).await
 }
 
 /// # Errors
-/// `FL-1304` if it takes too long.
+/// `FL-1308` if it takes too long.
 pub(crate) fn ask(
     router: Router,
     request: Request<Body>,
@@ -47,11 +47,8 @@ pub(crate) fn ask(
             Ok(Ok(response)) => Ok(response.map(unsync)),
             Ok(Err(never)) => match never {},
             Err(_) => Err(Failure::because(
-                Code::BadRequest,
-                format_args!(
-                    "it did not come to an end within {} s",
-                    MODULE_TIME.as_secs()
-                ),
+                Code::HubTimeout,
+                format_args!("nothing within {} s", MODULE_TIME.as_secs()),
             )),
         }
     }
