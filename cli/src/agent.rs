@@ -9,6 +9,7 @@ use clap::ArgMatches;
 use fairlead_agent::{Config, State, Target};
 use fairlead_api::{Code, Failure, HubUrl, JoinString};
 use fairlead_runtime::{admin, config::Reader, listen};
+use tracing::info;
 
 use crate::{
     environment::Environment, files, settings, settings::ProcessSettings, version::VERSION,
@@ -25,11 +26,12 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
     let config = config.ok_or(Code::Internal)?;
     process.run(async move |process| {
         if let Some(address) = admin_address {
-            process.spawn(admin::serve(
-                listen::bind(address)?,
-                process.clone(),
-                axum::Router::new(),
-            ));
+            let listener = listen::bind(address)?;
+            if let Ok(address) = listener.local_addr() {
+                info!(%address, "admin port");
+            }
+            let serving = admin::serve(listener, process.clone(), axum::Router::new());
+            process.spawn(serving);
         }
         fairlead_agent::run(config, process).await
     })
@@ -53,6 +55,7 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
             None
         }
     };
+    let (https_proxy, no_proxy) = environment.proxy_variables();
     let config = Config {
         join,
         hubs: reader.list::<HubUrl>("hub"),
@@ -66,12 +69,8 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
         target: target(kubeconfig, context, reader, environment)?,
         allow_groups: reader.list("allow-group"),
         allow_connect: reader.list("allow-connect"),
-        https_proxy: environment
-            .first(&["HTTPS_PROXY", "https_proxy"])
-            .map(str::to_owned),
-        no_proxy: environment
-            .first(&["NO_PROXY", "no_proxy"])
-            .map(str::to_owned),
+        https_proxy: https_proxy.map(str::to_owned),
+        no_proxy: no_proxy.map(str::to_owned),
         version: VERSION.to_owned(),
     };
     Some(config)

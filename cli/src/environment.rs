@@ -2,6 +2,9 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use fairlead_api::{Code, Failure};
+use fairlead_dialer::ProxyRules;
+
 /// Variables as they were at start.
 #[derive(Clone, Default)]
 pub(crate) struct Environment(BTreeMap<String, String>);
@@ -32,9 +35,24 @@ impl Environment {
             .filter(|value| !value.is_empty())
     }
 
-    /// The first of several spellings, as proxies' variables have them.
-    pub(crate) fn first(&self, keys: &[&str]) -> Option<&str> {
+    /// The first of several spellings.
+    fn first(&self, keys: &[&str]) -> Option<&str> {
         keys.iter().find_map(|key| self.get(key))
+    }
+
+    /// HTTPS_PROXY and NO_PROXY, in either spelling.
+    pub(crate) fn proxy_variables(&self) -> (Option<&str>, Option<&str>) {
+        (
+            self.first(&["HTTPS_PROXY", "https_proxy"]),
+            self.first(&["NO_PROXY", "no_proxy"]),
+        )
+    }
+
+    /// Which way to a hub.
+    pub(crate) fn proxy(&self) -> Result<ProxyRules, Failure> {
+        let (proxy, exceptions) = self.proxy_variables();
+        ProxyRules::parse(proxy, exceptions)
+            .map_err(|mistake| Failure::because(Code::BadConfig, mistake))
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = (String, String)> + '_ {

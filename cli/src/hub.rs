@@ -13,6 +13,7 @@ use fairlead_api::{
 };
 use fairlead_certs::Leaf;
 use fairlead_control::Control;
+use fairlead_dialer::ProxyRules;
 use fairlead_gateway::Gateway;
 use fairlead_runtime::{
     Process, admin,
@@ -53,7 +54,9 @@ pub(crate) fn server(matches: &ArgMatches, environment: &Environment) -> Result<
     let process = ProcessSettings::read(&mut reader);
     let settings = read_server(&mut reader);
     reader.finish()?;
-    process.run(async move |process| serve(settings, process).await)
+    process.run(async move |process| {
+        serve(settings, process).await
+    })
 }
 
 fn read_server(reader: &mut Reader) -> Settings {
@@ -226,6 +229,7 @@ impl Ready {
             url.clone(),
             files::read(&self.token_file)?.trim().into(),
             ca,
+            ProxyRules::default(),
         )
     }
 }

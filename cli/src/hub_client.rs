@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use fairlead_api::{Code, Failure, HubUrl};
+use fairlead_dialer::ProxyRules;
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
@@ -11,7 +12,6 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::{environment::Environment, files, login};
@@ -27,6 +27,7 @@ pub(crate) struct HubClient {
     token: SecretString,
     ca: Option<String>,
     tls: Arc<rustls::ClientConfig>,
+    proxy: ProxyRules,
 }
 
 impl HubClient {
@@ -58,7 +59,8 @@ impl HubClient {
         let token = token
             .or_else(|| known.as_ref().map(|hub| hub.token.clone()))
             .ok_or(Code::NotLoggedIn)?;
-        HubClient::new(url, token, ca.or_else(|| known.and_then(|hub| hub.ca)))
+        let ca = ca.or_else(|| known.and_then(|hub| hub.ca));
+        HubClient::new(url, token, ca, environment.proxy()?)
     }
 
     /// A hub whose front is trusted by the system's roots or by `ca` (PEM).
@@ -66,6 +68,7 @@ impl HubClient {
         url: HubUrl,
         token: SecretString,
         ca: Option<String>,
+        proxy: ProxyRules,
     ) -> Result<Self, Failure> {
         let tls = fairlead_certs::outer_client(ca.as_deref(), None)?;
         Ok(HubClient {
@@ -73,6 +76,7 @@ impl HubClient {
             token,
             ca,
             tls,
+            proxy,
         })
     }
 
@@ -127,11 +131,10 @@ impl HubClient {
         path: &str,
         body: Bytes,
     ) -> Result<(StatusCode, Bytes), Box<dyn std::error::Error + Send + Sync>> {
-        let socket = TcpStream::connect((self.url.host(), self.url.port())).await?;
-        socket.set_nodelay(true)?;
+        let connected = self.proxy.connect(&self.url, DEADLINE).await?;
         let name = ServerName::try_from(self.url.host().to_owned())?;
         let stream = TlsConnector::from(self.tls.clone())
-            .connect(name, socket)
+            .connect(name, connected.tcp)
             .await?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         let request = Request::builder()

@@ -73,7 +73,12 @@ pub(crate) fn remember(environment: &Environment, hub: Hub) -> Result<(), Failur
 pub(crate) fn run(args: &Login, environment: &Environment) -> Result<(), Failure> {
     let token: SecretString = files::read(&args.token_file)?.trim().into();
     let ca = args.ca_file.as_deref().map(files::read).transpose()?;
-    let client = HubClient::new(args.url.clone(), token.clone(), ca.clone())?;
+    let client = HubClient::new(
+        args.url.clone(),
+        token.clone(),
+        ca.clone(),
+        environment.proxy()?,
+    )?;
     // Only what works is remembered.
     let info: HubInfo = block_on(client.get("/api/v1/hub"))??;
     remember(

@@ -13,7 +13,9 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use fairlead_e2e::{Cluster, Hub, Launch, Output, Site, eventually, fleet::fairlead};
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -372,5 +374,44 @@ async fn codes_are_explained_and_shells_complete() -> anyhow::Result<()> {
         .await?
         .success()?;
     ensure!(serde_json::from_str::<Value>(&version)?["version"].is_string());
+    Ok(())
+}
+
+/// A proxy that takes one CONNECT, and says whereto.
+async fn proxy() -> anyhow::Result<(String, JoinHandle<anyhow::Result<String>>)> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?.to_string();
+    let serving = tokio::spawn(async move {
+        let (client, _) = listener.accept().await?;
+        let mut client = BufReader::new(client);
+        let mut asked = String::new();
+        client.read_line(&mut asked).await?;
+        let mut line = String::new();
+        while client.read_line(&mut line).await? > 2 {
+            line.clear();
+        }
+        let to = asked.split(' ').nth(1).context("no target")?.to_owned();
+        let mut hub = TcpStream::connect(&to).await?;
+        client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
+        copy_bidirectional(&mut client, &mut hub).await?;
+        Ok(asked)
+    });
+    Ok((address, serving))
+}
+
+#[tokio::test]
+async fn commands_go_through_the_proxy_of_the_environment() -> anyhow::Result<()> {
+    let hub = Hub::start().await?;
+    let (address, serving) = proxy().await?;
+    let env = [("HTTPS_PROXY", address.as_str()), ("NO_PROXY", "")];
+    run(hub.dir(), &["tenant", "list"], &env).await?.success()?;
+    let asked = serving.await??;
+    let to = hub.ready().url.strip_prefix("https://").context("URL")?;
+    assert_eq!(asked, format!("CONNECT {to} HTTP/1.1\r\n"));
+
+    let env = [("HTTPS_PROXY", "ftp://proxy:21")];
+    let output = run(hub.dir(), &["tenant", "list"], &env).await?;
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(output.stderr.contains("code:  FL-4101"), "{output:?}");
     Ok(())
 }

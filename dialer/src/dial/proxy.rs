@@ -68,9 +68,10 @@ enum Exception {
 }
 
 /// A connection on which the hub's TLS can begin.
-pub(super) struct Connected {
-    pub(super) tcp: TcpStream,
-    pub(super) address: SocketAddr,
+pub struct Connected {
+    pub tcp: TcpStream,
+    /// What was connected to: the hub, or the proxy.
+    pub address: SocketAddr,
 }
 
 impl ProxyRules {
@@ -99,11 +100,11 @@ impl ProxyRules {
         self.exceptions.which(hub.host()).is_none().then_some(proxy)
     }
 
-    pub(super) async fn connect(
-        &self,
-        hub: &HubUrl,
-        deadline: Duration,
-    ) -> Result<Connected, DialError> {
+    /// Connects to the hub, or through the proxy, with TCP_NODELAY. Each step has the deadline.
+    ///
+    /// # Errors
+    /// With stage dns, tcp or proxy.
+    pub async fn connect(&self, hub: &HubUrl, deadline: Duration) -> Result<Connected, DialError> {
         let Some(proxy) = self.proxy_for(hub) else {
             let (tcp, address) = tcp::connect(hub.host(), hub.port(), deadline).await?;
             return Ok(Connected { tcp, address });
