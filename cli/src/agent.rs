@@ -24,7 +24,8 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
     let config = read(&mut reader, environment);
     reader.finish()?;
     let config = config.ok_or(Code::Internal)?;
-    process.run(async move |process| {
+    // One session, driven by one task: a second core would only add wake-ups from one to the other.
+    process.run(1, async move |process| {
         if let Some(address) = admin_address {
             let listener = listen::bind(address)?;
             if let Ok(address) = listener.local_addr() {

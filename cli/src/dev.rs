@@ -7,7 +7,7 @@ use fairlead_api::{
     Failure, HubUrl,
     resources::{Cluster, List},
 };
-use fairlead_runtime::Process;
+use fairlead_runtime::{Process, workers};
 use tracing::warn;
 
 use crate::{
@@ -43,7 +43,9 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
         );
     }
     reader.finish()?;
-    process.run(async move |process| hub::serve(settings, process).await)
+    process.run(workers::cores(), async move |process| {
+        hub::serve(settings, process).await
+    })
 }
 
 /// Says what to type next.

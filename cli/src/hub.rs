@@ -18,7 +18,7 @@ use fairlead_gateway::Gateway;
 use fairlead_runtime::{
     Process, admin,
     config::{Reader, Span},
-    listen,
+    listen, workers,
 };
 use secrecy::ExposeSecret;
 use serde_json::json;
@@ -54,7 +54,7 @@ pub(crate) fn server(matches: &ArgMatches, environment: &Environment) -> Result<
     let process = ProcessSettings::read(&mut reader);
     let settings = read_server(&mut reader);
     reader.finish()?;
-    process.run(async move |process| {
+    process.run(workers::cores(), async move |process| {
         serve(settings, process).await
     })
 }

@@ -5,9 +5,9 @@ use std::{future::Future, path::Path, time::Duration};
 use clap::{ArgMatches, parser::ValueSource};
 use fairlead_api::{Code, Failure};
 use fairlead_runtime::{
-    Process,
+    Process, Workers,
     config::{Reader, Span},
-    log,
+    log, workers,
 };
 
 use crate::{environment::Environment, files};
@@ -67,21 +67,25 @@ impl ProcessSettings {
         settings
     }
 
-    /// Starts logging and the runtime, runs `main` in it, drains.
-    pub(crate) fn run<F>(self, main: F) -> Result<(), Failure>
+    /// Starts logging and a runtime on each of the `cores`, runs `main` on the first, drains.
+    pub(crate) fn run<F>(self, cores: usize, main: F) -> Result<(), Failure>
     where
         F: AsyncFnOnce(Process) -> Result<(), Failure>,
     {
         let filter =
             log::filter(&self.log).map_err(|error| Failure::because(Code::BadConfig, error))?;
         log::start(self.log_format, filter);
-        let run = fairlead_runtime::run(Process::new(), self.drain_timeout, async |process| {
+        let internal = |error| Failure::because(Code::Internal, error);
+        let runtime = workers::single().map_err(internal)?;
+        let (workers, threads) = Workers::start(cores).map_err(internal)?;
+        let process = Process::on(workers);
+        let run = fairlead_runtime::run(process, self.drain_timeout, async |process| {
             main(process).await.map_err(Ended::Failed)
         });
-        let runtime = runtime()?;
         // Ends with the runtime; what it had not written is written behind that.
         drop(runtime.spawn(log::write_gathered()));
         let ended = runtime.block_on(run);
+        drop(threads);
         log::flush();
         match ended {
             Ok(()) | Err(Ended::Interrupted) => Ok(()),
@@ -105,20 +109,8 @@ impl From<std::io::Error> for Ended {
     }
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::because(Code::Internal, error))
-}
-
 /// Runs a short command.
 pub(crate) fn block_on<F: Future>(command: F) -> Result<F::Output, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    Ok(runtime
-        .map_err(|error| Failure::because(Code::Internal, error))?
-        .block_on(command))
+    let runtime = workers::single().map_err(|error| Failure::because(Code::Internal, error))?;
+    Ok(runtime.block_on(command))
 }

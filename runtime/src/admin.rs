@@ -14,8 +14,8 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use prometheus::TextEncoder;
-use std::time::Duration;
-use tokio::net::TcpListener;
+use std::{net::SocketAddr, time::Duration};
+use tokio::net::{TcpListener, TcpStream};
 use tracing::debug;
 
 use crate::{Process, listen};
@@ -30,30 +30,36 @@ pub async fn serve(listener: TcpListener, process: Process, more: Router) {
         .route("/metrics", get(metrics))
         .with_state(process.clone())
         .merge(more);
-    listen::accept_loop(listener, &process, |socket, peer| {
-        let service = TowerToHyperService::new(router.clone());
-        let process = process.clone();
-        async move {
-            let mut server = auto::Builder::new(TokioExecutor::new());
-            server
-                .http1()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_DEADLINE);
-            let connection = server.serve_connection(TokioIo::new(socket), service);
-            tokio::pin!(connection);
-            let ended = tokio::select! {
-                ended = connection.as_mut() => ended,
-                () = process.draining() => {
-                    connection.as_mut().graceful_shutdown();
-                    connection.await
-                }
-            };
-            if let Err(error) = ended {
-                debug!(%peer, %error, "admin connection ended");
-            }
-        }
+    let (owner, service) = (process.clone(), TowerToHyperService::new(router));
+    listen::accept_loop(listener, &process, move |socket, peer| {
+        connection(socket, peer, service.clone(), owner.clone())
     })
     .await;
+}
+
+async fn connection(
+    socket: TcpStream,
+    peer: SocketAddr,
+    service: TowerToHyperService<Router>,
+    process: Process,
+) {
+    let mut server = auto::Builder::new(TokioExecutor::new());
+    server
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_DEADLINE);
+    let connection = server.serve_connection(TokioIo::new(socket), service);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = process.draining() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        debug!(%peer, %error, "admin connection ended");
+    }
 }
 
 async fn ready(State(process): State<Process>) -> Response {
@@ -83,10 +89,7 @@ async fn metrics(State(process): State<Process>) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use tokio::{
-        io::{AsyncReadExt, AsyncWriteExt},
-        net::TcpStream,
-    };
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
 

@@ -6,5 +6,7 @@ pub mod config;
 pub mod listen;
 pub mod log;
 pub mod process;
+pub mod workers;
 
 pub use process::{Process, run};
+pub use workers::Workers;

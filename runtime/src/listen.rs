@@ -33,10 +33,11 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
         .map_err(|error| Failure::because(Code::AddressInUse, format_args!("{address}: {error}")))
 }
 
-/// Accepts until the process drains. Each connection is a task of the process, with TCP_NODELAY set.
+/// Accepts until the process drains. Each connection is a task of the process, with TCP_NODELAY set, on the core whose
+/// turn it is.
 pub async fn accept_loop<H, F>(listener: TcpListener, process: &Process, handle: H)
 where
-    H: Fn(TcpStream, SocketAddr) -> F,
+    H: Fn(TcpStream, SocketAddr) -> F + Clone + Send + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
     loop {
@@ -48,13 +49,28 @@ where
             Ok((socket, peer)) => {
                 // Fails only on a socket that is dead already; its first read will say so.
                 let _ = socket.set_nodelay(true);
-                process.spawn(handle(socket, peer));
+                match socket.into_std() {
+                    Ok(socket) => process.spawn_spread(serve(socket, peer, handle.clone())),
+                    Err(error) => warn!(%error, "accept failed"),
+                }
             }
             Err(error) => {
                 warn!(%error, "accept failed");
                 tokio::time::sleep(REST).await;
             }
         }
+    }
+}
+
+/// Takes the socket to the poll of the runtime it runs on.
+async fn serve<H, F>(socket: std::net::TcpStream, peer: SocketAddr, handle: H)
+where
+    H: Fn(TcpStream, SocketAddr) -> F,
+    F: Future<Output = ()>,
+{
+    match TcpStream::from_std(socket) {
+        Ok(socket) => handle(socket, peer).await,
+        Err(error) => warn!(%error, "accept failed"),
     }
 }
 
@@ -76,7 +92,7 @@ mod tests {
         let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let (seen, mut peers) = tokio::sync::mpsc::channel(1);
-        let looping = accept_loop(listener, &process, |_, peer| {
+        let looping = accept_loop(listener, &process, move |_, peer| {
             let seen = seen.clone();
             async move {
                 seen.send(peer).await.unwrap();

@@ -17,6 +17,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
+use crate::Workers;
+
 /// Handle to the running process; clones name the same.
 #[derive(Clone, Default)]
 pub struct Process {
@@ -25,12 +27,23 @@ pub struct Process {
     tasks: TaskTracker,
     ready: Arc<AtomicBool>,
     registry: Registry,
+    workers: Workers,
 }
 
 impl Process {
+    /// On the caller's runtime alone.
     #[must_use]
     pub fn new() -> Self {
         Process::default()
+    }
+
+    /// Spread over the cores.
+    #[must_use]
+    pub fn on(workers: Workers) -> Self {
+        Process {
+            workers,
+            ..Process::default()
+        }
     }
 
     /// Where every part of this process registers its metrics.
@@ -44,13 +57,31 @@ impl Process {
     where
         F: Future<Output = ()> + Send + 'static,
     {
+        self.tasks.spawn(self.owned(task));
+    }
+
+    /// The same, on the next core in turn. What the task spawns stays with it.
+    pub fn spawn_spread<F>(&self, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        match self.workers.next() {
+            Some(core) => self.tasks.spawn_on(self.owned(task), core),
+            None => self.tasks.spawn(self.owned(task)),
+        };
+    }
+
+    fn owned<F>(&self, task: F) -> impl Future<Output = ()> + Send + use<F>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let end = self.end.clone();
-        self.tasks.spawn(async move {
+        async move {
             tokio::select! {
                 () = task => {}
                 () = end.cancelled() => {}
             }
-        });
+        }
     }
 
     /// Completes when the process starts to drain.

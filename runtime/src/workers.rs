@@ -1,0 +1,111 @@
+//! One single-threaded runtime per core. What belongs together (a connection and all that it causes) is woken where it
+//! runs, so a request crosses no thread; work is spread by giving each new connection to the next core in turn.
+//!
+//! The caller's own runtime is the first of them; threads are started for the others.
+
+use std::{
+    io,
+    num::NonZero,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread::{self, JoinHandle},
+};
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio_util::sync::CancellationToken;
+
+/// A runtime as every core has one.
+///
+/// # Errors
+/// The system gives no poll or no timer.
+pub fn single() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
+
+/// How many cores this process may use.
+#[must_use]
+pub fn cores() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Where new connections may run; clones name the same.
+#[derive(Clone, Default)]
+pub struct Workers(Arc<Others>);
+
+#[derive(Default)]
+struct Others {
+    handles: Vec<Handle>,
+    turn: AtomicUsize,
+}
+
+/// The threads behind [`Workers`]: dropped, they end, and what still runs on them is dropped.
+pub struct Threads {
+    stop: CancellationToken,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Workers {
+    /// `cores` in all, the caller's included.
+    ///
+    /// # Errors
+    /// A thread or its runtime cannot be made.
+    pub fn start(cores: usize) -> io::Result<(Workers, Threads)> {
+        let stop = CancellationToken::new();
+        let (mut handles, mut threads) = (Vec::new(), Vec::new());
+        for number in 1..cores {
+            let (runtime, stop) = (single()?, stop.clone());
+            handles.push(runtime.handle().clone());
+            let thread = thread::Builder::new().name(format!("core-{number}"));
+            threads.push(thread.spawn(move || runtime.block_on(stop.cancelled()))?);
+        }
+        let turn = AtomicUsize::new(0);
+        let workers = Workers(Arc::new(Others { handles, turn }));
+        Ok((workers, Threads { stop, threads }))
+    }
+
+    /// The next in turn; `None` is the caller's own.
+    pub(crate) fn next(&self) -> Option<&Handle> {
+        let Others { handles, turn } = &*self.0;
+        let cores = handles.len() + 1;
+        let turn = turn.fetch_add(1, Ordering::Relaxed) % cores;
+        handles.get(turn)
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        for thread in self.threads.drain(..) {
+            // It panicked: its tasks are gone already, and nothing is left to end.
+            drop(thread.join());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_core_has_its_turn_and_all_end_with_the_threads() {
+        let (workers, threads) = Workers::start(3).unwrap();
+        let ids: Vec<_> = (0..6).map(|_| workers.next().map(Handle::id)).collect();
+        assert_eq!(ids[..3], ids[3..]);
+        assert_eq!(ids.iter().filter(|id| id.is_none()).count(), 2);
+
+        let running = workers
+            .next()
+            .map(|handle| handle.spawn(std::future::pending::<()>()));
+        drop(threads);
+        let ended = single().unwrap().block_on(running.unwrap());
+        assert!(ended.unwrap_err().is_cancelled());
+    }
+
+    #[test]
+    fn one_core_needs_no_thread() {
+        let (workers, threads) = Workers::start(1).unwrap();
+        assert!(workers.next().is_none() && threads.threads.is_empty());
+    }
+}
