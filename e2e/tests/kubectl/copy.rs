@@ -32,7 +32,7 @@ async fn there_and_back(way: Way, over: Transport) -> anyhow::Result<()> {
         &mut File::create(&sent)?,
     )?;
     let sum = checksum(&sent).await?;
-    let name = format!("copy-{}", way.tag());
+    let name = format!("copy-{}-{over:?}", way.tag());
     let there = format!("{pod}:{name}");
     let call = async |args: &[&str]| {
         let kubectl = world.kubectl(way).transport(over).deadline(PATIENCE);
@@ -49,8 +49,28 @@ async fn there_and_back(way: Way, over: Transport) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
+async fn a_large_file_goes_there_and_back_directly_over_websocket() -> anyhow::Result<()> {
+    there_and_back(Way::Direct, Transport::WebSocket).await
+}
+
+#[tokio::test]
+async fn a_large_file_goes_there_and_back_directly_over_spdy() -> anyhow::Result<()> {
+    there_and_back(Way::Direct, Transport::Spdy).await
+}
+
+#[tokio::test]
 async fn a_large_file_goes_there_and_back_by_path_over_websocket() -> anyhow::Result<()> {
     there_and_back(Way::Path, Transport::WebSocket).await
+}
+
+#[tokio::test]
+async fn a_large_file_goes_there_and_back_by_path_over_spdy() -> anyhow::Result<()> {
+    there_and_back(Way::Path, Transport::Spdy).await
+}
+
+#[tokio::test]
+async fn a_large_file_goes_there_and_back_by_name_over_websocket() -> anyhow::Result<()> {
+    there_and_back(Way::Name, Transport::WebSocket).await
 }
 
 #[tokio::test]
