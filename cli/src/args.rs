@@ -14,7 +14,13 @@ use fairlead_api::Failure;
 
 use crate::output::{self, Format};
 
-const EXIT_CODES: &str = "\
+const ENVIRONMENT_AND_EXIT_CODES: &str = "\
+Environment of the commands that talk to a hub, each of which wins over what `fairlead login` remembers:
+  FAIRLEAD_URL                            the hub
+  FAIRLEAD_TOKEN or FAIRLEAD_TOKEN_FILE   who you are there
+  FAIRLEAD_CA_FILE                        the authority of its front, in PEM, if the system's roots do not do
+  HTTPS_PROXY, NO_PROXY                   the way to it, for agents too
+
 Exit codes:
   0  done
   1  failed for a reason of its own (see the code on stderr)
@@ -29,7 +35,7 @@ Exit codes:
 /// Reach Kubernetes clusters that nobody can reach: a hub for kubectl, and an agent in each cluster that opens one
 /// outbound WebSocket.
 #[derive(Parser)]
-#[command(name = "fairlead", version, after_help = EXIT_CODES, propagate_version = true)]
+#[command(name = "fairlead", version, after_help = ENVIRONMENT_AND_EXIT_CODES, propagate_version = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
