@@ -133,6 +133,9 @@ pub(crate) struct Server {
     /// How long a bootstrap token is valid [default: 30m]
     #[arg(long, value_name = "TIME")]
     bootstrap_ttl: Option<String>,
+    /// Requests of one caller under way at once, watches included; more are refused with 429 [default: 1000]
+    #[arg(long, value_name = "N")]
+    max_requests_per_caller: Option<String>,
     /// The agent's image in install manifests [default: fairlead:<version>]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,

@@ -34,6 +34,7 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
         cluster_domain: None,
         tls: None,
         bootstrap_ttl: Duration::from_secs(1800),
+        max_requests_per_caller: hub::MAX_REQUESTS_PER_CALLER,
         image: reader.or("image", hub::default_image()),
         dev: Some(environment.clone()),
     };

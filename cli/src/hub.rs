@@ -33,6 +33,9 @@ use crate::{
 /// How long the first login of a hub is good.
 const FIRST_LOGIN: Duration = Duration::from_secs(8 * 3600);
 
+/// What a person with many windows and a few controllers needs, and not the whole hub.
+pub(crate) const MAX_REQUESTS_PER_CALLER: usize = 1000;
+
 /// A hub's settings, whole.
 pub(crate) struct Settings {
     pub(crate) data: PathBuf,
@@ -44,6 +47,7 @@ pub(crate) struct Settings {
     pub(crate) cluster_domain: Option<String>,
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
     pub(crate) bootstrap_ttl: Duration,
+    pub(crate) max_requests_per_caller: usize,
     pub(crate) image: String,
     /// Everything on this machine, for one person: install manifests on the admin port, logged in at once.
     pub(crate) dev: Option<Environment>,
@@ -83,6 +87,7 @@ fn read_server(reader: &mut Reader) -> Settings {
         bootstrap_ttl: reader
             .or("bootstrap-ttl", Span(Duration::from_secs(1800)))
             .0,
+        max_requests_per_caller: reader.or("max-requests-per-caller", MAX_REQUESTS_PER_CALLER),
         image: reader.or("image", default_image()),
         dev: None,
     };
@@ -114,6 +119,7 @@ pub(crate) async fn serve(settings: Settings, process: Process) -> Result<(), Fa
         session_tls: control.session_tls(),
         trust_domain: control.trust_domain().to_owned(),
         head_timeout: Duration::from_secs(60),
+        max_requests_per_caller: settings.max_requests_per_caller,
     };
     let open_routes = match &settings.dev {
         // A dev hub's CA is nobody's: kubectl could not fetch a manifest from its front.

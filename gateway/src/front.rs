@@ -12,6 +12,7 @@ pub(crate) mod body;
 pub(crate) mod forward;
 mod framing;
 mod headers;
+pub(crate) mod limit;
 pub(crate) mod modules;
 pub(crate) mod panic;
 pub(crate) mod path;

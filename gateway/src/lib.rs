@@ -41,6 +41,8 @@ pub struct Config {
     /// How long a cluster may be silent before the head of its answer, `FL-1405`. It does not run while the request's
     /// body moves. 60 s suits: it is the API server's own limit.
     pub head_timeout: Duration,
+    /// How many requests of one caller may be under way, watches and upgrades included; the next is told `FL-1407`.
+    pub max_requests_per_caller: usize,
 }
 
 /// One gateway, ready to serve.

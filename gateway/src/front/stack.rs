@@ -15,6 +15,7 @@ use crate::{
         authenticate::authenticate,
         authorize::authorize,
         forward::forward,
+        limit::limit,
         modules::{open, people},
         panic::catch_panic,
         record::Inbound,
@@ -33,10 +34,12 @@ const MAX_REQUESTS: usize = 16_384;
 pub(crate) fn stack(hub: &Arc<Hub>) -> Stack {
     let cluster = ServiceBuilder::new()
         .filter_async(with(hub, authenticate)) // request -> Caller
+        .filter(with(hub, |hub, known| limit(&hub, known))) // before it costs others anything
         .filter_async(with(hub, authorize)) // Caller -> Permit, before any work is done
         .service_fn(with(hub, forward)); // takes a Permit, which only `authorize` can make
     let people = ServiceBuilder::new()
         .filter_async(with(hub, authenticate)) // a module decides itself what the Caller may
+        .filter(with(hub, |hub, known| limit(&hub, known)))
         .service_fn(with(hub, people));
     let agent = service_fn(with(hub, connect)); // proves itself inside, by certificate
     let open = service_fn(with(hub, open));

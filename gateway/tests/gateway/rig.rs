@@ -59,10 +59,11 @@ pub(crate) struct Fake {
 
 impl Rig {
     pub(crate) fn start() -> Self {
-        Rig::with_head_timeout(Duration::from_secs(60))
+        Rig::with(|_| {})
     }
 
-    pub(crate) fn with_head_timeout(head_timeout: Duration) -> Self {
+    /// With another configuration than the usual one.
+    pub(crate) fn with(change: impl FnOnce(&mut Config)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::open_or_create(dir.path() as &Path).unwrap();
         let now = OffsetDateTime::now_utc();
@@ -83,14 +84,16 @@ impl Rig {
         });
         let process = Process::new();
         let listener = listen::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let config = Config {
+        let mut config = Config {
             public_url: format!("https://{HUB}").parse().unwrap(),
             cluster_domain: DOMAIN.to_owned(),
             front_tls: watch::channel(front_tls).1,
             session_tls: watch::channel(session_tls).1,
             trust_domain: authority.trust_domain().to_owned(),
-            head_timeout,
+            head_timeout: Duration::from_secs(60),
+            max_requests_per_caller: 1000,
         };
+        change(&mut config);
         let seam = Seam {
             authenticator: modules.clone(),
             authorizer: modules.clone(),
@@ -209,12 +212,14 @@ impl Answer {
 #[async_trait]
 impl Authenticator for Fake {
     async fn authenticate(&self, token: &SecretString) -> Result<Caller, Failure> {
+        let admin = |name: &str| Caller {
+            name: name.to_owned(),
+            role: Role::Admin,
+            tenant: None,
+        };
         match token.expose_secret() {
-            "good" => Ok(Caller {
-                name: "ada".to_owned(),
-                role: Role::Admin,
-                tenant: None,
-            }),
+            "good" => Ok(admin("ada")),
+            "another" => Ok(admin("bob")),
             "expired" => Err(Code::TokenExpired.into()),
             _ => Err(Code::BadToken.into()),
         }

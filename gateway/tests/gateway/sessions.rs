@@ -232,6 +232,33 @@ async fn the_request_over_the_cap_is_told_to_come_back() {
 }
 
 #[tokio::test]
+async fn one_callers_watches_leave_room_for_the_others() {
+    let rig = Rig::with(|config| config.max_requests_per_caller = 2);
+    let agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    let mut watches = Vec::new();
+    for _ in 0..2 {
+        let events = agent.next_stream();
+        let mut watch = open(&rig, &head("GET", "/stream", "")).await;
+        read_until(&mut watch, "\r\n\r\n").await;
+        watches.push((events, watch));
+    }
+    let get = head("GET", "/api", "");
+    let refused = read_until(&mut open(&rig, &get).await, "\r\n\r\n").await;
+    assert!(refused.starts_with("HTTP/1.1 429 "), "{refused}");
+    assert!(refused.contains("fairlead-code: FL-1407"), "{refused}");
+    let other = get.replace("Bearer good", "Bearer another");
+    let other = read_until(&mut open(&rig, &other).await, "\r\n\r\n").await;
+    assert!(other.starts_with("HTTP/1.1 200 "), "{other}");
+
+    let (events, mut watch) = watches.pop().unwrap();
+    drop(events);
+    read_until(&mut watch, "0\r\n\r\n").await;
+    let again = read_until(&mut open(&rig, &get).await, "\r\n\r\n").await;
+    assert!(again.starts_with("HTTP/1.1 200 "), "{again}");
+}
+
+#[tokio::test]
 async fn draining_lets_a_running_request_finish_and_then_tells_the_agent() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;

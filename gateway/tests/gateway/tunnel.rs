@@ -1,6 +1,6 @@
 //! From a client's socket through the gateway and a session to an agent, and back.
 
-use std::io::ErrorKind;
+use std::{io::ErrorKind, time::Duration};
 
 use fairlead_api::resources::State;
 use fairlead_dialer::CloseReason;
@@ -290,7 +290,7 @@ async fn a_refused_upgrade_passes_unchanged() {
 
 #[tokio::test]
 async fn silence_before_the_head_has_a_deadline() {
-    let rig = Rig::with_head_timeout(std::time::Duration::from_millis(100));
+    let rig = Rig::with(|config| config.head_timeout = Duration::from_millis(100));
     let _agent = Agent::of(&rig, "c-a").await;
     status(&rig, State::Connected).await;
     let answer = rig.get(HUB, &format!("{ROOT}/silent"), "").await;
