@@ -23,7 +23,13 @@ mod socket;
 mod stack;
 mod upgrade;
 
-use std::{convert::Infallible, future::Future, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    future::Future,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use fairlead_dialer::{Body, BodyError};
 use fairlead_runtime::Process;
@@ -81,7 +87,8 @@ impl Front {
     pub(crate) async fn serve(self, socket: TcpStream, peer: SocketAddr) {
         let _open = Hold::of(&self.hub.metrics.connections);
         let cut = Cut::default();
-        let Some(tls) = self.handshake(Socket::new(socket, cut.clone())).await else {
+        let socket = Socket::new(socket, cut.clone());
+        let Some(tls) = self.handshake(socket, peer.ip()).await else {
             return;
         };
         let (_, state) = tls.get_ref();
@@ -123,8 +130,8 @@ impl Front {
         }
     }
 
-    async fn handshake(&self, socket: Socket) -> Option<TlsStream<Socket>> {
-        let place = self.hub.front_handshakes.enter();
+    async fn handshake(&self, socket: Socket, from: IpAddr) -> Option<TlsStream<Socket>> {
+        let place = self.hub.front_handshakes.enter(from);
         let config = Arc::clone(&self.hub.front_tls.borrow());
         let (outcome, tls) = tokio::select! {
             done = timeout(HANDSHAKE, TlsAcceptor::from(config).accept(socket)) => match done {

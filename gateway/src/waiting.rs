@@ -1,9 +1,12 @@
-//! A waiting room of bounded size for peers that have not proved anything yet. When it is full, the one that has
-//! waited longest leaves: idle strangers push each other out and never keep a newcomer from coming in.
+//! A waiting room of bounded size for peers that have not proved anything yet. When it is full, the address that has the
+//! most places gives up its oldest: idle strangers push each other out, never keep a newcomer from coming in, and
+//! seldom cost somebody else's place.
 
 use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use tokio_util::sync::CancellationToken;
@@ -19,12 +22,15 @@ struct Room {
 #[derive(Default)]
 struct Guests {
     next: u64,
-    waiting: BTreeMap<u64, CancellationToken>,
+    count: usize,
+    /// By address, the oldest first.
+    waiting: HashMap<IpAddr, BTreeMap<u64, CancellationToken>>,
 }
 
 /// A place in the room; given back on drop.
 pub(crate) struct Place {
     room: Arc<Room>,
+    from: IpAddr,
     number: u64,
     evicted: CancellationToken,
 }
@@ -37,23 +43,63 @@ impl WaitingRoom {
         }))
     }
 
-    /// Always succeeds, at the cost of whoever has waited longest.
-    pub(crate) fn enter(&self) -> Place {
+    /// Always succeeds, at the cost of whoever takes most of the room.
+    pub(crate) fn enter(&self, from: IpAddr) -> Place {
         let evicted = CancellationToken::new();
-        let mut guests = self.0.guests.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = guests.next;
-        guests.next += 1;
-        if guests.waiting.len() >= self.0.places
-            && let Some((_, oldest)) = guests.waiting.pop_first()
-        {
-            oldest.cancel();
+        let mut guests = self.0.guests();
+        if guests.count >= self.0.places {
+            guests.evict();
         }
-        guests.waiting.insert(number, evicted.clone());
+        let number = guests.add(from, evicted.clone());
         Place {
             room: Arc::clone(&self.0),
+            from,
             number,
             evicted,
         }
+    }
+}
+
+impl Room {
+    fn guests(&self) -> MutexGuard<'_, Guests> {
+        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Guests {
+    fn add(&mut self, from: IpAddr, evicted: CancellationToken) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.count += 1;
+        self.waiting
+            .entry(from)
+            .or_default()
+            .insert(number, evicted);
+        number
+    }
+
+    /// Behind a load balancer all have one address, and the oldest of all leaves.
+    fn evict(&mut self) {
+        let most = self.waiting.iter().max_by_key(|(_, of_one)| {
+            let oldest = of_one.keys().next().copied();
+            (of_one.len(), Reverse(oldest))
+        });
+        let oldest = most.and_then(|(&from, of_one)| Some((from, *of_one.keys().next()?)));
+        if let Some((from, number)) = oldest
+            && let Some(token) = self.remove(from, number)
+        {
+            token.cancel();
+        }
+    }
+
+    fn remove(&mut self, from: IpAddr, number: u64) -> Option<CancellationToken> {
+        let of_one = self.waiting.get_mut(&from)?;
+        let token = of_one.remove(&number)?;
+        if of_one.is_empty() {
+            self.waiting.remove(&from);
+        }
+        self.count -= 1;
+        Some(token)
     }
 }
 
@@ -66,12 +112,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut guests = self
-            .room
-            .guests
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        guests.waiting.remove(&self.number);
+        self.room.guests().remove(self.from, self.number);
     }
 }
 
@@ -79,21 +120,35 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
+    const ANN: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+    const BOB: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
+
     #[tokio::test]
     async fn the_one_that_waited_longest_makes_room() {
         let room = WaitingRoom::new(2);
-        let (first, second) = (room.enter(), room.enter());
-        let _third = room.enter();
+        let (first, second) = (room.enter(ANN), room.enter(ANN));
+        let _third = room.enter(ANN);
         first.evicted().await;
         assert!(!second.evicted.is_cancelled());
     }
 
     #[tokio::test]
+    async fn who_takes_most_of_the_room_makes_room_first() {
+        let room = WaitingRoom::new(3);
+        let alone = room.enter(BOB);
+        let many = [room.enter(ANN), room.enter(ANN)];
+        let _newcomer = room.enter(BOB);
+        many[0].evicted().await;
+        assert!(!alone.evicted.is_cancelled() && !many[1].evicted.is_cancelled());
+    }
+
+    #[tokio::test]
     async fn who_leaves_gives_the_place_back() {
         let room = WaitingRoom::new(1);
-        drop(room.enter());
-        let first = room.enter();
+        drop(room.enter(ANN));
+        let first = room.enter(BOB);
         assert!(!first.evicted.is_cancelled());
-        assert_eq!(room.0.guests.lock().unwrap().waiting.len(), 1);
+        let guests = room.0.guests();
+        assert_eq!((guests.count, guests.waiting.len()), (1, 1));
     }
 }

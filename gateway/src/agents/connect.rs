@@ -1,6 +1,6 @@
 //! The door for agents: from an upgrade request on the front to a session with a known peer.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use fairlead_api::{Code, Failure};
 use fairlead_certs::agent_identity;
@@ -48,18 +48,22 @@ pub(crate) async fn connect(hub: Arc<Hub>, inbound: Inbound) -> Result<Response<
     let owner = hub.process.clone();
     owner.spawn(async move {
         // Boxed, so that the task of a session is not as large as a handshake for ever.
-        let (outcome, accepted) = Box::pin(handshake(&hub, upgraded)).await;
+        let (outcome, accepted) = Box::pin(handshake(&hub, upgraded, peer.ip())).await;
         hub.metrics.handshake(Layer::Session, outcome);
         match accepted {
-            Ok(accepted) => admit(&hub, accepted).await,
+            Ok(accepted) => admit(&hub, accepted, peer.ip()).await,
             Err(cause) => info!(peer.ip = %peer.ip(), cause, "an agent did not get in"),
         }
     });
     Ok(head.map(|()| body::empty()))
 }
 
-async fn handshake(hub: &Hub, upgraded: OnUpgrade) -> (Handshake, Result<Accepted, String>) {
-    let place = hub.session_handshakes.enter();
+async fn handshake(
+    hub: &Hub,
+    upgraded: OnUpgrade,
+    from: IpAddr,
+) -> (Handshake, Result<Accepted, String>) {
+    let place = hub.session_handshakes.enter(from);
     let shaking = async {
         let io = match timeout(SWITCH, upgraded).await {
             Ok(Ok(io)) => TokioIo::new(io),
@@ -95,13 +99,13 @@ async fn handshake(hub: &Hub, upgraded: OnUpgrade) -> (Handshake, Result<Accepte
 }
 
 /// Who is it, and may it?
-async fn admit(hub: &Arc<Hub>, accepted: Accepted) {
+async fn admit(hub: &Arc<Hub>, accepted: Accepted, from: IpAddr) {
     let Accepted {
         session,
         certificates,
     } = accepted;
     if certificates.is_empty() {
-        return lifetime::anonymous(hub, session).await;
+        return lifetime::anonymous(hub, session, from).await;
     }
     let identity = agent_identity(&certificates, &hub.trust_domain);
     let admitted = match identity {

@@ -1,6 +1,6 @@
 //! The life of one session, from its inner TLS to its end. Its task is the only one that closes it.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, net::IpAddr, sync::Arc, time::Duration};
 
 use fairlead_api::{
     Code,
@@ -34,8 +34,8 @@ const CLOSING: Duration = Duration::from_secs(5);
 const CLOCK_LOOK: Duration = Duration::from_secs(60);
 
 /// A session without an identity.
-pub(crate) async fn anonymous(hub: &Arc<Hub>, session: Session) {
-    let place = hub.anonymous.enter();
+pub(crate) async fn anonymous(hub: &Arc<Hub>, session: Session, from: IpAddr) {
+    let place = hub.anonymous.enter(from);
     let seen = Arc::new(Notify::new());
     let idle = async { while timeout(ANONYMOUS_IDLE, seen.notified()).await.is_ok() {} };
     let reason = tokio::select! {
