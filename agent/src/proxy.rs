@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{Code, Failure, headers::PROBE_PATH};
-use fairlead_dialer::{Body, OnUpgrade, splice};
+use fairlead_dialer::{Body, OnUpgrade, Spliced, splice};
 use http::{Method, Request, Response, StatusCode};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -138,14 +138,10 @@ impl Proxy {
             let _held = (running, open);
             let both = async { tokio::try_join!(raw, other) };
             match timeout(UPGRADE, both).await {
-                Ok(Ok((raw, other))) => match splice(raw, other).await {
-                    Ok(spliced) => debug!(
-                        to_api = spliced.to_b,
-                        to_hub = spliced.to_a,
-                        "raw stream ended"
-                    ),
-                    Err(error) => debug!(%error, "raw stream broke"),
-                },
+                Ok(Ok((raw, other))) => {
+                    let Spliced { to_b, to_a, end } = splice(raw, other).await;
+                    debug!(to_api = to_b, to_hub = to_a, ?end, "raw stream ended");
+                }
                 Ok(Err(error)) => debug!(%error, "the stream did not become raw"),
                 Err(_) => warn!("the stream did not become raw in time"),
             }

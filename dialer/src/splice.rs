@@ -19,32 +19,64 @@ thread_local! {
     static SPARES: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// How many bytes went each way.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// What became of two joined streams.
+#[derive(Debug)]
 pub struct Spliced {
+    /// Bytes that went each way, whole or not.
     pub to_b: u64,
     pub to_a: u64,
+    pub end: End,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub enum End {
+    /// Both ways cleanly.
+    Clean,
+    /// The first stream failed.
+    A(io::Error),
+    /// The second one did.
+    B(io::Error),
 }
 
 /// Copies both ways until both have ended. An error on either side drops both without a clean end.
-///
-/// # Errors
-/// The first one of either side.
-pub async fn splice<A, B>(mut a: A, mut b: B) -> io::Result<Spliced>
+pub async fn splice<A, B>(mut a: A, mut b: B) -> Spliced
 where
     A: AsyncRead + AsyncWrite + Unpin,
     B: AsyncRead + AsyncWrite + Unpin,
 {
     let (mut there, mut back) = (Direction::new(), Direction::new());
-    poll_fn(|cx| {
-        let one = there.poll(cx, &mut a, &mut b)?;
-        let other = back.poll(cx, &mut b, &mut a)?;
+    let end = poll_fn(|cx| {
+        let one = there
+            .poll(cx, &mut a, &mut b)
+            .map_err(|broken| match broken {
+                Broken::From(error) => End::A(error),
+                Broken::To(error) => End::B(error),
+            });
+        let other = back
+            .poll(cx, &mut b, &mut a)
+            .map_err(|broken| match broken {
+                Broken::From(error) => End::B(error),
+                Broken::To(error) => End::A(error),
+            });
         match (one, other) {
-            (Poll::Ready(to_b), Poll::Ready(to_a)) => Poll::Ready(Ok(Spliced { to_b, to_a })),
+            (Poll::Ready(Err(end)), _) | (_, Poll::Ready(Err(end))) => Poll::Ready(end),
+            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => Poll::Ready(End::Clean),
             _ => Poll::Pending,
         }
-    })
-    .await
+    });
+    let end = end.await;
+    Spliced {
+        to_b: there.copied,
+        to_a: back.copied,
+        end,
+    }
+}
+
+/// Which side of a direction failed.
+enum Broken {
+    From(io::Error),
+    To(io::Error),
 }
 
 enum State {
@@ -77,7 +109,7 @@ impl Direction {
         cx: &mut Context<'_>,
         from: &mut R,
         to: &mut W,
-    ) -> Poll<io::Result<u64>>
+    ) -> Poll<Result<(), Broken>>
     where
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
@@ -92,11 +124,12 @@ impl Direction {
                             self.state = State::Ending;
                         }
                         Poll::Ready(Ok(filled)) => self.state = State::Writing(buffer, 0, filled),
-                        Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                        Poll::Ready(Err(error)) => return Poll::Ready(Err(Broken::From(error))),
                         Poll::Pending => {
                             give_back(buffer);
-                            if *unflushed && Pin::new(to).poll_flush(cx)?.is_ready() {
-                                *unflushed = false;
+                            if *unflushed {
+                                let flushed = Pin::new(to).poll_flush(cx).map_err(Broken::To)?;
+                                *unflushed = flushed.is_pending();
                             }
                             return Poll::Pending;
                         }
@@ -104,9 +137,11 @@ impl Direction {
                 }
                 State::Writing(buffer, start, end) => {
                     let rest = buffer.get(*start..*end).unwrap_or_default();
-                    let taken = ready!(Pin::new(&mut *to).poll_write(cx, rest))?;
+                    let written = ready!(Pin::new(&mut *to).poll_write(cx, rest));
+                    let taken = written.map_err(Broken::To)?;
                     if taken == 0 {
-                        return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+                        let full = io::ErrorKind::WriteZero.into();
+                        return Poll::Ready(Err(Broken::To(full)));
                     }
                     self.copied += taken as u64;
                     *start += taken;
@@ -116,10 +151,10 @@ impl Direction {
                     }
                 }
                 State::Ending => {
-                    ready!(Pin::new(&mut *to).poll_shutdown(cx))?;
+                    ready!(Pin::new(&mut *to).poll_shutdown(cx)).map_err(Broken::To)?;
                     self.state = State::Ended;
                 }
-                State::Ended => return Poll::Ready(Ok(self.copied)),
+                State::Ended => return Poll::Ready(Ok(())),
             }
         }
     }

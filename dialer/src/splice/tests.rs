@@ -19,7 +19,8 @@ async fn an_end_passes_and_the_other_direction_goes_on() {
     }
     right.shutdown().await.unwrap();
     assert_eq!(left.read(&mut [0]).await.unwrap(), 0);
-    let counts = spliced.await.unwrap().unwrap();
+    let counts = spliced.await.unwrap();
+    assert!(matches!(counts.end, End::Clean), "{counts:?}");
     assert_eq!((counts.to_b, counts.to_a), (7, 50_000));
 }
 
@@ -43,14 +44,15 @@ async fn more_than_all_buffers_passes_both_ways_at_once() {
         assert!(got.len() == 1 << 20 && got.iter().all(|&b| b == expected));
     };
     tokio::join!(side(left, 1, 2), side(right, 2, 1));
-    let counts = spliced.await.unwrap().unwrap();
+    let counts = spliced.await.unwrap();
+    assert!(matches!(counts.end, End::Clean), "{counts:?}");
     assert_eq!((counts.to_b, counts.to_a), (1 << 20, 1 << 20));
 }
 
 /// Fails on every read.
-struct Broken;
+struct Reset;
 
-impl AsyncRead for Broken {
+impl AsyncRead for Reset {
     fn poll_read(
         self: Pin<&mut Self>,
         _cx: &mut Context<'_>,
@@ -60,7 +62,7 @@ impl AsyncRead for Broken {
     }
 }
 
-impl AsyncWrite for Broken {
+impl AsyncWrite for Reset {
     fn poll_write(
         self: Pin<&mut Self>,
         _cx: &mut Context<'_>,
@@ -77,8 +79,23 @@ impl AsyncWrite for Broken {
 }
 
 #[tokio::test]
-async fn an_error_ends_both_and_is_told() {
+async fn an_error_ends_both_and_it_is_told_on_which_side_and_after_how_much() {
     let (_left, a) = duplex(64);
-    let error = splice(a, Broken).await.unwrap_err();
+    let spliced = splice(a, Reset).await;
+    let End::B(error) = spliced.end else {
+        panic!("{spliced:?}");
+    };
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+
+    let (mut left, a) = duplex(64);
+    let (b, right) = duplex(64);
+    left.write_all(b"request").await.unwrap();
+    let spliced = tokio::spawn(splice(a, b));
+    let mut right = right;
+    right.read_exact(&mut [0; 7]).await.unwrap();
+    drop(right);
+    left.write_all(b"more").await.unwrap();
+    let spliced = spliced.await.unwrap();
+    assert!(matches!(spliced.end, End::B(_)), "{spliced:?}");
+    assert_eq!(spliced.to_b, 7);
 }

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_dialer::{OnUpgrade, Upgraded, splice};
+use fairlead_dialer::{OnUpgrade, Spliced, Upgraded, splice, splice::End};
 use tokio::time::timeout;
 use tracing::debug;
 
@@ -31,15 +31,14 @@ pub(crate) fn join(hub: &Arc<Hub>, record: Record, cut: Cut, user: OnUpgrade, ag
             }
             Err(_) => return record.broke(Outcome::Left),
         };
-        match splice(&mut user, agent).await {
-            Ok(spliced) => {
-                cut.disarm();
-                record.count(spliced.to_b, spliced.to_a);
-            }
-            Err(error) => {
-                debug!(request = record.id(), %error, "an upgraded connection broke");
-                record.broke(Outcome::Aborted);
-            }
-        }
+        let Spliced { to_b, to_a, end } = splice(&mut user, agent).await;
+        record.count(to_b, to_a);
+        let (error, outcome) = match end {
+            End::Clean => return cut.disarm(),
+            End::A(error) => (error, Outcome::Left),
+            End::B(error) => (error, Outcome::Aborted),
+        };
+        debug!(request = record.id(), %error, "an upgraded connection broke");
+        record.broke(outcome);
     });
 }
