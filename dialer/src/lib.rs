@@ -16,6 +16,7 @@ pub mod accept;
 pub mod dial;
 pub mod exchange;
 pub mod link;
+pub mod mux;
 #[cfg(test)]
 mod rig;
 mod secure;

@@ -18,10 +18,10 @@ use tokio_rustls::TlsStream;
 
 pub use self::stream::Stream;
 use self::{driver::Driver, state::Shared};
-use crate::link::io::Link;
+use crate::{link::io::Link, mux::INITIAL};
 
 /// What yamux gives each stream to start with, in bytes.
-pub(crate) const WINDOW: usize = 256 * 1024;
+pub(crate) const WINDOW: usize = INITIAL as usize;
 
 /// Bounds of one session.
 #[derive(Debug, Clone)]

@@ -1,0 +1,164 @@
+//! yamux' frame header: twelve bytes, big-endian (version, type, flags, stream id, length). What cannot be a header is
+//! refused here; what a header means for a stream is not this file's business.
+
+use super::Violation;
+
+/// Bytes of a header.
+pub(super) const HEADER: usize = 12;
+
+pub(super) const SYN: u16 = 1;
+pub(super) const ACK: u16 = 2;
+pub(super) const FIN: u16 = 4;
+pub(super) const RST: u16 = 8;
+const FLAGS: u16 = SYN | ACK | FIN | RST;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// `length` bytes follow.
+    Data,
+    /// `length` is what the window grows by.
+    Update,
+    /// `length` is what the answer repeats.
+    Ping,
+    /// `length` is the reason.
+    GoAway,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) kind: Kind,
+    pub(super) flags: u16,
+    pub(super) stream: u32,
+    pub(super) length: u32,
+}
+
+impl Header {
+    pub(super) const fn data(stream: u32, flags: u16, length: u32) -> Self {
+        Header {
+            kind: Kind::Data,
+            flags,
+            stream,
+            length,
+        }
+    }
+
+    pub(super) const fn update(stream: u32, flags: u16, length: u32) -> Self {
+        Header {
+            kind: Kind::Update,
+            flags,
+            stream,
+            length,
+        }
+    }
+
+    pub(super) const fn pong(opaque: u32) -> Self {
+        Header {
+            kind: Kind::Ping,
+            flags: ACK,
+            stream: 0,
+            length: opaque,
+        }
+    }
+
+    pub(super) const fn go_away(code: u32) -> Self {
+        Header {
+            kind: Kind::GoAway,
+            flags: 0,
+            stream: 0,
+            length: code,
+        }
+    }
+
+    /// Whether the bit stands in the flags.
+    pub(super) const fn has(self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+
+    pub(super) fn decode(
+        &[version, kind, f1, f0, s3, s2, s1, s0, l3, l2, l1, l0]: &[u8; HEADER],
+    ) -> Result<Self, Violation> {
+        if version != 0 {
+            return Err(Violation::Version(version));
+        }
+        let kind = match kind {
+            0 => Kind::Data,
+            1 => Kind::Update,
+            2 => Kind::Ping,
+            3 => Kind::GoAway,
+            other => return Err(Violation::Kind(other)),
+        };
+        let flags = u16::from_be_bytes([f1, f0]);
+        let stream = u32::from_be_bytes([s3, s2, s1, s0]);
+        if flags & !FLAGS != 0 {
+            return Err(Violation::Flags(flags));
+        }
+        // A frame is about one stream, or about the session, which has number 0.
+        if matches!(kind, Kind::Data | Kind::Update) == (stream == 0) {
+            return Err(Violation::Stream(stream));
+        }
+        Ok(Header {
+            kind,
+            flags,
+            stream,
+            length: u32::from_be_bytes([l3, l2, l1, l0]),
+        })
+    }
+
+    pub(super) fn encode(self) -> [u8; HEADER] {
+        let kind = match self.kind {
+            Kind::Data => 0,
+            Kind::Update => 1,
+            Kind::Ping => 2,
+            Kind::GoAway => 3,
+        };
+        let [f1, f0] = self.flags.to_be_bytes();
+        let [s3, s2, s1, s0] = self.stream.to_be_bytes();
+        let [l3, l2, l1, l0] = self.length.to_be_bytes();
+        [0, kind, f1, f0, s3, s2, s1, s0, l3, l2, l1, l0]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_twelve_bytes_are_refused_or_the_one_spelling_of_a_header(bytes: [u8; HEADER]) {
+            if let Ok(header) = Header::decode(&bytes) {
+                prop_assert_eq!(header.encode(), bytes);
+            }
+        }
+
+        /// The same where chance would refuse nearly all.
+        #[test]
+        fn headers_are_read_back(kind in 0..4_u8, flags in 0..16_u16, stream: u32, length: u32) {
+            let kind = [Kind::Data, Kind::Update, Kind::Ping, Kind::GoAway][usize::from(kind)];
+            let stream = match kind {
+                Kind::Data | Kind::Update => stream.max(1),
+                Kind::Ping | Kind::GoAway => 0,
+            };
+            let header = Header { kind, flags, stream, length };
+            prop_assert_eq!(Header::decode(&header.encode()), Ok(header));
+        }
+    }
+
+    #[test]
+    fn what_is_no_header_says_why() {
+        let good = Header::data(1, SYN, 5).encode();
+        let with = |at: usize, value: u8| {
+            let mut bytes = good;
+            bytes[at] = value;
+            Header::decode(&bytes)
+        };
+        assert_eq!(with(0, 1), Err(Violation::Version(1)));
+        assert_eq!(with(1, 4), Err(Violation::Kind(4)));
+        assert_eq!(with(3, 0x10), Err(Violation::Flags(0x10)));
+        assert_eq!(with(2, 1), Err(Violation::Flags(0x101)));
+        assert_eq!(with(7, 0), Err(Violation::Stream(0)));
+        assert_eq!(with(1, 2), Err(Violation::Stream(1)));
+        assert_eq!(with(1, 3), Err(Violation::Stream(1)));
+    }
+}

@@ -1,0 +1,266 @@
+//! What comes from the peer: frames out of pieces of any size, and what each does to its stream. Whatever no yamux may
+//! send is a [`Violation`]; what may be a race (frames for a stream that was just closed here) is not.
+
+use std::task::Waker;
+
+use bytes::{Buf, Bytes};
+
+use super::{
+    Side, Stop, Violation,
+    frame::{ACK, FIN, HEADER, Header, Kind, RST, SYN},
+    state::{Ours, State, Theirs},
+    window::{INITIAL, LARGEST},
+};
+use crate::session::CloseReason;
+
+/// Answers to pings that wait to be sent. Who pings so much faster than it reads is not measuring anything.
+const MOST_PONGS: usize = 16;
+/// How many of the peer's streams may begin later than a younger one.
+const MOST_SKIPPED: u32 = 1024;
+
+/// Where in the stream of bytes we are.
+pub(super) enum Decoder {
+    /// In a header, of which this many bytes have come.
+    Header([u8; HEADER], usize),
+    /// In a frame's body.
+    Body { stream: u32, left: u32, fin: bool },
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Decoder::Header([0; HEADER], 0)
+    }
+}
+
+impl State {
+    pub(super) fn receive(&mut self, mut data: Bytes, wakes: &mut Vec<Waker>) -> Result<(), Stop> {
+        while data.has_remaining() {
+            match &mut self.decoder {
+                Decoder::Header(bytes, have) => {
+                    let rest = bytes.get_mut(*have..).unwrap_or_default();
+                    let part = rest.len().min(data.len());
+                    data.copy_to_slice(rest.get_mut(..part).unwrap_or_default());
+                    *have += part;
+                    if *have == HEADER {
+                        let header = Header::decode(bytes)?;
+                        self.decoder = self.frame(header, wakes)?;
+                    }
+                }
+                Decoder::Body { stream, left, fin } => {
+                    let part = (*left as usize).min(data.len());
+                    // Not above `left`, which is 32 bits wide.
+                    *left -= u32::try_from(part).unwrap_or(*left);
+                    let (stream, done, fin) = (*stream, *left == 0, *fin);
+                    self.body(stream, data.split_to(part), wakes);
+                    if done {
+                        self.decoder = Decoder::default();
+                        if fin {
+                            self.finished_by_peer(stream, wakes);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A whole header: what comes behind it.
+    fn frame(&mut self, header: Header, wakes: &mut Vec<Waker>) -> Result<Decoder, Stop> {
+        match header.kind {
+            Kind::Ping => self.ping(header)?,
+            Kind::GoAway => return Err(Stop::GoAway(reason(header.length))),
+            Kind::Update => {
+                if self.concerns(header, wakes)? && !header.has(SYN) {
+                    self.credited(header)?;
+                }
+                if header.has(FIN) {
+                    self.finished_by_peer(header.stream, wakes);
+                }
+            }
+            Kind::Data => {
+                let stream = header.stream;
+                let known = self.concerns(header, wakes)?;
+                self.bounded(header, known)?;
+                if header.length > 0 {
+                    return Ok(Decoder::Body {
+                        stream,
+                        left: header.length,
+                        fin: header.has(FIN),
+                    });
+                }
+                if header.has(FIN) {
+                    self.finished_by_peer(stream, wakes);
+                }
+            }
+        }
+        Ok(Decoder::default())
+    }
+
+    fn ping(&mut self, header: Header) -> Result<(), Violation> {
+        // We send none, so an answer answers nothing, and changes nothing.
+        if header.has(ACK) {
+            return Ok(());
+        }
+        if self.pongs >= MOST_PONGS {
+            return Err(Violation::Pings);
+        }
+        self.pongs += 1;
+        self.tell(Header::pong(header.length));
+        Ok(())
+    }
+
+    /// Opens and resets; false if the rest of the frame is for nobody.
+    fn concerns(&mut self, header: Header, wakes: &mut Vec<Waker>) -> Result<bool, Violation> {
+        let stream = header.stream;
+        if header.has(SYN) {
+            self.number(stream)?;
+            if !header.has(RST) {
+                let more = match header.kind {
+                    Kind::Update => header.length,
+                    _ => 0,
+                };
+                let credit = INITIAL.checked_add(more).ok_or(Violation::Credit(stream))?;
+                self.admit(stream, credit, wakes);
+            }
+        } else if header.has(RST) {
+            // Also of one that never began: opened and dropped before it had anything to say.
+            self.reset_by_peer(stream, wakes);
+        } else if !self.existed(stream) {
+            return Err(Violation::NeverOpened(stream));
+        }
+        Ok(!header.has(RST) && self.streams.contains_key(&stream))
+    }
+
+    /// A number that the peer gives to a new stream.
+    fn number(&mut self, stream: u32) -> Result<(), Violation> {
+        if self.ours(stream) {
+            return Err(Violation::Parity(stream));
+        }
+        if stream <= self.highest {
+            let late = self.skipped.remove(&stream);
+            return late.then_some(()).ok_or(Violation::OpenedTwice(stream));
+        }
+        let next = match (self.highest, self.side) {
+            (0, Side::Hub) => 1,
+            (highest, _) => highest.saturating_add(2),
+        };
+        // Of many, only the youngest are remembered.
+        let youngest = stream.saturating_sub(2 * MOST_SKIPPED);
+        let from = next.max(youngest);
+        self.skipped.extend((from..stream).step_by(2));
+        while self.skipped.len() > MOST_SKIPPED as usize {
+            self.skipped.pop_first();
+        }
+        self.highest = stream;
+        Ok(())
+    }
+
+    /// Whether a stream's number is one that this side gives.
+    fn ours(&self, stream: u32) -> bool {
+        (stream % 2 == 1) == matches!(self.side, Side::Agent)
+    }
+
+    fn existed(&self, stream: u32) -> bool {
+        if self.ours(stream) {
+            self.next.is_none_or(|next| stream < next)
+        } else {
+            stream <= self.highest && !self.skipped.contains(&stream)
+        }
+    }
+
+    /// Holds a frame's data against the stream's window.
+    fn bounded(&mut self, header: Header, known: bool) -> Result<(), Violation> {
+        let (stream, length) = (header.stream, header.length);
+        let left = match self.streams.get_mut(&stream) {
+            Some(entry) if known && !entry.reset => {
+                if length > 0 && entry.theirs == Theirs::Finished {
+                    return Err(Violation::BehindEnd(stream));
+                }
+                entry.window.arrived(length).err()
+            }
+            // Sent before the peer knew that the stream was closed or refused here.
+            _ => (length > LARGEST).then_some(0),
+        };
+        left.map_or(Ok(()), |left| {
+            Err(Violation::Window {
+                stream,
+                length,
+                left,
+            })
+        })
+    }
+
+    fn body(&mut self, stream: u32, part: Bytes, wakes: &mut Vec<Waker>) {
+        let Some(entry) = self.streams.get_mut(&stream) else {
+            return;
+        };
+        // Over it can be only with its session, which takes nothing more in.
+        if entry.orphan || entry.over {
+            return;
+        }
+        entry.inbox.push(part);
+        wakes.extend(entry.reader.take());
+    }
+
+    fn finished_by_peer(&mut self, stream: u32, wakes: &mut Vec<Waker>) {
+        let Some(entry) = self.streams.get_mut(&stream) else {
+            return;
+        };
+        if entry.reset {
+            return;
+        }
+        entry.theirs = Theirs::Finished;
+        wakes.extend(entry.reader.take());
+        self.settle(stream);
+    }
+
+    fn credited(&mut self, header: Header) -> Result<(), Violation> {
+        let Some(entry) = self.streams.get_mut(&header.stream) else {
+            return Ok(());
+        };
+        entry.credit = entry
+            .credit
+            .checked_add(header.length)
+            .ok_or(Violation::Credit(header.stream))?;
+        if entry.ours != Ours::Finished {
+            self.schedule(header.stream);
+        }
+        Ok(())
+    }
+}
+
+/// What our own reasons are in a GO_AWAY, above those that yamux knows.
+const OWN_REASONS: u32 = 0x100;
+
+/// As yamux has it: 0 is a normal end, 1 a protocol error, 2 an internal error.
+pub(super) fn code(reason: CloseReason) -> u32 {
+    match reason {
+        CloseReason::Done => 0,
+        CloseReason::Protocol => 1,
+        other => OWN_REASONS + u32::from(other.code()),
+    }
+}
+
+fn reason(code: u32) -> CloseReason {
+    match (code, code.checked_sub(OWN_REASONS)) {
+        (1, _) => CloseReason::Protocol,
+        (_, Some(own)) => CloseReason::from_code(u16::try_from(own).unwrap_or(0)),
+        _ => CloseReason::Done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_survive_a_go_away() {
+        use CloseReason::{Deleted, Done, Draining, Expired, Protocol, Replaced};
+        for given in [Draining, Replaced, Deleted, Expired, Protocol, Done] {
+            assert_eq!(reason(code(given)), given);
+        }
+        assert_eq!((code(Done), code(Protocol)), (0, 1));
+        assert_eq!(reason(2), Done);
+        assert_eq!(reason(u32::MAX), Done);
+    }
+}

@@ -1,0 +1,149 @@
+//! What goes to the peer, message by message: control frames, then streams with little to say, then bulk.
+//!
+//! A stream is bulk once it has sent [`BULK`] bytes in one go. What it sent lately is halved each time that it has
+//! nothing more to send, so that a stream is one of the small again after an exchange or two. Small streams take turns
+//! frame by frame; a bulk stream keeps its turn for [`TURN`] bytes, and one of them has a turn at least every
+//! [`PATIENCE`] messages.
+
+use std::task::Waker;
+
+use bytes::{BufMut, BytesMut};
+
+use super::{
+    frame::{FIN, HEADER, Header, Kind},
+    state::{OUTBOX, Ours, State},
+};
+
+/// The plaintext of one message, in bytes. With what the layers below add it is one TLS record of 16 KiB.
+pub(super) const MESSAGE: usize = 16_320;
+/// The most that one frame carries: it fills a message.
+pub(super) const FULL_BODY: usize = MESSAGE - HEADER;
+const BULK: usize = 64 * 1024;
+const TURN: usize = 64 * 1024;
+const PATIENCE: u32 = 8;
+/// A message with less room than this takes no further frame: half of a frame costs as much as a whole one.
+const LEAST: usize = 1024;
+/// The control queue's usual capacity.
+const USUAL: usize = 64;
+
+impl State {
+    /// Puts a stream that has something to send where it belongs.
+    pub(super) fn schedule(&mut self, id: u32) {
+        let Some(entry) = self.streams.get_mut(&id) else {
+            return;
+        };
+        let ready = entry.credit > 0 && !entry.outbox.is_empty()
+            || entry.ours == Ours::Finishing && entry.outbox.is_empty();
+        if entry.scheduled || !ready {
+            return;
+        }
+        entry.scheduled = true;
+        if entry.run >= BULK {
+            self.bulk.push_back(id);
+        } else {
+            self.small.push_back(id);
+        }
+        self.kick = true;
+    }
+
+    /// Whether [`State::fill`] would add anything.
+    pub(super) fn has_output(&self, bulk: bool) -> bool {
+        !(self.control.is_empty() && self.small.is_empty() && (self.bulk.is_empty() || !bulk))
+    }
+
+    /// Appends one message of whole frames to `out`: at most [`MESSAGE`] bytes.
+    pub(super) fn fill(&mut self, out: &mut BytesMut, bulk: bool, wakes: &mut Vec<Waker>) {
+        let end = out.len() + MESSAGE;
+        if !self.fill_control(out, end) {
+            return;
+        }
+        let mut took_bulk = false;
+        if bulk && self.since_bulk >= PATIENCE {
+            took_bulk = self.fill_from_bulk(out, end, wakes);
+        }
+        while end - out.len() >= LEAST
+            && let Some(id) = self.small.pop_front()
+        {
+            self.fill_from(id, out, end, wakes);
+        }
+        while bulk && end - out.len() >= LEAST && !self.bulk.is_empty() {
+            took_bulk |= self.fill_from_bulk(out, end, wakes);
+        }
+        self.since_bulk = match took_bulk || self.bulk.is_empty() {
+            true => 0,
+            false => self.since_bulk.saturating_add(1),
+        };
+    }
+
+    /// Control frames; false if there is no room behind them.
+    fn fill_control(&mut self, out: &mut BytesMut, end: usize) -> bool {
+        while end - out.len() >= HEADER
+            && let Some(header) = self.control.pop_front()
+        {
+            if header.kind == Kind::Ping {
+                self.pongs = self.pongs.saturating_sub(1);
+            }
+            out.put_slice(&header.encode());
+        }
+        if self.control.is_empty() && self.control.capacity() > 4 * USUAL {
+            self.control.shrink_to(USUAL);
+        }
+        self.control.is_empty()
+    }
+
+    fn fill_from_bulk(&mut self, out: &mut BytesMut, end: usize, wakes: &mut Vec<Waker>) -> bool {
+        self.bulk
+            .pop_front()
+            .is_some_and(|id| self.fill_from(id, out, end, wakes))
+    }
+
+    /// One frame of a stream; false if it had nothing to send after all.
+    fn fill_from(
+        &mut self,
+        id: u32,
+        out: &mut BytesMut,
+        end: usize,
+        wakes: &mut Vec<Waker>,
+    ) -> bool {
+        let room = (end - out.len()).saturating_sub(HEADER);
+        let Some(entry) = self.streams.get_mut(&id) else {
+            // Dropped or reset since.
+            return false;
+        };
+        entry.scheduled = false;
+        let length = entry.outbox.len().min(entry.credit as usize).min(room);
+        let fin = entry.ours == Ours::Finishing && entry.outbox.len() == length;
+        if length == 0 && !fin {
+            return false;
+        }
+        // Not above the credit, which is 32 bits wide.
+        let told = u32::try_from(length).unwrap_or(entry.credit);
+        let flags = if fin { FIN } else { 0 };
+        out.put_slice(&Header::data(id, flags, told).encode());
+        entry.outbox.drain_into(out, length);
+        entry.credit -= told;
+        entry.run = (entry.run + length).min(2 * BULK);
+        entry.turn += length;
+        if entry.outbox.len() <= OUTBOX / 2 {
+            wakes.extend(entry.writer.take());
+        }
+        if entry.outbox.is_empty() {
+            entry.run /= 2;
+            entry.turn = 0;
+        } else if entry.credit > 0 {
+            entry.scheduled = true;
+            if entry.run < BULK {
+                self.small.push_back(id);
+            } else if entry.turn < TURN {
+                self.bulk.push_front(id);
+            } else {
+                entry.turn = 0;
+                self.bulk.push_back(id);
+            }
+        }
+        if fin {
+            self.finished_here(id);
+        }
+        true
+    }
+}
