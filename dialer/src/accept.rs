@@ -12,8 +12,10 @@ use tokio_tungstenite::tungstenite::{handshake::derive_accept_key, protocol::Rol
 
 use crate::{
     dial::{DialError, Stage, certificates, step},
-    link, secure,
-    session::{Limits, Session, Side},
+    link,
+    mux::Side,
+    secure,
+    session::{Limits, Session},
     ws,
 };
 

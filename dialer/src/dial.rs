@@ -16,8 +16,9 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 pub use self::proxy::ProxyRules;
 use crate::{
     link::{self, LinkEnd},
+    mux::Side,
     secure::{self, SecureError},
-    session::{Limits, Session, Side},
+    session::{Limits, Session},
     ws,
 };
 

@@ -7,8 +7,8 @@
 //! WebSocket                           dial/upgrade, accept, ws
 //! link                                link, link/frame, link/io
 //! TLS 1.3, ours                       secure
-//! yamux                               session, session/driver, session/tap
-//! stream                              session/stream
+//! yamux                               mux, session, session/driver (joined to what is below by wire)
+//! stream                              mux/stream
 //! HTTP/1.1                            exchange, exchange/client, exchange/server, exchange/upgrade
 //! ```
 
@@ -22,6 +22,7 @@ mod rig;
 mod secure;
 pub mod session;
 pub mod splice;
+mod wire;
 mod ws;
 
 pub use accept::{Accepted, accept};

@@ -17,9 +17,8 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 use crate::{
     HUB_SERVER_NAME, Limits, Session, accept,
     link::{self, io::Link},
-    secure,
-    session::Side,
-    ws,
+    mux::Side,
+    secure, ws,
 };
 
 pub(crate) struct Authority {

@@ -4,21 +4,22 @@
 
 mod driver;
 mod state;
-mod stream;
-mod tap;
 
-use std::{io, sync::Arc, time::Duration};
+use std::{future::poll_fn, io, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    sync::{Mutex, mpsc, oneshot},
-    time::timeout,
+    sync::Mutex,
 };
 use tokio_rustls::TlsStream;
 
-pub use self::stream::Stream;
 use self::{driver::Driver, state::Shared};
-use crate::{link::io::Link, mux::INITIAL};
+pub use crate::mux::Stream;
+use crate::{
+    link::io::Link,
+    mux::{INITIAL, Mux, Side},
+    wire::Wire,
+};
 
 /// What yamux gives each stream to start with, in bytes.
 pub(crate) const WINDOW: usize = INITIAL as usize;
@@ -31,7 +32,7 @@ pub struct Limits {
     /// How many bytes a peer can make us hold: every stream's window, and what the link has read ahead. Never taken as
     /// less than 256 KiB a stream; what is above that, windows of streams with fast readers may grow by.
     pub receive_budget: usize,
-    /// Deadline of each step of a dial or an accept, and of a stream's opening.
+    /// Deadline of each step of a dial or an accept.
     pub handshake: Duration,
 }
 
@@ -61,23 +62,17 @@ pub struct Session {
 }
 
 struct Handle {
+    mux: Arc<Mux>,
     shared: Arc<Shared>,
-    opens: mpsc::Sender<Opening>,
-    accepted: Mutex<mpsc::Receiver<Stream>>,
-    deadline: Duration,
+    /// Held by who waits for a stream.
+    accepting: Mutex<()>,
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.shared.ask_close(CloseReason::Done);
+        self.mux.ask_close(CloseReason::Done);
     }
 }
-
-/// Where a stream that was asked for is delivered.
-type Opening = oneshot::Sender<Result<Stream, OpenError>>;
-
-/// How many callers may wait for a stream before the next one waits for a place.
-const OPENS: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloseReason {
@@ -137,7 +132,7 @@ impl From<SessionError> for io::Error {
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// As many streams are open as the lower limit of both sides allows, or the peer acknowledges none.
+    /// As many streams are open as the lower limit of both sides allows.
     #[error("the peer accepts no more streams")]
     Full,
     #[error("the session ended")]
@@ -155,36 +150,22 @@ pub struct Stats {
     pub rtt: Option<Duration>,
 }
 
-/// Which end of yamux this is: the agent's stream ids are odd, the hub's even.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Side {
-    Agent,
-    Hub,
-}
-
 impl Session {
     /// Takes over a secure channel and spawns the task that drives it.
     pub(crate) fn start<IO>(tls: TlsStream<Link<IO>>, side: Side, limits: &Limits) -> Self
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let peer_streams = match &tls {
-            TlsStream::Client(tls) => tls.get_ref().0.peer_streams(),
-            TlsStream::Server(tls) => tls.get_ref().0.peer_streams(),
-        };
-        let shared = Arc::new(Shared::new(limits.max_streams, peer_streams));
-        let (opens, openings) = mpsc::channel(OPENS);
-        // Every stream in it counts against the limit, so this never fills before the limit is reached.
-        let (accepts, accepted) = mpsc::channel(limits.max_streams.max(1));
-        let driver = Driver::new(tls, side, limits, shared.clone(), openings, accepts);
+        let wire = Wire::new(tls);
+        let mux = Mux::new(side, limits, wire.peer_streams());
+        let shared = Arc::new(Shared::new());
         // Owned by the session's handles: it ends with the last of them, or with the connection.
-        drop(tokio::spawn(driver));
+        drop(tokio::spawn(Driver::new(wire, mux.clone(), shared.clone())));
         Session {
             handle: Arc::new(Handle {
+                mux,
                 shared,
-                opens,
-                accepted: Mutex::new(accepted),
-                deadline: limits.handshake,
+                accepting: Mutex::new(()),
             }),
         }
     }
@@ -194,27 +175,19 @@ impl Session {
     /// # Errors
     /// [`OpenError::Full`] at the limit, which costs the session and its other streams nothing.
     pub async fn open(&self) -> Result<Stream, OpenError> {
-        let (tx, rx) = oneshot::channel();
-        let opened = timeout(self.handle.deadline, async {
-            self.handle.opens.send(tx).await.ok()?;
-            rx.await.ok()
-        });
-        match opened.await {
-            Ok(Some(outcome)) => outcome,
-            Ok(None) => Err(OpenError::Closed(self.closed().await)),
-            Err(_) => Err(OpenError::Full),
-        }
+        self.handle.mux.open()
     }
 
-    /// The next stream that the peer opened; `None` once the session has ended. One task calls this.
+    /// The next stream that the peer opened; `None` once the session has ended. Callers take turns.
     pub async fn accept(&self) -> Option<Stream> {
-        self.handle.accepted.lock().await.recv().await
+        let _turn = self.handle.accepting.lock().await;
+        poll_fn(|cx| self.handle.mux.poll_accept(cx)).await
     }
 
     /// Ends the session; the peer is told why. Streams that are still open are reset. Returns at once; what is already
     /// written is flushed for two seconds at most.
     pub fn close(&self, reason: CloseReason) {
-        self.handle.shared.ask_close(reason);
+        self.handle.mux.ask_close(reason);
     }
 
     /// Completes when the session has ended, with the reason. Any number of callers may wait.
@@ -224,7 +197,7 @@ impl Session {
 
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.handle.shared.stats()
+        self.handle.shared.stats(self.handle.mux.counts())
     }
 }
 

@@ -83,11 +83,6 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Link<IO> {
         self.marks.rtt()
     }
 
-    /// Why the link ended, if it has.
-    pub(crate) fn ended(&self) -> Option<&LinkEnd> {
-        self.end.as_ref()
-    }
-
     /// CLOSE is the last message: behind everything written so far. `poll_flush` sends it.
     pub(crate) fn close_with(&mut self, reason: CloseReason) {
         self.close = Some(reason);

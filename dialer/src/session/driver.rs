@@ -1,206 +1,210 @@
-//! The one task of a session. Each poll: what was asked for, then yamux, then the link, then one flush of all that came
-//! together. It waits for nobody: not for a stream's consumer, not for whoever accepts streams, not for the socket.
+//! The one task of a session, which joins its streams to its wire. One round: read once, give all of it to the streams,
+//! give way once so that they run and answer, then seal what they have to say and write it at once. It waits for nobody:
+//! not for a stream's consumer, not for whoever accepts streams, and reading does not wait for writing.
 
 use std::{
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex},
-    task::{Context, Poll},
+    sync::Arc,
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    sync::mpsc,
     time::{Sleep, sleep},
 };
-use tokio_rustls::TlsStream;
-use tokio_util::compat::{Compat, TokioAsyncReadCompatExt};
-use tracing::debug;
-use yamux::{Config, Connection, Mode};
+use tracing::{debug, info};
 
-use super::{
-    CloseReason, Limits, OpenError, Opening, SessionError, Side, Stream, WINDOW,
-    state::Shared,
-    tap::{SPLIT, Tap, Wire},
-};
+use super::{CloseReason, SessionError, state::Shared};
 use crate::{
-    link::{LinkEnd, io::Link},
-    lock,
+    link::LinkEnd,
+    mux::{Mux, Stop},
+    wire::Wire,
 };
 
 /// How long a session that ends may take to write what is left.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// Streams beyond our own limit that yamux may still hold: those that ended but of which it has not heard yet. At its
-/// limit yamux ends the session, so this one is never reached.
-const SLACK: usize = 16 * 1024;
+/// How often a wire that cannot be written is still read, for what the peer said before it went.
+const LAST_READS: usize = 64;
 
 pub(super) struct Driver<IO> {
-    phase: Phase<IO>,
-    wire: Arc<Mutex<Wire<IO>>>,
+    phase: Phase,
+    wire: Wire<IO>,
+    mux: Arc<Mux>,
     shared: Arc<Shared>,
-    openings: mpsc::Receiver<Opening>,
-    /// The caller whose stream yamux holds back, until the peer acknowledges some.
-    held_back: Option<Opening>,
-    accepts: mpsc::Sender<Stream>,
-    resets: Vec<u32>,
+    /// The streams had their time to run since something came in or went out.
+    gave_way: bool,
+    wakes: Vec<Waker>,
 }
 
-enum Phase<IO> {
-    Running(Box<Connection<Compat<Tap<IO>>>>),
-    Closing(Pin<Box<Sleep>>),
+enum Phase {
+    Running,
+    /// `unsaid`: the peer has yet to be told why, behind what the streams had written.
+    Closing {
+        reason: CloseReason,
+        unsaid: bool,
+        deadline: Pin<Box<Sleep>>,
+    },
+}
+
+/// Why a session ends, and what the peer is told.
+struct End(SessionError, CloseReason);
+
+impl From<LinkEnd> for End {
+    fn from(end: LinkEnd) -> Self {
+        End(end.into(), CloseReason::Protocol)
+    }
+}
+
+impl From<Stop> for End {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::GoAway(reason) => End(SessionError::Peer(reason), reason),
+            Stop::Violation(violation) => {
+                info!(%violation, "the peer broke the protocol of streams");
+                End(
+                    SessionError::Here(CloseReason::Protocol),
+                    CloseReason::Protocol,
+                )
+            }
+        }
+    }
 }
 
 impl<IO: AsyncRead + AsyncWrite + Unpin> Driver<IO> {
-    pub(super) fn new(
-        tls: TlsStream<Link<IO>>,
-        side: Side,
-        limits: &Limits,
-        shared: Arc<Shared>,
-        openings: mpsc::Receiver<Opening>,
-        accepts: mpsc::Sender<Stream>,
-    ) -> Self {
-        let wire = Arc::new(Mutex::new(Wire::new(tls, shared.clone())));
-        let mode = match side {
-            Side::Agent => Mode::Client,
-            Side::Hub => Mode::Server,
-        };
-        let connection = Connection::new(Tap(wire.clone()).compat(), config(limits), mode);
+    pub(super) fn new(wire: Wire<IO>, mux: Arc<Mux>, shared: Arc<Shared>) -> Self {
         Driver {
-            phase: Phase::Running(Box::new(connection)),
+            phase: Phase::Running,
             wire,
+            mux,
             shared,
-            openings,
-            held_back: None,
-            accepts,
-            resets: Vec::new(),
+            gave_way: false,
+            wakes: Vec::new(),
         }
     }
 
-    fn run(&mut self, cx: &mut Context<'_>) -> Result<(), SessionError> {
-        self.shared.take_resets(&mut self.resets);
-        for stream in self.resets.drain(..) {
-            lock(&self.wire).reset(stream);
+    fn run(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
+        if let Some(reason) = self.mux.attend(cx.waker()) {
+            return Err(End(SessionError::Here(reason), reason));
         }
-        self.open(cx)?;
-        self.accept(cx)?;
-        // A stream that ended may have made room, and yamux may have learned of it just now.
-        self.open(cx)?;
-        self.tend(cx)
-    }
-
-    /// Streams that callers asked for.
-    fn open(&mut self, cx: &mut Context<'_>) -> Result<(), SessionError> {
-        let Phase::Running(connection) = &mut self.phase else {
-            return Ok(());
-        };
-        loop {
-            let opening = match self.held_back.take() {
-                Some(opening) => opening,
-                None => match self.openings.poll_recv(cx) {
-                    Poll::Ready(Some(opening)) => opening,
-                    Poll::Ready(None) | Poll::Pending => return Ok(()),
-                },
-            };
-            if opening.is_closed() {
-                continue;
-            }
-            if !self.shared.may_open() {
-                let _ = opening.send(Err(OpenError::Full));
-                continue;
-            }
-            match connection.poll_new_outbound(cx) {
-                Poll::Ready(Ok(stream)) => {
-                    let id = stream.id().val();
-                    let admitted = self.shared.admit(id);
-                    lock(&self.wire).announce(id);
-                    let stream = Stream::new(stream, self.shared.clone());
-                    // A caller that is gone drops it, which resets it.
-                    let _ = opening.send(if admitted {
-                        Ok(stream)
-                    } else {
-                        Err(OpenError::Full)
-                    });
-                }
-                Poll::Ready(Err(error)) => return Err(self.why(&error)),
-                Poll::Pending => {
-                    self.held_back = Some(opening);
-                    return Ok(());
-                }
-            }
+        if std::mem::take(&mut self.gave_way) {
+            self.seal(false);
+            self.flush(cx)?;
         }
-    }
-
-    /// Lets yamux read and write, and hands on the streams that the peer opened.
-    fn accept(&mut self, cx: &mut Context<'_>) -> Result<(), SessionError> {
-        let Phase::Running(connection) = &mut self.phase else {
-            return Ok(());
-        };
-        loop {
-            match connection.poll_next_inbound(cx) {
-                Poll::Ready(Some(Ok(stream))) => {
-                    lock(&self.wire).acknowledge(stream.id().val());
-                    let stream = Stream::new(stream, self.shared.clone());
-                    // If nobody accepts, it is dropped here, which resets it.
-                    if self.accepts.try_send(stream).is_err() {
-                        debug!("a stream that nobody accepted was reset");
-                    }
-                }
-                Poll::Ready(Some(Err(error))) => return Err(self.why(&error)),
-                Poll::Ready(None) => {
-                    return Err(self.why(&"the peer ended the session without a reason"));
-                }
-                Poll::Pending => return Ok(()),
-            }
+        let read = self.read(cx)?;
+        if !read && !self.may_seal() {
+            // What is due by the clock, and a socket that was full.
+            self.flush(cx)?;
         }
-    }
-
-    /// The link: reads ahead, keeps time, and sends all that this poll has gathered.
-    fn tend(&mut self, cx: &mut Context<'_>) -> Result<(), SessionError> {
-        let mut wire = lock(&self.wire);
-        if wire.link().pump(cx) {
-            // yamux was not reading, or has not seen this yet.
+        if read || self.may_seal() {
+            self.gave_way = true;
             cx.waker().wake_by_ref();
         }
-        wire.link().poll_marks(cx)?;
-        if let Poll::Ready(Err(error)) = wire.poll_flush(cx) {
-            return Err(broken(wire.link().ended(), &error));
-        }
-        let (counts, rtt) = (wire.link().counts(), wire.link().rtt());
-        self.shared.count(counts, rtt);
         Ok(())
     }
 
-    /// Why yamux gave up. What the link says is nearer to the cause.
-    fn why(&self, error: &dyn std::fmt::Display) -> SessionError {
-        broken(lock(&self.wire).link().ended(), error)
+    /// One read, handed on; false if there was nothing to read.
+    fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, End> {
+        // What waits to be said makes room first; then this is asked again.
+        if !self.mux.takes_input() || self.wire.poll_fill(cx)?.is_pending() {
+            return Ok(false);
+        }
+        let mut outcome = Ok(true);
+        while let Some(piece) = self.wire.next()? {
+            if let Err(stop) = self.mux.receive(piece, &mut self.wakes) {
+                outcome = Err(stop.into());
+                break;
+            }
+        }
+        self.wake();
+        outcome
+    }
+
+    fn may_seal(&self) -> bool {
+        self.wire.room() > 0 && self.mux.has_output(self.wire.bulk_room() > 0)
+    }
+
+    /// As many messages as there are, or as the wire has room for.
+    fn seal(&mut self, all: bool) {
+        loop {
+            let bulk = all || self.wire.bulk_room() > 0;
+            if self.wire.room() == 0 || !self.mux.has_output(bulk) {
+                break;
+            }
+            let (mux, wakes) = (&self.mux, &mut self.wakes);
+            self.wire.seal(&mut |out| mux.fill(out, bulk, wakes));
+        }
+        self.wake();
+    }
+
+    fn flush(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
+        let flushed = self.wire.poll_flush(cx);
+        self.shared.count(self.wire.counts(), self.wire.rtt());
+        if let Poll::Ready(Err(end)) = flushed {
+            // What the peer said before it went is the better reason.
+            for _ in 0..LAST_READS {
+                if !self.read(cx)? {
+                    break;
+                }
+            }
+            return Err(end.into());
+        }
+        Ok(())
+    }
+
+    fn wake(&mut self) {
+        self.wakes.drain(..).for_each(Waker::wake);
     }
 
     /// All streams are broken from here on; the peer is told why, if it can still be.
-    fn end(&mut self, error: SessionError, reason: CloseReason) {
+    fn end(&mut self, End(error, reason): End) {
         debug!(%error, "session ended");
+        self.mux.end(error.clone(), &mut self.wakes);
         self.shared.end(error);
-        self.openings.close();
-        lock(&self.wire).link().close_with(reason);
-        self.phase = Phase::Closing(Box::pin(sleep(LAST_WORDS)));
-    }
-
-    fn last_words(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Phase::Closing(deadline) = &mut self.phase else {
-            return Poll::Pending;
+        self.wake();
+        self.phase = Phase::Closing {
+            reason,
+            unsaid: true,
+            deadline: Box::pin(sleep(LAST_WORDS)),
         };
-        if deadline.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(());
-        }
-        lock(&self.wire).poll_shutdown(cx).map(drop)
     }
-}
 
-fn broken(end: Option<&LinkEnd>, error: &dyn std::fmt::Display) -> SessionError {
-    end.map_or_else(
-        || SessionError::Broken(error.to_string()),
-        |end| end.clone().into(),
-    )
+    /// What the streams had written, then the reason, then the wire's own end.
+    fn last_words(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            self.seal(true);
+            let more = self.mux.has_output(true);
+            let Phase::Closing {
+                reason,
+                unsaid,
+                deadline,
+            } = &mut self.phase
+            else {
+                return Poll::Pending;
+            };
+            if deadline.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            if !more && std::mem::take(unsaid) {
+                self.mux.go_away(*reason);
+                continue;
+            }
+            if !more {
+                return self.wire.poll_close(cx, *reason);
+            }
+            // A wire may need the peer's acknowledgements to go on. What else comes is for nobody.
+            if let Poll::Ready(Ok(())) = self.wire.poll_fill(cx) {
+                while let Ok(Some(_)) = self.wire.next() {}
+                cx.waker().wake_by_ref();
+            }
+            match self.wire.poll_flush(cx) {
+                Poll::Ready(Err(_)) => return Poll::Ready(()),
+                Poll::Ready(Ok(())) if self.wire.room() > 0 => {}
+                _ => return Poll::Pending,
+            }
+        }
+    }
 }
 
 impl<IO: AsyncRead + AsyncWrite + Unpin> Future for Driver<IO> {
@@ -208,13 +212,10 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Future for Driver<IO> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let driver = self.get_mut();
-        driver.shared.driver().register(cx.waker());
-        if let Phase::Running(_) = driver.phase {
-            match (driver.run(cx), driver.shared.close_asked()) {
-                (Err(error), _) => driver.end(error, CloseReason::Protocol),
-                // What the streams had written before this is on the wire by now.
-                (Ok(()), Some(reason)) => driver.end(SessionError::Here(reason), reason),
-                (Ok(()), None) => return Poll::Pending,
+        if let Phase::Running = driver.phase {
+            match driver.run(cx) {
+                Ok(()) => return Poll::Pending,
+                Err(end) => driver.end(end),
             }
         }
         driver.last_words(cx)
@@ -225,20 +226,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Future for Driver<IO> {
 impl<IO> Drop for Driver<IO> {
     fn drop(&mut self) {
         let gone = SessionError::Broken("the session's task was stopped".to_owned());
+        self.mux.end(gone.clone(), &mut self.wakes);
         self.shared.end(gone);
+        self.wakes.drain(..).for_each(Waker::wake);
     }
-}
-
-fn config(limits: &Limits) -> Config {
-    let streams = limits.max_streams + SLACK;
-    let growth = limits.budget() - limits.max_streams * WINDOW;
-    let mut config = Config::default();
-    // In this order: the setters assert that the window suffices for the streams. yamux reckons with its own, larger
-    // number of streams, so the sum grows by as much; what counts is `growth`.
-    config
-        .set_max_connection_receive_window(None)
-        .set_max_num_streams(streams)
-        .set_max_connection_receive_window(Some(streams * WINDOW + growth))
-        .set_split_send_size(SPLIT);
-    config
 }
