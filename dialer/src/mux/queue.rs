@@ -95,6 +95,26 @@ impl Queue {
         self.rest();
     }
 
+    /// Lets go of all behind the first `most` bytes.
+    pub(super) fn truncate(&mut self, most: usize) {
+        let mut excess = self.len.saturating_sub(most);
+        self.len -= excess;
+        let part = excess.min(self.tail.len());
+        self.tail.truncate(self.tail.len() - part);
+        excess -= part;
+        while excess > 0
+            && let Some(back) = self.pieces.back_mut()
+        {
+            let part = excess.min(back.len());
+            back.truncate(back.len() - part);
+            excess -= part;
+            if back.is_empty() {
+                self.pieces.pop_back();
+            }
+        }
+        self.rest();
+    }
+
     fn rest(&mut self) {
         if self.len == 0 {
             self.clear();
@@ -133,13 +153,18 @@ mod tests {
             let mut got = Vec::new();
             for (n, most) in takes.into_iter().cycle().enumerate() {
                 let before = queue.len();
-                match n % 3 {
+                match n % 4 {
                     0 => got.extend_from_slice(&queue.pop().unwrap_or_default()),
                     1 => {
                         let mut part = BytesMut::new();
                         queue.drain_into(&mut part, most);
                         prop_assert_eq!(part.len(), most.min(before));
                         got.extend_from_slice(&part);
+                    }
+                    2 => {
+                        let keep = before.saturating_sub(most / 8);
+                        queue.truncate(keep);
+                        sent.truncate(sent.len() - (before - keep));
                     }
                     _ => {
                         let mut room = vec![0; most];

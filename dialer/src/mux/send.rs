@@ -141,8 +141,11 @@ impl State {
                 self.bulk.push_back(id);
             }
         }
+        let last = entry.ours == Ours::Resetting && entry.outbox.is_empty();
         if fin {
             self.finished_here(id);
+        } else if last {
+            self.reset_here(id);
         }
         true
     }

@@ -31,6 +31,8 @@ pub(super) enum Ours {
     Finishing,
     /// The FIN went out.
     Finished,
+    /// Its owner let go of it: the RST goes behind what waits to be sent.
+    Resetting,
 }
 
 /// The peer's direction of a stream.
@@ -291,6 +293,14 @@ impl State {
         self.settle(id);
     }
 
+    /// Of a stream whose owner let go of it, the last byte went out.
+    pub(super) fn reset_here(&mut self, id: u32) {
+        self.remove(id);
+        if self.ended.is_none() {
+            self.tell(Header::update(id, RST, 0));
+        }
+    }
+
     /// The FIN of a stream went out.
     pub(super) fn finished_here(&mut self, id: u32) {
         let Some(entry) = self.streams.get_mut(&id) else {
@@ -299,11 +309,7 @@ impl State {
         entry.ours = Ours::Finished;
         if entry.orphan && entry.theirs == Theirs::Open {
             // Its owner reads no more, so the peer shall not write.
-            self.remove(id);
-            if self.ended.is_none() {
-                self.tell(Header::update(id, RST, 0));
-            }
-            return;
+            return self.reset_here(id);
         }
         self.settle(id);
     }
@@ -311,13 +317,21 @@ impl State {
     /// The owner lets go of a stream. What comes back is to be dropped outside of the lock.
     pub(super) fn dropped(&mut self, id: u32) -> Option<Entry> {
         let entry = self.streams.get_mut(&id)?;
-        if entry.ours == Ours::Finishing && !entry.over && !entry.reset {
+        if entry.over || entry.reset {
+            return self.remove(id);
+        }
+        if entry.ours == Ours::Open && self.ended.is_none() {
+            // What was written still goes, as far as the peer lets it.
+            entry.outbox.truncate(entry.credit as usize);
+            entry.ours = Ours::Resetting;
+        }
+        if entry.ours == Ours::Finishing || !entry.outbox.is_empty() {
             entry.orphan = true;
             // Its bytes are not counted: the stream is not over, so its whole window is.
             entry.inbox.clear();
             return None;
         }
-        if !entry.over && self.ended.is_none() {
+        if self.ended.is_none() {
             self.tell(Header::update(id, RST, 0));
         }
         self.remove(id)

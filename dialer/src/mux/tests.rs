@@ -246,15 +246,35 @@ fn a_reset_is_told_from_an_end_and_comes_behind_what_was_read() {
     let (agent, hub) = pair(8);
     let (mut here, mut there) = opened(&agent, &hub);
     write(&mut here, b"some").unwrap();
-    exchange(&agent, &hub);
     drop(here);
     exchange(&agent, &hub);
+    assert_empty(&agent);
     assert_eq!(read(&mut there, 9), Read::Bytes(b"some".to_vec()));
     assert_eq!(read(&mut there, 9), Read::Reset);
     assert!(write(&mut there, b"x").is_err());
     assert_eq!(hub.counts().0, 0);
     drop(there);
     assert_empty(&hub);
+
+    // Of what the peer has no room for, nothing is kept for later.
+    let (mut here, mut there) = opened(&agent, &hub);
+    let mut sent = 0;
+    for _ in 0..3 {
+        sent += write(&mut here, &[1; 100 * KIB]).unwrap();
+        carry(&agent, &hub);
+    }
+    sent += write(&mut here, &[1; 100 * KIB]).unwrap();
+    assert!(sent > 300 * KIB);
+    drop(here);
+    exchange(&agent, &hub);
+    assert_empty(&agent);
+    let mut got = 0;
+    while let Read::Bytes(bytes) = read(&mut there, 64 * KIB) {
+        got += bytes.len();
+    }
+    assert_eq!(got, 256 * KIB);
+    assert_eq!(read(&mut there, 9), Read::Reset);
+    drop(there);
 
     // Finished, then dropped: whole, and then a reset for what the peer would write.
     let (mut here, mut there) = opened(&agent, &hub);
