@@ -111,6 +111,13 @@ impl Mux {
         (state.live, state.total)
     }
 
+    /// Bytes of the peer that nobody has read yet. Never more than the limits' budget.
+    #[must_use]
+    pub fn unread(&self) -> usize {
+        let state = lock(&self.state);
+        state.streams.values().map(|entry| entry.inbox.len()).sum()
+    }
+
     /// The driver says whom to wake, once, when there is something to do; what it was asked for, if it is to end.
     pub fn attend(&self, driver: &Waker) -> Option<CloseReason> {
         let mut state = lock(&self.state);

@@ -377,8 +377,8 @@ fn each_hostile_behaviour_ends_this_session_or_nothing() {
 
 /// What the table of streams, its queues and the answers that wait hold, in bytes.
 fn held(mux: &Mux) -> usize {
+    let unread = mux.unread();
     let state = lock(&mux.state);
-    let unread: usize = state.streams.values().map(|entry| entry.inbox.len()).sum();
     let tables = state.streams.capacity() * 400
         + (state.accepts.capacity() + state.small.capacity() + state.bulk.capacity()) * 4
         + state.control.capacity() * 16
