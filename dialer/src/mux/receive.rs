@@ -198,6 +198,7 @@ impl State {
         if entry.orphan || entry.over {
             return;
         }
+        entry.answered(part.len());
         entry.inbox.push(part);
         wakes.extend(entry.reader.take());
     }

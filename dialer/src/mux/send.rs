@@ -1,17 +1,19 @@
 //! What goes to the peer, message by message: control frames, then streams with little to say, then bulk.
 //!
-//! A stream is bulk once it has sent [`BULK`] bytes in one go. What it sent lately is halved each time that it has
-//! nothing more to send, so that a stream is one of the small again after an exchange or two. Small streams take turns
-//! frame by frame; a bulk stream keeps its turn for [`TURN`] bytes, and one of them has a turn at least every
-//! [`PATIENCE`] messages.
+//! A stream is bulk once it has sent [`BULK`] bytes more than a conversation would: what the peer says on it counts
+//! against them [`ANSWER`] fold, and so does time while it has nothing to send. That it runs dry is no sign, for the
+//! socket may take all that it has; nor is a word of the peer, for bulk may have acknowledgements of its own. Small
+//! streams take turns frame by frame; a bulk stream keeps its turn for [`TURN`] bytes, and one of them has a turn at
+//! least every [`PATIENCE`] messages.
 
-use std::task::Waker;
+use std::{task::Waker, time::Duration};
 
 use bytes::{BufMut, BytesMut};
+use tokio::time::Instant;
 
 use super::{
     frame::{FIN, HEADER, Header, Kind},
-    state::{OUTBOX, Ours, State},
+    state::{Entry, OUTBOX, Ours, State},
 };
 
 /// The plaintext of one message, in bytes. With what the layers below add it is one TLS record of 16 KiB.
@@ -19,12 +21,42 @@ pub(super) const MESSAGE: usize = 16_320;
 /// The most that one frame carries: it fills a message.
 pub(super) const FULL_BODY: usize = MESSAGE - HEADER;
 const BULK: usize = 64 * 1024;
+/// How much a byte of the peer's excuses.
+const ANSWER: usize = 64;
+/// In how much idle time [`BULK`] bytes are forgotten: what sends less than 256 KiB/s is not bulk.
+const FORGET: Duration = Duration::from_millis(250);
 const TURN: usize = 64 * 1024;
 const PATIENCE: u32 = 8;
 /// A message with less room than this takes no further frame: half of a frame costs as much as a whole one.
 const LEAST: usize = 1024;
 /// The control queue's usual capacity.
 const USUAL: usize = 64;
+
+impl Entry {
+    /// It sent something.
+    fn ran(&mut self, bytes: usize) {
+        self.run = (self.run + bytes).min(2 * BULK);
+        // Most streams never need the clock.
+        if self.outbox.is_empty() && self.run >= BULK / 2 {
+            self.dry = Some(Instant::now());
+        }
+    }
+
+    /// It has something to send again.
+    fn runs_again(&mut self) {
+        if let Some(dry) = self.dry.take() {
+            let idle = dry.elapsed().min(2 * FORGET).as_micros();
+            let forgotten = idle * BULK as u128 / FORGET.as_micros();
+            let forgotten = usize::try_from(forgotten).unwrap_or(usize::MAX);
+            self.run = self.run.saturating_sub(forgotten);
+        }
+    }
+
+    /// The peer said something on it.
+    pub(super) fn answered(&mut self, bytes: usize) {
+        self.run = self.run.saturating_sub(bytes.saturating_mul(ANSWER));
+    }
+}
 
 impl State {
     /// Puts a stream that has something to send where it belongs.
@@ -38,6 +70,7 @@ impl State {
             return;
         }
         entry.scheduled = true;
+        entry.runs_again();
         if entry.run >= BULK {
             self.bulk.push_back(id);
         } else {
@@ -122,13 +155,12 @@ impl State {
         out.put_slice(&Header::data(id, flags, told).encode());
         entry.outbox.drain_into(out, length);
         entry.credit -= told;
-        entry.run = (entry.run + length).min(2 * BULK);
+        entry.ran(length);
         entry.turn += length;
         if entry.outbox.len() <= OUTBOX / 2 {
             wakes.extend(entry.writer.take());
         }
         if entry.outbox.is_empty() {
-            entry.run /= 2;
             entry.turn = 0;
         } else if entry.credit > 0 {
             entry.scheduled = true;

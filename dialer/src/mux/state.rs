@@ -9,6 +9,8 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
+use tokio::time::Instant;
+
 use super::{
     Side,
     frame::{ACK, Header, RST, SYN},
@@ -62,8 +64,10 @@ pub(super) struct Entry {
     pub(super) writer: Option<Waker>,
     /// Stands in one of the queues of streams that have something to send.
     pub(super) scheduled: bool,
-    /// How much it has sent lately without running dry, see [`super::send`].
+    /// How much it has sent lately beyond what a conversation would, see [`super::send`].
     pub(super) run: usize,
+    /// Since when it has had nothing to send, where that matters.
+    pub(super) dry: Option<Instant>,
     /// How much of its turn it has had.
     pub(super) turn: usize,
 }
@@ -85,6 +89,7 @@ impl Entry {
             writer: None,
             scheduled: false,
             run: 0,
+            dry: None,
             turn: 0,
         }
     }

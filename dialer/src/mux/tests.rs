@@ -188,6 +188,51 @@ fn a_full_frame_fills_a_message_and_bulk_waits_where_it_is_told_to() {
     assert_eq!(message(&agent, true).len(), 16_320);
 }
 
+/// Whether what it has to say waits for the word that bulk may go.
+fn is_bulk(stream: &mut Stream, mux: &Mux) -> bool {
+    assert!(!mux.has_output(true));
+    write(stream, &[1; KIB]).unwrap();
+    let bulk = !mux.has_output(false);
+    message(mux, true);
+    bulk
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_is_bulk_by_what_it_sends_unasked_and_not_for_ever() {
+    let (agent, hub) = pair(8);
+    let (mut here, mut there) = opened(&agent, &hub);
+    // In pieces that the wire takes at once: it runs dry each time.
+    for _ in 0..64 {
+        assert!(!is_bulk(&mut here, &agent));
+    }
+    assert!(is_bulk(&mut here, &agent));
+    tokio::time::advance(std::time::Duration::from_millis(100)).await;
+    assert!(!is_bulk(&mut here, &agent));
+
+    // An acknowledgement of the peer's own changes little, a conversation is none.
+    for round in 0..100 {
+        write(&mut there, &[1; 100]).unwrap();
+        carry(&hub, &agent);
+        assert!(round < 10 || !is_bulk(&mut here, &agent));
+    }
+    for _ in 0..80 {
+        is_bulk(&mut here, &agent);
+    }
+    write(&mut there, &[1; 16]).unwrap();
+    carry(&hub, &agent);
+    assert!(is_bulk(&mut here, &agent));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trickle_is_never_bulk() {
+    let (agent, hub) = pair(8);
+    let (mut here, _there) = opened(&agent, &hub);
+    for _ in 0..200 {
+        tokio::time::advance(std::time::Duration::from_millis(10)).await;
+        assert!(!is_bulk(&mut here, &agent));
+    }
+}
+
 #[test]
 fn bulk_has_its_turn_beside_small_streams_that_never_pause() {
     let (agent, hub) = pair(8);

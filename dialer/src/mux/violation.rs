@@ -1,3 +1,5 @@
+//! What a peer can do wrong, as far as the protocol of streams can tell.
+
 /// What a peer did that no yamux may do. It ends the session, and only that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
