@@ -1,21 +1,39 @@
-//! One HTTP request and its answer on one pooled stream. Gateway and agent use it without knowing what parses; here it
-//! is hyper. It knows no route, and passes heads and bodies on as they are.
+//! One HTTP request and its answer on one pooled stream. It knows no route, and passes heads and bodies on as they are.
+//!
+//! An exchange runs in the task of whoever waits for it: there is no task, no channel and no copy of a body on the way.
+//! What two parsers could read in two ways is refused, which resets the stream.
 
-mod body;
+mod asking;
+mod chunked;
 mod client;
+mod desk;
+mod download;
+mod error;
+mod framing;
+mod head;
+mod incoming;
+mod outgoing;
+mod pool;
+mod sending;
 mod server;
+mod socket;
 mod upgrade;
+mod wire;
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
-use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Empty, combinators::UnsyncBoxBody};
 
 pub use self::{
-    client::Exchanges,
+    client::{Client, Exchanges, SendError},
+    error::HttpError,
+    outgoing::Outgoing,
     server::serve,
+    socket::Socket,
     upgrade::{OnUpgrade, Upgraded},
+    wire::Wire,
 };
 use crate::session::OpenError;
 
@@ -27,6 +45,10 @@ const MAX_HEAD: usize = 64 * 1024;
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 /// A body in either direction; trailers pass, if the head announces them (`Trailer`, and `TE: trailers` in the request).
 pub type Body = UnsyncBoxBody<Bytes, BodyError>;
+
+fn empty() -> Body {
+    Body::new(Empty::new().map_err(|never| match never {}))
+}
 
 /// What came back.
 pub enum Answer {

@@ -1,44 +1,255 @@
-//! The answering side: HTTP/1.1 with keep-alive on one stream, for as long as the peer keeps it. An idle stream waits
-//! without a deadline of its own: it counts against the session's limit, and it ends with the session, whose marks have
-//! deadlines.
+//! The answering side: HTTP/1.1 with keep-alive on one stream, for as long as the peer keeps it, in the task of whoever
+//! calls. An idle stream waits without a deadline of its own: it counts against the session's limit, and it ends with the
+//! session, whose marks have deadlines.
 
-use std::{convert::Infallible, future::Future, io};
+use std::{
+    future::{Future, poll_fn},
+    io,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
-use http::{Request, Response};
-use http_body_util::BodyExt;
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::TokioIo;
+use bytes::BufMut;
+use http::{HeaderMap, Request, Response, StatusCode, header};
+use tokio::{
+    sync::oneshot,
+    time::{Sleep, sleep, timeout},
+};
 
-use super::{Body, MAX_HEAD, MAX_HEADERS, OnUpgrade};
+use super::{
+    Body, OnUpgrade, Upgraded,
+    desk::Desk,
+    error::{HttpError, malformed},
+    framing::{self, Encoder},
+    head::{self, Asked, RequestHead},
+    outgoing::Outgoing,
+    sending::{Filled, Sending},
+    wire::Wire,
+};
 use crate::session::Stream;
+
+/// How long a head may take once it has begun.
+const HEAD: Duration = Duration::from_secs(30);
+/// How long the rest of a body may take that nobody reads.
+const DRAIN: Duration = Duration::from_secs(10);
+/// How often one poll writes before others have their turn.
+const ROUNDS: usize = 16;
 
 /// Serves requests that come over `stream` until it ends. A 101 (or 2xx to CONNECT) answer makes the request's
 /// [`OnUpgrade`] extension yield the raw stream. Heads of more than 100 fields or 64 KiB are refused with 431.
 ///
 /// # Errors
-/// When the stream broke, or an answer's body failed: the stream is reset then, never ended.
+/// When the stream broke, the peer sent what is no HTTP, or an answer's body failed: the stream is reset then, never
+/// ended. A peer that leaves drops the handler's future.
 pub async fn serve<H, F>(stream: Stream, handler: H) -> io::Result<()>
 where
     H: Fn(Request<Body>) -> F + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send,
 {
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        if request
-            .extensions_mut()
-            .get::<hyper::upgrade::OnUpgrade>()
-            .is_some()
-        {
-            let upgrade = OnUpgrade::from_hyper(hyper::upgrade::on(&mut request));
-            request.extensions_mut().insert(upgrade);
+    serve_on(stream, handler).await
+}
+
+pub(super) async fn serve_on<W, H, F>(wire: W, handler: H) -> io::Result<()>
+where
+    W: Wire,
+    H: Fn(Request<Body>) -> F,
+    F: Future<Output = Response<Body>>,
+{
+    let mut serving = Serving {
+        desk: Arc::new(Desk::new(wire)),
+        out: Outgoing::default(),
+    };
+    loop {
+        let head = match serving.head().await {
+            Ok(Some(head)) => head,
+            Ok(None) => return serving.finish().await,
+            Err(HttpError::TooLarge) => return serving.too_large().await,
+            Err(error) => return Err(error.into()),
+        };
+        let (request, turn) = serving.begin(head);
+        let answer = serving.handled(handler(request)).await?;
+        if !serving.answer(answer, turn).await? {
+            return Ok(());
         }
-        let answer = handler(request.map(|body| Body::new(body.map_err(Into::into))));
-        async move { Ok::<_, Infallible>(answer.await) }
-    });
-    http1::Builder::new()
-        .max_headers(MAX_HEADERS)
-        .max_header_size(MAX_HEAD)
-        .serve_connection(TokioIo::new(stream), service)
-        .with_upgrades()
-        .await
-        .map_err(io::Error::other)
+    }
+}
+
+struct Serving<W> {
+    desk: Arc<Desk<W>>,
+    out: Outgoing,
+}
+
+/// What is kept of a request until its answer.
+struct Turn {
+    asked: Asked,
+    upgrade: Option<oneshot::Sender<Upgraded>>,
+    takes_trailers: bool,
+    close: bool,
+}
+
+impl<W: Wire> Serving<W> {
+    async fn head(&self) -> Result<Option<RequestHead>, HttpError> {
+        let mut deadline: Option<Pin<Box<Sleep>>> = None;
+        let head = poll_fn(|cx| {
+            if let Poll::Ready(head) = self.desk.poll_head(cx) {
+                return Poll::Ready(head);
+            }
+            if self.desk.is_in_head() {
+                let deadline = deadline.get_or_insert_with(|| Box::pin(sleep(HEAD)));
+                if deadline.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(malformed("its head does not come to an end"));
+                }
+            }
+            Poll::Pending
+        });
+        let head = head.await?;
+        head.map(|head| head::request(&head)).transpose()
+    }
+
+    fn begin(&self, head: RequestHead) -> (Request<Body>, Turn) {
+        let RequestHead {
+            mut request,
+            body,
+            upgrade,
+            expects_continue,
+            close,
+        } = head;
+        let mut turn = Turn {
+            asked: Asked {
+                upgrade,
+                ..Asked::of(&request)
+            },
+            upgrade: None,
+            takes_trailers: takes_trailers(request.headers()),
+            close,
+        };
+        if upgrade {
+            let (tx, on) = OnUpgrade::pair();
+            request.extensions_mut().insert(on);
+            turn.upgrade = Some(tx);
+        }
+        let empty = body.is_ended();
+        let upload = self.desk.begin(body, expects_continue);
+        let body = if empty {
+            super::empty()
+        } else {
+            Body::new(upload)
+        };
+        (request.map(|()| body), turn)
+    }
+
+    /// Waits for the handler as long as the peer does.
+    async fn handled<F>(&mut self, handling: F) -> Result<Response<Body>, HttpError>
+    where
+        F: Future<Output = Response<Body>>,
+    {
+        let mut handling = pin!(handling);
+        let answer = poll_fn(|cx| {
+            if let Poll::Ready(answer) = handling.as_mut().poll(cx) {
+                return Poll::Ready(Ok(answer));
+            }
+            if self.desk.takes_continue(cx) {
+                self.out.tail().put_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+            }
+            match self.desk.poll_write(cx, &mut self.out) {
+                Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+                _ => Poll::Pending,
+            }
+        });
+        answer.await
+    }
+
+    /// Whether another request may follow.
+    async fn answer(&mut self, answer: Response<Body>, turn: Turn) -> io::Result<bool> {
+        let (parts, body) = answer.into_parts();
+        let (status, headers) = (parts.status, &parts.headers);
+        self.desk.answers();
+        let switched = turn.asked.is_switched_by(status);
+        if status.is_informational() && !switched {
+            return Err(HttpError::Malformed("the answer is none that was asked for").into());
+        }
+        let bodiless = switched || turn.asked.is_bodiless(status);
+        let encoder = if bodiless {
+            Encoder::Nothing
+        } else {
+            framing::of_response(headers, &body, turn.takes_trailers).map_err(io::Error::other)?
+        };
+        head::write_response(status, headers, &encoder, self.out.tail());
+        if let (true, Some(upgrade)) = (switched, turn.upgrade) {
+            return self.switch(upgrade).await;
+        }
+        let close = turn.close || closes(headers);
+        self.send(Sending::new(body, encoder)).await?;
+        timeout(DRAIN, poll_fn(|cx| self.desk.poll_drain(cx)))
+            .await
+            .map_err(|_| HttpError::Malformed("the rest of a body does not come"))??;
+        self.out.rest();
+        if close {
+            self.finish().await?;
+        }
+        Ok(!close)
+    }
+
+    async fn send(&mut self, mut sending: Sending) -> io::Result<()> {
+        poll_fn(|cx| self.poll_send(cx, &mut sending)).await
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, sending: &mut Sending) -> Poll<io::Result<()>> {
+        for _ in 0..ROUNDS {
+            // Without the desk's lock: it may be the request's own body that comes back.
+            let filled = sending.fill(cx, &mut self.out).map_err(io::Error::other)?;
+            match (self.desk.poll_write(cx, &mut self.out)?, filled) {
+                (Poll::Pending, _) | (_, Filled::Waiting) => return Poll::Pending,
+                (Poll::Ready(()), Filled::Done) => return Poll::Ready(Ok(())),
+                (Poll::Ready(()), Filled::Full) => {}
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Writes the head that ends HTTP on this stream, and hands the stream over.
+    async fn switch(&mut self, upgrade: oneshot::Sender<Upgraded>) -> io::Result<bool> {
+        let Some((mut wire, read)) = self.desk.take() else {
+            return Ok(false);
+        };
+        poll_fn(|cx| wire.poll_write(cx, &mut self.out)).await?;
+        // If nobody waits for it any more, this resets it.
+        drop(upgrade.send(wire.into_upgraded(read)));
+        Ok(false)
+    }
+
+    async fn finish(&self) -> io::Result<()> {
+        poll_fn(|cx| self.desk.poll_finish(cx)).await
+    }
+
+    /// The one refusal that is told: a user's cookies or tokens may have grown too large, and they can do something about it.
+    async fn too_large(&mut self) -> io::Result<()> {
+        let mut headers = HeaderMap::new();
+        let close = header::HeaderValue::from_static("close");
+        headers.insert(header::CONNECTION, close);
+        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        head::write_response(status, &headers, &Encoder::Length(0), self.out.tail());
+        if let Some((mut wire, _)) = self.desk.take() {
+            poll_fn(|cx| wire.poll_write(cx, &mut self.out)).await?;
+            poll_fn(|cx| wire.poll_finish(cx)).await?;
+        }
+        Ok(())
+    }
+}
+
+fn takes_trailers(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(header::TE).iter();
+    lines
+        .flat_map(|line| line.as_bytes().split(|&byte| byte == b','))
+        .any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"trailers"))
+}
+
+fn closes(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(header::CONNECTION).iter();
+    lines
+        .flat_map(|line| line.as_bytes().split(|&byte| byte == b','))
+        .any(|token| token.trim_ascii().eq_ignore_ascii_case(b"close"))
 }

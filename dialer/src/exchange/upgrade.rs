@@ -1,30 +1,49 @@
-//! A connection after its 101, as raw bytes both ways: a stream of ours without anything of hyper around it, or the
-//! user's connection as hyper gives it.
+//! A connection after its 101, as raw bytes both ways: a stream of ours without anything of HTTP around it, or another
+//! connection, such as the user's as hyper gives it.
 
 use std::{
     future::Future,
     io,
     pin::Pin,
+    sync::{Arc, Mutex},
     task::{Context, Poll, ready},
 };
 
 use bytes::{Buf, Bytes};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::oneshot,
+};
 
-use crate::session::Stream;
+use crate::{lock, session::Stream};
 
 /// In a served request's extensions: the raw stream, once an answer that upgrades was sent.
 #[derive(Clone)]
 pub struct OnUpgrade {
-    inner: hyper::upgrade::OnUpgrade,
+    inner: Pending,
+}
+
+#[derive(Clone)]
+enum Pending {
+    Ours(Arc<Mutex<oneshot::Receiver<Upgraded>>>),
+    Hyper(hyper::upgrade::OnUpgrade),
 }
 
 impl OnUpgrade {
     /// For an upgrade on a connection that is not a stream of ours (the user's side): wraps hyper's.
     #[must_use]
     pub fn from_hyper(inner: hyper::upgrade::OnUpgrade) -> Self {
-        OnUpgrade { inner }
+        OnUpgrade {
+            inner: Pending::Hyper(inner),
+        }
+    }
+
+    /// And whoever makes it come true.
+    pub(super) fn pair() -> (oneshot::Sender<Upgraded>, Self) {
+        let (tx, rx) = oneshot::channel();
+        let inner = Pending::Ours(Arc::new(Mutex::new(rx)));
+        (tx, OnUpgrade { inner })
     }
 }
 
@@ -33,8 +52,16 @@ impl Future for OnUpgrade {
     type Output = io::Result<Upgraded>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let upgraded = ready!(Pin::new(&mut self.get_mut().inner).poll(cx));
-        Poll::Ready(upgraded.map(Upgraded::from_hyper).map_err(io::Error::other))
+        match &mut self.get_mut().inner {
+            Pending::Ours(receiver) => {
+                let upgraded = ready!(Pin::new(&mut *lock(receiver)).poll(cx));
+                Poll::Ready(upgraded.map_err(|_| io::Error::other("it was not upgraded")))
+            }
+            Pending::Hyper(upgrade) => {
+                let upgraded = ready!(Pin::new(upgrade).poll(cx)).map_err(io::Error::other)?;
+                Poll::Ready(Ok(Upgraded::new(TokioIo::new(upgraded), Bytes::new())))
+            }
+        }
     }
 }
 
@@ -46,22 +73,31 @@ pub struct Upgraded {
     io: Inner,
 }
 
+/// What else can become raw.
+trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Io for IO {}
+
 enum Inner {
     Stream(Stream),
-    Other(Box<TokioIo<hyper::upgrade::Upgraded>>),
+    Other(Box<dyn Io>),
 }
 
 impl Upgraded {
-    pub(super) fn from_hyper(upgraded: hyper::upgrade::Upgraded) -> Self {
-        match upgraded.downcast::<TokioIo<Stream>>() {
-            Ok(parts) => Upgraded {
-                read: parts.read_buf,
-                io: Inner::Stream(parts.io.into_inner()),
-            },
-            Err(other) => Upgraded {
-                read: Bytes::new(),
-                io: Inner::Other(Box::new(TokioIo::new(other))),
-            },
+    /// Any connection. `read` is what was read of it already.
+    pub fn new<IO>(io: IO, read: Bytes) -> Self
+    where
+        IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        Upgraded {
+            read,
+            io: Inner::Other(Box::new(io)),
+        }
+    }
+
+    pub(super) fn of_stream(stream: Stream, read: Bytes) -> Self {
+        Upgraded {
+            read,
+            io: Inner::Stream(stream),
         }
     }
 }

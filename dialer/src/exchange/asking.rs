@@ -1,0 +1,263 @@
+//! One request and its answer on one wire, driven by whoever polls: the caller until the answer's head is there, then the
+//! answer's body, which goes on sending what is left of the upload. Nothing runs by itself.
+
+use std::{
+    future::{Future, poll_fn},
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use tokio::time::{Sleep, sleep};
+
+use super::{
+    Body, BodyError,
+    error::{HttpError, malformed},
+    framing::{self, Decoder},
+    head::{self, Asked, ResponseHead},
+    incoming::Incoming,
+    outgoing::Outgoing,
+    sending::{Filled, Sending},
+    wire::Wire,
+};
+
+/// How long an upload waits for `100 Continue` before it begins without (as curl does).
+const CONTINUE: Duration = Duration::from_secs(1);
+/// Answers before the answer, of one exchange.
+const MAX_INFORMATIONAL: usize = 16;
+/// How often one poll writes before others have their turn.
+const ROUNDS: usize = 16;
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum AskError {
+    /// The request's own body failed.
+    Request(BodyError),
+    Broken(HttpError),
+}
+
+/// A request before it has a wire.
+pub(super) struct Question {
+    out: Outgoing,
+    upload: Upload,
+    /// The whole head, where the request may be sent a second time.
+    again: Option<Bytes>,
+    pub(super) asked: Asked,
+}
+
+enum Upload {
+    Done,
+    /// Until `100 Continue` comes, or for a while.
+    Held(Pin<Box<Sleep>>, Sending),
+    Going(Sending),
+    /// The peer takes no more. It may have answered all the same.
+    Refused(io::Error),
+}
+
+impl Question {
+    /// # Errors
+    /// The request contradicts itself about its length.
+    pub(super) fn new(request: Request<Body>) -> Result<Self, BodyError> {
+        let asked = Asked::of(&request);
+        let (parts, body) = request.into_parts();
+        let encoder = framing::of_request(&parts.headers, &body)?;
+        let mut out = Outgoing::default();
+        head::write_request(&parts, &encoder, out.tail());
+        let sending = Sending::new(body, encoder);
+        let upload = if sending.is_done() {
+            Upload::Done
+        } else if head::expects_continue(&parts.headers) {
+            Upload::Held(Box::pin(sleep(CONTINUE)), sending)
+        } else {
+            Upload::Going(sending)
+        };
+        let repeatable = matches!(upload, Upload::Done) && parts.method.is_idempotent();
+        Ok(Question {
+            again: repeatable.then(|| out.sealed()),
+            out,
+            upload,
+            asked,
+        })
+    }
+}
+
+/// A request on its wire. Dropped, it resets that.
+pub(super) struct Asking<W> {
+    wire: W,
+    incoming: Incoming,
+    question: Question,
+    /// Whether the wire took any of it.
+    sent: bool,
+}
+
+impl<W: Wire> Asking<W> {
+    pub(super) fn new(wire: W, question: Question) -> Self {
+        Asking {
+            wire,
+            incoming: Incoming::default(),
+            question,
+            sent: false,
+        }
+    }
+
+    pub(super) fn asked(&self) -> Asked {
+        self.question.asked
+    }
+
+    pub(super) async fn answer(&mut self) -> Result<ResponseHead, AskError> {
+        let mut informational = 0;
+        poll_fn(|cx| self.poll_answer(cx, &mut informational)).await
+    }
+
+    fn poll_answer(
+        &mut self,
+        cx: &mut Context<'_>,
+        informational: &mut usize,
+    ) -> Poll<Result<ResponseHead, AskError>> {
+        loop {
+            if let Poll::Ready(Err(error)) = self.poll_upload(cx) {
+                return Poll::Ready(Err(AskError::Request(error)));
+            }
+            let head = match ready!(self.poll_head(cx)) {
+                Ok(head) => head,
+                Err(error) => return Poll::Ready(Err(AskError::Broken(self.cause(error)))),
+            };
+            let status = head.response.status();
+            if !status.is_informational() || self.question.asked.is_switched_by(status) {
+                return Poll::Ready(Ok(head));
+            }
+            *informational += 1;
+            if *informational > MAX_INFORMATIONAL {
+                let endless = HttpError::Malformed("it never comes to its answer");
+                return Poll::Ready(Err(AskError::Broken(endless)));
+            }
+            if status == StatusCode::CONTINUE {
+                self.go_on();
+            }
+        }
+    }
+
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, HttpError>> {
+        let head = ready!(self.incoming.poll_head(&mut self.wire, cx))?;
+        let head = head.ok_or(HttpError::Cut)?;
+        Poll::Ready(head::response(&head, self.question.asked))
+    }
+
+    /// What broke first is the cause.
+    fn cause(&mut self, error: HttpError) -> HttpError {
+        match std::mem::replace(&mut self.question.upload, Upload::Done) {
+            Upload::Refused(first) => first.into(),
+            other => {
+                self.question.upload = other;
+                error
+            }
+        }
+    }
+
+    /// The upload was asked for.
+    fn go_on(&mut self) {
+        self.question.upload = match std::mem::replace(&mut self.question.upload, Upload::Done) {
+            Upload::Held(_, sending) => Upload::Going(sending),
+            other => other,
+        };
+    }
+
+    /// Ready when all was sent, or nothing more will be.
+    ///
+    /// # Errors
+    /// The source's.
+    pub(super) fn poll_upload(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        if let Upload::Held(timer, _) = &mut self.question.upload
+            && timer.as_mut().poll(cx).is_ready()
+        {
+            self.go_on();
+        }
+        for _ in 0..ROUNDS {
+            let question = &mut self.question;
+            let filled = match &mut question.upload {
+                Upload::Refused(_) => return Poll::Ready(Ok(())),
+                Upload::Done => Filled::Done,
+                Upload::Held(..) => Filled::Waiting,
+                Upload::Going(sending) => sending.fill(cx, &mut question.out)?,
+            };
+            let before = question.out.len();
+            let written = self.wire.poll_write(cx, &mut question.out);
+            self.sent |= question.out.len() < before;
+            match written {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => {
+                    question.upload = Upload::Refused(error);
+                    return Poll::Ready(Ok(()));
+                }
+                Poll::Ready(Ok(())) => {}
+            }
+            match filled {
+                Filled::Full => {}
+                Filled::Waiting => return Poll::Pending,
+                Filled::Done => {
+                    question.upload = Upload::Done;
+                    return Poll::Ready(Ok(()));
+                }
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    pub(super) fn poll_body(
+        &mut self,
+        decoder: &mut Decoder,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<super::chunked::Piece, HttpError>> {
+        self.incoming.poll_body(&mut self.wire, decoder, cx)
+    }
+
+    /// The same request for another wire, if this one was dead before it could have been understood.
+    pub(super) fn again(self) -> Option<Question> {
+        if self.incoming.heard() {
+            return None;
+        }
+        let Question {
+            out,
+            upload,
+            again,
+            asked,
+        } = self.question;
+        if let Some(head) = again {
+            return Some(Question {
+                out: head.clone().into(),
+                upload: Upload::Done,
+                again: Some(head),
+                asked,
+            });
+        }
+        let refused = matches!(upload, Upload::Refused(_));
+        (!self.sent && !refused).then_some(Question {
+            out,
+            upload,
+            again: None,
+            asked,
+        })
+    }
+
+    /// The wire, if its next request can be sent over it: all was sent, and all that came was part of the answer.
+    pub(super) fn finish(self) -> Option<W> {
+        let sent = matches!(self.question.upload, Upload::Done) && self.question.out.is_empty();
+        (sent && self.incoming.is_empty()).then_some(self.wire)
+    }
+
+    /// The wire and what came behind the answer's head, which ended HTTP on it.
+    ///
+    /// # Errors
+    /// The request has not been sent whole.
+    pub(super) fn into_raw(mut self) -> Result<(W, Bytes), HttpError> {
+        let sent = matches!(self.question.upload, Upload::Done) && self.question.out.is_empty();
+        if !sent {
+            return malformed("it changes the protocol before the request has ended");
+        }
+        Ok((self.wire, self.incoming.take_rest()))
+    }
+}

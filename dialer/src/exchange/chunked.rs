@@ -1,0 +1,161 @@
+//! Chunked transfer coding as it is read (RFC 9112, 7.1), strictly: at most 15 hexadecimal digits, CRLF and nothing like
+//! it, no blanks, bounded extensions and trailers. Data is handed on without being copied.
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::HeaderMap;
+
+use super::{
+    error::{HttpError, malformed},
+    head,
+};
+
+/// 2^60 bytes are enough for a chunk, and cannot overflow.
+const MAX_DIGITS: u8 = 15;
+/// All extensions of one body together, in bytes; nobody uses them but to make work.
+const MAX_EXTENSIONS: usize = 16 * 1024;
+/// All trailers together, in bytes.
+const MAX_TRAILERS: usize = 16 * 1024;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// In a size, behind so many digits.
+    Size(u8),
+    Extension,
+    SizeLf,
+    Data,
+    DataCr,
+    DataLf,
+    /// At the start of the trailers, or in them.
+    Trailers,
+    Done,
+}
+
+/// What a piece of input was.
+#[derive(Debug)]
+pub(super) enum Piece {
+    /// All input was taken, and more is needed.
+    More,
+    Data(Bytes),
+    Trailers(HeaderMap),
+    End,
+}
+
+#[derive(Debug)]
+pub(super) struct Chunked {
+    at: At,
+    /// Of the chunk that is being read.
+    left: u64,
+    extensions: usize,
+    held: BytesMut,
+    trailers: Option<HeaderMap>,
+}
+
+impl Default for Chunked {
+    fn default() -> Self {
+        Chunked {
+            at: At::Size(0),
+            left: 0,
+            extensions: 0,
+            held: BytesMut::new(),
+            trailers: None,
+        }
+    }
+}
+
+impl Chunked {
+    /// Whether everything was read and given.
+    pub(super) fn is_done(&self) -> bool {
+        self.at == At::Done && self.trailers.is_none()
+    }
+
+    pub(super) fn next(&mut self, input: &mut Bytes) -> Result<Piece, HttpError> {
+        self.advance(input)?;
+        match self.at {
+            At::Data if !input.is_empty() => {
+                let whole = usize::try_from(self.left).unwrap_or(usize::MAX);
+                let data = input.split_to(whole.min(input.len()));
+                self.left -= data.len() as u64;
+                if self.left == 0 {
+                    self.at = At::DataCr;
+                    // What ends the body is mostly in the same piece, and whoever reads may not ask again.
+                    self.advance(input)?;
+                }
+                Ok(Piece::Data(data))
+            }
+            At::Done => Ok(self.trailers.take().map_or(Piece::End, Piece::Trailers)),
+            _ => Ok(Piece::More),
+        }
+    }
+
+    /// Takes what is not data.
+    fn advance(&mut self, input: &mut Bytes) -> Result<(), HttpError> {
+        while !matches!(self.at, At::Data | At::Done) {
+            if self.at == At::Trailers {
+                if !self.trailers(input)? {
+                    return Ok(());
+                }
+                continue;
+            }
+            let Some(&byte) = input.first() else {
+                return Ok(());
+            };
+            input.advance(1);
+            self.at = self.step(byte)?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, byte: u8) -> Result<At, HttpError> {
+        match (self.at, byte) {
+            (At::Size(digits), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+                if digits == MAX_DIGITS {
+                    return malformed("a chunk's size has too many digits");
+                }
+                let digit = char::from(byte).to_digit(16).unwrap_or_default();
+                self.left = self.left << 4 | u64::from(digit);
+                Ok(At::Size(digits + 1))
+            }
+            (At::Size(1..), b';') => Ok(At::Extension),
+            (At::Size(1..) | At::Extension, b'\r') => Ok(At::SizeLf),
+            (At::Size(_), _) => malformed("a chunk's size is no number"),
+            (At::Extension, b'\t' | b' '..=b'~' | 0x80..) => {
+                self.extensions += 1;
+                if self.extensions > MAX_EXTENSIONS {
+                    return malformed("the chunks have too long extensions");
+                }
+                Ok(At::Extension)
+            }
+            (At::Extension, _) => malformed("a chunk's extension has a control character"),
+            (At::SizeLf, b'\n') if self.left == 0 => Ok(At::Trailers),
+            (At::SizeLf, b'\n') => Ok(At::Data),
+            (At::DataCr, b'\r') => Ok(At::DataLf),
+            (At::DataLf, b'\n') => Ok(At::Size(0)),
+            (At::SizeLf, _) => malformed("a chunk's size does not end with CRLF"),
+            (At::DataCr | At::DataLf, _) => malformed("a chunk is longer than its size"),
+            (at @ (At::Data | At::Trailers | At::Done), _) => Ok(at),
+        }
+    }
+
+    /// Whether their end is there.
+    fn trailers(&mut self, input: &mut Bytes) -> Result<bool, HttpError> {
+        while let Some(&byte) = input.first() {
+            input.advance(1);
+            if byte == b'\n' && self.held.last() != Some(&b'\r') {
+                return malformed("a trailer's line does not end with CRLF");
+            }
+            self.held.extend_from_slice(&[byte]);
+            if self.held.len() > MAX_TRAILERS {
+                return malformed("the trailers are larger than they may be");
+            }
+            if &self.held[..] == b"\r\n" || self.held.ends_with(b"\r\n\r\n") {
+                let held = std::mem::take(&mut self.held).freeze();
+                self.at = At::Done;
+                if held.len() > 2 {
+                    self.trailers = Some(head::trailers(&held)?);
+                }
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}

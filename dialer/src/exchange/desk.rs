@@ -1,0 +1,256 @@
+//! The reading half of a served stream, shared between the loop that serves it and the request's body: both read the same
+//! wire, whoever is polled first, and each is woken when something happens to it. One piece is read ahead at most.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Wake, Waker, ready},
+};
+
+use bytes::Bytes;
+use futures_util::task::AtomicWaker;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+
+use super::{
+    BodyError,
+    chunked::Piece,
+    error::{HttpError, malformed},
+    framing::Decoder,
+    incoming::Incoming,
+    outgoing::Outgoing,
+    wire::Wire,
+};
+use crate::lock;
+
+pub(super) struct Desk<W> {
+    state: Mutex<State<W>>,
+    wakers: Arc<Wakers>,
+    /// Wakes both.
+    waker: Waker,
+}
+
+struct State<W> {
+    /// None once it is somebody else's.
+    wire: Option<W>,
+    incoming: Incoming,
+    /// Of the current request's body.
+    decoder: Decoder,
+    /// Which request that is; the bodies of earlier ones read nothing.
+    turn: u64,
+    expects_continue: Expects,
+}
+
+/// Whether the peer waits for `100 Continue`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expects {
+    Nothing,
+    Waits,
+    /// The body was asked for, so it is to be said.
+    Due,
+}
+
+#[derive(Default)]
+struct Wakers {
+    serving: AtomicWaker,
+    body: AtomicWaker,
+}
+
+impl Wake for Wakers {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.serving.wake();
+        self.body.wake();
+    }
+}
+
+impl<W: Wire> Desk<W> {
+    pub(super) fn new(wire: W) -> Self {
+        let wakers = Arc::new(Wakers::default());
+        Desk {
+            state: Mutex::new(State {
+                wire: Some(wire),
+                incoming: Incoming::default(),
+                decoder: Decoder::Ended,
+                turn: 0,
+                expects_continue: Expects::Nothing,
+            }),
+            waker: wakers.clone().into(),
+            wakers,
+        }
+    }
+
+    /// The next request's head; `None` at the peer's end.
+    pub(super) fn poll_head(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, HttpError>> {
+        let state = &mut *lock(&self.state);
+        let wire = state.wire.as_mut().ok_or(HttpError::Cut)?;
+        state.incoming.poll_head(wire, cx)
+    }
+
+    /// Whether a head has begun.
+    pub(super) fn is_in_head(&self) -> bool {
+        lock(&self.state).incoming.is_in_head()
+    }
+
+    /// A request's head was read.
+    pub(super) fn begin(self: &Arc<Self>, decoder: Decoder, expects_continue: bool) -> Upload<W> {
+        let mut state = lock(&self.state);
+        state.turn += 1;
+        let size = decoder.size_hint();
+        state.decoder = decoder;
+        state.expects_continue = match expects_continue {
+            true => Expects::Waits,
+            false => Expects::Nothing,
+        };
+        Upload {
+            desk: self.clone(),
+            turn: state.turn,
+            left: size.exact(),
+            ended: false,
+        }
+    }
+
+    /// Writes, and looks whether the peer is still there. Ready when all was written.
+    ///
+    /// # Errors
+    /// The wire broke, or the peer has left or sent what it may not.
+    pub(super) fn poll_write(
+        &self,
+        cx: &mut Context<'_>,
+        out: &mut Outgoing,
+    ) -> Poll<Result<(), HttpError>> {
+        self.wakers.serving.register(cx.waker());
+        let state = &mut *lock(&self.state);
+        let wire = state.wire.as_mut().ok_or(HttpError::Cut)?;
+        if matches!(state.decoder, Decoder::Broken) {
+            return Poll::Ready(malformed("its body was refused"));
+        }
+        let written = wire.poll_write(cx, out)?;
+        if state.incoming.is_empty() {
+            let mut cx = Context::from_waker(&self.waker);
+            match state.incoming.poll_fill(wire, &mut cx)? {
+                Poll::Pending => return written.map(Ok),
+                Poll::Ready(false) => return Poll::Ready(Err(HttpError::Cut)),
+                Poll::Ready(true) => self.wakers.body.wake(),
+            }
+        }
+        if state.decoder.is_ended() {
+            return Poll::Ready(malformed("there is something behind the request"));
+        }
+        written.map(Ok)
+    }
+
+    /// Whether `100 Continue` is to be said now; asked by whoever can say it.
+    pub(super) fn takes_continue(&self, cx: &Context<'_>) -> bool {
+        self.wakers.serving.register(cx.waker());
+        let mut state = lock(&self.state);
+        let due = state.expects_continue == Expects::Due;
+        if due {
+            state.expects_continue = Expects::Nothing;
+        }
+        due
+    }
+
+    /// The answer begins: it is too late to ask for the body.
+    pub(super) fn answers(&self) {
+        lock(&self.state).expects_continue = Expects::Nothing;
+    }
+
+    /// What is left of the request's body, read for nobody.
+    pub(super) fn poll_drain(&self, cx: &mut Context<'_>) -> Poll<Result<(), HttpError>> {
+        let state = &mut *lock(&self.state);
+        let wire = state.wire.as_mut().ok_or(HttpError::Cut)?;
+        state.turn += 1;
+        while !state.decoder.is_ended() {
+            ready!(state.incoming.poll_body(wire, &mut state.decoder, cx))?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    pub(super) fn poll_finish(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let state = &mut *lock(&self.state);
+        match &mut state.wire {
+            None => Poll::Ready(Ok(())),
+            Some(wire) => wire.poll_finish(cx),
+        }
+    }
+
+    /// The wire, for something else than HTTP, and what came behind the request.
+    pub(super) fn take(&self) -> Option<(W, Bytes)> {
+        let mut state = lock(&self.state);
+        let rest = state.incoming.take_rest();
+        state.wire.take().map(|wire| (wire, rest))
+    }
+}
+
+/// A request's body, as its handler reads it.
+pub(super) struct Upload<W> {
+    desk: Arc<Desk<W>>,
+    turn: u64,
+    left: Option<u64>,
+    ended: bool,
+}
+
+impl<W: Wire> Upload<W> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, HttpError>> {
+        self.desk.wakers.body.register(cx.waker());
+        let state = &mut *lock(&self.desk.state);
+        let Some(wire) = state.wire.as_mut().filter(|_| state.turn == self.turn) else {
+            return Poll::Ready(malformed("its exchange is over"));
+        };
+        if state.expects_continue == Expects::Waits {
+            state.expects_continue = Expects::Due;
+            self.desk.wakers.serving.wake();
+        }
+        let mut cx = Context::from_waker(&self.desk.waker);
+        let polled = state.incoming.poll_body(wire, &mut state.decoder, &mut cx);
+        if polled.is_ready() {
+            self.ended = state.decoder.is_ended();
+            // The loop that serves has its own view of an end or an error.
+            self.desk.wakers.serving.wake();
+        }
+        polled
+    }
+}
+
+impl<W: Wire> HttpBody for Upload<W> {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let upload = self.get_mut();
+        if upload.ended {
+            return Poll::Ready(None);
+        }
+        match ready!(upload.poll(cx)) {
+            Ok(Piece::Data(data)) => {
+                let left = upload.left.as_mut();
+                if let Some(left) = left {
+                    *left = left.saturating_sub(data.len() as u64);
+                }
+                Poll::Ready(Some(Ok(Frame::data(data))))
+            }
+            Ok(Piece::Trailers(trailers)) => Poll::Ready(Some(Ok(Frame::trailers(trailers)))),
+            Ok(Piece::End | Piece::More) => Poll::Ready(None),
+            Err(error) => {
+                upload.ended = true;
+                Poll::Ready(Some(Err(error.into())))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.left
+            .map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}

@@ -1,0 +1,350 @@
+//! Heads as they are read and written (RFC 9112, 2 to 6). httparse reads the lines; what it lets pass and another parser
+//! may read otherwise is refused here: lines that end with a bare LF, two lengths, a coding that is not just `chunked`,
+//! anything but one Host. Names and values are slices of what came in.
+
+use std::mem::MaybeUninit;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header,
+};
+
+use super::{
+    MAX_HEAD, MAX_HEADERS,
+    chunked::Chunked,
+    error::{HttpError, malformed},
+    framing::{self, Decoder, Encoder},
+};
+
+type Slots<'a> = [MaybeUninit<httparse::Header<'a>>; MAX_HEADERS];
+
+/// A request's head, and what it means for its stream.
+#[derive(Debug)]
+pub(super) struct RequestHead {
+    pub(super) request: Request<()>,
+    pub(super) body: Decoder,
+    /// CONNECT, or a protocol that the peer wants to change to.
+    pub(super) upgrade: bool,
+    pub(super) expects_continue: bool,
+    pub(super) close: bool,
+}
+
+/// What the head of an answer means depends on what was asked.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Asked {
+    pub(super) head: bool,
+    pub(super) connect: bool,
+    pub(super) upgrade: bool,
+}
+
+impl Asked {
+    pub(super) fn of<B>(request: &Request<B>) -> Self {
+        Asked {
+            head: request.method() == Method::HEAD,
+            connect: request.method() == Method::CONNECT,
+            upgrade: request.headers().contains_key(header::UPGRADE),
+        }
+    }
+
+    /// Whether this answer makes the stream raw: 101, or 2xx to CONNECT but for a 204, which has no content to be raw.
+    pub(super) fn is_switched_by(self, status: StatusCode) -> bool {
+        (self.upgrade && status == StatusCode::SWITCHING_PROTOCOLS)
+            || (self.connect && status.is_success() && status != StatusCode::NO_CONTENT)
+    }
+
+    /// Whether an answer has no body, whatever its head says.
+    pub(super) fn is_bodiless(self, status: StatusCode) -> bool {
+        self.head
+            || status.is_informational()
+            || status == StatusCode::NO_CONTENT
+            || status == StatusCode::NOT_MODIFIED
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct ResponseHead {
+    pub(super) response: Response<()>,
+    pub(super) body: Decoder,
+    pub(super) close: bool,
+}
+
+/// How far the first head in `bytes` goes, if it is there. What is before `from` was looked at already.
+pub(super) fn end(bytes: &[u8], from: usize) -> Result<Option<usize>, HttpError> {
+    let fresh = bytes.get(from..).unwrap_or_default();
+    for at in memchr::memchr_iter(b'\n', fresh) {
+        let line = bytes.get(..=from + at).unwrap_or_default();
+        if !line.ends_with(b"\r\n") {
+            return malformed("a line of its head does not end with CRLF");
+        }
+        if line.len() == 2 {
+            return malformed("there is an empty line before its head");
+        }
+        if line.len() > MAX_HEAD {
+            return Err(HttpError::TooLarge);
+        }
+        if line.ends_with(b"\r\n\r\n") {
+            return Ok(Some(line.len()));
+        }
+    }
+    if bytes.len() > MAX_HEAD {
+        return Err(HttpError::TooLarge);
+    }
+    Ok(None)
+}
+
+fn refused(error: httparse::Error) -> HttpError {
+    HttpError::Malformed(match error {
+        httparse::Error::TooManyHeaders => return HttpError::TooLarge,
+        httparse::Error::HeaderName => "a header's name is none",
+        httparse::Error::HeaderValue => "a header's value has a control character",
+        httparse::Error::NewLine => "its head has a line break where none may be",
+        httparse::Error::Status => "its status is none",
+        httparse::Error::Token => "its first line is none",
+        httparse::Error::Version => "its version is not HTTP/1",
+    })
+}
+
+/// Reads a whole head of a request.
+pub(super) fn request(head: &Bytes) -> Result<RequestHead, HttpError> {
+    let mut slots: Slots = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+    let mut parsed = httparse::Request::new(&mut []);
+    parsed
+        .parse_with_uninit_headers(head, &mut slots)
+        .map_err(refused)?;
+    let (Some(method), Some(path), Some(1)) = (parsed.method, parsed.path, parsed.version) else {
+        return malformed("its first line is not one of HTTP/1.1");
+    };
+    let method =
+        Method::from_bytes(method.as_bytes()).or_else(|_| malformed("its method is none"))?;
+    let uri = target(&method, head.slice_ref(path.as_bytes()))?;
+    let (headers, said) = fields(head, parsed.headers)?;
+    if said.hosts != 1 {
+        return malformed("it has not exactly one Host");
+    }
+    let body = match (said.chunked, said.length) {
+        (true, _) => Decoder::Chunked(Chunked::default()),
+        (false, Some(length)) => Decoder::Length(length),
+        (false, None) => Decoder::Ended,
+    };
+    let expects_continue = !body.is_ended() && expects_continue(&headers);
+    let upgrade =
+        method == Method::CONNECT || (said.upgrade && headers.contains_key(header::UPGRADE));
+    let mut request = Request::new(());
+    *request.method_mut() = method;
+    *request.uri_mut() = uri;
+    *request.headers_mut() = headers;
+    Ok(RequestHead {
+        request,
+        upgrade: upgrade && body.is_ended(),
+        body,
+        expects_continue,
+        close: said.close,
+    })
+}
+
+/// Origin form, or CONNECT's authority form. Of other forms there are none between two proxies.
+fn target(method: &Method, target: Bytes) -> Result<Uri, HttpError> {
+    let connect = *method == Method::CONNECT;
+    if target.contains(&b'#') || (target.first() == Some(&b'/')) == connect {
+        return malformed("its target is not in origin form");
+    }
+    let Ok(uri) = Uri::from_maybe_shared(target) else {
+        return malformed("its target is no path");
+    };
+    if connect && (uri.port_u16().is_none() || uri.path_and_query().is_some()) {
+        return malformed("its target is no host and port");
+    }
+    if !connect && uri.authority().is_some() {
+        return malformed("its target is not in origin form");
+    }
+    Ok(uri)
+}
+
+pub(super) fn expects_continue(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::EXPECT)
+        .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+}
+
+/// Reads a whole head of an answer.
+pub(super) fn response(head: &Bytes, asked: Asked) -> Result<ResponseHead, HttpError> {
+    let mut slots: Slots = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+    let mut parsed = httparse::Response::new(&mut []);
+    httparse::ParserConfig::default()
+        .parse_response_with_uninit_headers(&mut parsed, head, &mut slots)
+        .map_err(refused)?;
+    let (Some(code), Some(version)) = (parsed.code, parsed.version) else {
+        return malformed("its first line is none");
+    };
+    let status = StatusCode::from_u16(code).or_else(|_| malformed("its status is none"))?;
+    let (headers, said) = fields(head, parsed.headers)?;
+    let old = version == 0;
+    if old && said.chunked {
+        return malformed("it is chunked, which HTTP/1.0 does not know");
+    }
+    if status == StatusCode::SWITCHING_PROTOCOLS && !asked.upgrade {
+        return malformed("it changes the protocol without being asked");
+    }
+    let body = match (said.chunked, said.length) {
+        _ if asked.is_bodiless(status) || asked.is_switched_by(status) => Decoder::Ended,
+        (true, _) => Decoder::Chunked(Chunked::default()),
+        (false, Some(length)) => Decoder::Length(length),
+        (false, None) => Decoder::ToEnd,
+    };
+    let mut response = Response::new(());
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    Ok(ResponseHead {
+        response,
+        close: old || said.close || matches!(body, Decoder::ToEnd),
+        body,
+    })
+}
+
+/// Reads trailers, which may not change where anything ends.
+pub(super) fn trailers(lines: &Bytes) -> Result<HeaderMap, HttpError> {
+    let mut slots = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let Ok(httparse::Status::Complete((_, parsed))) = httparse::parse_headers(lines, &mut slots)
+    else {
+        return malformed("its trailers are none");
+    };
+    let (trailers, said) = fields(lines, parsed)?;
+    if said.chunked || said.length.is_some() || said.hosts > 0 {
+        return malformed("its trailers have what only a head may have");
+    }
+    Ok(trailers)
+}
+
+/// What the fields of a head say about its framing.
+#[derive(Default)]
+struct Said {
+    length: Option<u64>,
+    chunked: bool,
+    hosts: usize,
+    close: bool,
+    upgrade: bool,
+}
+
+fn fields(head: &Bytes, parsed: &[httparse::Header<'_>]) -> Result<(HeaderMap, Said), HttpError> {
+    let mut headers = HeaderMap::with_capacity(parsed.len());
+    let mut said = Said::default();
+    for field in parsed {
+        let Ok(name) = HeaderName::from_bytes(field.name.as_bytes()) else {
+            return malformed("a header's name is none");
+        };
+        said.field(&name, field.value)?;
+        let Ok(value) = HeaderValue::from_maybe_shared(head.slice_ref(field.value)) else {
+            return malformed("a header's value has a control character");
+        };
+        headers.append(name, value);
+    }
+    if said.chunked && said.length.is_some() {
+        return malformed("it has both Content-Length and Transfer-Encoding");
+    }
+    Ok((headers, said))
+}
+
+impl Said {
+    fn field(&mut self, name: &HeaderName, value: &[u8]) -> Result<(), HttpError> {
+        match *name {
+            header::CONTENT_LENGTH if self.length.is_some() => {
+                malformed("it has more than one Content-Length")
+            }
+            header::CONTENT_LENGTH => {
+                self.length = Some(framing::length(value)?);
+                Ok(())
+            }
+            header::TRANSFER_ENCODING
+                if self.chunked || !value.eq_ignore_ascii_case(b"chunked") =>
+            {
+                malformed("its Transfer-Encoding is not just chunked")
+            }
+            header::TRANSFER_ENCODING => {
+                self.chunked = true;
+                Ok(())
+            }
+            header::HOST => {
+                self.hosts += 1;
+                Ok(())
+            }
+            header::CONNECTION => {
+                for token in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+                    self.close |= token.eq_ignore_ascii_case(b"close");
+                    self.upgrade |= token.eq_ignore_ascii_case(b"upgrade");
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Writes a request's head, in origin form. `authority` is the Host where the headers have none.
+pub(super) fn write_request(request: &http::request::Parts, body: &Encoder, out: &mut BytesMut) {
+    let uri = &request.uri;
+    let authority = uri.authority().map_or("", http::uri::Authority::as_str);
+    let target = match uri.path_and_query() {
+        _ if request.method == Method::CONNECT => authority,
+        None => "/",
+        Some(path) => path.as_str(),
+    };
+    out.reserve(room(&request.headers) + target.len() + authority.len());
+    out.put_slice(request.method.as_str().as_bytes());
+    out.put_slice(b" ");
+    // `https://host?query` is one whose path is empty.
+    if !target.starts_with('/') && request.method != Method::CONNECT {
+        out.put_slice(b"/");
+    }
+    out.put_slice(target.as_bytes());
+    out.put_slice(b" HTTP/1.1\r\n");
+    if !request.headers.contains_key(header::HOST) {
+        field(out, "host", authority.as_bytes());
+    }
+    write_fields(&request.headers, body, out);
+}
+
+/// Writes an answer's head.
+pub(super) fn write_response(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &Encoder,
+    out: &mut BytesMut,
+) {
+    out.reserve(room(headers));
+    out.put_slice(b"HTTP/1.1 ");
+    out.put_slice(status.as_str().as_bytes());
+    out.put_slice(b" ");
+    out.put_slice(status.canonical_reason().unwrap_or("").as_bytes());
+    out.put_slice(b"\r\n");
+    write_fields(headers, body, out);
+}
+
+fn room(headers: &HeaderMap) -> usize {
+    let fields = headers.iter();
+    fields.fold(96, |sum, (name, value)| {
+        sum + name.as_str().len() + value.len() + 4
+    })
+}
+
+fn write_fields(headers: &HeaderMap, body: &Encoder, out: &mut BytesMut) {
+    for (name, value) in headers {
+        let frames = *name == header::TRANSFER_ENCODING
+            || (*name == header::CONTENT_LENGTH && *body != Encoder::Nothing);
+        if !frames {
+            field(out, name.as_str(), value.as_bytes());
+        }
+    }
+    match body {
+        Encoder::Nothing => {}
+        Encoder::Length(length) => field(out, "content-length", length.to_string().as_bytes()),
+        Encoder::Chunked(_) => field(out, "transfer-encoding", b"chunked"),
+    }
+    out.put_slice(b"\r\n");
+}
+
+pub(super) fn field(out: &mut BytesMut, name: &str, value: &[u8]) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}

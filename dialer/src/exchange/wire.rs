@@ -1,0 +1,60 @@
+//! What an exchange runs on: bytes both ways. A stream of a session, or a connection to a server.
+
+use std::{
+    future::poll_fn,
+    io,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use tokio::task::coop::unconstrained;
+
+use super::{Outgoing, Upgraded};
+use crate::session::Stream;
+
+/// Bytes both ways. Dropped before both directions have ended, it is reset where it can be.
+pub trait Wire: Send + Unpin + 'static {
+    /// The next bytes; `None` at the peer's clean end.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>>;
+
+    /// Writes all of `out`, and sees it off.
+    fn poll_write(&mut self, cx: &mut Context<'_>, out: &mut Outgoing) -> Poll<io::Result<()>>;
+
+    /// Ends this direction, behind everything written.
+    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Whether it is open both ways with nothing to be read: fit for the next request.
+    fn is_idle(&mut self) -> bool {
+        at_once(poll_fn(|cx| Poll::Ready(self.poll_read(cx).is_pending())))
+    }
+
+    /// What is left when HTTP is over. `read` came behind the head.
+    fn into_upgraded(self, read: Bytes) -> Upgraded;
+}
+
+/// Asks without waiting. A task that has used up its turn would always be told that there is nothing yet.
+pub(super) fn at_once(question: impl Future<Output = bool> + Unpin) -> bool {
+    unconstrained(question).now_or_never() == Some(true)
+}
+
+impl Wire for Stream {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
+        self.poll_read_bytes(cx)
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, out: &mut Outgoing) -> Poll<io::Result<()>> {
+        while let Some(polled) = out.with_front(|front| self.poll_write_bytes(cx, front)) {
+            ready!(polled)?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Stream::poll_finish(self, cx)
+    }
+
+    fn into_upgraded(self, read: Bytes) -> Upgraded {
+        Upgraded::of_stream(self, read)
+    }
+}
