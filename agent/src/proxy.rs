@@ -5,9 +5,12 @@
 use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{Code, Failure, headers::PROBE_PATH};
-use fairlead_dialer::{Body, OnUpgrade, Spliced, splice};
+use fairlead_dialer::{Answer, Body, OnUpgrade, Spliced, splice};
 use http::{Method, Request, Response, StatusCode};
-use tokio::time::{Instant, timeout};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::{Instant, timeout},
+};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::{debug, info, warn};
 
@@ -24,7 +27,7 @@ pub(crate) mod probe;
 pub(crate) mod upstream;
 
 use admit::Rules;
-use upstream::{Answer, UpstreamError};
+use upstream::UpstreamError;
 
 /// How long the stream of an upgrade may take to become raw after its answer was sent.
 const UPGRADE: Duration = Duration::from_secs(10);
@@ -80,7 +83,7 @@ impl Proxy {
         let raw =
             raw.ok_or_else(|| Failure::because(Code::Internal, "this stream cannot be made raw"))?;
         let socket = connect::open(&self.site.allow_connect, request.uri()).await?;
-        self.join(raw, async move { Ok(socket) }, running.clone());
+        self.join(raw, socket, running.clone());
         Ok((Response::new(empty()), Outcome::Connected))
     }
 
@@ -120,25 +123,23 @@ impl Proxy {
                     upgrade.as_ref(),
                     Some(started.elapsed()),
                 );
-                self.join(raw, upgraded.io(), running.clone());
+                self.join(raw, upgraded, running.clone());
                 Ok((response.map(|()| empty()), Outcome::Upgraded))
             }
         }
     }
 
-    /// Joins the raw stream with the other side once both are there, in a task that the process owns.
-    fn join<IO, F>(&self, raw: OnUpgrade, other: F, running: TaskTrackerToken)
+    /// Joins the raw stream with the other side once it is there, in a task that the process owns.
+    fn join<IO>(&self, raw: OnUpgrade, other: IO, running: TaskTrackerToken)
     where
-        IO: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
-        F: Future<Output = std::io::Result<IO>> + Send + 'static,
+        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         // Its stream is no longer the serving task's, which counted it until now.
         let open = self.site.metrics.hold_stream();
         self.site.process.spawn(async move {
             let _held = (running, open);
-            let both = async { tokio::try_join!(raw, other) };
-            match timeout(UPGRADE, both).await {
-                Ok(Ok((raw, other))) => {
+            match timeout(UPGRADE, raw).await {
+                Ok(Ok(raw)) => {
                     let Spliced { to_b, to_a, end } = splice(raw, other).await;
                     debug!(to_api = to_b, to_hub = to_a, ?end, "raw stream ended");
                 }

@@ -4,18 +4,20 @@
 use std::{
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::Duration,
 };
 
 use bytes::Bytes;
-use fairlead_dialer::{Body, BodyError};
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header, uri::PathAndQuery};
+use fairlead_dialer::{
+    Answer, Body, BodyError,
+    exchange::{Client, SendError},
+};
+use http::{HeaderMap, Method, Request, StatusCode, Uri, header, uri::PathAndQuery};
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt;
-use hyper::{body::Incoming, client::conn::http1::SendRequest};
-use tokio::time::{Instant, timeout};
-use tokio_util::task::{AbortOnDropHandle, task_tracker::TaskTrackerToken};
+use tokio::time::timeout;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::{
     body,
@@ -24,13 +26,10 @@ use crate::{
 
 mod connect;
 
-pub(crate) use connect::Upgraded;
-use connect::{ConnectError, Connector};
+use connect::{ConnectError, Connection, Connector};
 
 /// Connections that wait for their next request. Fewer than there are requests at a time would mean TLS handshakes.
 const MAX_IDLE: usize = 256;
-/// kube-apiserver keeps them for 90 s and more.
-const IDLE: Duration = Duration::from_secs(60);
 /// For what the agent itself asks.
 const OWN_DEADLINE: Duration = Duration::from_secs(15);
 /// The largest answer to what the agent itself asks, in bytes: a Secret is at most 1 MiB, and base64 in JSON.
@@ -55,19 +54,12 @@ pub(crate) enum UpstreamError {
     Path,
 }
 
-/// What the API server said.
-pub(crate) enum Answer {
-    /// Anything but a taken upgrade.
-    Response(Response<Body>),
-    /// `101`, and the connection as raw bytes.
-    Upgraded(Response<()>, Upgraded),
-}
-
 /// The pooled way to one API server.
 pub(crate) struct Upstream {
     credentials: Credentials,
     connector: Connector,
-    pool: Arc<Pool>,
+    /// The connections, of one endpoint: those of an older address, CA or client certificate go with it.
+    client: Mutex<Option<(Arc<Endpoint>, Client<Connection>)>>,
 }
 
 impl Upstream {
@@ -75,7 +67,7 @@ impl Upstream {
         Upstream {
             credentials,
             connector: Connector::new(),
-            pool: Arc::default(),
+            client: Mutex::default(),
         }
     }
 
@@ -142,56 +134,46 @@ impl Upstream {
     async fn send_unbounded(&self, mut request: Request<Body>) -> Result<Answer, UpstreamError> {
         let access = self.credentials.access().await?;
         address(&mut request, &access)?;
-        let (response, lease) = self.lend(request, &access.endpoint).await?;
-        if response.status() == StatusCode::UNAUTHORIZED {
+        let endpoint = &access.endpoint;
+        let connect = || self.connector.connect(endpoint);
+        let sent = self.client(endpoint).send(request, connect).await;
+        let answer = sent.map_err(|error| match error {
+            SendError::Connect(cause) => UpstreamError::Connect {
+                host: endpoint.host.to_str().unwrap_or_default().to_owned(),
+                cause,
+            },
+            SendError::Broken(cause) | SendError::Request(cause) => UpstreamError::Broken(cause),
+        })?;
+        if let Answer::Response(response) = &answer
+            && response.status() == StatusCode::UNAUTHORIZED
+        {
             self.credentials.refused(&access).await;
         }
-        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return Ok(Upgraded::answer(response, lease));
-        }
-        Ok(Answer::Response(response.map(|body| {
-            self.pool.clone().body(body, lease, access.endpoint.clone())
-        })))
+        Ok(answer)
     }
 
-    /// Sends over an idle connection, or over a new one: an idle one may turn out to have been closed by the other side.
-    async fn lend(
-        &self,
-        mut request: Request<Body>,
-        endpoint: &Arc<Endpoint>,
-    ) -> Result<(Response<Incoming>, Lease), UpstreamError> {
-        while let Some(mut lease) = self.pool.take(endpoint) {
-            match lease.sender.try_send_request(request).await {
-                Ok(response) => return Ok((response, lease)),
-                Err(mut error) => match error.take_message() {
-                    // Not a byte of it was sent.
-                    Some(unsent) => request = unsent,
-                    None => return Err(UpstreamError::Broken(error.into_error().into())),
-                },
+    fn client(&self, endpoint: &Arc<Endpoint>) -> Client<Connection> {
+        let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*client {
+            Some((of, client)) if Arc::ptr_eq(of, endpoint) => client.clone(),
+            _ => {
+                let fresh = Client::new(MAX_IDLE);
+                *client = Some((endpoint.clone(), fresh.clone()));
+                fresh
             }
         }
-        let connected = self.connector.connect(endpoint).await;
-        let host = || endpoint.host.to_str().unwrap_or_default().to_owned();
-        let mut lease = connected.map_err(|cause| UpstreamError::Connect {
-            host: host(),
-            cause,
-        })?;
-        let sent = lease.sender.send_request(request).await;
-        sent.map(|response| (response, lease))
-            .map_err(|error| UpstreamError::Broken(error.into()))
     }
 }
 
 /// Puts credential, host and the API server's base path into a request.
 fn address(request: &mut Request<Body>, access: &Access) -> Result<(), UpstreamError> {
     let endpoint = &access.endpoint;
-    let path = request
-        .uri()
-        .path_and_query()
-        .map_or("/", PathAndQuery::as_str);
-    let whole = format!("{}{path}", endpoint.base_path).parse::<PathAndQuery>();
-    *request.uri_mut() = Uri::from(whole.map_err(|_| UpstreamError::Path)?);
-    *request.version_mut() = http::Version::HTTP_11;
+    if !endpoint.base_path.is_empty() {
+        let path = request.uri().path_and_query();
+        let path = path.map_or("/", PathAndQuery::as_str);
+        let whole = format!("{}{path}", endpoint.base_path).parse::<PathAndQuery>();
+        *request.uri_mut() = Uri::from(whole.map_err(|_| UpstreamError::Path)?);
+    }
     let headers: &mut HeaderMap = request.headers_mut();
     headers.insert(header::HOST, endpoint.host.clone());
     match &access.authorization {
@@ -199,108 +181,6 @@ fn address(request: &mut Request<Body>, access: &Access) -> Result<(), UpstreamE
         None => headers.remove(header::AUTHORIZATION),
     };
     Ok(())
-}
-
-/// One connection, and the task that drives it: dropped, the connection is closed.
-struct Lease {
-    sender: SendRequest<Body>,
-    driver: AbortOnDropHandle<()>,
-}
-
-#[derive(Default)]
-struct Pool {
-    idle: Mutex<Vec<Idle>>,
-}
-
-struct Idle {
-    lease: Lease,
-    endpoint: Arc<Endpoint>,
-    since: Instant,
-}
-
-impl Pool {
-    /// The one used last, so that those in excess grow old. Connections of an older CA or credential are let go.
-    fn take(&self, endpoint: &Arc<Endpoint>) -> Option<Lease> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.retain(|idle| {
-            !idle.lease.sender.is_closed()
-                && idle.since.elapsed() < IDLE
-                && Arc::ptr_eq(&idle.endpoint, endpoint)
-        });
-        // One whose request's body still goes out is not ready.
-        let at = idle.iter().rposition(|idle| idle.lease.sender.is_ready())?;
-        Some(idle.remove(at).lease)
-    }
-
-    fn put(&self, lease: Lease, endpoint: Arc<Endpoint>) {
-        if lease.sender.is_closed() || lease.driver.is_finished() {
-            return;
-        }
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() >= MAX_IDLE {
-            idle.remove(0);
-        }
-        idle.push(Idle {
-            lease,
-            endpoint,
-            since: Instant::now(),
-        });
-    }
-
-    fn body(self: Arc<Self>, body: Incoming, lease: Lease, endpoint: Arc<Endpoint>) -> Body {
-        let mut lent = Lent {
-            body,
-            back: Some((self, lease, endpoint)),
-        };
-        lent.give_back_at_end();
-        lent.boxed_unsync()
-    }
-}
-
-/// A body on a lent connection, which goes back when the body has ended, and is closed when it is dropped before.
-struct Lent {
-    body: Incoming,
-    back: Option<(Arc<Pool>, Lease, Arc<Endpoint>)>,
-}
-
-impl Lent {
-    fn give_back_at_end(&mut self) {
-        if self.body.is_end_stream() {
-            self.give_back();
-        }
-    }
-
-    fn give_back(&mut self) {
-        if let Some((pool, lease, endpoint)) = self.back.take() {
-            pool.put(lease, endpoint);
-        }
-    }
-}
-
-impl http_body::Body for Lent {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        match &frame {
-            None => self.give_back(),
-            Some(Ok(_)) => self.give_back_at_end(),
-            Some(Err(_)) => self.back = None,
-        }
-        Poll::Ready(frame.map(|frame| frame.map_err(BodyError::from)))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }
 
 /// A body that holds something until it has ended or is dropped.

@@ -1,29 +1,23 @@
-//! A new connection to the API server: DNS, TCP, TLS, HTTP/1.1, each with a deadline; and what becomes of it when it is
-//! upgraded.
+//! A new connection to the API server: DNS, TCP, TLS, each with a deadline.
 
 use std::{io, time::Duration};
 
-use fairlead_dialer::{Body, BodyError};
-use http::Response;
-use hyper::{body::Incoming, client::conn::http1, upgrade};
-use hyper_util::{client::legacy::connect::HttpConnector, rt::TokioIo};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    time::timeout,
-};
-use tokio_rustls::TlsConnector;
-use tokio_util::task::AbortOnDropHandle;
+use fairlead_dialer::{BodyError, exchange::Socket};
+use hyper_util::client::legacy::connect::HttpConnector;
+use tokio::{net::TcpStream, time::timeout};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+use tokio_util::either::Either;
 use tower::ServiceExt;
 
-use super::{Answer, Lease};
 use crate::target::Endpoint;
 
 const STEP: Duration = Duration::from_secs(5);
 /// A peer that vanished is noticed after this long, watches or not; where bytes are under way to it, TCP's own
 /// retransmission notices.
 const SILENT: Duration = Duration::from_secs(30);
-/// The largest head of an answer, in bytes.
-const MAX_HEAD: usize = 64 * 1024;
+
+/// Plain where a kubeconfig says so.
+pub(super) type Connection = Socket<Either<TcpStream, Box<TlsStream<TcpStream>>>>;
 
 /// How far it got.
 #[derive(Debug, thiserror::Error)]
@@ -32,8 +26,6 @@ pub(crate) enum ConnectError {
     Tcp(#[source] BodyError),
     #[error("TLS")]
     Tls(#[source] io::Error),
-    #[error("HTTP")]
-    Http(#[source] hyper::Error),
     #[error("{0}: no answer within {secs} s", secs = STEP.as_secs())]
     Timeout(&'static str),
 }
@@ -55,57 +47,20 @@ impl Connector {
         Connector { tcp }
     }
 
-    pub(super) async fn connect(&self, endpoint: &Endpoint) -> Result<Lease, ConnectError> {
+    pub(super) async fn connect(&self, endpoint: &Endpoint) -> Result<Connection, ConnectError> {
         let connecting = timeout(STEP, self.tcp.clone().oneshot(endpoint.uri.clone()));
         let tcp = connecting.await.map_err(|_| ConnectError::Timeout("TCP"))?;
         let tcp = tcp
             .map_err(|error| ConnectError::Tcp(error.into()))?
             .into_inner();
         let Some(tls) = &endpoint.tls else {
-            return handshake(tcp).await;
+            return Ok(Socket::new(Either::Left(tcp)));
         };
         let connecting = TlsConnector::from(tls.clone()).connect(endpoint.server_name.clone(), tcp);
         let tls = timeout(STEP, connecting)
             .await
             .map_err(|_| ConnectError::Timeout("TLS"))?;
-        handshake(tls.map_err(ConnectError::Tls)?).await
-    }
-}
-
-async fn handshake<IO>(io: IO) -> Result<Lease, ConnectError>
-where
-    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let mut builder = http1::Builder::new();
-    builder.max_header_size(MAX_HEAD);
-    let (sender, connection) = builder
-        .handshake::<_, Body>(TokioIo::new(io))
-        .await
-        .map_err(ConnectError::Http)?;
-    // Owned by the lease. Its errors are those of the request on it.
-    let driver = AbortOnDropHandle::new(tokio::spawn(async move {
-        drop(connection.with_upgrades().await)
-    }));
-    Ok(Lease { sender, driver })
-}
-
-/// A connection that speaks another protocol from now on.
-pub(crate) struct Upgraded {
-    on: upgrade::OnUpgrade,
-    lease: Lease,
-}
-
-impl Upgraded {
-    /// The answer that a 101 is.
-    pub(super) fn answer(mut response: Response<Incoming>, lease: Lease) -> Answer {
-        let on = upgrade::on(&mut response);
-        Answer::Upgraded(response.map(drop), Upgraded { on, lease })
-    }
-
-    /// The raw bytes, those that came with the head included.
-    pub(crate) async fn io(self) -> io::Result<TokioIo<upgrade::Upgraded>> {
-        let io = self.on.await.map_err(io::Error::other)?;
-        drop(self.lease);
-        Ok(TokioIo::new(io))
+        let tls = tls.map_err(ConnectError::Tls)?;
+        Ok(Socket::new(Either::Right(Box::new(tls))))
     }
 }
