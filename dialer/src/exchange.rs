@@ -30,7 +30,7 @@ pub use self::{
     client::{Client, Exchanges, SendError},
     error::HttpError,
     outgoing::Outgoing,
-    server::serve,
+    server::{serve, serve_on},
     socket::Socket,
     upgrade::{OnUpgrade, Upgraded},
     wire::Wire,

@@ -50,6 +50,14 @@ enum Expects {
     Due,
 }
 
+/// Whether the peer may still send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Peer {
+    There,
+    /// It has ended its direction behind a whole request, which a peer that waits for an answer does not do.
+    Left,
+}
+
 #[derive(Default)]
 struct Wakers {
     serving: AtomicWaker,
@@ -113,7 +121,7 @@ impl<W: Wire> Desk<W> {
         }
     }
 
-    /// Writes, and looks whether the peer is still there. Ready when all was written.
+    /// Looks whether the peer is still there, and writes. Ready when all was written.
     ///
     /// # Errors
     /// The wire broke, or the peer has left or sent what it may not.
@@ -121,26 +129,32 @@ impl<W: Wire> Desk<W> {
         &self,
         cx: &mut Context<'_>,
         out: &mut Outgoing,
-    ) -> Poll<Result<(), HttpError>> {
+    ) -> Poll<Result<Peer, HttpError>> {
         self.wakers.serving.register(cx.waker());
         let state = &mut *lock(&self.state);
         let wire = state.wire.as_mut().ok_or(HttpError::Cut)?;
-        if matches!(state.decoder, Decoder::Broken) {
-            return Poll::Ready(malformed("its body was refused"));
+        if let Decoder::Broken(reason) = state.decoder {
+            return Poll::Ready(malformed(reason));
         }
-        let written = wire.poll_write(cx, out)?;
+        // Before anything is written: behind the last byte of an answer, the next request may come at once.
+        let mut peer = Peer::There;
         if state.incoming.is_empty() {
             let mut cx = Context::from_waker(&self.waker);
             match state.incoming.poll_fill(wire, &mut cx)? {
-                Poll::Pending => return written.map(Ok),
-                Poll::Ready(false) => return Poll::Ready(Err(HttpError::Cut)),
+                Poll::Pending => {}
                 Poll::Ready(true) => self.wakers.body.wake(),
+                Poll::Ready(false) if state.decoder.is_ended() => peer = Peer::Left,
+                Poll::Ready(false) => return Poll::Ready(Err(HttpError::Cut)),
             }
         }
-        if state.decoder.is_ended() {
+        if state.decoder.is_ended() && !state.incoming.is_empty() {
             return Poll::Ready(malformed("there is something behind the request"));
         }
-        written.map(Ok)
+        let written = wire.poll_write(cx, out)?;
+        if written.is_pending() && peer == Peer::Left {
+            return Poll::Ready(Err(HttpError::Cut));
+        }
+        written.map(|()| Ok(peer))
     }
 
     /// Whether `100 Continue` is to be said now; asked by whoever can say it.

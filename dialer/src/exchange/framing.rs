@@ -24,7 +24,7 @@ pub(super) enum Decoder {
     ToEnd,
     Ended,
     /// What came was refused.
-    Broken,
+    Broken(&'static str),
 }
 
 impl Decoder {
@@ -32,7 +32,7 @@ impl Decoder {
         match self {
             Decoder::Length(left) => *left == 0,
             Decoder::Chunked(chunked) => chunked.is_done(),
-            Decoder::ToEnd | Decoder::Broken => false,
+            Decoder::ToEnd | Decoder::Broken(_) => false,
             Decoder::Ended => true,
         }
     }
@@ -41,7 +41,7 @@ impl Decoder {
     pub(super) fn next(&mut self, input: &mut Bytes) -> Result<Piece, HttpError> {
         match self {
             Decoder::Length(0) | Decoder::Ended => Ok(Piece::End),
-            Decoder::Broken => malformed("its body was refused"),
+            Decoder::Broken(reason) => malformed(reason),
             Decoder::Chunked(chunked) => chunked.next(input),
             _ if input.is_empty() => Ok(Piece::More),
             Decoder::Length(left) => {
@@ -70,7 +70,7 @@ impl Decoder {
         match self {
             Decoder::Length(left) => SizeHint::with_exact(*left),
             Decoder::Ended => SizeHint::with_exact(0),
-            Decoder::Chunked(_) | Decoder::ToEnd | Decoder::Broken => SizeHint::default(),
+            Decoder::Chunked(_) | Decoder::ToEnd | Decoder::Broken(_) => SizeHint::default(),
         }
     }
 }
@@ -155,6 +155,15 @@ pub(super) fn of_response(
         (true, None | Some(0)) => Ok(Encoder::Length(0)),
         (true, Some(_)) => Err("the body is shorter than its head says".into()),
         (false, declared) => Ok(with_body(declared, headers, body, trailers)),
+    }
+}
+
+/// For the answer to a HEAD: the length of the body that is left out, where the head does not give one.
+pub(super) fn tell_length(headers: &mut HeaderMap, body: &Body) {
+    if let Some(length @ 1..) = body.size_hint().exact()
+        && !headers.contains_key(header::CONTENT_LENGTH)
+    {
+        headers.insert(header::CONTENT_LENGTH, length.into());
     }
 }
 

@@ -2,7 +2,7 @@
 //! may read otherwise is refused here: lines that end with a bare LF, two lengths, a coding that is not just `chunked`,
 //! anything but one Host. Names and values are slices of what came in.
 
-use std::mem::MaybeUninit;
+use std::{fmt::Write, mem::MaybeUninit};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{
@@ -336,7 +336,9 @@ fn write_fields(headers: &HeaderMap, body: &Encoder, out: &mut BytesMut) {
     }
     match body {
         Encoder::Nothing => {}
-        Encoder::Length(length) => field(out, "content-length", length.to_string().as_bytes()),
+        Encoder::Length(length) => {
+            let _never = write!(out, "content-length: {length}\r\n");
+        }
         Encoder::Chunked(_) => field(out, "transfer-encoding", b"chunked"),
     }
     out.put_slice(b"\r\n");

@@ -101,7 +101,9 @@ impl Incoming {
                 Ok(piece) => return Poll::Ready(Ok(piece)),
                 Err(error) => {
                     // Nothing behind this is ever read as if it were in its place.
-                    *decoder = Decoder::Broken;
+                    if let HttpError::Malformed(reason) = error {
+                        *decoder = Decoder::Broken(reason);
+                    }
                     return Poll::Ready(Err(error));
                 }
             }

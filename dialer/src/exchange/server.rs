@@ -20,7 +20,7 @@ use tokio::{
 
 use super::{
     Body, OnUpgrade, Upgraded,
-    desk::Desk,
+    desk::{Desk, Peer},
     error::{HttpError, malformed},
     framing::{self, Encoder},
     head::{self, Asked, RequestHead},
@@ -51,7 +51,11 @@ where
     serve_on(stream, handler).await
 }
 
-pub(super) async fn serve_on<W, H, F>(wire: W, handler: H) -> io::Result<()>
+/// Serves requests that come over any wire, as [`serve`] does.
+///
+/// # Errors
+/// As [`serve`]'s.
+pub async fn serve_on<W, H, F>(wire: W, handler: H) -> io::Result<()>
 where
     W: Wire,
     H: Fn(Request<Body>) -> F,
@@ -153,8 +157,8 @@ impl<W: Wire> Serving<W> {
             if self.desk.takes_continue(cx) {
                 self.out.tail().put_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
             }
-            match self.desk.poll_write(cx, &mut self.out) {
-                Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            match self.desk.poll_write(cx, &mut self.out)? {
+                Poll::Ready(Peer::Left) => Poll::Ready(Err(HttpError::Cut)),
                 _ => Poll::Pending,
             }
         });
@@ -163,7 +167,10 @@ impl<W: Wire> Serving<W> {
 
     /// Whether another request may follow.
     async fn answer(&mut self, answer: Response<Body>, turn: Turn) -> io::Result<bool> {
-        let (parts, body) = answer.into_parts();
+        let (mut parts, body) = answer.into_parts();
+        if turn.asked.head {
+            framing::tell_length(&mut parts.headers, &body);
+        }
         let (status, headers) = (parts.status, &parts.headers);
         self.desk.answers();
         let switched = turn.asked.is_switched_by(status);
@@ -201,9 +208,10 @@ impl<W: Wire> Serving<W> {
             // Without the desk's lock: it may be the request's own body that comes back.
             let filled = sending.fill(cx, &mut self.out).map_err(io::Error::other)?;
             match (self.desk.poll_write(cx, &mut self.out)?, filled) {
+                (Poll::Ready(_), Filled::Done) => return Poll::Ready(Ok(())),
+                (Poll::Ready(Peer::Left), _) => return Poll::Ready(Err(HttpError::Cut.into())),
                 (Poll::Pending, _) | (_, Filled::Waiting) => return Poll::Pending,
-                (Poll::Ready(()), Filled::Done) => return Poll::Ready(Ok(())),
-                (Poll::Ready(()), Filled::Full) => {}
+                (Poll::Ready(Peer::There), Filled::Full) => {}
             }
         }
         cx.waker().wake_by_ref();
@@ -215,6 +223,9 @@ impl<W: Wire> Serving<W> {
         let Some((mut wire, read)) = self.desk.take() else {
             return Ok(false);
         };
+        if !read.is_empty() {
+            return Err(HttpError::Malformed("there is something behind the request").into());
+        }
         poll_fn(|cx| wire.poll_write(cx, &mut self.out)).await?;
         // If nobody waits for it any more, this resets it.
         drop(upgrade.send(wire.into_upgraded(read)));

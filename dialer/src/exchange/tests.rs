@@ -1,3 +1,10 @@
+mod delivery;
+mod hostile;
+mod pool;
+mod reference;
+mod script;
+mod upgrades;
+
 use std::{
     convert::Infallible,
     sync::{
@@ -150,6 +157,7 @@ async fn heads_without_bodies_and_encoded_bodies_pass_as_they_are() {
                 .header(header::ETAG, "\"x\"")
                 .body(empty())
                 .unwrap(),
+            "/left-out" => Response::new(text("of this length")),
             _ => Response::builder()
                 .header(header::CONTENT_ENCODING, "gzip")
                 .body(boxed(Full::from(vec![0x1f, 0x8b, 8, 0, 255])))
@@ -161,6 +169,10 @@ async fn heads_without_bodies_and_encoded_bodies_pass_as_they_are() {
         let head = Request::head("/head").body(empty()).unwrap();
         let answer = response(&exchanges, head).await;
         assert_eq!(answer.headers()[header::CONTENT_LENGTH], "1234");
+        assert_eq!(whole(answer).await, "");
+        let head = Request::head("/left-out").body(empty()).unwrap();
+        let answer = response(&exchanges, head).await;
+        assert_eq!(answer.headers()[header::CONTENT_LENGTH], "14");
         assert_eq!(whole(answer).await, "");
         let answer = response(&exchanges, get("/304")).await;
         assert_eq!(
@@ -346,61 +358,6 @@ async fn a_caller_that_goes_away_ends_the_request_at_the_other_side() {
     until(|| agent.stats().streams_open == 0).await;
 }
 
-#[tokio::test]
-async fn a_pooled_stream_that_died_costs_a_plain_request_nothing() {
-    let (agent, hub) = pair(&limits(64), PIPE).await;
-    let served = Arc::new(AtomicUsize::new(0));
-    let count = served.clone();
-    tokio::spawn(async move {
-        let mut tasks = JoinSet::new();
-        while let Some(stream) = agent.accept().await {
-            let count = count.clone();
-            tasks.spawn(async move {
-                let first = AtomicUsize::new(0);
-                let done = CancellationToken::new();
-                let asked = done.clone();
-                let serving = serve(stream, move |_| {
-                    count.fetch_add(1, Ordering::Relaxed);
-                    let second = first.fetch_add(1, Ordering::Relaxed) == 1;
-                    let asked = asked.clone();
-                    async move {
-                        if second {
-                            asked.cancel();
-                            std::future::pending::<()>().await;
-                        }
-                        Response::new(text("fine"))
-                    }
-                });
-                // Dies under the second request on the same stream.
-                tokio::select! {
-                    _ = serving => {}
-                    () = done.cancelled() => {}
-                }
-            });
-        }
-    });
-    let exchanges = Exchanges::new(hub);
-    assert_eq!(whole(response(&exchanges, get("/")).await).await, "fine");
-    assert_eq!(whole(response(&exchanges, get("/")).await).await, "fine");
-    assert_eq!(served.load(Ordering::Relaxed), 3);
-    // One that may not be repeated is not.
-    let delete = Request::post("/").body(empty()).unwrap();
-    let failed = exchanges.send(delete).await;
-    assert!(matches!(failed.err(), Some(ExchangeError::Broken(_))));
-    assert_eq!(served.load(Ordering::Relaxed), 4);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_idle_stream_is_let_go_after_a_minute() {
-    let (exchanges, agent) = joined(|_| async { Response::new(empty()) }).await;
-    drop(response(&exchanges, get("/")).await);
-    tokio::time::sleep(Duration::from_secs(40)).await;
-    assert_eq!(agent.stats().streams_open, 1);
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(agent.stats().streams_open, 0);
-    assert_eq!(exchanges.session().stats().streams_open, 0);
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_head_that_does_not_come_is_a_timeout_only_where_one_is_set() {
     let (exchanges, _agent) = joined(|_| async {
@@ -454,97 +411,6 @@ async fn an_expected_100_is_waited_for_and_refused_bodies_are_never_asked_for() 
     assert_eq!(whole(answer).await, "no");
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(*lock(&asked), None);
-}
-
-/// The agent's end of an upgrade: answers 101 and joins the stream to `far`.
-async fn upgrading(
-    mut request: Request<Body>,
-    far: Arc<Mutex<Option<tokio::io::DuplexStream>>>,
-) -> Response<Body> {
-    let mut answer = Response::new(empty());
-    if request.uri().path() == "/refuse" {
-        *answer.status_mut() = StatusCode::FORBIDDEN;
-        *answer.body_mut() = text("not for you");
-        return answer;
-    }
-    let upgrade = request.extensions_mut().remove::<OnUpgrade>().unwrap();
-    let far = lock(&far).take().unwrap();
-    tokio::spawn(async move {
-        let io = upgrade.await.unwrap();
-        let _ = splice(io, far).await;
-    });
-    if request.method() != Method::CONNECT {
-        *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-        let headers = answer.headers_mut();
-        headers.insert(header::CONNECTION, "Upgrade".parse().unwrap());
-        headers.insert(header::UPGRADE, "SPDY/3.1".parse().unwrap());
-    }
-    answer
-}
-
-fn exec() -> Request<Body> {
-    Request::post("/exec")
-        .header(header::CONNECTION, "Upgrade")
-        .header(header::UPGRADE, "SPDY/3.1")
-        .body(empty())
-        .unwrap()
-}
-
-#[tokio::test]
-async fn upgrades_are_spliced_with_half_close_in_both_directions() {
-    let connect = || Request::connect("db.local:5432").body(empty()).unwrap();
-    let requests: [fn() -> Request<Body>; 2] = [exec, connect];
-    for request in requests {
-        let (far, mut container) = tokio::io::duplex(1024);
-        let far = Arc::new(Mutex::new(Some(far)));
-        let (exchanges, agent) = joined(move |request| upgrading(request, far.clone())).await;
-        let Ok(Answer::Upgraded(head, mut raw)) = exchanges.send(request()).await else {
-            panic!("no upgrade");
-        };
-        assert!(head.status() == 101 || head.status() == 200);
-        raw.write_all(b"stdin").await.unwrap();
-        raw.shutdown().await.unwrap();
-        let mut got = String::new();
-        container.read_to_string(&mut got).await.unwrap();
-        assert_eq!(got, "stdin");
-        // Standard input has ended; the output goes on.
-        container.write_all(&[7; 100]).await.unwrap();
-        let mut part = [0; 100];
-        raw.read_exact(&mut part).await.unwrap();
-        container.shutdown().await.unwrap();
-        assert_eq!(raw.read(&mut [0]).await.unwrap(), 0);
-        drop(raw);
-        until(|| agent.stats().streams_open == 0).await;
-        until(|| exchanges.session().stats().streams_open == 0).await;
-    }
-}
-
-#[tokio::test]
-async fn a_refused_upgrade_passes_unchanged() {
-    let (exchanges, _agent) =
-        joined(|request| upgrading(request, Arc::new(Mutex::new(None)))).await;
-    let mut request = exec();
-    *request.uri_mut() = "/refuse".parse().unwrap();
-    let answer = response(&exchanges, request).await;
-    assert_eq!(answer.status(), StatusCode::FORBIDDEN);
-    assert_eq!(whole(answer).await, "not for you");
-}
-
-#[tokio::test]
-async fn a_spliced_stream_whose_session_breaks_ends_with_an_error() {
-    let (far, mut container) = tokio::io::duplex(1024);
-    let far = Arc::new(Mutex::new(Some(far)));
-    let (exchanges, agent) = joined(move |request| upgrading(request, far.clone())).await;
-    let Ok(Answer::Upgraded(_, mut raw)) = exchanges.send(exec()).await else {
-        panic!("no upgrade");
-    };
-    container.write_all(b"half").await.unwrap();
-    let mut got = [0; 4];
-    raw.read_exact(&mut got).await.unwrap();
-    agent.close(CloseReason::Draining);
-    assert!(raw.read(&mut [0]).await.is_err());
-    let failed = exchanges.send(get("/")).await;
-    assert!(matches!(failed.err(), Some(ExchangeError::Open(_))));
 }
 
 #[tokio::test]

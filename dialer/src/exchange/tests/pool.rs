@@ -1,0 +1,183 @@
+//! What waits for its next request, and what becomes of it.
+
+use http::{Response, header};
+
+use super::{
+    script::{End, Script, asked},
+    *,
+};
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+#[tokio::test]
+async fn a_pooled_stream_that_died_costs_a_plain_request_nothing() {
+    let (agent, hub) = pair(&limits(64), PIPE).await;
+    let served = Arc::new(AtomicUsize::new(0));
+    let count = served.clone();
+    tokio::spawn(async move {
+        let mut tasks = JoinSet::new();
+        while let Some(stream) = agent.accept().await {
+            let count = count.clone();
+            tasks.spawn(async move {
+                let first = AtomicUsize::new(0);
+                let done = CancellationToken::new();
+                let asked = done.clone();
+                let serving = serve(stream, move |_| {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    let second = first.fetch_add(1, Ordering::Relaxed) == 1;
+                    let asked = asked.clone();
+                    async move {
+                        if second {
+                            asked.cancel();
+                            std::future::pending::<()>().await;
+                        }
+                        Response::new(text("fine"))
+                    }
+                });
+                // Dies under the second request on the same stream.
+                tokio::select! {
+                    _ = serving => {}
+                    () = done.cancelled() => {}
+                }
+            });
+        }
+    });
+    let exchanges = Exchanges::new(hub);
+    assert_eq!(whole(response(&exchanges, get("/")).await).await, "fine");
+    assert_eq!(whole(response(&exchanges, get("/")).await).await, "fine");
+    assert_eq!(served.load(Ordering::Relaxed), 3);
+    // One that may not be repeated is not.
+    let delete = Request::post("/").body(empty()).unwrap();
+    let failed = exchanges.send(delete).await;
+    assert!(matches!(failed.err(), Some(ExchangeError::Broken(_))));
+    assert_eq!(served.load(Ordering::Relaxed), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_stream_is_let_go_after_a_minute() {
+    let (exchanges, agent) = joined(|_| async { Response::new(empty()) }).await;
+    drop(response(&exchanges, get("/")).await);
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    assert_eq!(agent.stats().streams_open, 1);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(agent.stats().streams_open, 0);
+    assert_eq!(exchanges.session().stats().streams_open, 0);
+}
+
+/// Sends, and reads the answer to its end.
+async fn sent<C>(
+    client: &Client<Script>,
+    request: Request<Body>,
+    connect: impl FnOnce() -> C,
+) -> Result<String, SendError<BodyError>>
+where
+    C: Future<Output = Result<Script, BodyError>>,
+{
+    match client.send(request, connect).await? {
+        Answer::Response(response) => Ok(whole(response).await),
+        Answer::Upgraded(..) => panic!("an upgrade"),
+    }
+}
+
+async fn no_other() -> Result<Script, BodyError> {
+    Err("there is no other wire".into())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wire_that_ended_or_speaks_while_it_waits_is_never_used() {
+    let unasked: [(&[&[u8]], End); 3] = [
+        (&[OK], End::Clean),
+        (&[OK], End::Reset),
+        (&[OK, b"HTTP/1.1 408 Request Timeout\r\n\r\n"], End::Silence),
+    ];
+    for (pieces, end) in unasked {
+        let client = Client::new(4);
+        let (first, _) = Script::new(pieces, end);
+        let first = first.polite(0, 0);
+        let first = sent(&client, asked(Method::GET), || async { Ok(first) }).await;
+        assert_eq!(first.unwrap(), "ok");
+        let (second, tape) = Script::new(&[OK], End::Silence);
+        let post = sent(&client, asked(Method::POST), || async { Ok(second) }).await;
+        assert_eq!(post.unwrap(), "ok");
+        assert!(lock(&tape).written.starts_with(b"POST / HTTP/1.1\r\n"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_goes_out_again_only_if_it_may_and_nothing_was_answered() {
+    // What the second answer on a pooled wire is, and whether a GET is sent once more.
+    for (answer, end, again) in [
+        ("", End::Clean, true),
+        ("", End::Reset, true),
+        ("HTTP/1.1 2", End::Clean, false),
+        ("HTTP/1.1 103 Early Hints\r\n\r\n", End::Reset, false),
+        ("HTTP/1.0 nonsense\r\n\r\n", End::Silence, false),
+    ] {
+        for method in [Method::GET, Method::POST] {
+            let client = Client::new(4);
+            let (first, tape) = Script::new(&[OK, answer.as_bytes()], end);
+            let first = first.polite(1, 2);
+            let one = sent(&client, asked(Method::GET), || async { Ok(first) }).await;
+            assert_eq!(one.unwrap(), "ok");
+            let (fresh, _) = Script::new(&[OK], End::Silence);
+            let two = sent(&client, asked(method.clone()), || async { Ok(fresh) }).await;
+            let expected = again && method == Method::GET;
+            assert_eq!(two.is_ok(), expected, "{method}, {answer:?}");
+            assert!(lock(&tape).dropped);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_wires_wait_than_may() {
+    let client = Client::new(2);
+    let mut tapes = Vec::new();
+    let mut answers = Vec::new();
+    for _ in 0..3 {
+        let (wire, tape) = Script::new(&[OK], End::Silence);
+        tapes.push(tape);
+        let asking = client.send(asked(Method::GET), || async { Ok::<_, BodyError>(wire) });
+        match asking.await.unwrap() {
+            Answer::Response(response) => answers.push(response),
+            Answer::Upgraded(..) => panic!("an upgrade"),
+        }
+    }
+    for answer in answers {
+        whole(answer).await;
+    }
+    let dropped: Vec<bool> = tapes.iter().map(|tape| lock(tape).dropped).collect();
+    assert_eq!(dropped, [true, false, false]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_gets_a_wire_of_its_own() {
+    let client = Client::new(2);
+    let (wire, _) = Script::new(&[OK], End::Silence);
+    let first = sent(&client, asked(Method::GET), || async { Ok(wire) }).await;
+    assert_eq!(first.unwrap(), "ok");
+    let mut upgrade = asked(Method::GET);
+    upgrade
+        .headers_mut()
+        .insert(header::UPGRADE, "x".parse().unwrap());
+    let refused = sent(&client, upgrade, no_other).await;
+    assert!(matches!(refused, Err(SendError::Connect(_))));
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_closed_is_never_used() {
+    let (near, mut far) = tokio::io::duplex(4096);
+    let client = Client::new(2);
+    let mut wires = vec![Socket::new(near)];
+    far.write_all(OK).await.unwrap();
+    let mut ask = async || {
+        let wire = wires.pop();
+        let connect = || async { wire.ok_or_else(|| BodyError::from("there is no other")) };
+        client.send(asked(Method::GET), connect).await
+    };
+    let Ok(Answer::Response(answer)) = ask().await else {
+        panic!("no answer");
+    };
+    assert_eq!(whole(answer).await, "ok");
+    drop(far);
+    assert!(matches!(ask().await, Err(SendError::Connect(_))));
+}

@@ -1,0 +1,226 @@
+//! A wire that yields what it was told, and notes what becomes of it; and both sides of an exchange on it.
+
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+};
+
+use bytes::{Buf, Bytes};
+use http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::BodyExt;
+
+use super::super::{
+    Answer, Body, BodyError, Client, Outgoing, SendError, Upgraded, Wire, empty, server::serve_on,
+};
+use crate::lock;
+
+/// What comes behind the last piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Clean,
+    Reset,
+    /// Nothing, for ever.
+    Silence,
+}
+
+#[derive(Default)]
+pub(super) struct Tape {
+    pub(super) written: Vec<u8>,
+    pub(super) finished: bool,
+    pub(super) dropped: bool,
+}
+
+pub(super) struct Script {
+    pieces: VecDeque<Bytes>,
+    end: End,
+    /// Each poll but the first of each piece finds nothing.
+    waits: bool,
+    /// How many bytes one write takes.
+    width: usize,
+    /// How many heads must have been written before the next piece comes, and at most.
+    polite: Option<(usize, usize)>,
+    tape: Arc<Mutex<Tape>>,
+}
+
+impl Script {
+    pub(super) fn new(pieces: &[&[u8]], end: End) -> (Self, Arc<Mutex<Tape>>) {
+        let tape = Arc::new(Mutex::new(Tape::default()));
+        let pieces = pieces.iter().filter(|piece| !piece.is_empty());
+        let script = Script {
+            pieces: pieces.map(|piece| Bytes::copy_from_slice(piece)).collect(),
+            end,
+            waits: true,
+            width: usize::MAX,
+            polite: None,
+            tape: tape.clone(),
+        };
+        (script, tape)
+    }
+
+    pub(super) fn narrow(mut self, width: usize) -> Self {
+        self.width = width;
+        self
+    }
+
+    pub(super) fn polite(mut self, first: usize, most: usize) -> Self {
+        self.polite = Some((first, most));
+        self
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        lock(&self.tape).dropped = true;
+    }
+}
+
+impl Wire for Script {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
+        if let Some((asked, most)) = &mut self.polite {
+            let written = lock(&self.tape).written.clone();
+            let answered = written.windows(4).filter(|part| part == b"\r\n\r\n");
+            if answered.count() < *asked {
+                return Poll::Pending;
+            }
+            *asked = (*asked + 1).min(*most);
+        }
+        self.waits = self.polite.is_none() && !self.waits;
+        if self.waits && !self.pieces.is_empty() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        match (self.pieces.pop_front(), self.end) {
+            (Some(piece), _) => Poll::Ready(Ok(Some(piece))),
+            (None, End::Clean) => Poll::Ready(Ok(None)),
+            (None, End::Reset) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+            (None, End::Silence) => Poll::Pending,
+        }
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, out: &mut Outgoing) -> Poll<io::Result<()>> {
+        let mut left = self.width;
+        while left > 0 && !out.is_empty() {
+            out.with_front(|front| {
+                let taken = front.len().min(left);
+                lock(&self.tape).written.extend_from_slice(&front[..taken]);
+                front.advance(taken);
+                left -= taken;
+            });
+        }
+        if out.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn poll_finish(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        lock(&self.tape).finished = true;
+        Poll::Ready(Ok(()))
+    }
+
+    fn into_upgraded(self, read: Bytes) -> Upgraded {
+        let nothing = tokio::io::join(tokio::io::empty(), tokio::io::sink());
+        Upgraded::new(nothing, read)
+    }
+}
+
+/// A message as the other side of the codec got it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Message {
+    /// Method and target, or status.
+    pub(super) line: String,
+    pub(super) headers: HeaderMap,
+    /// None: it broke off.
+    pub(super) body: Option<(Bytes, Option<HeaderMap>)>,
+}
+
+impl Message {
+    pub(super) async fn read<B>(line: String, headers: HeaderMap, body: B) -> Self
+    where
+        B: http_body::Body<Data = Bytes>,
+    {
+        let whole = body.collect().await.ok().map(|whole| {
+            let trailers = whole.trailers().cloned();
+            (whole.to_bytes(), trailers)
+        });
+        Message {
+            line,
+            headers,
+            body: whole,
+        }
+    }
+}
+
+/// Serves what a script yields with a handler that reads all of it. What it got, and how it ended.
+pub(super) async fn served(script: Script) -> (Vec<Message>, io::Result<()>) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let notes = seen.clone();
+    let outcome = serve_on(script, move |request: Request<Body>| {
+        let notes = notes.clone();
+        async move {
+            let (parts, body) = request.into_parts();
+            let line = format!("{} {}", parts.method, parts.uri);
+            let message = Message::read(line, parts.headers, body).await;
+            lock(&notes).push(message);
+            http::Response::new(empty())
+        }
+    })
+    .await;
+    let seen = std::mem::take(&mut *lock(&seen));
+    (seen, outcome)
+}
+
+pub(super) fn asked(method: Method) -> Request<Body> {
+    let mut request = Request::new(empty());
+    let target = match method {
+        Method::CONNECT => "db.local:5432",
+        _ => "/",
+    };
+    *request.uri_mut() = target.parse().unwrap();
+    *request.method_mut() = method;
+    request
+}
+
+/// What a script's answer to a request is, read to its end; and whether the wire could be used again.
+pub(super) async fn answered(
+    request: Request<Body>,
+    script: Script,
+) -> Result<(Message, bool), BodyError> {
+    let tape = script.tape.clone();
+    let client = Client::new(1);
+    let sent = client.send(request, || async { Ok::<_, BodyError>(script) });
+    let message = match sent.await {
+        Ok(Answer::Response(response)) => {
+            let (parts, body) = response.into_parts();
+            let line = parts.status.as_str().to_owned();
+            let mut message = Message {
+                line,
+                headers: parts.headers,
+                body: None,
+            };
+            let whole = body.collect().await?;
+            let trailers = whole.trailers().cloned();
+            message.body = Some((whole.to_bytes(), trailers));
+            message
+        }
+        Ok(Answer::Upgraded(head, raw)) => {
+            assert!(head.status() == StatusCode::SWITCHING_PROTOCOLS || head.status().is_success());
+            let mut read = Vec::new();
+            let mut raw = raw;
+            tokio::io::AsyncReadExt::read_to_end(&mut raw, &mut read).await?;
+            Message {
+                line: format!("{} raw", head.status().as_str()),
+                headers: head.headers().clone(),
+                body: Some((read.into(), None)),
+            }
+        }
+        Err(SendError::Connect(error) | SendError::Broken(error) | SendError::Request(error)) => {
+            return Err(error);
+        }
+    };
+    let pooled = !lock(&tape).dropped;
+    Ok((message, pooled))
+}
