@@ -9,7 +9,7 @@
 //! TLS 1.3, ours                       secure
 //! yamux                               mux, session, session/driver (joined to what is below by wire)
 //! stream                              mux/stream
-//! HTTP/1.1                            exchange, exchange/client, exchange/server, exchange/upgrade
+//! HTTP/1.1                            exchange, exchange/client, exchange/server, exchange/head, exchange/framing
 //! ```
 
 pub mod accept;
