@@ -3,6 +3,7 @@ mod hostile;
 mod pool;
 mod reference;
 mod script;
+mod serving;
 mod upgrades;
 
 use std::{

@@ -1,0 +1,139 @@
+//! What the answering side does between a request's head and the end of its answer.
+
+use http::Response;
+
+use super::{
+    script::{End, Script},
+    *,
+};
+use crate::exchange::serve_on;
+
+const POST: &[u8] = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\n";
+const NEXT: &[u8] = b"POST /next HTTP/1.1\r\nhost: a\r\ncontent-length: 6\r\n\r\nsecret";
+const EXPECTS: &[u8] =
+    b"PUT / HTTP/1.1\r\nhost: a\r\nexpect: 100-Continue\r\ncontent-length: 5\r\n\r\n";
+
+fn written(tape: &Mutex<super::script::Tape>) -> String {
+    String::from_utf8(lock(tape).written.clone()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_leaves_drops_the_handler_whether_it_reads_the_body_or_not() {
+    for end in [End::Reset, End::Clean] {
+        for reads in [true, false] {
+            let (script, tape) = Script::new(&[POST], end);
+            let held = Arc::new(());
+            let guard = held.clone();
+            let outcome = serve_on(script, move |request: Request<Body>| {
+                let guard = guard.clone();
+                async move {
+                    if reads {
+                        assert!(request.into_body().collect().await.is_err());
+                    }
+                    let _guard = guard;
+                    std::future::pending().await
+                }
+            });
+            assert!(outcome.await.is_err());
+            assert_eq!(Arc::strong_count(&held), 1);
+            assert!(lock(&tape).dropped && written(&tape).is_empty());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_another_task_reads_ends_with_the_peer() {
+    let (script, _) = Script::new(&[POST, b"two"], End::Reset);
+    let (tx, mut rx) = mpsc::channel(1);
+    let outcome = serve_on(script, move |request: Request<Body>| {
+        let tx = tx.clone();
+        async move {
+            tokio::spawn(async move {
+                let whole = request.into_body().collect().await;
+                tx.send(whole.is_ok()).await.unwrap();
+            });
+            std::future::pending().await
+        }
+    });
+    assert!(outcome.await.is_err());
+    assert_eq!(rx.recv().await, Some(false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_outlives_its_exchange_reads_nothing_of_the_next() {
+    let (script, _) = Script::new(&[POST, b"first", NEXT], End::Clean);
+    let kept = Arc::new(Mutex::new(None));
+    let keep = kept.clone();
+    let outcome = serve_on(script.polite(0, 0), move |request: Request<Body>| {
+        let keep = keep.clone();
+        async move {
+            if request.uri().path() == "/" {
+                *lock(&keep) = Some(request.into_body());
+                return Response::new(text("kept"));
+            }
+            let stale = lock(&keep).take().unwrap();
+            assert!(stale.collect().await.is_err());
+            let own = request.into_body().collect().await.unwrap().to_bytes();
+            assert_eq!(own, "secret");
+            Response::new(text("own"))
+        }
+    });
+    assert!(outcome.await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_100_is_said_when_the_body_is_asked_for_and_once() {
+    let (script, tape) = Script::new(&[EXPECTS, b"he", b"llo"], End::Clean);
+    let outcome = serve_on(script.polite(0, 1), |request: Request<Body>| async move {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let body = request.into_body().collect().await.unwrap().to_bytes();
+        Response::new(boxed(Full::from(body)))
+    });
+    outcome.await.unwrap();
+    let said = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
+    assert_eq!(written(&tape), said);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_100_is_not_said_once_there_is_an_answer() {
+    let (script, tape) = Script::new(&[EXPECTS], End::Silence);
+    let outcome = serve_on(script, |request: Request<Body>| async move {
+        let (tx, body) = fed();
+        tokio::spawn(async move {
+            tx.send(data(b"early ")).await.unwrap();
+            // Too late to ask for it.
+            let late = timeout(Duration::from_secs(1), request.into_body().collect()).await;
+            assert!(late.is_err());
+            tx.send(data(b"answer")).await.unwrap();
+        });
+        Response::new(body)
+    });
+    assert!(outcome.await.is_err(), "the rest of the request never came");
+    let written = written(&tape);
+    assert!(!written.contains("100 Continue"), "{written}");
+    assert!(written.ends_with("6\r\nearly \r\n6\r\nanswer\r\n0\r\n\r\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_request_of_a_wire_says_so_and_is_answered_before_its_end() {
+    let closing = b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    let (script, tape) = Script::new(&[closing], End::Silence);
+    let outcome = serve_on(script.narrow(3), |_| async { Response::new(text("bye")) });
+    outcome.await.unwrap();
+    assert!(written(&tape).ends_with("\r\n\r\nbye") && lock(&tape).finished);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_may_not_be_resets_the_stream() {
+    // A protocol that nobody asked for, and an answer before the answer.
+    for status in [101, 100, 103] {
+        let (script, tape) = Script::new(&[b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"], End::Silence);
+        let outcome = serve_on(script, move |_| async move {
+            let mut answer = Response::new(empty());
+            *answer.status_mut() = status.try_into().unwrap();
+            answer
+        });
+        assert!(outcome.await.is_err());
+        assert!(lock(&tape).dropped && written(&tape).is_empty());
+    }
+}
