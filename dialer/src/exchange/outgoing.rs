@@ -12,7 +12,10 @@ const FULL: usize = 64 * 1024;
 
 #[derive(Default)]
 pub struct Outgoing {
+    /// Next. Mostly there is nothing but this, and nothing of a queue is made.
+    front: Bytes,
     queue: VecDeque<Bytes>,
+    /// The bytes of both.
     queued: usize,
     /// Behind the queue.
     tail: BytesMut,
@@ -21,7 +24,7 @@ pub struct Outgoing {
 impl Outgoing {
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.queue.is_empty() && self.tail.is_empty()
+        self.queued == 0 && self.tail.is_empty()
     }
 
     #[must_use]
@@ -49,7 +52,11 @@ impl Outgoing {
 
     fn queue_up(&mut self, data: Bytes) {
         self.queued += data.len();
-        self.queue.push_back(data);
+        if self.front.is_empty() {
+            self.front = data;
+        } else {
+            self.queue.push_back(data);
+        }
     }
 
     fn seal(&mut self) {
@@ -61,23 +68,23 @@ impl Outgoing {
 
     /// Hands what is to be written next to `write`, which takes bytes off its front.
     pub fn with_front<T>(&mut self, write: impl FnOnce(&mut Bytes) -> T) -> Option<T> {
-        if self.queue.is_empty() {
+        if self.front.is_empty() {
             self.seal();
         }
-        let front = self.queue.front_mut()?;
-        let before = front.len();
-        let written = write(front);
-        self.queued -= before - front.len();
-        if front.is_empty() {
-            self.queue.pop_front();
+        let before = self.front.len();
+        let written = (before > 0).then(|| write(&mut self.front));
+        self.queued -= before - self.front.len();
+        if self.front.is_empty() {
+            self.front = self.queue.pop_front().unwrap_or_default();
         }
-        Some(written)
+        written
     }
 
     /// As many pieces as there is room for.
     pub fn slices<'a>(&'a mut self, slices: &mut [IoSlice<'a>]) -> usize {
         self.seal();
-        let pieces = slices.iter_mut().zip(&self.queue);
+        let front = Some(&self.front).filter(|front| !front.is_empty());
+        let pieces = slices.iter_mut().zip(front.into_iter().chain(&self.queue));
         pieces
             .map(|(slice, piece)| *slice = IoSlice::new(piece))
             .count()
@@ -98,7 +105,7 @@ impl Outgoing {
     /// The first bytes of it all, once more, as long as none was written.
     pub(super) fn sealed(&mut self) -> Bytes {
         self.seal();
-        self.queue.front().cloned().unwrap_or_default()
+        self.front.clone()
     }
 
     /// Gives its buffer back; nothing is waiting.
@@ -114,8 +121,8 @@ impl From<Bytes> for Outgoing {
     fn from(bytes: Bytes) -> Self {
         Outgoing {
             queued: bytes.len(),
-            queue: VecDeque::from([bytes]),
-            tail: BytesMut::new(),
+            front: bytes,
+            ..Outgoing::default()
         }
     }
 }
