@@ -200,6 +200,14 @@ impl<W: Wire> Desk<W> {
     }
 }
 
+impl<W> Desk<W> {
+    /// Lets go of the wire, whoever still holds a body of it.
+    pub(super) fn abandon(&self) {
+        drop(lock(&self.state).wire.take());
+        self.wakers.body.wake();
+    }
+}
+
 /// A request's body, as its handler reads it.
 pub(super) struct Upload<W> {
     desk: Arc<Desk<W>>,

@@ -85,6 +85,13 @@ struct Serving<W> {
     out: Outgoing,
 }
 
+impl<W> Drop for Serving<W> {
+    /// On every way out: a body that somebody still holds must not keep the stream from its reset.
+    fn drop(&mut self) {
+        self.desk.abandon();
+    }
+}
+
 /// What is kept of a request until its answer.
 struct Turn {
     asked: Asked,

@@ -60,6 +60,25 @@ async fn a_body_that_another_task_reads_ends_with_the_peer() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_body_that_somebody_keeps_does_not_keep_the_stream() {
+    let (script, tape) = Script::new(&[POST], End::Silence);
+    let kept = Arc::new(Mutex::new(None));
+    let keep = kept.clone();
+    let serving = tokio::spawn(serve_on(script, move |request: Request<Body>| {
+        *lock(&keep) = Some(request.into_body());
+        std::future::pending()
+    }));
+    until(|| lock(&kept).is_some()).await;
+    let body = lock(&kept).take().unwrap();
+    let reading = tokio::spawn(body.collect());
+    tokio::task::yield_now().await;
+    serving.abort();
+    assert!(serving.await.unwrap_err().is_cancelled());
+    assert!(lock(&tape).dropped);
+    assert!(reading.await.unwrap().is_err());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_body_that_outlives_its_exchange_reads_nothing_of_the_next() {
     let (script, _) = Script::new(&[POST, b"first", NEXT], End::Clean);
     let kept = Arc::new(Mutex::new(None));
