@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     convert::Infallible,
     net::SocketAddr,
+    pin::pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
@@ -23,7 +24,7 @@ use rustls::{ServerConfig, crypto::aws_lc_rs, pki_types::PrivatePkcs8KeyDer};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
-    sync::watch,
+    sync::{Notify, watch},
     task::JoinHandle,
 };
 use tokio_rustls::TlsAcceptor;
@@ -54,6 +55,8 @@ pub(crate) struct Story {
     /// Other tokens get 401.
     pub(crate) token: Mutex<Option<String>>,
     pub(crate) connections: AtomicUsize,
+    /// Ends every connection that has nothing to do.
+    pub(crate) hang_up: Notify,
     /// Watches that run.
     pub(crate) watches: AtomicUsize,
     /// What raw streams were told until their end.
@@ -165,10 +168,17 @@ async fn listen(
                 let (story, events) = (served.clone(), events.clone());
                 async move { Ok::<_, Infallible>(answer(request, story, events).await) }
             });
-            let _ = http1::Builder::new()
+            let serving = http1::Builder::new()
                 .serve_connection(TokioIo::new(io), service)
-                .with_upgrades()
-                .await;
+                .with_upgrades();
+            let mut serving = pin!(serving);
+            tokio::select! {
+                _ = &mut serving => {}
+                () = story.hang_up.notified() => {
+                    serving.as_mut().graceful_shutdown();
+                    let _ = serving.await;
+                }
+            }
             story.connections.fetch_sub(1, SeqCst);
         });
     }

@@ -210,6 +210,22 @@ async fn connections_to_the_api_server_are_used_again() {
 }
 
 #[tokio::test]
+async fn a_connection_that_the_api_server_closed_costs_no_request() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    for _ in 0..3 {
+        // One that may not be sent a second time.
+        let asked = request("POST", "/upload").body(text("four")).unwrap();
+        assert_eq!(
+            body(send(&hub.exchanges, asked).await).await,
+            "4 bytes, 0 trailers"
+        );
+        rig.api.story.hang_up.notify_waiters();
+        until(|| rig.api.story.connections.load(SeqCst) == 0).await;
+    }
+}
+
+#[tokio::test]
 async fn bodies_and_trailers_stream_both_ways() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
