@@ -54,6 +54,10 @@ impl Wire for Stream {
         Stream::poll_finish(self, cx)
     }
 
+    fn is_idle(&mut self) -> bool {
+        Stream::is_idle(self)
+    }
+
     fn into_upgraded(self, read: Bytes) -> Upgraded {
         Upgraded::of_stream(self, read)
     }
