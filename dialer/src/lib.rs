@@ -22,7 +22,7 @@ mod rig;
 mod secure;
 pub mod session;
 pub mod splice;
-mod wire;
+pub mod wire;
 mod ws;
 
 pub use accept::{Accepted, accept};

@@ -1,6 +1,8 @@
 //! What is below a session's streams, as its driver sees it: plaintext in, messages of plaintext out, and everything that
 //! stands between them and the socket (our TLS, the link, the WebSocket). It spawns nothing: the session's task polls it.
 
+pub mod ws;
+
 use std::{
     collections::VecDeque,
     io,

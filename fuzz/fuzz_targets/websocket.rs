@@ -1,0 +1,49 @@
+//! Any bytes are refused or read as frames, by either role, the same however they are cut; a message never grows over
+//! the limit, and what was read is written again as it was read.
+#![no_main]
+
+use fairlead_dialer::wire::ws::{Decoder, Encoder, Event, MESSAGE_LIMIT, Opcode, Role, WsError};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&step, bytes)) = bytes.split_first() else {
+        return;
+    };
+    for (role, peer) in [(Role::Agent, Role::Hub), (Role::Hub, Role::Agent)] {
+        let (whole, wrong) = read(role, bytes, bytes.len().max(1));
+        let (cut, cut_wrong) = read(role, bytes, usize::from(step).max(1));
+        assert_eq!((&whole, wrong), (&cut, cut_wrong));
+        assert!(whole.iter().all(|message| message.len() <= MESSAGE_LIMIT));
+        // The longest of all stands in 64 bits, which we never write.
+        for message in whole.iter().filter(|message| message.len() < MESSAGE_LIMIT) {
+            let frame = Encoder::new(peer)
+                .frame(Opcode::Binary, message.len(), |out| out.extend_from_slice(message))
+                .expect("what was read is short enough");
+            assert_eq!(read(role, &frame, frame.len()), (vec![message.clone()], None));
+        }
+    }
+});
+
+/// The binary messages before the first error, and that error.
+fn read(role: Role, bytes: &[u8], step: usize) -> (Vec<Vec<u8>>, Option<WsError>) {
+    let mut decoder = Decoder::new(role);
+    let (mut inbox, mut messages) = (Vec::new(), Vec::new());
+    for piece in bytes.chunks(step) {
+        inbox.extend_from_slice(piece);
+        loop {
+            match decoder.decode(&mut inbox) {
+                Err(error) => return (messages, Some(error)),
+                Ok(None) => break,
+                Ok(Some(frame)) => {
+                    match frame.event {
+                        Event::Whole => messages.push(inbox[frame.head..frame.end].to_vec()),
+                        Event::Assembled => messages.push(decoder.assembled()),
+                        Event::Part | Event::Ping | Event::Pong | Event::Close(_) => {}
+                    }
+                    inbox.drain(..frame.end);
+                }
+            }
+        }
+    }
+    (messages, None)
+}
