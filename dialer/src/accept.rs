@@ -8,15 +8,15 @@ use http::{
 };
 use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_tungstenite::tungstenite::{handshake::derive_accept_key, protocol::Role};
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::{
-    dial::{DialError, Stage, certificates, step},
-    link,
+    dial::{DialError, Stage, step},
+    link::frame::SessionId,
     mux::Side,
     secure,
     session::{Limits, Session},
-    ws,
+    wire::{self, Agreed, Resumable, Socket, ws::Role},
 };
 
 /// Path and subprotocol of the WebSocket.
@@ -94,7 +94,15 @@ pub(crate) fn has_token(headers: &HeaderMap, name: HeaderName, token: &str) -> b
         .any(|entry| entry.trim().eq_ignore_ascii_case(token))
 }
 
+/// What came of an agent's connection.
+pub enum Arrival {
+    New(Accepted),
+    /// An agent has proved that a session which is known here is its own: it goes on over this connection.
+    Resumed,
+}
+
 /// `io` is the connection after the 101. Returns once the agent's certificate, if it has shown one, has been verified.
+/// The session ends with its connection.
 ///
 /// # Errors
 /// With stage link, identity or protocol; each step has the limits' handshake deadline.
@@ -106,16 +114,61 @@ pub async fn accept<IO>(
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let deadline = limits.handshake;
-    let ws = ws::over(io, bytes::Bytes::new(), Role::Server).await;
-    let linked = async { Ok(link::choose(ws, link::VERSIONS, &limits).await?) };
-    let link = step(Stage::Link, deadline, linked).await?;
-    let secured = async { Ok(secure::server(link, tls).await?) };
-    let tls = step(Stage::Identity, deadline, secured).await?;
-    let certificates = certificates(&tls);
+    let mut socket = Socket::new(Box::new(io), &[], Role::Hub);
+    let agreed = begin(&mut socket, &limits, None).await?;
+    establish(socket, agreed, tls, &limits, None).await
+}
+
+/// The same, where sessions outlive their connections: a new one is entered into those that are `known`, and an agent
+/// may go on with one of them.
+///
+/// # Errors
+/// As for [`accept`]. An agent that cannot prove itself, or that says what cannot be, harms no session.
+pub async fn arrive<IO>(
+    io: IO,
+    tls: Arc<rustls::ServerConfig>,
+    limits: Limits,
+    known: &Resumable,
+) -> Result<Arrival, DialError>
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut socket = Socket::new(Box::new(io), &[], Role::Hub);
+    let agreed = begin(&mut socket, &limits, Some(known)).await?;
+    // A new session has a name that is not known yet.
+    if let Some(line) = known.get(&agreed.session) {
+        let resumed = async { Ok(line.grant(socket, &agreed).await?) };
+        step(Stage::Link, limits.handshake, resumed).await?;
+        return Ok(Arrival::Resumed);
+    }
+    let accepted = establish(socket, agreed, tls, &limits, Some(known)).await?;
+    Ok(Arrival::New(accepted))
+}
+
+async fn begin(
+    socket: &mut Socket,
+    limits: &Limits,
+    known: Option<&Resumable>,
+) -> Result<Agreed, DialError> {
+    // From version 2 on, agents come back for their sessions.
+    let versions = known.map_or((1, wire::RESUMES - 1), |_| wire::VERSIONS);
+    let known = |id: &SessionId| known.is_some_and(|known| known.get(id).is_some());
+    let agreed = async { Ok(wire::choose(socket, versions, limits, known).await?) };
+    step(Stage::Link, limits.handshake, agreed).await
+}
+
+async fn establish(
+    socket: Socket,
+    agreed: Agreed,
+    tls: Arc<rustls::ServerConfig>,
+    limits: &Limits,
+    known: Option<&Resumable>,
+) -> Result<Accepted, DialError> {
+    let secured = async { Ok(secure::server(socket, agreed, tls, limits, known).await?) };
+    let wire = step(Stage::Identity, limits.handshake, secured).await?;
     Ok(Accepted {
-        session: Session::start(tls, Side::Hub, &limits),
-        certificates,
+        certificates: wire.certificates(),
+        session: Session::start(wire, Side::Hub, limits),
     })
 }
 

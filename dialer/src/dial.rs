@@ -10,16 +10,15 @@ use std::{fmt, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 use fairlead_api::{Code, HubUrl};
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::{net::TcpStream, time::timeout};
-use tokio_rustls::{TlsConnector, TlsStream, client};
-use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_rustls::{TlsConnector, client};
 
 pub use self::proxy::ProxyRules;
 use crate::{
-    link::{self, LinkEnd},
+    link::LinkEnd,
     mux::Side,
     secure::{self, SecureError},
     session::{Limits, Session},
-    ws,
+    wire::{self, Line, Socket, ws::Role},
 };
 
 /// How far a dial got. Displays as dns, tcp, proxy, tls, upgrade, link, identity, protocol.
@@ -113,6 +112,17 @@ pub struct Dialed {
     pub clock_offset: Option<i64>,
 }
 
+/// What became of a session whose agent has dialled again.
+pub enum Redialed {
+    /// It goes on, as if nothing had happened.
+    Resumed {
+        /// Where the TCP connection goes: to the hub, or to the proxy.
+        address: SocketAddr,
+    },
+    /// The hub knows it no more, or never could go on with it: here is another one.
+    New(Dialed),
+}
+
 impl Dialer {
     /// One try, DNS resolved anew. `inner` proves the hub and, where it has one, the agent's identity. It returns once the
     /// hub has accepted that identity.
@@ -124,9 +134,38 @@ impl Dialer {
         hub: &HubUrl,
         inner: Arc<rustls::ClientConfig>,
     ) -> Result<Dialed, DialError> {
+        match self.connect(hub, inner, None).await? {
+            Redialed::New(dialed) => Ok(dialed),
+            Redialed::Resumed { address } => {
+                let cause = "the hub goes on with a session that nobody asked for";
+                Err(DialError::new(Stage::Link, Code::DialProtocol, cause).at(address))
+            }
+        }
+    }
+
+    /// The same for a session whose link is down ([`Session::link`]): the hub is asked to go on with it. The session is
+    /// left as it is where this fails, and where the hub gives a new one.
+    ///
+    /// # Errors
+    /// As for [`Dialer::dial`].
+    pub async fn redial(
+        &self,
+        hub: &HubUrl,
+        inner: Arc<rustls::ClientConfig>,
+        session: &Session,
+    ) -> Result<Redialed, DialError> {
+        self.connect(hub, inner, session.line()).await
+    }
+
+    async fn connect(
+        &self,
+        hub: &HubUrl,
+        inner: Arc<rustls::ClientConfig>,
+        line: Option<&Line>,
+    ) -> Result<Redialed, DialError> {
         let connected = self.proxy.connect(hub, self.limits.handshake).await?;
         let address = connected.address;
-        Box::pin(self.over(connected, hub, inner))
+        Box::pin(self.over(connected, hub, inner, line))
             .await
             .map_err(|error| error.at(address))
     }
@@ -136,24 +175,32 @@ impl Dialer {
         connected: proxy::Connected,
         hub: &HubUrl,
         inner: Arc<rustls::ClientConfig>,
-    ) -> Result<Dialed, DialError> {
+        line: Option<&Line>,
+    ) -> Result<Redialed, DialError> {
         let address = connected.address;
         let deadline = self.limits.handshake;
         let tls = step(Stage::Tls, deadline, self.outer_tls(hub, connected.tcp)).await?;
         let upgraded = step(Stage::Upgrade, deadline, upgrade::upgrade(tls, hub)).await?;
         let clock_offset = upgraded.clock_offset;
-        let ws = ws::over(upgraded.io, upgraded.read, Role::Client).await;
-        let linked = async { Ok(link::offer(ws, link::VERSIONS, &self.limits).await?) };
-        let link = step(Stage::Link, deadline, linked).await?;
-        let secured = async { Ok(secure::client(link, inner).await?) };
-        let tls = step(Stage::Identity, deadline, secured).await?;
-        let certificates = certificates(&tls);
-        Ok(Dialed {
-            session: Session::start(tls, Side::Agent, &self.limits),
+        let mut socket = Socket::new(Box::new(upgraded.io), &upgraded.read, Role::Agent);
+        let agreed = async {
+            let wanted = line.map(Line::id);
+            Ok(wire::offer(&mut socket, wire::VERSIONS, &self.limits, wanted).await?)
+        };
+        let agreed = step(Stage::Link, deadline, agreed).await?;
+        if let Some(line) = line.filter(|line| agreed.resumes(line.id())) {
+            let resumed = async { Ok(line.resume(socket, &agreed).await?) };
+            step(Stage::Link, deadline, resumed).await?;
+            return Ok(Redialed::Resumed { address });
+        }
+        let secured = async { Ok(secure::client(socket, agreed, inner, &self.limits).await?) };
+        let wire = step(Stage::Identity, deadline, secured).await?;
+        Ok(Redialed::New(Dialed {
+            certificates: wire.certificates(),
+            session: Session::start(wire, Side::Agent, &self.limits),
             address,
-            certificates,
             clock_offset,
-        })
+        }))
     }
 
     async fn outer_tls(
@@ -168,15 +215,6 @@ impl Dialer {
             .await
             .map_err(|error| outer_error(&error))
     }
-}
-
-/// The peer's chain, as the handshake has verified it.
-pub(crate) fn certificates<IO>(tls: &TlsStream<IO>) -> Vec<CertificateDer<'static>> {
-    let (_, state) = tls.get_ref();
-    state
-        .peer_certificates()
-        .map(|chain| chain.iter().map(|der| der.clone().into_owned()).collect())
-        .unwrap_or_default()
 }
 
 fn outer_error(error: &io::Error) -> DialError {
@@ -202,7 +240,12 @@ impl From<LinkEnd> for DialError {
             LinkEnd::Closed(_) | LinkEnd::Eof | LinkEnd::Broken(_) | LinkEnd::Silent(_) => {
                 Code::SessionBroke
             }
-            LinkEnd::Protocol(_) | LinkEnd::Versions { .. } => Code::DialProtocol,
+            LinkEnd::Garbled(_)
+            | LinkEnd::Protocol(_)
+            | LinkEnd::Unproved
+            | LinkEnd::Impossible(_)
+            | LinkEnd::Secure(_)
+            | LinkEnd::Versions { .. } => Code::DialProtocol,
         };
         DialError::new(Stage::Link, code, end)
     }
@@ -215,7 +258,6 @@ impl From<SecureError> for DialError {
             SecureError::Refused(_) => (Stage::Identity, Code::DialIdentity),
             SecureError::Protocol(_) => (Stage::Protocol, Code::DialProtocol),
             SecureError::Link(end) => return DialError::from(end.clone()),
-            SecureError::Broken(_) => (Stage::Identity, Code::SessionBroke),
         };
         DialError::new(stage, code, error)
     }

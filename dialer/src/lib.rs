@@ -4,9 +4,9 @@
 //! ```text
 //! TCP, or CONNECT through a proxy     dial/tcp, dial/proxy
 //! TLS, the web's                      dial (the hub's front has its own)
-//! WebSocket                           dial/upgrade, accept, ws
-//! link                                link, link/frame, link/io
-//! TLS 1.3, ours                       secure
+//! WebSocket                           dial/upgrade, accept, then wire/socket, wire/ws
+//! link                                link, link/frame, wire/link
+//! TLS 1.3, ours                       secure, wire/channel
 //! yamux                               mux, session, session/driver (joined to what is below by wire)
 //! stream                              mux/stream
 //! HTTP/1.1                            exchange, exchange/client, exchange/server, exchange/head, exchange/framing
@@ -23,14 +23,14 @@ mod secure;
 pub mod session;
 pub mod splice;
 pub mod wire;
-mod ws;
 
-pub use accept::{Accepted, accept};
-pub use dial::{DialError, Dialed, Dialer, ProxyRules, Stage};
+pub use accept::{Accepted, Arrival, accept, arrive};
+pub use dial::{DialError, Dialed, Dialer, ProxyRules, Redialed, Stage};
 pub use exchange::{Answer, Body, BodyError, ExchangeError, Exchanges, OnUpgrade, Upgraded, serve};
 pub use secure::HUB_SERVER_NAME;
 pub use session::{CloseReason, Limits, OpenError, Session, SessionError, Stats, Stream};
 pub use splice::{Spliced, splice};
+pub use wire::{LinkState, Resumable};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

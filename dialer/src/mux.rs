@@ -143,6 +143,12 @@ impl Mux {
         lock(&self.state).receive(data, wakes)
     }
 
+    /// Whether a stream that is not bulk has something to say.
+    #[must_use]
+    pub(crate) fn has_small(&self) -> bool {
+        !lock(&self.state).small.is_empty()
+    }
+
     /// Whether something waits to be sent, with or without what bulk streams have.
     #[must_use]
     pub fn has_output(&self, bulk: bool) -> bool {

@@ -12,13 +12,12 @@ use rustls::{
     version::TLS13,
 };
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, duplex};
-use tokio_tungstenite::tungstenite::protocol::Role;
 
 use crate::{
     HUB_SERVER_NAME, Limits, Session, accept,
-    link::{self, io::Link},
     mux::Side,
-    secure, ws,
+    secure,
+    wire::{self, Socket, Wire, ws::Role},
 };
 
 pub(crate) struct Authority {
@@ -124,13 +123,17 @@ pub(crate) fn limits(max_streams: usize) -> Limits {
     }
 }
 
-/// The agent's link over a pipe whose other end speaks WebSocket as the hub.
-pub(crate) async fn agent_link<IO>(io: IO, limits: &Limits) -> Link<IO>
+/// The agent's wire over a pipe whose other end is the hub.
+pub(crate) async fn agent_wire<IO>(io: IO, limits: &Limits) -> Wire
 where
-    IO: AsyncRead + AsyncWrite + Unpin,
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let ws = ws::over(io, bytes::Bytes::new(), Role::Client).await;
-    link::offer(ws, link::VERSIONS, limits).await.unwrap()
+    let mut socket = Socket::new(Box::new(io), &[], Role::Agent);
+    let agreed = wire::offer(&mut socket, wire::VERSIONS, limits, None).await;
+    let inner = agent_inner(&OURS, Some(&OURS));
+    secure::client(socket, agreed.unwrap(), inner, limits)
+        .await
+        .unwrap()
 }
 
 /// Agent and hub joined by a pipe that holds `pipe` bytes each way.
@@ -146,11 +149,8 @@ pub(crate) async fn sessions(
     hub_limits: &Limits,
 ) -> (Session, Session) {
     let at_agent = async {
-        let link = agent_link(agent, agent_limits).await;
-        let tls = secure::client(link, agent_inner(&OURS, Some(&OURS)))
-            .await
-            .unwrap();
-        Session::start(tls, Side::Agent, agent_limits)
+        let wire = agent_wire(agent, agent_limits).await;
+        Session::start(wire, Side::Agent, agent_limits)
     };
     let at_hub = accept(hub, hub_inner(&OURS), hub_limits.clone());
     let (agent, hub) = tokio::join!(at_agent, at_hub);

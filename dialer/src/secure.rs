@@ -4,15 +4,14 @@
 //! In TLS 1.3 the agent's handshake is done before the hub has looked at its certificate. So the hub's first byte inside
 //! is [`GREETING`]: an agent that has read it has been accepted, and one that was refused finds the alert in its place.
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
-use rustls::{AlertDescription, ClientConfig, ServerConfig, pki_types::ServerName};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+use rustls::{AlertDescription, ClientConfig, ServerConfig};
 
 use crate::{
-    link::{LinkEnd, io::Link},
-    session::CloseReason,
+    link::LinkEnd,
+    session::Limits,
+    wire::{Agreed, Channel, Resumable, Socket, Wire, ws::Role},
 };
 
 /// The name by which every agent asks for its hub inside of the tunnel. It is in no DNS and needs none.
@@ -35,70 +34,64 @@ pub(crate) enum SecureError {
     Protocol(String),
     #[error("{0}")]
     Link(#[source] LinkEnd),
-    #[error("the connection broke: {0}")]
-    Broken(#[source] io::Error),
 }
 
 /// The agent's end.
-pub(crate) async fn client<IO>(
-    link: Link<IO>,
+pub(crate) async fn client(
+    socket: Socket,
+    agreed: Agreed,
     config: Arc<ClientConfig>,
-) -> Result<TlsStream<Link<IO>>, SecureError>
-where
-    IO: AsyncRead + AsyncWrite + Unpin,
-{
-    let name = ServerName::try_from(HUB_SERVER_NAME)
-        .map_err(|error| SecureError::Protocol(error.to_string()))?;
-    let mut tls = TlsConnector::from(config).connect(name, link).await?;
-    match tls.read_u8().await? {
-        GREETING => Ok(TlsStream::Client(tls)),
-        other => Err(SecureError::Protocol(format!(
-            "the hub speaks version {other} inside the secure channel, this agent {GREETING}"
-        ))),
+    limits: &Limits,
+) -> Result<Wire, SecureError> {
+    let channel = Channel::client(config)?;
+    let mut wire = Wire::new(socket, agreed, channel, Role::Agent, limits);
+    wire.handshake().await?;
+    match wire.first_byte().await? {
+        GREETING => {}
+        other => {
+            return Err(SecureError::Protocol(format!(
+                "the hub speaks version {other} inside the secure channel, this agent {GREETING}"
+            )));
+        }
+    }
+    wire.make_resumable(None)?;
+    Ok(wire)
+}
+
+/// The hub's end. The session may be resumed if it has a list of `known` ones.
+pub(crate) async fn server(
+    socket: Socket,
+    agreed: Agreed,
+    config: Arc<ServerConfig>,
+    limits: &Limits,
+    known: Option<&Resumable>,
+) -> Result<Wire, SecureError> {
+    let channel = Channel::server(config)?;
+    let mut wire = Wire::new(socket, agreed, channel, Role::Hub, limits);
+    wire.handshake().await?;
+    wire.say(&[GREETING]).await?;
+    wire.make_resumable(known)?;
+    Ok(wire)
+}
+
+impl From<LinkEnd> for SecureError {
+    fn from(end: LinkEnd) -> Self {
+        match end {
+            LinkEnd::Secure(error) => error.into(),
+            other => SecureError::Link(other),
+        }
     }
 }
 
-/// The hub's end.
-pub(crate) async fn server<IO>(
-    link: Link<IO>,
-    config: Arc<ServerConfig>,
-) -> Result<TlsStream<Link<IO>>, SecureError>
-where
-    IO: AsyncRead + AsyncWrite + Unpin,
-{
-    let accept = TlsAcceptor::from(config).accept(link).into_fallible();
-    let mut tls = match accept.await {
-        Ok(tls) => tls,
-        Err((error, mut link)) => {
-            // The alert that says why is on its way.
-            link.close_with(CloseReason::Protocol);
-            let _ = link.shutdown().await;
-            return Err(error.into());
-        }
-    };
-    tls.write_u8(GREETING).await?;
-    tls.flush().await?;
-    Ok(TlsStream::Server(tls))
-}
-
-impl From<io::Error> for SecureError {
-    fn from(error: io::Error) -> Self {
-        if let Some(end) = LinkEnd::find(&error) {
-            return SecureError::Link(end.clone());
-        }
-        let tls = error
-            .get_ref()
-            .and_then(|inner| inner.downcast_ref::<rustls::Error>());
-        match tls {
-            Some(rustls::Error::AlertReceived(alert)) if about_certificates(*alert) => {
-                SecureError::Refused(*alert)
+impl From<rustls::Error> for SecureError {
+    fn from(error: rustls::Error) -> Self {
+        use rustls::Error;
+        match error {
+            Error::AlertReceived(alert) if about_certificates(alert) => SecureError::Refused(alert),
+            wrong @ (Error::InvalidCertificate(_) | Error::NoCertificatesPresented) => {
+                SecureError::Hub(wrong)
             }
-            Some(wrong @ rustls::Error::InvalidCertificate(_))
-            | Some(wrong @ rustls::Error::NoCertificatesPresented) => {
-                SecureError::Hub(wrong.clone())
-            }
-            Some(other) => SecureError::Protocol(other.to_string()),
-            None => SecureError::Broken(error),
+            other => SecureError::Protocol(other.to_string()),
         }
     }
 }

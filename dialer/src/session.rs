@@ -7,18 +7,13 @@ mod state;
 
 use std::{future::poll_fn, io, sync::Arc, time::Duration};
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    sync::Mutex,
-};
-use tokio_rustls::TlsStream;
+use tokio::sync::{Mutex, watch};
 
 use self::{driver::Driver, state::Shared};
 pub use crate::mux::Stream;
 use crate::{
-    link::io::Link,
     mux::{INITIAL, Mux, Side},
-    wire::Wire,
+    wire::{Line, LinkState, Wire},
 };
 
 /// What yamux gives each stream to start with, in bytes.
@@ -34,15 +29,22 @@ pub struct Limits {
     pub receive_budget: usize,
     /// Deadline of each step of a dial or an accept.
     pub handshake: Duration,
+    /// How many bytes may be on their way each way, sent and not acknowledged. They are kept for the case that the link
+    /// breaks; beyond that, streams wait.
+    pub unacknowledged: usize,
+    /// How long a session without a link waits for its agent. Zero: it ends with its link.
+    pub resume_window: Duration,
 }
 
 impl Default for Limits {
-    /// 512 streams, their 128 MiB of windows and 32 MiB to grow, 10 s.
+    /// 512 streams, their 128 MiB of windows and 32 MiB to grow, 10 s, 4 MiB, 60 s.
     fn default() -> Self {
         Limits {
             max_streams: 512,
             receive_budget: 512 * WINDOW + 32 * 1024 * 1024,
             handshake: Duration::from_secs(10),
+            unacknowledged: 4 * 1024 * 1024,
+            resume_window: Duration::from_secs(60),
         }
     }
 }
@@ -66,6 +68,13 @@ struct Handle {
     shared: Arc<Shared>,
     /// Held by who waits for a stream.
     accepting: Mutex<()>,
+    link: Link,
+}
+
+enum Link {
+    Resumable(Arc<Line>),
+    /// The session ends with it: there is nothing to be told until then.
+    Only(watch::Sender<LinkState>),
 }
 
 impl Drop for Handle {
@@ -152,13 +161,13 @@ pub struct Stats {
 
 impl Session {
     /// Takes over a secure channel and spawns the task that drives it.
-    pub(crate) fn start<IO>(tls: TlsStream<Link<IO>>, side: Side, limits: &Limits) -> Self
-    where
-        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let wire = Wire::new(tls);
+    pub(crate) fn start(wire: Wire, side: Side, limits: &Limits) -> Self {
         let mux = Mux::new(side, limits, wire.peer_streams());
         let shared = Arc::new(Shared::new());
+        let link = match wire.line() {
+            Some(line) => Link::Resumable(line),
+            None => Link::Only(watch::Sender::new(LinkState::Up)),
+        };
         // Owned by the session's handles: it ends with the last of them, or with the connection.
         drop(tokio::spawn(Driver::new(wire, mux.clone(), shared.clone())));
         Session {
@@ -166,7 +175,25 @@ impl Session {
                 mux,
                 shared,
                 accepting: Mutex::new(()),
+                link,
             }),
+        }
+    }
+
+    /// How it stands with the session's link, to be looked at and waited for. One that ends with its link, because the
+    /// peer is of an older version, is `Up` for as long as it lives.
+    #[must_use]
+    pub fn link(&self) -> watch::Receiver<LinkState> {
+        match &self.handle.link {
+            Link::Resumable(line) => line.state(),
+            Link::Only(state) => state.subscribe(),
+        }
+    }
+
+    pub(crate) fn line(&self) -> Option<&Line> {
+        match &self.handle.link {
+            Link::Resumable(line) => Some(line),
+            Link::Only(_) => None,
         }
     }
 

@@ -1,163 +1,438 @@
-//! What is below a session's streams, as its driver sees it: plaintext in, messages of plaintext out, and everything that
-//! stands between them and the socket (our TLS, the link, the WebSocket). It spawns nothing: the session's task polls it.
+//! The plaintext of one session, both ways: the inner TLS, on a link, on a WebSocket. It spawns nothing: the session's one
+//! task polls it. Where both ends speak version 2, a link that breaks is not the session's end: what the peer has not
+//! acknowledged is kept, and a new link, whose peer has proved itself, takes the old one's place.
+//!
+//! ```text
+//! channel   records of the inner TLS from and to plaintext
+//! ledger    what was sent and received over all links, and what may have to be sent again
+//! link      DATA, marks and answers on one WebSocket       pace    when to mark, how much bulk may be in flight
+//! socket    one WebSocket's buffers                        ws      its framing
+//! hello     how a link begins                              line, resume   how a session goes on with another
+//! ```
 
+mod channel;
+mod hello;
+mod ledger;
+mod line;
+mod link;
+mod pace;
+mod resume;
+mod socket;
 pub mod ws;
 
 use std::{
-    collections::VecDeque,
-    io,
+    cell::RefCell,
+    future::{Future, poll_fn},
     pin::Pin,
-    task::{Context, Poll, ready},
+    sync::Arc,
+    task::{Context, Poll},
     time::Duration,
 };
 
-use bytes::{Buf, Bytes, BytesMut};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_rustls::TlsStream;
-use tokio_util::io::poll_read_buf;
-
-use crate::{
-    link::{LinkEnd, io::Link},
-    session::CloseReason,
+use bytes::{Bytes, BytesMut};
+use rustls::pki_types::CertificateDer;
+use tokio::{
+    sync::mpsc,
+    time::{Sleep, sleep, timeout},
 };
 
-/// What one round reads at most.
-const BLOCK: usize = 128 * 1024;
-/// What one read may bring: the plaintext of a TLS record.
-const RECORD: usize = 16 * 1024;
-/// What may wait for the socket before no more is sealed.
-const UNSENT: usize = 128 * 1024;
+pub use self::line::{LinkState, Resumable};
+pub(crate) use self::{
+    channel::{Channel, MAX_PLAIN},
+    hello::{Agreed, RESUMES, VERSIONS, choose, offer},
+    ledger::Impossible,
+    line::Line,
+    socket::Socket,
+};
+use self::{ledger::Ledger, line::Takeover, link::Link, ws::Role};
+use crate::{
+    link::{LinkEnd, frame::Frame},
+    session::{CloseReason, Limits},
+};
 
-pub(crate) struct Wire<IO> {
-    tls: TlsStream<Link<IO>>,
-    incoming: VecDeque<Bytes>,
-    /// The end that was met while reading, behind what is in `incoming`.
-    end: Option<LinkEnd>,
-    unsent: BytesMut,
-    /// How long each message in `unsent` is: each becomes one TLS record.
-    messages: VecDeque<usize>,
+/// The largest message that is sent, tag included, in bytes: with the WebSocket's header and mask (8) it is exactly one
+/// TLS record of 16 KiB of the outer TLS.
+pub(crate) const MESSAGE: usize = 16_376;
+/// What a record of the inner TLS has beside its plaintext.
+const RECORD: usize = 22;
+/// What a message of the inner TLS' handshake is expected to take.
+const FLIGHT: usize = 2048;
+/// How long an alert may take to go out.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+thread_local! {
+    /// Where plaintext is gathered: one buffer for all the sessions of a thread.
+    static PLAIN: RefCell<BytesMut> = RefCell::default();
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin> Wire<IO> {
-    pub(crate) fn new(tls: TlsStream<Link<IO>>) -> Self {
+pub(crate) struct Wire {
+    role: Role,
+    channel: Channel,
+    ledger: Ledger,
+    state: State,
+    agreed: Agreed,
+    limits: Limits,
+    rtt: Option<Duration>,
+    /// None: the session ends with its link.
+    resumption: Option<Resumption>,
+    /// The session's end.
+    end: Option<LinkEnd>,
+}
+
+enum State {
+    Up(Box<Link>),
+    /// Until the window closes.
+    Down(LinkEnd, Pin<Box<Sleep>>),
+}
+
+struct Resumption {
+    line: Arc<Line>,
+    takeovers: mpsc::Receiver<Takeover>,
+}
+
+impl Wire {
+    pub(crate) fn new(
+        socket: Socket,
+        agreed: Agreed,
+        channel: Channel,
+        role: Role,
+        limits: &Limits,
+    ) -> Self {
+        let ledger = Ledger::new(limits.unacknowledged);
+        let link = Link::new(socket, &ledger, limits.unacknowledged as u64);
         Wire {
-            tls,
-            incoming: VecDeque::new(),
+            role,
+            channel,
+            ledger,
+            state: State::Up(Box::new(link)),
+            agreed,
+            limits: limits.clone(),
+            rtt: None,
+            resumption: None,
             end: None,
-            unsent: BytesMut::new(),
-            messages: VecDeque::new(),
         }
     }
 
-    fn link(&self) -> &Link<IO> {
-        match &self.tls {
-            TlsStream::Client(tls) => tls.get_ref().0,
-            TlsStream::Server(tls) => tls.get_ref().0,
-        }
+    /// Bytes that came and went as DATA.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.ledger.received(), self.ledger.sent())
     }
 
-    fn link_mut(&mut self) -> &mut Link<IO> {
-        match &mut self.tls {
-            TlsStream::Client(tls) => tls.get_mut().0,
-            TlsStream::Server(tls) => tls.get_mut().0,
-        }
+    pub(crate) fn rtt(&self) -> Option<Duration> {
+        self.rtt
     }
 
     /// How many streams the peer wants at most.
     pub(crate) fn peer_streams(&self) -> usize {
-        self.link().peer_streams()
+        self.agreed.peer_streams
     }
 
-    /// Bytes that came and went.
-    pub(crate) fn counts(&self) -> (u64, u64) {
-        self.link().counts()
+    pub(crate) fn certificates(&self) -> Vec<CertificateDer<'static>> {
+        self.channel.certificates()
     }
 
-    /// Of the last mark that was answered.
-    pub(crate) fn rtt(&self) -> Option<Duration> {
-        self.link().rtt()
+    /// What the session's handles need to watch its link, and to resume it.
+    pub(crate) fn line(&self) -> Option<Arc<Line>> {
+        self.resumption.as_ref().map(|it| Arc::clone(&it.line))
     }
 
-    /// Reads what is there, up to 128 KiB. Ready: ask [`Wire::next`] until it has nothing, then call again.
+    /// Reads once from the socket. Ready: ask [`Wire::next`] until it has nothing, then call again. An error is the
+    /// session's end.
     pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
-        let mut got = 0;
-        while got < BLOCK && self.end.is_none() {
-            let mut piece = BytesMut::with_capacity(RECORD);
-            match poll_read_buf(Pin::new(&mut self.tls), cx, &mut piece) {
-                Poll::Ready(Ok(0)) => self.end = Some(LinkEnd::Eof),
-                Poll::Ready(Ok(more)) => {
-                    got += more;
-                    self.incoming.push_back(piece.freeze());
+        loop {
+            self.attend(cx)?;
+            let State::Up(link) = &mut self.state else {
+                return Poll::Pending;
+            };
+            match link.poll_read(cx) {
+                Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
+                Poll::Ready(Err(end)) => self.lose(end),
+                Poll::Pending => {
+                    self.channel.rest();
+                    return Poll::Pending;
                 }
-                Poll::Ready(Err(error)) => self.end = Some(ended(&error)),
-                Poll::Pending => break,
             }
-        }
-        match &self.end {
-            _ if got > 0 => Poll::Ready(Ok(())),
-            Some(end) => Poll::Ready(Err(end.clone())),
-            None => Poll::Pending,
         }
     }
 
-    /// The next piece of the peer's plaintext.
+    /// A new link may have come, or the time for one may be over.
+    fn attend(&mut self, cx: &mut Context<'_>) -> Result<(), LinkEnd> {
+        if self.end.is_none() {
+            self.take_over(cx);
+        }
+        if let State::Down(last, window) = &mut self.state
+            && window.as_mut().poll(cx).is_ready()
+        {
+            self.end.get_or_insert(last.clone());
+        }
+        self.end.clone().map_or(Ok(()), Err)
+    }
+
+    /// The next piece of the session's plaintext. An error is the session's end.
     pub(crate) fn next(&mut self) -> Result<Option<Bytes>, LinkEnd> {
-        Ok(self.incoming.pop_front())
-    }
-
-    /// How many bytes of plaintext may be sealed now. The driver is woken when none may and that changes.
-    pub(crate) fn room(&self) -> usize {
-        UNSENT.saturating_sub(self.unsent.len())
-    }
-
-    /// Of these, how many may be bulk.
-    pub(crate) fn bulk_room(&self) -> usize {
-        self.room()
-    }
-
-    /// Seals one message: what `fill` appends, 16,320 bytes at most. If that is nothing, nothing is sent.
-    pub(crate) fn seal(&mut self, fill: &mut dyn FnMut(&mut BytesMut)) {
-        let before = self.unsent.len();
-        fill(&mut self.unsent);
-        let message = self.unsent.len() - before;
-        if message > 0 {
-            self.messages.push_back(message);
-        }
-    }
-
-    /// Marks, deadlines, and all that is sealed, down to the socket.
-    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
-        self.link_mut().poll_marks(cx)?;
-        self.poll_write(cx).map_err(|error| ended(&error))
-    }
-
-    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while let Some(message) = self.messages.front_mut() {
-            let part = self.unsent.get(..*message).unwrap_or_default();
-            let taken = ready!(Pin::new(&mut self.tls).poll_write(cx, part))?;
-            self.unsent.advance(taken);
-            *message -= taken;
-            if *message == 0 {
-                self.messages.pop_front();
+        loop {
+            if let Some(piece) = self.channel.piece() {
+                return Ok(Some(piece));
+            }
+            if !self.step()? {
+                return Ok(None);
             }
         }
-        // An idle session holds no buffer.
-        self.unsent = BytesMut::new();
-        Pin::new(&mut self.tls).poll_flush(cx)
     }
 
-    /// The last words: what is sealed, then why.
-    pub(crate) fn poll_close(&mut self, cx: &mut Context<'_>, reason: CloseReason) -> Poll<()> {
-        if ready!(self.poll_write(cx)).is_err() {
-            return Poll::Ready(());
+    /// Takes in one message with DATA, if one is there.
+    fn step(&mut self) -> Result<bool, LinkEnd> {
+        if let Some(end) = &self.end {
+            return Err(end.clone());
         }
-        self.link_mut().close_with(reason);
-        Pin::new(self.link_mut()).poll_shutdown(cx).map(drop)
+        let State::Up(link) = &mut self.state else {
+            return Ok(false);
+        };
+        let found = match link.advance(&mut self.ledger) {
+            Ok(true) => self.channel.take_in(link.data()).map_err(LinkEnd::Secure),
+            Ok(false) => {
+                self.rtt = link.pace.rtt().or(self.rtt);
+                return Ok(false);
+            }
+            Err(end) => {
+                self.lose(end);
+                return self.end.clone().map_or(Ok(false), Err);
+            }
+        };
+        if let Err(end) = found {
+            self.end = Some(end);
+        }
+        // An answer of the inner TLS, or its alert.
+        if self.channel.has_records() {
+            self.post(FLIGHT);
+        }
+        self.end.clone().map_or(Ok(true), Err)
+    }
+
+    /// How many bytes of plaintext may be sealed now: nothing, or a message at least. The task that polls is woken when
+    /// there is room again.
+    pub(crate) fn room(&self) -> usize {
+        match &self.state {
+            State::Up(link) if self.end.is_none() => link.room().min(self.ledger.room()),
+            _ => 0,
+        }
+    }
+
+    /// How many of these may be bulk. It leaves a part of what may be unacknowledged to what is more urgent: a peer
+    /// whose acknowledgements are to be read must be told of windows first.
+    pub(crate) fn bulk_room(&self) -> usize {
+        match &self.state {
+            State::Up(link) if self.ledger.room_for_bulk() => {
+                self.room().min(link.bulk_room(&self.ledger))
+            }
+            _ => 0,
+        }
+    }
+
+    /// Whether small things are on their way that bulk shall not hold up.
+    pub(crate) fn interactive(&mut self, busy: bool) {
+        if let State::Up(link) = &mut self.state {
+            link.pace.interactive(busy);
+        }
+    }
+
+    /// Seals one message: what `fill` appends, up to [`MAX_PLAIN`] bytes. Only where there is room.
+    pub(crate) fn seal(&mut self, fill: &mut dyn FnMut(&mut BytesMut)) {
+        let mut plain = PLAIN.take();
+        plain.clear();
+        plain.reserve(MAX_PLAIN);
+        fill(&mut plain);
+        if !plain.is_empty() {
+            match self.channel.seal(&plain) {
+                Ok(()) => self.post(plain.len() + RECORD),
+                Err(error) => self.end = Some(LinkEnd::Secure(error)),
+            }
+        }
+        PLAIN.set(plain);
+    }
+
+    /// Queues the records that are there. Without a link they wait in the channel.
+    fn post(&mut self, expected: usize) {
+        let State::Up(link) = &mut self.state else {
+            return;
+        };
+        let (channel, body) = (&mut self.channel, self.agreed.body);
+        while channel.has_records() {
+            let sent = link.send_data(&mut self.ledger, expected.min(body), |out| {
+                channel.pull(out, body);
+            });
+            if let Err(end) = sent {
+                self.end.get_or_insert(end);
+                return;
+            }
+        }
+        if self.ledger.overrun() {
+            let what = "it acknowledges nothing";
+            self.end.get_or_insert(LinkEnd::Protocol(what.to_owned()));
+        }
+    }
+
+    /// Keeps time, and writes all that is queued. Pending where the socket takes no more; an error is the session's end.
+    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
+        let full = self.room() == 0;
+        self.attend(cx)?;
+        let State::Up(link) = &mut self.state else {
+            return Poll::Ready(Ok(()));
+        };
+        let outcome = match link.poll_flush(cx, &self.ledger) {
+            Poll::Ready(Err(end)) => {
+                self.lose(end);
+                // The window's timer has to be set, or the end told.
+                self.attend(cx)?;
+                Poll::Pending
+            }
+            outcome => outcome,
+        };
+        if full && self.room() > 0 {
+            cx.waker().wake_by_ref();
+        }
+        outcome
+    }
+
+    /// The last words, flushed.
+    pub(crate) fn poll_close(&mut self, cx: &mut Context<'_>, reason: CloseReason) -> Poll<()> {
+        match &mut self.state {
+            State::Up(link) => link.poll_close(cx, reason).map(drop),
+            State::Down(..) => Poll::Ready(()),
+        }
+    }
+
+    /// The link is gone. With it the session, unless it can wait for another.
+    fn lose(&mut self, end: LinkEnd) {
+        let Some(resumption) = self.resumption.as_ref().filter(|_| end.can_be_mended()) else {
+            self.end.get_or_insert(end);
+            return;
+        };
+        let window = Box::pin(sleep(self.limits.resume_window));
+        self.state = State::Down(end.clone(), window);
+        resumption
+            .line
+            .down(self.ledger.received(), end.to_string());
+    }
+
+    /// Goes on with a new link, if one has come.
+    fn take_over(&mut self, cx: &mut Context<'_>) {
+        let Some(resumption) = &mut self.resumption else {
+            return;
+        };
+        while let Poll::Ready(Some(new)) = resumption.takeovers.poll_recv(cx) {
+            let up = matches!(self.state, State::Up(_));
+            let outcome = if new.body < self.agreed.body {
+                Err(LinkEnd::Protocol(
+                    "it takes smaller messages now".to_owned(),
+                ))
+            } else if up && self.role == Role::Agent {
+                // What it has told the hub to have received is no longer true.
+                Err(LinkEnd::Protocol("the link is not down".to_owned()))
+            } else {
+                self.ledger
+                    .acknowledge(new.received)
+                    .map_err(LinkEnd::Impossible)
+            };
+            if let Err(end) = outcome {
+                let _ = new.outcome.send(Err(end));
+                continue;
+            }
+            let most = self.limits.unacknowledged as u64;
+            let mut link = Link::new(new.socket, &self.ledger, most);
+            let mut said = Ok(());
+            if let Some(exchange) = new.answer {
+                let received = self.ledger.received();
+                let mac = exchange.prove(resumption.line.secret(), Role::Hub, received);
+                said = link.say(&Frame::Resumed { received, mac });
+            }
+            link.repeat(&self.ledger);
+            // What was there of the old link is gone from here on: what it brought since is sent again.
+            self.state = State::Up(Box::new(link));
+            resumption.line.up();
+            let _ = new.outcome.send(said);
+        }
+        if self.channel.has_records() {
+            self.post(FLIGHT);
+        }
     }
 }
 
-fn ended(error: &io::Error) -> LinkEnd {
-    LinkEnd::find(error)
-        .cloned()
-        .unwrap_or_else(|| LinkEnd::Broken(error.to_string()))
+/// The beginning of a session, before anybody drives it. Without a deadline: each caller has one.
+impl Wire {
+    /// The inner TLS' handshake. Where it fails, the peer is told why.
+    pub(crate) async fn handshake(&mut self) -> Result<(), LinkEnd> {
+        let outcome = self.shake().await;
+        if outcome.is_err() {
+            let last = poll_fn(|cx| self.poll_close(cx, CloseReason::Protocol));
+            let _ = timeout(LAST_WORDS, last).await;
+        }
+        outcome
+    }
+
+    async fn shake(&mut self) -> Result<(), LinkEnd> {
+        loop {
+            self.post(FLIGHT);
+            if !self.channel.is_handshaking() {
+                return self.flush().await;
+            }
+            self.fill().await?;
+            while self.step()? {}
+        }
+    }
+
+    /// The first byte of plaintext that the peer sends.
+    pub(crate) async fn first_byte(&mut self) -> Result<u8, LinkEnd> {
+        loop {
+            if let Some(mut piece) = self.next()? {
+                let first = piece.split_to(1.min(piece.len()));
+                self.channel.put_back(piece);
+                if let Some(&first) = first.first() {
+                    return Ok(first);
+                }
+            } else {
+                self.fill().await?;
+            }
+        }
+    }
+
+    /// Sends what `plain` says, at once.
+    pub(crate) async fn say(&mut self, plain: &[u8]) -> Result<(), LinkEnd> {
+        self.seal(&mut |out| out.extend_from_slice(plain));
+        self.flush().await
+    }
+
+    async fn fill(&mut self) -> Result<(), LinkEnd> {
+        poll_fn(|cx| {
+            if let Poll::Ready(Err(end)) = self.poll_flush(cx) {
+                return Poll::Ready(Err(end));
+            }
+            self.poll_fill(cx)
+        })
+        .await
+    }
+
+    async fn flush(&mut self) -> Result<(), LinkEnd> {
+        poll_fn(|cx| self.poll_flush(cx)).await
+    }
+
+    /// From here on the session outlives its links, if both ends can. `known` is the hub's list.
+    pub(crate) fn make_resumable(&mut self, known: Option<&Resumable>) -> Result<(), LinkEnd> {
+        let can = self.agreed.version >= RESUMES && !self.limits.resume_window.is_zero();
+        if !can || (self.role == Role::Hub && known.is_none()) {
+            self.ledger.keep_nothing();
+            return Ok(());
+        }
+        let id = self.agreed.session;
+        let secret = self.channel.secret(&id).map_err(LinkEnd::Secure)?;
+        let (line, takeovers) = Line::new(id, secret);
+        if let Some(known) = known {
+            known.enter(&line);
+        }
+        self.resumption = Some(Resumption { line, takeovers });
+        Ok(())
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,9 +13,9 @@ use tokio_rustls::TlsAcceptor;
 
 use super::*;
 use crate::{
-    Accepted, CloseReason, SessionError, accept,
+    Accepted, Arrival, CloseReason, LinkState, Resumable, SessionError,
     accept::{SUBPROTOCOL, upgrade_response},
-    lock,
+    arrive, lock,
     rig::{FOREIGN, OURS, agent_inner, agent_outer, hub_inner, hub_outer},
 };
 
@@ -28,9 +28,11 @@ async fn hub(change: impl Fn(&mut Answer) + Send + Sync + 'static) -> (HubUrl, A
     let port = listener.local_addr().unwrap().port();
     let (accepts, accepted) = mpsc::channel(4);
     let change = Arc::new(change);
+    let known = Resumable::default();
     tokio::spawn(async move {
         while let Ok((tcp, _)) = listener.accept().await {
             let (accepts, change) = (accepts.clone(), change.clone());
+            let known = known.clone();
             tokio::spawn(async move {
                 let Ok(tls) = TlsAcceptor::from(hub_outer()).accept(tcp).await else {
                     return;
@@ -46,13 +48,15 @@ async fn hub(change: impl Fn(&mut Answer) + Send + Sync + 'static) -> (HubUrl, A
                     };
                     change(&mut answer);
                     let upgrade = hyper::upgrade::on(&mut request);
-                    let accepts = accepts.clone();
+                    let (accepts, known) = (accepts.clone(), known.clone());
                     tokio::spawn(async move {
-                        if let Ok(io) = upgrade.await {
-                            let session =
-                                accept(TokioIo::new(io), hub_inner(&OURS), Limits::default());
-                            accepts.send(session.await).await.ok();
-                        }
+                        let Ok(io) = upgrade.await else { return };
+                        let (io, limits) = (TokioIo::new(io), Limits::default());
+                        match arrive(io, hub_inner(&OURS), limits, &known).await {
+                            Ok(Arrival::New(accepted)) => accepts.send(Ok(accepted)).await.ok(),
+                            Ok(Arrival::Resumed) => None,
+                            Err(error) => accepts.send(Err(error)).await.ok(),
+                        };
                     });
                     async move { Ok::<_, std::convert::Infallible>(answer) }
                 });
@@ -104,6 +108,61 @@ async fn agent_and_hub_meet_and_know_each_other() {
     dialed.session.close(CloseReason::Done);
     let ended = hub.session.closed().await;
     assert!(matches!(ended, SessionError::Peer(CloseReason::Done)));
+}
+
+/// A way to the hub that can be cut.
+async fn relay(to: &HubUrl) -> (HubUrl, mpsc::Sender<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (cut, mut cuts) = mpsc::channel(1);
+    let to = to.port();
+    tokio::spawn(async move {
+        while let Ok((mut agent, _)) = listener.accept().await {
+            let mut hub = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+            tokio::select! {
+                _ = copy_bidirectional(&mut agent, &mut hub) => {}
+                _ = cuts.recv() => {}
+            }
+        }
+    });
+    let url = format!("https://localhost:{port}").parse().unwrap();
+    (url, cut)
+}
+
+#[tokio::test]
+async fn an_agent_that_dials_again_goes_on_where_it_was_or_begins_anew() {
+    let (url, mut accepted) = hub(|_| {}).await;
+    let (url, cut) = relay(&url).await;
+    let dialer = dialer(ProxyRules::default());
+    let inner = agent_inner(&OURS, Some(&OURS));
+    let agent = dialer.dial(&url, inner.clone()).await.unwrap().session;
+    let hub = accepted.recv().await.unwrap().unwrap().session;
+    let mut here = agent.open().await.unwrap();
+    let mut there = hub.accept().await.unwrap();
+
+    let lost = async |session: &Session| {
+        cut.send(()).await.unwrap();
+        let down = |state: &LinkState| matches!(state, LinkState::Down { .. });
+        drop(session.link().wait_for(down).await.unwrap());
+    };
+    lost(&agent).await;
+    there.write_all(b"still there?").await.unwrap();
+    let again = dialer.redial(&url, inner.clone(), &agent).await.unwrap();
+    assert!(matches!(again, Redialed::Resumed { .. }));
+    let mut got = [0; 12];
+    here.read_exact(&mut got).await.unwrap();
+    assert_eq!(&got, b"still there?");
+
+    // Another hub, or the same after a restart, knows nothing of it.
+    lost(&agent).await;
+    let (other, mut accepted) = self::hub(|_| {}).await;
+    let again = dialer.redial(&other, inner, &agent).await.unwrap();
+    let Redialed::New(new) = again else {
+        panic!("a session goes on that nobody knows");
+    };
+    let hub = accepted.recv().await.unwrap().unwrap().session;
+    let _stream = new.session.open().await.unwrap();
+    assert!(hub.accept().await.is_some());
 }
 
 #[tokio::test]

@@ -8,14 +8,22 @@
 //! 3    MARK      u64: how many bytes of DATA the sender has sent on this session so far
 //! 4    MARK_ACK  u64: the count of the MARK it answers
 //! 5    CLOSE     u16: why (see `CloseReason`)
+//! 6    CHALLENGE nonce 32 bytes
+//! 7    PROOF     nonce 32 bytes, received u64, proof 32 bytes
+//! 8    RESUMED   received u64, proof 32 bytes
 //! ```
 //!
 //! HELLO is the first message each way and comes once. The agent offers the versions it speaks and the session it wants
 //! to go on with (zeros: a new one); the hub answers with the version it chose as lowest and highest, and the session's
-//! name. Where the two have no version in common it answers with all it speaks, then CLOSE. `received` is the count of
-//! DATA bytes that have arrived, `max message` what the sender of the HELLO takes in one message, tag included, and
-//! `max streams` how many streams it has open at most. Lengths are exact: a byte too many is an error, so that a later
-//! version is free to add.
+//! name: a new one, unless both speak version 2 and it knows that session. Where the two have no version in common it
+//! answers with all it speaks, then CLOSE. `received` is zero, `max message` what the sender of the HELLO takes in one
+//! message, tag included, and `max streams` how many streams it has open at most.
+//!
+//! From version 2 on a session outlives its links. Where the hub's HELLO names the session that the agent asked for,
+//! the hub sends CHALLENGE, the agent PROOF, the hub RESUMED (see `wire/resume`); `received` is then the count of DATA
+//! bytes that have arrived, and each side goes on with the first byte that the other has not received.
+//!
+//! Lengths are exact: a byte too many is an error, so that a later version is free to add.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -24,9 +32,16 @@ pub(crate) const DATA: u8 = 2;
 const MARK: u8 = 3;
 const MARK_ACK: u8 = 4;
 const CLOSE: u8 = 5;
+const CHALLENGE: u8 = 6;
+const PROOF: u8 = 7;
+const RESUMED: u8 = 8;
 
 /// The name of a session, by which a later link goes on with it.
 pub type SessionId = [u8; 16];
+/// Said once, by one end, on one link.
+pub type Nonce = [u8; 32];
+/// HMAC-SHA256.
+pub type Mac = [u8; 32];
 
 /// One message, borrowed from the bytes it was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +51,18 @@ pub enum Frame<'a> {
     Mark(u64),
     MarkAck(u64),
     Close(u16),
+    Challenge(Nonce),
+    /// The agent's, with the count of DATA bytes that have arrived on this session.
+    Proof {
+        nonce: Nonce,
+        received: u64,
+        mac: Mac,
+    },
+    /// The hub's.
+    Resumed {
+        received: u64,
+        mac: Mac,
+    },
 }
 
 /// What both sides say first.
@@ -44,7 +71,7 @@ pub struct Hello {
     pub lowest: u8,
     pub highest: u8,
     pub session: SessionId,
-    /// Bytes of DATA that have arrived on this session.
+    /// Bytes of DATA that have arrived on this session, which is not said before it is proved: zero.
     pub received: u64,
     /// The largest message this side takes, in bytes with the tag.
     pub max_message: u32,
@@ -82,8 +109,32 @@ pub fn decode(message: &[u8]) -> Result<Frame<'_>, FrameError> {
             .try_into()
             .map(|code| Frame::Close(u16::from_be_bytes(code)))
             .map_err(|_| wrong),
+        CHALLENGE => {
+            let nonce = body.try_into().map_err(|_| wrong)?;
+            Ok(Frame::Challenge(nonce))
+        }
+        PROOF => proof(body).ok_or(wrong),
+        RESUMED => resumed(body).ok_or(wrong),
         _ => Err(FrameError::Tag(tag)),
     }
+}
+
+fn proof(body: &[u8]) -> Option<Frame<'static>> {
+    let (&nonce, rest) = body.split_first_chunk::<32>()?;
+    let (&received, rest) = rest.split_first_chunk::<8>()?;
+    Some(Frame::Proof {
+        nonce,
+        received: u64::from_be_bytes(received),
+        mac: rest.try_into().ok()?,
+    })
+}
+
+fn resumed(body: &[u8]) -> Option<Frame<'static>> {
+    let (&received, rest) = body.split_first_chunk::<8>()?;
+    Some(Frame::Resumed {
+        received: u64::from_be_bytes(received),
+        mac: rest.try_into().ok()?,
+    })
 }
 
 fn count(body: &[u8]) -> Option<u64> {
@@ -142,6 +193,25 @@ impl Frame<'_> {
                 out.put_u8(CLOSE);
                 out.put_u16(code);
             }
+            Frame::Challenge(nonce) => {
+                out.put_u8(CHALLENGE);
+                out.put_slice(&nonce);
+            }
+            Frame::Proof {
+                nonce,
+                received,
+                mac,
+            } => {
+                out.put_u8(PROOF);
+                out.put_slice(&nonce);
+                out.put_u64(received);
+                out.put_slice(&mac);
+            }
+            Frame::Resumed { received, mac } => {
+                out.put_u8(RESUMED);
+                out.put_u64(received);
+                out.put_slice(&mac);
+            }
         }
         out.freeze()
     }
@@ -154,7 +224,7 @@ mod tests {
     use super::*;
 
     fn frames() -> impl Strategy<Value = (Vec<u8>, u8)> {
-        (prop::collection::vec(any::<u8>(), 1..64), 0_u8..5)
+        (prop::collection::vec(any::<u8>(), 1..64), 0_u8..8)
     }
 
     fn frame<'a>(kind: u8, data: &'a [u8]) -> Frame<'a> {
@@ -173,7 +243,17 @@ mod tests {
             1 => Frame::Data(data),
             2 => Frame::Mark(n),
             3 => Frame::MarkAck(n),
-            _ => Frame::Close(n as u16),
+            4 => Frame::Close(n as u16),
+            5 => Frame::Challenge([data[0]; 32]),
+            6 => Frame::Proof {
+                nonce: [data[0]; 32],
+                received: n,
+                mac: [!data[0]; 32],
+            },
+            _ => Frame::Resumed {
+                received: n,
+                mac: [data[0]; 32],
+            },
         }
     }
 
@@ -186,7 +266,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_refused_or_are_the_only_spelling(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn any_bytes_are_refused_or_are_the_only_spelling(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             if let Ok(frame) = decode(&bytes) {
                 prop_assert_eq!(&frame.encode()[..], &bytes[..]);
             }

@@ -10,10 +10,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    time::{Sleep, sleep},
-};
+use tokio::time::{Instant, Sleep, sleep};
 use tracing::{debug, info};
 
 use super::{CloseReason, SessionError, state::Shared};
@@ -25,17 +22,21 @@ use crate::{
 
 /// How long a session that ends may take to write what is left.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+/// For so long after the last small thing another is expected, and bulk makes way for it.
+const INTERACTIVE: Duration = Duration::from_millis(10);
 /// How often a wire that cannot be written is still read, for what the peer said before it went.
 const LAST_READS: usize = 64;
 
-pub(super) struct Driver<IO> {
+pub(super) struct Driver {
     phase: Phase,
-    wire: Wire<IO>,
+    wire: Wire,
     mux: Arc<Mux>,
     shared: Arc<Shared>,
     /// The streams had their time to run since something came in or went out.
     gave_way: bool,
     wakes: Vec<Waker>,
+    /// When a stream that is not bulk last had something to say.
+    small: Option<Instant>,
 }
 
 enum Phase {
@@ -72,8 +73,8 @@ impl From<Stop> for End {
     }
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin> Driver<IO> {
-    pub(super) fn new(wire: Wire<IO>, mux: Arc<Mux>, shared: Arc<Shared>) -> Self {
+impl Driver {
+    pub(super) fn new(wire: Wire, mux: Arc<Mux>, shared: Arc<Shared>) -> Self {
         Driver {
             phase: Phase::Running,
             wire,
@@ -81,6 +82,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Driver<IO> {
             shared,
             gave_way: false,
             wakes: Vec::new(),
+            small: None,
         }
     }
 
@@ -127,6 +129,12 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Driver<IO> {
 
     /// As many messages as there are, or as the wire has room for.
     fn seal(&mut self, all: bool) {
+        let now = Instant::now();
+        if self.mux.has_small() {
+            self.small = Some(now);
+        }
+        let busy = self.small.is_some_and(|small| now - small < INTERACTIVE);
+        self.wire.interactive(busy);
         loop {
             let bulk = all || self.wire.bulk_room() > 0;
             if self.wire.room() == 0 || !self.mux.has_output(bulk) {
@@ -207,7 +215,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Driver<IO> {
     }
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin> Future for Driver<IO> {
+impl Future for Driver {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -223,7 +231,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Future for Driver<IO> {
 }
 
 /// A task that is aborted with its runtime ends its session too.
-impl<IO> Drop for Driver<IO> {
+impl Drop for Driver {
     fn drop(&mut self) {
         let gone = SessionError::Broken("the session's task was stopped".to_owned());
         self.mux.end(gone.clone(), &mut self.wakes);

@@ -1,0 +1,124 @@
+//! How a link begins: both sides say HELLO, agree on a version, and on the session that it is for.
+
+use bytes::BufMut;
+
+use super::{MESSAGE, socket::Socket, ws::MESSAGE_LIMIT};
+use crate::{
+    link::{
+        LinkEnd,
+        frame::{self, Frame, Hello, SessionId},
+    },
+    session::{CloseReason, Limits},
+};
+
+/// The versions of the link that this program speaks.
+pub(crate) const VERSIONS: (u8, u8) = (1, 2);
+/// From this one on a session outlives its links.
+pub(crate) const RESUMES: u8 = 2;
+/// A peer that takes less per message is not served: it could make us send byte by byte.
+const LEAST_MESSAGE: usize = 1024;
+
+/// What the two HELLOs have settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Agreed {
+    pub(crate) version: u8,
+    pub(crate) session: SessionId,
+    /// The largest body of a DATA message to the peer.
+    pub(crate) body: usize,
+    /// How many streams the peer wants at most.
+    pub(crate) peer_streams: usize,
+}
+
+impl Agreed {
+    /// Whether the link is for the session of this name, which is known already.
+    pub(crate) fn resumes(&self, session: SessionId) -> bool {
+        self.version >= RESUMES && self.session == session
+    }
+
+    fn new(version: u8, session: SessionId, theirs: &Hello) -> Result<Self, LinkEnd> {
+        if theirs.received != 0 {
+            let what = "a count that nothing proves";
+            return Err(LinkEnd::Protocol(what.to_owned()));
+        }
+        Ok(Agreed {
+            version,
+            session,
+            body: MESSAGE.min(theirs.max_message as usize) - 1,
+            peer_streams: theirs.max_streams as usize,
+        })
+    }
+}
+
+/// The version both speak: the highest.
+fn common(ours: (u8, u8), theirs: (u8, u8)) -> Option<u8> {
+    let highest = ours.1.min(theirs.1);
+    (highest >= ours.0.max(theirs.0)).then_some(highest)
+}
+
+fn hello(versions: (u8, u8), session: SessionId, limits: &Limits) -> Hello {
+    Hello {
+        lowest: versions.0,
+        highest: versions.1,
+        session,
+        received: 0,
+        max_message: u32::try_from(MESSAGE_LIMIT).unwrap_or(u32::MAX),
+        max_streams: u32::try_from(limits.max_streams).unwrap_or(u32::MAX),
+    }
+}
+
+/// The agent's end: offers `versions` and the session to go on with, if there is one; takes what the hub chose.
+pub(crate) async fn offer(
+    socket: &mut Socket,
+    versions: (u8, u8),
+    limits: &Limits,
+    session: Option<SessionId>,
+) -> Result<Agreed, LinkEnd> {
+    let ours = hello(versions, session.unwrap_or_default(), limits);
+    say(socket, &Frame::Hello(ours)).await?;
+    let theirs = receive(socket).await?;
+    let chosen = theirs.lowest;
+    if chosen != theirs.highest || common(versions, (chosen, chosen)).is_none() {
+        return Err(LinkEnd::versions(versions, theirs));
+    }
+    Agreed::new(chosen, theirs.session, &theirs)
+}
+
+/// The hub's end: chooses from what the agent offers and names the session. A session that is `known` may go on.
+pub(crate) async fn choose(
+    socket: &mut Socket,
+    versions: (u8, u8),
+    limits: &Limits,
+    known: impl Fn(&SessionId) -> bool,
+) -> Result<Agreed, LinkEnd> {
+    let theirs = receive(socket).await?;
+    let Some(chosen) = common(versions, (theirs.lowest, theirs.highest)) else {
+        let ours = hello(versions, SessionId::default(), limits);
+        say(socket, &Frame::Hello(ours)).await?;
+        say(socket, &Frame::Close(CloseReason::Protocol.code())).await?;
+        return Err(LinkEnd::versions(versions, theirs));
+    };
+    let mut session = theirs.session;
+    if chosen < RESUMES || !known(&session) {
+        getrandom::fill(&mut session).map_err(|error| LinkEnd::Broken(error.to_string()))?;
+    }
+    let ours = hello((chosen, chosen), session, limits);
+    say(socket, &Frame::Hello(ours)).await?;
+    Agreed::new(chosen, session, &theirs)
+}
+
+/// One message, on its way at once.
+pub(crate) async fn say(socket: &mut Socket, frame: &Frame<'_>) -> Result<(), LinkEnd> {
+    let message = frame.encode();
+    socket.send(message.len(), |out| out.put_slice(&message))?;
+    socket.flush().await
+}
+
+/// The peer's HELLO, which must be its first message.
+async fn receive(socket: &mut Socket) -> Result<Hello, LinkEnd> {
+    match frame::decode(socket.receive().await?) {
+        Ok(Frame::Hello(hello)) if hello.max_message as usize >= LEAST_MESSAGE => Ok(hello),
+        Ok(Frame::Close(code)) => Err(LinkEnd::Closed(CloseReason::from_code(code))),
+        Ok(_) => Err(LinkEnd::Protocol("no usable HELLO came first".to_owned())),
+        Err(error) => Err(LinkEnd::Protocol(error.to_string())),
+    }
+}

@@ -1,0 +1,222 @@
+//! What a session has sent and received as DATA over all its links, and the messages that the peer has not acknowledged:
+//! the complete WebSocket frames as they were built, so that a new link repeats them without a copy. Bounded: where
+//! there is no room, nothing is sealed.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use super::MESSAGE;
+
+/// What a kept frame costs beside its bytes.
+const OVERHEAD: usize = 64;
+/// Room that plaintext never takes: for what TLS itself has to say.
+const SPARE: usize = 16 * 1024;
+
+pub(crate) struct Ledger {
+    received: u64,
+    sent: u64,
+    acknowledged: u64,
+    /// Each with the count of bytes sent up to its end.
+    kept: VecDeque<(u64, Bytes)>,
+    size: usize,
+    limit: usize,
+    /// A session that cannot be resumed counts, but keeps nothing.
+    keeps: bool,
+}
+
+/// A count of received bytes that the peer cannot have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Impossible {
+    #[error("fewer bytes than it has acknowledged")]
+    Less,
+    #[error("more bytes than were sent")]
+    More,
+    #[error("a part of a message")]
+    Within,
+}
+
+impl Ledger {
+    /// `limit` is never taken as less than two messages.
+    pub(crate) fn new(limit: usize) -> Self {
+        Ledger {
+            received: 0,
+            sent: 0,
+            acknowledged: 0,
+            kept: VecDeque::new(),
+            size: 0,
+            limit: limit.max(SPARE + 2 * (MESSAGE + OVERHEAD)),
+            keeps: true,
+        }
+    }
+
+    pub(crate) fn keep_nothing(&mut self) {
+        self.keeps = false;
+        self.kept = VecDeque::new();
+        self.size = 0;
+    }
+
+    pub(crate) fn received(&self) -> u64 {
+        self.received
+    }
+
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Sent, and not acknowledged.
+    pub(crate) fn flight(&self) -> u64 {
+        self.sent - self.acknowledged
+    }
+
+    /// How many bytes may be sealed before more are acknowledged: nothing, or a message at least.
+    pub(crate) fn room(&self) -> usize {
+        let room = self.limit.saturating_sub(self.size + SPARE);
+        if room >= MESSAGE + OVERHEAD { room } else { 0 }
+    }
+
+    /// Whether more than an eighth of all is left.
+    pub(crate) fn room_for_bulk(&self) -> bool {
+        self.room() > self.limit / 8
+    }
+
+    /// Whether the peer has made us keep more than there is room for, by questions of its TLS that it never
+    /// acknowledges the answers to.
+    pub(crate) fn overrun(&self) -> bool {
+        self.size > self.limit
+    }
+
+    pub(crate) fn has_received(&mut self, bytes: usize) {
+        self.received += bytes as u64;
+    }
+
+    /// `frame` holds `bytes` of DATA.
+    pub(crate) fn has_sent(&mut self, bytes: usize, frame: &Bytes) {
+        self.sent += bytes as u64;
+        if self.keeps {
+            self.size += frame.len() + OVERHEAD;
+            self.kept.push_back((self.sent, frame.clone()));
+        }
+    }
+
+    /// The peer has received `count` bytes: what they were in is forgotten.
+    pub(crate) fn acknowledge(&mut self, count: u64) -> Result<(), Impossible> {
+        if count < self.acknowledged {
+            return Err(Impossible::Less);
+        }
+        if count > self.sent {
+            return Err(Impossible::More);
+        }
+        let boundary = count == self.acknowledged
+            || count == self.sent
+            || self
+                .kept
+                .binary_search_by_key(&count, |&(end, _)| end)
+                .is_ok();
+        if self.keeps && !boundary {
+            return Err(Impossible::Within);
+        }
+        self.acknowledged = count;
+        while let Some((end, frame)) = self.kept.front() {
+            if *end > count {
+                break;
+            }
+            self.size -= frame.len() + OVERHEAD;
+            self.kept.pop_front();
+        }
+        if self.kept.is_empty() && self.kept.capacity() > 16 {
+            self.kept = VecDeque::new();
+        }
+        Ok(())
+    }
+
+    /// What a new link must send again, in order.
+    pub(crate) fn unacknowledged(&self) -> impl Iterator<Item = Bytes> {
+        self.kept.iter().map(|(_, frame)| frame.clone())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn size(&self) -> (usize, usize) {
+        (self.size, self.limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(bytes: usize) -> Bytes {
+        Bytes::from(vec![0; bytes + 9])
+    }
+
+    /// 100, 300 and 600 bytes sent, the first acknowledged.
+    fn ledger() -> Ledger {
+        let mut ledger = Ledger::new(1 << 20);
+        for bytes in [100, 200, 300] {
+            ledger.has_sent(bytes, &frame(bytes));
+        }
+        ledger.acknowledge(100).unwrap();
+        ledger
+    }
+
+    #[test]
+    fn what_is_acknowledged_is_forgotten_and_the_rest_kept_in_order() {
+        let mut ledger = ledger();
+        let kept = |ledger: &Ledger| ledger.unacknowledged().map(|f| f.len()).collect::<Vec<_>>();
+        assert_eq!(kept(&ledger), [209, 309]);
+        assert_eq!(ledger.flight(), 500);
+        ledger.acknowledge(600).unwrap();
+        assert_eq!(
+            (kept(&ledger), ledger.size().0, ledger.flight()),
+            (vec![], 0, 0)
+        );
+    }
+
+    #[test]
+    fn impossible_counts_are_refused_and_change_nothing() {
+        for (count, wrong) in [
+            (0, Impossible::Less),
+            (99, Impossible::Less),
+            (101, Impossible::Within),
+            (299, Impossible::Within),
+            (599, Impossible::Within),
+            (601, Impossible::More),
+            (u64::MAX, Impossible::More),
+        ] {
+            let mut ledger = ledger();
+            let before = ledger.size();
+            assert_eq!(ledger.acknowledge(count), Err(wrong), "{count}");
+            assert_eq!((ledger.size(), ledger.flight()), (before, 500));
+        }
+        for count in [100, 300, 600] {
+            assert_eq!(ledger().acknowledge(count), Ok(()));
+        }
+    }
+
+    #[test]
+    fn there_is_room_until_the_next_message_might_not_fit() {
+        let mut ledger = Ledger::new(256 * 1024);
+        while ledger.room() > 0 {
+            ledger.has_sent(MESSAGE - 1, &frame(MESSAGE - 1));
+            assert!(ledger.size().0 <= ledger.size().1);
+        }
+        assert!(!ledger.overrun());
+        let sent = ledger.sent();
+        ledger.acknowledge(MESSAGE as u64 - 1).unwrap();
+        assert!(ledger.room() > 0);
+        ledger.acknowledge(sent).unwrap();
+        assert_eq!(ledger.size().0, 0);
+    }
+
+    #[test]
+    fn a_session_that_cannot_be_resumed_keeps_nothing() {
+        let mut ledger = Ledger::new(0);
+        ledger.keep_nothing();
+        for _ in 0..1000 {
+            ledger.has_sent(16_000, &frame(16_000));
+        }
+        assert_eq!(ledger.size().0, 0);
+        assert!(ledger.room() > 0);
+        assert_eq!(ledger.acknowledge(12_345), Ok(()));
+    }
+}

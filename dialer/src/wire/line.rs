@@ -1,0 +1,210 @@
+//! What a session's wire shares with those who hold the session: its name, how its link is, and the way by which a new
+//! link comes to it. And the hub's list of sessions that may be resumed.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::Instant,
+};
+
+use super::{
+    hello::{self, Agreed},
+    resume::{self, Exchange, Secret},
+    socket::Socket,
+    ws::Role,
+};
+use crate::{
+    link::{
+        LinkEnd,
+        frame::{self, Frame, SessionId},
+    },
+    lock,
+};
+
+/// How it stands with a session's link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkState {
+    Up,
+    /// The session waits for its agent.
+    Down {
+        since: Instant,
+        last_error: String,
+    },
+}
+
+pub(crate) struct Line {
+    id: SessionId,
+    secret: Secret,
+    state: watch::Sender<LinkState>,
+    /// As it was when the link was lost.
+    received: AtomicU64,
+    takeovers: mpsc::Sender<Takeover>,
+    /// One resumption at a time.
+    resuming: tokio::sync::Mutex<()>,
+}
+
+/// A link whose peer has proved itself, for the wire to go on with.
+pub(super) struct Takeover {
+    pub(super) socket: Socket,
+    pub(super) body: usize,
+    /// What the peer has received.
+    pub(super) received: u64,
+    /// The hub proves itself last, with its count at the moment when it gives the old link up.
+    pub(super) answer: Option<Exchange>,
+    pub(super) outcome: oneshot::Sender<Result<(), LinkEnd>>,
+}
+
+impl Line {
+    pub(super) fn new(id: SessionId, secret: Secret) -> (Arc<Self>, mpsc::Receiver<Takeover>) {
+        let (takeovers, taken) = mpsc::channel(1);
+        let line = Line {
+            id,
+            secret,
+            state: watch::Sender::new(LinkState::Up),
+            received: AtomicU64::new(0),
+            takeovers,
+            resuming: tokio::sync::Mutex::new(()),
+        };
+        (Arc::new(line), taken)
+    }
+
+    pub(crate) fn id(&self) -> SessionId {
+        self.id
+    }
+
+    pub(super) fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    pub(crate) fn state(&self) -> watch::Receiver<LinkState> {
+        self.state.subscribe()
+    }
+
+    pub(super) fn down(&self, received: u64, last_error: String) {
+        self.received.store(received, Ordering::Release);
+        let since = Instant::now();
+        self.state
+            .send_replace(LinkState::Down { since, last_error });
+    }
+
+    pub(super) fn up(&self) {
+        self.state.send_replace(LinkState::Up);
+    }
+
+    /// The agent's end: asks the hub, whose HELLO has named this session, to go on with it.
+    pub(crate) async fn resume(&self, mut socket: Socket, agreed: &Agreed) -> Result<(), LinkEnd> {
+        let Ok(_alone) = self.resuming.try_lock() else {
+            return Err(LinkEnd::Protocol("it is being resumed already".to_owned()));
+        };
+        let &Frame::Challenge(hub) = &decode(socket.receive().await?)? else {
+            return Err(LinkEnd::Protocol("no challenge came".to_owned()));
+        };
+        let exchange = Exchange {
+            session: self.id,
+            hub,
+            agent: resume::nonce()?,
+        };
+        let received = self.received.load(Ordering::Acquire);
+        let proof = Frame::Proof {
+            nonce: exchange.agent,
+            received,
+            mac: exchange.prove(&self.secret, Role::Agent, received),
+        };
+        hello::say(&mut socket, &proof).await?;
+        let Frame::Resumed { received, mac } = decode(socket.receive().await?)? else {
+            return Err(LinkEnd::Protocol("no proof came".to_owned()));
+        };
+        if !exchange.proved(&self.secret, Role::Hub, received, &mac) {
+            return Err(LinkEnd::Unproved);
+        }
+        self.hand_over(socket, agreed, received, None).await
+    }
+
+    /// The hub's end.
+    pub(crate) async fn grant(&self, mut socket: Socket, agreed: &Agreed) -> Result<(), LinkEnd> {
+        let hub = resume::nonce()?;
+        hello::say(&mut socket, &Frame::Challenge(hub)).await?;
+        let Frame::Proof {
+            nonce,
+            received,
+            mac,
+        } = decode(socket.receive().await?)?
+        else {
+            return Err(LinkEnd::Protocol("no proof came".to_owned()));
+        };
+        let exchange = Exchange {
+            session: self.id,
+            hub,
+            agent: nonce,
+        };
+        if !exchange.proved(&self.secret, Role::Agent, received, &mac) {
+            return Err(LinkEnd::Unproved);
+        }
+        self.hand_over(socket, agreed, received, Some(exchange))
+            .await
+    }
+
+    async fn hand_over(
+        &self,
+        socket: Socket,
+        agreed: &Agreed,
+        received: u64,
+        answer: Option<Exchange>,
+    ) -> Result<(), LinkEnd> {
+        let over = || LinkEnd::Protocol("the session has ended".to_owned());
+        let (outcome, done) = oneshot::channel();
+        let takeover = Takeover {
+            socket,
+            body: agreed.body,
+            received,
+            answer,
+            outcome,
+        };
+        self.takeovers.send(takeover).await.map_err(|_| over())?;
+        done.await.map_err(|_| over())?
+    }
+}
+
+fn decode(message: &[u8]) -> Result<Frame<'_>, LinkEnd> {
+    match frame::decode(message) {
+        Ok(Frame::Close(code)) => Err(LinkEnd::Closed(crate::CloseReason::from_code(code))),
+        Ok(frame) => Ok(frame),
+        Err(error) => Err(LinkEnd::Protocol(error.to_string())),
+    }
+}
+
+/// The sessions of a hub that may be resumed, by the name that only the agent and the boxes on its way have seen.
+#[derive(Clone, Default)]
+pub struct Resumable {
+    lines: Arc<Mutex<HashMap<SessionId, Weak<Line>>>>,
+}
+
+impl Resumable {
+    pub(crate) fn get(&self, id: &SessionId) -> Option<Arc<Line>> {
+        let line = lock(&self.lines).get(id)?.upgrade()?;
+        // A session that has ended may still have handles.
+        (!line.takeovers.is_closed()).then_some(line)
+    }
+
+    pub(crate) fn enter(&self, line: &Arc<Line>) {
+        let mut lines = lock(&self.lines);
+        // Those that have ended make room for those that come.
+        if lines.len() == lines.capacity() {
+            lines.retain(|_, line| line.strong_count() > 0);
+        }
+        lines.insert(line.id, Arc::downgrade(line));
+    }
+}
+
+impl std::fmt::Debug for Resumable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Resumable").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,224 @@
+//! One live WebSocket of a session: DATA, marks and their answers, and the end. It keeps no count of its own: a session's
+//! ledger goes on from link to link.
+
+use std::{
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::{BufMut, BytesMut};
+use tokio::time::Instant;
+
+use super::{
+    MESSAGE,
+    ledger::Ledger,
+    pace::{Due, Pace, SILENCE},
+    socket::Socket,
+};
+use crate::{
+    link::{
+        LinkEnd,
+        frame::{self, Frame},
+    },
+    session::CloseReason,
+};
+
+/// How many bytes may wait for the socket before nothing more is sealed.
+const QUEUE: usize = 128 * 1024;
+/// The same for bulk, while there are small things that would have to wait behind it.
+const INTERACTIVE_QUEUE: usize = 2 * MESSAGE;
+
+pub(crate) struct Link {
+    socket: Socket,
+    pub(crate) pace: Pace,
+    /// The peer's mark that waits for its answer. A newer one takes its place: its answer is for both.
+    answer: Option<u64>,
+    /// The socket cannot be written any more. What the peer has said before is read first.
+    broken: Option<LinkEnd>,
+    /// When it was last looked whether the peer has said anything, and whether it had not, just now.
+    read: Instant,
+    looked: bool,
+    closing: bool,
+}
+
+impl Link {
+    pub(crate) fn new(socket: Socket, ledger: &Ledger, most: u64) -> Self {
+        Link {
+            socket,
+            pace: Pace::new(ledger.sent(), most),
+            answer: None,
+            broken: None,
+            read: Instant::now(),
+            looked: false,
+            closing: false,
+        }
+    }
+
+    /// How many bytes may be queued: nothing, or a message at least.
+    pub(crate) fn room(&self) -> usize {
+        let room = QUEUE.saturating_sub(self.socket.unsent());
+        if room >= MESSAGE { room } else { 0 }
+    }
+
+    /// How many bytes of bulk may be queued.
+    pub(crate) fn bulk_room(&self, ledger: &Ledger) -> usize {
+        if self.pace.is_interactive() && self.socket.unsent() > INTERACTIVE_QUEUE {
+            return 0;
+        }
+        self.pace.bulk_room(ledger.flight())
+    }
+
+    /// Reads what has arrived. Called when [`Link::advance`] has nothing more.
+    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
+        let outcome = self.socket.poll_read(cx);
+        self.read = Instant::now();
+        match &outcome {
+            Poll::Ready(Ok(())) => self.pace.heard(),
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending => {
+                self.looked = true;
+                if let Some(end) = self.broken.take() {
+                    return Poll::Ready(Err(end));
+                }
+            }
+        }
+        outcome
+    }
+
+    /// Takes in messages up to the next with DATA: [`Link::data`].
+    pub(crate) fn advance(&mut self, ledger: &mut Ledger) -> Result<bool, LinkEnd> {
+        while self.socket.advance()? {
+            match frame::decode(self.socket.message()) {
+                Ok(Frame::Data(data)) => {
+                    ledger.has_received(data.len());
+                    return Ok(true);
+                }
+                Ok(Frame::Mark(count)) if count == ledger.received() => self.answer = Some(count),
+                Ok(Frame::Mark(_)) => {
+                    return wrong("a mark that does not agree with the bytes received");
+                }
+                Ok(Frame::MarkAck(count)) => self.acknowledged(count, ledger)?,
+                Ok(Frame::Close(code)) => {
+                    return Err(LinkEnd::Closed(CloseReason::from_code(code)));
+                }
+                Ok(Frame::Hello(_)) => return wrong("a second HELLO"),
+                Ok(Frame::Challenge(_) | Frame::Proof { .. } | Frame::Resumed { .. }) => {
+                    return wrong("a proof that nobody asked for");
+                }
+                Err(error) => return Err(LinkEnd::Protocol(error.to_string())),
+            }
+        }
+        // Nothing whole is left: an empty block goes back.
+        self.socket.rest();
+        Ok(false)
+    }
+
+    fn acknowledged(&mut self, count: u64, ledger: &mut Ledger) -> Result<(), LinkEnd> {
+        if self.pace.answered(count).is_err() {
+            return wrong("an answer to no mark");
+        }
+        ledger.acknowledge(count).map_err(LinkEnd::Impossible)
+    }
+
+    /// What `advance` has found.
+    pub(crate) fn data(&self) -> &[u8] {
+        self.socket.message().get(1..).unwrap_or_default()
+    }
+
+    /// Queues one message of DATA, of about `expected` bytes, and a mark behind it where one is due.
+    pub(crate) fn send_data(
+        &mut self,
+        ledger: &mut Ledger,
+        expected: usize,
+        fill: impl FnOnce(&mut BytesMut),
+    ) -> Result<(), LinkEnd> {
+        let mut size = 0;
+        let frame = self.socket.send(1 + expected, |out| {
+            out.put_u8(frame::DATA);
+            let before = out.len();
+            fill(out);
+            size = out.len() - before;
+        })?;
+        ledger.has_sent(size, &frame);
+        self.mark(ledger)
+    }
+
+    /// Queues what was built for an earlier link.
+    pub(crate) fn repeat(&mut self, ledger: &Ledger) {
+        for frame in ledger.unacknowledged() {
+            self.socket.repeat(frame);
+        }
+    }
+
+    pub(crate) fn say(&mut self, frame: &Frame<'_>) -> Result<(), LinkEnd> {
+        let message = frame.encode();
+        self.socket
+            .send(message.len(), |out| out.put_slice(&message))
+            .map(drop)
+    }
+
+    fn mark(&mut self, ledger: &Ledger) -> Result<(), LinkEnd> {
+        let (sent, flight) = (ledger.sent(), ledger.flight());
+        match self.pace.due(sent, flight) {
+            Due::Nothing => return Ok(()),
+            Due::Mark => {}
+            Due::IdleMark => self.socket.ping()?,
+        }
+        self.say(&Frame::Mark(sent))?;
+        self.pace.sent(sent, flight);
+        Ok(())
+    }
+
+    /// Keeps time, and writes all that is queued. An error is the link's end.
+    pub(crate) fn poll_flush(
+        &mut self,
+        cx: &mut Context<'_>,
+        ledger: &Ledger,
+    ) -> Poll<Result<(), LinkEnd>> {
+        if !self.closing {
+            self.mark(ledger)?;
+        }
+        let silent = |silence: Duration| LinkEnd::Silent(silence);
+        // A session that does not read, because it cannot write, is as good as dead by then.
+        let looked = self.looked || self.read.elapsed() >= SILENCE;
+        self.pace.poll(cx, looked).map_err(silent)?;
+        self.looked = false;
+        if self.socket.takes_urgent()
+            && let Some(count) = self.answer.take()
+        {
+            self.socket.send_urgent(&Frame::MarkAck(count).encode())?;
+        }
+        if self.broken.is_some() {
+            return Poll::Pending;
+        }
+        let written = self.socket.poll_write(cx);
+        if let Poll::Ready(Err(end)) = written {
+            // A peer that closed says so in what it sent before: that is the better reason.
+            self.broken = Some(end);
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        written
+    }
+
+    /// The last words, behind all that is queued. The peer's own are not waited for.
+    pub(crate) fn poll_close(
+        &mut self,
+        cx: &mut Context<'_>,
+        reason: CloseReason,
+    ) -> Poll<Result<(), LinkEnd>> {
+        if !self.closing {
+            self.closing = true;
+            self.say(&Frame::Close(reason.code()))?;
+            self.socket.close()?;
+        }
+        match self.socket.poll_write(cx) {
+            Poll::Ready(Ok(())) => self.socket.poll_shutdown(cx),
+            other => other,
+        }
+    }
+}
+
+fn wrong<T>(what: &str) -> Result<T, LinkEnd> {
+    Err(LinkEnd::Protocol(what.to_owned()))
+}

@@ -1,0 +1,192 @@
+use std::future::poll_fn;
+
+use tokio::time::advance;
+
+use super::*;
+
+const MOST: u64 = 4 << 20;
+
+/// A sender that always has bulk, over a path of `rtt` and `rate` bytes a second whose queue is as long as it gets.
+struct Path {
+    pace: Pace,
+    sent: u64,
+    acknowledged: u64,
+    rtt: Duration,
+    rate: f64,
+    /// When the last byte so far arrives, and which marks arrive when.
+    free: Instant,
+    answers: VecDeque<(Instant, u64)>,
+}
+
+impl Path {
+    fn new(rtt: Duration, rate: f64) -> Self {
+        Path {
+            pace: Pace::new(0, MOST),
+            sent: 0,
+            acknowledged: 0,
+            rtt,
+            rate,
+            free: Instant::now(),
+            answers: VecDeque::new(),
+        }
+    }
+
+    fn send(&mut self) {
+        let message = 16_000;
+        while self.pace.bulk_room(self.sent - self.acknowledged) > 0 {
+            self.sent += message;
+            let took = Duration::from_secs_f64(message as f64 / self.rate);
+            self.free = self.free.max(Instant::now()) + took;
+            self.mark();
+        }
+        self.mark();
+    }
+
+    fn mark(&mut self) {
+        let flight = self.sent - self.acknowledged;
+        if self.pace.due(self.sent, flight) != Due::Nothing {
+            self.pace.sent(self.sent, flight);
+            let at = self.free.max(Instant::now()) + self.rtt;
+            self.answers.push_back((at, self.sent));
+        }
+    }
+
+    /// Until `time` has passed; the bytes delivered meanwhile, and the longest round trip.
+    async fn run(&mut self, time: Duration) -> (u64, Duration) {
+        let (end, before) = (Instant::now() + time, self.acknowledged);
+        let mut longest = Duration::ZERO;
+        loop {
+            self.send();
+            let (at, count) = self.answers.pop_front().expect("a mark is always out");
+            if at > end {
+                self.answers.push_front((at, count));
+                return (self.acknowledged - before, longest);
+            }
+            advance(at.saturating_duration_since(Instant::now())).await;
+            self.acknowledged = count;
+            self.pace.answered(count).unwrap();
+            longest = longest.max(self.pace.rtt().unwrap());
+        }
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn bulk_fills_a_slow_path_and_makes_no_long_queue() {
+    let rate = 25e6;
+    let mut path = Path::new(Duration::from_micros(500), rate);
+    path.run(SECOND).await;
+    let (delivered, longest) = path.run(10 * SECOND).await;
+    assert!(delivered as f64 > 0.9 * 10.0 * rate, "{delivered}");
+    assert!(longest < Duration::from_millis(5), "{longest:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bulk_fills_a_long_path() {
+    let rate = 50e6;
+    let mut path = Path::new(Duration::from_millis(60), rate);
+    path.run(5 * SECOND).await;
+    let (delivered, _) = path.run(10 * SECOND).await;
+    assert!(delivered as f64 > 0.8 * 10.0 * rate, "{delivered}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_path_that_becomes_longer_is_measured_anew() {
+    let rate = 25e6;
+    let mut path = Path::new(Duration::from_millis(1), rate);
+    path.run(5 * SECOND).await;
+    path.rtt = Duration::from_millis(30);
+    path.run(30 * SECOND).await;
+    let (delivered, _) = path.run(10 * SECOND).await;
+    assert!(delivered as f64 > 0.7 * 10.0 * rate, "{delivered}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flight_that_nobody_fills_allows_no_larger_one() {
+    let mut pace = Pace::new(0, MOST);
+    for n in 1..1000 {
+        pace.sent(n * 1000, 1000);
+        advance(Duration::from_micros(100)).await;
+        pace.answered(n * 1000).unwrap();
+    }
+    assert_eq!(pace.bulk_room(0), START as usize);
+}
+
+#[tokio::test(start_paused = true)]
+async fn small_things_on_their_way_make_bulk_wait_sooner() {
+    let after = |busy: bool| async move {
+        let mut path = Path::new(Duration::from_micros(200), 500e6);
+        path.pace.interactive(busy);
+        path.run(SECOND).await.1
+    };
+    assert!(after(true).await < after(false).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_flight_always_has_a_mark() {
+    let mut pace = Pace::new(0, MOST);
+    // Nothing was sent behind the last mark that could ask for one.
+    pace.sent(30_000, 30_000);
+    pace.answered(30_000).unwrap();
+    pace.limit = LEAST;
+    pace.marked = 60_000;
+    assert_eq!(pace.due(60_000, 30_000), Due::Mark);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_marks_that_are_out_are_answered_and_a_later_answer_is_for_all_before() {
+    let mut pace = Pace::new(0, MOST);
+    for count in [10, 20, 30] {
+        pace.sent(count, count);
+    }
+    assert_eq!(pace.answered(15), Err(Unasked));
+    assert_eq!(pace.answered(20), Ok(()));
+    assert_eq!(pace.answered(10), Err(Unasked));
+    assert_eq!(pace.answered(30), Ok(()));
+    assert_eq!(pace.answered(30), Err(Unasked));
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_are_never_many_marks_out() {
+    let mut pace = Pace::new(0, MOST);
+    for n in 1..=100 {
+        if pace.due(n * START, n * START) != Due::Nothing {
+            pace.sent(n * START, n * START);
+        }
+    }
+    assert_eq!(pace.out.len(), OUT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_link_is_marked_every_ten_seconds_or_so_and_dead_after_twenty() {
+    let start = Instant::now();
+    let mut pace = Pace::new(0, MOST);
+    let mut marks = Vec::new();
+    let silence = poll_fn(|cx| {
+        loop {
+            if pace.due(0, 0) == Due::IdleMark {
+                marks.push(Instant::now() - start);
+                pace.sent(0, 0);
+                if marks.len() < 4 {
+                    pace.heard();
+                    pace.answered(0).unwrap();
+                }
+                continue;
+            }
+            return match pace.poll(cx, true) {
+                Ok(()) => Poll::Pending,
+                Err(silence) => Poll::Ready(silence),
+            };
+        }
+    });
+    assert_eq!(silence.await, SILENCE);
+    assert_eq!(marks[0], Duration::ZERO);
+    for pair in marks.windows(2) {
+        let apart = (pair[1] - pair[0]).as_secs_f64();
+        assert!((8.0..=12.1).contains(&apart), "{apart}");
+    }
+    // Heard last when the third was answered.
+    let died = start.elapsed() - marks[2];
+    assert!((20.0..20.1).contains(&died.as_secs_f64()), "{died:?}");
+}

@@ -1,0 +1,341 @@
+//! A WebSocket whose upgrade is done: messages in and out over any connection. It reads at most one block at a time and
+//! writes all it has at once; it holds no read buffer while nothing is left in it. What a peer can make it queue is one
+//! pong and one answer: everything else is queued by this side, which looks at [`Socket::unsent`] first.
+
+use std::{
+    cell::RefCell,
+    collections::VecDeque,
+    future::poll_fn,
+    io::{self, IoSlice},
+    ops::Range,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::io::poll_read_buf;
+
+use super::ws::{CONTROL_LIMIT, Decoder, Encoder, Event, MESSAGE_LIMIT, Opcode, Role};
+use crate::link::LinkEnd;
+
+/// What is read at once, in bytes. The largest frame fits.
+const BLOCK: usize = 2 * MESSAGE_LIMIT;
+/// How many frames are handed to one write.
+const SLICES: usize = 32;
+/// How often one poll writes before the others have their turn.
+const WRITES: usize = 16;
+/// A close without a problem (RFC 6455, 7.4.1).
+const NORMAL: u16 = 1000;
+
+thread_local! {
+    /// One block for all the sockets of a thread that are empty, which most are at any moment.
+    static SPARE: RefCell<BytesMut> = RefCell::default();
+}
+
+pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+pub(crate) struct Socket {
+    io: Box<dyn Io>,
+    decoder: Decoder,
+    encoder: Encoder,
+    inbox: BytesMut,
+    /// The last message: where it stands in the inbox, or itself.
+    body: Range<usize>,
+    assembled: Vec<u8>,
+    /// What of the inbox has been read.
+    used: usize,
+    eof: bool,
+    pong: Option<Bytes>,
+    /// The frame of which some bytes are sent.
+    begun: Bytes,
+    /// Goes out before what is queued.
+    urgent: VecDeque<Bytes>,
+    queue: VecDeque<Bytes>,
+    unsent: usize,
+    /// The connection may hold back some of what it has taken.
+    unflushed: bool,
+}
+
+impl Socket {
+    /// `read` are bytes that came behind the upgrade's head.
+    pub(crate) fn new(io: Box<dyn Io>, read: &[u8], role: Role) -> Self {
+        Socket {
+            io,
+            decoder: Decoder::new(role),
+            encoder: Encoder::new(role),
+            inbox: BytesMut::from(read),
+            body: 0..0,
+            assembled: Vec::new(),
+            used: 0,
+            eof: false,
+            pong: None,
+            begun: Bytes::new(),
+            urgent: VecDeque::new(),
+            queue: VecDeque::new(),
+            unsent: 0,
+            unflushed: false,
+        }
+    }
+
+    /// How many bytes are queued.
+    pub(crate) fn unsent(&self) -> usize {
+        self.unsent
+    }
+
+    /// Reads what there is, up to a block. Called when [`Socket::advance`] has nothing more.
+    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
+        if self.eof {
+            return Poll::Ready(Err(LinkEnd::Eof));
+        }
+        self.discard();
+        if self.inbox.capacity() == 0 {
+            self.inbox = SPARE.take();
+        }
+        let before = self.inbox.len();
+        let outcome = self.read(cx);
+        if self.inbox.len() > before {
+            return Poll::Ready(Ok(()));
+        }
+        self.rest();
+        ready!(outcome)?;
+        Poll::Ready(Err(LinkEnd::Eof))
+    }
+
+    /// Until the connection has no more, for a TLS below hands out a record at a time.
+    fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
+        while self.inbox.len() < BLOCK {
+            self.inbox.reserve(BLOCK - self.inbox.len());
+            let room = BLOCK - self.inbox.len();
+            let mut limited = (&mut self.inbox).limit(room);
+            match ready!(poll_read_buf(Pin::new(&mut *self.io), cx, &mut limited)) {
+                Ok(0) => {
+                    self.eof = true;
+                    break;
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    // What came before it is read first.
+                    self.eof = true;
+                    return Poll::Ready(Err(broken(&error)));
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Moves on to the next message, if one is there: [`Socket::message`]. Pings are answered, pongs mean nothing.
+    pub(crate) fn advance(&mut self) -> Result<bool, LinkEnd> {
+        loop {
+            self.discard();
+            let decoded = self.decoder.decode(&mut self.inbox);
+            let Some(frame) = decoded.map_err(LinkEnd::Garbled)? else {
+                return Ok(false);
+            };
+            self.used = frame.end;
+            self.body = frame.head..frame.end;
+            match frame.event {
+                Event::Whole => return Ok(true),
+                Event::Assembled => {
+                    self.assembled = self.decoder.assembled();
+                    return Ok(true);
+                }
+                Event::Ping => {
+                    let body = self.inbox.get(self.body.clone()).unwrap_or_default();
+                    // A later one takes its place (RFC 6455, 5.5.3).
+                    self.pong = Some(Bytes::copy_from_slice(body));
+                }
+                Event::Part | Event::Pong => {}
+                Event::Close(_) => {
+                    self.eof = true;
+                    return Err(LinkEnd::Eof);
+                }
+            }
+        }
+    }
+
+    /// The message that `advance` has found.
+    pub(crate) fn message(&self) -> &[u8] {
+        if self.assembled.is_empty() {
+            self.inbox.get(self.body.clone()).unwrap_or_default()
+        } else {
+            &self.assembled
+        }
+    }
+
+    /// Lets go of what has been read.
+    fn discard(&mut self) {
+        self.inbox.advance(self.used.min(self.inbox.len()));
+        (self.used, self.body) = (0, 0..0);
+        self.assembled = Vec::new();
+    }
+
+    /// Gives the block back, if nothing is left in it.
+    pub(crate) fn rest(&mut self) {
+        self.discard();
+        if self.inbox.is_empty() {
+            let mut block = std::mem::take(&mut self.inbox);
+            SPARE.with_borrow_mut(|spare| {
+                if spare.capacity() < BLOCK && block.try_reclaim(BLOCK) {
+                    *spare = block;
+                }
+            });
+        }
+    }
+
+    /// Queues a message, and gives the frame that it is.
+    pub(crate) fn send(
+        &mut self,
+        expected: usize,
+        fill: impl FnOnce(&mut BytesMut),
+    ) -> Result<Bytes, LinkEnd> {
+        let frame = self.encode(Opcode::Binary, expected, fill)?;
+        self.repeat(frame.clone());
+        Ok(frame)
+    }
+
+    /// Queues a frame that was built before.
+    pub(crate) fn repeat(&mut self, frame: Bytes) {
+        self.unsent += frame.len();
+        self.queue.push_back(frame);
+    }
+
+    /// Whether a message can be sent before what is queued: the last such one has gone.
+    pub(crate) fn takes_urgent(&self) -> bool {
+        self.urgent.is_empty()
+    }
+
+    pub(crate) fn send_urgent(&mut self, message: &[u8]) -> Result<(), LinkEnd> {
+        let frame = self.encode(Opcode::Binary, message.len(), |out| out.put_slice(message))?;
+        self.unsent += frame.len();
+        self.urgent.push_back(frame);
+        Ok(())
+    }
+
+    /// For the boxes between, which close what they take for idle.
+    pub(crate) fn ping(&mut self) -> Result<(), LinkEnd> {
+        let frame = self.encode(Opcode::Ping, 0, |_| {})?;
+        self.repeat(frame);
+        Ok(())
+    }
+
+    /// Queues the last frame.
+    pub(crate) fn close(&mut self) -> Result<(), LinkEnd> {
+        let frame = self.encode(Opcode::Close, 2, |out| out.put_u16(NORMAL))?;
+        self.repeat(frame);
+        Ok(())
+    }
+
+    fn encode(
+        &mut self,
+        opcode: Opcode,
+        expected: usize,
+        fill: impl FnOnce(&mut BytesMut),
+    ) -> Result<Bytes, LinkEnd> {
+        self.encoder
+            .frame(opcode, expected, fill)
+            .map_err(|error| LinkEnd::Broken(error.to_string()))
+    }
+
+    /// Writes all that is queued; pending only where the connection takes no more.
+    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
+        if self.takes_urgent()
+            && let Some(body) = self.pong.take()
+        {
+            let frame = self.encode(Opcode::Pong, CONTROL_LIMIT, |out| out.put_slice(&body))?;
+            self.unsent += frame.len();
+            self.urgent.push_back(frame);
+        }
+        for _ in 0..WRITES {
+            if self.unsent == 0 {
+                return self.poll_flush(cx);
+            }
+            let written = ready!(self.write(cx)).map_err(|error| broken(&error))?;
+            if written == 0 {
+                return Poll::Ready(Err(LinkEnd::Eof));
+            }
+            self.unflushed = true;
+            self.written(written);
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
+        if self.unflushed {
+            ready!(Pin::new(&mut *self.io).poll_flush(cx)).map_err(|error| broken(&error))?;
+            self.unflushed = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let frames = std::iter::once(&self.begun)
+            .filter(|begun| begun.has_remaining())
+            .chain(&self.urgent)
+            .chain(&self.queue);
+        let mut count = 0;
+        for (slice, frame) in slices.iter_mut().zip(frames) {
+            *slice = IoSlice::new(frame);
+            count += 1;
+        }
+        let slices = slices.get(..count).unwrap_or_default();
+        Pin::new(&mut *self.io).poll_write_vectored(cx, slices)
+    }
+
+    /// In the order in which [`Socket::write`] has shown them.
+    fn written(&mut self, mut bytes: usize) {
+        self.unsent = self.unsent.saturating_sub(bytes);
+        loop {
+            let part = bytes.min(self.begun.len());
+            self.begun.advance(part);
+            bytes -= part;
+            if bytes == 0 {
+                break;
+            }
+            match self.urgent.pop_front().or_else(|| self.queue.pop_front()) {
+                Some(frame) => self.begun = frame,
+                None => break,
+            }
+        }
+        if self.queue.is_empty() && self.queue.capacity() > 16 {
+            self.queue = VecDeque::new();
+        }
+    }
+
+    pub(crate) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
+        Pin::new(&mut *self.io)
+            .poll_shutdown(cx)
+            .map_err(|error| broken(&error))
+    }
+
+    /// The next message, whenever it comes.
+    pub(crate) async fn receive(&mut self) -> Result<&[u8], LinkEnd> {
+        while !self.advance()? {
+            poll_fn(|cx| {
+                // A ping is answered meanwhile.
+                if let Poll::Ready(outcome) = self.poll_write(cx) {
+                    outcome?;
+                }
+                self.poll_read(cx)
+            })
+            .await?;
+        }
+        Ok(self.message())
+    }
+
+    pub(crate) async fn flush(&mut self) -> Result<(), LinkEnd> {
+        poll_fn(|cx| self.poll_write(cx)).await
+    }
+}
+
+fn broken(error: &io::Error) -> LinkEnd {
+    match error.kind() {
+        // What a TLS below says of a connection that ended without its own farewell.
+        io::ErrorKind::UnexpectedEof => LinkEnd::Eof,
+        _ => LinkEnd::Broken(error.to_string()),
+    }
+}

@@ -1,0 +1,249 @@
+mod hostile;
+mod rig;
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tokio::{io::duplex, runtime, time::Instant};
+
+use self::rig::{End, Fragile, begin, begin_with, limits, resume, session};
+use super::*;
+
+fn lines(from: usize, count: usize) -> Vec<u8> {
+    (from..from + count)
+        .flat_map(|n| format!("line {n}\n").into_bytes())
+        .collect()
+}
+
+/// Links of the given lengths one after the other, then one that holds; nothing may be lost, doubled or reordered.
+async fn survive(cuts: &[(usize, bool)], size: usize, piece: usize) {
+    let known = Resumable::default();
+    let mut cuts = cuts.iter().copied();
+    let (first, _) = cuts.next().unwrap_or((usize::MAX, false));
+    let (agent, hub) = session(&known, &limits(), first, piece).await;
+    let (up, down) = (lines(0, size), lines(7_000_000, size));
+    agent.put(&up);
+    hub.put(&down);
+    let all_there = async {
+        assert!(agent.got(down.len()).await == down, "towards the agent");
+        assert!(hub.got(up.len()).await == up, "towards the hub");
+    };
+    let links = async {
+        loop {
+            agent.down().await;
+            let (a, h) = duplex(8 * 1024);
+            let (left, reset) = cuts.next().unwrap_or((usize::MAX, false));
+            let _ = resume(Fragile::new(a, left, reset), h, &agent.line(), &known).await;
+        }
+    };
+    tokio::select! {
+        () = all_there => {}
+        () = links => {}
+    }
+}
+
+#[tokio::test]
+async fn plaintext_arrives_whole_and_in_order() {
+    for piece in [1000, MAX_PLAIN] {
+        survive(&[], 100_000, piece).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_lost_wherever_a_link_breaks() {
+    // Every position of a resumption and of the first messages behind it.
+    let cuts = (0..700).chain((700..40_000).step_by(397));
+    let cuts: Vec<_> = cuts.map(|left| (left, left % 2 == 0)).collect();
+    survive(&cuts, 250_000, 3000).await;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn nothing_is_lost_doubled_or_reordered_over_many_links(
+        cuts in prop::collection::vec((0_usize..200_000, any::<bool>()), 0..12),
+        piece in 1000_usize..=MAX_PLAIN
+    ) {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(survive(&cuts, 30_000, piece));
+    }
+}
+
+#[tokio::test]
+async fn what_is_kept_never_exceeds_its_limit() {
+    let small = Limits {
+        unacknowledged: 100_000,
+        ..limits()
+    };
+    let known = Resumable::default();
+    let (agent, hub) = session(&known, &small, usize::MAX, MAX_PLAIN).await;
+    let up = lines(0, 200_000);
+    agent.put(&up);
+    assert!(hub.got(up.len()).await == up);
+    let (most, limit) = *agent.kept.borrow();
+    assert!(most > limit / 4 && most <= limit, "{most} of {limit}");
+}
+
+#[tokio::test]
+async fn a_peer_that_acknowledges_nothing_gets_no_more_than_the_limit() {
+    let known = Resumable::default();
+    let limits = limits();
+    let (a, h) = duplex(1 << 26);
+    let (agent, hub) = begin(a, h, (&limits, &limits), &known).await;
+    // It is there, but nobody drives it.
+    let (agent, _hub) = (End::drive(agent.unwrap(), MAX_PLAIN), hub.unwrap());
+    agent.put(&vec![1; 16 << 20]);
+    let mut kept = agent.kept.clone();
+    let full = |&(most, limit): &(usize, usize)| most > 0 && most + 2 * MESSAGE + 20_000 > limit;
+    drop(kept.wait_for(full).await.unwrap());
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    let (most, limit) = *agent.kept.borrow();
+    assert!(most <= limit, "{most} of {limit}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_peer_is_lost_within_twenty_seconds_and_the_session_ends_with_its_window() {
+    let known = Resumable::default();
+    let limits = limits();
+    let (a, h) = duplex(64 * 1024);
+    let (agent, hub) = begin(a, h, (&limits, &limits), &known).await;
+    let (agent, _silent) = (End::drive(agent.unwrap(), 1000), hub.unwrap());
+    let start = Instant::now();
+    agent.down().await;
+    let silence = start.elapsed().as_secs_f64();
+    assert!((19.0..20.5).contains(&silence), "{silence}");
+    assert_eq!(agent.end().await, LinkEnd::Silent(Duration::from_secs(20)));
+    let window = start.elapsed().as_secs_f64() - silence;
+    assert!((60.0..60.1).contains(&window), "{window}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_session_lives_and_holds_nothing() {
+    let known = Resumable::default();
+    let (agent, hub) = session(&known, &limits(), usize::MAX, 1000).await;
+    agent.put(b"only this");
+    hub.got(9).await;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(agent.is_up() && hub.is_up());
+    hub.put(b"still here");
+    assert_eq!(agent.got(10).await, b"still here");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_goes_on_after_a_long_pause() {
+    let known = Resumable::default();
+    let (agent, hub) = session(&known, &limits(), 0, 1000).await;
+    agent.down().await;
+    hub.down().await;
+    hub.put(b"said meanwhile");
+    tokio::time::sleep(Duration::from_secs(59)).await;
+    let (a, h) = duplex(8 * 1024);
+    let (at_agent, at_hub) = resume(a, h, &agent.line(), &known).await;
+    assert_eq!((at_agent, at_hub), (Ok(()), Ok(())));
+    assert_eq!(agent.got(14).await, b"said meanwhile");
+    // The window begins anew with each loss.
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert!(agent.is_up() && hub.is_up());
+}
+
+/// The agent noticed first: its old socket is gone without a word, as behind a NAT that forgot it.
+#[tokio::test]
+async fn an_agent_takes_over_though_the_hub_believes_in_the_old_link() {
+    let known = Resumable::default();
+    let limits = limits();
+    let (a, h) = duplex(64 * 1024);
+    let (black_hole, kept_open) = duplex(64 * 1024);
+    let (near, far) = (Fragile::new(a, usize::MAX, true), h);
+    let near = rig::Handle::new(near);
+    let (agent, hub) = begin(near.clone(), far, (&limits, &limits), &known).await;
+    let agent = End::drive(agent.unwrap(), 1000);
+    let mut hub = hub.unwrap();
+    // From here on the hub's socket is one that never says anything, nor ever ends.
+    let lost = Link::new(
+        Socket::new(Box::new(black_hole), &[], Role::Hub),
+        &hub.ledger,
+        1 << 20,
+    );
+    hub.state = State::Up(Box::new(lost));
+    let hub = End::drive(hub, 1000);
+    hub.put(b"into the void");
+    near.break_after(0);
+    agent.down().await;
+    assert!(hub.is_up());
+    let (a, h) = duplex(8 * 1024);
+    let (at_agent, at_hub) = resume(a, h, &agent.line(), &known).await;
+    assert_eq!((at_agent, at_hub), (Ok(()), Ok(())));
+    assert_eq!(agent.got(13).await, b"into the void");
+    drop(kept_open);
+}
+
+#[tokio::test]
+async fn a_close_ends_the_session_and_not_only_its_link() {
+    let known = Resumable::default();
+    let limits = limits();
+    let (a, h) = duplex(64 * 1024);
+    let (agent, hub) = begin(a, h, (&limits, &limits), &known).await;
+    let agent = End::drive(agent.unwrap(), 1000);
+    let mut hub = hub.unwrap();
+    hub.seal(&mut |out| out.extend_from_slice(b"last words"));
+    poll_fn(|cx| hub.poll_close(cx, CloseReason::Deleted)).await;
+    assert_eq!(agent.got(10).await, b"last words");
+    assert_eq!(agent.end().await, LinkEnd::Closed(CloseReason::Deleted));
+}
+
+#[tokio::test]
+async fn the_highest_common_version_is_chosen() {
+    for (agent, hub, chosen) in [
+        ((1, 2), (1, 2), Some(2)),
+        ((1, 1), (1, 2), Some(1)),
+        ((1, 2), (1, 1), Some(1)),
+        ((1, 3), (2, 5), Some(3)),
+        ((2, 5), (1, 3), Some(3)),
+        ((1, 9), (4, 4), Some(4)),
+        ((1, 1), (2, 3), None),
+        ((3, 4), (1, 2), None),
+    ] {
+        let (a, h) = duplex(64 * 1024);
+        let known = Resumable::default();
+        let limits = limits();
+        let (a, h) = begin_with(a, h, (&limits, &limits), (agent, hub), &known).await;
+        match (chosen, a, h) {
+            (Some(chosen), Ok(a), Ok(h)) => {
+                assert_eq!((a.agreed.version, h.agreed.version), (chosen, chosen));
+                let resumable = chosen >= RESUMES;
+                assert_eq!(
+                    (a.line().is_some(), h.line().is_some()),
+                    (resumable, resumable)
+                );
+            }
+            (None, Err(a), Err(h)) => {
+                assert!(matches!(a, LinkEnd::Versions { .. }), "{a}");
+                assert!(matches!(h, LinkEnd::Versions { .. }), "{h}");
+            }
+            _ => panic!("{agent:?} {hub:?}"),
+        }
+    }
+}
+
+/// A session with a peer of version 1 is what it was: plaintext both ways, and its link's end is its own.
+#[tokio::test]
+async fn an_old_peer_is_served_and_its_session_ends_with_its_link() {
+    for versions in [((1, 1), VERSIONS), (VERSIONS, (1, 1))] {
+        let (a, h) = duplex(64 * 1024);
+        let fragile = rig::Handle::new(Fragile::new(a, usize::MAX, false));
+        let (known, limits) = (Resumable::default(), limits());
+        let both = (&limits, &limits);
+        let (a, h) = begin_with(fragile.clone(), h, both, versions, &known).await;
+        let (agent, hub) = (End::drive(a.unwrap(), 1000), End::drive(h.unwrap(), 1000));
+        let up = lines(0, 50_000);
+        agent.put(&up);
+        assert!(hub.got(up.len()).await == up);
+        assert_eq!(agent.kept.borrow().0, 0);
+        fragile.break_after(0);
+        assert_eq!(agent.end().await, LinkEnd::Eof);
+        assert_eq!(hub.end().await, LinkEnd::Eof);
+    }
+}

@@ -1,0 +1,324 @@
+//! Whoever is not the other end of a session cannot harm it.
+
+use bytes::BufMut;
+
+use super::{
+    super::{hello, line::Line, resume::Exchange, ws},
+    rig::{End, answer, begin, limits, resume, session, socket},
+};
+use crate::{
+    CloseReason,
+    link::{
+        LinkEnd,
+        frame::{self, Frame, SessionId},
+    },
+    wire::{Impossible, Resumable, Socket, VERSIONS, Wire, offer, ws::Role},
+};
+use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
+
+/// Says HELLO for a session, then whatever `proof` makes of the challenge.
+async fn forge(
+    io: DuplexStream,
+    id: SessionId,
+    proof: impl FnOnce(Exchange) -> Frame<'static>,
+) -> Socket {
+    let mut socket = socket(io, Role::Agent);
+    let agreed = offer(&mut socket, VERSIONS, &limits(), Some(id))
+        .await
+        .unwrap();
+    assert_eq!(agreed.session, id);
+    let &Ok(Frame::Challenge(hub)) = &frame::decode(socket.receive().await.unwrap()) else {
+        panic!("no challenge");
+    };
+    let exchange = Exchange {
+        session: id,
+        hub,
+        agent: [7; 32],
+    };
+    hello::say(&mut socket, &proof(exchange)).await.unwrap();
+    socket
+}
+
+fn proof(exchange: Exchange, by: &Line, role: Role, received: u64, said: u64) -> Frame<'static> {
+    Frame::Proof {
+        nonce: exchange.agent,
+        received: said,
+        mac: exchange.prove(by.secret(), role, received),
+    }
+}
+
+/// The session still works, over the link that it had.
+async fn unharmed(agent: &End, hub: &End, so_far: usize) {
+    assert!(agent.is_up() && hub.is_up());
+    agent.put(b"x");
+    hub.put(b"y");
+    assert_eq!(hub.got(so_far + 1).await.last(), Some(&b'x'));
+    assert_eq!(agent.got(so_far + 1).await.last(), Some(&b'y'));
+}
+
+#[tokio::test]
+async fn a_forged_resumption_is_refused_and_harms_nobody() {
+    let known = Resumable::default();
+    let (agent, hub) = session(&known, &limits(), usize::MAX, 1000).await;
+    let (other, _other_hub) = session(&known, &limits(), usize::MAX, 1000).await;
+    let (line, theirs) = (agent.line(), other.line());
+    let count = line_count(&agent).await;
+    type Forgery = Box<dyn FnOnce(Exchange) -> Frame<'static>>;
+    let nonce = [7; 32];
+    let (l, t) = (&line, &theirs);
+    let table: Vec<(&str, Forgery)> = vec![
+        (
+            "zeros",
+            Box::new(move |_| Frame::Proof {
+                nonce,
+                received: count,
+                mac: [0; 32],
+            }),
+        ),
+        ("another session's secret", {
+            let t = t.clone();
+            Box::new(move |e| proof(e, &t, Role::Agent, count, count))
+        }),
+        ("the hub's role", {
+            let l = l.clone();
+            Box::new(move |e| proof(e, &l, Role::Hub, count, count))
+        }),
+        ("another count than was proved", {
+            let l = l.clone();
+            Box::new(move |e| proof(e, &l, Role::Agent, count, count + 1))
+        }),
+        ("the proof of an earlier challenge", {
+            let l = l.clone();
+            Box::new(move |e| {
+                proof(
+                    Exchange { hub: [0; 32], ..e },
+                    &l,
+                    Role::Agent,
+                    count,
+                    count,
+                )
+            })
+        }),
+        ("another session's name in the proof", {
+            let (l, id) = (l.clone(), t.id());
+            Box::new(move |e| proof(Exchange { session: id, ..e }, &l, Role::Agent, count, count))
+        }),
+    ];
+    for (n, (what, forgery)) in table.into_iter().enumerate() {
+        let (a, h) = duplex(8 * 1024);
+        let (_socket, at_hub) = tokio::join!(forge(a, line.id(), forgery), answer(h, &known));
+        assert_eq!(at_hub, Err(LinkEnd::Unproved), "{what}");
+        unharmed(&agent, &hub, n).await;
+    }
+    // Something else in place of a proof.
+    for (n, wrong) in [
+        Frame::Mark(0),
+        Frame::Challenge([1; 32]),
+        Frame::Data(b"GET /"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (a, h) = duplex(8 * 1024);
+        let (_socket, at_hub) =
+            tokio::join!(forge(a, line.id(), move |_| wrong), answer(h, &known));
+        assert!(matches!(at_hub, Err(LinkEnd::Protocol(_))), "{at_hub:?}");
+        unharmed(&agent, &hub, 6 + n).await;
+    }
+}
+
+/// What the agent has received so far, so that nothing but what a test forges is wrong.
+async fn line_count(agent: &End) -> u64 {
+    agent.count()
+}
+
+#[tokio::test]
+async fn a_count_that_cannot_be_is_refused_though_it_is_proved() {
+    let known = Resumable::default();
+    let (agent, hub) = session(&known, &limits(), usize::MAX, 1000).await;
+    let line = agent.line();
+    hub.put(b"y");
+    agent.got(1).await;
+    let sent = line_count(&agent).await;
+    for (n, (count, wrong)) in [
+        (sent + 1, Impossible::More),
+        (u64::MAX, Impossible::More),
+        (sent - 1, Impossible::Within),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (a, h) = duplex(8 * 1024);
+        let line = line.clone();
+        let forgery = move |e| proof(e, &line, Role::Agent, count, count);
+        let (_socket, at_hub) =
+            tokio::join!(forge(a, agent.line().id(), forgery), answer(h, &known));
+        assert_eq!(at_hub, Err(LinkEnd::Impossible(wrong)));
+        // Towards the agent one byte more has come.
+        agent.put(b"x");
+        assert_eq!(hub.got(n + 1).await.len(), n + 1);
+        assert!(agent.is_up() && hub.is_up());
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_nobody_knows_is_given_a_new_session() {
+    let known = Resumable::default();
+    let (a, h) = duplex(8 * 1024);
+    let limits = limits();
+    let (mut agent, mut hub) = (socket(a, Role::Agent), socket(h, Role::Hub));
+    let (at_agent, at_hub) = tokio::join!(
+        offer(&mut agent, VERSIONS, &limits, Some([3; 16])),
+        hello::choose(&mut hub, VERSIONS, &limits, |id| known.get(id).is_some())
+    );
+    let (at_agent, at_hub) = (at_agent.unwrap(), at_hub.unwrap());
+    assert_eq!(at_agent.session, at_hub.session);
+    assert_ne!(at_agent.session, [3; 16]);
+}
+
+#[tokio::test]
+async fn a_hub_that_cannot_prove_itself_gets_no_session() {
+    let known = Resumable::default();
+    let (agent, _hub) = session(&known, &limits(), 0, 1000).await;
+    agent.down().await;
+    let (a, h) = duplex(8 * 1024);
+    let line = agent.line();
+    let at_agent = async {
+        let mut socket = socket(a, Role::Agent);
+        let agreed = offer(&mut socket, VERSIONS, &limits(), Some(line.id())).await?;
+        line.resume(socket, &agreed).await
+    };
+    let at_hub = async {
+        let mut socket = socket(h, Role::Hub);
+        let all = |_: &SessionId| true;
+        hello::choose(&mut socket, VERSIONS, &limits(), all)
+            .await
+            .unwrap();
+        hello::say(&mut socket, &Frame::Challenge([1; 32]))
+            .await
+            .unwrap();
+        socket.receive().await.unwrap();
+        let forged = Frame::Resumed {
+            received: 0,
+            mac: [2; 32],
+        };
+        hello::say(&mut socket, &forged).await.unwrap();
+        socket
+    };
+    let (at_agent, _socket) = tokio::join!(at_agent, at_hub);
+    assert_eq!(at_agent, Err(LinkEnd::Unproved));
+    assert!(!agent.is_up());
+    // The real one still gets it.
+    let (a, h) = duplex(8 * 1024);
+    let (at_agent, at_hub) = resume(a, h, &line, &known).await;
+    assert_eq!((at_agent, at_hub), (Ok(()), Ok(())));
+}
+
+#[tokio::test]
+async fn of_two_resumptions_at_once_one_wins_and_nothing_is_lost() {
+    let known = Resumable::default();
+    let (agent, hub) = session(&known, &limits(), 0, 1000).await;
+    agent.down().await;
+    hub.put(&[5; 50_000]);
+    let line = agent.line();
+    let pipes = [duplex(4096), duplex(4096)];
+    let [one, two] = pipes.map(|(a, h)| resume(a, h, &line, &known));
+    let ((first, _), (second, _)) = tokio::join!(one, two);
+    assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
+    // Where the hub preferred the one that the agent gave up, the agent dials again.
+    if tokio::time::timeout(std::time::Duration::from_secs(1), agent.got(50_000))
+        .await
+        .is_err()
+    {
+        agent.down().await;
+        let (a, h) = duplex(4096);
+        let (again, _) = resume(a, h, &line, &known).await;
+        assert_eq!(again, Ok(()));
+    }
+    assert_eq!(agent.got(50_000).await, [5; 50_000]);
+}
+
+/// A wire whose peer's link is played by hand.
+async fn by_hand() -> (Wire, DuplexStream) {
+    let (a, h) = duplex(64 * 1024);
+    let (near, far) = duplex(64 * 1024);
+    let (known, limits) = (Resumable::default(), limits());
+    let (agent, _) = begin(a, h, (&limits, &limits), &known).await;
+    let mut agent = agent.unwrap();
+    let link = super::Link::new(socket(near, Role::Agent), &agent.ledger, 1 << 20);
+    agent.state = super::State::Up(Box::new(link));
+    (agent, far)
+}
+
+fn message(frame: &Frame<'_>) -> Vec<u8> {
+    let body = frame.encode();
+    let mut encoder = ws::Encoder::new(Role::Hub);
+    let frame = encoder.frame(ws::Opcode::Binary, body.len(), |out| out.put_slice(&body));
+    frame.unwrap().to_vec()
+}
+
+#[tokio::test]
+async fn what_breaks_the_link_s_protocol_ends_the_session() {
+    let hello = frame::Hello {
+        lowest: 2,
+        highest: 2,
+        session: [0; 16],
+        received: 0,
+        max_message: 65_536,
+        max_streams: 1,
+    };
+    for wrong in [
+        message(&Frame::Hello(hello)),
+        message(&Frame::Mark(u64::MAX)),
+        message(&Frame::MarkAck(u64::MAX)),
+        message(&Frame::Challenge([0; 32])),
+        message(&Frame::Resumed {
+            received: 0,
+            mac: [0; 32],
+        }),
+        vec![0x82, 2, 77, 1],
+        vec![0x82, 0],
+    ] {
+        let (wire, mut far) = by_hand().await;
+        far.write_all(&wrong).await.unwrap();
+        let end = End::drive(wire, 1000).end().await;
+        assert!(matches!(end, LinkEnd::Protocol(_)), "{end}");
+    }
+}
+
+#[tokio::test]
+async fn forged_data_ends_the_session() {
+    let (wire, mut far) = by_hand().await;
+    let forged = message(&Frame::Data(&[
+        23, 3, 3, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    ]));
+    far.write_all(&forged).await.unwrap();
+    let end = End::drive(wire, 1000).end().await;
+    assert_eq!(end, LinkEnd::Secure(rustls::Error::DecryptError));
+}
+
+/// A box that gives up may say so in its own words.
+#[tokio::test]
+async fn garbage_in_the_websocket_costs_the_link_only() {
+    for garbage in [
+        &b"HTTP/1.1 502 Bad Gateway\r\n\r\n"[..],
+        b"\x88\x00",
+        b"\x81\x02hi",
+    ] {
+        let (wire, mut far) = by_hand().await;
+        far.write_all(garbage).await.unwrap();
+        let end = End::drive(wire, 1000);
+        end.down().await;
+        assert_eq!(*end.ended.borrow(), None);
+    }
+}
+
+#[tokio::test]
+async fn the_reason_of_a_close_is_told() {
+    let (wire, mut far) = by_hand().await;
+    far.write_all(&message(&Frame::Close(CloseReason::Expired.code())))
+        .await
+        .unwrap();
+    let end = End::drive(wire, 1000).end().await;
+    assert_eq!(end, LinkEnd::Closed(CloseReason::Expired));
+}
