@@ -141,6 +141,10 @@ impl Wire {
     pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
         loop {
             self.attend(cx)?;
+            // Left over by the handshake.
+            if self.channel.has_piece() {
+                return Poll::Ready(Ok(()));
+            }
             let State::Up(link) = &mut self.state else {
                 return Poll::Pending;
             };

@@ -101,6 +101,10 @@ impl Channel {
         }
     }
 
+    pub(crate) fn has_piece(&self) -> bool {
+        !self.pieces.is_empty()
+    }
+
     /// The next piece of plaintext.
     pub(crate) fn piece(&mut self) -> Option<Bytes> {
         self.pieces.pop_front()

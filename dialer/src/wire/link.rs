@@ -68,7 +68,7 @@ impl Link {
         self.pace.bulk_room(ledger.flight())
     }
 
-    /// Reads what has arrived. Called when [`Link::advance`] has nothing more.
+    /// Reads what has arrived, unless [`Link::advance`] may have something yet.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
         let outcome = self.socket.poll_read(cx);
         self.read = Instant::now();

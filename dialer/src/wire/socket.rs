@@ -48,6 +48,8 @@ pub(crate) struct Socket {
     /// What of the inbox has been read.
     used: usize,
     eof: bool,
+    /// There is nothing in the inbox but the beginning of a frame.
+    drained: bool,
     pong: Option<Bytes>,
     /// The frame of which some bytes are sent.
     begun: Bytes,
@@ -71,6 +73,7 @@ impl Socket {
             assembled: Vec::new(),
             used: 0,
             eof: false,
+            drained: read.is_empty(),
             pong: None,
             begun: Bytes::new(),
             urgent: VecDeque::new(),
@@ -85,8 +88,11 @@ impl Socket {
         self.unsent
     }
 
-    /// Reads what there is, up to a block. Called when [`Socket::advance`] has nothing more.
+    /// Reads what there is, up to a block, unless [`Socket::advance`] may have something yet.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
+        if !self.drained {
+            return Poll::Ready(Ok(()));
+        }
         if self.eof {
             return Poll::Ready(Err(LinkEnd::Eof));
         }
@@ -97,6 +103,7 @@ impl Socket {
         let before = self.inbox.len();
         let outcome = self.read(cx);
         if self.inbox.len() > before {
+            self.drained = false;
             return Poll::Ready(Ok(()));
         }
         self.rest();
@@ -132,6 +139,7 @@ impl Socket {
             self.discard();
             let decoded = self.decoder.decode(&mut self.inbox);
             let Some(frame) = decoded.map_err(LinkEnd::Garbled)? else {
+                self.drained = true;
                 return Ok(false);
             };
             self.used = frame.end;

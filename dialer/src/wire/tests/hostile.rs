@@ -297,6 +297,20 @@ async fn forged_data_ends_the_session() {
     assert_eq!(end, LinkEnd::Secure(rustls::Error::DecryptError));
 }
 
+/// What came behind the handshake, or behind a resumption, in one piece with it, is read though nothing follows.
+#[tokio::test]
+async fn what_was_read_ahead_is_not_forgotten() {
+    let (wire, _far) = by_hand().await;
+    let close = message(&Frame::Close(CloseReason::Draining.code()));
+    let (quiet, _open) = duplex(64);
+    let ahead = Socket::new(Box::new(quiet), &close, Role::Agent);
+    let mut wire = wire;
+    let link = super::Link::new(ahead, &wire.ledger, 1 << 20);
+    wire.state = super::State::Up(Box::new(link));
+    let end = End::drive(wire, 1000).end().await;
+    assert_eq!(end, LinkEnd::Closed(CloseReason::Draining));
+}
+
 /// A box that gives up may say so in its own words.
 #[tokio::test]
 async fn garbage_in_the_websocket_costs_the_link_only() {
