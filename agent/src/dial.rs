@@ -1,10 +1,12 @@
 //! One dial at a time, over the hubs in turn, each failure one log line with all that is known of it.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use fairlead_api::{CaPin, Code, Failure, HubUrl, JoinString};
 use fairlead_certs::{outer_client, session_client};
-use fairlead_dialer::{DialError, Dialed, Dialer, Limits, Stage, dial::ProxyRules};
+use fairlead_dialer::{
+    DialError, Dialed, Dialer, Limits, Redialed, Session, Stage, dial::ProxyRules,
+};
 use rustls::ClientConfig;
 use tracing::{info, warn};
 
@@ -36,13 +38,37 @@ impl Dials {
     /// With nothing to prove itself with: for enrolment.
     pub(crate) async fn anonymously(&mut self, join: &JoinString) -> Result<Dialed, DialError> {
         let inner = session_client(join.ca_pin, None);
-        self.dial(&join.hubs, join.ca_pin, inner).await
+        // What is asked there is short, and asked again.
+        let limits = Limits {
+            resume_window: Duration::ZERO,
+            ..Limits::default()
+        };
+        let dialled = self
+            .dial(&join.hubs, join.ca_pin, inner, limits, None)
+            .await;
+        dialled.and_then(anew)
     }
 
     /// As itself.
     pub(crate) async fn as_agent(&mut self, identity: &Identity) -> Result<Dialed, DialError> {
         let inner = session_client(identity.pin, Some(&identity.leaf));
-        self.dial(&identity.hubs, identity.pin, inner).await
+        let limits = Limits::default();
+        let dialled = self
+            .dial(&identity.hubs, identity.pin, inner, limits, None)
+            .await;
+        dialled.and_then(anew)
+    }
+
+    /// As itself again, to go on with a session whose link is down.
+    pub(crate) async fn again(
+        &mut self,
+        identity: &Identity,
+        session: &Session,
+    ) -> Result<Redialed, DialError> {
+        let inner = session_client(identity.pin, Some(&identity.leaf));
+        let limits = Limits::default();
+        self.dial(&identity.hubs, identity.pin, inner, limits, Some(session))
+            .await
     }
 
     /// The next hub in turn.
@@ -51,7 +77,9 @@ impl Dials {
         known: &[HubUrl],
         pin: CaPin,
         inner: Result<Arc<ClientConfig>, Failure>,
-    ) -> Result<Dialed, DialError> {
+        limits: Limits,
+        session: Option<&Session>,
+    ) -> Result<Redialed, DialError> {
         let hubs = if self.hubs.is_empty() {
             known
         } else {
@@ -61,17 +89,23 @@ impl Dials {
             return Err(here(Failure::because(Code::BadConfig, "no hub is known")));
         };
         let dialled = match self
-            .dialer(pin)
+            .dialer(pin, limits)
             .await
             .and_then(|dialer| Ok((dialer, inner?)))
         {
-            Ok((dialer, inner)) => dialer.dial(hub, inner).await,
+            Ok((dialer, inner)) => match session {
+                Some(session) => dialer.redial(hub, inner, session).await,
+                None => dialer.dial(hub, inner).await.map(Redialed::New),
+            },
             Err(failure) => Err(here(failure)),
         };
         match &dialled {
-            Ok(dialed) => {
+            Ok(redialed) => {
                 self.metrics.dialled();
-                connected(hub, dialed);
+                match redialed {
+                    Redialed::New(dialed) => connected(hub, dialed),
+                    Redialed::Resumed { address } => info!(%hub, %address, "session resumed"),
+                }
             }
             Err(error) => {
                 self.turn = self.turn.wrapping_add(1);
@@ -83,7 +117,7 @@ impl Dials {
     }
 
     /// Made anew for each dial: CA file and machine's roots may have changed.
-    async fn dialer(&self, pin: CaPin) -> Result<Dialer, Failure> {
+    async fn dialer(&self, pin: CaPin, limits: Limits) -> Result<Dialer, Failure> {
         let ca = match &self.ca_file {
             None => None,
             Some(path) => {
@@ -97,7 +131,7 @@ impl Dials {
         Ok(Dialer {
             outer,
             proxy: self.proxy.clone(),
-            limits: limits(),
+            limits,
         })
     }
 }
@@ -123,9 +157,12 @@ impl Dials {
     }
 }
 
-/// Streams wait for nothing here, so the dialer's own bounds do.
-fn limits() -> Limits {
-    Limits::default()
+/// A dial that asked for no session to go on with has made a new one.
+fn anew(redialed: Redialed) -> Result<Dialed, DialError> {
+    match redialed {
+        Redialed::New(dialed) => Ok(dialed),
+        Redialed::Resumed { .. } => Err(here(Failure::new(Code::Internal))),
+    }
 }
 
 /// A dial that failed before it left this machine.

@@ -14,6 +14,7 @@ use crate::{
     dial::Dials,
     enrol,
     identity::{Identity, Store, Stored},
+    mend::{Mended, lost, mend},
     proxy::{Proxy, admit::Rules},
     renew, serve,
     site::Site,
@@ -71,6 +72,13 @@ enum Again {
     Never,
 }
 
+/// What comes after a session.
+enum Next {
+    Again(Again),
+    /// Another one is there already.
+    Session(Box<Dialed>, Arc<Identity>),
+}
+
 impl Hold {
     pub(crate) fn new(site: Arc<Site>, store: Store, dials: Dials) -> Self {
         Hold {
@@ -106,9 +114,15 @@ impl Hold {
             dialled = self.connect() => dialled,
             () = process.draining() => return Again::Never,
         };
-        match dialled {
-            Ok((dialed, identity)) => self.hold(dialed, identity).await,
-            Err(again) => again,
+        let (mut dialed, mut identity) = match dialled {
+            Ok(dialled) => dialled,
+            Err(again) => return again,
+        };
+        loop {
+            match self.hold(dialed, identity).await {
+                Next::Again(again) => return again,
+                Next::Session(next, as_whom) => (dialed, identity) = (*next, as_whom),
+            }
         }
     }
 
@@ -201,7 +215,7 @@ impl Hold {
     }
 
     /// From a session's first moment to its last.
-    async fn hold(&mut self, dialed: Dialed, mut identity: Arc<Identity>) -> Again {
+    async fn hold(&mut self, dialed: Dialed, mut identity: Arc<Identity>) -> Next {
         let session = dialed.session;
         let since = Instant::now();
         let rules = Rules::new(&identity.tenant, &self.site.allow_groups);
@@ -212,16 +226,40 @@ impl Hold {
             proxy,
         )));
         let exchanges = fairlead_dialer::Exchanges::new(session.clone());
-        let connected = self.site.metrics.hold_connected();
+        let mut connected = Some(self.site.metrics.hold_connected());
         self.site.process.set_ready(true);
+        let version = self.dials.version().to_owned();
+        let mut up = since;
         let ended = loop {
             tokio::select! {
                 error = session.closed() => break error,
                 () = self.site.process.draining() => {
                     self.drain(&session).await;
-                    return Again::Never;
+                    return Next::Again(Again::Never);
                 }
-                renewed = renew::renewed(&identity, &exchanges, self.dials.version()) => {
+                () = lost(&session), if connected.is_some() => {
+                    connected = None;
+                    self.site.process.set_ready(false);
+                }
+                mended = mend(
+                    &mut self.dials,
+                    &mut self.backoff,
+                    self.site.spread.get(),
+                    (&session, &identity),
+                    up,
+                ), if connected.is_none() => match mended {
+                    Mended::Resumed => {
+                        connected = Some(self.site.metrics.hold_connected());
+                        self.site.process.set_ready(true);
+                        up = Instant::now();
+                    }
+                    Mended::Anew(dialed) => {
+                        warn!("the hub knows the session no more; what ran on it is over");
+                        return Next::Session(dialed, identity);
+                    }
+                    Mended::Refused => return Next::Again(self.refused(&identity).await),
+                },
+                renewed = renew::renewed(&identity, &exchanges, &version) => {
                     self.site.metrics.expires(renewed.not_after);
                     self.state.unsaved = !enrol::keep(&self.store, &renewed).await;
                     identity = Arc::new(renewed);
@@ -239,7 +277,7 @@ impl Hold {
             self.backoff.reset();
             self.slow.reset();
         }
-        self.ended(&ended, &identity, since.elapsed()).await
+        Next::Again(self.ended(&ended, &identity, since.elapsed()).await)
     }
 
     async fn ended(
@@ -307,7 +345,7 @@ const fn code(ended: &SessionError) -> Option<Code> {
 }
 
 /// Whether a dial failed because the hub does not take this identity, which no other try will change.
-const fn is_refusal(code: Code) -> bool {
+pub(crate) const fn is_refusal(code: Code) -> bool {
     matches!(
         code,
         Code::DialIdentity

@@ -11,6 +11,7 @@ mod dial;
 mod enrol;
 mod hold;
 mod identity;
+mod mend;
 mod metrics;
 mod proxy;
 mod renew;

@@ -136,6 +136,9 @@ pub(crate) struct Server {
     /// Requests of one caller under way at once, watches included; more are refused with 429 [default: 1000]
     #[arg(long, value_name = "N")]
     max_requests_per_caller: Option<String>,
+    /// How long what runs waits for an agent whose connection broke; 0s ends it at once [default: 60s]
+    #[arg(long, value_name = "TIME")]
+    resume_window: Option<String>,
     /// The agent's image in install manifests [default: fairlead:<version>]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,

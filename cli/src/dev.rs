@@ -35,6 +35,7 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
         tls: None,
         bootstrap_ttl: Duration::from_secs(1800),
         max_requests_per_caller: hub::MAX_REQUESTS_PER_CALLER,
+        resume_window: hub::RESUME_WINDOW,
         image: reader.or("image", hub::default_image()),
         dev: Some(environment.clone()),
     };

@@ -31,6 +31,7 @@ use crate::{
 };
 
 /// How long the first login of a hub is good.
+pub(crate) const RESUME_WINDOW: Duration = Duration::from_secs(60);
 const FIRST_LOGIN: Duration = Duration::from_secs(8 * 3600);
 
 /// What a person with many windows and a few controllers needs, and not the whole hub.
@@ -48,6 +49,7 @@ pub(crate) struct Settings {
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
     pub(crate) bootstrap_ttl: Duration,
     pub(crate) max_requests_per_caller: usize,
+    pub(crate) resume_window: Duration,
     pub(crate) image: String,
     /// Everything on this machine, for one person: install manifests on the admin port, logged in at once.
     pub(crate) dev: Option<Environment>,
@@ -88,6 +90,7 @@ fn read_server(reader: &mut Reader) -> Settings {
             .or("bootstrap-ttl", Span(Duration::from_secs(1800)))
             .0,
         max_requests_per_caller: reader.or("max-requests-per-caller", MAX_REQUESTS_PER_CALLER),
+        resume_window: reader.or("resume-window", Span(RESUME_WINDOW)).0,
         image: reader.or("image", default_image()),
         dev: None,
     };
@@ -120,6 +123,7 @@ pub(crate) async fn serve(settings: Settings, process: Process) -> Result<(), Fa
         trust_domain: control.trust_domain().to_owned(),
         head_timeout: Duration::from_secs(60),
         max_requests_per_caller: settings.max_requests_per_caller,
+        resume_window: settings.resume_window,
     };
     let open_routes = match &settings.dev {
         // A dev hub's CA is nobody's: kubectl could not fetch a manifest from its front.

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::Router;
 use fairlead_api::{Code, Failure};
+use fairlead_dialer::Resumable;
 use fairlead_runtime::Process;
 use rustls::ServerConfig;
 use tokio::sync::watch;
@@ -39,6 +40,8 @@ pub(crate) struct Hub {
     pub(crate) session_tls: watch::Receiver<Arc<ServerConfig>>,
     pub(crate) trust_domain: String,
     pub(crate) head_timeout: Duration,
+    pub(crate) resume_window: Duration,
+    pub(crate) resumable: Resumable,
     pub(crate) front_handshakes: WaitingRoom,
     pub(crate) session_handshakes: WaitingRoom,
     pub(crate) anonymous: WaitingRoom,
@@ -73,6 +76,8 @@ impl Hub {
             session_tls: config.session_tls,
             trust_domain: config.trust_domain,
             head_timeout: config.head_timeout,
+            resume_window: config.resume_window,
+            resumable: Resumable::default(),
             front_handshakes: WaitingRoom::new(MAX_HANDSHAKES),
             session_handshakes: WaitingRoom::new(MAX_HANDSHAKES),
             anonymous: WaitingRoom::new(MAX_ANONYMOUS),

@@ -43,6 +43,8 @@ pub struct Config {
     pub head_timeout: Duration,
     /// How many requests of one caller may be under way, watches and upgrades included; the next is told `FL-1407`.
     pub max_requests_per_caller: usize,
+    /// How long a session whose link broke waits for its agent. Zero: it ends with its link.
+    pub resume_window: Duration,
 }
 
 /// One gateway, ready to serve.

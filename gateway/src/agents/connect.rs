@@ -5,8 +5,8 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use fairlead_api::{Code, Failure};
 use fairlead_certs::agent_identity;
 use fairlead_dialer::{
-    Accepted, Body, CloseReason, Limits,
-    accept::{accept, upgrade_response},
+    Accepted, Arrival, Body, CloseReason, Limits,
+    accept::{arrive, upgrade_response},
 };
 use http::Response;
 use hyper::upgrade::OnUpgrade;
@@ -48,10 +48,12 @@ pub(crate) async fn connect(hub: Arc<Hub>, inbound: Inbound) -> Result<Response<
     let owner = hub.process.clone();
     owner.spawn(async move {
         // Boxed, so that the task of a session is not as large as a handshake for ever.
-        let (outcome, accepted) = Box::pin(handshake(&hub, upgraded, peer.ip())).await;
+        let (outcome, arrived) = Box::pin(handshake(&hub, upgraded, peer.ip())).await;
         hub.metrics.handshake(Layer::Session, outcome);
-        match accepted {
-            Ok(accepted) => admit(&hub, accepted, peer.ip()).await,
+        match arrived {
+            Ok(Arrival::New(accepted)) => admit(&hub, accepted, peer.ip()).await,
+            // The session's own task has it by now, and says so.
+            Ok(Arrival::Resumed) => {}
             Err(cause) => info!(peer.ip = %peer.ip(), cause, "an agent did not get in"),
         }
     });
@@ -62,7 +64,7 @@ async fn handshake(
     hub: &Hub,
     upgraded: OnUpgrade,
     from: IpAddr,
-) -> (Handshake, Result<Accepted, String>) {
+) -> (Handshake, Result<Arrival, String>) {
     let place = hub.session_handshakes.enter(from);
     let shaking = async {
         let io = match timeout(SWITCH, upgraded).await {
@@ -79,11 +81,12 @@ async fn handshake(
         let limits = Limits {
             max_streams: MAX_STREAMS,
             handshake: HANDSHAKE,
+            resume_window: hub.resume_window,
             ..Limits::default()
         };
-        // `accept` has a deadline of its own; this one is for the case that it does not keep it.
-        match timeout(2 * HANDSHAKE, accept(io, tls, limits)).await {
-            Ok(Ok(accepted)) => (Handshake::Ok, Ok(accepted)),
+        // `arrive` has a deadline of its own; this one is for the case that it does not keep it.
+        match timeout(2 * HANDSHAKE, arrive(io, tls, limits, &hub.resumable)).await {
+            Ok(Ok(arrived)) => (Handshake::Ok, Ok(arrived)),
             Ok(Err(error)) => (Handshake::Failed, Err(error.to_string())),
             Err(_) => (
                 Handshake::Timeout,

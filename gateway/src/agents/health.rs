@@ -22,6 +22,8 @@ pub(crate) enum Probed {
     Bad(LastError),
     /// The agent did not answer.
     Silent(LastError),
+    /// There is no link to ask over.
+    Down(LastError),
 }
 
 pub(crate) struct Health {
@@ -52,7 +54,7 @@ impl Health {
             Probed::Bad(_) if self.was_good && now - self.good < GOOD_FOR => return None,
             Probed::Silent(_) if now - self.good < GOOD_FOR => return None,
             Probed::Bad(error) => (State::ApiUnreachable, Some(error)),
-            Probed::Silent(error) => (State::Lost, Some(error)),
+            Probed::Silent(error) | Probed::Down(error) => (State::Lost, Some(error)),
         };
         let told = Some((state, last_error.as_ref().map(|error| error.code)));
         if self.told == told {
@@ -112,6 +114,19 @@ mod tests {
         let silent = Probed::Silent(error(Code::Timeout));
         assert_eq!(after(&mut health, silent.clone(), start, 40), None);
         assert_eq!(after(&mut health, silent, start, 45), Some(State::Lost));
+    }
+
+    #[test]
+    fn a_link_that_is_down_is_lost_at_once_and_good_again_with_the_next_probe() {
+        let start = Instant::now();
+        let mut health = Health::new(start);
+        let down = || Probed::Down(error(Code::SessionBroke));
+        after(&mut health, Probed::Good, start, 0);
+        assert_eq!(after(&mut health, down(), start, 1), Some(State::Lost));
+        assert_eq!(
+            after(&mut health, Probed::Good, start, 2),
+            Some(State::Connected)
+        );
     }
 
     #[test]

@@ -90,7 +90,11 @@ async fn ending(hub: &Hub, entry: &Entry) -> CloseReason {
     // Its requests may finish; new ones go to the session that replaced it, or are refused.
     let replaced = async {
         entry.replaced().await;
-        let _ = timeout(GRACE, entry.idle()).await;
+        // Whoever came in its place may be the same agent, begun anew; who has lost the old one's link waits for nothing.
+        tokio::select! {
+            _ = timeout(GRACE, entry.idle()) => {}
+            () = entry.down() => {}
+        }
     };
     let drained = async {
         hub.process.draining().await;

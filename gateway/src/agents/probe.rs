@@ -8,7 +8,7 @@ use std::{
 };
 
 use fairlead_api::{Code, headers::PROBE_PATH, resources::LastError};
-use fairlead_dialer::Answer;
+use fairlead_dialer::{Answer, LinkState};
 use http::{Request, StatusCode, header};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::info;
@@ -33,9 +33,22 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
     let mut health = Health::new(Instant::now());
     // Sessions that began together, after an outage, are not probed together for ever.
     let mut wait = jitter(EVERY);
+    let mut link = entry.session().link();
     loop {
         let began = Instant::now();
-        let probed = probe(hub, entry).await;
+        let state = link.borrow_and_update().clone();
+        let is_up = state == LinkState::Up;
+        let probed = match state {
+            LinkState::Down { last_error, .. } => Probed::Down(LastError {
+                code: Code::SessionBroke,
+                cause: last_error,
+            }),
+            // A link that breaks meanwhile is no matter of the API server's.
+            LinkState::Up => tokio::select! {
+                probed = probe(hub, entry) => probed,
+                Ok(()) = link.changed() => continue,
+            },
+        };
         if let Some(rtt) = entry.session().stats().rtt {
             hub.metrics.rtt(rtt);
         }
@@ -49,8 +62,17 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
             );
             hub.sessions.report(entry, status);
         }
-        sleep(wait.saturating_sub(began.elapsed())).await;
-        wait = EVERY;
+        // Without a link there is nothing to do until there is one again.
+        let rest = async {
+            match is_up {
+                true => sleep(wait.saturating_sub(began.elapsed())).await,
+                false => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = rest => wait = EVERY,
+            Ok(()) = link.changed() => {}
+        }
     }
 }
 

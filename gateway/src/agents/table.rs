@@ -8,7 +8,7 @@ use std::{
 
 use fairlead_api::{ClusterId, Code, Failure, resources::ClusterStatus};
 use fairlead_certs::AgentIdentity;
-use fairlead_dialer::{CloseReason, Exchanges, Session, Stats};
+use fairlead_dialer::{CloseReason, Exchanges, LinkState, Session, Stats};
 use prometheus::{
     Registry,
     core::{Collector, Desc},
@@ -58,6 +58,15 @@ impl Entry {
 
     pub(crate) fn session(&self) -> &Session {
         self.exchanges.session()
+    }
+
+    /// Completes when the session's link is down.
+    pub(crate) async fn down(&self) {
+        let mut link = self.session().link();
+        // The sender lives as long as the session, whose end is told otherwise.
+        if link.wait_for(|link| *link != LinkState::Up).await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Asks the session's task to end it.

@@ -15,7 +15,7 @@ use time::format_description::well_known::Rfc3339;
 use tokio::time::{Instant, timeout};
 
 use crate::{
-    agents::table::Entry,
+    agents::{patience, table::Entry},
     front::{
         authorize::{Allowed, Permit},
         body::{self, Progress, Upload},
@@ -37,9 +37,11 @@ const CAUSE_TIME: Duration = Duration::from_secs(5);
 /// `FL-1301`, `FL-1304`, `FL-1401` to `FL-1405`, and what the agent says for itself.
 pub(crate) async fn forward(hub: Arc<Hub>, allowed: Allowed) -> Result<Response<Body>, Failure> {
     let Allowed { permit, aimed } = allowed;
-    let (session, running) = match hub.sessions.hold(permit.cluster()) {
+    let patience = patience::patience(&aimed.path);
+    let held = patience::hold(&hub.sessions, permit.cluster(), patience).await;
+    let (session, running) = match held {
         Ok(held) => held,
-        Err(Some(full)) => return Err(full),
+        Err(Some(failure)) => return Err(failure),
         Err(None) => return Err(absent(hub, permit.cluster().clone()).await),
     };
     let Aimed { inbound, path, .. } = aimed;

@@ -92,6 +92,7 @@ impl Rig {
             trust_domain: authority.trust_domain().to_owned(),
             head_timeout: Duration::from_secs(60),
             max_requests_per_caller: 1000,
+            resume_window: Duration::from_secs(60),
         };
         change(&mut config);
         let seam = Seam {

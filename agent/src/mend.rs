@@ -1,0 +1,63 @@
+//! A session whose link is down: the hub is dialled until it goes on with the session, or gives another one.
+
+use std::time::Duration;
+
+use fairlead_dialer::{Dialed, LinkState, Redialed, Session};
+use tokio::time::{Instant, sleep};
+use tracing::warn;
+
+use crate::{
+    backoff::{Backoff, chance},
+    dial::Dials,
+    hold::is_refusal,
+    identity::Identity,
+};
+
+/// A link that held for so long was a good one.
+const GOOD: Duration = Duration::from_secs(2);
+
+pub(crate) enum Mended {
+    /// Nothing has happened, but for a pause.
+    Resumed,
+    /// The hub knows the session no more.
+    Anew(Box<Dialed>),
+    /// The hub does not take this identity, which no other try will change.
+    Refused,
+}
+
+/// Completes when the session's link is lost. The session's end is told otherwise.
+pub(crate) async fn lost(session: &Session) {
+    let mut link = session.link();
+    let state = link.wait_for(|link| *link != LinkState::Up).await;
+    let state = state.map(|state| state.clone());
+    let Ok(LinkState::Down {
+        last_error: cause, ..
+    }) = state
+    else {
+        return std::future::pending().await;
+    };
+    warn!(cause, "connection lost; the session waits for another");
+}
+
+/// Tries for as long as it is polled. `up` is when the lost link came up.
+pub(crate) async fn mend(
+    dials: &mut Dials,
+    backoff: &mut Backoff,
+    spread: Duration,
+    (session, identity): (&Session, &Identity),
+    up: Instant,
+) -> Mended {
+    if up.elapsed() >= GOOD {
+        backoff.reset();
+    }
+    loop {
+        sleep(backoff.next_over(spread, chance())).await;
+        match dials.again(identity, session).await {
+            Ok(Redialed::Resumed { .. }) => return Mended::Resumed,
+            Ok(Redialed::New(dialed)) => return Mended::Anew(Box::new(dialed)),
+            Err(error) if is_refusal(error.code) => return Mended::Refused,
+            // Its line in the log says it.
+            Err(_) => {}
+        }
+    }
+}
