@@ -93,6 +93,9 @@ pub(crate) struct Dev {
     /// Health, metrics and, here, the install manifests; plain HTTP [default: 127.0.0.1:9090]
     #[arg(long, value_name = "ADDR")]
     admin: Option<String>,
+    /// How long what runs waits for an agent whose connection broke; 0s ends it at once [default: 60s]
+    #[arg(long, value_name = "TIME")]
+    resume_window: Option<String>,
     /// Written when the hub is ready: JSON with url, admin_url, ca_file, token_file, kubeconfig
     #[arg(long, value_name = "FILE")]
     ready_file: Option<String>,

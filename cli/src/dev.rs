@@ -7,7 +7,7 @@ use fairlead_api::{
     Failure, HubUrl,
     resources::{Cluster, List},
 };
-use fairlead_runtime::{Process, workers};
+use fairlead_runtime::{Process, config::Span, workers};
 use tracing::warn;
 
 use crate::{
@@ -15,8 +15,8 @@ use crate::{
     files,
     hub::{self, Settings},
     hub_client::HubClient,
-    kubeconfig, output, settings,
-    settings::ProcessSettings,
+    kubeconfig, output,
+    settings::{self, ProcessSettings},
 };
 
 /// How often the kubeconfig is brought up to date.
@@ -35,7 +35,7 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
         tls: None,
         bootstrap_ttl: Duration::from_secs(1800),
         max_requests_per_caller: hub::MAX_REQUESTS_PER_CALLER,
-        resume_window: hub::RESUME_WINDOW,
+        resume_window: reader.or("resume-window", Span(hub::RESUME_WINDOW)).0,
         image: reader.or("image", hub::default_image()),
         dev: Some(environment.clone()),
     };

@@ -43,7 +43,8 @@ enum Victim {
 impl World {
     async fn start() -> anyhow::Result<Self> {
         let cluster = Cluster::shared().await?;
-        let hub = Hub::start().await?;
+        // An agent that is killed leaves its session behind, which would wait for it.
+        let hub = Hub::start_with(&["--resume-window", "1s"]).await?;
         let joining = hub.create_cluster("demo").await?;
         let site = Site::start(&hub, cluster, &joining).await?;
         let kubectl = hub.kubectl(cluster, "demo").await?;
