@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt, sync::atomic::Ordering::SeqCst, time
 
 use fairlead_agent::Target;
 use fairlead_api::Code;
-use fairlead_dialer::{CloseReason, SessionError};
+use fairlead_dialer::{CloseReason, LinkState, Resumable, SessionError};
 use http_body_util::BodyExt;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use tokio::time::Instant;
@@ -83,6 +83,36 @@ async fn an_agent_whose_session_breaks_comes_back_at_once() {
         );
     }
     soon(hub.session.closed()).await;
+    until(|| agent.process.is_ready()).await;
+}
+
+/// What runs notices nothing; and a hub that has forgotten the session gets a new one over the same dial.
+#[tokio::test]
+async fn an_agent_goes_on_with_its_session_over_another_connection() {
+    let rig = Rig::new().await;
+    *rig.hub.story.resumable.lock().unwrap() = Some(Resumable::default());
+    let (agent, hub) = rig.connected().await;
+    // The hub is a message ahead of it.
+    until(|| agent.process.is_ready()).await;
+    let mut link = hub.session.link();
+    let stream = hub.session.open().await.unwrap();
+    for _ in 0..3 {
+        rig.hub.cut();
+        soon(link.wait_for(|link| *link != LinkState::Up))
+            .await
+            .unwrap();
+        soon(link.wait_for(|link| *link == LinkState::Up))
+            .await
+            .unwrap();
+        assert_eq!(send(&hub.exchanges, get("/version")).await.status(), 200);
+    }
+    until(|| agent.process.is_ready()).await;
+    drop(stream);
+
+    *rig.hub.story.resumable.lock().unwrap() = Some(Resumable::default());
+    rig.hub.cut();
+    let new = rig.hub.next().await;
+    assert_eq!(send(&new.exchanges, get("/version")).await.status(), 200);
     until(|| agent.process.is_ready()).await;
 }
 

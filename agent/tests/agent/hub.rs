@@ -19,9 +19,9 @@ use fairlead_certs::{
     AgentIdentity, Authority, agent_identity, csr_fingerprint, front_server, session_server,
 };
 use fairlead_dialer::{
-    Body, CloseReason, Exchanges, Limits, Session, accept,
+    Arrival, Body, CloseReason, Exchanges, Limits, Resumable, Session, accept,
     accept::{CONNECT_PATH, upgrade_response},
-    serve,
+    arrive, serve,
 };
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
@@ -61,6 +61,8 @@ pub(crate) struct Story {
     pub(crate) age: Mutex<Duration>,
     /// TCP connections taken.
     pub(crate) taken: AtomicUsize,
+    /// Sessions that wait for their agents. None: they end with their connections.
+    pub(crate) resumable: Mutex<Option<Resumable>>,
     connections: Mutex<Vec<AbortHandle>>,
 }
 
@@ -183,7 +185,12 @@ async fn agent(
 ) {
     let inner = authority.issue_hub(OffsetDateTime::now_utc()).unwrap();
     let inner = session_server(&inner, authority.certificate_pem()).unwrap();
-    let Ok(accepted) = accept(io, inner, Limits::default()).await else {
+    let resumable = story.resumable.lock().unwrap().clone();
+    let arrived = match resumable {
+        Some(known) => arrive(io, inner, Limits::default(), &known).await,
+        None => accept(io, inner, Limits::default()).await.map(Arrival::New),
+    };
+    let Ok(Arrival::New(accepted)) = arrived else {
         return;
     };
     let session = accepted.session.clone();
