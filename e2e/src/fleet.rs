@@ -1,5 +1,7 @@
 //! Hubs and sites as processes: `fairlead dev` and `fairlead agent`, started as a person starts them.
 
+mod server;
+
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::kubectl::run_to_end;
-use crate::{Cluster, Front, Kubectl, Launch, Output, Pod, Process, eventually};
+use crate::{Cluster, Front, Kubectl, Launch, NetNs, Output, Pod, Process, eventually};
 
 /// For a hub to be ready, a session to be there, an answer of a metrics page.
 const SOON: Duration = Duration::from_secs(30);
@@ -43,6 +45,11 @@ pub struct Joining {
 pub struct Hub {
     folder: TempDir,
     ready: Ready,
+    /// How it is started again.
+    again: Launch,
+    /// Where it runs, and where the people are, if not on this machine's own network.
+    net: Option<NetNs>,
+    people: Option<NetNs>,
     pub process: Process,
 }
 
@@ -73,10 +80,15 @@ impl Hub {
 
     async fn start_in<A: AsRef<str>>(folder: TempDir, flags: &[A]) -> anyhow::Result<Self> {
         let any = "127.0.0.1:0";
-        let (process, ready) = launch(folder.path(), any, any, flags).await?;
+        let (process, ready) = launch(dev(folder.path(), any, any, flags)?, folder.path()).await?;
+        let listen = ready.url.trim_start_matches("https://");
+        let admin = ready.admin_url.trim_start_matches("http://");
         Ok(Self {
+            again: dev::<&str>(folder.path(), listen, admin, &[])?,
             folder,
             ready,
+            net: None,
+            people: None,
             process,
         })
     }
@@ -96,11 +108,7 @@ impl Hub {
     /// As [`Hub::start`].
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         std::fs::remove_file(self.folder.path().join("ready.json"))?;
-        let listen = self.ready.url.trim_start_matches("https://");
-        let admin = self.ready.admin_url.trim_start_matches("http://");
-        let (process, ready) = launch::<&str>(self.folder.path(), listen, admin, &[]).await?;
-        self.process = process;
-        self.ready = ready;
+        (self.process, self.ready) = launch(self.again.clone(), self.folder.path()).await?;
         Ok(())
     }
 
@@ -148,7 +156,7 @@ impl Hub {
             .into_iter()
             .map(|arg| arg.as_ref().to_owned())
             .collect();
-        fairlead(self.folder.path(), &args, &[]).await
+        fairlead_in(self.people.as_ref(), self.folder.path(), &args, &[]).await
     }
 
     /// `fairlead cluster create`.
@@ -209,7 +217,11 @@ impl Hub {
     /// As [`Hub::kubeconfig`].
     pub async fn kubectl(&self, cluster: &Cluster, context: &str) -> anyhow::Result<Kubectl> {
         let kubeconfig = self.kubeconfig("kubeconfig.yaml", &[]).await?;
-        Ok(cluster.kubectl().kubeconfig(kubeconfig).context(context))
+        let kubectl = cluster.kubectl().kubeconfig(kubeconfig).context(context);
+        Ok(match &self.people {
+            Some(people) => kubectl.in_net(people),
+            None => kubectl,
+        })
     }
 
     /// Its metrics page.
@@ -217,23 +229,29 @@ impl Hub {
     /// # Errors
     /// The admin port does not answer.
     pub async fn metrics(&self) -> anyhow::Result<Metrics> {
-        metrics(self.ready.admin_url.trim_start_matches("http://").parse()?).await
+        let address = self.ready.admin_url.trim_start_matches("http://").parse()?;
+        metrics(self.net.as_ref(), address).await
     }
 }
 
-async fn launch<A: AsRef<str>>(
+/// The words of a hub for this machine only.
+fn dev<A: AsRef<str>>(
     folder: &Path,
     listen: &str,
     admin: &str,
     flags: &[A],
-) -> anyhow::Result<(Process, Ready)> {
-    let ready_file = folder.join("ready.json");
-    let mut process = Launch::fairlead()?
+) -> anyhow::Result<Launch> {
+    Ok(Launch::fairlead()?
         .env("HOME", folder)
         .args(["dev", "--listen", listen, "--admin", admin, "--data"])
         .args([folder.join("data")])
+        .args(flags.iter().map(|flag| flag.as_ref().to_owned())))
+}
+
+async fn launch(launch: Launch, folder: &Path) -> anyhow::Result<(Process, Ready)> {
+    let ready_file = folder.join("ready.json");
+    let mut process = launch
         .args(["--ready-file".as_ref(), ready_file.as_os_str()])
-        .args(flags.iter().map(|flag| flag.as_ref().to_owned()))
         .spawn(folder.join("hub.log"))?;
     let ready = process.wait_for_file(&ready_file, SOON).await?;
     Ok((process, serde_json::from_str(&ready)?))
@@ -248,9 +266,21 @@ pub async fn fairlead(
     args: &[String],
     env: &[(&str, &str)],
 ) -> anyhow::Result<Output> {
+    fairlead_in(None, home, args, env).await
+}
+
+async fn fairlead_in(
+    net: Option<&NetNs>,
+    home: &Path,
+    args: &[String],
+    env: &[(&str, &str)],
+) -> anyhow::Result<Output> {
     let line = format!("fairlead {}", args.join(" "));
-    let mut command = tokio::process::Command::new(Launch::fairlead()?.program());
-    command.args(args).env_clear().env("HOME", home);
+    let mut words = net.map(NetNs::entrance).unwrap_or_default();
+    words.push(Launch::fairlead()?.program().into());
+    let mut words = words.into_iter();
+    let mut command = tokio::process::Command::new(words.next().unwrap_or_default());
+    command.args(words).args(args).env_clear().env("HOME", home);
     command.envs(env.iter().copied());
     run_to_end(line, command, SOON).await
 }
@@ -262,6 +292,7 @@ pub struct Site {
     launch: Launch,
     log: PathBuf,
     admin: SocketAddr,
+    net: Option<NetNs>,
     pub process: Process,
 }
 
@@ -281,17 +312,7 @@ impl Site {
     /// # Errors
     /// It cannot be started.
     pub fn begin(hub: &Hub, cluster: &Cluster, join: &str, name: &str) -> anyhow::Result<Self> {
-        let launch = Launch::fairlead()?
-            .args([
-                "agent".as_ref(),
-                "--kubeconfig".as_ref(),
-                cluster.kubeconfig().as_os_str(),
-            ])
-            .args([
-                "--state".as_ref(),
-                hub.dir().join(format!("{name}.state")).as_os_str(),
-            ]);
-        Self::run(hub, launch, name, join)
+        Self::run(hub, agent(hub, cluster, name)?, None, name, join)
     }
 
     /// Starts an agent in a pod, where it needs no flag, and waits for nothing.
@@ -302,12 +323,19 @@ impl Site {
         Self::run(
             hub,
             Launch::fairlead()?.args(["agent"]).in_pod(pod),
+            None,
             name,
             join,
         )
     }
 
-    fn run(hub: &Hub, launch: Launch, name: &str, join: &str) -> anyhow::Result<Self> {
+    fn run(
+        hub: &Hub,
+        launch: Launch,
+        net: Option<NetNs>,
+        name: &str,
+        join: &str,
+    ) -> anyhow::Result<Self> {
         let admin = free_port()?;
         let launch = launch
             .env("HOME", hub.dir())
@@ -318,6 +346,7 @@ impl Site {
             launch,
             log,
             admin,
+            net,
             process,
         })
     }
@@ -336,7 +365,7 @@ impl Site {
     /// # Errors
     /// The admin port does not answer.
     pub async fn metrics(&self) -> anyhow::Result<Metrics> {
-        metrics(self.admin).await
+        metrics(self.net.as_ref(), self.admin).await
     }
 
     /// A page of its admin port.
@@ -344,8 +373,20 @@ impl Site {
     /// # Errors
     /// As [`get_plain`].
     pub async fn admin_get(&self, path: &str) -> anyhow::Result<String> {
-        get_plain(self.admin, path).await
+        get_plain_in(self.net.as_ref(), self.admin, path).await
     }
+}
+
+/// An agent outside of any pod.
+fn agent(hub: &Hub, cluster: &Cluster, name: &str) -> anyhow::Result<Launch> {
+    let state = hub.dir().join(format!("{name}.state"));
+    Ok(Launch::fairlead()?
+        .args([
+            "agent".as_ref(),
+            "--kubeconfig".as_ref(),
+            cluster.kubeconfig().as_os_str(),
+        ])
+        .args(["--state".as_ref(), state.as_os_str()]))
 }
 
 /// A port that nobody had a moment ago. The agent does not tell which one it was given.
@@ -373,8 +414,8 @@ impl Metrics {
     }
 }
 
-async fn metrics(address: SocketAddr) -> anyhow::Result<Metrics> {
-    Ok(Metrics(get_plain(address, "/metrics").await?))
+async fn metrics(net: Option<&NetNs>, address: SocketAddr) -> anyhow::Result<Metrics> {
+    Ok(Metrics(get_plain_in(net, address, "/metrics").await?))
 }
 
 /// The body of a plain HTTP answer, as an admin port gives it.
@@ -382,8 +423,23 @@ async fn metrics(address: SocketAddr) -> anyhow::Result<Metrics> {
 /// # Errors
 /// It does not answer in time, or not with 200.
 pub async fn get_plain(address: SocketAddr, path: &str) -> anyhow::Result<String> {
+    get_plain_in(None, address, path).await
+}
+
+async fn get_plain_in(
+    net: Option<&NetNs>,
+    address: SocketAddr,
+    path: &str,
+) -> anyhow::Result<String> {
     let exchange = async {
-        let mut socket = TcpStream::connect(address).await?;
+        let mut socket = match net {
+            Some(net) => {
+                let socket = net.connect(address)?;
+                socket.set_nonblocking(true)?;
+                TcpStream::from_std(socket)?
+            }
+            None => TcpStream::connect(address).await?,
+        };
         let request =
             format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
         socket.write_all(request.as_bytes()).await?;

@@ -13,7 +13,7 @@ use tokio::process::Command;
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
-use crate::{Kubectl, build_folder, env};
+use crate::{Kubectl, NetNs, build_folder, env};
 
 /// Long enough for a busy machine of two cores, where it takes about six seconds.
 const UP: Duration = Duration::from_secs(90);
@@ -25,6 +25,7 @@ pub struct Cluster {
     bin: PathBuf,
     api_port: u16,
     ca_pem: String,
+    net: Option<NetNs>,
 }
 
 impl Cluster {
@@ -33,7 +34,7 @@ impl Cluster {
     /// # Errors
     /// It cannot be built or does not come up; the logs are then kept, and their place was printed.
     pub async fn start() -> anyhow::Result<Self> {
-        Self::up(&[]).await
+        Self::up(&[], None).await
     }
 
     /// A cluster without nodes: objects, RBAC, service accounts and CSRs, but no pods.
@@ -41,7 +42,15 @@ impl Cluster {
     /// # Errors
     /// As [`Cluster::start`].
     pub async fn start_lite() -> anyhow::Result<Self> {
-        Self::up(&["--lite"]).await
+        Self::up(&["--lite"], None).await
+    }
+
+    /// As [`Cluster::start`], on the loopback of that network namespace.
+    ///
+    /// # Errors
+    /// As [`Cluster::start`].
+    pub async fn start_in(net: &NetNs) -> anyhow::Result<Self> {
+        Self::up(&[], Some(net)).await
     }
 
     /// The one full cluster of this test binary, started by whoever asks first.
@@ -53,10 +62,14 @@ impl Cluster {
         SHARED.get_or_try_init(Self::start).await
     }
 
-    async fn up(options: &[&str]) -> anyhow::Result<Self> {
+    async fn up(options: &[&str], net: Option<&NetNs>) -> anyhow::Result<Self> {
         let bin = build().await?;
         let mut folder = Folder::new()?;
-        let up = Command::new(script())
+        let mut words = net.map(NetNs::entrance).unwrap_or_default();
+        words.push(script().into());
+        let mut words = words.into_iter();
+        let up = Command::new(words.next().unwrap_or_default())
+            .args(words)
             .arg("up")
             .arg(&folder.path)
             .args(options)
@@ -84,6 +97,7 @@ impl Cluster {
             bin,
             api_port,
             ca_pem,
+            net: net.cloned(),
         })
     }
 
@@ -139,10 +153,14 @@ impl Cluster {
             .collect()
     }
 
-    /// The real kubectl, as the administrator, straight to the API server.
+    /// The real kubectl, as the administrator, straight to the API server, and where that is.
     #[must_use]
     pub fn kubectl(&self) -> Kubectl {
-        Kubectl::new(self.bin.join("kubectl"), self.kubeconfig())
+        let kubectl = Kubectl::new(self.bin.join("kubectl"), self.kubeconfig());
+        match &self.net {
+            Some(net) => kubectl.in_net(net),
+            None => kubectl,
+        }
     }
 
     /// Appends a line to what a container has printed, for `kubectl logs`.

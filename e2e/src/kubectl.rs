@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::NetNs;
 use crate::pty::Terminal;
 use crate::spawner::{die_with_parent, on_lasting_thread};
 
@@ -39,6 +40,7 @@ pub struct Kubectl {
     env: Vec<(OsString, OsString)>,
     stdin: Vec<u8>,
     deadline: Duration,
+    net: Option<NetNs>,
 }
 
 impl Kubectl {
@@ -53,6 +55,7 @@ impl Kubectl {
             env: Vec::new(),
             stdin: Vec::new(),
             deadline: DEADLINE,
+            net: None,
         }
     }
 
@@ -96,6 +99,13 @@ impl Kubectl {
     #[must_use]
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.stdin = bytes.into();
+        self
+    }
+
+    /// Runs it in that network namespace.
+    #[must_use]
+    pub fn in_net(mut self, net: &NetNs) -> Self {
+        self.net = Some(net.clone());
         self
     }
 
@@ -172,8 +182,7 @@ impl Kubectl {
         let mut command = std::process::Command::new("setsid");
         command
             .arg("--ctty")
-            .args(die_with_parent(self.program.as_os_str()))
-            .args(self.words())
+            .args(self.command())
             .env_clear()
             .env("TERM", "xterm")
             .envs(self.environment());
@@ -201,15 +210,13 @@ impl Kubectl {
     }
 
     fn start(self) -> anyhow::Result<Child> {
-        let (program, words, environment) =
-            (self.program.clone(), self.words(), self.environment());
+        let (words, environment) = (self.command(), self.environment());
         let line = self.line();
         let runtime = Handle::current();
         on_lasting_thread(move || {
             let _runtime = runtime.enter();
-            let [head, options @ ..] = die_with_parent(program.as_os_str());
-            Command::new(head)
-                .args(options)
+            let mut words = words.into_iter();
+            Command::new(words.next().unwrap_or_default())
                 .args(words)
                 .env_clear()
                 .envs(environment)
@@ -222,8 +229,11 @@ impl Kubectl {
         .with_context(|| format!("cannot start {line}"))
     }
 
-    fn words(&self) -> Vec<OsString> {
-        let mut words = vec!["--kubeconfig".into(), self.kubeconfig.clone().into()];
+    /// The program and its words, behind what it is entered by.
+    fn command(&self) -> Vec<OsString> {
+        let mut words = self.net.as_ref().map(NetNs::entrance).unwrap_or_default();
+        words.extend(die_with_parent(self.program.as_os_str()).map(OsString::from));
+        words.extend(["--kubeconfig".into(), self.kubeconfig.clone().into()]);
         if let Some(context) = &self.context {
             words.extend(["--context".into(), context.into()]);
         }

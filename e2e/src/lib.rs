@@ -6,6 +6,7 @@
 pub mod fleet;
 pub mod kube;
 pub mod kubectl;
+pub mod netns;
 pub mod pod;
 pub mod process;
 pub mod pty;
@@ -22,6 +23,7 @@ use tokio::time::Instant;
 pub use fleet::{Hub, Joining, Metrics, Site};
 pub use kube::Cluster;
 pub use kubectl::{Kubectl, Output, Running, Transport};
+pub use netns::NetNs;
 pub use pod::Pod;
 pub use process::{Launch, Process, Usage};
 pub use pty::Terminal;

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::pod::Room;
 use crate::spawner::{die_with_parent, on_lasting_thread};
-use crate::{Pod, build_folder, env, eventually};
+use crate::{NetNs, Pod, build_folder, env, eventually};
 
 /// A program in the making. Its environment holds PATH and what was set here.
 #[derive(Debug, Clone)]
@@ -21,6 +21,7 @@ pub struct Launch {
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
     room: Option<Room>,
+    net: Option<NetNs>,
 }
 
 impl Launch {
@@ -29,14 +30,25 @@ impl Launch {
     /// # Errors
     /// There is none; the error says how to build it.
     pub fn fairlead() -> anyhow::Result<Self> {
-        let program = match env("FAIRLEAD_BIN") {
-            Some(path) => PathBuf::from(path),
-            None => build_folder()?.join("fairlead"),
+        let Some(path) = env("FAIRLEAD_BIN").map(PathBuf::from) else {
+            return Self::beside("fairlead");
         };
+        if !path.exists() {
+            bail!("FAIRLEAD_BIN: {} is missing", path.display());
+        }
+        Ok(Self::new(path))
+    }
+
+    /// A program beside this test's own build.
+    ///
+    /// # Errors
+    /// There is none; the error says how to build it.
+    pub fn beside(name: &str) -> anyhow::Result<Self> {
+        let program = build_folder()?.join(name);
         if !program.exists() {
+            let place = program.display();
             bail!(
-                "{} is missing: `cargo build --bin fairlead`, or set FAIRLEAD_BIN",
-                program.display()
+                "{place} is missing: `cargo build --bin {name}`, or for fairlead set FAIRLEAD_BIN"
             );
         }
         Ok(Self::new(program))
@@ -50,6 +62,7 @@ impl Launch {
             args: Vec::new(),
             env: vec![path],
             room: None,
+            net: None,
         }
     }
 
@@ -78,6 +91,13 @@ impl Launch {
         self
     }
 
+    /// Runs it in that network namespace.
+    #[must_use]
+    pub fn in_net(mut self, net: &NetNs) -> Self {
+        self.net = Some(net.clone());
+        self
+    }
+
     /// Starts it; what it prints goes to `log`, after what is there already.
     ///
     /// # Errors
@@ -89,7 +109,7 @@ impl Launch {
         let err = out.try_clone()?;
         let name = self.program.display().to_string();
         // Every wrapper becomes what it starts, so the child's id is the program's.
-        let mut words: Vec<OsString> = Vec::new();
+        let mut words = self.net.as_ref().map(NetNs::entrance).unwrap_or_default();
         if let Some(room) = &self.room {
             words.extend(room.entrance()?);
         }

@@ -1,0 +1,66 @@
+//! Hubs and sites in network namespaces: `fairlead server` as others reach it, and an agent on its site's own network.
+
+use anyhow::ensure;
+
+use super::{Hub, Joining, Site, agent, launch};
+use crate::{Cluster, Launch, NetNs};
+
+/// Where the hub listens in its namespace; nobody else is there.
+const LISTEN: &str = "0.0.0.0:443";
+const ADMIN: &str = "127.0.0.1:9090";
+
+impl Hub {
+    /// `fairlead server` in the namespace `net`, known as `https://NAME`, with a person logged in to it in `people`. Both must
+    /// be able to reach it by that name.
+    ///
+    /// # Errors
+    /// It does not get ready, or cannot be reached.
+    pub async fn serve(name: &str, net: &NetNs, people: &NetNs) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let again = Launch::fairlead()?
+            .env("HOME", folder.path())
+            .args(["server", "--listen", LISTEN, "--admin", ADMIN])
+            .args(["--public-url", &format!("https://{name}")])
+            .args(["--data".as_ref(), folder.path().join("data").as_os_str()])
+            .in_net(net);
+        let (process, ready) = launch(again.clone(), folder.path()).await?;
+        let hub = Self {
+            folder,
+            ready,
+            again,
+            net: Some(net.clone()),
+            people: Some(people.clone()),
+            process,
+        };
+        let token = hub.ready.token_file.display().to_string();
+        let ca = hub.ready.ca_file.display().to_string();
+        let login = [
+            "login",
+            &hub.ready.url,
+            "--token-file",
+            &token,
+            "--ca-file",
+            &ca,
+        ];
+        hub.cli(login).await?.success()?;
+        Ok(hub)
+    }
+}
+
+impl Site {
+    /// Starts an agent in the namespace `net`, where its cluster is, too, with what `more` adds to it, and waits for nothing.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn begin_in_net(
+        hub: &Hub,
+        cluster: &Cluster,
+        joining: &Joining,
+        net: &NetNs,
+        more: impl FnOnce(Launch) -> Launch,
+    ) -> anyhow::Result<Self> {
+        ensure!(hub.net.is_some(), "the hub is on another network");
+        let launch = more(agent(hub, cluster, &joining.id)?.in_net(net));
+        Self::run(hub, launch, Some(net.clone()), &joining.id, &joining.join)
+    }
+}
