@@ -8,7 +8,7 @@ DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 FUZZ_SECONDS ?= 60
 
-.PHONY: help demo test unit lint doc e2e kube deny fuzz bench-smoke clean
+.PHONY: help demo test unit lint doc e2e net kube deny fuzz bench-smoke clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -19,7 +19,8 @@ demo: ## a real cluster, a hub, an agent, and kubectl through the tunnel; Ctrl-C
 test: lint unit e2e ## every rung of the test ladder
 
 unit: ## rungs 1 to 3: everything that needs no other program
-	cargo test --workspace --exclude fairlead-e2e --locked
+	cargo test --workspace --exclude fairlead-e2e --exclude fairlead-e2e-net --locked
+	cargo test -p fairlead-e2e-net --lib --locked
 
 lint: ## formatting, clippy with warnings as errors, documentation without warnings
 	cargo fmt --all --check
@@ -32,6 +33,11 @@ kube: ## build the real Kubernetes binaries (cached outside the checkout)
 e2e: kube ## rung 4: the built binary against a real kube-apiserver and kubectl
 	cargo build --locked -p fairlead
 	cargo test --locked -p fairlead-e2e -- --test-threads=$(or $(E2E_THREADS),2)
+
+net: kube ## rung 4 over real networks: namespaces, proxies, bad links, faults; Linux, as root
+	@e2e/net/setup
+	cargo build --locked -p fairlead
+	cargo test --locked -p fairlead-e2e-net --test net -- --test-threads=1 $(NET)
 
 deny: $(TOOLS)/bin/cargo-deny ## licences, bans and sources of dependencies, and the order of the rooms
 	cargo deny check bans licenses sources

@@ -1,0 +1,242 @@
+//! What stands in front of the hub, on edge: a real haproxy that passes TLS on, or a real haproxy or nginx that ends TLS and
+//! knows HTTP and WebSocket.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use fairlead_e2e::{Launch, NetNs, Process, eventually};
+
+use crate::HUB;
+use crate::net::{EDGE, HUB_ADDRESS, Net};
+use crate::pki::Ca;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// What a load balancer does with TLS.
+#[derive(Debug, Clone, Copy)]
+pub enum Mode<'a> {
+    /// Passes it on and sees nothing.
+    Tcp,
+    /// Ends it with a certificate of this authority, and begins another to the hub.
+    Http(&'a Ca),
+}
+
+/// One program at [`EDGE`].
+#[derive(Debug)]
+struct Front {
+    launch: Launch,
+    log: PathBuf,
+    edge: NetNs,
+    process: Process,
+}
+
+impl Front {
+    async fn start(net: &Net, launch: Launch, log: PathBuf) -> anyhow::Result<Self> {
+        let launch = launch.in_net(&net.edge);
+        let process = launch.clone().spawn(&log)?;
+        let mut front = Self {
+            launch,
+            log,
+            edge: net.edge.clone(),
+            process,
+        };
+        front.ready().await?;
+        net.site_by_edge()?;
+        Ok(front)
+    }
+
+    async fn ready(&mut self) -> anyhow::Result<()> {
+        let at = SocketAddr::new(EDGE.parse()?, 443);
+        let up = eventually(SOON, "the load balancer's port", async || {
+            self.edge.connect(at).ok()
+        });
+        let up = up.await.map(drop);
+        up.map_err(|error| error.context(self.process.log().unwrap_or_default()))
+    }
+
+    async fn restart(&mut self) -> anyhow::Result<()> {
+        self.process = self.launch.clone().spawn(&self.log)?;
+        self.ready().await
+    }
+}
+
+/// haproxy; one that is dropped is killed.
+#[derive(Debug)]
+pub struct Haproxy {
+    own: Front,
+    socket: PathBuf,
+}
+
+impl Haproxy {
+    /// `idle` is how long a connection may carry nothing.
+    ///
+    /// # Errors
+    /// It is not installed, or does not start; the error quotes what it said.
+    pub async fn start(net: &Net, mode: Mode<'_>, idle: Duration) -> anyhow::Result<Self> {
+        let folder = folder(net, "haproxy")?;
+        let socket = folder.join("admin.sock");
+        let (kind, bind, server) = match mode {
+            Mode::Tcp => ("tcp", String::new(), ""),
+            Mode::Http(ca) => {
+                let leaf = ca.leaf(HUB)?;
+                let pem = folder.join("tls.pem");
+                fs::write(&pem, format!("{}{}", leaf.chain, leaf.key))?;
+                (
+                    "http",
+                    format!(" ssl crt {}", pem.display()),
+                    " ssl verify none",
+                )
+            }
+        };
+        let idle = idle.as_millis();
+        let config = format!(
+            "global\n  stats socket {} mode 600 level admin\n  maxconn 1000\n\
+             defaults\n  mode {kind}\n  timeout connect 5s\n  timeout client {idle}ms\n  timeout server {idle}ms\n\
+             frontend edge\n  bind {EDGE}:443{bind}\n  default_backend hubs\n\
+             backend hubs\n  server hub {HUB_ADDRESS}:443{server}\n",
+            socket.display()
+        );
+        let file = folder.join("haproxy.cfg");
+        fs::write(&file, config)?;
+        let launch = Launch::new("haproxy").args(["-db".as_ref(), "-f".as_ref(), file.as_os_str()]);
+        let own = Front::start(net, launch, folder.join("out.log")).await?;
+        Ok(Self { own, socket })
+    }
+
+    /// Ends every connection that passes, in order: both sides get a FIN.
+    ///
+    /// # Errors
+    /// haproxy does not answer.
+    pub fn end_sessions(&self) -> anyhow::Result<()> {
+        let mut socket = UnixStream::connect(&self.socket).context("haproxy's socket")?;
+        socket.set_read_timeout(Some(SOON))?;
+        socket.write_all(b"shutdown sessions server hubs/hub\n")?;
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer)?;
+        anyhow::ensure!(answer.trim().is_empty(), "haproxy: {answer}");
+        Ok(())
+    }
+
+    /// Kills it: the kernel ends its connections.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn kill(&mut self) -> anyhow::Result<()> {
+        self.own.process.kill_9()
+    }
+
+    /// After a kill.
+    ///
+    /// # Errors
+    /// As [`Haproxy::start`].
+    pub async fn restart(&mut self) -> anyhow::Result<()> {
+        self.own.restart().await
+    }
+}
+
+/// nginx, which ends TLS.
+#[derive(Debug)]
+pub struct Nginx {
+    own: Front,
+    folder: PathBuf,
+}
+
+impl Nginx {
+    /// `idle` is how long a connection may carry nothing.
+    ///
+    /// # Errors
+    /// As [`Haproxy::start`].
+    pub async fn start(net: &Net, ca: &Ca, idle: Duration) -> anyhow::Result<Self> {
+        let folder = folder(net, "nginx")?;
+        let leaf = ca.leaf(HUB)?;
+        fs::write(folder.join("tls.crt"), &leaf.chain)?;
+        fs::write(folder.join("tls.key"), &leaf.key)?;
+        let file = folder.join("nginx.conf");
+        fs::write(&file, nginx_conf(&folder, idle))?;
+        let launch = Launch::new("nginx")
+            .args([
+                "-p".as_ref(),
+                folder.as_os_str(),
+                "-c".as_ref(),
+                file.as_os_str(),
+            ])
+            .args(["-e", "stderr"]);
+        let own = Front::start(net, launch, folder.join("out.log")).await?;
+        Ok(Self { own, folder })
+    }
+
+    /// A line for each request that has ended.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn access_log(&self) -> anyhow::Result<String> {
+        Ok(fs::read_to_string(self.folder.join("access.log"))?)
+    }
+
+    /// Kills it: the kernel ends its connections.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn kill(&mut self) -> anyhow::Result<()> {
+        self.own.process.kill_9()
+    }
+
+    /// After a kill.
+    ///
+    /// # Errors
+    /// As [`Nginx::start`].
+    pub async fn restart(&mut self) -> anyhow::Result<()> {
+        self.own.restart().await
+    }
+}
+
+/// One process, so that its end is the end of all of it.
+fn nginx_conf(folder: &Path, idle: Duration) -> String {
+    let (at, idle) = (folder.display(), idle.as_millis());
+    let mut temporary = String::new();
+    for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
+        temporary.push_str(&format!("{kind}_temp_path {at}/{kind};\n"));
+    }
+    format!(
+        r#"daemon off;
+master_process off;
+error_log stderr notice;
+pid {at}/nginx.pid;
+events {{ worker_connections 512; }}
+http {{
+    {temporary}
+    access_log {at}/access.log;
+    map $http_upgrade $connection_upgrade {{ default upgrade; '' ''; }}
+    server {{
+        listen {EDGE}:443 ssl;
+        ssl_certificate {at}/tls.crt;
+        ssl_certificate_key {at}/tls.key;
+        location / {{
+            proxy_pass https://{HUB_ADDRESS}:443;
+            proxy_http_version 1.1;
+            proxy_set_header Host $host;
+            proxy_set_header Upgrade $http_upgrade;
+            proxy_set_header Connection $connection_upgrade;
+            proxy_ssl_server_name on;
+            proxy_ssl_name $host;
+            proxy_read_timeout {idle}ms;
+            proxy_send_timeout {idle}ms;
+            proxy_buffering off;
+            proxy_request_buffering off;
+        }}
+    }}
+}}
+"#
+    )
+}
+
+fn folder(net: &Net, name: &str) -> anyhow::Result<PathBuf> {
+    let folder = net.folder().join(name);
+    fs::create_dir(&folder)?;
+    Ok(folder)
+}

@@ -1,0 +1,262 @@
+//! One network: user, edge, hub, corp and site, and the links between them.
+//!
+//! ```text
+//! user 100.64.0.2 ── 100.64.0.1 edge 203.0.113.1 ── 203.0.113.2 hub
+//!                               198.51.100.1
+//!                                    │ the emulated link, one TUN device each side
+//!                               198.51.100.2
+//! site 10.1.0.2 ──── 10.1.0.1  corp, with NAT
+//! ```
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use fairlead_e2e::{Launch, NetNs, Process};
+use tokio::sync::MutexGuard;
+
+use crate::HUB;
+use crate::control::{Control, Toward};
+use crate::fault::{self, Fault};
+use crate::folder::Folder;
+use crate::ground::Ground;
+use crate::shape::Shape;
+
+pub const SITE: &str = "10.1.0.2";
+/// Of corp, for the site: its gateway, and where squid listens.
+pub const CORP: &str = "10.1.0.1";
+/// Of edge, for the world: where load balancers listen.
+pub const EDGE: &str = "198.51.100.1";
+/// Of the hub itself.
+pub const HUB_ADDRESS: &str = "203.0.113.2";
+
+const SOON: Duration = Duration::from_secs(10);
+/// The same in every run, so that a run can be repeated.
+const SEED: &str = "1";
+
+/// Everything between a person's kubectl and the site. Dropping it takes all of it away but the site.
+#[derive(Debug)]
+pub struct Net {
+    pub user: NetNs,
+    pub edge: NetNs,
+    pub hub: NetNs,
+    pub corp: NetNs,
+    pub site: NetNs,
+    pub ground: &'static Ground,
+    control: Control,
+    shape: Mutex<Shape>,
+    ports: Mutex<bool>,
+    pub emulator: Process,
+    folder: Folder,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Net {
+    /// The one network of this moment, around the shared site: a cable, no faults, everybody reaches the hub directly.
+    ///
+    /// # Errors
+    /// This machine cannot run it, or a program refuses; the error says which and why.
+    pub async fn build() -> anyhow::Result<Self> {
+        let (ground, turn) = Ground::shared().await?;
+        let folder = Folder::new()?;
+        let at = folder.path();
+        let (user, edge, hub, corp) = tokio::try_join!(
+            NetNs::new("user", at),
+            NetNs::new("edge", at),
+            NetNs::new("hub", at),
+            NetNs::new("corp", at),
+        )?;
+        let socket = at.join("link.sock");
+        let mut emulator = Launch::beside("fairlead-e2e-link")?
+            .args([socket.as_os_str()])
+            .args([SEED, "tosite", "tohub"])
+            .in_net(&corp)
+            .spawn(at.join("link.log"))?;
+        emulator.wait_for_log("ready", SOON).await?;
+        let net = Self {
+            user,
+            edge,
+            hub,
+            corp,
+            site: ground.site.clone(),
+            ground,
+            control: Control::new(socket),
+            shape: Mutex::new(Shape::default()),
+            ports: Mutex::new(false),
+            emulator,
+            folder,
+            _turn: turn,
+        };
+        net.wire()?;
+        net.direct()?;
+        Ok(net)
+    }
+
+    fn wire(&self) -> anyhow::Result<()> {
+        // Of a network that went before, if it is not gone yet.
+        drop(self.site.run(&["ip", "link", "del", "corp"]));
+        cable(
+            (&self.site, "corp", "10.1.0.2/24"),
+            (&self.corp, "site", "10.1.0.1/24"),
+        )?;
+        cable(
+            (&self.hub, "edge", "203.0.113.2/24"),
+            (&self.edge, "hub", "203.0.113.1/24"),
+        )?;
+        cable(
+            (&self.user, "edge", "100.64.0.2/24"),
+            (&self.edge, "user", "100.64.0.1/24"),
+        )?;
+        let edge = self.edge.pid().to_string();
+        // The emulator made both here, and stays connected to both.
+        self.corp
+            .run(&["ip", "link", "set", "tosite", "name", "wan"])?;
+        self.corp
+            .run(&["ip", "link", "set", "tohub", "netns", &edge, "name", "wan"])?;
+        up(&self.corp, "wan", "198.51.100.2/24")?;
+        up(&self.edge, "wan", "198.51.100.1/24")?;
+        for (from, via) in [
+            (&self.site, CORP),
+            (&self.corp, EDGE),
+            (&self.hub, "203.0.113.1"),
+            (&self.user, "100.64.0.1"),
+        ] {
+            from.run(&["ip", "route", "add", "default", "via", via])?;
+        }
+        for router in [&self.corp, &self.edge] {
+            router.run(&["sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"])?;
+        }
+        self.translate()
+    }
+
+    /// Corp's NAT, with other ports at each call.
+    fn translate(&self) -> anyhow::Result<()> {
+        let mut second = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        let ports = if *second {
+            "40000-59999"
+        } else {
+            "20000-39999"
+        };
+        *second = !*second;
+        self.rules(&self.corp, &fault::nat(ports))
+    }
+
+    fn rules(&self, at: &NetNs, rules: &str) -> anyhow::Result<()> {
+        let file = self.folder.path().join("rules.nft");
+        std::fs::write(&file, rules)?;
+        at.run(&["nft".as_ref(), "-f".as_ref(), file.as_os_str()])?;
+        Ok(())
+    }
+
+    /// Everybody goes to the hub itself.
+    ///
+    /// # Errors
+    /// A hosts file cannot be written.
+    pub fn direct(&self) -> anyhow::Result<()> {
+        for at in [&self.user, &self.corp, &self.site] {
+            at.set_hosts(&[(HUB, HUB_ADDRESS)])?;
+        }
+        Ok(())
+    }
+
+    /// The site goes to what listens at [`EDGE`]; people still go to the hub itself.
+    ///
+    /// # Errors
+    /// As [`Net::direct`].
+    pub fn site_by_edge(&self) -> anyhow::Result<()> {
+        for at in [&self.corp, &self.site] {
+            at.set_hosts(&[(HUB, EDGE)])?;
+        }
+        Ok(())
+    }
+
+    /// Corp forwards nothing any more: out is by its proxy only.
+    ///
+    /// # Errors
+    /// nft refuses.
+    pub fn by_proxy_only(&self) -> anyhow::Result<()> {
+        self.rules(&self.corp, fault::WALL)
+    }
+
+    /// What the link between corp and edge is like from now on, both ways.
+    ///
+    /// # Errors
+    /// The emulator is gone.
+    pub fn link(&self, shape: Shape) -> anyhow::Result<()> {
+        self.control.set(Toward::Both, shape)?;
+        *self.shape.lock().unwrap_or_else(PoisonError::into_inner) = shape;
+        Ok(())
+    }
+
+    /// Breaks the path between site and hub, until [`Net::heal`].
+    ///
+    /// # Errors
+    /// A program refuses.
+    pub fn cut(&self, fault: Fault) -> anyhow::Result<()> {
+        match fault {
+            Fault::Drop | Fault::Reset | Fault::Loss(_) => self.rules(&self.corp, &fault.rules()),
+            Fault::Silence(toward) => {
+                let shape = *self.shape.lock().unwrap_or_else(PoisonError::into_inner);
+                self.control.set(toward, shape.silent())
+            }
+            Fault::NatLoss => {
+                self.translate()?;
+                self.corp.run(&["conntrack", "-F"])?;
+                Ok(())
+            }
+        }
+    }
+
+    /// How many packets the present fault of nft has met.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn hits(&self) -> anyhow::Result<u64> {
+        let list = ["nft", "list", "counter", "inet", "fault", "hits"];
+        fault::packets(&self.corp.run(&list)?)
+    }
+
+    /// The path is as it was before the cut; a NAT does not get back what it has forgotten.
+    ///
+    /// # Errors
+    /// A program refuses.
+    pub fn heal(&self) -> anyhow::Result<()> {
+        self.rules(&self.corp, fault::NONE)?;
+        let shape = *self.shape.lock().unwrap_or_else(PoisonError::into_inner);
+        self.control.set(Toward::Both, shape)
+    }
+
+    /// A place for files of this network's proxies.
+    #[must_use]
+    pub fn folder(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        // The site stays for the next network; all else ends with its namespace.
+        drop(self.site.run(&["ip", "link", "del", "corp"]));
+    }
+}
+
+/// One end of a cable: where, the device's name, its address.
+type End<'a> = (&'a NetNs, &'a str, &'a str);
+
+fn cable(one: End<'_>, other: End<'_>) -> anyhow::Result<()> {
+    let pid = other.0.pid().to_string();
+    let veth = [
+        "ip", "link", "add", one.1, "type", "veth", "peer", "name", other.1, "netns", &pid,
+    ];
+    one.0.run(&veth)?;
+    for (at, device, address) in [one, other] {
+        up(at, device, address)?;
+    }
+    Ok(())
+}
+
+fn up(at: &NetNs, device: &str, address: &str) -> anyhow::Result<()> {
+    at.run(&["ip", "address", "add", address, "dev", device])?;
+    // Room for what comes while the emulator waits for its turn on a busy machine.
+    at.run(&["ip", "link", "set", device, "txqueuelen", "10000", "up"])?;
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! A certificate authority of somebody between: of the company whose proxy opens TLS, or of who runs the load balancer.
+
+use anyhow::Context;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+
+/// The authority; its certificate is what `--ca-file` of an agent is for.
+#[derive(Debug)]
+pub struct Ca {
+    issuer: Issuer<'static, KeyPair>,
+    pub pem: String,
+    pub key_pem: String,
+}
+
+/// A certificate and its key, PEM.
+#[derive(Debug)]
+pub struct Leaf {
+    pub chain: String,
+    pub key: String,
+}
+
+impl Ca {
+    /// # Errors
+    /// The machine has no randomness.
+    pub fn new(name: &str) -> anyhow::Result<Self> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let certificate = params.self_signed(&key)?;
+        Ok(Self {
+            pem: certificate.pem(),
+            key_pem: key.serialize_pem(),
+            issuer: Issuer::new(params, key),
+        })
+    }
+
+    /// # Errors
+    /// This is no name.
+    pub fn leaf(&self, name: &str) -> anyhow::Result<Leaf> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::new([name.to_owned()]).context("not a name")?;
+        params.distinguished_name.push(DnType::CommonName, name);
+        Ok(Leaf {
+            chain: params.signed_by(&key, &self.issuer)?.pem(),
+            key: key.serialize_pem(),
+        })
+    }
+}

@@ -1,0 +1,240 @@
+//! What a link does to packets: the pure part of the link emulator. Time comes in as an argument, and chance from a seed, so
+//! that the same packets at the same times meet the same fate.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+/// Of one direction of a link. Nothing set is a cable: no delay, no loss, no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Shape {
+    /// One way, in microseconds.
+    pub delay_us: u64,
+    /// At most so much more, evenly spread, in microseconds. Packets stay in order, as on one path.
+    pub jitter_us: u64,
+    /// The share of packets that vanish: 0 to 1.
+    pub loss: f64,
+    /// Bytes a second; 0 is no limit.
+    pub rate: u64,
+    /// So many bytes wait for their turn at that rate; what comes then is lost.
+    pub queue: u64,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self {
+            delay_us: 0,
+            jitter_us: 0,
+            loss: 0.0,
+            rate: 0,
+            queue: 256 * 1024,
+        }
+    }
+}
+
+impl Shape {
+    /// A link with this time for a packet and its answer, half of it each way.
+    #[must_use]
+    pub fn round_trip(time: Duration) -> Self {
+        Self {
+            delay_us: u64::try_from(time.as_micros() / 2).unwrap_or(u64::MAX),
+            ..Self::default()
+        }
+    }
+
+    #[must_use]
+    pub fn jitter(mut self, jitter: Duration) -> Self {
+        self.jitter_us = u64::try_from(jitter.as_micros()).unwrap_or(u64::MAX);
+        self
+    }
+
+    #[must_use]
+    pub fn loss(mut self, share: f64) -> Self {
+        self.loss = share;
+        self
+    }
+
+    #[must_use]
+    pub fn rate(mut self, bytes_per_second: u64, queue: u64) -> Self {
+        self.rate = bytes_per_second;
+        self.queue = queue;
+        self
+    }
+
+    /// Takes everything and gives nothing, not even an error.
+    #[must_use]
+    pub fn silent(self) -> Self {
+        self.loss(1.0)
+    }
+}
+
+/// All that a link holds at most, in bytes: at 1 Gbit/s half a second of it.
+const HELD: u64 = 64 * 1024 * 1024;
+
+/// One direction of a link.
+#[derive(Debug)]
+pub struct Pipe {
+    shape: Shape,
+    random: Random,
+    /// When all that waits for its turn will have had it.
+    free: Instant,
+    /// When the packet before this one leaves.
+    last: Instant,
+    held: u64,
+}
+
+impl Pipe {
+    #[must_use]
+    pub fn new(seed: u64, now: Instant) -> Self {
+        Self {
+            shape: Shape::default(),
+            random: Random(seed),
+            free: now,
+            last: now,
+            held: 0,
+        }
+    }
+
+    /// For every packet from now on; those under way stay as they are.
+    pub fn set(&mut self, shape: Shape) {
+        self.shape = shape;
+    }
+
+    /// When this packet comes out at the other end; `None` if it does not.
+    pub fn arrive(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
+        let lost = self.random.share() < self.shape.loss;
+        let late = self.random.share();
+        if lost || self.held + bytes > HELD {
+            return None;
+        }
+        self.free = self.free.max(now);
+        if self.shape.rate > 0 {
+            let waits = micros(self.free - now) as f64 * self.shape.rate as f64 / 1e6;
+            if waits as u64 + bytes > self.shape.queue.max(bytes) {
+                return None;
+            }
+            self.free += Duration::from_secs_f64(bytes as f64 / self.shape.rate as f64);
+        }
+        let jitter = (self.shape.jitter_us as f64 * late) as u64;
+        let due = self.free + Duration::from_micros(self.shape.delay_us + jitter);
+        self.last = self.last.max(due);
+        self.held += bytes;
+        Some(self.last)
+    }
+
+    /// A packet has come out.
+    pub fn left(&mut self, bytes: u64) {
+        self.held = self.held.saturating_sub(bytes);
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// SplitMix64: enough for the fate of a packet, and the same everywhere.
+#[derive(Debug)]
+struct Random(u64);
+
+impl Random {
+    /// 0 to 1, without 1.
+    fn share(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn pipe(shape: Shape) -> (Pipe, Instant) {
+        let now = Instant::now();
+        let mut pipe = Pipe::new(7, now);
+        pipe.set(shape);
+        (pipe, now)
+    }
+
+    #[test]
+    fn a_cable_passes_everything_at_once() {
+        let (mut pipe, now) = pipe(Shape::default());
+        assert_eq!(pipe.arrive(now, 1500), Some(now));
+    }
+
+    #[test]
+    fn half_of_a_round_trip_is_spent_each_way() {
+        let (mut pipe, now) = pipe(Shape::round_trip(150 * MS));
+        assert_eq!(pipe.arrive(now, 1500), Some(now + 75 * MS));
+    }
+
+    #[test]
+    fn packets_leave_at_the_rate_of_the_link() {
+        let (mut pipe, now) = pipe(Shape::default().rate(1_000_000, 1_000_000));
+        assert_eq!(pipe.arrive(now, 1000), Some(now + MS));
+        assert_eq!(pipe.arrive(now, 1000), Some(now + 2 * MS));
+        assert_eq!(pipe.arrive(now + 10 * MS, 1000), Some(now + 11 * MS));
+    }
+
+    #[test]
+    fn a_full_queue_loses_what_comes_and_has_room_again_later() {
+        let (mut pipe, now) = pipe(Shape::default().rate(1_000_000, 2_500));
+        assert!(pipe.arrive(now, 1000).is_some());
+        assert!(pipe.arrive(now, 1000).is_some());
+        assert_eq!(pipe.arrive(now, 1000), None);
+        assert!(pipe.arrive(now + MS, 1000).is_some());
+    }
+
+    #[test]
+    fn a_packet_larger_than_the_queue_passes_an_empty_one() {
+        let (mut pipe, now) = pipe(Shape::default().rate(1_000_000, 10));
+        assert!(pipe.arrive(now, 1000).is_some());
+        assert_eq!(pipe.arrive(now, 1000), None);
+    }
+
+    #[test]
+    fn jitter_never_puts_a_packet_before_an_earlier_one() {
+        let (mut pipe, now) = pipe(Shape::round_trip(20 * MS).jitter(30 * MS));
+        let due: Vec<_> = (0..1000).filter_map(|_| pipe.arrive(now, 100)).collect();
+        assert!(due.is_sorted());
+        assert!(
+            due.iter()
+                .all(|due| (*due - now) >= 10 * MS && (*due - now) <= 40 * MS)
+        );
+    }
+
+    #[test]
+    fn the_same_seed_loses_the_same_packets_and_about_as_many_as_it_should() {
+        let lost = || {
+            let (mut pipe, now) = pipe(Shape::default().loss(0.01));
+            let lost = (0..100_000).filter(|_| {
+                let gone = pipe.arrive(now, 100).is_none();
+                pipe.left(100);
+                gone
+            });
+            lost.collect::<Vec<_>>()
+        };
+        assert_eq!(lost(), lost());
+        assert!((800..1200).contains(&lost().len()), "{}", lost().len());
+    }
+
+    #[test]
+    fn a_silent_link_passes_nothing_and_holds_nothing() {
+        let (mut pipe, now) = pipe(Shape::default().silent());
+        assert!((0..1000).all(|_| pipe.arrive(now, 1500).is_none()));
+        assert_eq!(pipe.held, 0);
+    }
+
+    #[test]
+    fn what_a_link_holds_is_bounded() {
+        let (mut pipe, now) = pipe(Shape::round_trip(Duration::from_secs(60)));
+        let taken = (0..100_000).filter(|_| pipe.arrive(now, 1500).is_some());
+        assert_eq!(taken.count() as u64, HELD / 1500);
+    }
+}

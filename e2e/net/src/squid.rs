@@ -1,0 +1,184 @@
+//! The company's proxy: a real squid on corp, for the site only.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::ensure;
+use fairlead_e2e::{Launch, NetNs, Process, eventually};
+
+use crate::net::{CORP, Net};
+use crate::pki::Ca;
+
+const PORT: u16 = 3128;
+const SOON: Duration = Duration::from_secs(20);
+const HELPERS: &str = "/usr/lib/squid";
+
+/// What kind of proxy the company runs.
+#[derive(Debug, Default)]
+pub struct SquidPlan {
+    /// Asks for Basic authentication and knows this one person.
+    person: Option<(String, String)>,
+    /// Opens TLS: the company's authority, and by which one it believes hubs.
+    bump: Option<(String, PathBuf)>,
+}
+
+impl SquidPlan {
+    /// Passes CONNECT to port 443 for anybody.
+    #[must_use]
+    pub fn open() -> Self {
+        Self::default()
+    }
+
+    #[must_use]
+    pub fn for_person(mut self, name: &str, password: &str) -> Self {
+        self.person = Some((name.to_owned(), password.to_owned()));
+        self
+    }
+
+    /// Opens what passes with certificates of `ca`, and reads it; hubs are believed by `hub_ca`.
+    #[must_use]
+    pub fn opening_tls(mut self, ca: &Ca, hub_ca: &Path) -> Self {
+        self.bump = Some((format!("{}{}", ca.pem, ca.key_pem), hub_ca.to_owned()));
+        self
+    }
+}
+
+/// A running squid.
+#[derive(Debug)]
+pub struct Squid {
+    folder: PathBuf,
+    corp: NetNs,
+    process: Process,
+}
+
+impl Squid {
+    /// # Errors
+    /// squid is not installed, or does not start; the error quotes its log.
+    pub async fn start(net: &Net, plan: &SquidPlan) -> anyhow::Result<Self> {
+        let folder = net.folder().join("squid");
+        fs::create_dir(&folder)?;
+        // squid gives up root, and then writes its logs.
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777))?;
+        configure(&folder, plan)?;
+        let process = launch(&net.corp, &folder)?;
+        let mut squid = Self {
+            folder,
+            corp: net.corp.clone(),
+            process,
+        };
+        squid.ready().await?;
+        Ok(squid)
+    }
+
+    async fn ready(&mut self) -> anyhow::Result<()> {
+        let at = SocketAddr::new(CORP.parse()?, PORT);
+        let up = eventually(SOON, "squid's port", async || self.corp.connect(at).ok());
+        let up = up.await.map(drop);
+        up.map_err(|error| error.context(self.process.log().unwrap_or_default()))
+    }
+
+    /// For HTTPS_PROXY; with the person's name and password, as `name:password`, if there is one.
+    #[must_use]
+    pub fn url(&self, person: Option<&str>) -> String {
+        let person = person
+            .map(|person| format!("{person}@"))
+            .unwrap_or_default();
+        format!("http://{person}{CORP}:{PORT}")
+    }
+
+    /// A line for each request that has ended.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn access_log(&self) -> anyhow::Result<String> {
+        Ok(fs::read_to_string(self.folder.join("access.log"))?)
+    }
+
+    /// Kills it: the kernel ends its connections.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn kill(&mut self) -> anyhow::Result<()> {
+        self.process.kill_9()
+    }
+
+    /// After a kill.
+    ///
+    /// # Errors
+    /// As [`Squid::start`].
+    pub async fn restart(&mut self) -> anyhow::Result<()> {
+        self.process = launch(&self.corp, &self.folder)?;
+        self.ready().await
+    }
+}
+
+fn launch(corp: &NetNs, folder: &Path) -> anyhow::Result<Process> {
+    Launch::new("squid")
+        .args([
+            "-N".as_ref(),
+            "-f".as_ref(),
+            folder.join("squid.conf").as_os_str(),
+        ])
+        .in_net(corp)
+        .spawn(folder.join("out.log"))
+}
+
+fn configure(folder: &Path, plan: &SquidPlan) -> anyhow::Result<()> {
+    let at = folder.display();
+    let mut port = format!("http_port {CORP}:{PORT}");
+    let mut more = String::new();
+    if let Some((name, password)) = &plan.person {
+        let hashed = told(Command::new("openssl").args(["passwd", "-apr1", password]))?;
+        fs::write(folder.join("people"), format!("{name}:{hashed}"))?;
+        more.push_str(&format!(
+            "auth_param basic program {HELPERS}/basic_ncsa_auth {at}/people\n\
+             auth_param basic children 1\nauth_param basic realm corp\n\
+             acl known proxy_auth REQUIRED\nhttp_access deny !known\n"
+        ));
+    }
+    if let Some((ca, hub_ca)) = &plan.bump {
+        let pem = folder.join("bump.pem");
+        fs::write(&pem, ca)?;
+        let store = folder.join("certificates");
+        let helper = format!("{HELPERS}/security_file_certgen");
+        let made = Command::new(&helper)
+            .arg("-c")
+            .arg("-s")
+            .arg(&store)
+            .args(["-M", "4MB"])
+            .output()?;
+        ensure!(made.status.success(), "{helper}: {made:?}");
+        told(Command::new("chmod").args(["-R", "a+rwX"]).arg(&store))?;
+        // Where it may be read by somebody who is not root.
+        fs::copy(hub_ca, folder.join("hub-ca.pem"))?;
+        port.push_str(&format!(
+            " ssl-bump tls-cert={} generate-host-certificates=on dynamic_cert_mem_cache_size=4MB",
+            pem.display()
+        ));
+        // As clients spell it: squid compares upper and lower case.
+        more.push_str(&format!(
+            "sslcrtd_program {helper} -s {} -M 4MB\nsslcrtd_children 1\n\
+             tls_outgoing_options cafile={at}/hub-ca.pem\nssl_bump bump all\n\
+             http_upgrade_request_protocols websocket allow all\n",
+            store.display()
+        ));
+    }
+    let config = format!(
+        "{port}\nvisible_hostname corp\npid_filename none\ncoredump_dir {at}\npinger_enable off\n\
+         cache deny all\nhosts_file /etc/hosts\nshutdown_lifetime 0 seconds\nmax_filedescriptors 1024\n\
+         logfile_rotate 0\nbuffered_logs off\naccess_log stdio:{at}/access.log\ncache_log {at}/cache.log\n\
+         acl safe port 443\nacl CONNECT method CONNECT\nhttp_access deny CONNECT !safe\n\
+         {more}http_access allow all\n"
+    );
+    Ok(fs::write(folder.join("squid.conf"), config)?)
+}
+
+fn told(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output()?;
+    ensure!(output.status.success(), "{command:?}: {output:?}");
+    Ok(String::from_utf8(output.stdout)?)
+}
