@@ -6,4 +6,8 @@
     reason = "a test waits for one future at a time"
 )]
 
+mod between;
+mod fault;
 mod rig;
+mod wan;
+mod work;

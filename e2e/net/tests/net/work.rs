@@ -1,0 +1,97 @@
+//! What people have running while the path breaks: an exec, a watch and a `logs -f`, each fed with numbers in lockstep, so that nothing
+//! can be lost or doubled without being seen.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use fairlead_e2e::Running;
+use fairlead_e2e_net::Stage;
+
+/// For a number to go round; longer than any pause that is allowed.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Work {
+    pod: String,
+    /// Of this work, in the names of what it makes.
+    label: String,
+    exec: Running,
+    logs: Running,
+    watch: Running,
+    number: u32,
+}
+
+impl Work {
+    /// Starts all three through the tunnel and sees each of them work once.
+    pub(crate) async fn start(stage: &Stage) -> anyhow::Result<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        // The cluster is shared: what it has of earlier work must not be taken for this one's.
+        let label = format!("work-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        let kubectl = stage.kubectl().await?.deadline(DEADLINE);
+        let pod = stage.pod().await?;
+        let exec = kubectl.clone().args(["exec", "-i", &pod, "--", "cat"]);
+        let logs = kubectl.clone().args(["logs", "-f", "--tail=1", &pod]);
+        let selector = format!("work={label}");
+        let watch = ["get", "configmaps", "-w", "-o", "name", "-l", &selector];
+        stage
+            .cluster
+            .print_in_container("default", &pod, "demo", &format!("{label}-0"))?;
+        let mut work = Self {
+            exec: exec.spawn()?,
+            logs: logs.spawn()?,
+            watch: kubectl.args(watch).spawn()?,
+            pod,
+            label: label.clone(),
+            number: 0,
+        };
+        let line = work.logs.next_line().await?.context("no log")?;
+        ensure!(line == format!("{label}-0"), "logs -f: {line}");
+        // kubectl lists before it watches: what is made from here on is seen once, whichever saw it.
+        work.feed(stage).await?;
+        work.see().await?;
+        Ok(work)
+    }
+
+    /// Gives each the next number, whatever the path is like: log and watch are fed at the site.
+    pub(crate) async fn feed(&mut self, stage: &Stage) -> anyhow::Result<()> {
+        self.number += 1;
+        let name = format!("{}-{}", self.label, self.number);
+        self.exec.write(format!("{name}\n").as_bytes()).await?;
+        stage
+            .cluster
+            .print_in_container("default", &self.pod, "demo", &name)?;
+        let manifest = format!(
+            "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}, labels: {{work: {}}}}}}}",
+            self.label
+        );
+        let create = stage.cluster.kubectl().args(["create", "-f", "-"]);
+        create.stdin(manifest).run().await?.success()?;
+        Ok(())
+    }
+
+    /// Sees that number come out of each, and no other.
+    pub(crate) async fn see(&mut self) -> anyhow::Result<()> {
+        let name = format!("{}-{}", self.label, self.number);
+        let configmap = format!("configmap/{name}");
+        let each = [
+            ("exec", &mut self.exec, &name),
+            ("logs -f", &mut self.logs, &name),
+            ("watch", &mut self.watch, &configmap),
+        ];
+        for (what, running, expected) in each {
+            let line = running.next_line().await.context(what)?;
+            let said = || format!("{what}: {line:?} for {expected}; {}", running.stderr());
+            ensure!(line.as_deref() == Some(expected.as_str()), said());
+        }
+        Ok(())
+    }
+
+    /// A few numbers, one after the other.
+    pub(crate) async fn go_on(&mut self, stage: &Stage) -> anyhow::Result<()> {
+        for _ in 0..3 {
+            self.feed(stage).await?;
+            self.see().await?;
+        }
+        Ok(())
+    }
+}
