@@ -19,7 +19,7 @@ pub use front::{Haproxy, Mode, Nginx};
 pub use ground::Ground;
 pub use net::Net;
 pub use pki::Ca;
-pub use shape::Shape;
+pub use shape::{Random, Shape};
 pub use squid::{Squid, SquidPlan};
 pub use stage::Stage;
 

@@ -187,6 +187,18 @@ impl Net {
         Ok(())
     }
 
+    /// How TCP of hub, load balancers, proxy and site meets loss from now on: `cubic`, or `bbr` where the kernel has it.
+    ///
+    /// # Errors
+    /// The kernel has it not.
+    pub fn congestion_control(&self, name: &str) -> anyhow::Result<()> {
+        let set = "echo \"$1\" > /proc/sys/net/ipv4/tcp_congestion_control";
+        for at in [&self.hub, &self.edge, &self.corp, &self.site] {
+            at.run(&["sh", "-c", set, "sh", name])?;
+        }
+        Ok(())
+    }
+
     /// Breaks the path between site and hub, until [`Net::heal`].
     ///
     /// # Errors

@@ -90,7 +90,7 @@ impl Pipe {
     pub fn new(seed: u64, now: Instant) -> Self {
         Self {
             shape: Shape::default(),
-            random: Random(seed),
+            random: Random::new(seed),
             free: now,
             last: now,
             held: 0,
@@ -134,18 +134,28 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// SplitMix64: enough for the fate of a packet, and the same everywhere.
+/// SplitMix64: enough for the fate of a packet or the choice of a fault, and the same everywhere.
 #[derive(Debug)]
-struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     /// 0 to 1, without 1.
-    fn share(&mut self) -> f64 {
+    pub fn share(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// One of them.
+    pub fn choose<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
+        of.get((self.share() * of.len() as f64) as usize)
     }
 }
 

@@ -134,6 +134,19 @@ async fn a_session_outlives_the_idle_limit_of_haproxy_of_20_s() -> anyhow::Resul
     behind_haproxy(20).await
 }
 
+#[tokio::test]
+async fn a_session_outlives_the_idle_limit_of_a_haproxy_that_ends_tls() -> anyhow::Result<()> {
+    let stage = Stage::set().await?;
+    let ca = Ca::new("edge")?;
+    let mode = Mode::Http(&ca);
+    let _front = Haproxy::start(&stage.net, mode, Duration::from_secs(20)).await?;
+    let trust = stage.trust(&ca)?;
+    let site = stage
+        .agent(|agent| agent.args(["--ca-file".as_ref(), trust.as_os_str()]))
+        .await?;
+    lives_on(&stage, &site).await
+}
+
 async fn behind_nginx(idle: u64) -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     let ca = Ca::new("edge")?;

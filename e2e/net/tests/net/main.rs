@@ -8,6 +8,7 @@
 
 mod between;
 mod fault;
+mod many;
 mod rig;
 mod wan;
 mod work;

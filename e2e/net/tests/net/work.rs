@@ -18,7 +18,9 @@ pub(crate) struct Work {
     exec: Running,
     logs: Running,
     watch: Running,
+    /// The last number that was given, and the last that has come out of each.
     number: u32,
+    seen: u32,
 }
 
 impl Work {
@@ -43,6 +45,7 @@ impl Work {
             pod,
             label: label.clone(),
             number: 0,
+            seen: 0,
         };
         let line = work.logs.next_line().await?.context("no log")?;
         ensure!(line == format!("{label}-0"), "logs -f: {line}");
@@ -56,7 +59,11 @@ impl Work {
     pub(crate) async fn feed(&mut self, stage: &Stage) -> anyhow::Result<()> {
         self.number += 1;
         let name = format!("{}-{}", self.label, self.number);
-        self.exec.write(format!("{name}\n").as_bytes()).await?;
+        let line = format!("{name}\n");
+        self.exec
+            .write(line.as_bytes())
+            .await
+            .with_context(|| format!("exec: {}", self.exec.stderr()))?;
         stage
             .cluster
             .print_in_container("default", &self.pod, "demo", &name)?;
@@ -69,20 +76,22 @@ impl Work {
         Ok(())
     }
 
-    /// Sees that number come out of each, and no other.
+    /// Sees the numbers since the last time come out of each, once, in order, and no other.
     pub(crate) async fn see(&mut self) -> anyhow::Result<()> {
-        let name = format!("{}-{}", self.label, self.number);
-        let configmap = format!("configmap/{name}");
         let each = [
-            ("exec", &mut self.exec, &name),
-            ("logs -f", &mut self.logs, &name),
-            ("watch", &mut self.watch, &configmap),
+            ("exec", &mut self.exec, ""),
+            ("logs -f", &mut self.logs, ""),
+            ("watch", &mut self.watch, "configmap/"),
         ];
-        for (what, running, expected) in each {
-            let line = running.next_line().await.context(what)?;
-            let said = || format!("{what}: {line:?} for {expected}; {}", running.stderr());
-            ensure!(line.as_deref() == Some(expected.as_str()), said());
+        for (what, running, before) in each {
+            for number in self.seen + 1..=self.number {
+                let expected = format!("{before}{}-{number}", self.label);
+                let line = running.next_line().await.context(what)?;
+                let said = || format!("{what}: {line:?} for {expected}; {}", running.stderr());
+                ensure!(line.as_deref() == Some(expected.as_str()), said());
+            }
         }
+        self.seen = self.number;
         Ok(())
     }
 
