@@ -10,5 +10,6 @@ mod between;
 mod fault;
 mod many;
 mod rig;
+mod survive;
 mod wan;
 mod work;

@@ -1,0 +1,201 @@
+//! Sessions outlive their sockets: whatever becomes of the path, what people have running goes on after a pause. Nothing is lost, nothing
+//! comes twice, files arrive whole, and nobody has to start anything again.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use fairlead_e2e::{Kubectl, Output, Site, eventually, setting};
+use fairlead_e2e_net::{Fault, Haproxy, Mode, Shape, Squid, SquidPlan, Stage, Toward};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+use crate::work::Work;
+
+/// After the path is back, everything goes on within this.
+const PAUSE: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(20);
+/// Between two cuts of the long run.
+const EVERY: Duration = Duration::from_secs(20);
+/// For one file in the long run.
+const COPY: Duration = Duration::from_secs(1500);
+
+/// What was given to each meanwhile comes, once, in order, and soon; then work goes on as ever, with the same agent.
+async fn goes_on(stage: &Stage, site: &Site, work: &mut Work) -> anyhow::Result<()> {
+    let back = Instant::now();
+    work.see().await?;
+    let pause = back.elapsed();
+    ensure!(
+        pause <= PAUSE,
+        "a pause of {pause:?} after the path was back"
+    );
+    work.go_on(stage).await?;
+    ensure!(site.process.usage().is_ok(), "the agent has ended");
+    Ok(())
+}
+
+async fn lives_through(fault: Fault, long: Duration) -> anyhow::Result<()> {
+    let stage = Stage::set().await?;
+    let site = stage.agent(|agent| agent).await?;
+    let mut work = Work::start(&stage).await?;
+    stage.net.cut(fault)?;
+    work.feed(&stage).await?;
+    sleep(long).await;
+    work.feed(&stage).await?;
+    stage.net.heal()?;
+    goes_on(&stage, &site, &mut work).await
+}
+
+#[tokio::test]
+async fn work_lives_through_a_reset() -> anyhow::Result<()> {
+    lives_through(Fault::Reset, Duration::from_secs(3)).await
+}
+
+#[tokio::test]
+async fn work_lives_through_10_s_of_drops() -> anyhow::Result<()> {
+    lives_through(Fault::Drop, Duration::from_secs(10)).await
+}
+
+#[tokio::test]
+async fn work_lives_through_a_nat_that_forgets() -> anyhow::Result<()> {
+    lives_through(Fault::NatLoss, Duration::ZERO).await
+}
+
+#[tokio::test]
+async fn work_lives_through_silence_that_is_noticed() -> anyhow::Result<()> {
+    lives_through(Fault::Silence(Toward::Both), Duration::from_secs(30)).await
+}
+
+#[tokio::test]
+async fn work_lives_through_silence_of_one_direction() -> anyhow::Result<()> {
+    lives_through(Fault::Silence(Toward::Hub), Duration::from_secs(30)).await
+}
+
+#[tokio::test]
+async fn work_lives_through_an_orderly_end_by_a_load_balancer() -> anyhow::Result<()> {
+    let stage = Stage::set().await?;
+    let front = Haproxy::start(&stage.net, Mode::Tcp, Duration::from_secs(60)).await?;
+    let site = stage.agent(|agent| agent).await?;
+    let mut work = Work::start(&stage).await?;
+    front.end_sessions()?;
+    work.feed(&stage).await?;
+    goes_on(&stage, &site, &mut work).await
+}
+
+#[tokio::test]
+async fn work_lives_through_the_death_of_a_proxy() -> anyhow::Result<()> {
+    let stage = Stage::set().await?;
+    stage.net.by_proxy_only()?;
+    let mut squid = Squid::start(&stage.net, &SquidPlan::open()).await?;
+    let proxy = squid.url(None);
+    let site = stage.agent(|agent| agent.env("HTTPS_PROXY", proxy)).await?;
+    let mut work = Work::start(&stage).await?;
+    squid.kill()?;
+    work.feed(&stage).await?;
+    squid.restart().await?;
+    goes_on(&stage, &site, &mut work).await
+}
+
+/// One way to break a path on which a load balancer stands.
+#[derive(Debug, Clone, Copy)]
+enum Cut {
+    Reset,
+    End,
+    Drop,
+    Kill,
+    Nat,
+}
+
+const CUTS: [Cut; 5] = [Cut::Reset, Cut::End, Cut::Drop, Cut::Kill, Cut::Nat];
+
+impl Cut {
+    async fn make(self, stage: &Stage, front: &mut Haproxy) -> anyhow::Result<()> {
+        match self {
+            Self::End => front.end_sessions(),
+            Self::Nat => stage.net.cut(Fault::NatLoss),
+            Self::Kill => {
+                front.kill()?;
+                front.restart().await
+            }
+            Self::Drop => {
+                stage.net.cut(Fault::Drop)?;
+                sleep(Duration::from_secs(10)).await;
+                stage.net.heal()
+            }
+            Self::Reset => {
+                stage.net.cut(Fault::Reset)?;
+                let met = eventually(SOON, "packets that meet the fault", async || {
+                    stage.net.hits().ok().filter(|hits| *hits > 0)
+                });
+                met.await?;
+                stage.net.heal()
+            }
+        }
+    }
+}
+
+fn set(name: &str, otherwise: usize) -> anyhow::Result<usize> {
+    setting(name).map_or(Ok(otherwise), |text| Ok(text.parse()?))
+}
+
+fn copy(kubectl: &Kubectl, from: &str, to: &str) -> JoinHandle<anyhow::Result<Output>> {
+    let cp = kubectl.clone().deadline(COPY).args(["cp", "--retries=0"]);
+    tokio::spawn(cp.args([from, to]).run())
+}
+
+/// Nothing that repeats, so that no two parts of it can be taken for each other.
+fn make_file(path: &Path, mib: usize) -> anyhow::Result<Vec<u8>> {
+    let words = 0..u32::try_from(mib * 256 * 1024)?;
+    let bytes: Vec<u8> = words
+        .flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes())
+        .collect();
+    fs::write(path, &bytes)?;
+    Ok(bytes)
+}
+
+/// `FAIRLEAD_NET_CUTS` of them, while files of `FAIRLEAD_NET_MIB` are copied both ways. BBR, because cubic moves 0.2 MB/s here.
+#[tokio::test]
+async fn nothing_is_lost_on_a_long_lossy_path_that_is_cut_every_20_s() -> anyhow::Result<()> {
+    let (cuts, mib) = (set("FAIRLEAD_NET_CUTS", 5)?, set("FAIRLEAD_NET_MIB", 64)?);
+    let stage = Stage::set().await?;
+    let mut front = Haproxy::start(&stage.net, Mode::Tcp, Duration::from_secs(60)).await?;
+    stage.net.congestion_control("bbr")?;
+    let site = stage.agent(|agent| agent).await?;
+    let mut work = Work::start(&stage).await?;
+    let (kubectl, pod) = (stage.kubectl().await?, stage.pod().await?);
+    let here = tempfile::tempdir()?;
+    let place = |name: &str| here.path().join(name).display().to_string();
+    let bytes = make_file(Path::new(&place("sent")), mib)?;
+    copy(&kubectl, &place("sent"), &format!("{pod}:there"))
+        .await??
+        .success()?;
+
+    stage
+        .net
+        .link(Shape::round_trip(Duration::from_millis(150)).loss(0.005))?;
+    let up = copy(&kubectl, &place("sent"), &format!("{pod}:up"));
+    let down = copy(&kubectl, &format!("{pod}:there"), &place("down"));
+    for (round, cut) in CUTS.iter().cycle().take(cuts).enumerate() {
+        sleep(EVERY).await;
+        work.feed(&stage).await?;
+        cut.make(&stage, &mut front).await?;
+        let went = goes_on(&stage, &site, &mut work).await;
+        went.with_context(|| format!("cut {round}, {cut:?}"))?;
+    }
+    up.await??.success()?;
+    down.await??.success()?;
+    ensure!(
+        fs::read(place("down"))? == bytes,
+        "what came down is another file"
+    );
+    stage.net.link(Shape::default())?;
+    copy(&kubectl, &format!("{pod}:up"), &place("up"))
+        .await??
+        .success()?;
+    ensure!(
+        fs::read(place("up"))? == bytes,
+        "what went up is another file"
+    );
+    Ok(())
+}
