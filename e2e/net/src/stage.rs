@@ -77,6 +77,24 @@ impl Stage {
         self.hub.kubectl(self.cluster, "demo").await
     }
 
+    /// The end of what hub and agent have said, without the requests: for an error's context.
+    #[must_use]
+    pub fn said(&self, site: &Site) -> String {
+        let end = |log: anyhow::Result<String>| {
+            let log = log.unwrap_or_default();
+            let lines: Vec<_> = log
+                .lines()
+                .filter(|line| !line.contains(" audit: "))
+                .collect();
+            lines
+                .get(lines.len().saturating_sub(12)..)
+                .unwrap_or_default()
+                .join("\n")
+        };
+        let (hub, agent) = (end(self.hub.process.log()), end(site.process.log()));
+        format!("the hub's log ends with:\n{hub}\nand the agent's with:\n{agent}")
+    }
+
     /// What the whole tunnel is for.
     ///
     /// # Errors

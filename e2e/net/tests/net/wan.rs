@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use fairlead_e2e::Transport;
 use fairlead_e2e_net::{Shape, Stage};
 
@@ -14,7 +14,7 @@ const COPY: Duration = Duration::from_secs(180);
 
 async fn works_at(round_trip: u64, loss: f64) -> anyhow::Result<()> {
     let stage = Stage::set().await?;
-    let _site = stage.agent(|agent| agent).await?;
+    let site = stage.agent(|agent| agent).await?;
     let shape = Shape::round_trip(Duration::from_millis(round_trip)).loss(loss);
     stage.net.link(shape)?;
     stage.get_nodes().await?;
@@ -40,7 +40,8 @@ async fn works_at(round_trip: u64, loss: f64) -> anyhow::Result<()> {
         (there, received.display().to_string()),
     ] {
         let cp = kubectl.clone().deadline(COPY).args(["cp", "--retries=0"]);
-        cp.args([from, to]).run().await?.success()?;
+        let copied = cp.args([from, to]).run().await?.success();
+        copied.with_context(|| stage.said(&site))?;
     }
     ensure!(fs::read(&received)? == bytes, "another file has come back");
     Ok(())
