@@ -77,14 +77,14 @@ impl Stage {
         self.hub.kubectl(self.cluster, "demo").await
     }
 
-    /// The end of what hub and agent have said, without the requests: for an error's context.
+    /// The end of what hub and agent have said, without the requests that went well: for an error's context.
     #[must_use]
     pub fn said(&self, site: &Site) -> String {
         let end = |log: anyhow::Result<String>| {
             let log = log.unwrap_or_default();
             let lines: Vec<_> = log
                 .lines()
-                .filter(|line| !line.contains(" audit: "))
+                .filter(|line| !line.contains("outcome=\"ok\""))
                 .collect();
             lines
                 .get(lines.len().saturating_sub(12)..)
