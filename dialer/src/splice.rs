@@ -31,15 +31,17 @@ pub struct Spliced {
 /// How it ended.
 #[derive(Debug)]
 pub enum End {
-    /// Both ways cleanly.
+    /// All that the second stream, the server's, had to say has arrived.
     Clean,
-    /// The first stream failed.
+    /// The first stream, the client's, failed or would not hear it all.
     A(io::Error),
-    /// The second one did.
+    /// The second one failed.
     B(io::Error),
 }
 
-/// Copies both ways until both have ended. An error on either side drops both without a clean end.
+/// Copies both ways until both have ended: `a` is the client's side, `b` the server's. An error on either side drops both
+/// without a clean end, but for one: a server that has said all it had to say may close while its client still speaks (to
+/// kubectl's pings kube-apiserver does so). What it has said is passed on, and how that ends is the end.
 pub async fn splice<A, B>(mut a: A, mut b: B) -> Spliced
 where
     A: AsyncRead + AsyncWrite + Unpin,
@@ -47,21 +49,15 @@ where
 {
     let (mut there, mut back) = (Direction::new(), Direction::new());
     let end = poll_fn(|cx| {
-        let one = there
-            .poll(cx, &mut a, &mut b)
-            .map_err(|broken| match broken {
-                Broken::From(error) => End::A(error),
-                Broken::To(error) => End::B(error),
-            });
-        let other = back
-            .poll(cx, &mut b, &mut a)
-            .map_err(|broken| match broken {
-                Broken::From(error) => End::B(error),
-                Broken::To(error) => End::A(error),
-            });
+        let one = there.poll(cx, &mut a, &mut b);
+        let other = back.poll(cx, &mut b, &mut a);
         match (one, other) {
-            (Poll::Ready(Err(end)), _) | (_, Poll::Ready(Err(end))) => Poll::Ready(end),
-            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => Poll::Ready(End::Clean),
+            (Poll::Ready(Err(error)), _) => Poll::Ready(End::A(error)),
+            (_, Poll::Ready(Err(error))) => Poll::Ready(End::B(error)),
+            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => {
+                // What `b` had no use for any more was for nobody: it has said all it had to say.
+                Poll::Ready(back.refused.take().map_or(End::Clean, End::A))
+            }
             _ => Poll::Pending,
         }
     });
@@ -71,12 +67,6 @@ where
         to_a: back.copied,
         end,
     }
-}
-
-/// Which side of a direction failed.
-enum Broken {
-    From(io::Error),
-    To(io::Error),
 }
 
 enum State {
@@ -94,6 +84,8 @@ enum State {
 struct Direction {
     state: State,
     copied: u64,
+    /// Why the destination took no more, if it did not take all.
+    refused: Option<io::Error>,
 }
 
 impl Direction {
@@ -101,15 +93,12 @@ impl Direction {
         Direction {
             state: State::Reading { unflushed: false },
             copied: 0,
+            refused: None,
         }
     }
 
-    fn poll<R, W>(
-        &mut self,
-        cx: &mut Context<'_>,
-        from: &mut R,
-        to: &mut W,
-    ) -> Poll<Result<(), Broken>>
+    /// Fails if the source does. A destination that does is told in `refused`: nothing more goes this way.
+    fn poll<R, W>(&mut self, cx: &mut Context<'_>, from: &mut R, to: &mut W) -> Poll<io::Result<()>>
     where
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
@@ -124,12 +113,14 @@ impl Direction {
                             self.state = State::Ending;
                         }
                         Poll::Ready(Ok(filled)) => self.state = State::Writing(buffer, 0, filled),
-                        Poll::Ready(Err(error)) => return Poll::Ready(Err(Broken::From(error))),
+                        Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                         Poll::Pending => {
                             give_back(buffer);
                             if *unflushed {
-                                let flushed = Pin::new(to).poll_flush(cx).map_err(Broken::To)?;
-                                *unflushed = flushed.is_pending();
+                                match Pin::new(to).poll_flush(cx) {
+                                    Poll::Ready(Err(error)) => return self.refuse(error),
+                                    flushed => *unflushed = flushed.is_pending(),
+                                }
                             }
                             return Poll::Pending;
                         }
@@ -137,12 +128,11 @@ impl Direction {
                 }
                 State::Writing(buffer, start, end) => {
                     let rest = buffer.get(*start..*end).unwrap_or_default();
-                    let written = ready!(Pin::new(&mut *to).poll_write(cx, rest));
-                    let taken = written.map_err(Broken::To)?;
-                    if taken == 0 {
-                        let full = io::ErrorKind::WriteZero.into();
-                        return Poll::Ready(Err(Broken::To(full)));
-                    }
+                    let taken = match ready!(Pin::new(&mut *to).poll_write(cx, rest)) {
+                        Ok(0) => return self.refuse(io::ErrorKind::WriteZero.into()),
+                        Ok(taken) => taken,
+                        Err(error) => return self.refuse(error),
+                    };
                     self.copied += taken as u64;
                     *start += taken;
                     if start == end {
@@ -151,12 +141,20 @@ impl Direction {
                     }
                 }
                 State::Ending => {
-                    ready!(Pin::new(&mut *to).poll_shutdown(cx)).map_err(Broken::To)?;
+                    if let Err(error) = ready!(Pin::new(&mut *to).poll_shutdown(cx)) {
+                        return self.refuse(error);
+                    }
                     self.state = State::Ended;
                 }
                 State::Ended => return Poll::Ready(Ok(())),
             }
         }
+    }
+
+    fn refuse(&mut self, error: io::Error) -> Poll<io::Result<()>> {
+        self.state = State::Ended;
+        self.refused = Some(error);
+        Poll::Ready(Ok(()))
     }
 }
 

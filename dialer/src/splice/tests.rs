@@ -88,14 +88,60 @@ async fn an_error_ends_both_and_it_is_told_on_which_side_and_after_how_much() {
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
 
     let (mut left, a) = duplex(64);
-    let (b, right) = duplex(64);
-    left.write_all(b"request").await.unwrap();
+    let (b, mut right) = duplex(64);
     let spliced = tokio::spawn(splice(a, b));
-    let mut right = right;
-    right.read_exact(&mut [0; 7]).await.unwrap();
+    right.write_all(b"answer").await.unwrap();
+    left.read_exact(&mut [0; 6]).await.unwrap();
+    drop(left);
+    right.write_all(b"more").await.unwrap();
     drop(right);
-    left.write_all(b"more").await.unwrap();
     let spliced = spliced.await.unwrap();
-    assert!(matches!(spliced.end, End::B(_)), "{spliced:?}");
-    assert_eq!(spliced.to_b, 7);
+    assert!(matches!(spliced.end, End::A(_)), "{spliced:?}");
+    assert_eq!(spliced.to_a, 6);
+}
+
+/// Has an answer to give, and takes nothing, as a server that has closed its connection.
+struct Closed(&'static [u8]);
+
+impl AsyncRead for Closed {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let (now, later) = self.0.split_at(self.0.len().min(buf.remaining()));
+        buf.put_slice(now);
+        self.0 = later;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Closed {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+        _buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()))
+    }
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_said_before_it_closed_arrives_though_its_client_still_speaks() {
+    static ANSWER: [u8; 200_000] = [7; 200_000];
+    // The client's side holds far less than the answer, and what it says meets a closed connection first.
+    let (mut left, a) = duplex(1024);
+    left.write_all(b"ping").await.unwrap();
+    let spliced = tokio::spawn(splice(a, Closed(&ANSWER)));
+    let mut got = Vec::new();
+    left.read_to_end(&mut got).await.unwrap();
+    assert_eq!(got.len(), ANSWER.len());
+    let spliced = spliced.await.unwrap();
+    assert!(matches!(spliced.end, End::Clean), "{spliced:?}");
 }
