@@ -8,7 +8,7 @@ DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 FUZZ_SECONDS ?= 60
 
-.PHONY: help demo test unit lint doc e2e net kube deny fuzz bench-smoke clean
+.PHONY: help demo test unit lint doc e2e net kube deny fuzz bench bench-smoke clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -51,6 +51,10 @@ fuzz: $(TOOLS)/bin/cargo-fuzz ## each fuzz target for FUZZ_SECONDS
 bench-smoke: ## requests and bodies through the tunnel beside direct access and a one-hop proxy
 	cargo build --release --locked -p fairlead -p fairlead-bench
 	target/release/fairlead-bench smoke --fairlead target/release/fairlead --pin
+
+bench: ## every scenario against Fairlead and its peers, in one run: figures, a table, plots
+	cargo build --release --locked -p fairlead -p fairlead-bench
+	target/release/fairlead-bench run --fairlead target/release/fairlead $(BENCH_ARGS)
 
 clean: ## remove what was built here (the cache outside stays)
 	cargo clean

@@ -1,7 +1,8 @@
-//! The load client: N connections, each sends its next request when the last answer is read to the end (a closed loop).
-//! The same client goes direct, through the proxy and through Fairlead, so that its own cost is in every figure alike.
+//! The load client: N connections, each sends its next request when the last answer is read to the end (a closed loop), or at
+//! its own times, late or not (an open loop). The same client goes every way, so that its own cost is in every figure alike.
 
 mod cpu;
+mod pace;
 mod target;
 
 use std::{
@@ -24,9 +25,13 @@ use tokio::{
     time::{self, Instant},
 };
 
-pub(crate) use self::target::Target;
-use self::{cpu::Watched, target::Connection};
-use crate::{stats::Histogram, tls};
+pub(crate) use self::target::{Target, Wanted};
+use self::{
+    cpu::Watched,
+    pace::{Pace, paces},
+    target::Connection,
+};
+use crate::{stats::Latencies, tls};
 
 /// How long the requests under way at the end may still take.
 const LAST_ANSWERS: Duration = Duration::from_secs(20);
@@ -53,9 +58,19 @@ pub(crate) struct Args {
     /// Host header; the URL's authority otherwise
     #[arg(long)]
     host: Option<String>,
-    /// Trusted authorities, PEM
+    /// Trusted authorities, PEM; needed for https
     #[arg(long)]
-    ca_file: PathBuf,
+    ca_file: Option<PathBuf>,
+    /// Go through this Unix socket, with CONNECT
+    #[arg(long, value_name = "SOCKET")]
+    via: Option<PathBuf>,
+    /// Upgrade each connection and have 64 bytes echoed, instead of requests
+    #[arg(long, conflicts_with_all = ["upload", "expect"])]
+    echo: bool,
+    /// So many requests a second over all connections, however long the answers take; a latency then counts from the time
+    /// at which its request was due
+    #[arg(long)]
+    rate: Option<f64>,
     /// File that holds the bearer token
     #[arg(long)]
     token_file: Option<PathBuf>,
@@ -79,7 +94,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         ),
         None => None,
     };
-    let target = Target::new(target::Wanted {
+    let target = Target::new(Wanted {
         url: &args.url,
         path: &args.path,
         upload: args.upload,
@@ -87,10 +102,13 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         server_name: args.server_name.as_deref(),
         host: args.host.as_deref(),
         token: token.as_deref().map(str::trim),
-        tls: tls::client(&args.ca_file)?,
+        tls: args.ca_file.as_deref().map(tls::client).transpose()?,
+        via: args.via,
+        echo: args.echo,
     })?;
     let plan = Plan {
         connections: args.connections.get(),
+        rate: args.rate,
         warmup: Duration::try_from_secs_f64(args.warmup)?,
         window: Duration::try_from_secs_f64(args.seconds)?,
         watched: args.cpu,
@@ -106,6 +124,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
 
 pub(crate) struct Plan {
     pub(crate) connections: usize,
+    /// Requests a second; `None` is a closed loop.
+    pub(crate) rate: Option<f64>,
     pub(crate) warmup: Duration,
     pub(crate) window: Duration,
     pub(crate) watched: Vec<Watched>,
@@ -124,6 +144,8 @@ pub(crate) struct Outcome {
     pub(crate) first_error: Option<String>,
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
+    pub(crate) p999_us: f64,
+    pub(crate) max_us: f64,
     /// Processor time of each watched role and of this client (`load`), microseconds.
     pub(crate) cpu_us: BTreeMap<String, u64>,
 }
@@ -149,8 +171,9 @@ pub(crate) async fn measure(target: Target, plan: Plan) -> anyhow::Result<Outcom
     }
 
     let mut workers = JoinSet::new();
-    for connection in connections {
-        workers.spawn(work(run.clone(), connection));
+    let paces = paces(plan.rate, plan.connections)?;
+    for (connection, pace) in connections.into_iter().zip(paces) {
+        workers.spawn(work(run.clone(), connection, pace));
     }
     time::sleep(plan.warmup).await;
     let before = cpu::read(&plan.watched)?;
@@ -168,8 +191,10 @@ pub(crate) async fn measure(target: Target, plan: Plan) -> anyhow::Result<Outcom
         bytes: run.bytes.load(Relaxed),
         errors: tally.errors,
         first_error: tally.first_error,
-        p50_us: micros(tally.latency.percentile(50)),
-        p99_us: micros(tally.latency.percentile(99)),
+        p50_us: tally.latency.micros(0.5),
+        p99_us: tally.latency.micros(0.99),
+        p999_us: tally.latency.micros(0.999),
+        max_us: tally.latency.micros(1.0),
         cpu_us,
     })
 }
@@ -199,7 +224,7 @@ impl Run {
 
 #[derive(Default)]
 struct Tally {
-    latency: Histogram,
+    latency: Latencies,
     errors: u64,
     first_error: Option<String>,
 }
@@ -217,11 +242,12 @@ impl Tally {
     }
 }
 
-async fn work(run: Arc<Run>, first: Connection) -> Tally {
+async fn work(run: Arc<Run>, first: Connection, mut pace: Pace) -> Tally {
     let mut tally = Tally::default();
     let mut connection = Some(first);
     while run.phase.load(Relaxed) != ENDING {
-        if let Err(error) = step(&run, &mut connection, &mut tally).await {
+        let begin = pace.next().await;
+        if let Err(error) = step(&run, &mut connection, &mut tally, begin).await {
             tally.failed(&error);
             connection = None;
             time::sleep(REST).await;
@@ -234,17 +260,15 @@ async fn step(
     run: &Arc<Run>,
     slot: &mut Option<Connection>,
     tally: &mut Tally,
+    begin: Instant,
 ) -> anyhow::Result<()> {
     let connection = match slot {
         Some(connection) => connection,
         None => slot.insert(run.target.connect().await?),
     };
-    let begin = Instant::now();
     run.target.exchange(connection, run).await?;
     if run.measuring() {
-        tally
-            .latency
-            .record(begin.elapsed().as_nanos().try_into().unwrap_or(u64::MAX));
+        tally.latency.record(begin.elapsed());
     }
     Ok(())
 }
@@ -271,10 +295,6 @@ async fn collect(mut workers: JoinSet<Tally>) -> anyhow::Result<Tally> {
         }
     }
     Ok(all)
-}
-
-fn micros(nanos: u64) -> f64 {
-    nanos as f64 / 1000.0
 }
 
 #[cfg(test)]

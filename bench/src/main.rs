@@ -1,13 +1,23 @@
 //! Load benchmarks of Fairlead beside direct access and a plain one-hop proxy. Every role is a process of its own, so that its
 //! CPU time can be read and it can be pinned; `smoke` starts them all. Nothing here may depend on how Fairlead works inside.
 
+mod dial;
+mod launch;
 mod load;
+mod machine;
+mod peers;
+mod ports;
 mod proxy;
+mod relay;
+mod report;
+mod run;
+mod scenarios;
 mod serve;
 mod smoke;
 mod stats;
 mod tls;
 mod upstream;
+mod way;
 
 use std::{num::NonZero, process::ExitCode};
 
@@ -32,6 +42,10 @@ enum Role {
     Proxy(proxy::Args),
     /// A closed-loop load client; prints one JSON object
     Load(load::Args),
+    /// Stands for the path between agent and hub: slow, cut or silent
+    Relay(relay::Args),
+    /// Every scenario against Fairlead and its peers: figures, a table, plots
+    Run(run::Args),
     /// Starts every role and Fairlead, measures them in turn, prints the ratios
     Smoke(smoke::Args),
 }
@@ -51,7 +65,9 @@ fn run(role: Role) -> anyhow::Result<ExitCode> {
         Role::Upstream(args) => runtime()?.block_on(upstream::run(args))?,
         Role::Proxy(args) => runtime()?.block_on(proxy::run(args))?,
         Role::Load(args) => runtime()?.block_on(load::run(args))?,
-        // Children are bound to the life of the thread that started them (see `smoke::launch`): it must be this one.
+        Role::Relay(args) => runtime()?.block_on(relay::run(args))?,
+        // Children are bound to the life of the thread that started them (see `launch`): it must be this one.
+        Role::Run(args) => return single()?.block_on(run::run(args)),
         Role::Smoke(args) => return single()?.block_on(smoke::run(args)),
     }
     Ok(ExitCode::SUCCESS)

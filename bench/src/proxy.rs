@@ -15,9 +15,9 @@ use hyper::{
         TRANSFER_ENCODING, UPGRADE,
     },
 };
+use rustls::ClientConfig;
 
-pub(crate) use self::pool::Pool;
-use self::pool::Returning;
+use self::pool::{Pool, Returning};
 use crate::{serve::Server, tls};
 
 #[derive(clap::Args)]
@@ -31,17 +31,28 @@ pub(crate) struct Args {
     /// The authority of the upstream's certificate
     #[arg(long)]
     upstream_ca: PathBuf,
+    /// http://HOST:PORT of the upstream, for what comes without TLS
+    #[arg(long)]
+    plain_upstream: Uri,
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let authority = args
-        .upstream
-        .authority()
-        .context("--upstream is https://HOST:PORT")?;
-    let pool = Arc::new(Pool::new(authority, tls::client(&args.upstream_ca)?)?);
+    let tls = tls::client(&args.upstream_ca)?;
+    let secure = pool(&args.upstream, Some(tls))?;
+    let plain = pool(&args.plain_upstream, None)?;
     Server::start("proxy", &args.dir)?
-        .serve(move |request| answer(pool.clone(), request))
+        .serve(
+            move |request| answer(secure.clone(), request),
+            move |request| answer(plain.clone(), request),
+        )
         .await
+}
+
+pub(crate) fn pool(upstream: &Uri, tls: Option<Arc<ClientConfig>>) -> anyhow::Result<Arc<Pool>> {
+    let authority = upstream
+        .authority()
+        .context("an upstream is https://HOST:PORT or http://HOST:PORT")?;
+    Ok(Arc::new(Pool::new(authority, tls)?))
 }
 
 type Answer = Response<Either<Returning, Full<Bytes>>>;

@@ -1,4 +1,5 @@
-//! What upstream and proxy share: listen on loopback, say where in a ready file, accept TLS, serve HTTP/1.1 on each connection.
+//! What upstream and proxy share: listen on loopback, say where in a ready file, accept TLS (or go without), serve HTTP/1.1 on
+//! each connection, upgrades included.
 
 use std::{
     io,
@@ -16,7 +17,11 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use serde::{Deserialize, Serialize};
-use tokio::{net::TcpListener, net::TcpSocket, net::TcpStream, time};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpSocket, TcpStream},
+    time,
+};
 use tokio_rustls::TlsAcceptor;
 
 use crate::tls::ThrowAway;
@@ -31,43 +36,69 @@ const BACKLOG: u32 = 4096;
 pub(crate) struct Ready {
     pub(crate) url: String,
     pub(crate) ca_file: PathBuf,
+    /// The same without TLS.
+    pub(crate) plain_url: String,
 }
 
 pub(crate) struct Server {
-    listener: TcpListener,
-    acceptor: TlsAcceptor,
+    secure: Listener,
+    plain: Listener,
+}
+
+struct Listener {
+    socket: TcpListener,
+    /// None: without TLS.
+    acceptor: Option<TlsAcceptor>,
 }
 
 impl Server {
-    /// Listens on a free port of 127.0.0.1 and writes `NAME.ca.pem` and `NAME.ready.json` into `dir`.
+    /// Listens on two free ports of 127.0.0.1 and writes `NAME.ca.pem` and `NAME.ready.json` into `dir`.
     pub(crate) fn start(name: &str, dir: &Path) -> anyhow::Result<Self> {
         let tls = ThrowAway::new(name)?;
-        let socket = TcpSocket::new_v4()?;
-        socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
-        let listener = socket.listen(BACKLOG)?;
-
+        let (secure, plain) = (listen(0)?, listen(0)?);
         let ca_file = dir.join(format!("{name}.ca.pem"));
         write(&ca_file, tls.ca_pem.as_bytes())?;
         let ready = Ready {
-            url: format!("https://{}", listener.local_addr()?),
+            url: format!("https://{}", secure.local_addr()?),
             ca_file,
+            plain_url: format!("http://{}", plain.local_addr()?),
         };
         write(&ready_file(name, dir), &serde_json::to_vec(&ready)?)?;
         Ok(Self {
-            listener,
-            acceptor: TlsAcceptor::from(tls.server),
+            secure: Listener {
+                socket: secure,
+                acceptor: Some(TlsAcceptor::from(tls.server)),
+            },
+            plain: Listener {
+                socket: plain,
+                acceptor: None,
+            },
         })
     }
 
-    /// Serves for as long as the process lives.
-    pub(crate) async fn serve<F, R, B>(self, answer: F) -> anyhow::Result<()>
+    /// Serves for as long as the process lives: `secure` what comes by TLS, `plain` what comes without.
+    pub(crate) async fn serve<F, G, R, S, B>(self, secure: F, plain: G) -> anyhow::Result<()>
+    where
+        F: Fn(Request<Incoming>) -> R + Clone + Send + 'static,
+        G: Fn(Request<Incoming>) -> S + Clone + Send + 'static,
+        R: Future<Output = io::Result<Response<B>>> + Send,
+        S: Future<Output = io::Result<Response<B>>> + Send,
+        B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+    {
+        tokio::join!(self.secure.accept(secure), self.plain.accept(plain));
+        Ok(())
+    }
+}
+
+impl Listener {
+    async fn accept<F, R, B>(self, answer: F)
     where
         F: Fn(Request<Incoming>) -> R + Clone + Send + 'static,
         R: Future<Output = io::Result<Response<B>>> + Send,
         B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
     {
         loop {
-            match self.listener.accept().await {
+            match self.socket.accept().await {
                 // The task owns its connection and ends with it; the process ends all of them at once.
                 Ok((socket, peer)) => drop(tokio::spawn({
                     let (acceptor, answer) = (self.acceptor.clone(), answer.clone());
@@ -86,23 +117,45 @@ impl Server {
     }
 }
 
+/// On 127.0.0.1, with a backlog for thousands at once; port 0 is any free one.
+pub(crate) fn listen(port: u16) -> io::Result<TcpListener> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+    socket.listen(BACKLOG)
+}
+
 async fn connection<F, R, B>(
     socket: TcpStream,
-    acceptor: TlsAcceptor,
+    acceptor: Option<TlsAcceptor>,
     answer: F,
 ) -> anyhow::Result<()>
 where
     F: Fn(Request<Incoming>) -> R,
     R: Future<Output = io::Result<Response<B>>>,
-    B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>> + 'static,
+    B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
 {
     socket.set_nodelay(true)?;
+    let Some(acceptor) = acceptor else {
+        return serve(socket, answer).await;
+    };
     let stream = time::timeout(HANDSHAKE, acceptor.accept(socket))
         .await
         .context("TLS handshake")?
         .context("TLS handshake")?;
+    serve(stream, answer).await
+}
+
+async fn serve<I, F, R, B>(stream: I, answer: F) -> anyhow::Result<()>
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    F: Fn(Request<Incoming>) -> R,
+    R: Future<Output = io::Result<Response<B>>>,
+    B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+{
     http1::Builder::new()
         .serve_connection(TokioIo::new(stream), service_fn(answer))
+        .with_upgrades()
         .await?;
     Ok(())
 }

@@ -1,11 +1,9 @@
 //! The orchestrator: starts every role as a process, measures direct, proxy and Fairlead in turn, prints the ratios.
 //! It does no work while a measurement runs, and leaves no process behind however it ends.
 
-mod launch;
 mod plan;
 mod report;
 mod rounds;
-mod site;
 
 use std::{
     io::Write as _,
@@ -18,7 +16,11 @@ use tempfile::TempDir;
 use time::{OffsetDateTime, macros::format_description};
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::{launch::Launcher, plan::Scenario, site::Site};
+use self::plan::{Route, Scenario};
+use crate::{
+    launch::Launcher,
+    peers::{Bed, Built, Kind, Link, Peer},
+};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -73,14 +75,24 @@ async fn smoke(args: Args) -> anyhow::Result<ExitCode> {
         TempDir::with_prefix("fairlead-bench-").context("making a folder for keys and tokens")?;
     let launcher = Launcher::new(args.pin, args.core, results.join("logs")).await?;
 
-    let mut site = Site::start(&launcher, secrets.path(), args.fairlead.as_deref()).await?;
+    let binary = args.fairlead.as_deref();
+    let bed = Bed::make(&launcher, secrets.path(), binary, Built::default()).await?;
+    let mut ways = Vec::new();
+    for route in Route::ALL {
+        let kind = route.kind();
+        if kind != Kind::Fairlead || binary.is_some() {
+            ways.push((route, Peer::start(kind, &bed, Link::Straight).await?));
+        }
+    }
     let pace = rounds::Pace {
         rounds: args.rounds,
         seconds: args.seconds,
         warmup: args.warmup,
     };
-    let measured = rounds::measure(&launcher, &mut site, &scenarios, pace).await?;
-    site.end().await;
+    let measured = rounds::measure(&bed, &mut ways, &scenarios, pace).await?;
+    for (_, peer) in ways {
+        peer.end().await;
+    }
 
     let report = report::Report::new(pace, launcher.core(), &measured);
     let figures = results.join("smoke.json");
@@ -115,7 +127,7 @@ fn chosen(only: &[String]) -> anyhow::Result<Vec<Scenario>> {
     Ok(plan::SCENARIOS.into_iter().filter(wanted).collect())
 }
 
-fn results_folder(out: &Path) -> anyhow::Result<PathBuf> {
+pub(crate) fn results_folder(out: &Path) -> anyhow::Result<PathBuf> {
     let name = OffsetDateTime::now_utc().format(format_description!(
         "[year]-[month]-[day]T[hour]-[minute]-[second]Z"
     ))?;
@@ -125,7 +137,7 @@ fn results_folder(out: &Path) -> anyhow::Result<PathBuf> {
     Ok(std::path::absolute(folder)?)
 }
 
-async fn interrupted() -> std::io::Result<&'static str> {
+pub(crate) async fn interrupted() -> std::io::Result<&'static str> {
     let (mut interrupt, mut terminate, mut hangup) = (
         signal(SignalKind::interrupt())?,
         signal(SignalKind::terminate())?,

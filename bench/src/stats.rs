@@ -1,4 +1,6 @@
-//! Small statistics: medians of rounds, and a latency histogram of fixed size.
+//! Small statistics: medians and ranges of rounds, and latencies.
+
+use std::time::Duration;
 
 /// The middle of `values`, or the mean of the two middle ones; `None` of nothing.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
@@ -17,73 +19,40 @@ pub(crate) fn range(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)>
     })
 }
 
-/// Steps within one power of two: a percentile is read at most 1/64 too high.
-const STEPS: u64 = 64;
-const STEP_BITS: u32 = STEPS.trailing_zeros();
-const BUCKETS: usize = (STEPS as usize) * (64 - STEP_BITS as usize + 1);
+/// Three digits of each latency hold.
+const DIGITS: u8 = 3;
+/// The longest that is told from longer ones, in nanoseconds: ten minutes.
+const LONGEST: u64 = 600_000_000_000;
 
-/// Counts durations in nanoseconds, exactly below 64 ns and with a relative error of at most 1/64 above.
-pub(crate) struct Histogram {
-    buckets: Vec<u64>,
-    count: u64,
-}
+pub(crate) struct Latencies(hdrhistogram::Histogram<u64>);
 
-impl Default for Histogram {
+impl Default for Latencies {
     fn default() -> Self {
-        Self {
-            buckets: vec![0; BUCKETS],
-            count: 0,
-        }
+        // Fixed bounds, so that nothing is allocated while measuring. These bounds are within what the crate takes.
+        let histogram = hdrhistogram::Histogram::new_with_bounds(1, LONGEST, DIGITS);
+        Self(histogram.expect("bounds that the crate takes"))
     }
 }
 
-impl Histogram {
-    pub(crate) fn record(&mut self, nanos: u64) {
-        if let Some(bucket) = self.buckets.get_mut(bucket_of(nanos)) {
-            *bucket += 1;
-            self.count += 1;
-        }
+impl Latencies {
+    pub(crate) fn record(&mut self, latency: Duration) {
+        self.0
+            .saturating_record(latency.as_nanos().try_into().unwrap_or(u64::MAX));
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        for (bucket, more) in self.buckets.iter_mut().zip(&other.buckets) {
-            *bucket += more;
-        }
-        self.count += other.count;
+        // Both have the same bounds, so that it cannot fail.
+        let _ = self.0.add(&other.0);
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.count
+        self.0.len()
     }
 
-    /// The value that `percent` of all records do not exceed (nearest rank), in nanoseconds, rounded up to its step; 0 of nothing.
-    pub(crate) fn percentile(&self, percent: u64) -> u64 {
-        let rank = (self.count * percent).div_ceil(100).max(1);
-        let mut seen = 0;
-        for (index, bucket) in self.buckets.iter().enumerate() {
-            seen += bucket;
-            if seen >= rank {
-                return highest_in(index);
-            }
-        }
-        0
+    /// What this share of all latencies, from 0 to 1, does not exceed, in microseconds; 0 of nothing.
+    pub(crate) fn micros(&self, share: f64) -> f64 {
+        self.0.value_at_quantile(share) as f64 / 1000.0
     }
-}
-
-fn bucket_of(nanos: u64) -> usize {
-    let power = u64::BITS - nanos.leading_zeros();
-    let shift = power.saturating_sub(STEP_BITS + 1);
-    let index = u64::from(shift) * STEPS + (nanos >> shift);
-    usize::try_from(index).unwrap_or(usize::MAX)
-}
-
-fn highest_in(bucket: usize) -> u64 {
-    let bucket = bucket as u64;
-    let shift = (bucket / STEPS).saturating_sub(1);
-    let first = bucket - shift * STEPS;
-    (((u128::from(first) + 1) << shift) - 1)
-        .try_into()
-        .unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -104,46 +73,17 @@ mod tests {
     }
 
     #[test]
-    fn every_value_lies_in_its_bucket_within_the_promised_error() {
-        let mut value = 0_u64;
-        while value < u64::MAX / 3 {
-            for nanos in [value, value + 1] {
-                let read = highest_in(bucket_of(nanos));
-                assert!(
-                    read >= nanos && read - nanos <= nanos / STEPS,
-                    "{nanos} is read as {read}"
-                );
-            }
-            value = value * 3 / 2 + 1;
-        }
-        assert_eq!(highest_in(bucket_of(u64::MAX)), u64::MAX);
-    }
-
-    #[test]
-    fn percentiles_are_nearest_ranks() {
-        let mut histogram = Histogram::default();
-        assert_eq!(histogram.percentile(50), 0);
-        for nanos in 1..=50 {
-            histogram.record(nanos);
-        }
-        assert_eq!(
-            (
-                histogram.percentile(50),
-                histogram.percentile(99),
-                histogram.count()
-            ),
-            (25, 50, 50)
-        );
-    }
-
-    #[test]
-    fn merged_histograms_count_both() {
-        let (mut one, mut other) = (Histogram::default(), Histogram::default());
+    fn merged_latencies_count_both_and_keep_three_digits() {
+        let (mut one, mut other) = (Latencies::default(), Latencies::default());
+        assert_eq!(one.micros(0.5), 0.0);
         for _ in 0..99 {
-            one.record(10);
+            one.record(Duration::from_micros(10));
         }
-        other.record(60);
+        other.record(Duration::from_secs(3600));
         one.merge(&other);
-        assert_eq!((one.percentile(99), one.percentile(100)), (10, 60));
+        assert_eq!(one.count(), 100);
+        assert!((one.micros(0.99) - 10.0).abs() < 0.01);
+        let longest = one.micros(1.0) / (LONGEST as f64 / 1000.0);
+        assert!((longest - 1.0).abs() < 0.001, "{longest}");
     }
 }

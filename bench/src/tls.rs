@@ -1,11 +1,15 @@
 //! TLS of the bench's own roles: a throw-away authority for each server, TLS 1.3 only, no tickets, aws-lc-rs, as the hub has it.
-//! Keys live in memory and end with the process; only the authority's certificate is written.
+//! Their keys live in memory and end with the process; only what peers have to read is written.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use anyhow::Context as _;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
+    BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair,
+    KeyUsagePurpose,
 };
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
@@ -23,6 +27,54 @@ pub(crate) struct ThrowAway {
 
 impl ThrowAway {
     pub(crate) fn new(name: &str) -> anyhow::Result<Self> {
+        let Made { ca, leaf, key } = Made::new(name)?;
+        let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(anyhow::Error::msg)?;
+        let mut server = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_no_client_auth()
+            .with_single_cert(vec![leaf.der().clone()], key)?;
+        server.send_tls13_tickets = 0;
+        server.session_storage = Arc::new(NoServerSessionStorage {});
+        server.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self {
+            server: Arc::new(server),
+            ca_pem: ca,
+        })
+    }
+}
+
+/// The same in files, for programs that read no other: who holds the key may be server and client.
+pub(crate) struct Pems {
+    pub(crate) ca: PathBuf,
+    pub(crate) cert: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+impl Pems {
+    /// `dir` must be private to this user.
+    pub(crate) fn write(dir: &Path, name: &str) -> anyhow::Result<Self> {
+        let Made { ca, leaf, key } = Made::new(name)?;
+        let file = |what: &str, text: String| {
+            let path = dir.join(format!("{name}.{what}.pem"));
+            std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+            anyhow::Ok(path)
+        };
+        Ok(Self {
+            ca: file("ca", ca)?,
+            cert: file("cert", leaf.pem())?,
+            key: file("key", key.serialize_pem())?,
+        })
+    }
+}
+
+struct Made {
+    ca: String,
+    leaf: Certificate,
+    key: KeyPair,
+}
+
+impl Made {
+    fn new(name: &str) -> anyhow::Result<Self> {
         let mut params = CertificateParams::new(Vec::new())?;
         params
             .distinguished_name
@@ -34,18 +86,10 @@ impl ThrowAway {
         let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
         let key = KeyPair::generate()?;
         let leaf = CertificateParams::new(names)?.signed_by(&key, &authority)?;
-        let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(anyhow::Error::msg)?;
-
-        let mut server = ServerConfig::builder_with_provider(provider())
-            .with_protocol_versions(&[&rustls::version::TLS13])?
-            .with_no_client_auth()
-            .with_single_cert(vec![leaf.der().clone()], key)?;
-        server.send_tls13_tickets = 0;
-        server.session_storage = Arc::new(NoServerSessionStorage {});
-        server.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self {
-            server: Arc::new(server),
-            ca_pem: authority.pem(),
+            ca: authority.pem(),
+            leaf,
+            key,
         })
     }
 }

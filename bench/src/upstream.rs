@@ -1,21 +1,30 @@
 //! A stand-in API server: it answers at once from memory and believes every token, so that what is measured is the way to it.
 //! It does no work that an answer does not need.
 
-use std::{io, path::PathBuf};
+mod stream;
+
+use std::{io, path::PathBuf, time::Duration};
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Either, Full};
 use hyper::{
     Method, Request, Response, StatusCode,
     body::Incoming,
-    header::{CONTENT_TYPE, HeaderValue},
+    header::{CONNECTION, CONTENT_TYPE, HeaderValue, UPGRADE},
 };
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use self::stream::Stream;
 use crate::serve::Server;
 
 /// The sizes that `/bytes/SIZE` knows.
 pub(crate) const SMALL: usize = 1024;
 pub(crate) const LARGE: usize = 8 * 1024 * 1024;
+/// How far apart the lines of `/ticks` are.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+/// What `/echo` is asked to upgrade to.
+pub(crate) const ECHO: &str = "fairlead-bench-echo";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -26,8 +35,9 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let answers = Answers::default();
+    let answered = move |request| answer(answers.clone(), request);
     Server::start("upstream", &args.dir)?
-        .serve(move |request| answer(answers.clone(), request))
+        .serve(answered.clone(), answered)
         .await
 }
 
@@ -46,29 +56,28 @@ impl Default for Answers {
     }
 }
 
-/// `GET /bytes/SIZE`: that many bytes. `POST /sink`: reads all, answers how many came. `/readyz`, `/version`: enough for an agent.
-pub(crate) async fn answer(
-    answers: Answers,
-    request: Request<Incoming>,
-) -> io::Result<Response<Full<Bytes>>> {
-    let (status, kind, body) = match (request.method(), request.uri().path()) {
-        (&Method::GET, "/bytes/1024") => (StatusCode::OK, BYTES, answers.small),
-        (&Method::GET, "/bytes/8388608") => (StatusCode::OK, BYTES, answers.large),
-        (&Method::POST, "/sink") => (
-            StatusCode::OK,
-            TEXT,
-            Bytes::from(drain(request.into_body()).await?.to_string()),
-        ),
-        (_, "/readyz" | "/livez" | "/healthz") => (StatusCode::OK, TEXT, Bytes::from_static(b"ok")),
-        (_, "/version") => (StatusCode::OK, JSON, Bytes::from_static(VERSION)),
-        _ => (StatusCode::NOT_FOUND, JSON, Bytes::from_static(NOT_FOUND)),
-    };
-    let mut response = Response::new(Full::new(body));
-    *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    Ok(response)
+pub(crate) type Answer = Response<Either<Full<Bytes>, Stream>>;
+
+/// `GET /bytes/SIZE`: that many bytes. `GET /endless`: bytes until nobody reads. `GET /ticks`: a numbered line every [`TICK`].
+/// `GET /echo` with an upgrade: every byte comes back. `POST /sink`: reads all, answers how many came. `/readyz`, `/version`:
+/// enough for an agent.
+pub(crate) async fn answer(answers: Answers, request: Request<Incoming>) -> io::Result<Answer> {
+    Ok(match (request.method(), request.uri().path()) {
+        (&Method::GET, "/bytes/1024") => whole(StatusCode::OK, BYTES, answers.small),
+        (&Method::GET, "/bytes/8388608") => whole(StatusCode::OK, BYTES, answers.large),
+        (&Method::GET, "/endless") => stream(Stream::endless(answers.large)),
+        (&Method::GET, "/ticks") => stream(Stream::ticks()),
+        (&Method::GET, "/echo") => echo(request),
+        (&Method::POST, "/sink") => {
+            let came = drain(request.into_body()).await?;
+            whole(StatusCode::OK, TEXT, Bytes::from(came.to_string()))
+        }
+        (_, "/readyz" | "/livez" | "/healthz") => {
+            whole(StatusCode::OK, TEXT, Bytes::from_static(b"ok"))
+        }
+        (_, "/version") => whole(StatusCode::OK, JSON, Bytes::from_static(VERSION)),
+        _ => whole(StatusCode::NOT_FOUND, JSON, Bytes::from_static(NOT_FOUND)),
+    })
 }
 
 const BYTES: &str = "application/octet-stream";
@@ -77,6 +86,57 @@ const JSON: &str = "application/json";
 const VERSION: &[u8] =
     br#"{"major":"1","minor":"37","gitVersion":"v1.37.1","platform":"linux/amd64"}"#;
 const NOT_FOUND: &[u8] = br#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the bench's upstream has no such resource","reason":"NotFound","code":404}"#;
+
+fn whole(status: StatusCode, kind: &'static str, body: Bytes) -> Answer {
+    let mut response = Response::new(Either::Left(Full::new(body)));
+    *response.status_mut() = status;
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+fn stream(body: Stream) -> Answer {
+    let mut response = Response::new(Either::Right(body));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(BYTES));
+    response
+}
+
+fn echo(request: Request<Incoming>) -> Answer {
+    if request
+        .headers()
+        .get(UPGRADE)
+        .is_none_or(|name| name != ECHO)
+    {
+        return whole(
+            StatusCode::BAD_REQUEST,
+            TEXT,
+            Bytes::from_static(b"upgrade"),
+        );
+    }
+    // Ends with its connection.
+    drop(tokio::spawn(async move {
+        let upgraded = hyper::upgrade::on(request).await?;
+        let mut io = TokioIo::new(upgraded);
+        let mut buffer = vec![0; 16 * 1024];
+        loop {
+            let read = io.read(&mut buffer).await?;
+            match buffer.get(..read) {
+                None | Some([]) => return anyhow::Ok(()),
+                Some(bytes) => io.write_all(bytes).await?,
+            }
+            io.flush().await?;
+        }
+    }));
+    let mut response = whole(StatusCode::SWITCHING_PROTOCOLS, TEXT, Bytes::new());
+    let headers = response.headers_mut();
+    headers.remove(CONTENT_TYPE);
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static(ECHO));
+    response
+}
 
 async fn drain(mut body: Incoming) -> io::Result<usize> {
     let mut bytes = 0;

@@ -17,7 +17,7 @@ case "$1 $2" in
     dir=$(dirname "$3")
     for ready; do :; done
     echo "a-token" > "$dir/hub.token"
-    sed "s#}#,\"token_file\":\"$dir/hub.token\"}#" "$dir/upstream.ready.json" > "$ready.draft"
+    sed "s#}#,\"token_file\":\"$dir/hub.token\"}#" "$dir/../upstream.ready.json" > "$ready.draft"
     mv "$ready.draft" "$ready"
     exec sleep 600 ;;
   "cluster create")

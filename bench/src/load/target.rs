@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    path::PathBuf,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -15,14 +16,18 @@ use hyper::{
     HeaderMap, Method, Request, StatusCode, Uri,
     body::{Body, Frame, Incoming, SizeHint},
     client::conn::http1::{self, SendRequest},
-    header::{AUTHORIZATION, HOST, HeaderValue},
+    header::{AUTHORIZATION, CONNECTION, HOST, HeaderValue, UPGRADE},
+    upgrade::Upgraded,
 };
 use hyper_util::rt::TokioIo;
-use rustls::{ClientConfig, pki_types::ServerName};
-use tokio::{net::TcpStream, time};
-use tokio_rustls::TlsConnector;
+use rustls::ClientConfig;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    time,
+};
 
 use super::Run;
+use crate::{dial::Dial, upstream::ECHO};
 
 const CONNECT: Duration = Duration::from_secs(10);
 /// How much of an upload is handed over at once.
@@ -30,7 +35,16 @@ const PIECE: usize = 64 * 1024;
 /// How much of an answer that is not 200 is worth quoting.
 const QUOTED: usize = 300;
 
-pub(super) type Connection = SendRequest<Either<Empty<Bytes>, Upload>>;
+/// What is sent over an upgraded connection and has to come back.
+const MESSAGE: [u8; 64] = [b'e'; 64];
+
+type Sender = SendRequest<Either<Empty<Bytes>, Upload>>;
+
+pub(super) enum Connection {
+    Http(Sender),
+    /// Upgraded, once, when it was made.
+    Echo(TokioIo<Upgraded>),
+}
 
 pub(crate) struct Wanted<'a> {
     pub(crate) url: &'a Uri,
@@ -40,17 +54,21 @@ pub(crate) struct Wanted<'a> {
     pub(crate) server_name: Option<&'a str>,
     pub(crate) host: Option<&'a str>,
     pub(crate) token: Option<&'a str>,
-    pub(crate) tls: Arc<ClientConfig>,
+    /// Needed where `url` is https.
+    pub(crate) tls: Option<Arc<ClientConfig>>,
+    /// A Unix socket that takes CONNECT and is the way to `url`.
+    pub(crate) via: Option<PathBuf>,
+    /// Upgrade each connection and have 64 bytes echoed, instead of requests.
+    pub(crate) echo: bool,
 }
 
 pub(crate) struct Target {
-    address: String,
-    name: ServerName<'static>,
-    tls: TlsConnector,
+    dial: Dial,
     uri: Uri,
     headers: HeaderMap,
     upload: Option<Bytes>,
     expect: Option<usize>,
+    echo: bool,
 }
 
 impl Target {
@@ -59,11 +77,11 @@ impl Target {
             .url
             .authority()
             .with_context(|| format!("{} is not https://HOST:PORT", wanted.url))?;
-        ensure!(
-            wanted.url.scheme_str() == Some("https"),
-            "{} is not https",
-            wanted.url
-        );
+        let tls = match wanted.url.scheme_str() {
+            Some("https") => Some(wanted.tls.context("https needs an authority to trust")?),
+            Some("http") => None,
+            _ => anyhow::bail!("{} is neither https nor http", wanted.url),
+        };
         let mut headers = HeaderMap::new();
         headers.insert(
             HOST,
@@ -76,43 +94,93 @@ impl Target {
             headers.insert(AUTHORIZATION, bearer);
         }
         Ok(Self {
-            address: format!(
-                "{}:{}",
-                authority.host(),
-                authority.port_u16().unwrap_or(443)
-            ),
-            name: ServerName::try_from(wanted.server_name.unwrap_or(authority.host()).to_owned())?,
-            tls: TlsConnector::from(wanted.tls),
+            dial: Dial::new(
+                authority,
+                wanted.server_name.unwrap_or(authority.host()),
+                tls,
+                wanted.via,
+            )?,
             uri: format!("{}{}", wanted.url.path().trim_end_matches('/'), wanted.path).parse()?,
             headers,
             upload: wanted.upload.map(|size| Bytes::from(vec![b'f'; size])),
             expect: wanted.expect,
+            echo: wanted.echo,
         })
     }
 
     pub(super) async fn connect(&self) -> anyhow::Result<Connection> {
         let dial = async {
-            let socket = TcpStream::connect(&self.address).await?;
-            socket.set_nodelay(true)?;
-            let stream = self.tls.connect(self.name.clone(), socket).await?;
-            anyhow::Ok(http1::handshake(TokioIo::new(stream)).await?)
+            let (sender, driver) = http1::handshake(self.dial.open().await?).await?;
+            // Ends with the connection; what goes wrong on it is the failure of the request under way.
+            drop(tokio::spawn(driver.with_upgrades()));
+            if self.echo {
+                self.upgrade(sender).await
+            } else {
+                Ok(Connection::Http(sender))
+            }
         };
-        let dialed = time::timeout(CONNECT, dial)
+        time::timeout(CONNECT, dial)
             .await
-            .context("no connection in time")?;
-        let (connection, driver) =
-            dialed.with_context(|| format!("connecting to {}", self.address))?;
-        // Ends with the connection; what goes wrong on it is the failure of the request under way.
-        drop(tokio::spawn(driver));
-        Ok(connection)
+            .context("no connection in time")?
+            .with_context(|| format!("connecting to {}", self.uri))
     }
 
-    /// One request and its whole answer.
+    async fn upgrade(&self, mut sender: Sender) -> anyhow::Result<Connection> {
+        let mut request = Request::new(Either::Left(Empty::new()));
+        *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = self.headers.clone();
+        let headers = request.headers_mut();
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(UPGRADE, HeaderValue::from_static(ECHO));
+        let answer = sender.send_request(request).await?;
+        ensure!(
+            answer.status() == StatusCode::SWITCHING_PROTOCOLS,
+            "{} instead of an upgrade",
+            answer.status()
+        );
+        let upgraded = hyper::upgrade::on(answer).await?;
+        Ok(Connection::Echo(TokioIo::new(upgraded)))
+    }
+
+    /// One request and its whole answer, or one message and its echo.
     pub(super) async fn exchange(
         &self,
         connection: &mut Connection,
         run: &Arc<Run>,
     ) -> anyhow::Result<()> {
+        match connection {
+            Connection::Http(sender) => self.request_once(sender, run).await,
+            Connection::Echo(stream) => {
+                stream.write_all(&MESSAGE).await?;
+                stream.flush().await?;
+                let mut back = [0; MESSAGE.len()];
+                stream.read_exact(&mut back).await?;
+                ensure!(back == MESSAGE, "what came back is not what was sent");
+                run.count(back.len());
+                Ok(())
+            }
+        }
+    }
+
+    /// One GET on a connection of its own; a failed status is an error.
+    pub(crate) async fn once(&self) -> anyhow::Result<Bytes> {
+        Ok(self.open().await?.collect().await?.to_bytes())
+    }
+
+    /// The body of an answer that is still coming.
+    pub(crate) async fn open(&self) -> anyhow::Result<Incoming> {
+        let Connection::Http(mut sender) = self.connect().await? else {
+            anyhow::bail!("an echo has no answer");
+        };
+        let mut request = Request::new(Either::Left(Empty::new()));
+        *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = self.headers.clone();
+        let answer = sender.send_request(request).await?;
+        ensure!(answer.status() == StatusCode::OK, "{}", answer.status());
+        Ok(answer.into_body())
+    }
+
+    async fn request_once(&self, connection: &mut Sender, run: &Arc<Run>) -> anyhow::Result<()> {
         connection.ready().await?;
         let answer = connection.send_request(self.request(run)).await?;
         let status = answer.status();

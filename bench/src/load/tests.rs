@@ -1,6 +1,5 @@
 use std::path::Path;
 
-use hyper::Uri;
 use tempfile::TempDir;
 
 use super::*;
@@ -24,21 +23,18 @@ impl Rig {
         let mut roles = JoinSet::new();
         let answers = upstream::Answers::default();
         let server = Server::start("upstream", dir.path()).unwrap();
-        roles.spawn(server.serve(move |request| upstream::answer(answers.clone(), request)));
+        let answered = move |request| upstream::answer(answers.clone(), request);
+        roles.spawn(server.serve(answered.clone(), answered));
 
         let upstream = ready("upstream", dir.path());
-        let authority = upstream
-            .url
-            .parse::<Uri>()
-            .unwrap()
-            .into_parts()
-            .authority
-            .unwrap();
-        let pool = Arc::new(
-            proxy::Pool::new(&authority, tls::client(&upstream.ca_file).unwrap()).unwrap(),
-        );
+        let tls = tls::client(&upstream.ca_file).unwrap();
+        let secure = proxy::pool(&upstream.url.parse().unwrap(), Some(tls)).unwrap();
+        let plain = proxy::pool(&upstream.plain_url.parse().unwrap(), None).unwrap();
         let server = Server::start("proxy", dir.path()).unwrap();
-        roles.spawn(server.serve(move |request| proxy::answer(pool.clone(), request)));
+        roles.spawn(server.serve(
+            move |request| proxy::answer(secure.clone(), request),
+            move |request| proxy::answer(plain.clone(), request),
+        ));
         Self { dir, roles }
     }
 
@@ -51,7 +47,7 @@ impl Rig {
     ) -> Outcome {
         assert_eq!(self.roles.len(), 2);
         let ready = ready(role, self.dir.path());
-        let target = Target::new(target::Wanted {
+        let target = Target::new(Wanted {
             url: &ready.url.parse().unwrap(),
             path,
             upload,
@@ -59,10 +55,13 @@ impl Rig {
             server_name: Some("localhost"),
             host: None,
             token: Some("t"),
-            tls: tls::client(&ready.ca_file).unwrap(),
+            tls: Some(tls::client(&ready.ca_file).unwrap()),
+            via: None,
+            echo: false,
         });
         let plan = Plan {
             connections: 4,
+            rate: None,
             warmup: Duration::ZERO,
             window: WINDOW,
             watched: Vec::new(),

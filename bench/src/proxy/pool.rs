@@ -14,28 +14,28 @@ use hyper::{
     client::conn::http1::{self, SendRequest},
     http::uri::Authority,
 };
-use hyper_util::rt::TokioIo;
-use rustls::{ClientConfig, pki_types::ServerName};
-use tokio::{net::TcpStream, time};
-use tokio_rustls::TlsConnector;
+use rustls::ClientConfig;
+use tokio::time;
+
+use crate::dial::Dial;
 
 const CONNECT: Duration = Duration::from_secs(10);
 /// More than any scenario has clients.
 const IDLE: usize = 1024;
 
 pub(crate) struct Pool {
-    address: String,
-    name: ServerName<'static>,
-    tls: TlsConnector,
+    dial: Dial,
     idle: Mutex<Vec<SendRequest<Incoming>>>,
 }
 
 impl Pool {
-    pub(crate) fn new(upstream: &Authority, tls: Arc<ClientConfig>) -> anyhow::Result<Self> {
+    /// Without `tls` it speaks plain HTTP.
+    pub(crate) fn new(
+        upstream: &Authority,
+        tls: Option<Arc<ClientConfig>>,
+    ) -> anyhow::Result<Self> {
         Ok(Self {
-            address: format!("{}:{}", upstream.host(), upstream.port_u16().unwrap_or(443)),
-            name: ServerName::try_from(upstream.host().to_owned())?,
-            tls: TlsConnector::from(tls),
+            dial: Dial::new(upstream, upstream.host(), tls, None)?,
             idle: Mutex::default(),
         })
     }
@@ -65,12 +65,7 @@ impl Pool {
     }
 
     async fn connect(&self) -> anyhow::Result<SendRequest<Incoming>> {
-        let dial = async {
-            let socket = TcpStream::connect(&self.address).await?;
-            socket.set_nodelay(true)?;
-            let stream = self.tls.connect(self.name.clone(), socket).await?;
-            anyhow::Ok(http1::handshake(TokioIo::new(stream)).await?)
-        };
+        let dial = async { anyhow::Ok(http1::handshake(self.dial.open().await?).await?) };
         let (connection, driver) = time::timeout(CONNECT, dial)
             .await
             .context("no connection in time")??;

@@ -2,7 +2,10 @@
 
 use serde::Serialize;
 
-use crate::upstream::{LARGE, SMALL};
+use crate::{
+    peers::Kind,
+    upstream::{LARGE, SMALL},
+};
 
 /// A way from the load client to the upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -14,12 +17,18 @@ pub(super) enum Route {
 }
 
 impl Route {
-    pub(super) fn name(self) -> &'static str {
+    pub(super) const ALL: [Self; 3] = [Self::Direct, Self::Proxy, Self::Fairlead];
+
+    pub(super) fn kind(self) -> Kind {
         match self {
-            Self::Direct => "direct",
-            Self::Proxy => "proxy",
-            Self::Fairlead => "fairlead",
+            Self::Direct => Kind::Direct,
+            Self::Proxy => Kind::Proxy,
+            Self::Fairlead => Kind::Fairlead,
         }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        self.kind().name()
     }
 }
 

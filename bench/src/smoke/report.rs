@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     load::Outcome,
+    machine::Machine,
     stats::{median, range},
 };
 
@@ -52,13 +53,6 @@ pub(super) struct Report {
     rounds: u32,
     seconds: f64,
     rows: Vec<Row>,
-}
-
-#[derive(Serialize)]
-struct Machine {
-    cpu: String,
-    cores: usize,
-    kernel: String,
 }
 
 /// One scenario on one route.
@@ -338,29 +332,6 @@ impl Ratio {
             low,
             high,
         })
-    }
-}
-
-impl Machine {
-    fn this() -> Self {
-        let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-        let cpu = read("/proc/cpuinfo")
-            .lines()
-            .find_map(|line| {
-                Some(
-                    line.strip_prefix("model name")?
-                        .split_once(':')?
-                        .1
-                        .trim()
-                        .to_owned(),
-                )
-            })
-            .unwrap_or_else(|| std::env::consts::ARCH.to_owned());
-        Self {
-            cpu,
-            cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-        }
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use super::{
-    launch::Launcher,
-    plan::{Load, Route, Scenario},
-    site::{Site, Way},
+use anyhow::Context as _;
+
+use super::plan::{Load, Route, Scenario};
+use crate::{
+    load::Outcome,
+    peers::{Bed, Peer},
+    way::Legs,
 };
-use crate::load::Outcome;
 
 /// Beyond its own time: connecting, warming up, the last answers.
 const SLACK: Duration = Duration::from_secs(60);
@@ -28,33 +30,30 @@ pub(super) struct Measured {
 
 /// In the order of scenarios, then routes.
 pub(super) async fn measure(
-    launcher: &Launcher,
-    site: &mut Site,
+    bed: &Bed<'_>,
+    ways: &mut [(Route, Peer)],
     scenarios: &[Scenario],
     pace: Pace,
 ) -> anyhow::Result<Vec<Measured>> {
-    let ways = site.ways.len();
-    let empty = |scenario: &Scenario, way: &Way| Measured {
+    let empty = |scenario: &Scenario, route: Route| Measured {
         scenario: *scenario,
-        route: way.route,
+        route,
         rounds: Vec::new(),
     };
+    let routes: Vec<Route> = ways.iter().map(|(route, _)| *route).collect();
     let mut all: Vec<Measured> = scenarios
         .iter()
-        .flat_map(|scenario| site.ways.iter().map(move |way| empty(scenario, way)))
+        .flat_map(|scenario| routes.iter().map(|route| empty(scenario, *route)))
         .collect();
     for round in 0..=pace.rounds {
-        for cells in all.chunks_mut(ways) {
-            let mut turns: Vec<_> = cells.iter_mut().zip(0..ways).collect();
+        for cells in all.chunks_mut(ways.len()) {
+            let mut turns: Vec<_> = cells.iter_mut().zip(ways.iter_mut()).collect();
             if round % 2 == 1 {
                 turns.reverse();
             }
-            for (cell, way) in turns {
-                site.alive()?;
-                let Some(way) = site.ways.get(way) else {
-                    continue;
-                };
-                let outcome = once(launcher, way, &cell.scenario, pace).await?;
+            for (cell, (_, peer)) in turns {
+                peer.alive()?;
+                let outcome = once(bed, peer, &cell.scenario, pace).await?;
                 show(round, pace.rounds, cell, &outcome);
                 // The first round warms pools, caches and branch predictors, and is not counted.
                 if round > 0 {
@@ -67,18 +66,13 @@ pub(super) async fn measure(
 }
 
 async fn once(
-    launcher: &Launcher,
-    way: &Way,
+    bed: &Bed<'_>,
+    peer: &mut Peer,
     scenario: &Scenario,
     pace: Pace,
 ) -> anyhow::Result<Outcome> {
-    let mut command = launcher.bench("load");
-    command
-        .args(["--url", &way.url])
-        .arg("--ca-file")
-        .arg(&way.ca_file)
-        .arg("--token-file")
-        .arg(&way.token_file);
+    let mut command = bed.launcher.bench("load");
+    command.args(peer.way(Legs::Tls).context("there is no way")?.args());
     command.args(["--connections", &scenario.connections.to_string()]);
     command.args([
         "--seconds",
@@ -90,12 +84,12 @@ async fn once(
         Load::Get { path, size } => command.args(["--path", path, "--expect", &size.to_string()]),
         Load::Post { path, size } => command.args(["--path", path, "--upload", &size.to_string()]),
     };
-    for watched in &way.watched {
-        command.args(["--cpu", watched]);
+    for watched in peer.watched(bed)? {
+        command.args(["--cpu", &watched]);
     }
-    let step = format!("load {} {}", way.route.name(), scenario.name);
+    let step = format!("load {} {}", peer.kind.name(), scenario.name);
     let limit = SLACK + Duration::try_from_secs_f64(pace.seconds + pace.warmup)?;
-    launcher.ask(&step, command, limit).await
+    bed.launcher.ask(&step, command, limit).await
 }
 
 fn show(round: u32, of: u32, cell: &Measured, outcome: &Outcome) {

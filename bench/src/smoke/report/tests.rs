@@ -10,6 +10,8 @@ fn outcome(requests: u64, hub: u64) -> Outcome {
         first_error: None,
         p50_us: 10.0,
         p99_us: 20.0,
+        p999_us: 30.0,
+        max_us: 40.0,
         cpu_us: BTreeMap::from([("load".to_owned(), requests * 5), ("hub".to_owned(), hub)]),
     }
 }

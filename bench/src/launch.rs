@@ -2,7 +2,8 @@
 //! the step, the log file and its last lines.
 
 use std::{
-    fs::File,
+    ffi::OsString,
+    fs::OpenOptions,
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
@@ -20,7 +21,7 @@ const READY: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(20);
 const LAST_LINES: usize = 15;
 
-pub(super) struct Launcher {
+pub(crate) struct Launcher {
     core: Option<usize>,
     bound: bool,
     logs: PathBuf,
@@ -28,7 +29,7 @@ pub(super) struct Launcher {
 }
 
 impl Launcher {
-    pub(super) async fn new(pin: bool, core: Option<usize>, logs: PathBuf) -> anyhow::Result<Self> {
+    pub(crate) async fn new(pin: bool, core: Option<usize>, logs: PathBuf) -> anyhow::Result<Self> {
         let core = match (pin, core) {
             (false, _) => None,
             (true, Some(core)) => Some(core),
@@ -46,19 +47,19 @@ impl Launcher {
         })
     }
 
-    pub(super) fn core(&self) -> Option<usize> {
+    pub(crate) fn core(&self) -> Option<usize> {
         self.core
     }
 
     /// This very program in another role.
-    pub(super) fn bench(&self, role: &str) -> Command {
+    pub(crate) fn bench(&self, role: &str) -> Command {
         let mut command = self.command(&self.bench);
         command.arg(role);
         command
     }
 
     /// A command that ends when its handle is dropped and, where `setpriv` exists, even when this process is killed outright.
-    pub(super) fn command(&self, program: &Path) -> Command {
+    pub(crate) fn command(&self, program: &Path) -> Command {
         let mut words: Vec<PathBuf> = Vec::new();
         if self.bound {
             words.extend(["setpriv", "--pdeathsig", "KILL"].map(PathBuf::from));
@@ -73,9 +74,24 @@ impl Launcher {
         command
     }
 
+    /// This very program in another role, to be started again and again.
+    pub(crate) fn own(&self, name: impl Into<String>, role: &str) -> Spec {
+        Spec::new(name, self.bench.clone()).arg(role)
+    }
+
+    pub(crate) fn run(&self, spec: &Spec) -> anyhow::Result<Role> {
+        let mut command = self.command(&spec.program);
+        command.args(&spec.args);
+        self.start(&spec.name, command)
+    }
+
     /// Starts a role that goes on until it is ended.
-    pub(super) fn start(&self, name: &'static str, mut command: Command) -> anyhow::Result<Role> {
-        eprintln!("starting {name}");
+    pub(crate) fn start(
+        &self,
+        name: impl Into<String>,
+        mut command: Command,
+    ) -> anyhow::Result<Role> {
+        let name = name.into();
         let log = self.logs.join(format!("{name}.log"));
         let started = log_to(&mut command, &log).and_then(|()| Ok(command.spawn()?));
         let child = started
@@ -84,7 +100,7 @@ impl Launcher {
     }
 
     /// Runs a command to its end within `limit` and reads its standard output as JSON.
-    pub(super) async fn ask<T: DeserializeOwned>(
+    pub(crate) async fn ask<T: DeserializeOwned>(
         &self,
         step: &str,
         mut command: Command,
@@ -110,24 +126,49 @@ impl Launcher {
     }
 }
 
-pub(super) struct Role {
-    name: &'static str,
+/// What a role is started with, as often as needed.
+#[derive(Debug, Clone)]
+pub(crate) struct Spec {
+    name: String,
+    program: PathBuf,
+    args: Vec<OsString>,
+}
+
+impl Spec {
+    pub(crate) fn new(name: impl Into<String>, program: impl Into<PathBuf>) -> Self {
+        Self {
+            name: name.into(),
+            program: program.into(),
+            args: Vec::new(),
+        }
+    }
+
+    pub(crate) fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    pub(crate) fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+}
+
+pub(crate) struct Role {
+    name: String,
     child: Child,
     log: PathBuf,
 }
 
 impl Role {
-    /// `ROLE=PID`, as `load --cpu` takes it.
-    pub(super) fn watched(&self) -> anyhow::Result<String> {
-        let pid = self
-            .child
+    pub(crate) fn pid(&self) -> anyhow::Result<u32> {
+        self.child
             .id()
-            .with_context(|| format!("{} has ended", self.name))?;
-        Ok(format!("{}={pid}", self.name))
+            .with_context(|| format!("{} has ended", self.name))
     }
 
     /// Waits for the ready file and reads it.
-    pub(super) async fn ready<T: DeserializeOwned>(&mut self, file: &Path) -> anyhow::Result<T> {
+    pub(crate) async fn ready<T: DeserializeOwned>(&mut self, file: &Path) -> anyhow::Result<T> {
         let appeared = async {
             loop {
                 self.alive()?;
@@ -150,7 +191,7 @@ impl Role {
 
     /// # Errors
     /// If the role has ended by itself, with the end of its log.
-    pub(super) fn alive(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn alive(&mut self) -> anyhow::Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
             Some(status) => {
@@ -159,7 +200,7 @@ impl Role {
         }
     }
 
-    pub(super) fn failed(&self, step: &str) -> anyhow::Error {
+    pub(crate) fn failed(&self, step: &str) -> anyhow::Error {
         anyhow!(
             "step: {step}\nlog: {}\n{}",
             self.log.display(),
@@ -167,7 +208,7 @@ impl Role {
         )
     }
 
-    pub(super) async fn end(mut self) {
+    pub(crate) async fn end(mut self) {
         if let Err(error) = self.child.kill().await {
             eprintln!("ending {}: {error}", self.name);
         }
@@ -175,7 +216,9 @@ impl Role {
 }
 
 fn log_to(command: &mut Command, log: &Path) -> anyhow::Result<()> {
-    let file = File::create(log).with_context(|| format!("making {}", log.display()))?;
+    // A role that is started again goes on in its log.
+    let file = OpenOptions::new().create(true).append(true).open(log);
+    let file = file.with_context(|| format!("making {}", log.display()))?;
     command.stderr(file.try_clone()?).stdout(file);
     Ok(())
 }

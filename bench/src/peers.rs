@@ -1,0 +1,348 @@
+//! What is compared: how each is started, as its documentation says for this job, and how a request goes through it. Between
+//! hub and agent there is always TLS. One that is not here, or does not start, is shown as such and stops nothing.
+
+mod built;
+mod copying;
+mod fairlead;
+mod konnectivity;
+mod part;
+mod relayed;
+mod remotedialer;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use serde::Serialize;
+use tokio::time;
+
+pub(crate) use self::{
+    built::Built,
+    part::{Part, write_secret},
+    relayed::{CUT, Link, SILENCE},
+};
+use crate::{
+    launch::Launcher,
+    ports,
+    serve::{Ready, ready_file},
+    tls::Pems,
+    way::{Legs, Way},
+};
+
+/// How long a peer may take until a request comes through.
+const READY: Duration = Duration::from_secs(30);
+const ATTEMPT: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    Direct,
+    Proxy,
+    Fairlead,
+    Remotedialer,
+    Konnectivity,
+    Frp,
+    Chisel,
+    Rathole,
+    Wstunnel,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Direct,
+        Self::Proxy,
+        Self::Fairlead,
+        Self::Remotedialer,
+        Self::Konnectivity,
+        Self::Frp,
+        Self::Chisel,
+        Self::Rathole,
+        Self::Wstunnel,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Proxy => "proxy",
+            Self::Fairlead => "fairlead",
+            Self::Remotedialer => "remotedialer",
+            Self::Konnectivity => "konnectivity",
+            Self::Frp => "frp",
+            Self::Chisel => "chisel",
+            Self::Rathole => "rathole",
+            Self::Wstunnel => "wstunnel",
+        }
+    }
+
+    /// Whether `bench/peers/build` makes it.
+    pub(crate) fn is_built(self) -> bool {
+        self.is_tunnel() && self != Self::Fairlead
+    }
+
+    /// Whether a hub and an agent stand between client and upstream.
+    pub(crate) fn is_tunnel(self) -> bool {
+        !matches!(self, Self::Direct | Self::Proxy)
+    }
+}
+
+/// What all peers of a run share: the upstream, keys, where binaries are.
+pub(crate) struct Bed<'a> {
+    pub(crate) launcher: &'a Launcher,
+    /// Private to this user.
+    dir: PathBuf,
+    pub(crate) upstream: Ready,
+    pub(crate) upstream_part: Part,
+    token_file: PathBuf,
+    /// Of the peers' hubs and agents.
+    pems: Pems,
+    fairlead: Option<PathBuf>,
+    pub(crate) built: Built,
+    folders: AtomicU32,
+}
+
+impl<'a> Bed<'a> {
+    /// Starts the upstream. `dir` takes keys and tokens.
+    pub(crate) async fn make(
+        launcher: &'a Launcher,
+        dir: &Path,
+        fairlead: Option<&Path>,
+        built: Built,
+    ) -> anyhow::Result<Self> {
+        let token_file = dir.join("upstream.token");
+        write_secret(&token_file, "a-token-for-the-stand-in")?;
+        let spec = launcher
+            .own("upstream", "upstream")
+            .args(["--dir".into(), dir.to_owned().into_os_string()]);
+        let mut upstream_part = Part::new("upstream", spec);
+        upstream_part.start(launcher)?;
+        let upstream = upstream_part.ready(&ready_file("upstream", dir)).await?;
+        Ok(Self {
+            launcher,
+            dir: dir.to_owned(),
+            upstream,
+            upstream_part,
+            token_file,
+            pems: Pems::write(dir, "peers")?,
+            fairlead: fairlead.map(Path::to_owned),
+            built,
+            folders: AtomicU32::new(0),
+        })
+    }
+
+    /// A folder for one peer's files; it may be started more than once in a run.
+    fn folder(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let number = self.folders.fetch_add(1, Relaxed);
+        let folder = self.dir.join(format!("{name}-{number}"));
+        std::fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
+        Ok(folder)
+    }
+
+    /// host:port of the upstream.
+    fn upstream_address(&self, legs: Legs) -> &str {
+        let url = match legs {
+            Legs::Tls => &self.upstream.url,
+            Legs::Plain => &self.upstream.plain_url,
+        };
+        url.split_once("//").map_or(url, |(_, address)| address)
+    }
+
+    /// To the upstream itself, or to a port that stands for it byte by byte.
+    fn way(&self, legs: Legs, port: Option<u16>) -> Way {
+        let own = self.upstream_address(legs).to_owned();
+        let address = port.map_or(own, |port| format!("127.0.0.1:{port}"));
+        let (scheme, ca_file) = match legs {
+            Legs::Tls => ("https", Some(self.upstream.ca_file.clone())),
+            Legs::Plain => ("http", None),
+        };
+        Way {
+            url: format!("{scheme}://{address}"),
+            ca_file,
+            token_file: self.token_file.clone(),
+            via: None,
+        }
+    }
+}
+
+/// One of those compared, running.
+pub(crate) struct Peer {
+    pub(crate) kind: Kind,
+    tls: Option<Way>,
+    plain: Option<Way>,
+    /// The process that clients reach: a hub or a proxy.
+    pub(crate) hub: Option<Part>,
+    pub(crate) agent: Option<Part>,
+    /// Between agent and hub, where the link is slowed down or broken.
+    pub(crate) relay: Option<Part>,
+}
+
+impl Peer {
+    /// Starts it and waits until a request comes through.
+    ///
+    /// # Errors
+    /// If it is not here or does not start; the reason is for people to read.
+    pub(crate) async fn start(kind: Kind, bed: &Bed<'_>, link: Link) -> anyhow::Result<Self> {
+        let mut peer = match kind {
+            Kind::Direct => Self::bare(kind, bed),
+            Kind::Proxy => Self::proxy(bed).await?,
+            Kind::Fairlead => fairlead::start(bed, link).await?,
+            Kind::Remotedialer => {
+                let plan = remotedialer::plan;
+                Self::planned(kind, bed, link, plan).await?
+            }
+            Kind::Konnectivity => Self::planned(kind, bed, link, konnectivity::plan).await?,
+            Kind::Frp => Self::planned(kind, bed, link, copying::frp).await?,
+            Kind::Chisel => Self::planned(kind, bed, link, copying::chisel).await?,
+            Kind::Rathole => Self::planned(kind, bed, link, copying::rathole).await?,
+            Kind::Wstunnel => Self::planned(kind, bed, link, copying::wstunnel).await?,
+        };
+        if kind.is_tunnel() && kind != Kind::Fairlead {
+            peer.answers().await?;
+        }
+        Ok(peer)
+    }
+
+    fn bare(kind: Kind, bed: &Bed<'_>) -> Self {
+        Self {
+            kind,
+            tls: Some(bed.way(Legs::Tls, None)),
+            plain: Some(bed.way(Legs::Plain, None)),
+            hub: None,
+            agent: None,
+            relay: None,
+        }
+    }
+
+    async fn proxy(bed: &Bed<'_>) -> anyhow::Result<Self> {
+        let dir = bed.folder("proxy")?;
+        let upstream = &bed.upstream;
+        let spec = bed
+            .launcher
+            .own("proxy", "proxy")
+            .args(["--dir".into(), dir.clone().into_os_string()])
+            .args(["--upstream", &upstream.url, "--upstream-ca"])
+            .arg(upstream.ca_file.clone())
+            .args(["--plain-upstream", &upstream.plain_url]);
+        let mut part = Part::new("proxy", spec);
+        part.start(bed.launcher)?;
+        let ready: Ready = part.ready(&ready_file("proxy", &dir)).await?;
+        let mut peer = Self::bare(Kind::Proxy, bed);
+        peer.tls = Some(Way {
+            url: ready.url,
+            ca_file: Some(ready.ca_file),
+            ..bed.way(Legs::Tls, None)
+        });
+        peer.plain = Some(Way {
+            url: ready.plain_url,
+            ..bed.way(Legs::Plain, None)
+        });
+        peer.hub = Some(part);
+        Ok(peer)
+    }
+
+    async fn planned(
+        kind: Kind,
+        bed: &Bed<'_>,
+        link: Link,
+        plan: fn(&Bed<'_>, &Ports) -> anyhow::Result<Plan>,
+    ) -> anyhow::Result<Self> {
+        let hub_port = ports::free()?;
+        let (relay, link_port) = link.stretch(bed, kind, hub_port).await?;
+        let ports = Ports {
+            hub: hub_port,
+            link: link_port,
+            tls: ports::free()?,
+            plain: ports::free()?,
+        };
+        let plan = plan(bed, &ports)?;
+        let (mut hub, mut agent) = (Part::new("hub", plan.hub), Part::new("agent", plan.agent));
+        hub.start(bed.launcher)?;
+        hub.listening(hub_port).await?;
+        agent.start(bed.launcher)?;
+        Ok(Self {
+            kind,
+            tls: Some(plan.tls),
+            plain: Some(plan.plain),
+            hub: Some(hub),
+            agent: Some(agent),
+            relay,
+        })
+    }
+
+    pub(crate) fn way(&self, legs: Legs) -> Option<&Way> {
+        match legs {
+            Legs::Tls => self.tls.as_ref(),
+            Legs::Plain => self.plain.as_ref(),
+        }
+    }
+
+    /// Those between client and upstream, the client's side first.
+    fn parts(&mut self) -> impl Iterator<Item = &mut Part> {
+        [&mut self.hub, &mut self.relay, &mut self.agent]
+            .into_iter()
+            .flatten()
+    }
+
+    /// `ROLE=PID` of every process on the way, as the load client takes it.
+    pub(crate) fn watched(&mut self, bed: &Bed<'_>) -> anyhow::Result<Vec<String>> {
+        let mut watched = self
+            .parts()
+            .map(|part| part.watched())
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        watched.push(bed.upstream_part.watched()?);
+        Ok(watched)
+    }
+
+    /// # Errors
+    /// If a part has ended by itself.
+    pub(crate) fn alive(&mut self) -> anyhow::Result<()> {
+        self.parts().try_for_each(Part::alive)
+    }
+
+    async fn answers(&mut self) -> anyhow::Result<()> {
+        let way = self.way(Legs::Tls).context("there is no way")?.clone();
+        let target = way.target("/readyz")?;
+        let answered = time::timeout(READY, async {
+            loop {
+                self.alive()?;
+                match time::timeout(ATTEMPT, target.once()).await {
+                    Ok(Ok(_)) => return anyhow::Ok(()),
+                    _ => time::sleep(LOOK).await,
+                }
+            }
+        })
+        .await;
+        answered.unwrap_or_else(|_| {
+            let last = self.agent.as_ref().or(self.hub.as_ref());
+            let step = format!("wait until a request comes through, {READY:?} long");
+            Err(last.map_or_else(|| anyhow::anyhow!(step.clone()), |part| part.failed(&step)))
+        })
+    }
+
+    pub(crate) async fn end(mut self) {
+        for part in self.parts() {
+            part.kill().await;
+        }
+    }
+}
+
+/// The ports of a peer, each on 127.0.0.1.
+struct Ports {
+    /// Where the hub takes agents.
+    hub: u16,
+    /// Where agents dial: the hub's own port, or a relay's.
+    link: u16,
+    /// Where the hub takes clients, for the upstream with TLS and without.
+    tls: u16,
+    plain: u16,
+}
+
+struct Plan {
+    hub: crate::launch::Spec,
+    agent: crate::launch::Spec,
+    tls: Way,
+    plain: Way,
+}

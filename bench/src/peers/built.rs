@@ -1,0 +1,73 @@
+//! Where the peers' binaries are: what `bench/peers/build` says.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use anyhow::{Context as _, anyhow, ensure};
+use tokio::process::Command;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Built(BTreeMap<String, Result<PathBuf, String>>);
+
+impl Built {
+    /// Runs the script; what it says on the way goes to standard error. From cold it takes minutes.
+    pub(crate) async fn by(script: &Path) -> anyhow::Result<Self> {
+        let output = Command::new(script)
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .kill_on_drop(true)
+            .output()
+            .await
+            .with_context(|| format!("running {}", script.display()))?;
+        ensure!(
+            output.status.success(),
+            "{} ended: {}",
+            script.display(),
+            output.status
+        );
+        Ok(Self::parse(&String::from_utf8_lossy(&output.stdout)))
+    }
+
+    /// Lines of `NAME FOLDER`, or `NAME - WHY NOT`.
+    fn parse(text: &str) -> Self {
+        let line = |line: &str| {
+            let (name, rest) = line.split_once(' ')?;
+            let found = match rest.strip_prefix("- ") {
+                Some(why) => Err(why.to_owned()),
+                None => Ok(PathBuf::from(rest)),
+            };
+            Some((name.to_owned(), found))
+        };
+        Self(text.lines().filter_map(line).collect())
+    }
+
+    /// # Errors
+    /// Why this peer is not here.
+    pub(crate) fn program(&self, peer: &str, program: &str) -> anyhow::Result<PathBuf> {
+        match self.0.get(peer) {
+            Some(Ok(folder)) => Ok(folder.join(program)),
+            Some(Err(why)) => Err(anyhow!("not here: {why}")),
+            None => Err(anyhow!("not here: peers were not built")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_has_a_folder_or_a_reason() {
+        let built = Built::parse("frp /c/frp-1\nwstunnel - no registry has it\n");
+        let program = |peer| built.program(peer, "x").map_err(|error| error.to_string());
+        assert_eq!(program("frp"), Ok(PathBuf::from("/c/frp-1/x")));
+        assert_eq!(
+            program("wstunnel"),
+            Err("not here: no registry has it".to_owned())
+        );
+        assert!(program("chisel").is_err());
+    }
+}

@@ -1,0 +1,177 @@
+//! Fairlead itself, by its own commands: `fairlead dev`, a cluster, and an agent that joins it with a kubeconfig of the upstream.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::{
+    process::Command,
+    time::{self, Duration, Instant},
+};
+
+use super::{Bed, Kind, Link, Part, Peer, write_secret};
+use crate::{launch::Spec, ports, serve::Ready, way::Way};
+
+const CLUSTER: &str = "bench";
+const COMMAND: Duration = Duration::from_secs(20);
+const CONNECTED: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(200);
+
+pub(super) async fn start(bed: &Bed<'_>, link: Link) -> anyhow::Result<Peer> {
+    let binary = bed
+        .fairlead
+        .clone()
+        .context("not here: --fairlead names no binary")?;
+    let dir = bed.folder("fairlead")?;
+    let hub_port = ports::free()?;
+    let ready_file = dir.join("hub.ready.json");
+    let spec = Spec::new("hub", &binary)
+        .args(["dev", "--data"])
+        .arg(dir.join("hub"))
+        .args(["--listen", &format!("127.0.0.1:{hub_port}")])
+        .args(["--admin", &format!("127.0.0.1:{}", ports::free()?)])
+        .arg("--ready-file")
+        .arg(&ready_file);
+    let mut hub = Part::new("hub", spec);
+    hub.start(bed.launcher)?;
+    let ready: HubReady = hub.ready(&ready_file).await?;
+
+    let (relay, link_port) = link.stretch(bed, Kind::Fairlead, hub_port).await?;
+    let site = Site {
+        bed,
+        binary: &binary,
+        dir: &dir,
+        ready: &ready,
+    };
+    let created: Created = site
+        .ask("create", &["cluster", "create", CLUSTER, "-o", "json"])
+        .await?;
+    let mut spec = site.agent(&created.join)?;
+    if relay.is_some() {
+        spec = spec.args(["--hub", &format!("https://127.0.0.1:{link_port}")]);
+    }
+    let mut agent = Part::new("agent", spec);
+    agent.start(bed.launcher)?;
+    site.connected(&mut agent).await?;
+    Ok(Peer {
+        kind: Kind::Fairlead,
+        tls: Some(Way {
+            url: format!(
+                "{}/k8s/clusters/{}",
+                ready.url.trim_end_matches('/'),
+                created.id
+            ),
+            ca_file: Some(ready.ca_file),
+            token_file: ready.token_file,
+            via: None,
+        }),
+        // The hub's front speaks nothing but TLS.
+        plain: None,
+        hub: Some(hub),
+        agent: Some(agent),
+        relay,
+    })
+}
+
+/// The ready file of `fairlead dev`, as far as it is needed here.
+#[derive(Deserialize)]
+struct HubReady {
+    url: String,
+    ca_file: PathBuf,
+    token_file: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Created {
+    id: String,
+    join: String,
+}
+
+#[derive(Deserialize)]
+struct Shown {
+    status: ShownStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownStatus {
+    state: String,
+    last_error: Option<serde_json::Value>,
+}
+
+struct Site<'a> {
+    bed: &'a Bed<'a>,
+    binary: &'a Path,
+    dir: &'a Path,
+    ready: &'a HubReady,
+}
+
+impl Site<'_> {
+    fn agent(&self, join: &str) -> anyhow::Result<Spec> {
+        let (kubeconfig, join_file) = (self.dir.join("kubeconfig"), self.dir.join("join"));
+        write_secret(&kubeconfig, &kubeconfig_of(&self.bed.upstream).to_string())?;
+        // From a file: a command line is for everyone to read.
+        write_secret(&join_file, join)?;
+        Ok(Spec::new("agent", self.binary)
+            .args(["agent", "--join"])
+            .arg(format!("@{}", join_file.display()))
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .arg("--state")
+            .arg(self.dir.join("agent")))
+    }
+
+    async fn connected(&self, agent: &mut Part) -> anyhow::Result<()> {
+        let deadline = Instant::now() + CONNECTED;
+        loop {
+            agent.alive()?;
+            let shown: Shown = self
+                .ask("get", &["cluster", "get", CLUSTER, "-o", "json"])
+                .await?;
+            if shown.status.state == "Connected" {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                let error = shown.status.last_error.unwrap_or_default();
+                let step = format!(
+                    "wait for Connected; it is {} after {CONNECTED:?}, last error {error}",
+                    shown.status.state
+                );
+                bail!(agent.failed(&step));
+            }
+            time::sleep(LOOK).await;
+        }
+    }
+
+    /// A command of the hub's admin.
+    async fn ask<T: serde::de::DeserializeOwned>(
+        &self,
+        step: &str,
+        args: &[&str],
+    ) -> anyhow::Result<T> {
+        let file = &self.ready.token_file;
+        let token = std::fs::read_to_string(file)
+            .with_context(|| format!("reading the hub's token file {}", file.display()))?;
+        let mut command: Command = self.bed.launcher.command(self.binary);
+        command
+            .args(args)
+            .env("FAIRLEAD_URL", &self.ready.url)
+            .env("FAIRLEAD_TOKEN", token.trim())
+            .env("FAIRLEAD_CA_FILE", &self.ready.ca_file);
+        let step = format!("fairlead cluster {step}");
+        self.bed.launcher.ask(&step, command, COMMAND).await
+    }
+}
+
+/// JSON is YAML as well.
+fn kubeconfig_of(upstream: &Ready) -> serde_json::Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "bench",
+        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
+        "clusters": [{"name": "bench", "cluster": {"server": upstream.url, "certificate-authority": upstream.ca_file}}],
+        "users": [{"name": "bench", "user": {"token": "a-token-for-the-stand-in"}}],
+    })
+}

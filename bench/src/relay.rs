@@ -1,0 +1,127 @@
+//! A TCP relay that stands for the path between agent and hub: as fast as it can or at a fixed rate each way, shared by all
+//! connections and passed in slices of 2 ms; SIGUSR1 resets every connection, SIGUSR2 makes every one silent for good.
+
+mod pace;
+
+use std::{io, net::Ipv4Addr, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{
+        TcpStream,
+        tcp::{ReadHalf, WriteHalf},
+    },
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+    time,
+};
+
+use self::pace::Pace;
+use crate::serve::listen;
+
+/// What one direction of one connection holds at most.
+const BUFFER: usize = 64 * 1024;
+const REST: Duration = Duration::from_millis(50);
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Port of 127.0.0.1 to take connections at
+    #[arg(long)]
+    listen: u16,
+    /// Port of 127.0.0.1 to pass them on to
+    #[arg(long)]
+    to: u16,
+    /// Bytes a second, each way, of all connections together
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1000..))]
+    rate: Option<u64>,
+}
+
+/// What has befallen the connections that were there before. A new one begins with what holds when it comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Fine,
+    Cut,
+    Silent,
+}
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+    let listener = listen(args.listen).with_context(|| format!("port {}", args.listen))?;
+    let mut cut = signal(SignalKind::user_defined1())?;
+    let mut silence = signal(SignalKind::user_defined2())?;
+    let (up, down) = (
+        Arc::new(Pace::new(args.rate)),
+        Arc::new(Pace::new(args.rate)),
+    );
+    let mut fate = watch::Sender::new(Fate::Fine);
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((socket, _)) => {
+                    let relayed = relay(socket, args.to, up.clone(), down.clone(), fate.subscribe());
+                    // Ends with either side, and all end with the process.
+                    drop(tokio::spawn(relayed));
+                }
+                Err(error) => {
+                    eprintln!("accept: {error}");
+                    time::sleep(REST).await;
+                }
+            },
+            _ = cut.recv() => fate = befall(&fate, Fate::Cut),
+            _ = silence.recv() => fate = befall(&fate, Fate::Silent),
+        }
+    }
+}
+
+/// Tells all connections that there are, and gives those that come later a fate of their own.
+fn befall(fate: &watch::Sender<Fate>, what: Fate) -> watch::Sender<Fate> {
+    fate.send_replace(what);
+    watch::Sender::new(Fate::Fine)
+}
+
+async fn relay(
+    mut near: TcpStream,
+    to: u16,
+    up: Arc<Pace>,
+    down: Arc<Pace>,
+    mut fate: watch::Receiver<Fate>,
+) -> io::Result<()> {
+    let mut far = TcpStream::connect((Ipv4Addr::LOCALHOST, to)).await?;
+    near.set_nodelay(true)?;
+    far.set_nodelay(true)?;
+    let befallen = {
+        let ((near_read, near_write), (far_read, far_write)) = (near.split(), far.split());
+        let passing = async {
+            tokio::try_join!(
+                pass(near_read, far_write, &up),
+                pass(far_read, near_write, &down),
+            )
+        };
+        tokio::select! {
+            ended = passing => return ended.map(drop),
+            changed = fate.wait_for(|fate| *fate != Fate::Fine) => {
+                changed.map_or(Fate::Cut, |fate| *fate)
+            }
+        }
+    };
+    if befallen == Fate::Silent {
+        // The sockets stay open and unread, until the process ends with its scenario.
+        std::future::pending::<()>().await;
+    }
+    near.set_zero_linger()?;
+    far.set_zero_linger()
+}
+
+async fn pass(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, pace: &Pace) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER.min(pace.slice())];
+    loop {
+        let read = from.read(&mut buffer).await?;
+        match buffer.get(..read) {
+            None | Some([]) => return to.shutdown().await,
+            Some(bytes) => {
+                pace.wait(bytes.len()).await;
+                to.write_all(bytes).await?;
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! A link of a fixed rate: each piece goes when those before it have gone, in slices of 2 ms.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::{self, Instant};
+
+const SLICE: Duration = Duration::from_millis(2);
+
+pub(super) struct Pace {
+    rate: Option<u64>,
+    /// Until when the link is busy.
+    busy: Mutex<Instant>,
+}
+
+impl Pace {
+    /// Bytes a second; `None` is no limit.
+    pub(super) fn new(rate: Option<u64>) -> Self {
+        Self {
+            rate,
+            busy: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// How much goes in one slice, and so at once.
+    pub(super) fn slice(&self) -> usize {
+        let slice = self
+            .rate
+            .map(|rate| u128::from(rate) * SLICE.as_micros() / 1_000_000);
+        slice.map_or(usize::MAX, |bytes| {
+            bytes.max(1).try_into().unwrap_or(usize::MAX)
+        })
+    }
+
+    /// Waits until so many bytes have gone through.
+    pub(super) async fn wait(&self, bytes: usize) {
+        let Some(rate) = self.rate else { return };
+        let takes = Duration::from_nanos((bytes as u64).saturating_mul(1_000_000_000) / rate);
+        let gone = {
+            let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+            *busy = (*busy).max(Instant::now()) + takes;
+            *busy
+        };
+        // What ends within this slice is let go at once: timers are no finer than that.
+        if gone > Instant::now() + SLICE {
+            time::sleep_until(gone - SLICE).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_pass_at_the_rate_however_many_connections_share_it() {
+        let pace = Pace::new(Some(1_000_000));
+        let begin = Instant::now();
+        for _ in 0..50 {
+            tokio::join!(pace.wait(1000), pace.wait(1000));
+        }
+        let took = begin.elapsed();
+        assert!((98..=100).contains(&took.as_millis()), "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_rate_nothing_waits() {
+        let pace = Pace::new(None);
+        let begin = Instant::now();
+        pace.wait(usize::MAX).await;
+        assert_eq!(
+            (begin.elapsed(), pace.slice()),
+            (Duration::ZERO, usize::MAX)
+        );
+    }
+}

@@ -1,0 +1,117 @@
+//! The table in Markdown: a section for each scenario, a row for each peer.
+
+use std::fmt::Write as _;
+
+use super::{Figure, Head, Report, Row, Scenario};
+use crate::{machine::Machine, way::Legs};
+
+impl Report {
+    /// For people, and for a README.
+    pub(crate) fn table(&self) -> String {
+        let mut text = self.head.lines();
+        for scenario in &self.scenarios {
+            scenario.section(&mut text);
+        }
+        text
+    }
+}
+
+impl Head {
+    fn lines(&self) -> String {
+        let Machine { cpu, cores, kernel } = &self.machine;
+        let core = self.core.map_or(String::new(), |core| {
+            format!(" Where throughput is measured, every role runs on core {core}.")
+        });
+        let legs = match self.legs {
+            Legs::Tls => "TLS",
+            Legs::Plain => "plain",
+        };
+        format!(
+            "{cpu}, {cores} cores, Linux {kernel}. Medians of {} rounds of {} s, lowest and highest behind them. Clients and the \
+             upstream speak {legs}, hub and agent TLS.{core} `Fairlead x` is Fairlead's first figure to the row's, the median of \
+             the ratios of each round: above 1 where Fairlead is better.\n",
+            self.rounds, self.seconds
+        )
+    }
+}
+
+impl Scenario {
+    fn section(&self, text: &mut String) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "\n## {}\n\n{}.\n", self.title.name, self.title.about);
+        let metrics = &self.title.metrics;
+        let heads: String = metrics
+            .iter()
+            .map(|metric| format!(" {}, {} |", metric.name, metric.unit))
+            .collect();
+        let _ = writeln!(text, "| |{heads} Fairlead x |");
+        let _ = writeln!(text, "|---|{}---:|", "---:|".repeat(metrics.len()));
+        for row in &self.rows {
+            let _ = writeln!(text, "{}", row.line(metrics.len()));
+        }
+        for row in &self.rows {
+            row.remarks(text);
+        }
+    }
+}
+
+impl Row {
+    fn line(&self, metrics: usize) -> String {
+        let name = self.peer.name();
+        if self.rounds.is_empty() {
+            return format!("| {name} |{} |", " - |".repeat(metrics));
+        }
+        let cells: String = (0..metrics)
+            .map(|metric| {
+                let figure = self.figures.get(metric).copied().flatten();
+                format!(" {} |", figure.map_or("-".to_owned(), cell))
+            })
+            .collect();
+        let ratio = self.fairlead.map_or(String::new(), cell);
+        format!("| {name} |{cells} {ratio} |")
+    }
+
+    fn remarks(&self, text: &mut String) {
+        let name = self.peer.name();
+        let why = self.absent.iter().map(String::as_str);
+        let mut said = why
+            .chain(
+                self.rounds
+                    .iter()
+                    .filter_map(|round| round.remark.as_deref()),
+            )
+            .map(one_line)
+            .collect::<Vec<_>>();
+        said.dedup();
+        // The first of each kind will do; the rest is in the JSON.
+        for remark in said.iter().take(3) {
+            let _ = writeln!(text, "\n- {name}: {remark}");
+        }
+    }
+}
+
+/// What would break a list is left out.
+fn one_line(text: &str) -> String {
+    const LONGEST: usize = 200;
+    let first = text.lines().next().unwrap_or_default();
+    first.chars().take(LONGEST).collect()
+}
+
+fn cell(figure: Figure) -> String {
+    let Figure { median, low, high } = figure;
+    if low.to_bits() == high.to_bits() {
+        number(median)
+    } else {
+        format!("{} ({}-{})", number(median), number(low), number(high))
+    }
+}
+
+/// Three digits that count, or all before the point.
+pub(super) fn number(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        size if size < 10.0 => format!("{value:.2}"),
+        size if size < 100.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}

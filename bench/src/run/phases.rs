@@ -1,0 +1,197 @@
+//! The order of a run. Scenarios that need their peers in the same state share a phase: all peers are started, measured in
+//! turn in every round, and ended.
+
+use std::io::Write as _;
+
+use futures_util::future::join_all;
+
+use crate::{
+    peers::{Bed, Kind, Link, Peer},
+    report::Report,
+    scenarios::{
+        Pace, Title,
+        recovery::{self, Recovery},
+        steady::{self, Steady},
+    },
+};
+
+/// What the agents' link is limited to in some scenarios, in bytes a second: 200 Mbit/s.
+const SLOW: u64 = 25_000_000;
+
+/// The core that everything shares, or all there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cores {
+    One,
+    All,
+}
+
+struct Phase {
+    cores: Cores,
+    link: Link,
+    scenarios: Vec<Steady>,
+}
+
+pub(super) struct Phases {
+    steady: Vec<Phase>,
+    recovery: Vec<Recovery>,
+}
+
+impl Phases {
+    pub(super) fn chosen(only: &[String]) -> Self {
+        let mut steady = vec![
+            Phase {
+                cores: Cores::One,
+                link: Link::Straight,
+                scenarios: steady::throughput(),
+            },
+            Phase {
+                cores: Cores::All,
+                link: Link::Straight,
+                scenarios: steady::beside("full", "at full speed, on all cores"),
+            },
+            Phase {
+                cores: Cores::All,
+                link: Link::Relayed { rate: Some(SLOW) },
+                scenarios: steady::beside("25m", "the agent's link limited to 25 MB/s each way"),
+            },
+        ];
+        for phase in &mut steady {
+            phase
+                .scenarios
+                .retain(|scenario| wanted(only, &scenario.title.name));
+        }
+        steady.retain(|phase| !phase.scenarios.is_empty());
+        let mut recovery = recovery::all();
+        recovery.retain(|scenario| wanted(only, &scenario.title.name));
+        Self { steady, recovery }
+    }
+
+    fn titles(&self) -> impl Iterator<Item = &Title> {
+        let steady = self.steady.iter().flat_map(|phase| &phase.scenarios);
+        let recovery = self.recovery.iter().map(|scenario| &scenario.title);
+        steady.map(|scenario| &scenario.title).chain(recovery)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.titles().next().is_none()
+    }
+
+    pub(super) fn list(&self) -> anyhow::Result<()> {
+        let mut out = std::io::stdout().lock();
+        for title in self.titles() {
+            writeln!(out, "{:<28} {}", title.name, title.about)?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn measure(
+        &self,
+        pinned: &Bed<'_>,
+        free: &Bed<'_>,
+        kinds: &[Kind],
+        pace: Pace,
+        report: &mut Report,
+    ) {
+        for phase in &self.steady {
+            let bed = match phase.cores {
+                Cores::One => pinned,
+                Cores::All => free,
+            };
+            phase.measure(bed, kinds, pace, report).await;
+        }
+        recover(&self.recovery, free, kinds, pace, report).await;
+    }
+}
+
+impl Phase {
+    async fn measure(&self, bed: &Bed<'_>, kinds: &[Kind], pace: Pace, report: &mut Report) {
+        for scenario in &self.scenarios {
+            report.begin(&scenario.title);
+        }
+        let mut peers = Vec::new();
+        for kind in kinds {
+            // A slow link is between agent and hub, which these have not.
+            if !kind.is_tunnel() && !matches!(self.link, Link::Straight) {
+                continue;
+            }
+            match Peer::start(*kind, bed, self.link).await {
+                Ok(peer) => peers.push(peer),
+                Err(error) => absent(&self.scenarios, |one| &one.title, *kind, &error, report),
+            }
+        }
+        for round in 0..=pace.rounds {
+            for scenario in &self.scenarios {
+                let mut turns: Vec<&mut Peer> = peers.iter_mut().collect();
+                if round % 2 == 1 {
+                    turns.reverse();
+                }
+                for peer in turns {
+                    let kind = peer.kind;
+                    match scenario.measure(bed, peer, pace).await {
+                        // The first round warms pools, caches and branch predictors, and is not counted.
+                        Ok(_) if round == 0 => {}
+                        Ok(sample) => report.add(&scenario.title, kind, sample),
+                        Err(error) => report.absent(&scenario.title, kind, &error),
+                    }
+                }
+            }
+        }
+        for peer in peers {
+            peer.end().await;
+        }
+    }
+}
+
+/// All peers side by side, started anew in every round, so that none has to live with what the round before did to it.
+async fn recover(
+    scenarios: &[Recovery],
+    bed: &Bed<'_>,
+    kinds: &[Kind],
+    pace: Pace,
+    report: &mut Report,
+) {
+    for scenario in scenarios {
+        report.begin(&scenario.title);
+    }
+    let rounds = if scenarios.is_empty() { 0 } else { pace.rounds };
+    for _ in 0..rounds {
+        let mut peers = Vec::new();
+        for kind in kinds.iter().copied().filter(|kind| kind.is_tunnel()) {
+            match Peer::start(kind, bed, Link::Relayed { rate: None }).await {
+                Ok(peer) => peers.push(peer),
+                Err(error) => absent(scenarios, |one| &one.title, kind, &error, report),
+            }
+        }
+        for scenario in scenarios {
+            let all = peers.iter_mut().map(async |peer| {
+                let kind = peer.kind;
+                (kind, scenario.measure(bed, peer).await)
+            });
+            for (kind, sample) in join_all(all).await {
+                match sample {
+                    Ok(sample) => report.add(&scenario.title, kind, sample),
+                    Err(error) => report.absent(&scenario.title, kind, &error),
+                }
+            }
+        }
+        for peer in peers {
+            peer.end().await;
+        }
+    }
+}
+
+fn absent<S>(
+    scenarios: &[S],
+    title: fn(&S) -> &Title,
+    kind: Kind,
+    error: &anyhow::Error,
+    report: &mut Report,
+) {
+    for scenario in scenarios {
+        report.absent(title(scenario), kind, error);
+    }
+}
+
+fn wanted(only: &[String], name: &str) -> bool {
+    only.is_empty() || only.iter().any(|prefix| name.starts_with(prefix.as_str()))
+}

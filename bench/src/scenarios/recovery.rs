@@ -1,0 +1,267 @@
+//! What happens when a part dies or the path breaks: how long until the next answer, and what becomes of a stream that was
+//! running. All peers go through it side by side, because they mostly wait.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use tokio::{
+    task::JoinSet,
+    time::{self, Instant},
+};
+
+use super::{Metric, Sample, Title};
+use crate::{
+    load::Target,
+    peers::{Bed, CUT, Peer, SILENCE},
+    way::Legs,
+};
+
+/// After this nobody waits for an answer any more.
+const LIMIT: Duration = Duration::from_secs(120);
+/// How often someone asks, on a new connection each time.
+const EVERY: Duration = Duration::from_millis(50);
+/// How long each one waits for the answer.
+const PATIENCE: Duration = Duration::from_secs(25);
+/// The most who wait at a time.
+const ASKING: usize = 128;
+/// How long what was broken is given until someone asks: a request that was faster than the break would prove nothing.
+const BREAKS: Duration = Duration::from_millis(20);
+/// How long after the next answer a stream may take to go on.
+const STREAM: Duration = Duration::from_secs(5);
+const SETTLED: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Break {
+    /// The hub is killed and comes back after this long.
+    Hub(Duration),
+    /// The agent is killed and started again at once.
+    Agent,
+    /// Every connection between agent and hub is reset.
+    Cut,
+    /// Nothing passes on them any more, and nobody is told; new ones may be made.
+    Silence,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Recovery {
+    pub(crate) title: Title,
+    what: Break,
+}
+
+pub(crate) fn all() -> Vec<Recovery> {
+    let hub = |seconds| Break::Hub(Duration::from_secs(seconds));
+    [
+        (
+            "recover-agent",
+            Break::Agent,
+            "the agent is killed and started again",
+        ),
+        (
+            "recover-cut",
+            Break::Cut,
+            "every connection between agent and hub is reset",
+        ),
+        (
+            "recover-hub-2s",
+            hub(2),
+            "the hub is killed for 2 s; counted from when it is started again",
+        ),
+        (
+            "recover-hub-30s",
+            hub(30),
+            "the hub is killed for 30 s; counted from when it is started again",
+        ),
+        (
+            "recover-silent",
+            Break::Silence,
+            "the connections between agent and hub fall silent, new ones would work",
+        ),
+    ]
+    .map(|(name, what, about)| Recovery {
+        title: Title {
+            name: name.to_owned(),
+            about: format!(
+                "{about}: time to the next answer, and whether a running stream goes on"
+            ),
+            metrics: vec![
+                Metric::lower("next answer after", "s"),
+                Metric::higher("streams that go on", "of 1"),
+            ],
+        },
+        what,
+    })
+    .into()
+}
+
+impl Recovery {
+    pub(crate) async fn measure(&self, bed: &Bed<'_>, peer: &mut Peer) -> anyhow::Result<Sample> {
+        let way = peer.way(Legs::Tls).context("there is no way")?;
+        let (asked, ticks) = (way.target("/readyz")?, way.target("/ticks")?);
+        settled(&asked).await?;
+        let stream = Stream::open(&ticks).await?;
+
+        let begin = self.happen(bed, peer).await?;
+        time::sleep(BREAKS).await;
+        let back = next_answer(asked, begin).await;
+        let fate = stream.fate().await;
+        let mut sample = Sample::of([f64::from(u8::from(fate == Fate::WentOn))]);
+        sample
+            .figures
+            .insert(0, back.map(|after| after.as_secs_f64()));
+        sample.remark = match (back, &fate) {
+            (None, _) => Some(format!("no answer within {LIMIT:?}")),
+            (Some(_), Fate::WentOn) => None,
+            (Some(_), broken) => Some(format!("the running stream {}", broken.said())),
+        };
+        Ok(sample)
+    }
+
+    async fn happen(&self, bed: &Bed<'_>, peer: &mut Peer) -> anyhow::Result<Instant> {
+        match self.what {
+            Break::Hub(outage) => {
+                let hub = peer.hub.as_mut().context("there is no hub")?;
+                hub.kill().await;
+                time::sleep(outage).await;
+                let begin = Instant::now();
+                hub.start(bed.launcher)?;
+                Ok(begin)
+            }
+            Break::Agent => {
+                let agent = peer.agent.as_mut().context("there is no agent")?;
+                agent.kill().await;
+                let begin = Instant::now();
+                agent.start(bed.launcher)?;
+                Ok(begin)
+            }
+            Break::Cut | Break::Silence => {
+                let relay = peer.relay.as_ref().context("there is no relay")?;
+                relay.signal(if self.what == Break::Cut {
+                    CUT
+                } else {
+                    SILENCE
+                })?;
+                Ok(Instant::now())
+            }
+        }
+    }
+}
+
+/// Waits for ten answers in a row.
+async fn settled(target: &Target) -> anyhow::Result<()> {
+    let mut good = 0;
+    let answers = time::timeout(SETTLED, async {
+        while good < 10 {
+            let answer = time::timeout(PATIENCE, target.once()).await;
+            good = if matches!(answer, Ok(Ok(_))) {
+                good + 1
+            } else {
+                0
+            };
+            time::sleep(EVERY).await;
+        }
+    });
+    match answers.await {
+        Ok(()) => Ok(()),
+        Err(_) => bail!("it did not answer before anything was broken"),
+    }
+}
+
+/// How long after `begin` the first answer came; `None` if there is none within the limit.
+async fn next_answer(target: Target, begin: Instant) -> Option<Duration> {
+    let target = std::sync::Arc::new(target);
+    let mut asking = JoinSet::new();
+    let mut clock = time::interval(EVERY);
+    let end = begin + LIMIT;
+    loop {
+        tokio::select! {
+            _ = clock.tick(), if asking.len() < ASKING => {
+                let target = target.clone();
+                asking.spawn(async move {
+                    let answer = time::timeout(PATIENCE, target.once()).await;
+                    matches!(answer, Ok(Ok(_))).then(Instant::now)
+                });
+            }
+            Some(answer) = asking.join_next() => {
+                if let Ok(Some(answered)) = answer {
+                    return Some(answered - begin);
+                }
+            }
+            () = time::sleep_until(end) => return None,
+        }
+    }
+}
+
+/// Reads numbered lines from before the break on.
+struct Stream {
+    reading: JoinSet<Fate>,
+    lines: tokio::sync::watch::Receiver<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Fate {
+    WentOn,
+    Broken,
+    /// As if that were all: nobody is told that something is missing.
+    EndedCleanly,
+    LostLines,
+    Hangs,
+}
+
+impl Fate {
+    fn said(&self) -> &'static str {
+        match self {
+            Self::WentOn => "goes on",
+            Self::Broken => "is broken off with an error",
+            Self::EndedCleanly => "ends as if it were complete",
+            Self::LostLines => "loses lines",
+            Self::Hangs => "hangs: no line, no error",
+        }
+    }
+}
+
+impl Stream {
+    async fn open(target: &Target) -> anyhow::Result<Self> {
+        let body = time::timeout(PATIENCE, target.open()).await;
+        let body = body.context("the stream does not begin")??;
+        let (said, mut lines) = tokio::sync::watch::channel(0);
+        let mut reading = JoinSet::new();
+        reading.spawn(read(body, said));
+        let first = time::timeout(PATIENCE, lines.wait_for(|count| *count > 0)).await;
+        first.context("the stream has no lines")??;
+        Ok(Self { reading, lines })
+    }
+
+    /// Asked after the next answer.
+    async fn fate(mut self) -> Fate {
+        let seen = *self.lines.borrow_and_update();
+        tokio::select! {
+            Some(ended) = self.reading.join_next() => ended.unwrap_or(Fate::Broken),
+            // More than one: some may have been under way when it broke.
+            Ok(_) = self.lines.wait_for(|count| *count > seen + 10) => Fate::WentOn,
+            () = time::sleep(STREAM) => Fate::Hangs,
+        }
+    }
+}
+
+async fn read(mut body: Incoming, said: tokio::sync::watch::Sender<u64>) -> Fate {
+    let mut rest = Vec::new();
+    let mut next = 0_u64;
+    loop {
+        let piece = match body.frame().await {
+            None => return Fate::EndedCleanly,
+            Some(Err(_)) => return Fate::Broken,
+            Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+        };
+        rest.extend_from_slice(&piece);
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = rest.drain(..=end).collect();
+            if String::from_utf8_lossy(&line).trim_end() != next.to_string() {
+                return Fate::LostLines;
+            }
+            next += 1;
+        }
+        said.send_replace(next);
+    }
+}

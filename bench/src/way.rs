@@ -1,0 +1,61 @@
+//! A way from a client to the upstream, whatever stands between: what the load client must know to go it.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use hyper::Uri;
+use serde::Serialize;
+
+use crate::{
+    load::{Target, Wanted},
+    tls,
+};
+
+/// Whether the client's leg and the upstream's are TLS or plain. The one between hub and agent is always TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Legs {
+    Tls,
+    Plain,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Way {
+    pub(crate) url: String,
+    /// Trusted authorities, where `url` is https.
+    pub(crate) ca_file: Option<PathBuf>,
+    pub(crate) token_file: PathBuf,
+    /// A Unix socket that takes CONNECT.
+    pub(crate) via: Option<PathBuf>,
+}
+
+impl Way {
+    /// As arguments of the load client.
+    pub(crate) fn args(&self) -> Vec<OsString> {
+        let mut args: Vec<OsString> = vec!["--url".into(), self.url.clone().into()];
+        args.extend(["--token-file".into(), self.token_file.clone().into()]);
+        if let Some(file) = &self.ca_file {
+            args.extend(["--ca-file".into(), file.clone().into()]);
+        }
+        if let Some(socket) = &self.via {
+            args.extend(["--via".into(), socket.clone().into()]);
+        }
+        args
+    }
+
+    /// To ask for one path from within this process.
+    pub(crate) fn target(&self, path: &str) -> anyhow::Result<Target> {
+        let token = std::fs::read_to_string(&self.token_file)?;
+        Target::new(Wanted {
+            url: &self.url.parse::<Uri>()?,
+            path,
+            upload: None,
+            expect: None,
+            server_name: None,
+            host: None,
+            token: Some(token.trim()),
+            tls: self.ca_file.as_deref().map(tls::client).transpose()?,
+            via: self.via.clone(),
+            echo: false,
+        })
+    }
+}
