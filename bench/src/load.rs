@@ -1,7 +1,7 @@
 //! The load client: N connections, each sends its next request when the last answer is read to the end (a closed loop), or at
 //! its own times, late or not (an open loop). The same client goes every way, so that its own cost is in every figure alike.
 
-mod cpu;
+pub(crate) mod cpu;
 mod pace;
 mod target;
 

@@ -1,12 +1,15 @@
 //! Load benchmarks of Fairlead beside direct access and a plain one-hop proxy. Every role is a process of its own, so that its
-//! CPU time can be read and it can be pinned; `smoke` starts them all. Nothing here may depend on how Fairlead works inside.
+//! CPU time can be read and it can be pinned; `smoke` starts them all. But for `agents`, nothing here may depend on how
+//! Fairlead works inside.
 
+mod agents;
 mod dial;
 mod launch;
 mod load;
 mod machine;
 mod peers;
 mod ports;
+mod proc;
 mod proxy;
 mod relay;
 mod report;
@@ -42,6 +45,8 @@ enum Role {
     Proxy(proxy::Args),
     /// A closed-loop load client; prints one JSON object
     Load(load::Args),
+    /// As many agents of Fairlead as wanted, in one process
+    Agents(agents::Args),
     /// Stands for the path between agent and hub: slow, cut or silent
     Relay(relay::Args),
     /// Every scenario against Fairlead and its peers: figures, a table, plots
@@ -65,6 +70,7 @@ fn run(role: Role) -> anyhow::Result<ExitCode> {
         Role::Upstream(args) => runtime()?.block_on(upstream::run(args))?,
         Role::Proxy(args) => runtime()?.block_on(proxy::run(args))?,
         Role::Load(args) => runtime()?.block_on(load::run(args))?,
+        Role::Agents(args) => runtime()?.block_on(agents::run(args))?,
         Role::Relay(args) => runtime()?.block_on(relay::run(args))?,
         // Children are bound to the life of the thread that started them (see `launch`): it must be this one.
         Role::Run(args) => return single()?.block_on(run::run(args)),

@@ -3,6 +3,7 @@
 
 mod built;
 mod copying;
+mod crowd;
 mod fairlead;
 mod konnectivity;
 mod part;
@@ -21,6 +22,8 @@ use tokio::time;
 
 pub(crate) use self::{
     built::Built,
+    crowd::Crowd,
+    fairlead::HubReady,
     part::{Part, write_secret},
     relayed::{CUT, Link, SILENCE},
 };

@@ -3,7 +3,7 @@
 
 mod phases;
 
-use std::{io::Write as _, path::PathBuf, process::ExitCode};
+use std::{io::Write as _, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, bail, ensure};
 use tempfile::TempDir;
@@ -13,7 +13,7 @@ use crate::{
     launch::Launcher,
     peers::{Bed, Built, Kind},
     report::{Head, Report},
-    scenarios::Pace,
+    scenarios::{Pace, agents::Calm},
     smoke::{interrupted, results_folder},
     way::Legs,
 };
@@ -50,6 +50,9 @@ pub(crate) struct Args {
     /// The core that every role is bound to where throughput is measured; the last one otherwise
     #[arg(long)]
     core: Option<usize>,
+    /// How many agents do nothing, one scenario each
+    #[arg(long, value_delimiter = ',', default_values_t = [1000, 5000], value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    agents: Vec<u16>,
     /// List the scenarios and end
     #[arg(long)]
     list: bool,
@@ -70,7 +73,7 @@ async fn bench(mut args: Args) -> anyhow::Result<()> {
     if args.quick {
         (args.rounds, args.seconds, args.warmup) = (1, 0.2, 0.0);
     }
-    let phases = Phases::chosen(&args.only);
+    let phases = Phases::chosen(&args.only, &args.agents);
     if args.list {
         return phases.list();
     }
@@ -112,6 +115,10 @@ async fn bench(mut args: Args) -> anyhow::Result<()> {
         seconds: args.seconds,
         warmup: args.warmup,
         legs: args.legs,
+        calm: Calm {
+            settle: Duration::from_secs(if args.quick { 1 } else { 10 }),
+            watch: Duration::from_secs(if args.quick { 1 } else { 20 }),
+        },
     };
     let head = Head::new(args.rounds, args.seconds, args.legs, pinned.launcher.core());
     let mut report = Report::new(head);

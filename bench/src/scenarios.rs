@@ -1,6 +1,7 @@
 //! What is measured: scenarios in groups, each with its figures. A scenario gives one sample for each peer and round, or says
 //! why there is none.
 
+pub(crate) mod agents;
 pub(crate) mod recovery;
 pub(crate) mod steady;
 
@@ -15,6 +16,8 @@ pub(crate) struct Pace {
     pub(crate) seconds: f64,
     pub(crate) warmup: f64,
     pub(crate) legs: Legs,
+    /// How long agents are left alone, and then watched.
+    pub(crate) calm: agents::Calm,
 }
 
 /// One figure of a scenario.

@@ -47,7 +47,8 @@ pub(crate) fn since(before: &Micros, after: &Micros) -> Micros {
         .collect()
 }
 
-fn of(pid: &str) -> anyhow::Result<u64> {
+/// Since this process began, in microseconds.
+pub(crate) fn of(pid: &str) -> anyhow::Result<u64> {
     let path = format!("/proc/{pid}/stat");
     let stat = std::fs::read_to_string(&path).with_context(|| path.clone())?;
     ticks(&stat)

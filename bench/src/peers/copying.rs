@@ -9,7 +9,7 @@ use super::{Bed, Plan, Ports, write_secret};
 use crate::{launch::Spec, way::Legs};
 
 /// Between hub and agent of one peer in one run; it guards nothing.
-const TOKEN: &str = "bench";
+pub(super) const TOKEN: &str = "bench";
 
 fn plan(bed: &Bed<'_>, ports: &Ports, hub: Spec, agent: Spec) -> Plan {
     Plan {
@@ -31,32 +31,39 @@ fn forwards<'a>(bed: &'a Bed<'_>, ports: &Ports) -> [(&'static str, u16, &'a str
 /// Streams of all clients in one TLS connection (yamux).
 pub(super) fn frp(bed: &Bed<'_>, ports: &Ports) -> anyhow::Result<Plan> {
     let dir = bed.folder("frp")?;
-    let (hub_file, agent_file) = (dir.join("frps.toml"), dir.join("frpc.toml"));
-    let pems = &bed.pems;
-    write_secret(
-        &hub_file,
-        &format!(
-            "bindAddr = '127.0.0.1'\nbindPort = {}\nproxyBindAddr = '127.0.0.1'\nauth.token = '{TOKEN}'\nlog.level = 'warn'\n\
-             transport.tls.force = true\ntransport.tls.certFile = '{}'\ntransport.tls.keyFile = '{}'\n",
-            ports.hub,
-            pems.cert.display(),
-            pems.key.display()
-        ),
-    )?;
-    let mut agent = frp_client(bed, ports.link);
+    let file = dir.join("frpc.toml");
+    let mut text = frp_client(bed, ports.link);
     for (name, port, upstream) in forwards(bed, ports) {
         let (host, local) = upstream.split_once(':').context("host:port")?;
-        agent += &format!(
+        text += &format!(
             "[[proxies]]\nname = '{name}'\ntype = 'tcp'\nlocalIP = '{host}'\nlocalPort = {local}\nremotePort = {port}\n"
         );
     }
-    write_secret(&agent_file, &agent)?;
-    let hub = Spec::new("frp-hub", bed.built.program("frp", "frps")?).arg("-c");
+    write_secret(&file, &text)?;
     let agent = Spec::new("frp-agent", bed.built.program("frp", "frpc")?).arg("-c");
-    Ok(plan(bed, ports, hub.arg(hub_file), agent.arg(agent_file)))
+    Ok(plan(
+        bed,
+        ports,
+        frp_hub(bed, ports.hub, &dir)?,
+        agent.arg(file),
+    ))
 }
 
-fn frp_client(bed: &Bed<'_>, link: u16) -> String {
+pub(super) fn frp_hub(bed: &Bed<'_>, port: u16, dir: &Path) -> anyhow::Result<Spec> {
+    let file = dir.join("frps.toml");
+    let text = format!(
+        "bindAddr = '127.0.0.1'\nbindPort = {port}\nproxyBindAddr = '127.0.0.1'\nauth.token = '{TOKEN}'\nlog.level = 'warn'\n\
+         transport.tls.force = true\ntransport.tls.certFile = '{}'\ntransport.tls.keyFile = '{}'\n",
+        bed.pems.cert.display(),
+        bed.pems.key.display()
+    );
+    write_secret(&file, &text)?;
+    Ok(Spec::new("frp-hub", bed.built.program("frp", "frps")?)
+        .arg("-c")
+        .arg(file))
+}
+
+pub(super) fn frp_client(bed: &Bed<'_>, link: u16) -> String {
     format!(
         "serverAddr = '127.0.0.1'\nserverPort = {link}\nloginFailExit = false\nauth.token = '{TOKEN}'\nlog.level = 'warn'\n\
          transport.tls.trustedCaFile = '{}'\ntransport.tls.serverName = 'localhost'\n",
@@ -66,45 +73,61 @@ fn frp_client(bed: &Bed<'_>, link: u16) -> String {
 
 /// Streams of all clients in one TLS connection (SSH in a WebSocket).
 pub(super) fn chisel(bed: &Bed<'_>, ports: &Ports) -> anyhow::Result<Plan> {
-    let program = bed.built.program("chisel", "chisel")?;
-    let auth = format!("{TOKEN}:{TOKEN}");
-    let hub = Spec::new("chisel-hub", &program)
-        .args(["server", "--reverse", "--host", "127.0.0.1", "--port"])
-        .arg(ports.hub.to_string())
-        .args(["--auth", &auth, "--tls-cert"])
-        .arg(&bed.pems.cert)
-        .arg("--tls-key")
-        .arg(&bed.pems.key);
-    let mut agent = Spec::new("chisel-agent", &program)
-        .args(["client", "--auth", &auth, "--tls-ca"])
+    let mut agent = Spec::new("chisel-agent", bed.built.program("chisel", "chisel")?)
+        .args(["client", "--auth", &format!("{TOKEN}:{TOKEN}"), "--tls-ca"])
         .arg(&bed.pems.ca)
         .arg(format!("https://127.0.0.1:{}", ports.link));
     for (_, port, upstream) in forwards(bed, ports) {
         agent = agent.arg(format!("R:127.0.0.1:{port}:{upstream}"));
     }
-    Ok(plan(bed, ports, hub, agent))
+    Ok(plan(bed, ports, chisel_hub(bed, ports.hub)?, agent))
+}
+
+pub(super) fn chisel_hub(bed: &Bed<'_>, port: u16) -> anyhow::Result<Spec> {
+    Ok(
+        Spec::new("chisel-hub", bed.built.program("chisel", "chisel")?)
+            .args(["server", "--reverse", "--host", "127.0.0.1", "--port"])
+            .arg(port.to_string())
+            .args(["--auth", &format!("{TOKEN}:{TOKEN}"), "--tls-cert"])
+            .arg(&bed.pems.cert)
+            .arg("--tls-key")
+            .arg(&bed.pems.key),
+    )
 }
 
 /// A TLS connection for each client's.
 pub(super) fn rathole(bed: &Bed<'_>, ports: &Ports) -> anyhow::Result<Plan> {
+    let services = forwards(bed, ports);
+    let services = services
+        .into_iter()
+        .map(|(name, port, to)| (name.to_owned(), port, to));
+    let (hub, agent) = rathole_pair(bed, ports.hub, ports.link, services)?;
+    Ok(plan(bed, ports, hub, agent))
+}
+
+/// Each service is a name, a port of the hub, and what that stands for.
+pub(super) fn rathole_pair<'a>(
+    bed: &Bed<'_>,
+    hub_port: u16,
+    link: u16,
+    services: impl Iterator<Item = (String, u16, &'a str)>,
+) -> anyhow::Result<(Spec, Spec)> {
     let program = bed.built.program("rathole", "rathole")?;
     let dir = bed.folder("rathole")?;
     let bundle = dir.join("hub.p12");
     pkcs12(bed, &bundle)?;
     let (hub_file, agent_file) = (dir.join("server.toml"), dir.join("client.toml"));
     let mut hub = format!(
-        "[server]\nbind_addr = '127.0.0.1:{}'\ndefault_token = '{TOKEN}'\n[server.transport]\ntype = 'tls'\n\
+        "[server]\nbind_addr = '127.0.0.1:{hub_port}'\ndefault_token = '{TOKEN}'\n[server.transport]\ntype = 'tls'\n\
          [server.transport.tls]\npkcs12 = '{}'\npkcs12_password = '{TOKEN}'\n",
-        ports.hub,
         bundle.display()
     );
     let mut agent = format!(
-        "[client]\nremote_addr = '127.0.0.1:{}'\ndefault_token = '{TOKEN}'\n[client.transport]\ntype = 'tls'\n\
+        "[client]\nremote_addr = '127.0.0.1:{link}'\ndefault_token = '{TOKEN}'\n[client.transport]\ntype = 'tls'\n\
          [client.transport.tls]\ntrusted_root = '{}'\nhostname = 'localhost'\n",
-        ports.link,
         bed.pems.ca.display()
     );
-    for (name, port, upstream) in forwards(bed, ports) {
+    for (name, port, upstream) in services {
         hub += &format!("[server.services.{name}]\nbind_addr = '127.0.0.1:{port}'\n");
         agent += &format!("[client.services.{name}]\nlocal_addr = '{upstream}'\n");
     }
@@ -112,7 +135,7 @@ pub(super) fn rathole(bed: &Bed<'_>, ports: &Ports) -> anyhow::Result<Plan> {
     write_secret(&agent_file, &agent)?;
     let hub = Spec::new("rathole-hub", &program).arg("--server");
     let agent = Spec::new("rathole-agent", &program).arg("--client");
-    Ok(plan(bed, ports, hub.arg(hub_file), agent.arg(agent_file)))
+    Ok((hub.arg(hub_file), agent.arg(agent_file)))
 }
 
 /// The one format of keys that rathole's TLS library takes.
@@ -137,19 +160,31 @@ fn pkcs12(bed: &Bed<'_>, to: &Path) -> anyhow::Result<()> {
 
 /// A TLS connection (and a WebSocket) for each client's.
 pub(super) fn wstunnel(bed: &Bed<'_>, ports: &Ports) -> anyhow::Result<Plan> {
+    let forwards = forwards(bed, ports);
+    let forwards = forwards.into_iter().map(|(_, port, to)| (port, to));
+    let (hub, agent) = wstunnel_pair(bed, ports.hub, ports.link, forwards)?;
+    Ok(plan(bed, ports, hub, agent))
+}
+
+/// Each forward is a port of the hub and what that stands for.
+pub(super) fn wstunnel_pair<'a>(
+    bed: &Bed<'_>,
+    hub_port: u16,
+    link: u16,
+    forwards: impl Iterator<Item = (u16, &'a str)>,
+) -> anyhow::Result<(Spec, Spec)> {
     let program = bed.built.program("wstunnel", "wstunnel")?;
     let hub = Spec::new("wstunnel-hub", &program)
         .args(["server", "--tls-certificate"])
         .arg(&bed.pems.cert)
         .arg("--tls-private-key")
         .arg(&bed.pems.key)
-        .arg(format!("wss://127.0.0.1:{}", ports.hub));
+        .arg(format!("wss://127.0.0.1:{hub_port}"));
     let mut agent = Spec::new("wstunnel-agent", &program).arg("client");
-    for (_, port, upstream) in forwards(bed, ports) {
+    for (port, upstream) in forwards {
         agent = agent
             .arg("-R")
             .arg(format!("tcp://127.0.0.1:{port}:{upstream}"));
     }
-    let agent = agent.arg(format!("wss://127.0.0.1:{}", ports.link));
-    Ok(plan(bed, ports, hub, agent))
+    Ok((hub, agent.arg(format!("wss://127.0.0.1:{link}"))))
 }

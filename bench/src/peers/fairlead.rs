@@ -10,8 +10,13 @@ use tokio::{
     time::{self, Duration, Instant},
 };
 
-use super::{Bed, Kind, Link, Part, Peer, write_secret};
-use crate::{launch::Spec, ports, serve::Ready, way::Way};
+use super::{Bed, Kind, Link, Part, Peer, crowd::Census, write_secret};
+use crate::{
+    launch::Spec,
+    ports,
+    serve::Ready,
+    way::{Legs, Way},
+};
 
 const CLUSTER: &str = "bench";
 const COMMAND: Duration = Duration::from_secs(20);
@@ -19,21 +24,11 @@ const CONNECTED: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(200);
 
 pub(super) async fn start(bed: &Bed<'_>, link: Link) -> anyhow::Result<Peer> {
-    let binary = bed
-        .fairlead
-        .clone()
-        .context("not here: --fairlead names no binary")?;
+    let binary = binary(bed)?;
     let dir = bed.folder("fairlead")?;
     let hub_port = ports::free()?;
-    let ready_file = dir.join("hub.ready.json");
-    let spec = Spec::new("hub", &binary)
-        .args(["dev", "--data"])
-        .arg(dir.join("hub"))
-        .args(["--listen", &format!("127.0.0.1:{hub_port}")])
-        .args(["--admin", &format!("127.0.0.1:{}", ports::free()?)])
-        .arg("--ready-file")
-        .arg(&ready_file);
-    let mut hub = Part::new("hub", spec);
+    let ready_file = dir.join(READY);
+    let mut hub = Part::new("hub", hub_spec(&binary, &dir, hub_port, ports::free()?));
     hub.start(bed.launcher)?;
     let ready: HubReady = hub.ready(&ready_file).await?;
 
@@ -74,12 +69,55 @@ pub(super) async fn start(bed: &Bed<'_>, link: Link) -> anyhow::Result<Peer> {
     })
 }
 
+/// In the hub's folder.
+const READY: &str = "hub.ready.json";
+
+fn hub_spec(binary: &Path, dir: &Path, port: u16, admin: u16) -> Spec {
+    Spec::new("hub", binary)
+        .args(["dev", "--data"])
+        .arg(dir.join("hub"))
+        .args(["--listen", &format!("127.0.0.1:{port}")])
+        .args(["--admin", &format!("127.0.0.1:{admin}")])
+        .arg("--ready-file")
+        .arg(dir.join(READY))
+}
+
+/// Real agents, each of a cluster of its own, which they register first (see `crate::agents`).
+pub(super) fn crowd(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spec, Spec, Census)> {
+    let binary = binary(bed)?;
+    let dir = bed.folder("fairlead-crowd")?;
+    let admin = ports::free()?;
+    let kubeconfig = dir.join("kubeconfig");
+    write_secret(&kubeconfig, &kubeconfig_of(&bed.upstream).to_string())?;
+    let agents = bed
+        .launcher
+        .own("fairlead-agents", "agents")
+        .arg("--hub-ready")
+        .arg(dir.join(READY))
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .arg("--state")
+        .arg(dir.join("agents"))
+        .args(["--count", &count.to_string()]);
+    let census = Census::Page {
+        way: bed.way(Legs::Plain, Some(admin)),
+        path: "/metrics",
+        word: "fairlead_sessions",
+    };
+    Ok((hub_spec(&binary, &dir, port, admin), agents, census))
+}
+
+fn binary(bed: &Bed<'_>) -> anyhow::Result<PathBuf> {
+    let binary = bed.fairlead.clone();
+    binary.context("not here: --fairlead names no binary")
+}
+
 /// The ready file of `fairlead dev`, as far as it is needed here.
 #[derive(Deserialize)]
-struct HubReady {
-    url: String,
-    ca_file: PathBuf,
-    token_file: PathBuf,
+pub(crate) struct HubReady {
+    pub(crate) url: String,
+    pub(crate) ca_file: PathBuf,
+    pub(crate) token_file: PathBuf,
 }
 
 #[derive(Deserialize)]

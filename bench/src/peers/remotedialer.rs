@@ -1,17 +1,45 @@
 //! remotedialer: a library; hub and agent around it are our own small Go program, as its examples do it.
 
-use super::{Bed, Plan, Ports};
+use super::{Bed, Plan, Ports, crowd::Census};
 use crate::{
     launch::Spec,
+    ports,
     way::{Legs, Way},
 };
 
 pub(super) fn plan(bed: &Bed<'_>, ports: &Ports) -> anyhow::Result<Plan> {
+    Ok(Plan {
+        hub: hub(bed, ports.hub, ports.plain)?,
+        agent: agents(bed, ports.link, 1)?,
+        tls: front(bed, ports.hub),
+        plain: bed.way(Legs::Plain, Some(ports.plain)),
+    })
+}
+
+pub(super) fn crowd(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spec, Spec, Census)> {
+    let census = Census::Page {
+        way: front(bed, port),
+        path: "/sessions",
+        word: "",
+    };
+    let hub = hub(bed, port, ports::free()?)?;
+    Ok((hub, agents(bed, port, count)?, census))
+}
+
+/// People and agents come by the same port, as in Fairlead.
+fn front(bed: &Bed<'_>, port: u16) -> Way {
+    Way {
+        ca_file: Some(bed.pems.ca.clone()),
+        ..bed.way(Legs::Tls, Some(port))
+    }
+}
+
+fn hub(bed: &Bed<'_>, port: u16, plain: u16) -> anyhow::Result<Spec> {
     let program = bed.built.program("remotedialer", "remotedialer")?;
     let listen = |port: u16| format!("127.0.0.1:{port}");
-    let hub = Spec::new("remotedialer-hub", &program)
-        .args(["hub", "-listen", &listen(ports.hub)])
-        .args(["-plain", &listen(ports.plain)])
+    Ok(Spec::new("remotedialer-hub", &program)
+        .args(["hub", "-listen", &listen(port)])
+        .args(["-plain", &listen(plain)])
         .arg("-cert")
         .arg(&bed.pems.cert)
         .arg("-key")
@@ -19,21 +47,11 @@ pub(super) fn plan(bed: &Bed<'_>, ports: &Ports) -> anyhow::Result<Plan> {
         .args(["-upstream", &bed.upstream.url])
         .args(["-plain-upstream", &bed.upstream.plain_url])
         .arg("-upstream-ca")
-        .arg(&bed.upstream.ca_file);
-    Ok(Plan {
-        hub,
-        agent: agents(bed, ports.link, 1)?,
-        // People and agents come by the same port, as in Fairlead.
-        tls: Way {
-            ca_file: Some(bed.pems.ca.clone()),
-            ..bed.way(Legs::Tls, Some(ports.hub))
-        },
-        plain: bed.way(Legs::Plain, Some(ports.plain)),
-    })
+        .arg(&bed.upstream.ca_file))
 }
 
 /// So many agents in one process.
-pub(super) fn agents(bed: &Bed<'_>, link: u16, count: u32) -> anyhow::Result<Spec> {
+fn agents(bed: &Bed<'_>, link: u16, count: u16) -> anyhow::Result<Spec> {
     let program = bed.built.program("remotedialer", "remotedialer")?;
     Ok(Spec::new("remotedialer-agent", program)
         .args(["agent", "-connect"])

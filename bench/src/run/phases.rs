@@ -10,6 +10,7 @@ use crate::{
     report::Report,
     scenarios::{
         Pace, Title,
+        agents::Agents,
         recovery::{self, Recovery},
         steady::{self, Steady},
     },
@@ -34,10 +35,11 @@ struct Phase {
 pub(super) struct Phases {
     steady: Vec<Phase>,
     recovery: Vec<Recovery>,
+    agents: Vec<Agents>,
 }
 
 impl Phases {
-    pub(super) fn chosen(only: &[String]) -> Self {
+    pub(super) fn chosen(only: &[String], agents: &[u16]) -> Self {
         let mut steady = vec![
             Phase {
                 cores: Cores::One,
@@ -63,13 +65,23 @@ impl Phases {
         steady.retain(|phase| !phase.scenarios.is_empty());
         let mut recovery = recovery::all();
         recovery.retain(|scenario| wanted(only, &scenario.title.name));
-        Self { steady, recovery }
+        let mut agents: Vec<Agents> = agents.iter().copied().map(Agents::of).collect();
+        agents.retain(|one| wanted(only, &one.idle.name) || wanted(only, &one.storm.name));
+        Self {
+            steady,
+            recovery,
+            agents,
+        }
     }
 
     fn titles(&self) -> impl Iterator<Item = &Title> {
         let steady = self.steady.iter().flat_map(|phase| &phase.scenarios);
         let recovery = self.recovery.iter().map(|scenario| &scenario.title);
-        steady.map(|scenario| &scenario.title).chain(recovery)
+        let agents = self.agents.iter().flat_map(|one| [&one.idle, &one.storm]);
+        steady
+            .map(|scenario| &scenario.title)
+            .chain(recovery)
+            .chain(agents)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -100,6 +112,9 @@ impl Phases {
             phase.measure(bed, kinds, pace, report).await;
         }
         recover(&self.recovery, free, kinds, pace, report).await;
+        for scenario in &self.agents {
+            crowds(scenario, free, kinds, pace, report).await;
+        }
     }
 }
 
@@ -176,6 +191,29 @@ async fn recover(
         }
         for peer in peers {
             peer.end().await;
+        }
+    }
+}
+
+/// Each peer for itself, with one hub and a process full of agents.
+async fn crowds(scenario: &Agents, bed: &Bed<'_>, kinds: &[Kind], pace: Pace, report: &mut Report) {
+    report.begin(&scenario.idle);
+    report.begin(&scenario.storm);
+    for _ in 0..pace.rounds {
+        for kind in kinds.iter().copied().filter(|kind| kind.is_tunnel()) {
+            match scenario.measure(bed, kind, pace.calm).await {
+                Ok((idle, storm)) => {
+                    report.add(&scenario.idle, kind, idle);
+                    match storm {
+                        Ok(sample) => report.add(&scenario.storm, kind, sample),
+                        Err(error) => report.absent(&scenario.storm, kind, &error),
+                    }
+                }
+                Err(error) => {
+                    report.absent(&scenario.idle, kind, &error);
+                    report.absent(&scenario.storm, kind, &error);
+                }
+            }
         }
     }
 }

@@ -1,0 +1,171 @@
+//! A hub with as many agents as wanted, all in one process, each with a link and an identity of its own; and how to count those
+//! that are there. Nobody asks anything of them.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use tokio::time;
+
+use super::{
+    Bed, Kind, Part,
+    copying::{self, TOKEN},
+    fairlead, konnectivity, remotedialer,
+};
+use crate::{
+    launch::Spec,
+    ports::{self, CROWD},
+    proc,
+    way::{Legs, Way},
+};
+
+const ATTEMPT: Duration = Duration::from_secs(5);
+
+pub(crate) struct Crowd {
+    pub(crate) hub: Part,
+    pub(crate) agents: Part,
+    pub(crate) port: u16,
+    census: Census,
+}
+
+/// How to count the agents that are there.
+pub(super) enum Census {
+    /// Each has a port of its own at the hub, from [`CROWD`] on, which is open while it is there.
+    Ports { count: u16 },
+    /// A number in the text of this page, behind this word.
+    Page {
+        way: Way,
+        path: &'static str,
+        word: &'static str,
+    },
+}
+
+impl Crowd {
+    /// # Errors
+    /// If the peer is not here.
+    pub(crate) fn of(kind: Kind, bed: &Bed<'_>, count: u16) -> anyhow::Result<Self> {
+        let port = ports::free()?;
+        let on_ports = Census::Ports { count };
+        let (hub, agents, census) = match kind {
+            Kind::Fairlead => fairlead::crowd(bed, port, count)?,
+            Kind::Remotedialer => remotedialer::crowd(bed, port, count)?,
+            Kind::Konnectivity => konnectivity::crowd(bed, port, count)?,
+            Kind::Frp => {
+                let (hub, agents) = frp(bed, port, count)?;
+                (hub, agents, on_ports)
+            }
+            Kind::Chisel => {
+                let (hub, agents) = chisel(bed, port, count)?;
+                (hub, agents, on_ports)
+            }
+            Kind::Rathole => {
+                let (hub, agents) = rathole(bed, port, count)?;
+                (hub, agents, on_ports)
+            }
+            Kind::Wstunnel => {
+                let (hub, agents) = wstunnel(bed, port, count)?;
+                (hub, agents, on_ports)
+            }
+            Kind::Direct | Kind::Proxy => bail!("it has no agents"),
+        };
+        Ok(Self {
+            hub: Part::new("hub", hub),
+            agents: Part::new("agents", agents),
+            port,
+            census,
+        })
+    }
+
+    /// How many agents are there now. A hub that does not answer has none.
+    pub(crate) async fn there(&self) -> u64 {
+        match &self.census {
+            Census::Ports { count } => proc::listening(CROWD..CROWD.saturating_add(*count)),
+            Census::Page { way, path, word } => {
+                let asked = time::timeout(ATTEMPT, async {
+                    let page = way.target(path)?.once().await?;
+                    number_behind(&String::from_utf8_lossy(&page), word).context("no number")
+                });
+                asked.await.map_or(0, |number| number.unwrap_or(0))
+            }
+        }
+    }
+}
+
+/// Of `x 1\nsessions 42\n` and `sessions` the 42; without a word the first number. The sum, where a metric has labels.
+fn number_behind(page: &str, word: &str) -> Option<u64> {
+    let lines = page.lines().filter_map(|line| {
+        let rest = line.strip_prefix(word)?;
+        // Another word may begin with this one.
+        if !(word.is_empty() || rest.starts_with([' ', '{'])) {
+            return None;
+        }
+        let value: f64 = rest.rsplit(' ').next()?.trim().parse().ok()?;
+        Some(value)
+    });
+    lines.reduce(|sum, value| sum + value).map(|sum| sum as u64)
+}
+
+/// One frpc for each file of a folder, in one process, which it can do by itself.
+fn frp(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spec, Spec)> {
+    let dir = bed.folder("frp-crowd")?;
+    let agents = dir.join("agents");
+    std::fs::create_dir(&agents)?;
+    let (host, local) = upstream(bed)?;
+    for number in 0..count {
+        let text = format!(
+            "user = 'a{number}'\n{}[[proxies]]\nname = 'plain'\ntype = 'tcp'\nlocalIP = '{host}'\nlocalPort = {local}\nremotePort = {}\n",
+            copying::frp_client(bed, port),
+            CROWD + number
+        );
+        super::write_secret(&agents.join(format!("{number}.toml")), &text)?;
+    }
+    let hub = copying::frp_hub(bed, port, &dir)?;
+    let agents_spec = Spec::new("frp-agents", bed.built.program("frp", "frpc")?);
+    Ok((hub, agents_spec.arg("--config_dir").arg(agents)))
+}
+
+fn upstream<'a>(bed: &'a Bed<'_>) -> anyhow::Result<(&'a str, &'a str)> {
+    let address = bed.upstream_address(Legs::Plain);
+    address.split_once(':').context("host:port")
+}
+
+fn chisel(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spec, Spec)> {
+    let agents = Spec::new("chisel-agents", bed.built.program("chisel", "agents")?)
+        .args(["-server", &format!("https://127.0.0.1:{port}")])
+        .arg("-ca")
+        .arg(&bed.pems.ca)
+        .args(["-auth", &format!("{TOKEN}:{TOKEN}")])
+        .args(["-first", &CROWD.to_string()])
+        .args(["-count", &count.to_string()])
+        .args(["-to", bed.upstream_address(Legs::Plain)]);
+    Ok((copying::chisel_hub(bed, port)?, agents))
+}
+
+/// One client with many services: each has a control connection of its own, as if it were a client of its own.
+fn rathole(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spec, Spec)> {
+    let to = bed.upstream_address(Legs::Plain);
+    let services = (0..count).map(|number| (format!("s{number}"), CROWD + number, to));
+    let (hub, agents) = copying::rathole_pair(bed, port, port, services)?;
+    Ok((hub, agents))
+}
+
+/// One client with many reverse tunnels: each has a connection of its own.
+fn wstunnel(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spec, Spec)> {
+    let to = bed.upstream_address(Legs::Plain);
+    let forwards = (0..count).map(|number| (CROWD + number, to));
+    copying::wstunnel_pair(bed, port, port, forwards)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_found_behind_its_word_and_summed_over_labels() {
+        let page =
+            "# HELP sessions x\nsessions_ended 7\nsessions 42\nopen{a=\"b\"} 2\nopen{a=\"c\"} 3\n";
+        assert_eq!(number_behind(page, "sessions"), Some(42));
+        assert_eq!(number_behind(page, "open"), Some(5));
+        assert_eq!(number_behind(page, "none"), None);
+        assert_eq!(number_behind("17\n", ""), Some(17));
+    }
+}

@@ -1,0 +1,176 @@
+//! What agents cost that nobody asks anything: memory and processor time of a hub with thousands of them; and how long it takes
+//! until all are back after the hub was gone. Each peer is started for itself, one after the other.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use tokio::time::{self, Instant};
+
+use super::{Metric, Sample, Title};
+use crate::{
+    load::cpu,
+    peers::{Bed, Crowd, Kind},
+    proc,
+};
+
+const KIB: f64 = 1024.0;
+const MIB: f64 = 1024.0 * KIB;
+/// Until a hub without agents is at rest.
+const REST: Duration = Duration::from_secs(1);
+/// Until all agents are there for the first time; registering them is part of it.
+const JOINED: Duration = Duration::from_secs(300);
+/// Until all agents are back.
+const BACK: Duration = Duration::from_secs(120);
+/// Between two looks at who is there.
+const LOOK: Duration = Duration::from_millis(50);
+const OUTAGE: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Clone)]
+pub(crate) struct Agents {
+    pub(crate) idle: Title,
+    pub(crate) storm: Title,
+    count: u16,
+}
+
+/// How long to wait until agents are at rest, and how long to look at them then.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Calm {
+    pub(crate) settle: Duration,
+    pub(crate) watch: Duration,
+}
+
+impl Agents {
+    pub(crate) fn of(count: u16) -> Self {
+        Self {
+            idle: Title {
+                name: format!("idle-{count}"),
+                about: format!("{count} agents that nobody asks anything, all in one process"),
+                metrics: vec![
+                    Metric::lower("hub memory per agent", "KiB"),
+                    Metric::lower("hub CPU", "ms/s"),
+                    Metric::lower("agents' memory per agent", "KiB"),
+                    Metric::lower("agents' CPU", "ms/s"),
+                    Metric::lower("hub without agents", "MiB"),
+                ],
+            },
+            storm: Title {
+                name: format!("storm-{count}"),
+                about: format!(
+                    "the hub of {count} agents is killed and comes back after {} s: time until all are back, and its processor time until then",
+                    OUTAGE.as_secs()
+                ),
+                metrics: vec![
+                    Metric::lower("all back after", "s"),
+                    Metric::lower("half back after", "s"),
+                    Metric::lower("hub CPU per agent", "us"),
+                ],
+            },
+            count,
+        }
+    }
+
+    /// Both samples; the second is an error of its own if not all come back.
+    ///
+    /// # Errors
+    /// If the peer is not here, or not all agents ever are.
+    pub(crate) async fn measure(
+        &self,
+        bed: &Bed<'_>,
+        kind: Kind,
+        calm: Calm,
+    ) -> anyhow::Result<(Sample, anyhow::Result<Sample>)> {
+        let mut crowd = Crowd::of(kind, bed, self.count)?;
+        let measured = self.both(bed, &mut crowd, calm).await;
+        crowd.agents.kill().await;
+        crowd.hub.kill().await;
+        measured
+    }
+
+    async fn both(
+        &self,
+        bed: &Bed<'_>,
+        crowd: &mut Crowd,
+        calm: Calm,
+    ) -> anyhow::Result<(Sample, anyhow::Result<Sample>)> {
+        let per_agent = f64::from(self.count);
+        crowd.hub.start(bed.launcher)?;
+        crowd.hub.listening(crowd.port).await?;
+        time::sleep(REST).await;
+        let hub = crowd.hub.pid()?;
+        let empty = proc::memory(hub)? as f64;
+
+        crowd.agents.start(bed.launcher)?;
+        let agents = crowd.agents.pid()?;
+        let (_, there) = self.all(crowd, JOINED).await?;
+        if there.is_none() {
+            let step = format!("wait until all are there; {} are", crowd.there().await);
+            return Err(crowd.agents.failed(&step));
+        }
+        time::sleep(calm.settle).await;
+
+        let spent = |before: (u64, u64), after: (u64, u64)| {
+            let seconds = calm.watch.as_secs_f64();
+            let rate =
+                |before: u64, after: u64| (after - before.min(after)) as f64 / 1000.0 / seconds;
+            (rate(before.0, after.0), rate(before.1, after.1))
+        };
+        let now = || anyhow::Ok((cpu::of(&hub.to_string())?, cpu::of(&agents.to_string())?));
+        let before = now()?;
+        time::sleep(calm.watch).await;
+        let (hub_cpu, agents_cpu) = spent(before, now()?);
+        let memory = (proc::memory(hub)? as f64 - empty) / per_agent / KIB;
+        let theirs = proc::memory(agents)? as f64 / per_agent / KIB;
+        let idle = Sample::of([memory, hub_cpu, theirs, agents_cpu, empty / MIB]);
+        Ok((idle, self.storm(bed, crowd).await))
+    }
+
+    async fn storm(&self, bed: &Bed<'_>, crowd: &mut Crowd) -> anyhow::Result<Sample> {
+        crowd.hub.kill().await;
+        time::sleep(OUTAGE).await;
+        let begin = Instant::now();
+        crowd.hub.start(bed.launcher)?;
+        let (half, all) = self.all(crowd, BACK).await?;
+        let spent = cpu::of(&crowd.hub.pid()?.to_string())? as f64 / f64::from(self.count);
+        let after = |at: Option<Instant>| at.map(|at| (at - begin).as_secs_f64());
+        let remark = match all {
+            Some(_) => None,
+            None => Some(format!(
+                "{} of {} are back after {BACK:?}",
+                crowd.there().await,
+                self.count
+            )),
+        };
+        Ok(Sample {
+            figures: vec![after(all), after(half), all.map(|_| spent)],
+            remark,
+        })
+    }
+
+    /// When half of the agents were there, and when all.
+    async fn all(
+        &self,
+        crowd: &mut Crowd,
+        limit: Duration,
+    ) -> anyhow::Result<(Option<Instant>, Option<Instant>)> {
+        let end = Instant::now() + limit;
+        let count = u64::from(self.count);
+        let mut half = None;
+        loop {
+            crowd.hub.alive().context("the hub ended")?;
+            crowd.agents.alive().context("the agents ended")?;
+            let there = crowd.there().await;
+            let now = Instant::now();
+            if there >= count.div_ceil(2) {
+                half.get_or_insert(now);
+            }
+            if there >= count {
+                return Ok((half, Some(now)));
+            }
+            if now > end {
+                ensure!(there > 0, "no agent is there");
+                return Ok((half, None));
+            }
+            time::sleep(LOOK).await;
+        }
+    }
+}
