@@ -100,7 +100,15 @@ impl Report {
         });
     }
 
-    pub(crate) fn add(&mut self, title: &Title, peer: Kind, sample: Sample) {
+    /// The figures of a round, or why there are none.
+    pub(crate) fn take(&mut self, title: &Title, peer: Kind, sample: anyhow::Result<Sample>) {
+        match sample {
+            Ok(sample) => self.add(title, peer, sample),
+            Err(error) => self.absent(title, peer, &error),
+        }
+    }
+
+    fn add(&mut self, title: &Title, peer: Kind, sample: Sample) {
         let (first, unit) = title.metrics.first().map_or(("", ""), |m| (m.name, m.unit));
         let figure = sample.figures.first().copied().flatten();
         eprintln!(

@@ -4,6 +4,7 @@
 pub(crate) mod agents;
 pub(crate) mod recovery;
 pub(crate) mod steady;
+pub(crate) mod stopped;
 
 use serde::Serialize;
 

@@ -115,3 +115,28 @@ fn a_hub_that_cannot_start_is_named_with_the_end_of_its_log() {
     );
     assert!(stderr.contains("logs/hub.log\nport taken"), "{stderr}");
 }
+
+#[test]
+fn a_run_writes_figures_a_table_and_plots_and_says_what_is_not_here() {
+    let dir = TempDir::new().unwrap();
+    let build = program(dir.path(), "#!/bin/sh\necho frp - no luck\n");
+    let out = dir.path().join("out");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fairlead-bench"));
+    command.args(["run", "--quick", "--only", "get-1k-c1", "--peers"]);
+    command.args(["direct,proxy,frp", "--build"]).arg(build);
+    let output = command.arg("--out").arg(&out).output().unwrap();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{stdout}{stderr}");
+    assert!(stdout.contains("| proxy | "), "{stdout}");
+    assert!(stdout.contains("- frp: not here: no luck"), "{stdout}");
+
+    let run = fs::read_dir(out).unwrap().next().unwrap().unwrap().path();
+    for file in [
+        "results.json",
+        "table.md",
+        "plots/get-1k-c1.svg",
+        "plots/get-1k-c1.png",
+    ] {
+        assert!(run.join(file).is_file(), "{file} is missing");
+    }
+}

@@ -13,6 +13,7 @@ use crate::{
         agents::Agents,
         recovery::{self, Recovery},
         steady::{self, Steady},
+        stopped::{self, Stopped},
     },
 };
 
@@ -35,6 +36,7 @@ struct Phase {
 pub(super) struct Phases {
     steady: Vec<Phase>,
     recovery: Vec<Recovery>,
+    stopped: Option<Stopped>,
     agents: Vec<Agents>,
 }
 
@@ -67,9 +69,12 @@ impl Phases {
         recovery.retain(|scenario| wanted(only, &scenario.title.name));
         let mut agents: Vec<Agents> = agents.iter().copied().map(Agents::of).collect();
         agents.retain(|one| wanted(only, &one.idle.name) || wanted(only, &one.storm.name));
+        let stopped = Some(stopped::scenario())
+            .filter(|one| wanted(only, &one.others.name) || wanted(only, &one.memory.name));
         Self {
             steady,
             recovery,
+            stopped,
             agents,
         }
     }
@@ -77,10 +82,15 @@ impl Phases {
     fn titles(&self) -> impl Iterator<Item = &Title> {
         let steady = self.steady.iter().flat_map(|phase| &phase.scenarios);
         let recovery = self.recovery.iter().map(|scenario| &scenario.title);
+        let stopped = self
+            .stopped
+            .iter()
+            .flat_map(|one| [&one.others, &one.memory]);
         let agents = self.agents.iter().flat_map(|one| [&one.idle, &one.storm]);
         steady
             .map(|scenario| &scenario.title)
             .chain(recovery)
+            .chain(stopped)
             .chain(agents)
     }
 
@@ -112,6 +122,9 @@ impl Phases {
             phase.measure(bed, kinds, pace, report).await;
         }
         recover(&self.recovery, free, kinds, pace, report).await;
+        if let Some(scenario) = &self.stopped {
+            stop(scenario, free, kinds, pace, report).await;
+        }
         for scenario in &self.agents {
             crowds(scenario, free, kinds, pace, report).await;
         }
@@ -142,11 +155,10 @@ impl Phase {
                 }
                 for peer in turns {
                     let kind = peer.kind;
-                    match scenario.measure(bed, peer, pace).await {
-                        // The first round warms pools, caches and branch predictors, and is not counted.
-                        Ok(_) if round == 0 => {}
-                        Ok(sample) => report.add(&scenario.title, kind, sample),
-                        Err(error) => report.absent(&scenario.title, kind, &error),
+                    let sample = scenario.measure(bed, peer, pace).await;
+                    // The first round warms pools, caches and branch predictors, and is not counted.
+                    if round > 0 || sample.is_err() {
+                        report.take(&scenario.title, kind, sample);
                     }
                 }
             }
@@ -183,10 +195,7 @@ async fn recover(
                 (kind, scenario.measure(bed, peer).await)
             });
             for (kind, sample) in join_all(all).await {
-                match sample {
-                    Ok(sample) => report.add(&scenario.title, kind, sample),
-                    Err(error) => report.absent(&scenario.title, kind, &error),
-                }
+                report.take(&scenario.title, kind, sample);
             }
         }
         for peer in peers {
@@ -201,19 +210,28 @@ async fn crowds(scenario: &Agents, bed: &Bed<'_>, kinds: &[Kind], pace: Pace, re
     report.begin(&scenario.storm);
     for _ in 0..pace.rounds {
         for kind in kinds.iter().copied().filter(|kind| kind.is_tunnel()) {
-            match scenario.measure(bed, kind, pace.calm).await {
-                Ok((idle, storm)) => {
-                    report.add(&scenario.idle, kind, idle);
-                    match storm {
-                        Ok(sample) => report.add(&scenario.storm, kind, sample),
-                        Err(error) => report.absent(&scenario.storm, kind, &error),
-                    }
-                }
-                Err(error) => {
-                    report.absent(&scenario.idle, kind, &error);
-                    report.absent(&scenario.storm, kind, &error);
-                }
-            }
+            let (idle, storm) = match scenario.measure(bed, kind, pace.calm).await {
+                Ok((idle, storm)) => (Ok(idle), storm),
+                // The same reason for both.
+                Err(error) => (Err(anyhow::anyhow!("{error:#}")), Err(error)),
+            };
+            report.take(&scenario.idle, kind, idle);
+            report.take(&scenario.storm, kind, storm);
+        }
+    }
+}
+
+async fn stop(scenario: &Stopped, bed: &Bed<'_>, kinds: &[Kind], pace: Pace, report: &mut Report) {
+    report.begin(&scenario.others);
+    report.begin(&scenario.memory);
+    for _ in 0..pace.rounds {
+        for kind in kinds.iter().copied().filter(|kind| kind.is_tunnel()) {
+            let (others, memory) = match stopped::measure(bed, kind, pace).await {
+                Ok((others, memory)) => (Ok(others), Ok(memory)),
+                Err(error) => (Err(anyhow::anyhow!("{error:#}")), Err(error)),
+            };
+            report.take(&scenario.others, kind, others);
+            report.take(&scenario.memory, kind, memory);
         }
     }
 }
@@ -230,6 +248,24 @@ fn absent<S>(
     }
 }
 
+/// A whole name, or its first words.
 fn wanted(only: &[String], name: &str) -> bool {
-    only.is_empty() || only.iter().any(|prefix| name.starts_with(prefix.as_str()))
+    only.is_empty()
+        || only.iter().any(|prefix| {
+            let rest = name.strip_prefix(prefix.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scenario_is_chosen_by_its_name_or_its_first_words() {
+        let only = ["get-1k-c1".to_owned(), "recover".to_owned()];
+        assert!(wanted(&only, "get-1k-c1") && wanted(&only, "recover-cut"));
+        assert!(!wanted(&only, "get-1k-c16") && !wanted(&only, "idle-1000"));
+        assert!(wanted(&[], "idle-1000"));
+    }
 }

@@ -26,7 +26,7 @@ const BESIDE_RATE: f64 = 100.0;
 const MARGIN: f64 = 1.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ask {
+pub(super) enum Ask {
     Small,
     Down,
     Up,
@@ -235,7 +235,7 @@ fn cpu(outcome: &Outcome, counts: impl Fn(&str) -> bool) -> f64 {
     roles.map(|(_, micros)| *micros).sum::<u64>() as f64
 }
 
-fn load(bed: &Bed<'_>, way: &Way, ask: Ask, connections: u32, pace: Pace) -> Command {
+pub(super) fn load(bed: &Bed<'_>, way: &Way, ask: Ask, connections: u32, pace: Pace) -> Command {
     let mut command = bed.launcher.bench("load");
     command.args(way.args()).args(ask.args());
     command.args(["--connections", &connections.to_string()]);
