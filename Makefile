@@ -8,7 +8,7 @@ DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 FUZZ_SECONDS ?= 60
 
-.PHONY: help demo test unit lint doc e2e net kube deny fuzz bench bench-smoke clean
+.PHONY: help demo test unit lint doc e2e net kube deny fuzz bench bench-smoke soak clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -55,6 +55,10 @@ bench-smoke: ## requests and bodies through the tunnel beside direct access and 
 bench: ## every scenario against Fairlead and its peers, in one run: figures, a table, plots
 	cargo build --release --locked -p fairlead -p fairlead-bench
 	target/release/fairlead-bench run --fairlead target/release/fairlead $(BENCH_ARGS)
+
+soak: ## an hour of requests through Fairlead, many broken off in the middle: nothing may leak
+	cargo build --release --locked -p fairlead -p fairlead-bench
+	target/release/fairlead-bench soak --fairlead target/release/fairlead --minutes $(or $(SOAK_MINUTES),60)
 
 clean: ## remove what was built here (the cache outside stays)
 	cargo clean

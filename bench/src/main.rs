@@ -17,6 +17,7 @@ mod run;
 mod scenarios;
 mod serve;
 mod smoke;
+mod soak;
 mod stats;
 mod tls;
 mod upstream;
@@ -51,6 +52,8 @@ enum Role {
     Relay(relay::Args),
     /// Every scenario against Fairlead and its peers: figures, a table, plots
     Run(run::Args),
+    /// An hour of requests, many broken off, through Fairlead: what has leaked?
+    Soak(soak::Args),
     /// Starts every role and Fairlead, measures them in turn, prints the ratios
     Smoke(smoke::Args),
 }
@@ -74,6 +77,7 @@ fn run(role: Role) -> anyhow::Result<ExitCode> {
         Role::Relay(args) => runtime()?.block_on(relay::run(args))?,
         // Children are bound to the life of the thread that started them (see `launch`): it must be this one.
         Role::Run(args) => return single()?.block_on(run::run(args)),
+        Role::Soak(args) => return single()?.block_on(soak::run(args)),
         Role::Smoke(args) => return single()?.block_on(smoke::run(args)),
     }
     Ok(ExitCode::SUCCESS)

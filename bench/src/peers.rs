@@ -22,7 +22,7 @@ use tokio::time;
 
 pub(crate) use self::{
     built::Built,
-    crowd::Crowd,
+    crowd::{Crowd, number_behind},
     fairlead::HubReady,
     part::{Part, write_secret},
     relayed::{CUT, Link, SILENCE},
@@ -180,6 +180,8 @@ pub(crate) struct Peer {
     pub(crate) agent: Option<Part>,
     /// Between agent and hub, where the link is slowed down or broken.
     pub(crate) relay: Option<Part>,
+    /// The hub's metrics, of Fairlead only.
+    pub(crate) admin: Option<Way>,
 }
 
 impl Peer {
@@ -216,6 +218,7 @@ impl Peer {
             hub: None,
             agent: None,
             relay: None,
+            admin: None,
         }
     }
 
@@ -272,6 +275,7 @@ impl Peer {
             hub: Some(hub),
             agent: Some(agent),
             relay,
+            admin: None,
         })
     }
 

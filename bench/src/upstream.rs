@@ -23,8 +23,8 @@ pub(crate) const SMALL: usize = 1024;
 pub(crate) const LARGE: usize = 8 * 1024 * 1024;
 /// How far apart the lines of `/ticks` are.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
-/// What `/echo` is asked to upgrade to.
-pub(crate) const ECHO: &str = "fairlead-bench-echo";
+/// What `/echo` is asked to upgrade to: a name that every way lets through. Behind it nobody speaks SPDY here.
+pub(crate) const ECHO: &str = "SPDY/3.1";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

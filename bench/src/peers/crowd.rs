@@ -91,7 +91,7 @@ impl Crowd {
 }
 
 /// Of `x 1\nsessions 42\n` and `sessions` the 42; without a word the first number. The sum, where a metric has labels.
-fn number_behind(page: &str, word: &str) -> Option<u64> {
+pub(crate) fn number_behind(page: &str, word: &str) -> Option<u64> {
     let lines = page.lines().filter_map(|line| {
         let rest = line.strip_prefix(word)?;
         // Another word may begin with this one.

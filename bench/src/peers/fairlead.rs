@@ -28,7 +28,8 @@ pub(super) async fn start(bed: &Bed<'_>, link: Link) -> anyhow::Result<Peer> {
     let dir = bed.folder("fairlead")?;
     let hub_port = ports::free()?;
     let ready_file = dir.join(READY);
-    let mut hub = Part::new("hub", hub_spec(&binary, &dir, hub_port, ports::free()?));
+    let admin = ports::free()?;
+    let mut hub = Part::new("hub", hub_spec(&binary, &dir, hub_port, admin));
     hub.start(bed.launcher)?;
     let ready: HubReady = hub.ready(&ready_file).await?;
 
@@ -66,6 +67,7 @@ pub(super) async fn start(bed: &Bed<'_>, link: Link) -> anyhow::Result<Peer> {
         hub: Some(hub),
         agent: Some(agent),
         relay,
+        admin: Some(bed.way(Legs::Plain, Some(admin))),
     })
 }
 

@@ -227,7 +227,7 @@ async fn stop(scenario: &Stopped, bed: &Bed<'_>, kinds: &[Kind], pace: Pace, rep
     for _ in 0..pace.rounds {
         for kind in kinds.iter().copied().filter(|kind| kind.is_tunnel()) {
             let (others, memory) = match stopped::measure(bed, kind, pace).await {
-                Ok((others, memory)) => (Ok(others), Ok(memory)),
+                Ok(both) => both,
                 Err(error) => (Err(anyhow::anyhow!("{error:#}")), Err(error)),
             };
             report.take(&scenario.others, kind, others);

@@ -57,39 +57,36 @@ pub(crate) fn scenario() -> Stopped {
     }
 }
 
-/// The samples for the others and for memory.
-///
+/// For the others, and for memory.
+pub(crate) type Both = (anyhow::Result<Sample>, anyhow::Result<Sample>);
+
 /// # Errors
 /// If the peer is not here, or does not work even before anyone stops.
-pub(crate) async fn measure(
-    bed: &Bed<'_>,
-    kind: Kind,
-    pace: Pace,
-) -> anyhow::Result<(Sample, Sample)> {
+pub(crate) async fn measure(bed: &Bed<'_>, kind: Kind, pace: Pace) -> anyhow::Result<Both> {
     let mut peer = Peer::start(kind, bed, Link::Straight).await?;
     let measured = both(bed, &mut peer, pace).await;
     peer.end().await;
     measured
 }
 
-async fn both(bed: &Bed<'_>, peer: &mut Peer, pace: Pace) -> anyhow::Result<(Sample, Sample)> {
+async fn both(bed: &Bed<'_>, peer: &mut Peer, pace: Pace) -> anyhow::Result<Both> {
+    // Once for pools and caches, once to count.
+    others(bed, peer, pace).await?;
     let without = others(bed, peer, pace).await?;
     let endless = peer
         .way(Legs::Tls)
         .context("there is no way")?
         .target("/endless")?;
     let (hub, agent) = (memory(&peer.hub)?, memory(&peer.agent)?);
-    let mut readers = Vec::new();
-    for _ in 0..READERS {
-        readers.push(stop(&endless).await?);
-    }
+    let first = stop(&endless).await?;
+    let rest = stop_more(&endless).await;
     time::sleep(FULL).await;
     let grown = |before: f64, after: f64| (after - before) / f64::from(READERS) / KIB;
-    let memory = Sample::of([
-        grown(hub, memory(&peer.hub)?),
-        grown(agent, memory(&peer.agent)?),
-    ]);
-    readers.truncate(1);
+    let hub = grown(hub, memory(&peer.hub)?);
+    let agent = grown(agent, memory(&peer.agent)?);
+    // With fewer readers than eight there is no figure for eight.
+    let memory = rest.map(|_| Sample::of([hub, agent]));
+
     let beside = match others(bed, peer, pace).await {
         Ok(beside) => Sample {
             figures: vec![
@@ -107,8 +104,18 @@ async fn both(bed: &Bed<'_>, peer: &mut Peer, pace: Pace) -> anyhow::Result<(Sam
             remark: Some(format!("the others get no answers: {}", error.root_cause())),
         },
     };
-    drop(readers);
-    Ok((beside, memory))
+    drop(first);
+    Ok((Ok(beside), memory))
+}
+
+/// Those beyond the first.
+async fn stop_more(endless: &Target) -> anyhow::Result<Vec<Incoming>> {
+    let mut readers = Vec::new();
+    for number in 2..=READERS {
+        let reader = stop(endless).await;
+        readers.push(reader.with_context(|| format!("reader {number} of {READERS}"))?);
+    }
+    Ok(readers)
 }
 
 fn rate(outcome: &Outcome) -> f64 {

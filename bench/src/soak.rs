@@ -1,0 +1,331 @@
+//! `make soak`: an hour of requests through Fairlead, three of four broken off in the middle, and then nothing. What is still
+//! open after that, beyond what was open before, has leaked.
+
+use std::{
+    io::Write as _,
+    path::PathBuf,
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail, ensure};
+use http_body_util::BodyExt as _;
+use serde::Serialize;
+use tempfile::TempDir;
+use tokio::{
+    task::JoinSet,
+    time::{self, Instant},
+};
+
+use crate::{
+    launch::Launcher,
+    load::Target,
+    peers::{Bed, Built, Kind, Link, Part, Peer, number_behind},
+    proc,
+    smoke::{interrupted, results_folder},
+    way::{Legs, Way},
+};
+
+/// Who asks at a time.
+const CLIENTS: u64 = 16;
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Before the first reading: pools and caches fill.
+const WARM: Duration = Duration::from_secs(20);
+/// After the last request, until whatever may go has gone.
+const QUIET: Duration = Duration::from_secs(30);
+const EVERY: Duration = Duration::from_secs(60);
+/// What more may be open in the end: pools need not be as full as they were, nor as empty.
+const FILES: u64 = 2 * CLIENTS;
+const THREADS: u64 = 4;
+const MEMORY: u64 = 32 * 1024 * 1024;
+/// Gauges of the hub, and how far each may be from where it was.
+const GAUGES: [(&str, u64); 3] = [
+    ("fairlead_requests_open", 2),
+    ("fairlead_upgrades_open", 0),
+    ("fairlead_streams_open", CLIENTS),
+];
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The `fairlead` binary
+    #[arg(long)]
+    fairlead: PathBuf,
+    #[arg(long, default_value_t = 60.0)]
+    minutes: f64,
+    /// Where a folder for this run is made
+    #[arg(long, default_value = "bench/results")]
+    out: PathBuf,
+}
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
+    tokio::select! {
+        result = soak(args) => result,
+        name = interrupted() => bail!("stopped by {}; every role is ended", name?),
+    }
+}
+
+async fn soak(args: Args) -> anyhow::Result<ExitCode> {
+    let length = Duration::try_from_secs_f64(args.minutes * 60.0)?;
+    let results = results_folder(&args.out)?;
+    let secrets = TempDir::with_prefix("fairlead-bench-")?;
+    let launcher = Launcher::new(false, None, results.join("logs")).await?;
+    let binary = Some(args.fairlead.as_path());
+    let bed = Bed::make(&launcher, secrets.path(), binary, Built::default()).await?;
+    let mut peer = Peer::start(Kind::Fairlead, &bed, Link::Straight).await?;
+
+    let counts = Arc::new(Counts::default());
+    clients(&peer, &counts, WARM).await?;
+    time::sleep(QUIET).await;
+    let mut readings = vec![Reading::of(&peer, &counts).await?];
+    let end = Instant::now() + length;
+    while Instant::now() < end {
+        let left = end - Instant::now();
+        clients(&peer, &counts, left.min(EVERY)).await?;
+        peer.alive()?;
+        readings.push(Reading::of(&peer, &counts).await?);
+        eprintln!("{}", readings.last().map_or(String::new(), Reading::line));
+    }
+    time::sleep(QUIET).await;
+    readings.push(Reading::of(&peer, &counts).await?);
+    peer.end().await;
+
+    let file = results.join("soak.json");
+    std::fs::write(&file, serde_json::to_vec_pretty(&readings)?)
+        .with_context(|| format!("writing {}", file.display()))?;
+    let (Some(first), Some(last)) = (readings.first(), readings.last()) else {
+        bail!("nothing was read");
+    };
+    let leaks = first.leaks(last);
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "before: {}\nafter:  {}", first.line(), last.line())?;
+    for leak in &leaks {
+        writeln!(out, "LEAKED {leak}")?;
+    }
+    Ok(if leaks.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+#[derive(Default)]
+struct Counts {
+    answered: AtomicU64,
+    broken_off: AtomicU64,
+    failed: AtomicU64,
+}
+
+async fn clients(peer: &Peer, counts: &Arc<Counts>, length: Duration) -> anyhow::Result<()> {
+    let way = peer.way(Legs::Tls).context("there is no way")?;
+    let end = Instant::now() + length;
+    let mut clients = JoinSet::new();
+    for number in 0..CLIENTS {
+        let asks = Asks::new(way)?;
+        clients.spawn(client(asks, counts.clone(), number, end));
+    }
+    while let Some(ended) = clients.join_next().await {
+        ended?;
+    }
+    Ok(())
+}
+
+struct Asks {
+    small: Target,
+    large: Target,
+    endless: Target,
+    ticks: Target,
+}
+
+impl Asks {
+    fn new(way: &Way) -> anyhow::Result<Self> {
+        Ok(Self {
+            small: way.target("/bytes/1024")?,
+            large: way.target("/bytes/8388608")?,
+            endless: way.target("/endless")?,
+            ticks: way.target("/ticks")?,
+        })
+    }
+
+    /// Whether the answer was read to its end.
+    async fn ask(&self, turn: u64) -> anyhow::Result<bool> {
+        let broken_off = match turn % 4 {
+            0 => return self.small.once().await.map(|_| true),
+            1 => &self.large,
+            2 => &self.endless,
+            _ => &self.ticks,
+        };
+        let mut body = broken_off.open().await?;
+        for _ in 0..turn % 7 {
+            body.frame().await.context("the body ended")??;
+        }
+        Ok(false)
+    }
+}
+
+async fn client(asks: Asks, counts: Arc<Counts>, first: u64, end: Instant) {
+    let mut turn = first;
+    while Instant::now() < end {
+        let counted = match time::timeout(PATIENCE, asks.ask(turn)).await {
+            Ok(Ok(true)) => &counts.answered,
+            Ok(Ok(false)) => &counts.broken_off,
+            _ => &counts.failed,
+        };
+        counted.fetch_add(1, Relaxed);
+        turn += 1;
+    }
+}
+
+/// What is open at one time.
+#[derive(Debug, Clone, Serialize)]
+struct Reading {
+    answered: u64,
+    broken_off: u64,
+    failed: u64,
+    hub: Open,
+    agent: Open,
+    /// In the order of [`GAUGES`].
+    gauges: Vec<u64>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Open {
+    memory: u64,
+    files: u64,
+    threads: u64,
+}
+
+impl Open {
+    fn of(part: Option<&Part>) -> anyhow::Result<Self> {
+        let pid = part.context("there is no such part")?.pid()?;
+        let entries = |what: &str| -> anyhow::Result<u64> {
+            Ok(std::fs::read_dir(format!("/proc/{pid}/{what}"))?.count() as u64)
+        };
+        Ok(Self {
+            memory: proc::memory(pid)?,
+            files: entries("fd")?,
+            threads: entries("task")?,
+        })
+    }
+}
+
+impl Reading {
+    async fn of(peer: &Peer, counts: &Counts) -> anyhow::Result<Self> {
+        let admin = peer.admin.as_ref().context("there are no metrics")?;
+        let page = admin.target("/metrics")?.once().await?;
+        let page = String::from_utf8_lossy(&page);
+        let gauges = GAUGES.map(|(name, _)| number_behind(&page, name));
+        ensure!(
+            gauges.iter().any(Option::is_some),
+            "the hub's metrics have none of {GAUGES:?}"
+        );
+        Ok(Self {
+            answered: counts.answered.load(Relaxed),
+            broken_off: counts.broken_off.load(Relaxed),
+            failed: counts.failed.load(Relaxed),
+            hub: Open::of(peer.hub.as_ref())?,
+            agent: Open::of(peer.agent.as_ref())?,
+            gauges: gauges.map(Option::unwrap_or_default).to_vec(),
+        })
+    }
+
+    fn line(&self) -> String {
+        let open = |open: Open| {
+            let mebibytes = open.memory / 1024 / 1024;
+            format!(
+                "{mebibytes} MiB, {} files, {} threads",
+                open.files, open.threads
+            )
+        };
+        let gauges = GAUGES.iter().zip(&self.gauges);
+        let gauges: String = gauges
+            .map(|((name, _), value)| format!("; {name} {value}"))
+            .collect();
+        format!(
+            "{} answered, {} broken off, {} failed; hub {}; agent {}{gauges}",
+            self.answered,
+            self.broken_off,
+            self.failed,
+            open(self.hub),
+            open(self.agent),
+        )
+    }
+
+    /// What is open after, and was not before.
+    fn leaks(&self, after: &Self) -> Vec<String> {
+        let mut leaks = Vec::new();
+        let mut check = |what: String, before: u64, after: u64, more: u64| {
+            if after > before + more {
+                leaks.push(format!("{what}: {before} before, {after} after"));
+            }
+        };
+        for (role, before, after) in [
+            ("hub", self.hub, after.hub),
+            ("agent", self.agent, after.agent),
+        ] {
+            check(
+                format!("{role} memory"),
+                before.memory,
+                after.memory,
+                MEMORY,
+            );
+            check(format!("{role} files"), before.files, after.files, FILES);
+            check(
+                format!("{role} threads"),
+                before.threads,
+                after.threads,
+                THREADS,
+            );
+        }
+        for (((name, more), before), after) in GAUGES.iter().zip(&self.gauges).zip(&after.gauges) {
+            check((*name).to_owned(), *before, *after, *more);
+        }
+        if after.failed > 0 {
+            leaks.push(format!("{} requests failed", after.failed));
+        }
+        leaks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(files: u64, streams: u64, failed: u64) -> Reading {
+        let open = Open {
+            memory: 1,
+            files,
+            threads: 3,
+        };
+        Reading {
+            answered: 0,
+            broken_off: 0,
+            failed,
+            hub: open,
+            agent: open,
+            gauges: vec![0, 0, streams],
+        }
+    }
+
+    #[test]
+    fn what_is_open_beyond_the_pools_has_leaked() {
+        let before = reading(20, 1, 0);
+        assert!(
+            before
+                .leaks(&reading(20 + FILES, 1 + CLIENTS, 0))
+                .is_empty()
+        );
+        assert_eq!(
+            before.leaks(&reading(21 + FILES, 2 + CLIENTS, 0)),
+            [
+                "hub files: 20 before, 53 after",
+                "agent files: 20 before, 53 after",
+                "fairlead_streams_open: 1 before, 18 after",
+            ]
+        );
+        assert_eq!(before.leaks(&reading(20, 1, 3)), ["3 requests failed"]);
+    }
+}
