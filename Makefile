@@ -19,8 +19,7 @@ demo: ## a real cluster, a hub, an agent, and kubectl through the tunnel; Ctrl-C
 test: lint unit e2e ## every rung of the test ladder
 
 unit: ## rungs 1 to 3: everything that needs no other program
-	cargo test --workspace --exclude fairlead-e2e --exclude fairlead-e2e-net --locked
-	cargo test -p fairlead-e2e-net --lib --locked
+	cargo test --workspace --exclude fairlead-e2e --locked
 
 lint: ## formatting, clippy with warnings as errors, documentation without warnings
 	cargo fmt --all --check

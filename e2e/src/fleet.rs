@@ -84,7 +84,7 @@ impl Hub {
         let listen = ready.url.trim_start_matches("https://");
         let admin = ready.admin_url.trim_start_matches("http://");
         Ok(Self {
-            again: dev::<&str>(folder.path(), listen, admin, &[])?,
+            again: dev(folder.path(), listen, admin, flags)?,
             folder,
             ready,
             net: None,
