@@ -95,17 +95,9 @@ impl Metrics {
     }
 
     pub(crate) fn dial_failed(&self, stage: Stage) {
-        let stage = match stage {
-            Stage::Dns => "dns",
-            Stage::Tcp => "tcp",
-            Stage::Proxy => "proxy",
-            Stage::Tls => "tls",
-            Stage::Upgrade => "upgrade",
-            Stage::Link => "link",
-            Stage::Identity => "identity",
-            Stage::Protocol => "protocol",
-        };
-        self.dials.with_label_values(&["failed", stage]).inc();
+        self.dials
+            .with_label_values(&["failed", stage.as_str()])
+            .inc();
     }
 
     pub(crate) fn request(&self, outcome: Outcome) {

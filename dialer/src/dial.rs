@@ -34,9 +34,11 @@ pub enum Stage {
     Protocol,
 }
 
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Stage {
+    /// In a word, for messages and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
             Stage::Dns => "dns",
             Stage::Tcp => "tcp",
             Stage::Proxy => "proxy",
@@ -45,7 +47,13 @@ impl fmt::Display for Stage {
             Stage::Link => "link",
             Stage::Identity => "identity",
             Stage::Protocol => "protocol",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

@@ -1,7 +1,10 @@
 //! What this crate's tests share: an authority with its leaves, both ends' TLS configurations, and a hub and an agent
 //! joined by a pipe.
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{
@@ -11,7 +14,10 @@ use rustls::{
     server::WebPkiClientVerifier,
     version::TLS13,
 };
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, duplex};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, DuplexStream, duplex},
+    time::timeout,
+};
 
 use crate::{
     HUB_SERVER_NAME, Limits, Session, accept,
@@ -157,4 +163,15 @@ pub(crate) async fn sessions(
     let hub = hub.unwrap();
     assert_eq!(hub.certificates.len(), 1);
     (agent, hub.session)
+}
+
+/// Waits until it holds, without sleeping.
+pub(crate) async fn until(mut done: impl FnMut() -> bool) {
+    timeout(Duration::from_secs(10), async {
+        while !done() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .expect("it never came true");
 }

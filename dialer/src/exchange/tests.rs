@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::{
     CloseReason, Session, lock,
-    rig::{limits, pair},
+    rig::{limits, pair, until},
     splice,
 };
 
@@ -102,16 +102,6 @@ async fn whole(response: Response<Body>) -> String {
     let body = timeout(Duration::from_secs(10), response.into_body().collect()).await;
     let bytes = body.expect("no end").unwrap().to_bytes();
     String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-async fn until(mut done: impl FnMut() -> bool) {
-    timeout(Duration::from_secs(10), async {
-        while !done() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await
-    .expect("it never came true");
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use super::*;
 use crate::{
     accept,
     mux::Stop,
-    rig::{OURS, agent_wire, hub_inner, limits, pair, sessions},
+    rig::{OURS, agent_wire, hub_inner, limits, pair, sessions, until},
 };
 
 const PIPE: usize = 64 * 1024;
@@ -33,16 +33,6 @@ async fn echo(session: Session) {
 async fn opened(from: &Session, to: &Session) -> (Stream, Stream) {
     let (here, there) = tokio::join!(from.open(), to.accept());
     (here.unwrap(), there.unwrap())
-}
-
-async fn until(mut done: impl FnMut() -> bool) {
-    timeout(Duration::from_secs(10), async {
-        while !done() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await
-    .expect("it never came true");
 }
 
 #[tokio::test]
