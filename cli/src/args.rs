@@ -90,13 +90,16 @@ pub(crate) struct Dev {
     /// Where people and agents reach the hub; port 0 chooses one [default: 127.0.0.1:8443]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
+    /// Plain HTTP/1.1 beside it, for a proxy in front that ends TLS; tokens can be read on that network [default: none]
+    #[arg(long, value_name = "ADDR")]
+    listen_plain: Option<String>,
     /// Health, metrics and, here, the install manifests; plain HTTP [default: 127.0.0.1:9090]
     #[arg(long, value_name = "ADDR")]
     admin: Option<String>,
     /// How long what runs waits for an agent whose connection broke; 0s ends it at once [default: 60s]
     #[arg(long, value_name = "TIME")]
     resume_window: Option<String>,
-    /// Written when the hub is ready: JSON with url, admin_url, ca_file, token_file, kubeconfig
+    /// Written when the hub is ready: JSON with url, admin_url, plain_url, ca_file, token_file, kubeconfig
     #[arg(long, value_name = "FILE")]
     ready_file: Option<String>,
     #[command(flatten)]
@@ -118,6 +121,9 @@ pub(crate) struct Server {
     /// Where people and agents reach the hub [default: 0.0.0.0:8443]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
+    /// Plain HTTP/1.1 beside it, for a proxy in front that ends TLS; tokens can be read on that network [default: none]
+    #[arg(long, value_name = "ADDR")]
+    listen_plain: Option<String>,
     /// Health and metrics, plain HTTP [default: 127.0.0.1:9090]
     #[arg(long, value_name = "ADDR")]
     admin: Option<String>,
@@ -145,7 +151,7 @@ pub(crate) struct Server {
     /// The agent's image in install manifests [default: fairlead:<version>]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
-    /// Written when the hub is ready: JSON with url, admin_url, ca_file, token_file, kubeconfig
+    /// Written when the hub is ready: JSON with url, admin_url, plain_url, ca_file, token_file, kubeconfig
     #[arg(long, value_name = "FILE")]
     ready_file: Option<String>,
     #[command(flatten)]

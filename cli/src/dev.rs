@@ -28,6 +28,7 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
     let settings = Settings {
         data: reader.or("data", environment.data_dir().join("dev")),
         listen: reader.or("listen", SocketAddr::from(([127, 0, 0, 1], 8443))),
+        listen_plain: reader.optional("listen-plain"),
         admin: reader.or("admin", SocketAddr::from(([127, 0, 0, 1], 9090))),
         ready_file: reader.optional("ready-file"),
         public_url: None,
@@ -39,10 +40,13 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
         image: reader.or("image", hub::default_image()),
         dev: Some(environment.clone()),
     };
-    if !settings.listen.ip().is_loopback() {
-        reader.mistake(
-            "listen: a dev hub stays on loopback; use `fairlead server` for others to reach it",
-        );
+    let plain = settings.listen_plain.map(|plain| ("listen-plain", plain));
+    for (name, address) in [("listen", settings.listen)].into_iter().chain(plain) {
+        if !address.ip().is_loopback() {
+            reader.mistake(format!(
+                "{name}: a dev hub stays on loopback; use `fairlead server` for others to reach it"
+            ));
+        }
     }
     reader.finish()?;
     process.run(workers::cores(), async move |process| {

@@ -41,6 +41,8 @@ pub(crate) const MAX_REQUESTS_PER_CALLER: usize = 1000;
 pub(crate) struct Settings {
     pub(crate) data: PathBuf,
     pub(crate) listen: SocketAddr,
+    /// Plain HTTP, for a proxy that ends TLS.
+    pub(crate) listen_plain: Option<SocketAddr>,
     pub(crate) admin: SocketAddr,
     pub(crate) ready_file: Option<PathBuf>,
     /// None: the address that is listened on.
@@ -81,6 +83,7 @@ fn read_server(reader: &mut Reader) -> Settings {
     let settings = Settings {
         data: reader.or("data", PathBuf::from("/var/lib/fairlead")),
         listen: reader.or("listen", SocketAddr::from(([0, 0, 0, 0], 8443))),
+        listen_plain: reader.optional("listen-plain"),
         admin: reader.or("admin", SocketAddr::from(([127, 0, 0, 1], 9090))),
         ready_file: reader.optional("ready-file"),
         public_url: reader.optional("public-url"),
@@ -107,11 +110,12 @@ pub(crate) fn default_image() -> String {
 /// Runs a hub until the process drains.
 pub(crate) async fn serve(settings: Settings, process: Process) -> Result<(), Failure> {
     let listener = listen::bind(settings.listen)?;
+    let plain = settings.listen_plain.map(listen::bind).transpose()?;
     let admin_listener = listen::bind(settings.admin)?;
-    let (url, admin_url) = (
-        public_url(&settings, &listener)?,
-        format!("http://{}", local(&admin_listener)?),
-    );
+    let url = public_url(&settings, &listener)?;
+    let admin_url = format!("http://{}", local(&admin_listener)?);
+    let plain_url = plain.as_ref().map(local).transpose()?;
+    let plain_url = plain_url.map(|address| format!("http://{address}"));
     let control = Control::open(control_config(&settings, &url, &admin_url)?).await?;
     let seam = control.seam();
     let cluster_domain = cluster_domain(&settings, &url);
@@ -135,7 +139,10 @@ pub(crate) async fn serve(settings: Settings, process: Process) -> Result<(), Fa
             }),
         None => axum::Router::new(),
     };
-    let gateway = Gateway::build(config, seam, listener, &process)?;
+    if let Some(url) = &plain_url {
+        info!(%url, "plain HTTP too, for a proxy that ends TLS");
+    }
+    let gateway = Gateway::build(config, seam, listener, &process)?.with_plain(plain);
     process.spawn(admin::serve(admin_listener, process.clone(), open_routes));
     let ready = first_login(&settings, &control, &url, &admin_url).await?;
     let serving = gateway.serve();
@@ -150,7 +157,7 @@ pub(crate) async fn serve(settings: Settings, process: Process) -> Result<(), Fa
         dev::greet(&url)?;
     }
     if let Some(file) = &settings.ready_file {
-        files::write(file, &ready.to_json(&url, &admin_url))?;
+        files::write(file, &ready.to_json(&url, &admin_url, plain_url.as_deref()))?;
     }
     serving.await
 }
@@ -222,10 +229,11 @@ struct Ready {
 }
 
 impl Ready {
-    fn to_json(&self, url: &HubUrl, admin_url: &str) -> String {
+    fn to_json(&self, url: &HubUrl, admin_url: &str, plain_url: Option<&str>) -> String {
         let ready = json!({
             "url": url,
             "admin_url": admin_url,
+            "plain_url": plain_url,
             "ca_file": self.ca_file,
             "token_file": self.token_file,
             "kubeconfig": self.kubeconfig,

@@ -16,6 +16,7 @@ pub(crate) mod limit;
 pub(crate) mod modules;
 pub(crate) mod panic;
 pub(crate) mod path;
+mod pings;
 pub(crate) mod record;
 pub(crate) mod respond;
 mod route;
@@ -41,7 +42,11 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{net::TcpStream, time::timeout};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    time::timeout,
+};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tower::ServiceExt;
 use tracing::debug;
@@ -99,35 +104,62 @@ impl Front {
             cut,
             framing: Framing::default(),
         };
-        let process = self.hub.process.clone();
-        let framing = connection.framing.clone();
-        let service = service_fn(move |request| self.request(request, &connection));
-        let ended = if http2 {
-            let connection = h2(&process).serve_connection(TokioIo::new(tls), service);
-            let mut connection = std::pin::pin!(connection);
-            tokio::select! {
-                ended = connection.as_mut() => ended,
-                () = process.draining() => {
-                    connection.as_mut().graceful_shutdown();
-                    connection.await
-                }
-            }
+        if http2 {
+            self.http2(tls, connection).await;
         } else {
-            let connection = h1()
-                .serve_connection(TokioIo::new(Followed { io: tls, framing }), service)
-                .with_upgrades();
-            let mut connection = std::pin::pin!(connection);
-            tokio::select! {
-                ended = connection.as_mut() => ended,
-                () = process.draining() => {
-                    connection.as_mut().graceful_shutdown();
-                    connection.await
-                }
+            self.http1(tls, connection).await;
+        }
+    }
+
+    /// The same without TLS, which somebody in front has ended.
+    pub(crate) async fn serve_plain(self, socket: TcpStream, peer: SocketAddr) {
+        let _open = Hold::of(&self.hub.metrics.connections);
+        let cut = Cut::default();
+        let socket = Socket::new(socket, cut.clone());
+        let connection = Connection {
+            peer,
+            sni: None,
+            cut,
+            framing: Framing::default(),
+        };
+        self.http1(socket, connection).await;
+    }
+
+    async fn http1<IO>(self, io: IO, connection: Connection)
+    where
+        IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let process = self.hub.process.clone();
+        let (peer, framing) = (connection.peer, connection.framing.clone());
+        let service = service_fn(move |request| self.request(request, &connection));
+        let serving = h1()
+            .serve_connection(TokioIo::new(Followed { io, framing }), service)
+            .with_upgrades();
+        let mut serving = std::pin::pin!(serving);
+        let ended = tokio::select! {
+            ended = serving.as_mut() => ended,
+            () = process.draining() => {
+                serving.as_mut().graceful_shutdown();
+                serving.await
             }
         };
-        if let Err(error) = ended {
-            debug!(%peer, error = &error as &dyn std::error::Error, "connection ended early");
-        }
+        note(peer, ended);
+    }
+
+    async fn http2(self, tls: TlsStream<Socket>, connection: Connection) {
+        let process = self.hub.process.clone();
+        let peer = connection.peer;
+        let service = service_fn(move |request| self.request(request, &connection));
+        let serving = h2(&process).serve_connection(TokioIo::new(tls), service);
+        let mut serving = std::pin::pin!(serving);
+        let ended = tokio::select! {
+            ended = serving.as_mut() => ended,
+            () = process.draining() => {
+                serving.as_mut().graceful_shutdown();
+                serving.await
+            }
+        };
+        note(peer, ended);
     }
 
     async fn handshake(&self, socket: Socket, from: IpAddr) -> Option<TlsStream<Socket>> {
@@ -160,6 +192,12 @@ impl Front {
             record,
         };
         self.stack.clone().oneshot(inbound)
+    }
+}
+
+fn note(peer: SocketAddr, ended: hyper::Result<()>) {
+    if let Err(error) = ended {
+        debug!(%peer, error = &error as &dyn std::error::Error, "connection ended early");
     }
 }
 

@@ -52,6 +52,7 @@ pub struct Gateway {
     hub: Arc<Hub>,
     listener: TcpListener,
     address: SocketAddr,
+    plain: Option<TcpListener>,
 }
 
 impl Gateway {
@@ -75,7 +76,16 @@ impl Gateway {
             hub: Arc::new(Hub::build(config, seam, process)?),
             listener,
             address,
+            plain: None,
         })
+    }
+
+    /// Serves the same on `listener` over plain HTTP/1.1, for a proxy that ends TLS. Whoever can read that network reads
+    /// the tokens of people; agents' sessions are sealed anyway.
+    #[must_use]
+    pub fn with_plain(mut self, listener: Option<TcpListener>) -> Self {
+        self.plain = listener;
+        self
     }
 
     #[must_use]
@@ -89,13 +99,25 @@ impl Gateway {
     /// # Errors
     /// None at present.
     pub async fn serve(self) -> Result<(), Failure> {
-        let Gateway { hub, listener, .. } = self;
+        let Gateway {
+            hub,
+            listener,
+            plain,
+            ..
+        } = self;
         agents::start(&hub);
         for module in &hub.seam.modules {
             let (module, process) = (Arc::clone(module), hub.process.clone());
             hub.process.spawn(async move { module.run(process).await });
         }
         let front = front::Front::new(&hub);
+        if let Some(listener) = plain {
+            let (front, process) = (front.clone(), hub.process.clone());
+            hub.process.spawn(async move {
+                let serve = move |socket, peer| front.clone().serve_plain(socket, peer);
+                listen::accept_loop(listener, &process, serve).await;
+            });
+        }
         listen::accept_loop(listener, &hub.process, move |socket, peer| {
             front.clone().serve(socket, peer)
         })

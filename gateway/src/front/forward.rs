@@ -55,7 +55,9 @@ pub(crate) async fn forward(hub: Arc<Hub>, allowed: Allowed) -> Result<Response<
     record.hold(running);
 
     let wanted = headers::wanted_upgrade(&request);
-    let user = wanted.is_some().then(|| hyper::upgrade::on(&mut request));
+    let user = wanted
+        .clone()
+        .map(|protocol| (hyper::upgrade::on(&mut request), protocol));
     let progress = Progress::default();
     let (mut head, upload) = request.into_parts();
     head.uri = Uri::from(path);
@@ -76,7 +78,7 @@ pub(crate) async fn forward(hub: Arc<Hub>, allowed: Allowed) -> Result<Response<
     match answer {
         Answer::Response(response) => answered(response, &record, took).await,
         Answer::Upgraded(mut head, agent) => {
-            let Some(user) = user else {
+            let Some((user, protocol)) = user else {
                 return Err(Failure::because(
                     Code::TunnelBroke,
                     "the agent changed the protocol without being asked",
@@ -85,13 +87,8 @@ pub(crate) async fn forward(hub: Arc<Hub>, allowed: Allowed) -> Result<Response<
             record.took(took, upstream(head.headers()));
             headers::strip_answer(head.headers_mut(), true);
             connection.framing.stop();
-            upgrade::join(
-                &hub,
-                record,
-                connection.cut,
-                OnUpgrade::from_hyper(user),
-                agent,
-            );
+            let ends = (OnUpgrade::from_hyper(user), agent);
+            upgrade::join(&hub, record, connection.cut, ends, &protocol);
             Ok(head.map(|()| body::empty()))
         }
     }

@@ -4,11 +4,12 @@
 use std::{sync::Arc, time::Duration};
 
 use fairlead_dialer::{OnUpgrade, Spliced, Upgraded, splice, splice::End};
+use http::HeaderValue;
 use tokio::time::timeout;
 use tracing::debug;
 
 use crate::{
-    front::{record::Record, socket::Cut},
+    front::{pings::Pinged, record::Record, socket::Cut},
     hub::Hub,
     metrics::{Hold, Outcome},
 };
@@ -16,8 +17,15 @@ use crate::{
 /// How long the user's connection may take to send the `101` and turn into bytes.
 const SWITCH: Duration = Duration::from_secs(10);
 
-/// Takes both ends; runs as a task of the process.
-pub(crate) fn join(hub: &Arc<Hub>, record: Record, cut: Cut, user: OnUpgrade, agent: Upgraded) {
+/// Takes both ends, which now speak `protocol`; runs as a task of the process.
+pub(crate) fn join(
+    hub: &Arc<Hub>,
+    record: Record,
+    cut: Cut,
+    (user, agent): (OnUpgrade, Upgraded),
+    protocol: &HeaderValue,
+) {
+    let websocket = protocol.as_bytes().eq_ignore_ascii_case(b"websocket");
     let open = Hold::of(&hub.metrics.upgrades_open);
     // Armed until the end was clean, so that being cut off with the process is a reset too.
     cut.arm();
@@ -31,7 +39,12 @@ pub(crate) fn join(hub: &Arc<Hub>, record: Record, cut: Cut, user: OnUpgrade, ag
             }
             Err(_) => return record.broke(Outcome::Left),
         };
-        let Spliced { to_b, to_a, end } = splice(&mut user, agent).await;
+        let joined = if websocket {
+            splice(Pinged::new(&mut user), agent).await
+        } else {
+            splice(&mut user, agent).await
+        };
+        let Spliced { to_b, to_a, end } = joined;
         record.count(to_b, to_a);
         let (error, outcome) = match end {
             End::Clean => return cut.disarm(),

@@ -30,7 +30,7 @@ pub(crate) async fn open(rig: &Rig, request: &str) -> TlsStream<TcpStream> {
 }
 
 /// Reads until these bytes have come.
-pub(crate) async fn read_until(tls: &mut TlsStream<TcpStream>, end: &str) -> String {
+pub(crate) async fn read_until(tls: &mut (impl AsyncReadExt + Unpin), end: &str) -> String {
     let mut read = Vec::new();
     let reading = async {
         while !read.ends_with(end.as_bytes()) {
@@ -46,7 +46,9 @@ pub(crate) async fn read_until(tls: &mut TlsStream<TcpStream>, end: &str) -> Str
 }
 
 /// Everything up to the end, and how that was.
-pub(crate) async fn rest(tls: &mut TlsStream<TcpStream>) -> (String, std::io::Result<usize>) {
+pub(crate) async fn rest(
+    tls: &mut (impl AsyncReadExt + Unpin),
+) -> (String, std::io::Result<usize>) {
     let mut read = Vec::new();
     let ended = timeout(PATIENCE, tls.read_to_end(&mut read)).await.unwrap();
     (String::from_utf8(read).unwrap(), ended)

@@ -42,6 +42,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Rig {
     pub(crate) address: SocketAddr,
+    /// The front without TLS.
+    pub(crate) plain: SocketAddr,
     pub(crate) process: Process,
     pub(crate) authority: Authority,
     pub(crate) modules: Arc<Fake>,
@@ -101,11 +103,15 @@ impl Rig {
             directory: modules.clone(),
             modules: vec![modules.clone()],
         };
+        let plain_listener = listen::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let plain = plain_listener.local_addr().unwrap();
         let gateway = Gateway::build(config, seam, listener, &process).unwrap();
+        let gateway = gateway.with_plain(Some(plain_listener));
         let address = gateway.local_addr();
         process.spawn(async move { gateway.serve().await.unwrap() });
         Rig {
             address,
+            plain,
             process,
             authority,
             modules,

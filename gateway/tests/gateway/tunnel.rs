@@ -8,7 +8,7 @@ use http::{Request, header};
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::io::AsyncWriteExt;
+use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use crate::{
     agent::{Agent, data},
@@ -252,6 +252,33 @@ async fn an_upgrade_is_spliced_with_half_close() {
         "what comes after our end still comes"
     );
     drop(tls);
+    all_back_to_zero(&rig).await;
+}
+
+#[tokio::test]
+async fn behind_a_proxy_that_ends_tls_everything_goes_the_same_way() {
+    let rig = Rig::start();
+    let _agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    let mut tcp = TcpStream::connect(rig.plain).await.unwrap();
+    tcp.write_all(head("GET", "/readyz", "").as_bytes())
+        .await
+        .unwrap();
+    assert_eq!(Answer::read(&mut tcp).await.status, 200);
+    let upgrade = head(
+        "GET",
+        "/echo",
+        "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n",
+    );
+    tcp.write_all(upgrade.as_bytes()).await.unwrap();
+    let switched = read_until(&mut tcp, "\r\n\r\n").await;
+    assert!(switched.starts_with("HTTP/1.1 101"), "{switched}");
+    tcp.write_all(b"hello").await.unwrap();
+    read_until(&mut tcp, "hello").await;
+    tcp.shutdown().await.unwrap();
+    let (more, end) = rest(&mut tcp).await;
+    assert_eq!((more.as_str(), end.unwrap()), ("bye", 3));
+    drop(tcp);
     all_back_to_zero(&rig).await;
 }
 
