@@ -4,6 +4,8 @@
 //! A busy hub writes a line for each request, and a system call for each line would be a third of its work. So lines are
 //! gathered for 50 ms at most and written together; warnings, errors and whatever a terminal shows go out at once.
 
+mod fields;
+
 use std::{
     io::{IsTerminal, Write},
     str::FromStr,
@@ -137,7 +139,10 @@ pub fn start(format: Format, filter: EnvFilter) {
     let lines = fmt::layer().with_writer(MakeLine { terminal });
     // Fails only if logging was started before, which is then as good.
     let _ = match format {
-        Format::Text => registry.with(lines.with_ansi(terminal)).try_init(),
+        Format::Text if terminal => registry.with(lines).try_init(),
+        Format::Text => registry
+            .with(lines.with_ansi(false).fmt_fields(fields::Fields))
+            .try_init(),
         Format::Json => registry.with(lines.json().flatten_event(true)).try_init(),
     };
 }

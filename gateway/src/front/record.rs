@@ -157,7 +157,7 @@ impl Drop for Inner {
             caller = facts.caller.as_deref(),
             cluster = facts.cluster.as_ref().map(ClusterId::as_str),
             method = %self.method,
-            path = ?self.path,
+            path = self.path.as_str(),
             status = facts.status.map(|status| status.as_u16()),
             code = facts.code.map(tracing::field::display),
             outcome = outcome.as_str(),

@@ -36,7 +36,8 @@ pub(crate) fn stack(hub: &Arc<Hub>) -> Stack {
         .filter_async(with(hub, authenticate)) // request -> Caller
         .filter(with(hub, |hub, known| limit(&hub, known))) // before it costs others anything
         .filter_async(with(hub, authorize)) // Caller -> Permit, before any work is done
-        .service_fn(with(hub, forward)); // takes a Permit, which only `authorize` can make
+        // Takes a Permit, which only `authorize` can make. Boxed: every step above moves what stands below it.
+        .service_fn(with(hub, |hub, allowed| Box::pin(forward(hub, allowed))));
     let people = ServiceBuilder::new()
         .filter_async(with(hub, authenticate)) // a module decides itself what the Caller may
         .filter(with(hub, |hub, known| limit(&hub, known)))
