@@ -37,6 +37,7 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
         bootstrap_ttl: Duration::from_secs(1800),
         max_requests_per_caller: hub::MAX_REQUESTS_PER_CALLER,
         resume_window: reader.or("resume-window", Span(hub::RESUME_WINDOW)).0,
+        session_memory: hub::SESSION_MEMORY,
         image: reader.or("image", hub::default_image()),
         dev: Some(environment.clone()),
     };

@@ -17,7 +17,7 @@ use fairlead_dialer::ProxyRules;
 use fairlead_gateway::Gateway;
 use fairlead_runtime::{
     Process, admin,
-    config::{Reader, Span},
+    config::{Reader, Size, Span},
     listen, workers,
 };
 use secrecy::ExposeSecret;
@@ -30,8 +30,9 @@ use crate::{
     version::VERSION,
 };
 
-/// How long the first login of a hub is good.
 pub(crate) const RESUME_WINDOW: Duration = Duration::from_secs(60);
+pub(crate) const SESSION_MEMORY: usize = 1 << 30;
+/// How long the first login of a hub is good.
 const FIRST_LOGIN: Duration = Duration::from_secs(8 * 3600);
 
 /// What a person with many windows and a few controllers needs, and not the whole hub.
@@ -52,6 +53,7 @@ pub(crate) struct Settings {
     pub(crate) bootstrap_ttl: Duration,
     pub(crate) max_requests_per_caller: usize,
     pub(crate) resume_window: Duration,
+    pub(crate) session_memory: usize,
     pub(crate) image: String,
     /// Everything on this machine, for one person: install manifests on the admin port, logged in at once.
     pub(crate) dev: Option<Environment>,
@@ -94,6 +96,7 @@ fn read_server(reader: &mut Reader) -> Settings {
             .0,
         max_requests_per_caller: reader.or("max-requests-per-caller", MAX_REQUESTS_PER_CALLER),
         resume_window: reader.or("resume-window", Span(RESUME_WINDOW)).0,
+        session_memory: reader.or("session-memory", Size(SESSION_MEMORY)).0,
         image: reader.or("image", default_image()),
         dev: None,
     };
@@ -128,6 +131,7 @@ pub(crate) async fn serve(settings: Settings, process: Process) -> Result<(), Fa
         head_timeout: Duration::from_secs(60),
         max_requests_per_caller: settings.max_requests_per_caller,
         resume_window: settings.resume_window,
+        session_memory: settings.session_memory,
     };
     let open_routes = match &settings.dev {
         // A dev hub's CA is nobody's: kubectl could not fetch a manifest from its front.

@@ -17,6 +17,7 @@ pub mod dial;
 pub mod exchange;
 pub mod link;
 pub mod mux;
+mod reserve;
 #[cfg(test)]
 mod rig;
 mod secure;
@@ -27,6 +28,7 @@ pub mod wire;
 pub use accept::{Accepted, Arrival, accept, arrive};
 pub use dial::{DialError, Dialed, Dialer, ProxyRules, Redialed, Stage};
 pub use exchange::{Answer, Body, BodyError, ExchangeError, Exchanges, OnUpgrade, Upgraded, serve};
+pub use reserve::Reserve;
 pub use secure::HUB_SERVER_NAME;
 pub use session::{CloseReason, Limits, OpenError, Session, SessionError, Stats, Stream};
 pub use splice::{Spliced, splice};

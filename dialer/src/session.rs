@@ -13,6 +13,7 @@ use self::{driver::Driver, state::Shared};
 pub use crate::mux::Stream;
 use crate::{
     mux::{INITIAL, Mux, Side},
+    reserve::Reserve,
     wire::{Line, LinkState, Wire},
 };
 
@@ -34,10 +35,12 @@ pub struct Limits {
     pub unacknowledged: usize,
     /// How long a session without a link waits for its agent. Zero: it ends with its link.
     pub resume_window: Duration,
+    /// What it shares with the other sessions of its process: all it keeps beyond 256 KiB, and what windows grow by.
+    pub reserve: Reserve,
 }
 
 impl Default for Limits {
-    /// 512 streams, their 128 MiB of windows and 32 MiB to grow, 10 s, 4 MiB, 60 s.
+    /// 512 streams, their 128 MiB of windows and 32 MiB to grow, 10 s, 4 MiB, 60 s, and no bound on all sessions together.
     fn default() -> Self {
         Limits {
             max_streams: 512,
@@ -45,6 +48,7 @@ impl Default for Limits {
             handshake: Duration::from_secs(10),
             unacknowledged: 4 * 1024 * 1024,
             resume_window: Duration::from_secs(60),
+            reserve: Reserve::default(),
         }
     }
 }

@@ -98,7 +98,7 @@ impl Wire {
         role: Role,
         limits: &Limits,
     ) -> Self {
-        let ledger = Ledger::new(limits.unacknowledged);
+        let ledger = Ledger::new(limits.unacknowledged, &limits.reserve);
         let link = Link::new(socket, &ledger, limits.unacknowledged as u64);
         Wire {
             role,

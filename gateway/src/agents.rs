@@ -5,6 +5,7 @@ pub(crate) mod connect;
 mod deleted;
 mod health;
 mod lifetime;
+pub(crate) mod memory;
 pub(crate) mod patience;
 mod probe;
 pub(crate) mod reports;

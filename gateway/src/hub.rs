@@ -4,14 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use axum::Router;
 use fairlead_api::{Code, Failure};
-use fairlead_dialer::Resumable;
+use fairlead_dialer::{Reserve, Resumable};
 use fairlead_runtime::Process;
 use rustls::ServerConfig;
 use tokio::sync::watch;
 
 use crate::{
     Config, Seam,
-    agents::{reports::Reports, table::Sessions},
+    agents::{memory, reports::Reports, table::Sessions},
     front::{address::Names, limit::Shares},
     metrics::Metrics,
     seam::refuse,
@@ -42,6 +42,7 @@ pub(crate) struct Hub {
     pub(crate) head_timeout: Duration,
     pub(crate) resume_window: Duration,
     pub(crate) resumable: Resumable,
+    pub(crate) reserve: Reserve,
     pub(crate) front_handshakes: WaitingRoom,
     pub(crate) session_handshakes: WaitingRoom,
     pub(crate) anonymous: WaitingRoom,
@@ -78,6 +79,7 @@ impl Hub {
             head_timeout: config.head_timeout,
             resume_window: config.resume_window,
             resumable: Resumable::default(),
+            reserve: memory::reserve(config.session_memory, process.registry())?,
             front_handshakes: WaitingRoom::new(MAX_HANDSHAKES),
             session_handshakes: WaitingRoom::new(MAX_HANDSHAKES),
             anonymous: WaitingRoom::new(MAX_ANONYMOUS),

@@ -45,6 +45,9 @@ pub struct Config {
     pub max_requests_per_caller: usize,
     /// How long a session whose link broke waits for its agent. Zero: it ends with its link.
     pub resume_window: Duration,
+    /// What all sessions may hold together, in bytes, beyond 256 KiB each of messages that are not acknowledged and the
+    /// first 256 KiB of each stream's window. Where it is used up, bulk slows down.
+    pub session_memory: usize,
 }
 
 /// One gateway, ready to serve.

@@ -221,6 +221,24 @@ impl FromStr for Span {
     }
 }
 
+/// A size of memory as people write it: `64KiB`, `512MiB`, `2GiB`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size(pub usize);
+
+impl FromStr for Size {
+    type Err = &'static str;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = "a size is a number with KiB, MiB or GiB behind it, like 512MiB";
+        let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
+        let found = units
+            .iter()
+            .find_map(|&(unit, bits)| Some((text.strip_suffix(unit)?, bits)));
+        let (digits, bits) = found.ok_or(wrong)?;
+        let number: usize = digits.parse().map_err(|_| wrong)?;
+        number.checked_mul(1 << bits).map(Size).ok_or(wrong)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
@@ -292,6 +310,21 @@ mod tests {
         assert_eq!("30m".parse::<Span>().unwrap().0.as_secs(), 1800);
         for bad in ["", "30", "m", "-1s", "1w", "99999999999999999999d", "1é"] {
             assert!(bad.parse::<Span>().is_err(), "{bad}");
+        }
+    }
+    #[test]
+    fn sizes_have_a_unit() {
+        assert_eq!("512MiB".parse(), Ok(Size(512 << 20)));
+        for bad in [
+            "",
+            "512",
+            "MiB",
+            "-1KiB",
+            "1TiB",
+            "1 GiB",
+            "99999999999999999999GiB",
+        ] {
+            assert!(bad.parse::<Size>().is_err(), "{bad}");
         }
     }
 }

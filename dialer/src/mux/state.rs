@@ -162,6 +162,7 @@ impl State {
             opening_limit: limits.max_streams.min(peer_streams),
             budget: Budget::new(
                 limits.budget() - limits.max_streams.saturating_mul(INITIAL as usize),
+                &limits.reserve,
             ),
             next: Some(match side {
                 Side::Agent => 1,

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::reserve::{Part, Reserve};
+
 /// What either side may send on a new stream, in bytes.
 pub(crate) const INITIAL: u32 = 256 * 1024;
 pub(super) const LARGEST: u32 = 1024 * 1024;
@@ -18,15 +20,20 @@ const SLOW: Duration = Duration::from_secs(1);
 pub(super) struct Budget {
     committed: usize,
     most: usize,
+    part: Part,
 }
 
 impl Budget {
-    pub(super) fn new(most: usize) -> Self {
-        Budget { committed: 0, most }
+    pub(super) fn new(most: usize, reserve: &Reserve) -> Self {
+        Budget {
+            committed: 0,
+            most,
+            part: reserve.part(),
+        }
     }
 
     fn allows(&self, bytes: usize) -> bool {
-        self.committed.saturating_add(bytes) <= self.most
+        self.committed.saturating_add(bytes) <= self.most && self.part.allows(bytes)
     }
 
     /// Whether it is kept, or overdrawn by no more than `streams` windows that nobody uses.
@@ -39,10 +46,12 @@ impl Budget {
 
     pub(super) fn commit(&mut self, bytes: usize) {
         self.committed = self.committed.saturating_add(bytes);
+        self.part.force(bytes);
     }
 
     pub(super) fn release(&mut self, bytes: usize) {
         self.committed = self.committed.saturating_sub(bytes);
+        self.part.give_back(bytes);
     }
 }
 
@@ -127,7 +136,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_update_comes_at_half_a_window() {
-        let mut budget = Budget::new(0);
+        let mut budget = Budget::new(0, &Reserve::default());
         let mut window = Window::new();
         assert_eq!(pass(&mut window, 100 * KIB, &mut budget), None);
         assert_eq!(pass(&mut window, 28 * KIB, &mut budget), Some(128 * KIB));
@@ -136,7 +145,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_window_grows_to_a_mebibyte_under_a_fast_reader_and_within_the_budget() {
-        let mut budget = Budget::new(768 * KIB as usize);
+        let mut budget = Budget::new(768 * KIB as usize, &Reserve::default());
         let mut window = Window::new();
         let mut granted = Vec::new();
         for _ in 0..4 {
@@ -156,7 +165,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_window_shrinks_under_a_slow_reader_and_gives_its_budget_back() {
-        let mut budget = Budget::new(usize::MAX);
+        let mut budget = Budget::new(usize::MAX, &Reserve::default());
         let mut window = Window::new();
         for _ in 0..4 {
             let half = window.size / 2;

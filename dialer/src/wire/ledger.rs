@@ -7,9 +7,14 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::MESSAGE;
+use crate::reserve::{Part, Reserve};
 
 /// What a kept frame costs beside its bytes.
 const OVERHEAD: usize = 64;
+/// What a session may keep whatever all the others do: enough to go on with, and to be acknowledged.
+const OWN: usize = 256 * 1024;
+/// What is taken of the reserve at a time.
+const SHARE: usize = 64 * 1024;
 /// Room that plaintext never takes: for what TLS itself has to say.
 const SPARE: usize = 16 * 1024;
 
@@ -21,6 +26,8 @@ pub(crate) struct Ledger {
     kept: VecDeque<(u64, Bytes)>,
     size: usize,
     limit: usize,
+    /// What is kept beyond [`OWN`].
+    part: Part,
     /// A session that cannot be resumed counts, but keeps nothing.
     keeps: bool,
 }
@@ -38,7 +45,7 @@ pub(crate) enum Impossible {
 
 impl Ledger {
     /// `limit` is never taken as less than two messages.
-    pub(crate) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize, reserve: &Reserve) -> Self {
         Ledger {
             received: 0,
             sent: 0,
@@ -46,6 +53,7 @@ impl Ledger {
             kept: VecDeque::new(),
             size: 0,
             limit: limit.max(SPARE + 2 * (MESSAGE + OVERHEAD)),
+            part: reserve.part(),
             keeps: true,
         }
     }
@@ -54,6 +62,7 @@ impl Ledger {
         self.keeps = false;
         self.kept = VecDeque::new();
         self.size = 0;
+        self.settle();
     }
 
     pub(crate) fn received(&self) -> u64 {
@@ -71,13 +80,33 @@ impl Ledger {
 
     /// How many bytes may be sealed before more are acknowledged: nothing, or a message at least.
     pub(crate) fn room(&self) -> usize {
-        let room = self.limit.saturating_sub(self.size + SPARE);
+        let room = self.bound().saturating_sub(self.size + SPARE);
         if room >= MESSAGE + OVERHEAD { room } else { 0 }
+    }
+
+    /// How many bytes may be kept as things stand.
+    fn bound(&self) -> usize {
+        if self.part.allows(SHARE) {
+            self.limit
+        } else {
+            self.limit.min(OWN + self.part.bytes())
+        }
+    }
+
+    /// Takes of the reserve what is kept beyond the session's own, and gives back what is no longer.
+    fn settle(&mut self) {
+        let needed = self.size.saturating_sub(OWN).next_multiple_of(SHARE);
+        let had = self.part.bytes();
+        if needed > had {
+            self.part.force(needed - had);
+        } else {
+            self.part.give_back(had - needed);
+        }
     }
 
     /// Whether more than an eighth of all is left.
     pub(crate) fn room_for_bulk(&self) -> bool {
-        self.room() > self.limit / 8
+        self.room() > self.bound() / 8
     }
 
     /// Whether the peer has made us keep more than there is room for, by questions of its TLS that it never
@@ -96,6 +125,7 @@ impl Ledger {
         if self.keeps {
             self.size += frame.len() + OVERHEAD;
             self.kept.push_back((self.sent, frame.clone()));
+            self.settle();
         }
     }
 
@@ -124,6 +154,7 @@ impl Ledger {
             self.size -= frame.len() + OVERHEAD;
             self.kept.pop_front();
         }
+        self.settle();
         if self.kept.is_empty() && self.kept.capacity() > 16 {
             self.kept = VecDeque::new();
         }
@@ -151,7 +182,7 @@ mod tests {
 
     /// 100, 300 and 600 bytes sent, the first acknowledged.
     fn ledger() -> Ledger {
-        let mut ledger = Ledger::new(1 << 20);
+        let mut ledger = Ledger::new(1 << 20, &Reserve::default());
         for bytes in [100, 200, 300] {
             ledger.has_sent(bytes, &frame(bytes));
         }
@@ -195,7 +226,7 @@ mod tests {
 
     #[test]
     fn there_is_room_until_the_next_message_might_not_fit() {
-        let mut ledger = Ledger::new(256 * 1024);
+        let mut ledger = Ledger::new(256 * 1024, &Reserve::default());
         while ledger.room() > 0 {
             ledger.has_sent(MESSAGE - 1, &frame(MESSAGE - 1));
             assert!(ledger.size().0 <= ledger.size().1);
@@ -208,9 +239,42 @@ mod tests {
         assert_eq!(ledger.size().0, 0);
     }
 
+    fn fill(ledger: &mut Ledger) {
+        while ledger.room() > 0 {
+            ledger.has_sent(MESSAGE, &frame(MESSAGE));
+        }
+    }
+
+    #[test]
+    fn sessions_share_what_they_keep_beyond_their_own() {
+        let reserve = Reserve::of(1024 * 1024);
+        let mut greedy = Ledger::new(8 << 20, &reserve);
+        fill(&mut greedy);
+        let kept = greedy.size().0;
+        assert!(kept > OWN + 900 * 1024 && kept <= OWN + reserve.most());
+        assert!(reserve.taken() <= reserve.most());
+
+        let mut modest = Ledger::new(8 << 20, &reserve);
+        fill(&mut modest);
+        let own = modest.size().0;
+        assert!(own > OWN / 2 && own <= OWN, "{own}: its own, and no more");
+        modest.acknowledge(modest.sent()).unwrap();
+        assert!(modest.room_for_bulk(), "it goes on with that");
+
+        drop(greedy);
+        assert_eq!(reserve.taken(), 0);
+        fill(&mut modest);
+        assert!(
+            modest.size().0 > OWN + 900 * 1024,
+            "what was given back is there for it"
+        );
+        modest.keep_nothing();
+        assert_eq!(reserve.taken(), 0);
+    }
+
     #[test]
     fn a_session_that_cannot_be_resumed_keeps_nothing() {
-        let mut ledger = Ledger::new(0);
+        let mut ledger = Ledger::new(0, &Reserve::default());
         ledger.keep_nothing();
         for _ in 0..1000 {
             ledger.has_sent(16_000, &frame(16_000));

@@ -82,6 +82,7 @@ async fn handshake(
             max_streams: MAX_STREAMS,
             handshake: HANDSHAKE,
             resume_window: hub.resume_window,
+            reserve: hub.reserve.clone(),
             ..Limits::default()
         };
         // `arrive` has a deadline of its own; this one is for the case that it does not keep it.

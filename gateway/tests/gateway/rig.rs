@@ -95,6 +95,7 @@ impl Rig {
             head_timeout: Duration::from_secs(60),
             max_requests_per_caller: 1000,
             resume_window: Duration::from_secs(60),
+            session_memory: 1 << 30,
         };
         change(&mut config);
         let seam = Seam {

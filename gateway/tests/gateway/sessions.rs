@@ -278,3 +278,12 @@ async fn draining_lets_a_running_request_finish_and_then_tells_the_agent() {
     );
     all_back_to_zero(&rig).await;
 }
+
+#[tokio::test]
+async fn what_all_sessions_hold_together_is_told() {
+    let rig = Rig::with(|config| config.session_memory = 5 << 20);
+    let _agent = Agent::of(&rig, "c-a").await;
+    let told = |name| rig.metric(name, &[]);
+    assert_eq!(told("fairlead_session_memory_limit_bytes"), 5_242_880.0);
+    assert_eq!(told("fairlead_session_memory_bytes"), 0.0);
+}
