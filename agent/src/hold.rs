@@ -339,6 +339,7 @@ const fn code(ended: &SessionError) -> Option<Code> {
             CloseReason::Deleted => Code::ClusterDeleted,
             CloseReason::Expired => Code::CertificateExpired,
             CloseReason::Protocol => Code::DialProtocol,
+            CloseReason::Cloned => Code::IdentityCloned,
         },
         _ => Code::SessionBroke,
     })

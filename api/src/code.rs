@@ -81,6 +81,7 @@ codes! {
     ClusterDeleted = 2109, 403, "the cluster of this identity has been deleted", "Register the cluster again if it is to come back.";
     CertificateExpired = 2110, 401, "the certificate has expired", "Enrol again with a new join string, and check the clock of the agent's node.";
     NotEnrolled = 2111, 401, "the agent has neither an identity nor a join string", "Start the agent with `--join`, or install it with the manifest of its cluster.";
+    IdentityCloned = 2112, 403, "this agent's identity belongs to another Kubernetes cluster", "If this cluster takes the other's place, enrol it with a new join string from `fairlead cluster join-token`; else register it as a cluster of its own.";
     DialDns = 3101, 0, "the hub's name cannot be resolved", "Check the name and the DNS of the machine the agent runs on.";
     DialTcp = 3102, 0, "no TCP connection to the hub", "Check that the firewall lets this machine out to that address, or set HTTPS_PROXY.";
     DialProxy = 3103, 0, "the proxy refused to connect to the hub", "Ask whoever runs the proxy to allow CONNECT to the hub.";
@@ -91,7 +92,7 @@ codes! {
     DialHubIdentity = 3108, 0, "the hub could not prove that it is the one in the join string", "Something in between answers in the hub's place, or the hub was set up anew: get a new join string.";
     DialIdentity = 3109, 0, "the hub does not accept this agent's identity", "Enrol again with a new join string.";
     DialTimeout = 3110, 0, "the hub did not answer in time", "Check the network path to the hub; the stage says how far it got.";
-    DialReplaced = 3111, 0, "a newer session of the same cluster took this one's place", "If only one agent should run, find the other one; it has the same identity.";
+    DialReplaced = 3111, 0, "a newer session of the same cluster took this one's place", "Nothing, unless it goes on: then more agents and links of the cluster run than the 16 it may have, or two agents of an older version.";
     SessionBroke = 3112, 0, "the connection to the hub broke", "Nothing; the agent dials again by itself.";
     BadConfig = 4101, 0, "the configuration has mistakes", "Correct each line named.";
     BadJoinString = 4102, 400, "the join string is damaged", "Copy it again, whole; it starts with fl1. and has a checksum.";

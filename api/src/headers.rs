@@ -13,5 +13,7 @@ pub const USER: &str = "fairlead-user";
 pub const GROUP: &str = "fairlead-group";
 /// Agent to gateway: microseconds that the API server took to answer with its head.
 pub const UPSTREAM_MICROS: &str = "fairlead-upstream-micros";
+/// Hub to agent, on a probe: the hub is about to go, and finishes what runs. An agent that knows another address goes there.
+pub const DRAINING: &str = "fairlead-draining";
 /// The path on which the agent answers the hub's probe by asking its API server's `/readyz`.
 pub const PROBE_PATH: &str = "/.fairlead/probe";

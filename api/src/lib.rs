@@ -5,11 +5,13 @@ pub mod catalog;
 pub mod code;
 pub mod enroll;
 pub mod headers;
+pub mod hello;
 pub mod ids;
 pub mod join;
 pub mod resources;
 pub mod status;
 
 pub use code::{Code, Failure};
+pub use hello::ClusterUid;
 pub use ids::{ClusterId, IdError, TenantId};
 pub use join::{CaPin, HubUrl, JoinString};

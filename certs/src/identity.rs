@@ -8,7 +8,7 @@ use x509_parser::{
     prelude::{FromDer, X509Certificate},
 };
 
-use crate::profiles::serial_text;
+use crate::{pin::sha256, profiles::serial_text};
 
 /// Who an agent is, from its certificate's URI SAN `spiffe://<trust domain>/tenant/<t>/cluster/<c>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct AgentIdentity {
     pub not_after: OffsetDateTime,
     /// Lower-case hexadecimal.
     pub serial: String,
+    /// SHA-256 of its public key, as [`csr_fingerprint`](crate::csr_fingerprint) has it.
+    pub key: [u8; 32],
 }
 
 /// Whose certificate this is (already verified by TLS), leaf first.
@@ -48,6 +50,7 @@ pub fn agent_identity(
         cluster,
         not_after: leaf.validity().not_after.to_datetime(),
         serial: serial_text(leaf.raw_serial()),
+        key: sha256(leaf.public_key().raw),
     })
 }
 

@@ -27,6 +27,8 @@ pub const SUBPROTOCOL: &str = "fairlead.v1";
 pub struct Accepted {
     pub session: Session,
     pub certificates: Vec<CertificateDer<'static>>,
+    /// What both ends agreed by ALPN to run inside; none where one of them named nothing.
+    pub protocol: Option<Vec<u8>>,
 }
 
 /// Checks an upgrade request (RFC 6455, 4.2.1: method, headers, version, subprotocol) and gives the 101 head to answer
@@ -168,6 +170,7 @@ async fn establish(
     let wire = step(Stage::Identity, limits.handshake, secured).await?;
     Ok(Accepted {
         certificates: wire.certificates(),
+        protocol: wire.protocol(),
         session: Session::start(wire, Side::Hub, limits),
     })
 }

@@ -95,6 +95,8 @@ pub enum CloseReason {
     Expired,
     Protocol,
     Done,
+    /// The peer's identity is a copy, used in another place than the one it was issued for.
+    Cloned,
 }
 
 impl CloseReason {
@@ -108,6 +110,7 @@ impl CloseReason {
             CloseReason::Expired => 4,
             CloseReason::Protocol => 5,
             CloseReason::Done => 6,
+            CloseReason::Cloned => 7,
         }
     }
 
@@ -120,6 +123,7 @@ impl CloseReason {
             3 => CloseReason::Deleted,
             4 => CloseReason::Expired,
             5 => CloseReason::Protocol,
+            7 => CloseReason::Cloned,
             _ => CloseReason::Done,
         }
     }
@@ -191,6 +195,15 @@ impl Session {
         match &self.handle.link {
             Link::Resumable(line) => line.state(),
             Link::Only(state) => state.subscribe(),
+        }
+    }
+
+    /// Whether the session has a link now.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        match &self.handle.link {
+            Link::Resumable(line) => line.is_up(),
+            Link::Only(_) => true,
         }
     }
 

@@ -131,6 +131,10 @@ impl Wire {
         self.channel.certificates()
     }
 
+    pub(crate) fn protocol(&self) -> Option<Vec<u8>> {
+        self.channel.protocol()
+    }
+
     /// What the session's handles need to watch its link, and to resume it.
     pub(crate) fn line(&self) -> Option<Arc<Line>> {
         self.resumption.as_ref().map(|it| Arc::clone(&it.line))

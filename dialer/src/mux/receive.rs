@@ -256,8 +256,8 @@ mod tests {
 
     #[test]
     fn reasons_survive_a_go_away() {
-        use CloseReason::{Deleted, Done, Draining, Expired, Protocol, Replaced};
-        for given in [Draining, Replaced, Deleted, Expired, Protocol, Done] {
+        use CloseReason::{Cloned, Deleted, Done, Draining, Expired, Protocol, Replaced};
+        for given in [Draining, Replaced, Deleted, Expired, Protocol, Done, Cloned] {
             assert_eq!(reason(code(given)), given);
         }
         assert_eq!((code(Done), code(Protocol)), (0, 1));

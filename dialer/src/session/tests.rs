@@ -460,7 +460,7 @@ async fn a_silent_peer_is_dead_after_twenty_seconds() {
 #[test]
 fn close_reasons_keep_their_codes() {
     use CloseReason::*;
-    let all = [Draining, Replaced, Deleted, Expired, Protocol, Done];
+    let all = [Draining, Replaced, Deleted, Expired, Protocol, Done, Cloned];
     let codes: HashSet<u16> = all.iter().map(|reason| reason.code()).collect();
     assert_eq!(codes.len(), all.len());
     for reason in all {

@@ -87,6 +87,10 @@ impl Line {
         self.state.subscribe()
     }
 
+    pub(crate) fn is_up(&self) -> bool {
+        *self.state.borrow() == LinkState::Up
+    }
+
     pub(super) fn down(&self, received: u64, last_error: String) {
         self.received.store(received, Ordering::Release);
         let since = Instant::now();

@@ -141,6 +141,7 @@ fn obituary(error: &SessionError) -> (&'static str, ClusterStatus) {
             CloseReason::Expired => ("expired", Code::CertificateExpired),
             CloseReason::Protocol => ("protocol", Code::DialProtocol),
             CloseReason::Done => ("done", Code::SessionBroke),
+            CloseReason::Cloned => ("cloned", Code::IdentityCloned),
         },
         SessionError::Silent(_) => ("silent", Code::SessionBroke),
         SessionError::Broken(_) => ("broken", Code::SessionBroke),

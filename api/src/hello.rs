@@ -1,0 +1,285 @@
+//! How an agent names itself on each of its sessions, before that serves anybody: `POST /agent/v1/hello`, inside of the
+//! secure channel, where no box on the way can forge it. Several agents of one cluster, and several links of one agent, are
+//! told apart by it, and an identity that was copied into another Kubernetes cluster is found out.
+//!
+//! That it comes, both ends agree on by ALPN ([`PROTOCOL`]); with a peer of the version before, nobody waits for it.
+
+use std::{fmt, num::ParseIntError, str::FromStr, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+/// What runs inside of the inner TLS, as ALPN names it. The version before named nothing.
+pub const PROTOCOL: &[u8] = b"fairlead/2";
+/// Where an agent posts its [`Hello`]; again once it knows more.
+pub const HELLO_PATH: &str = "/agent/v1/hello";
+/// The largest body it takes, in bytes.
+pub const MAX_HELLO: usize = 2048;
+
+/// Body of `POST /agent/v1/hello`. The answer is an empty JSON object, or `FL-2112`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Hello {
+    pub instance: Instance,
+    pub link: Link,
+    /// None as long as the API server has not told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_uid: Option<ClusterUid>,
+    pub agent_version: String,
+}
+
+/// Answer to a [`Hello`].
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Welcome {}
+
+/// One run of an agent: 16 random bytes, made when its process starts, in 32 lower-case hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Instance(u128);
+
+/// Which of an agent's links it is, from 0 on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "u8", into = "u8")]
+pub struct Link(u8);
+
+/// How many links an agent keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Links(u8);
+
+/// Tells a Kubernetes cluster from every other: the UID of its namespace `kube-system`. 1 to 64 letters, digits and dashes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ClusterUid(Arc<str>);
+
+/// The text, or the number, is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum HelloError {
+    #[error("an instance is 32 lower-case hexadecimal digits")]
+    Instance,
+    #[error("an agent has 1 to {} links", Links::MOST)]
+    Links,
+    #[error("a UID has 1 to 64 letters, digits and dashes")]
+    Uid,
+}
+
+impl Instance {
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Instance(u128::from_be_bytes(bytes))
+    }
+}
+
+impl FromStr for Instance {
+    type Err = HelloError;
+    fn from_str(text: &str) -> Result<Self, HelloError> {
+        let digits = text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        match u128::from_str_radix(text, 16) {
+            Ok(number) if digits && text.len() == 32 => Ok(Instance(number)),
+            _ => Err(HelloError::Instance),
+        }
+    }
+}
+
+impl TryFrom<String> for Instance {
+    type Error = HelloError;
+    fn try_from(text: String) -> Result<Self, HelloError> {
+        text.parse()
+    }
+}
+
+impl From<Instance> for String {
+    fn from(instance: Instance) -> Self {
+        instance.to_string()
+    }
+}
+
+impl fmt::Display for Instance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for Instance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Link {
+    pub const FIRST: Link = Link(0);
+
+    #[must_use]
+    pub const fn index(self) -> u8 {
+        self.0
+    }
+}
+
+impl TryFrom<u8> for Link {
+    type Error = HelloError;
+    fn try_from(index: u8) -> Result<Self, HelloError> {
+        if index < Links::MOST {
+            Ok(Link(index))
+        } else {
+            Err(HelloError::Links)
+        }
+    }
+}
+
+impl From<Link> for u8 {
+    fn from(link: Link) -> Self {
+        link.0
+    }
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Links {
+    pub const ONE: Links = Links(1);
+    /// The most that one agent may have.
+    pub const MOST: u8 = 8;
+
+    /// Each of them.
+    pub fn all(self) -> impl Iterator<Item = Link> {
+        (0..self.0).map(Link)
+    }
+}
+
+impl Default for Links {
+    fn default() -> Self {
+        Links::ONE
+    }
+}
+
+impl FromStr for Links {
+    type Err = HelloError;
+    fn from_str(text: &str) -> Result<Self, HelloError> {
+        match text.parse().map_err(|_: ParseIntError| HelloError::Links)? {
+            number @ 1..=Links::MOST => Ok(Links(number)),
+            _ => Err(HelloError::Links),
+        }
+    }
+}
+
+impl ClusterUid {
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ClusterUid {
+    type Err = HelloError;
+    fn from_str(text: &str) -> Result<Self, HelloError> {
+        let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        if plain && (1..=64).contains(&text.len()) {
+            Ok(ClusterUid(text.into()))
+        } else {
+            Err(HelloError::Uid)
+        }
+    }
+}
+
+impl TryFrom<String> for ClusterUid {
+    type Error = HelloError;
+    fn try_from(text: String) -> Result<Self, HelloError> {
+        text.parse()
+    }
+}
+
+impl From<ClusterUid> for String {
+    fn from(uid: ClusterUid) -> Self {
+        uid.0.as_ref().to_owned()
+    }
+}
+
+impl fmt::Display for ClusterUid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A stranger's version as it may stand in a log line.
+#[must_use]
+pub fn printable(version: &str) -> String {
+    let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_');
+    version.chars().filter(plain).take(40).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UID: &str = "0b2f9c1e-7f4a-4c57-9f0e-6f1d3c1f2a10";
+
+    #[test]
+    fn a_hello_reads_back_as_it_was_written() {
+        let hello = Hello {
+            instance: Instance::from_bytes([0xab; 16]),
+            link: Link(3),
+            cluster_uid: Some(UID.parse().unwrap()),
+            agent_version: "0.1.0".to_owned(),
+        };
+        let text = serde_json::to_string(&hello).unwrap();
+        assert!(
+            text.contains(&"ab".repeat(16)) && text.contains(UID),
+            "{text}"
+        );
+        assert_eq!(serde_json::from_str::<Hello>(&text).unwrap(), hello);
+        let early = Hello {
+            cluster_uid: None,
+            ..hello
+        };
+        let text = serde_json::to_string(&early).unwrap();
+        assert!(!text.contains("clusterUid"), "{text}");
+        assert_eq!(serde_json::from_str::<Hello>(&text).unwrap(), early);
+    }
+
+    #[test]
+    fn what_no_agent_would_say_is_refused() {
+        let instance = "0".repeat(32);
+        for (instance, link, uid) in [
+            ("", "0", UID),
+            ("0", "0", UID),
+            (&"0".repeat(31), "0", UID),
+            (&"0".repeat(33), "0", UID),
+            (&"A".repeat(32), "0", UID),
+            (&format!("+{}", "0".repeat(31)), "0", UID),
+            (&instance, "8", UID),
+            (&instance, "-1", UID),
+            (&instance, "256", UID),
+            (&instance, "0", ""),
+            (&instance, "0", "a b"),
+            (&instance, "0", "ä"),
+            (&instance, "0", &"a".repeat(65)),
+        ] {
+            let text = format!(
+                r#"{{"instance":"{instance}","link":{link},"clusterUid":"{uid}","agentVersion":""}}"#
+            );
+            assert!(serde_json::from_str::<Hello>(&text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_agent_has_one_to_eight_links() {
+        for (text, most) in [
+            ("1", Some(1)),
+            ("8", Some(8)),
+            ("0", None),
+            ("9", None),
+            ("x", None),
+            ("", None),
+        ] {
+            let links = text.parse::<Links>().ok();
+            assert_eq!(links.map(|links| links.all().count()), most, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_version_is_printed_without_what_could_forge_a_line() {
+        assert_eq!(printable("0.1.0+b\nerror \x1b[31m"), "0.1.0+berror31m");
+        assert_eq!(printable(&"1".repeat(99)).len(), 40);
+    }
+}
