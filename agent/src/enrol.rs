@@ -56,6 +56,7 @@ pub(crate) async fn ask(
         token: join.token.clone(),
         csr: key.csr()?,
         agent_version: version.to_owned(),
+        cluster_uid: None,
     };
     let json: SecretString = serde_json::to_string(&request)
         .map_err(|_| Failure::from(Code::Internal))?

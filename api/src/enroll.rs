@@ -6,7 +6,7 @@ use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use crate::{ClusterId, TenantId, resources::exposed};
+use crate::{ClusterId, ClusterUid, TenantId, resources::exposed};
 
 /// The one route open to a session without identity.
 pub const ENROLL_PATH: &str = "/agent/v1/enroll";
@@ -23,6 +23,9 @@ pub struct EnrollRequest {
     /// PKCS#10 in PEM. Only its public key is used; names in it are refused unless they are the token's own.
     pub csr: String,
     pub agent_version: String,
+    /// Of the cluster that enrols, which the identity is bound to; none where the API server has not told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_uid: Option<ClusterUid>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -4,13 +4,13 @@
 //! `GET|DELETE /api/v1/clusters/{id}`, `POST /api/v1/clusters/{id}/join-token`, `GET|PUT /api/v1/clusters/{id}/catalog`;
 //! `GET|POST /api/v1/tokens`, `DELETE /api/v1/tokens/{id}`. Failures are `metav1.Status`.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, net::IpAddr, str::FromStr};
 
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize, Serializer};
 use time::OffsetDateTime;
 
-use crate::{ClusterId, Code, HubUrl, TenantId};
+use crate::{ClusterId, ClusterUid, Code, HubUrl, TenantId};
 
 /// What a hub says of itself, enough to write a kubeconfig.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -63,6 +63,12 @@ pub struct Cluster {
     pub created: OffsetDateTime,
     pub version: i64,
     pub status: ClusterStatus,
+    /// UID of its namespace `kube-system`, once an agent has told it: an agent of another one is refused (`FL-2112`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<ClusterUid>,
+    /// The last agent that was refused because it has this cluster's identity in another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clone: Option<CloneSeen>,
     /// While the bootstrap token is valid and unused, and to those who may see it.
     #[serde(
         rename = "installURL",
@@ -70,6 +76,18 @@ pub struct Cluster {
         skip_serializing_if = "Option::is_none"
     )]
     pub install_url: Option<String>,
+}
+
+/// An agent with a cluster's identity in another Kubernetes cluster, refused. Forgotten at the next enrolment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CloneSeen {
+    #[serde(with = "time::serde::rfc3339")]
+    pub last_seen: OffsetDateTime,
+    /// Where its connection came from, which may be a proxy or a load balancer.
+    pub from: IpAddr,
+    /// Of its namespace `kube-system`.
+    pub uid: ClusterUid,
 }
 
 /// Body of `POST /api/v1/clusters`.

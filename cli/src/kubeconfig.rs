@@ -127,6 +127,8 @@ mod tests {
                 since: epoch,
                 last_error: None,
             },
+            uid: None,
+            clone: None,
             install_url: None,
         }
     }

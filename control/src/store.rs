@@ -10,6 +10,7 @@ mod clusters;
 mod index;
 mod tenants;
 mod tokens;
+mod uids;
 
 use std::{future::Future, path::Path, str::FromStr, sync::Arc, time::Duration};
 

@@ -20,7 +20,8 @@ use rustls::ServerConfig;
 use tokio::{net::TcpListener, sync::watch};
 
 pub use seam::{
-    AgentPeer, Authenticator, Authorizer, Caller, Directory, Grant, Module, RenewedUntil, Seam,
+    AgentPeer, Authenticator, Authorizer, Caller, Directory, Grant, Module, Recognition,
+    RenewedUntil, Seam,
 };
 
 use hub::Hub;

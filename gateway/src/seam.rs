@@ -1,6 +1,6 @@
 //! The module seam: what the gateway asks modules, and what a module gives. The gateway knows no module by name.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
 use axum::{
@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use fairlead_api::{
-    ClusterId, Failure, TenantId,
+    ClusterId, ClusterUid, Failure, TenantId,
     resources::{ClusterStatus, Role},
 };
 use fairlead_certs::AgentIdentity;
@@ -78,6 +78,15 @@ pub trait Authorizer: Send + Sync {
     async fn authorize(&self, caller: &Caller, cluster: &ClusterId) -> Result<Grant, Failure>;
 }
 
+/// Whether an agent is in the Kubernetes cluster that its identity was issued to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recognition {
+    /// It is.
+    Known,
+    /// That cannot be told: it did not say, or it has an older key than the one that enrolled last.
+    Unknown,
+}
+
 /// Which clusters exist?
 #[async_trait]
 pub trait Directory: Send + Sync {
@@ -86,6 +95,19 @@ pub trait Directory: Send + Sync {
     /// # Errors
     /// `FL-2109` if its cluster is gone, `FL-2107` if this certificate is no longer good.
     async fn admit(&self, identity: &AgentIdentity) -> Result<(), Failure>;
+
+    /// Is an agent of this identity, which says that its namespace `kube-system` has this UID, where it belongs? `from` is
+    /// where its connection comes from. The first that says it binds the cluster.
+    ///
+    /// # Errors
+    /// `FL-2112` if it is in another cluster, which is written down; as of [`Directory::admit`]; `FL-5102` if that cannot
+    /// be told now.
+    async fn recognise(
+        &self,
+        identity: &AgentIdentity,
+        uid: Option<&ClusterUid>,
+        from: IpAddr,
+    ) -> Result<Recognition, Failure>;
 
     /// The last thing known of a cluster that has no session now; `None` if it does not exist.
     async fn last_status(&self, cluster: &ClusterId) -> Result<Option<ClusterStatus>, Failure>;

@@ -6,6 +6,7 @@ use axum::{Json, extract::State};
 use fairlead_api::{
     Code, Failure,
     enroll::{EnrollRequest, Issued, MAX_BODY, RenewRequest},
+    hello::printable,
 };
 use fairlead_certs::{AgentIdentity, Signed, csr_fingerprint};
 use fairlead_gateway::AgentPeer;
@@ -36,6 +37,7 @@ async fn try_enroll(hub: &Arc<Hub>, asked: EnrollRequest) -> Result<Json<Issued>
         generation: claims.generation,
         expires: claims.expires,
         fingerprint: csr_fingerprint(&asked.csr)?,
+        uid: asked.cluster_uid,
     };
     let (signer, cluster, csr) = (
         Arc::clone(&hub.authority),
@@ -102,12 +104,6 @@ fn refused(what: &'static str, failure: Failure) -> Refused {
     // The cause may quote the request; the code says enough.
     warn!(what, code = %failure.code, "agent refused");
     failure.into()
-}
-
-/// A stranger's text as it may stand in a log line.
-fn printable(text: &str) -> String {
-    let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_');
-    text.chars().filter(plain).take(40).collect()
 }
 
 impl From<SpendError> for Failure {

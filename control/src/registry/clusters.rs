@@ -184,6 +184,8 @@ fn shown(hub: &Hub, caller: &Caller, row: ClusterRow) -> Result<Cluster, Failure
         created: row.created,
         version: row.version,
         status: row.status,
+        uid: row.uid,
+        clone: row.clone,
         install_url,
     })
 }

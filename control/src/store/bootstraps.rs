@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fairlead_api::{ClusterId, Failure, TenantId};
+use fairlead_api::{ClusterId, ClusterUid, Failure, TenantId};
 use time::OffsetDateTime;
 
 use super::{Home, Inner, Result, Store, StoreError, millis, time};
@@ -44,6 +44,8 @@ pub struct Claim {
     pub expires: OffsetDateTime,
     /// SHA-256 of the public key that spends it.
     pub fingerprint: [u8; 32],
+    /// Which Kubernetes cluster it is spent in, if whoever spends it can tell.
+    pub uid: Option<ClusterUid>,
 }
 
 /// Why a bootstrap token is not honoured.
@@ -116,7 +118,7 @@ impl Store {
     }
 
     /// Spends a token and signs, both or neither. The same key may come again until the token expires: its first answer
-    /// may have been lost.
+    /// may have been lost. Whoever spends it says which Kubernetes cluster it is from now on.
     ///
     /// # Errors
     /// [`SpendError`]; then nothing has changed.
@@ -147,13 +149,27 @@ impl Store {
                     .bind(claim.cluster.as_str())
                     .execute(&mut *change.tx)
                     .await?;
+                sqlx::query(
+                    "UPDATE clusters SET uid = ?, clone_uid = NULL, clone_from = NULL, clone_seen = NULL
+                     WHERE id = ?",
+                )
+                .bind(claim.uid.as_ref().map(ClusterUid::as_str))
+                .bind(claim.cluster.as_str())
+                .execute(&mut *change.tx)
+                .await?;
             }
             let home = inner
                 .index
                 .home(&claim.cluster)
                 .ok_or(SpendError::Unknown)?;
             let signed = sign(&home).map_err(SpendError::Sign)?;
-            change.commit().await?;
+            let _turn = change.commit().await?;
+            if !again {
+                inner.index.amend(&claim.cluster, |home| {
+                    home.key = Some(claim.fingerprint);
+                    home.uid = claim.uid;
+                });
+            }
             Ok(Enrolled {
                 tenant: home.tenant,
                 signed,

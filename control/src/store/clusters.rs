@@ -1,10 +1,10 @@
 //! Clusters in the store.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use fairlead_api::{
-    ClusterId, Code, TenantId,
-    resources::{ClusterStatus, LastError, State},
+    ClusterId, ClusterUid, Code, TenantId,
+    resources::{CloneSeen, ClusterStatus, LastError, State},
 };
 use fairlead_certs::Registration;
 use time::OffsetDateTime;
@@ -32,6 +32,8 @@ pub struct ClusterRow {
     pub created: OffsetDateTime,
     pub version: i64,
     pub status: ClusterStatus,
+    pub uid: Option<ClusterUid>,
+    pub clone: Option<CloneSeen>,
     pub bootstrap: Bootstrap,
 }
 
@@ -46,6 +48,10 @@ struct Row {
     since: i64,
     error_code: Option<u16>,
     error_cause: Option<String>,
+    uid: Option<String>,
+    clone_uid: Option<String>,
+    clone_from: Option<String>,
+    clone_seen: Option<i64>,
     generation: i64,
     expires: i64,
     spent_by: Option<Vec<u8>>,
@@ -125,6 +131,8 @@ impl Store {
             let home = Home {
                 tenant: new.tenant,
                 registration: new.registration,
+                key: None,
+                uid: None,
             };
             inner.index.set_home(new.id, Some(home));
             Ok(())
@@ -205,6 +213,14 @@ fn cluster(row: Row) -> Result<ClusterRow> {
         }),
         _ => None,
     };
+    let clone = match (row.clone_uid, row.clone_from, row.clone_seen) {
+        (Some(uid), Some(from), Some(seen)) => Some(CloneSeen {
+            last_seen: time(seen)?,
+            from: parse::<IpAddr>(&from)?,
+            uid: parse(&uid)?,
+        }),
+        _ => None,
+    };
     Ok(ClusterRow {
         id: parse(&row.id)?,
         tenant: parse(&row.tenant)?,
@@ -216,6 +232,8 @@ fn cluster(row: Row) -> Result<ClusterRow> {
             since: time(row.since)?,
             last_error,
         },
+        uid: row.uid.as_deref().map(parse).transpose()?,
+        clone,
         bootstrap: Bootstrap::new(row.generation, row.expires, row.spent_by)?,
     })
 }

@@ -5,7 +5,7 @@ use std::{
     sync::{PoisonError, RwLock},
 };
 
-use fairlead_api::{ClusterId, TenantId, resources::ApiToken};
+use fairlead_api::{ClusterId, ClusterUid, TenantId, resources::ApiToken};
 use fairlead_certs::Registration;
 use sqlx::SqlitePool;
 
@@ -17,6 +17,10 @@ pub struct Home {
     pub tenant: TenantId,
     /// Tells it from a deleted cluster that had the same id.
     pub registration: Registration,
+    /// SHA-256 of the public key that has enrolled last.
+    pub key: Option<[u8; 32]>,
+    /// Which Kubernetes cluster it is, once an agent has told it.
+    pub uid: Option<ClusterUid>,
 }
 
 /// An API token as it is kept.
@@ -25,6 +29,31 @@ pub struct TokenRow {
     pub about: ApiToken,
     /// SHA-256 of the token. A plain hash is enough: the token is 256 random bits, there is nothing to guess.
     pub hash: [u8; 32],
+}
+
+#[derive(sqlx::FromRow)]
+struct HomeRow {
+    id: String,
+    tenant: String,
+    registration: Vec<u8>,
+    spent_by: Option<Vec<u8>>,
+    uid: Option<String>,
+}
+
+impl HomeRow {
+    fn home(self) -> Result<Home> {
+        let damaged = |what: &str| StoreError::Damaged(what.to_owned());
+        let registration = self.registration.try_into();
+        let key = self.spent_by.map(TryInto::try_into).transpose();
+        Ok(Home {
+            tenant: parse(&self.tenant)?,
+            registration: Registration::from_bytes(
+                registration.map_err(|_| damaged("a registration"))?,
+            ),
+            key: key.map_err(|_| damaged("a fingerprint"))?,
+            uid: self.uid.as_deref().map(parse).transpose()?,
+        })
+    }
 }
 
 #[derive(Default)]
@@ -36,19 +65,13 @@ pub(super) struct Index {
 impl Index {
     pub(super) async fn load(pool: &SqlitePool) -> Result<Self> {
         let mut homes = HashMap::new();
-        let clusters: Vec<(String, String, Vec<u8>)> =
-            sqlx::query_as("SELECT id, tenant, registration FROM clusters")
-                .fetch_all(pool)
-                .await?;
-        for (id, tenant, registration) in clusters {
-            let registration = registration
-                .try_into()
-                .map_err(|_| StoreError::Damaged("a registration".to_owned()))?;
-            let home = Home {
-                tenant: parse(&tenant)?,
-                registration: Registration::from_bytes(registration),
-            };
-            homes.insert(parse(&id)?, home);
+        let clusters: Vec<HomeRow> = sqlx::query_as(
+            "SELECT id, tenant, registration, spent_by, uid FROM clusters JOIN bootstraps ON cluster = id",
+        )
+        .fetch_all(pool)
+        .await?;
+        for row in clusters {
+            homes.insert(parse(&row.id)?, row.home()?);
         }
         let tokens = super::tokens::all(pool).await?;
         let tokens = tokens.into_iter().map(|row| (row.about.id.clone(), row));
@@ -69,6 +92,14 @@ impl Index {
             Some(home) => homes.insert(cluster, home),
             None => homes.remove(&cluster),
         };
+    }
+
+    /// Changes what is known of a cluster, if it is there.
+    pub(super) fn amend(&self, cluster: &ClusterId, change: impl FnOnce(&mut Home)) {
+        let mut homes = self.homes.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(home) = homes.get_mut(cluster) {
+            change(home);
+        }
     }
 
     pub(super) fn token(&self, id: &str) -> Option<TokenRow> {

@@ -13,3 +13,4 @@ mod hub;
 mod registry;
 mod rig;
 mod rights;
+mod uids;

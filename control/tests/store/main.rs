@@ -83,6 +83,7 @@ pub(crate) fn claim(cluster: &str, generation: i64, key: u8) -> Claim {
         generation,
         expires: SOON,
         fingerprint: [key; 32],
+        uid: None,
     }
 }
 

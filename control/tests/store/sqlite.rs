@@ -65,3 +65,32 @@ async fn a_damaged_file_or_one_of_a_newer_version_is_left_alone() {
     assert_eq!(failure.code, Code::DataDir);
     assert!(failure.cause.contains("9999"), "{failure}");
 }
+
+/// What a hub of the version before has written goes on to be good.
+#[tokio::test]
+async fn a_file_of_the_version_before_is_brought_up_to_date() {
+    let (store, dir) = store().await;
+    store
+        .create_cluster(new_cluster("c-demo", "t-default"))
+        .await
+        .unwrap();
+    assert!(!spend(&store, claim("c-demo", 1, 1), NOW).await.unwrap());
+    store.close().await;
+    let mut other = other_program(&dir).await;
+    for undo in [
+        "ALTER TABLE clusters DROP COLUMN uid",
+        "ALTER TABLE clusters DROP COLUMN clone_uid",
+        "ALTER TABLE clusters DROP COLUMN clone_from",
+        "ALTER TABLE clusters DROP COLUMN clone_seen",
+        "DELETE FROM _sqlx_migrations WHERE version = 2",
+    ] {
+        sqlx::query(undo).execute(&mut other).await.unwrap();
+    }
+    other.close().await.unwrap();
+    let store = open(&dir).await;
+    let cluster = store.cluster(&cluster_id("c-demo"), None).await.unwrap();
+    let cluster = cluster.unwrap();
+    assert_eq!((cluster.uid, cluster.clone), (None, None));
+    let home = store.home(&cluster_id("c-demo")).unwrap();
+    assert_eq!((home.key, home.uid), (Some([1; 32]), None));
+}

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::Path,
     sync::{Arc, Mutex},
     time::Duration,
@@ -14,14 +14,14 @@ use axum::{
     routing::{get, post},
 };
 use fairlead_api::{
-    ClusterId, Code, Failure,
+    ClusterId, ClusterUid, Code, Failure,
     enroll::{ENROLL_PATH, RENEW_PATH},
     resources::{ClusterStatus, Role},
 };
 use fairlead_certs::{AgentIdentity, Authority};
 use fairlead_gateway::{
     AgentPeer, Authenticator, Authorizer, Caller, Config, Directory, Gateway, Grant, Module,
-    RenewedUntil, Seam,
+    Recognition, RenewedUntil, Seam,
 };
 use fairlead_runtime::{Process, listen};
 use rustls::{ClientConfig, pki_types::ServerName};
@@ -55,6 +55,8 @@ pub(crate) struct Fake {
     pub(crate) clusters: Mutex<HashMap<ClusterId, Option<ClusterStatus>>>,
     pub(crate) reported: watch::Sender<HashMap<ClusterId, ClusterStatus>>,
     pub(crate) deleted: broadcast::Sender<ClusterId>,
+    /// The UID that agents must have, if they say one.
+    pub(crate) uid: Mutex<Option<ClusterUid>>,
     /// Until when a renewal makes a session good.
     pub(crate) renew_until: OffsetDateTime,
 }
@@ -82,6 +84,7 @@ impl Rig {
             ])),
             reported: watch::Sender::default(),
             deleted: broadcast::Sender::new(16),
+            uid: Mutex::default(),
             renew_until: now + Duration::from_secs(3600),
         });
         let process = Process::new();
@@ -259,6 +262,23 @@ impl Directory for Fake {
             Ok(())
         } else {
             Err(Code::ClusterDeleted.into())
+        }
+    }
+
+    async fn recognise(
+        &self,
+        _identity: &AgentIdentity,
+        uid: Option<&ClusterUid>,
+        _from: IpAddr,
+    ) -> Result<Recognition, Failure> {
+        let Some(uid) = uid else {
+            return Ok(Recognition::Unknown);
+        };
+        let mut bound = self.uid.lock().unwrap();
+        if bound.get_or_insert_with(|| uid.clone()) == uid {
+            Ok(Recognition::Known)
+        } else {
+            Err(Code::IdentityCloned.into())
         }
     }
 
