@@ -1,15 +1,13 @@
-//! What the agent asks the hub for itself, over a stream of its own session: enrolment and renewal.
+//! What the agent asks the hub for itself, over a stream of its own session: enrolment and renewal; and what it says of
+//! itself there.
 
 use std::time::Duration;
 
-use fairlead_api::{
-    Code, Failure,
-    enroll::{Issued, MAX_BODY},
-};
+use fairlead_api::{Code, Failure, enroll::MAX_BODY};
 use fairlead_dialer::{Answer, BodyError, ExchangeError, Exchanges};
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use secrecy::{ExposeSecret, SecretString};
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
 use crate::body;
@@ -17,7 +15,7 @@ use crate::body;
 /// For the whole exchange.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Why the hub issued nothing.
+/// Why the hub did not do it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {
     #[error("the hub could not be asked")]
@@ -28,7 +26,7 @@ pub(crate) enum AskError {
     Timeout,
     #[error(transparent)]
     Refused(Failure),
-    #[error("the hub answered {0}, and not with a certificate")]
+    #[error("the hub answered {0}, and not with what it was asked for")]
     Unexpected(StatusCode),
 }
 
@@ -51,21 +49,21 @@ impl From<AskError> for Failure {
 ///
 /// # Errors
 /// [`AskError`]; what was posted is not repeated in it.
-pub(crate) async fn issue(
+pub(crate) async fn post<T: DeserializeOwned>(
     exchanges: &Exchanges,
     path: &'static str,
     json: SecretString,
-) -> Result<Issued, AskError> {
+) -> Result<T, AskError> {
     timeout(DEADLINE, exchange(exchanges, path, json))
         .await
         .map_err(|_| AskError::Timeout)?
 }
 
-async fn exchange(
+async fn exchange<T: DeserializeOwned>(
     exchanges: &Exchanges,
     path: &'static str,
     json: SecretString,
-) -> Result<Issued, AskError> {
+) -> Result<T, AskError> {
     let mut request = Request::new(body::text(json.expose_secret().to_owned()));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = http::Uri::from_static(path);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fairlead_api::{HubUrl, JoinString};
+use fairlead_api::{HubUrl, JoinString, hello::Links};
 
 /// All that one agent needs to know.
 pub struct Config {
@@ -10,6 +10,8 @@ pub struct Config {
     pub join: Option<JoinString>,
     /// Where to dial; wins over the hubs of the join string and of the stored identity.
     pub hubs: Vec<HubUrl>,
+    /// How many links are kept at once. Each prefers another one of the hubs, as far as there are so many.
+    pub links: Links,
     /// Believed for the outer TLS beside the machine's own roots and the pin. Read anew at each dial.
     pub ca_file: Option<PathBuf>,
     /// The API server.

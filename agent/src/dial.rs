@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use fairlead_api::{CaPin, Code, Failure, HubUrl, JoinString};
+use fairlead_api::{CaPin, Code, Failure, HubUrl, JoinString, hello::Link};
 use fairlead_certs::{outer_client, session_client};
 use fairlead_dialer::{
     DialError, Dialed, Dialer, Limits, Redialed, Session, Stage, dial::ProxyRules,
@@ -15,6 +15,8 @@ use crate::{identity::Identity, metrics::Metrics};
 /// A clock that is off by more than this makes certificates look expired, or not valid yet. In seconds.
 const CLOCK: i64 = 60;
 
+/// Clones dial on their own.
+#[derive(Clone)]
 pub(crate) struct Dials {
     pub(crate) join: Option<JoinString>,
     /// Win over those of the join string and of the identity.
@@ -29,6 +31,36 @@ pub(crate) struct Dials {
 impl Dials {
     pub(crate) fn join(&self) -> Option<&JoinString> {
         self.join.as_ref()
+    }
+
+    /// For a link that prefers another hub than the links before it, as far as there are so many.
+    pub(crate) fn of_link(&self, link: Link) -> Self {
+        Dials {
+            turn: link.index().into(),
+            ..self.clone()
+        }
+    }
+
+    fn hubs<'a>(&'a self, known: &'a [HubUrl]) -> &'a [HubUrl] {
+        if self.hubs.is_empty() {
+            known
+        } else {
+            &self.hubs
+        }
+    }
+
+    /// Which of the hubs is dialled next, and after a dial that worked, which one it was.
+    pub(crate) fn place(&self, identity: &Identity) -> usize {
+        self.turn % self.hubs(&identity.hubs).len().max(1)
+    }
+
+    pub(crate) fn has_several(&self, identity: &Identity) -> bool {
+        self.hubs(&identity.hubs).len() > 1
+    }
+
+    /// The next one's turn.
+    pub(crate) fn turn(&mut self) {
+        self.turn = self.turn.wrapping_add(1);
     }
 
     pub(crate) fn version(&self) -> &str {
@@ -80,12 +112,8 @@ impl Dials {
         limits: Limits,
         session: Option<&Session>,
     ) -> Result<Redialed, DialError> {
-        let hubs = if self.hubs.is_empty() {
-            known
-        } else {
-            &self.hubs
-        };
-        let Some(hub) = hubs.iter().cycle().nth(self.turn % hubs.len().max(1)) else {
+        let hubs = self.hubs(known);
+        let Some(hub) = hubs.get(self.turn % hubs.len().max(1)).cloned() else {
             return Err(here(Failure::because(Code::BadConfig, "no hub is known")));
         };
         let dialled = match self
@@ -94,8 +122,8 @@ impl Dials {
             .and_then(|dialer| Ok((dialer, inner?)))
         {
             Ok((dialer, inner)) => match session {
-                Some(session) => dialer.redial(hub, inner, session).await,
-                None => dialer.dial(hub, inner).await.map(Redialed::New),
+                Some(session) => dialer.redial(&hub, inner, session).await,
+                None => dialer.dial(&hub, inner).await.map(Redialed::New),
             },
             Err(failure) => Err(here(failure)),
         };
@@ -103,14 +131,14 @@ impl Dials {
             Ok(redialed) => {
                 self.metrics.dialled();
                 match redialed {
-                    Redialed::New(dialed) => connected(hub, dialed),
+                    Redialed::New(dialed) => connected(&hub, dialed),
                     Redialed::Resumed { address } => info!(%hub, %address, "session resumed"),
                 }
             }
             Err(error) => {
-                self.turn = self.turn.wrapping_add(1);
+                self.turn();
                 self.metrics.dial_failed(error.stage);
-                failed(hub, error);
+                failed(&hub, error);
             }
         }
         dialled

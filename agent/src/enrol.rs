@@ -1,45 +1,78 @@
 //! From a join string to an identity. The key is made and kept before it is sent anywhere: if the answer is lost, the
-//! same key asks again, and the hub, which has bound the token to it, answers again.
+//! same key asks again, and the hub, which has bound the token to it, answers again. Of several agents that share a store,
+//! one enrols and the others take what it stores.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use fairlead_api::{
-    Code, Failure, JoinString,
+    ClusterUid, Code, Failure, JoinString,
     enroll::{ENROLL_PATH, EnrollRequest, Issued},
 };
 use fairlead_certs::AgentKey;
 use fairlead_dialer::{CloseReason, Exchanges, Session};
 use secrecy::SecretString;
-use tracing::{info, warn};
+use tokio::time::{Instant, sleep};
+use tracing::info;
 
 use crate::{
     ask::{self, AskError},
     identity::{Identity, Store, StoreError, Stored},
 };
 
-/// The key to enrol with: the pending one where there is one, so that a lost answer can be had again.
+/// How long an agent that has begun to enrol is waited for. It may have died half-way.
+const OTHER: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(250);
+
+/// What to go on with.
+pub(crate) enum Keyed {
+    /// The key to enrol with.
+    Key(AgentKey),
+    /// Another agent of this cluster has enrolled.
+    Enrolled(Box<Identity>),
+}
+
+/// The key to enrol with: the pending one where there is one, so that a lost answer can be had again. `refused` is the
+/// stored identity that is to be replaced.
 ///
 /// # Errors
 /// It cannot be kept; then it must not be used.
-pub(crate) async fn key(store: &Store, stored: &mut Stored) -> Result<Arc<AgentKey>, Failure> {
-    if let Some(key) = stored.pending.take() {
-        info!("enrolling again with the key of an earlier try");
-        return Ok(Arc::new(key));
-    }
-    let key = AgentKey::generate()?;
-    match store.save_pending(&key).await {
-        Ok(()) => Ok(Arc::new(key)),
-        Err(error @ StoreError::Conflict(_)) => {
+pub(crate) async fn key(
+    store: &Store,
+    mut stored: Stored,
+    refused: Option<&Identity>,
+) -> Result<Keyed, Failure> {
+    if stored.pending.is_none() {
+        let key = AgentKey::generate()?;
+        match store.save_pending(&key, stored.seen).await {
+            Ok(()) => return Ok(Keyed::Key(key)),
             // Another agent of this cluster was faster: its key is the one that the token gets bound to.
-            *stored = store.load().await?;
-            stored
-                .pending
-                .take()
-                .map(Arc::new)
-                .ok_or_else(|| error.into())
+            Err(StoreError::Conflict(_)) => stored = store.load().await?,
+            Err(error) => return Err(error.into()),
         }
-        Err(error) => Err(error.into()),
     }
+    let until = Instant::now() + OTHER;
+    while store.is_shared() && Instant::now() < until {
+        if let Some(identity) = others(&mut stored, refused) {
+            return Ok(Keyed::Enrolled(identity));
+        }
+        sleep(LOOK).await;
+        stored = store.load().await?;
+    }
+    if let Some(identity) = others(&mut stored, refused) {
+        return Ok(Keyed::Enrolled(identity));
+    }
+    let Some(key) = stored.pending else {
+        let detail = "the stored key is gone";
+        return Err(Failure::because(Code::DataDir, detail));
+    };
+    info!("enrolling again with the key of an earlier try");
+    Ok(Keyed::Key(key))
+}
+
+fn others(stored: &mut Stored, refused: Option<&Identity>) -> Option<Box<Identity>> {
+    let identity = stored.identity.take()?;
+    let known = refused.is_some_and(|refused| refused.same_certificate(&identity));
+    (!known).then(|| Box::new(identity))
 }
 
 /// Spends the token over a session without identity, and closes that.
@@ -51,18 +84,19 @@ pub(crate) async fn ask(
     join: &JoinString,
     key: &AgentKey,
     version: &str,
+    cluster_uid: Option<ClusterUid>,
 ) -> Result<Issued, Failure> {
     let request = EnrollRequest {
         token: join.token.clone(),
         csr: key.csr()?,
         agent_version: version.to_owned(),
-        cluster_uid: None,
+        cluster_uid,
     };
     let json: SecretString = serde_json::to_string(&request)
         .map_err(|_| Failure::from(Code::Internal))?
         .into();
     let exchanges = Exchanges::new(session.clone());
-    let issued = ask::issue(&exchanges, ENROLL_PATH, json).await;
+    let issued = ask::post(&exchanges, ENROLL_PATH, json).await;
     session.close(CloseReason::Done);
     issued.map_err(AskError::into)
 }
@@ -79,17 +113,4 @@ pub(crate) const fn is_final(code: Code) -> bool {
             | Code::ClusterDeleted
             | Code::NotEnrolled
     )
-}
-
-/// Keeps a new identity. One that cannot be kept is used all the same: the token is spent.
-pub(crate) async fn keep(store: &Store, identity: &Identity) -> bool {
-    match store.save(identity).await {
-        Ok(()) => true,
-        Err(error) => {
-            let failure = Failure::from(error);
-            warn!(code = %failure.code, cause = failure.cause, next = failure.code.next_step(),
-                "the identity cannot be stored; trying again");
-            false
-        }
-    }
 }

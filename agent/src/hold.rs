@@ -1,75 +1,54 @@
-//! Holds the session with the hub for as long as the process lives: comes to an identity, dials, serves, renews, and
-//! begins again whatever happens. It never ends for a cause outside of the process.
+//! Holds one link with the hub for as long as the process lives: dials as the agent that it is, names itself, serves, renews,
+//! and begins again whatever happens. It never ends for a cause outside of the process.
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_api::{Code, Failure};
-use fairlead_dialer::{CloseReason, Dialed, Session, SessionError};
-use tokio::time::{Instant, sleep, timeout};
+use fairlead_api::{
+    Code, Failure,
+    hello::{Link, PROTOCOL},
+};
+use fairlead_dialer::{CloseReason, Dialed, Exchanges, Session, SessionError};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout},
+};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
 use crate::{
     backoff::{Backoff, between, chance},
     dial::Dials,
-    enrol,
-    identity::{Identity, Store, Stored},
-    mend::{Mended, lost, mend},
+    hello::Named,
+    identity::Identity,
+    keeper::Keeper,
+    leave::{Left, drain},
+    mend::{Mended, lost, mend, move_on},
     proxy::{Proxy, admit::Rules},
     renew, serve,
     site::Site,
+    verdict::{Again, code, is_refusal},
 };
 
 const FIRST: Duration = Duration::from_millis(250);
 const CAP: Duration = Duration::from_secs(5);
 /// For what only a person, or time, will change.
 const SLOW: Duration = Duration::from_secs(60);
-/// Two agents of one identity take turns this slowly.
+/// More agents of one cluster than it may have take turns this slowly.
 const REPLACED: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(30));
 /// A session that lived this long was a good one.
 const GOOD: Duration = Duration::from_secs(2);
-/// An identity that could not be stored is stored again this often.
-const KEEP: Duration = Duration::from_secs(30);
-/// How long the hub may take to take note of the end.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// How long a session that ends may take to say why.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 pub(crate) struct Hold {
-    pub(crate) site: Arc<Site>,
-    pub(crate) store: Store,
-    pub(crate) dials: Dials,
-    state: Mine,
+    site: Arc<Site>,
+    keeper: Arc<Keeper>,
+    dials: Dials,
+    link: Link,
     backoff: Backoff,
     slow: Backoff,
-}
-
-/// What the agent has to prove itself with.
-#[derive(Default)]
-struct Mine {
-    identity: Option<Arc<Identity>>,
-    /// The store does not have it yet.
-    unsaved: bool,
-}
-
-/// Why there is no identity yet.
-enum Missing {
-    /// The dial's own line in the log says it.
-    Dial(Code),
-    Failed(Failure),
-}
-
-impl From<Failure> for Missing {
-    fn from(failure: Failure) -> Self {
-        Missing::Failed(failure)
-    }
-}
-
-/// How soon to try again.
-enum Again {
-    Soon,
-    Slowly,
-    After(Duration),
-    /// The process drains.
-    Never,
+    /// Sessions with hubs that are about to go.
+    left: Left,
 }
 
 /// What comes after a session.
@@ -79,13 +58,26 @@ enum Next {
     Session(Box<Dialed>, Arc<Identity>),
 }
 
+/// A session, from the moment at which the hub has let it serve.
+struct Held {
+    session: Session,
+    exchanges: Exchanges,
+    serving: AbortOnDropHandle<()>,
+    since: Instant,
+    /// Whether the hub has been told all that there is to tell.
+    told: bool,
+    /// Whether the hub is about to go.
+    leaving: watch::Receiver<bool>,
+}
+
 impl Hold {
-    pub(crate) fn new(site: Arc<Site>, store: Store, dials: Dials) -> Self {
+    pub(crate) fn new(site: Arc<Site>, keeper: Arc<Keeper>, dials: Dials, link: Link) -> Self {
         Hold {
+            left: Left::new(site.clone()),
             site,
-            store,
+            keeper,
             dials,
-            state: Mine::default(),
+            link,
             backoff: Backoff::new(FIRST, CAP),
             slow: Backoff::new(CAP, SLOW),
         }
@@ -101,7 +93,7 @@ impl Hold {
                 Again::Never => return,
             };
             tokio::select! {
-                () = sleep(wait) => {}
+                () = tokio::time::sleep(wait) => {}
                 () = self.site.process.draining() => return,
             }
         }
@@ -119,7 +111,15 @@ impl Hold {
             Err(again) => return again,
         };
         loop {
-            match self.hold(dialed, identity).await {
+            let held = tokio::select! {
+                held = self.begin(dialed, &identity) => held,
+                () = process.draining() => return Again::Never,
+            };
+            let next = match held {
+                Ok(held) => self.hold(held, identity).await,
+                Err(again) => return again,
+            };
+            match next {
                 Next::Again(again) => return again,
                 Next::Session(next, as_whom) => (dialed, identity) = (*next, as_whom),
             }
@@ -127,165 +127,165 @@ impl Hold {
     }
 
     async fn connect(&mut self) -> Result<(Dialed, Arc<Identity>), Again> {
-        let identity = match &self.state.identity {
-            Some(identity) => identity.clone(),
-            None => self.obtain().await.map_err(|missing| missing.again())?,
-        };
+        let identity = self.keeper.obtain(&mut self.dials).await?;
         match self.dials.as_agent(&identity).await {
             Ok(dialed) => Ok((dialed, identity)),
-            Err(error) => {
-                let refused = is_refusal(error.code);
-                if refused {
-                    Err(self.refused(&identity).await)
-                } else {
-                    Err(Again::Soon)
-                }
+            Err(error) if is_refusal(error.code) => {
+                Err(self.keeper.refused(&identity, &mut self.dials).await)
             }
+            Err(_) => Err(Again::Soon),
         }
     }
 
-    /// The stored identity, or a new one.
-    async fn obtain(&mut self) -> Result<Arc<Identity>, Missing> {
-        let mut stored = self.store.load().await.map_err(Failure::from)?;
-        let identity = match stored.identity.take() {
-            Some(identity) => {
-                info!(cluster = %identity.cluster, tenant = %identity.tenant, not_after = %identity.not_after,
-                    "identity found");
-                self.state.unsaved = false;
-                Arc::new(identity)
-            }
-            None => self.enrol(stored).await?,
-        };
-        self.site.metrics.expires(identity.not_after);
-        self.state.identity = Some(identity.clone());
-        Ok(identity)
-    }
-
-    async fn enrol(&mut self, mut stored: Stored) -> Result<Arc<Identity>, Missing> {
-        let Some(join) = self.dials.join().cloned() else {
-            return Err(Failure::new(Code::NotEnrolled).into());
-        };
-        let key = enrol::key(&self.store, &mut stored).await?;
-        if let Some(identity) = stored.identity.take() {
-            return Ok(Arc::new(identity));
-        }
-        let dialed = self
-            .dials
-            .anonymously(&join)
-            .await
-            .map_err(|error| Missing::Dial(error.code))?;
-        let issued = enrol::ask(dialed.session, &join, &key, self.dials.version()).await?;
-        let key = Arc::try_unwrap(key).map_err(|_| Failure::new(Code::Internal))?;
-        let identity = Identity::new(key, issued, join.hubs.clone())?;
-        info!(cluster = %identity.cluster, tenant = %identity.tenant, not_after = %identity.not_after, "enrolled");
-        self.state.unsaved = !enrol::keep(&self.store, &identity).await;
-        Ok(Arc::new(identity))
-    }
-
-    /// The hub takes this identity for good no more: perhaps another agent of this cluster has stored a newer one, or
-    /// the join string is a new one.
-    async fn refused(&mut self, identity: &Arc<Identity>) -> Again {
-        let Ok(stored) = self.store.load().await else {
-            return Again::Slowly;
-        };
-        match &stored.identity {
-            Some(other) if !other.same_certificate(identity) && !self.state.unsaved => {
-                info!("another identity has been stored meanwhile");
-                self.state.identity = None;
-                return Again::Soon;
-            }
-            _ if self.dials.join().is_none() => return Again::Slowly,
-            _ => {}
-        }
-        let before = Stored {
-            identity: None,
-            pending: stored.pending,
-        };
-        match self.enrol(before).await {
-            Ok(new) => {
-                self.site.metrics.expires(new.not_after);
-                self.state.identity = Some(new);
-                Again::Soon
-            }
-            Err(missing) => {
-                missing.again();
-                Again::Slowly
-            }
-        }
-    }
-
-    /// From a session's first moment to its last.
-    async fn hold(&mut self, dialed: Dialed, mut identity: Arc<Identity>) -> Next {
-        let session = dialed.session;
+    /// Names itself to the hub, which lets the session serve then, and serves.
+    async fn begin(&mut self, dialed: Dialed, identity: &Arc<Identity>) -> Result<Held, Again> {
         let since = Instant::now();
+        let names_itself = dialed.protocol.as_deref() == Some(PROTOCOL);
+        let session = dialed.session;
+        let exchanges = Exchanges::new(session.clone());
+        let mut told = true;
+        if names_itself {
+            told = match self.named().say(&exchanges).await {
+                Ok(told) => told,
+                Err(failure) => return Err(self.unheard(&session, identity, &failure).await),
+            };
+        }
         let rules = Rules::new(&identity.tenant, &self.site.allow_groups);
         let proxy = Arc::new(Proxy::new(self.site.clone(), rules));
-        let _serving = AbortOnDropHandle::new(tokio::spawn(serve::streams(
-            session.clone(),
-            self.site.clone(),
-            proxy,
-        )));
-        let exchanges = fairlead_dialer::Exchanges::new(session.clone());
-        let mut connected = Some(self.site.metrics.hold_connected());
-        self.site.process.set_ready(true);
+        let leaving = proxy.leaving();
+        let serving = serve::streams(session.clone(), self.site.clone(), proxy);
+        Ok(Held {
+            session,
+            exchanges,
+            serving: AbortOnDropHandle::new(tokio::spawn(serving)),
+            since,
+            told,
+            leaving,
+        })
+    }
+
+    fn named(&self) -> Named<'_> {
+        Named {
+            site: &self.site,
+            link: self.link,
+            version: self.dials.version(),
+        }
+    }
+
+    /// The hub did not take this agent's name.
+    async fn unheard(
+        &mut self,
+        session: &Session,
+        identity: &Arc<Identity>,
+        failure: &Failure,
+    ) -> Again {
+        let Failure { code, cause } = failure;
+        warn!(%code, cause, next = code.next_step(), "the hub does not let this session serve");
+        if is_refusal(*code) {
+            session.close(CloseReason::Done);
+            return self.keeper.refused(identity, &mut self.dials).await;
+        }
+        // Where the session has ended meanwhile, that says more.
+        if let Ok(error) = timeout(LAST_WORDS, session.closed()).await {
+            let here = self.dials.place(identity);
+            return self.ended(&error, identity, (here, Duration::ZERO)).await;
+        }
+        session.close(CloseReason::Done);
+        Again::Soon
+    }
+
+    /// From a session's first moment of use to its last.
+    async fn hold(&mut self, held: Held, mut identity: Arc<Identity>) -> Next {
+        let Held {
+            session,
+            exchanges,
+            serving,
+            since,
+            mut told,
+            mut leaving,
+        } = held;
+        let mut connected = Some(self.site.connected());
         let version = self.dials.version().to_owned();
+        let site = self.site.clone();
+        let named = Named {
+            site: &site,
+            link: self.link,
+            version: &version,
+        };
         let mut up = since;
+        let mut here = self.dials.place(&identity);
+        let (mut leaves_now, mut moves) = (false, false);
         let ended = loop {
             tokio::select! {
                 error = session.closed() => break error,
-                () = self.site.process.draining() => {
-                    self.drain(&session).await;
+                () = site.process.draining() => {
+                    drain(&site, &session).await;
                     return Next::Again(Again::Never);
                 }
-                () = lost(&session), if connected.is_some() => {
-                    connected = None;
-                    self.site.process.set_ready(false);
+                () = lost(&session), if connected.is_some() => connected = None,
+                () = leaves(&mut leaving), if !leaves_now => {
+                    leaves_now = true;
+                    moves = self.dials.has_several(&identity);
+                    info!(moves, "the hub is about to go");
                 }
-                mended = mend(
-                    &mut self.dials,
-                    &mut self.backoff,
-                    self.site.spread.get(),
-                    (&session, &identity),
-                    up,
-                ), if connected.is_none() => match mended {
+                mended = async {
+                    let spread = site.spread.get();
+                    let (dials, backoff) = (&mut self.dials, &mut self.backoff);
+                    if moves {
+                        move_on(dials, backoff, here, &identity).await
+                    } else {
+                        mend(dials, backoff, spread, (&session, &identity), up).await
+                    }
+                }, if moves || connected.is_none() => match mended {
                     Mended::Resumed => {
-                        connected = Some(self.site.metrics.hold_connected());
-                        self.site.process.set_ready(true);
+                        connected = Some(site.connected());
                         up = Instant::now();
+                        here = self.dials.place(&identity);
                     }
                     Mended::Anew(dialed) => {
                         warn!("the hub knows the session no more; what ran on it is over");
                         return Next::Session(dialed, identity);
                     }
-                    Mended::Refused => return Next::Again(self.refused(&identity).await),
+                    Mended::Moved(dialed) => {
+                        info!("moved to another hub; what runs finishes at the one before");
+                        self.left.finish(session, serving, connected);
+                        return Next::Session(dialed, identity);
+                    }
+                    Mended::Refused => {
+                        return Next::Again(self.keeper.refused(&identity, &mut self.dials).await);
+                    }
                 },
                 renewed = renew::renewed(&identity, &exchanges, &version) => {
-                    self.site.metrics.expires(renewed.not_after);
-                    self.state.unsaved = !enrol::keep(&self.store, &renewed).await;
-                    identity = Arc::new(renewed);
-                    self.state.identity = Some(identity.clone());
+                    identity = self.keeper.renewed(renewed).await;
                 }
-                () = sleep(KEEP), if self.state.unsaved => {
-                    self.state.unsaved = !enrol::keep(&self.store, &identity).await;
+                said = named.say_later(&exchanges), if !told => {
+                    told = true;
+                    if let Err(Failure { code, cause }) = said {
+                        warn!(%code, cause, next = code.next_step(), "the hub lets this session serve no more");
+                    }
                 }
             }
         };
         // Before what follows an end, which may take long: reading the store, enrolling again.
         drop(connected);
-        self.site.process.set_ready(false);
         if since.elapsed() >= GOOD {
             self.backoff.reset();
             self.slow.reset();
         }
-        Next::Again(self.ended(&ended, &identity, since.elapsed()).await)
+        Next::Again(self.ended(&ended, &identity, (here, since.elapsed())).await)
     }
 
     async fn ended(
         &mut self,
         error: &SessionError,
         identity: &Arc<Identity>,
-        lived: Duration,
+        (place, lived): (usize, Duration),
     ) -> Again {
+        let drained = matches!(error, SessionError::Peer(CloseReason::Draining));
+        if drained && self.dials.place(identity) == place {
+            // That hub will not take anybody for a while; another one may.
+            self.dials.turn();
+        }
         let Some(code) = code(error) else {
             info!(cause = %error, ?lived, "session ended");
             self.backoff.reset();
@@ -294,106 +294,15 @@ impl Hold {
         warn!(%code, cause = %error, next = code.next_step(), ?lived, "session ended");
         match code {
             Code::DialReplaced => Again::After(between(REPLACED.0, REPLACED.1, chance())),
-            code if is_refusal(code) => self.refused(identity).await,
+            code if is_refusal(code) => self.keeper.refused(identity, &mut self.dials).await,
             _ => Again::Soon,
         }
     }
-
-    /// Lets what runs come to its end, then takes leave. The process bounds how long that may take.
-    async fn drain(&self, session: &Session) {
-        self.site.requests.close();
-        tokio::select! {
-            () = self.site.requests.wait() => {}
-            _ = session.closed() => {}
-        }
-        session.close(CloseReason::Done);
-        let _ = timeout(FAREWELL, session.closed()).await;
-        info!("session closed");
-    }
 }
 
-impl Missing {
-    /// Says why in the log, unless the dial has.
-    fn again(&self) -> Again {
-        let code = match self {
-            Missing::Dial(code) => *code,
-            Missing::Failed(Failure { code, cause }) => {
-                warn!(%code, cause, next = code.next_step(), "no identity");
-                *code
-            }
-        };
-        if enrol::is_final(code) {
-            Again::Slowly
-        } else {
-            Again::Soon
-        }
-    }
-}
-
-/// What it means for this agent that a session ended this way; None: nothing is wrong.
-const fn code(ended: &SessionError) -> Option<Code> {
-    Some(match ended {
-        SessionError::Peer(reason) => match reason {
-            CloseReason::Draining | CloseReason::Done => return None,
-            CloseReason::Replaced => Code::DialReplaced,
-            CloseReason::Deleted => Code::ClusterDeleted,
-            CloseReason::Expired => Code::CertificateExpired,
-            CloseReason::Protocol => Code::DialProtocol,
-            CloseReason::Cloned => Code::IdentityCloned,
-        },
-        _ => Code::SessionBroke,
-    })
-}
-
-/// Whether a dial failed because the hub does not take this identity, which no other try will change.
-pub(crate) const fn is_refusal(code: Code) -> bool {
-    matches!(
-        code,
-        Code::DialIdentity
-            | Code::CertificateExpired
-            | Code::ClusterDeleted
-            | Code::ForeignCertificate
-            | Code::ForeignCluster
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_way_a_session_ended_says_what_to_do_next() {
-        for (reason, expected) in [
-            (CloseReason::Draining, None),
-            (CloseReason::Done, None),
-            (CloseReason::Replaced, Some(Code::DialReplaced)),
-            (CloseReason::Deleted, Some(Code::ClusterDeleted)),
-            (CloseReason::Expired, Some(Code::CertificateExpired)),
-            (CloseReason::Protocol, Some(Code::DialProtocol)),
-        ] {
-            assert_eq!(code(&SessionError::Peer(reason)), expected);
-        }
-        let broken = SessionError::Broken("reset".to_owned());
-        assert_eq!(code(&broken), Some(Code::SessionBroke));
-    }
-
-    #[test]
-    fn only_a_hub_that_takes_the_identity_no_more_makes_it_enrol_again() {
-        let refusals = Code::ALL.iter().filter(|&&code| is_refusal(code));
-        let numbers: Vec<u16> = refusals.map(|code| code.number()).collect();
-        assert_eq!(numbers, [2107, 2108, 2109, 2110, 3109]);
-    }
-
-    #[test]
-    fn a_token_that_is_refused_for_good_is_tried_slowly() {
-        for (code, slowly) in [
-            (Code::BootstrapSpent, true),
-            (Code::BootstrapExpired, true),
-            (Code::NotEnrolled, true),
-            (Code::Store, false),
-            (Code::DialTcp, false),
-        ] {
-            assert_eq!(matches!(Missing::Dial(code).again(), Again::Slowly), slowly);
-        }
+/// Completes when the hub has said that it is about to go.
+async fn leaves(leaving: &mut watch::Receiver<bool>) {
+    if leaving.wait_for(|leaving| *leaving).await.is_err() {
+        std::future::pending::<()>().await;
     }
 }

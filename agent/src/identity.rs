@@ -13,7 +13,7 @@ pub(crate) mod dir;
 pub(crate) mod secret;
 
 use dir::DirStore;
-use secret::SecretStore;
+use secret::{Found, SecretStore};
 
 /// An agent's identity.
 pub(crate) struct Identity {
@@ -82,6 +82,13 @@ impl Identity {
         Identity::new(key, issued, self.hubs.clone())
     }
 
+    /// Whether this is the same agent's with a certificate that is good for longer.
+    fn outlives(&self, other: &Identity) -> bool {
+        self.cluster == other.cluster
+            && self.key.to_pem().expose_secret() == other.key.to_pem().expose_secret()
+            && self.not_after > other.not_after
+    }
+
     pub(crate) fn same_certificate(&self, other: &Identity) -> bool {
         self.certificate == other.certificate
     }
@@ -137,7 +144,13 @@ pub(crate) struct Stored {
     pub(crate) identity: Option<Identity>,
     /// Made for an enrolment whose answer has not been seen: it must be asked for with the same key again.
     pub(crate) pending: Option<AgentKey>,
+    /// What a change is a change of.
+    pub(crate) seen: Seen,
 }
+
+/// The version of a store's content that was read; of a folder there is none.
+#[derive(Default)]
+pub(crate) struct Seen(Option<Found>);
 
 /// Why the identity cannot be read or kept. It is never a reason to end.
 #[derive(Debug, thiserror::Error)]
@@ -173,6 +186,9 @@ impl From<StoreError> for Failure {
     }
 }
 
+/// How often a change is tried again that another agent was faster than.
+const TRIES: usize = 3;
+
 /// Where the identity is kept.
 pub(crate) enum Store {
     Dir(DirStore),
@@ -183,8 +199,11 @@ impl Store {
     /// # Errors
     /// [`StoreError`]; nothing stored is no error.
     pub(crate) async fn load(&self) -> Result<Stored, StoreError> {
-        let (identity, pending) = match self {
-            Store::Dir(store) => store.load().await?,
+        let (identity, pending, seen) = match self {
+            Store::Dir(store) => {
+                let (identity, pending) = store.load().await?;
+                (identity, pending, None)
+            }
             Store::Secret(store) => store.load().await?,
         };
         Ok(Stored {
@@ -193,23 +212,57 @@ impl Store {
                 .map(|pem| AgentKey::from_pem(pem.expose_secret()))
                 .transpose()
                 .map_err(|_| StoreError::Damaged("key"))?,
+            seen: Seen(seen),
         })
     }
 
+    /// Whether several agents keep one identity here.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self, Store::Secret(_))
+    }
+
     /// Keeps the key that enrolment will be asked for with. Done before it is asked for.
-    pub(crate) async fn save_pending(&self, key: &AgentKey) -> Result<(), StoreError> {
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] if the content is another one than was `seen`.
+    pub(crate) async fn save_pending(&self, key: &AgentKey, seen: Seen) -> Result<(), StoreError> {
         match self {
             Store::Dir(store) => store.save_pending(key.to_pem()).await,
-            Store::Secret(store) => store.save_pending(key.to_pem()).await,
+            Store::Secret(store) => store.save_pending(key.to_pem(), seen.0).await,
         }
     }
 
-    /// Keeps the identity, whole or not at all; a pending key is forgotten.
+    /// Keeps the identity, whole or not at all, unless another agent has kept one that is good for longer; a pending key is
+    /// forgotten.
+    ///
+    /// # Errors
+    /// [`StoreError`]
     pub(crate) async fn save(&self, identity: &Identity) -> Result<(), StoreError> {
         let text = identity.write()?;
-        match self {
-            Store::Dir(store) => store.save(text).await,
-            Store::Secret(store) => store.save(text).await,
+        let better = |kept: Option<&SecretString>| {
+            let kept = kept.and_then(|kept| Identity::read(kept).ok());
+            kept.is_some_and(|kept| kept.outlives(identity))
+        };
+        let store = match self {
+            Store::Secret(store) => store,
+            Store::Dir(store) => {
+                return match store.load().await {
+                    Ok((kept, _)) if better(kept.as_ref()) => Ok(()),
+                    _ => store.save(text).await,
+                };
+            }
+        };
+        let mut tries = TRIES;
+        loop {
+            let (kept, _, found) = store.load().await?;
+            if better(kept.as_ref()) {
+                return Ok(());
+            }
+            tries -= 1;
+            match store.save(text.clone(), found).await {
+                Err(StoreError::Conflict(_)) if tries > 0 => {}
+                done => return done,
+            }
         }
     }
 }

@@ -9,8 +9,11 @@ mod body;
 mod config;
 mod dial;
 mod enrol;
+mod hello;
 mod hold;
 mod identity;
+mod keeper;
+mod leave;
 mod mend;
 mod metrics;
 mod proxy;
@@ -18,22 +21,32 @@ mod renew;
 mod serve;
 mod site;
 mod target;
+mod uid;
+mod verdict;
 
-use std::{error::Error, fmt::Write, path::Path, sync::Arc};
+use std::{
+    error::Error,
+    fmt::Write,
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 pub use config::{Config, SERVICE_ACCOUNT_DIR, State, Target};
 use dial::Dials;
-use fairlead_api::{Code, Failure};
+use fairlead_api::{Code, Failure, hello::Instance};
 use fairlead_dialer::dial::ProxyRules;
 use fairlead_runtime::Process;
 use hold::Hold;
 use identity::{Identity, Store, dir::DirStore, secret::SecretStore};
+use keeper::Keeper;
 use metrics::Metrics;
 use proxy::{admit, upstream::Upstream};
 use site::{Site, Spread};
 use target::Credentials;
+use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use tracing::info;
+use uid::Uid;
 
 /// Where a Secret goes if nothing says it: the install manifest's namespace.
 const NAMESPACE: &str = "fairlead";
@@ -56,14 +69,18 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     if matches!(config.target, Target::Kubeconfig { .. }) && stored.is_none() {
         bindings::bind_missing(&upstream).await;
     }
+    let (found, uid) = watch::channel(Uid::Asking);
     let site = Arc::new(Site {
         process: process.clone(),
-        upstream,
+        upstream: upstream.clone(),
         allow_connect: config.allow_connect,
         allow_groups: config.allow_groups,
         metrics: metrics.clone(),
         spread: Spread::default(),
         requests: TaskTracker::new(),
+        instance: instance()?,
+        uid,
+        connected: Mutex::default(),
     });
     let dials = Dials::new(
         config.join,
@@ -73,9 +90,28 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         config.version,
         metrics,
     );
-    process.spawn(Hold::new(site, store, dials).run());
+    let draining = process.clone();
+    process.spawn(async move {
+        tokio::select! {
+            () = uid::find(upstream, found) => {}
+            () = draining.draining() => {}
+        }
+    });
+    let keeper = Arc::new(Keeper::new(site.clone(), store));
+    process.spawn(keeper.clone().run());
+    for link in config.links.all() {
+        let hold = Hold::new(site.clone(), keeper.clone(), dials.of_link(link), link);
+        process.spawn(hold.run());
+    }
     process.draining().await;
     Ok(())
+}
+
+/// By what the hub tells this run of the agent from others.
+fn instance() -> Result<Instance, Failure> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| Failure::because(Code::Internal, error))?;
+    Ok(Instance::from_bytes(bytes))
 }
 
 fn store(config: &Config, upstream: &Arc<Upstream>) -> Store {

@@ -1,4 +1,5 @@
-//! A session whose link is down: the hub is dialled until it goes on with the session, or gives another one.
+//! A session whose link is down: the hub is dialled until it goes on with the session, or gives another one. And one whose hub
+//! is about to go: the others are dialled, while it goes on.
 
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use tracing::warn;
 use crate::{
     backoff::{Backoff, chance},
     dial::Dials,
-    hold::is_refusal,
     identity::Identity,
+    verdict::is_refusal,
 };
 
 /// A link that held for so long was a good one.
@@ -21,6 +22,8 @@ pub(crate) enum Mended {
     Resumed,
     /// The hub knows the session no more.
     Anew(Box<Dialed>),
+    /// Another hub has a session for this agent; the one before goes on.
+    Moved(Box<Dialed>),
     /// The hub does not take this identity, which no other try will change.
     Refused,
 }
@@ -55,6 +58,27 @@ pub(crate) async fn mend(
         match dials.again(identity, session).await {
             Ok(Redialed::Resumed { .. }) => return Mended::Resumed,
             Ok(Redialed::New(dialed)) => return Mended::Anew(Box::new(dialed)),
+            Err(error) if is_refusal(error.code) => return Mended::Refused,
+            // Its line in the log says it.
+            Err(_) => {}
+        }
+    }
+}
+
+/// Tries the other hubs for as long as it is polled. `left` is the place of the one that is about to go.
+pub(crate) async fn move_on(
+    dials: &mut Dials,
+    backoff: &mut Backoff,
+    left: usize,
+    identity: &Identity,
+) -> Mended {
+    loop {
+        sleep(backoff.next(chance())).await;
+        if dials.place(identity) == left {
+            dials.turn();
+        }
+        match dials.as_agent(identity).await {
+            Ok(dialed) => return Mended::Moved(Box::new(dialed)),
             Err(error) if is_refusal(error.code) => return Mended::Refused,
             // Its line in the log says it.
             Err(_) => {}

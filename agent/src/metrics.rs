@@ -57,7 +57,7 @@ impl Metrics {
         let metrics = Metrics {
             connected: IntGauge::new(
                 "fairlead_agent_connected",
-                "1 while a session with the hub is up",
+                "Sessions with the hub whose link is up",
             )?,
             dials: IntCounterVec::new(
                 Opts::new(

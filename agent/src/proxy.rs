@@ -4,11 +4,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_api::{Code, Failure, headers::PROBE_PATH};
+use fairlead_api::{
+    Code, Failure,
+    headers::{DRAINING, PROBE_PATH},
+};
 use fairlead_dialer::{Answer, Body, OnUpgrade, Spliced, splice};
 use http::{Method, Request, Response, StatusCode};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
+    sync::watch,
     time::{Instant, timeout},
 };
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -39,11 +43,22 @@ const HEAD: Duration = Duration::from_secs(300);
 pub(crate) struct Proxy {
     site: Arc<Site>,
     rules: Rules,
+    /// The hub has said that it is about to go.
+    leaving: watch::Sender<bool>,
 }
 
 impl Proxy {
     pub(crate) fn new(site: Arc<Site>, rules: Rules) -> Self {
-        Proxy { site, rules }
+        Proxy {
+            site,
+            rules,
+            leaving: watch::Sender::new(false),
+        }
+    }
+
+    /// Whether the hub is about to go.
+    pub(crate) fn leaving(&self) -> watch::Receiver<bool> {
+        self.leaving.subscribe()
     }
 
     /// Answers one request; failures become answers too.
@@ -54,6 +69,9 @@ impl Proxy {
         let answered = if method == Method::CONNECT {
             self.connect(request, &running).await
         } else if request.uri().path() == PROBE_PATH {
+            if request.headers().contains_key(DRAINING) {
+                self.leaving.send_replace(true);
+            }
             probe::answer(&self.site, request.headers())
                 .await
                 .map(|answer| (answer, Outcome::Probed))

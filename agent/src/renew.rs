@@ -1,5 +1,5 @@
 //! Renewal of the certificate over the live session, at two thirds of its life, with the same key. The session stays;
-//! the next dial uses what was issued.
+//! the next dial uses what was issued. Each session renews for itself: the hub ends one whose own certificate has expired.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ async fn renew(
         agent_version: version.to_owned(),
     };
     let json = serde_json::to_string(&request).map_err(|_| Failure::from(Code::Internal))?;
-    identity.renewed(ask::issue(exchanges, RENEW_PATH, json.into()).await?)
+    identity.renewed(ask::post(exchanges, RENEW_PATH, json.into()).await?)
 }
 
 #[cfg(test)]

@@ -1,16 +1,24 @@
-//! What lives as long as the agent, beside its sessions: the way to the API server, the site operator's rules, and what
-//! is counted.
+//! What lives as long as the agent, beside its sessions: the way to the API server, the site operator's rules, what is
+//! counted, and by what the hub tells this agent from others.
 
 use std::{
-    sync::Arc,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
+use fairlead_api::{ClusterUid, hello::Instance};
 use fairlead_runtime::Process;
+use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-use crate::{metrics::Metrics, proxy::upstream::Upstream};
+use crate::{
+    metrics::{Held, Metrics},
+    proxy::upstream::Upstream,
+    uid::{self, Uid},
+};
 
 pub(crate) struct Site {
     pub(crate) process: Process,
@@ -21,6 +29,59 @@ pub(crate) struct Site {
     pub(crate) spread: Spread,
     /// Requests that run, upgraded ones included; draining waits for them.
     pub(crate) requests: TaskTracker,
+    pub(crate) instance: Instance,
+    pub(crate) uid: watch::Receiver<Uid>,
+    /// Sessions that have a link.
+    pub(crate) connected: Mutex<usize>,
+}
+
+impl Site {
+    /// The cluster's UID, if the API server tells it soon.
+    pub(crate) async fn uid(&self) -> Option<ClusterUid> {
+        uid::soon(self.uid.clone()).await
+    }
+
+    /// Completes when the cluster's UID is known.
+    pub(crate) async fn uid_known(&self) -> ClusterUid {
+        let mut uid = self.uid.clone();
+        let known = uid.wait_for(|uid| uid.known().is_some()).await;
+        match known.ok().and_then(|uid| uid.known()) {
+            Some(uid) => uid,
+            // The process drains.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// A session has a link. The agent is ready for as long as one does.
+    pub(crate) fn connected(self: &Arc<Self>) -> Connected {
+        let mut connected = self
+            .connected
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *connected += 1;
+        self.process.set_ready(!self.process.is_draining());
+        Connected {
+            site: Arc::clone(self),
+            _gauge: self.metrics.hold_connected(),
+        }
+    }
+}
+
+/// Held by a session that has a link.
+pub(crate) struct Connected {
+    site: Arc<Site>,
+    _gauge: Held,
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        let connected = &self.site.connected;
+        let mut connected = connected.lock().unwrap_or_else(PoisonError::into_inner);
+        *connected -= 1;
+        if *connected == 0 {
+            self.site.process.set_ready(false);
+        }
+    }
 }
 
 /// How wide the hub wants its agents to spread when they dial again.

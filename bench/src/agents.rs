@@ -6,7 +6,7 @@ use std::{path::PathBuf, time::Duration};
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
 use fairlead_agent::{Config, State, Target};
-use fairlead_api::{JoinString, resources::JoinInfo};
+use fairlead_api::{JoinString, hello::Links, resources::JoinInfo};
 use fairlead_runtime::Process;
 use http_body_util::{BodyExt as _, Full};
 use hyper::{
@@ -70,6 +70,7 @@ fn config(join: &JoinInfo, kubeconfig: PathBuf, state: PathBuf) -> anyhow::Resul
     Ok(Config {
         join: Some(text.parse::<JoinString>()?),
         hubs: Vec::new(),
+        links: Links::ONE,
         ca_file: None,
         target: Target::Kubeconfig {
             path: kubeconfig,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fairlead_api::{CaPin, Code, Failure};
+use fairlead_api::{CaPin, Code, Failure, hello::PROTOCOL};
 use rustls::{
     ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig, SignatureScheme,
     client::{
@@ -26,7 +26,8 @@ use crate::{
 pub const HUB_SERVER_NAME: &str = "hub.fairlead.internal";
 
 /// The hub's end of the inner TLS 1.3: a client certificate of `authority_pem` is believed, a peer without one is let
-/// in as anonymous, any other certificate ends the handshake with an alert.
+/// in as anonymous, any other certificate ends the handshake with an alert. An agent that offers no [`PROTOCOL`] is of the
+/// version before.
 ///
 /// # Errors
 /// `FL-4101` if there is no certificate in `authority_pem`.
@@ -47,10 +48,13 @@ pub fn session_server(leaf: &Leaf, authority_pem: &str) -> Result<Arc<ServerConf
         .with_cert_resolver(leaf.resolver());
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Ok(Arc::new(config))
 }
 
 /// The agent's end of the inner TLS 1.3: believes a hub of the pinned authority only. Ask for [`HUB_SERVER_NAME`].
+///
+/// A hub of the version before chooses no protocol.
 ///
 /// A hub of another authority fails with [`TrustError::NotPinned`](crate::TrustError::NotPinned).
 ///
@@ -67,6 +71,7 @@ pub fn session_client(pin: CaPin, identity: Option<&Leaf>) -> Result<Arc<ClientC
         None => builder.with_no_client_auth(),
     };
     config.resumption = Resumption::disabled();
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Ok(Arc::new(config))
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use clap::ArgMatches;
 use fairlead_agent::{Config, State, Target};
-use fairlead_api::{Code, Failure, HubUrl, JoinString};
+use fairlead_api::{Code, Failure, HubUrl, JoinString, hello::Links};
 use fairlead_runtime::{admin, config::Reader, listen};
 use tracing::info;
 
@@ -24,7 +24,7 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
     let config = read(&mut reader, environment);
     reader.finish()?;
     let config = config.ok_or(Code::Internal)?;
-    // One session, driven by one task: a second core would only add wake-ups from one to the other.
+    // A session or two, each driven by one task: a second core would only add wake-ups from one to the other.
     process.run(1, async move |process| {
         if let Some(address) = admin_address {
             let listener = listen::bind(address)?;
@@ -60,6 +60,7 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
     let config = Config {
         join,
         hubs: reader.list::<HubUrl>("hub"),
+        links: reader.or("links", Links::ONE),
         ca_file: reader.optional("ca-file"),
         state: where_state_is(
             state,

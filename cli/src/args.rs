@@ -165,6 +165,7 @@ const AGENT_EXAMPLES: &str = "\
 Examples:
   fairlead agent --join @join.txt --kubeconfig ~/.kube/config
   fairlead agent --join fl1.… --kubeconfig kc --context prod --state /var/lib/fairlead-agent
+  fairlead agent --join @join.txt --kubeconfig kc --links 2 --hub https://one.example --hub https://two.example
   HTTPS_PROXY=http://user:password@proxy:3128 fairlead agent --join @join.txt --kubeconfig kc";
 
 #[derive(Parser)]
@@ -185,6 +186,9 @@ pub(crate) struct Agent {
     /// Hub to dial instead of those in the join string; repeatable
     #[arg(long, value_name = "URL")]
     hub: Vec<String>,
+    /// Links to keep at once, 1 to 8, each to another one of the hubs where there are so many [default: 1]
+    #[arg(long, value_name = "N")]
+    links: Option<String>,
     /// CA of the hub's front, PEM, beside the system's and the one pinned in the join string
     #[arg(long, value_name = "F")]
     ca_file: Option<String>,

@@ -1,15 +1,20 @@
 //! Everything about agents' sessions: how they begin and end, who has one, how it stands with their clusters, and what
 //! agents may ask of modules over them.
 
+mod choice;
 pub(crate) mod connect;
 mod deleted;
+pub(crate) mod entry;
+mod group;
 mod health;
+mod hello;
 mod lifetime;
 pub(crate) mod memory;
 pub(crate) mod patience;
 mod probe;
 pub(crate) mod reports;
 mod routes;
+pub(crate) mod scrape;
 pub(crate) mod table;
 
 use std::sync::Arc;

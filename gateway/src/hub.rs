@@ -52,7 +52,7 @@ impl Hub {
     pub(crate) fn build(config: Config, seam: Seam, process: &Process) -> Result<Self, Failure> {
         let metrics = Arc::new(Metrics::register(process.registry())?);
         let sessions = Arc::new(Sessions::new(Reports::default(), Arc::clone(&metrics)));
-        crate::agents::table::register(&sessions, process.registry())?;
+        crate::agents::scrape::register(&sessions, &metrics, process.registry())?;
         let routes = |of: fn(&dyn crate::Module) -> Router| {
             let all = seam
                 .modules

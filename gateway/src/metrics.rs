@@ -81,6 +81,7 @@ pub(crate) struct Metrics {
     pub(crate) connections: IntGauge,
     pub(crate) sessions: IntGauge,
     pub(crate) sessions_ended: IntCounterVec,
+    pub(crate) clones: IntCounter,
     pub(crate) streams_open: IntGauge,
     pub(crate) streams: IntCounter,
     pub(crate) bytes: IntCounterVec,
@@ -139,6 +140,13 @@ impl Metrics {
                 "Sessions that ended, by how.",
                 &["end"],
             )?,
+            clones: to.add(
+                IntCounter::new(
+                    "fairlead_clones_refused_total",
+                    "Agents refused because they have a cluster's identity in another one.",
+                )
+                .map_err(Registrar::fault)?,
+            )?,
             // These four are brought up to date by the session table's collector, so it registers them.
             streams_open: IntGauge::new("fairlead_streams_open", "Open streams of all sessions.")
                 .map_err(Registrar::fault)?,
@@ -152,7 +160,7 @@ impl Metrics {
             certificates: IntGaugeVec::new(
                 Opts::new(
                     "fairlead_agent_certificate_not_after_seconds",
-                    "When the certificate of a connected agent expires, in Unix time.",
+                    "When the first certificate of a cluster's connected agents expires, in Unix time.",
                 ),
                 &["cluster"],
             )

@@ -25,7 +25,7 @@ pub(crate) struct SecretStore {
 
 /// What of a Secret matters here.
 #[derive(Deserialize, Default)]
-struct Found {
+pub(crate) struct Found {
     metadata: Metadata,
     #[serde(default)]
     data: Option<Map<String, Value>>,
@@ -49,39 +49,34 @@ impl SecretStore {
         }
     }
 
+    /// Identity and pending key, and the version that they are of.
     pub(super) async fn load(
         &self,
-    ) -> Result<(Option<SecretString>, Option<SecretString>), StoreError> {
-        let data = self
-            .get()
-            .await?
-            .and_then(|found| found.data)
-            .unwrap_or_default();
-        Ok((entry(&data, IDENTITY)?, entry(&data, PENDING)?))
+    ) -> Result<(Option<SecretString>, Option<SecretString>, Option<Found>), StoreError> {
+        let found = self.get().await?;
+        let none = Map::new();
+        let data = found.as_ref().and_then(|found| found.data.as_ref());
+        let data = data.unwrap_or(&none);
+        Ok((entry(data, IDENTITY)?, entry(data, PENDING)?, found))
     }
 
-    /// Unless another agent of this cluster has kept one meanwhile: then that one counts.
-    pub(super) async fn save_pending(&self, key: SecretString) -> Result<(), StoreError> {
-        let found = self.get().await?;
-        let taken = found
-            .as_ref()
-            .and_then(|found| found.data.as_ref())
-            .is_some_and(|data| {
-                data.get(PENDING)
-                    .and_then(Value::as_str)
-                    .is_some_and(|other| other != encode(&key))
-            });
-        if taken {
-            return Err(StoreError::Conflict(self.name()));
-        }
+    /// Unless another agent of this cluster has written meanwhile: then that counts.
+    pub(super) async fn save_pending(
+        &self,
+        key: SecretString,
+        found: Option<Found>,
+    ) -> Result<(), StoreError> {
         self.put(found, |data| {
             data.insert(PENDING.to_owned(), encode(&key).into());
         })
         .await
     }
 
-    pub(super) async fn save(&self, identity: SecretString) -> Result<(), StoreError> {
-        let found = self.get().await?;
+    pub(super) async fn save(
+        &self,
+        identity: SecretString,
+        found: Option<Found>,
+    ) -> Result<(), StoreError> {
         self.put(found, |data| {
             data.remove(PENDING);
             data.insert(IDENTITY.to_owned(), encode(&identity).into());

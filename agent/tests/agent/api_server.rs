@@ -61,6 +61,8 @@ pub(crate) struct Story {
     pub(crate) watches: AtomicUsize,
     /// What raw streams were told until their end.
     pub(crate) told: Mutex<Vec<String>>,
+    /// The UID of its namespace `kube-system`; without one it cannot say.
+    pub(crate) uid: Mutex<Option<String>>,
     /// One Secret, and the version it has.
     pub(crate) secret: Mutex<Option<serde_json::Value>>,
 }
@@ -100,6 +102,7 @@ impl ApiServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let story = Arc::new(Story::default());
+        *story.uid.lock().unwrap() = Some("uid-of-this-cluster".to_owned());
         let (events, heard) = watch::channel(String::new());
         let task = tokio::spawn(listen(
             listener,
@@ -260,10 +263,18 @@ async fn answer(
         "/watch" => Response::new(watching(story, events)),
         "/never" => std::future::pending().await,
         "/exec" => upgrade(&mut request, story),
+        "/api/v1/namespaces/kube-system" => namespace(&story),
         path if path.starts_with("/api/v1/namespaces/fairlead-site/secrets") => {
             secret(request, &story).await
         }
         _ => status(200, "ok"),
+    }
+}
+
+fn namespace(story: &Story) -> Response<Body> {
+    match story.uid.lock().unwrap().as_ref() {
+        Some(uid) => status(200, &format!(r#"{{"metadata":{{"uid":"{uid}"}}}}"#)),
+        None => status(503, ""),
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     path::Path,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     time::Duration,
 };
@@ -13,6 +13,7 @@ use std::{
 use fairlead_api::{
     Code, Failure, HubUrl,
     enroll::{ENROLL_PATH, EnrollRequest, Issued, RENEW_PATH, RenewRequest},
+    hello::{HELLO_PATH, Hello},
     status::Encoding,
 };
 use fairlead_certs::{
@@ -53,10 +54,18 @@ pub(crate) struct Story {
     pub(crate) renewed: Mutex<Vec<[u8; 32]>>,
     /// How many answers to enrolments are lost on their way.
     pub(crate) lose: AtomicUsize,
+    /// How many renewals were granted.
+    pub(crate) renewals: AtomicUsize,
     /// How many renewals are refused.
     pub(crate) refuse_renewals: AtomicUsize,
     /// What enrolments are refused with.
     pub(crate) refuse: Mutex<Option<Code>>,
+    /// What agents have said of themselves, in order.
+    pub(crate) hellos: Mutex<Vec<Hello>>,
+    /// What they are refused with when they do.
+    pub(crate) refuse_hellos: Mutex<Option<Code>>,
+    /// It is of the version before, to which agents say nothing of themselves.
+    pub(crate) older: AtomicBool,
     /// How old certificates are when they are issued.
     pub(crate) age: Mutex<Duration>,
     /// TCP connections taken.
@@ -70,6 +79,7 @@ pub(crate) struct Hub {
     pub(crate) authority: Arc<Authority>,
     pub(crate) story: Arc<Story>,
     address: SocketAddr,
+    inside: SocketAddr,
     agents: tokio::sync::Mutex<mpsc::Receiver<Connected>>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -99,6 +109,7 @@ impl Hub {
             authority,
             story,
             address,
+            inside: to,
             agents: tokio::sync::Mutex::new(agents),
             tasks,
         }
@@ -106,6 +117,18 @@ impl Hub {
 
     pub(crate) fn url(&self) -> HubUrl {
         format!("https://{}", self.address).parse().unwrap()
+    }
+
+    /// Another address of it.
+    pub(crate) async fn another_way(&self) -> Way {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let story = Arc::new(Story::default());
+        Way {
+            address,
+            task: tokio::spawn(forward(listener, self.inside, story.clone())),
+            story,
+        }
     }
 
     /// The next agent that comes as itself.
@@ -119,6 +142,39 @@ impl Hub {
             .connections
             .lock()
             .unwrap()
+            .drain(..)
+            .for_each(|connection| connection.abort());
+    }
+}
+
+/// An address of a hub.
+pub(crate) struct Way {
+    address: SocketAddr,
+    story: Arc<Story>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Way {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Way {
+    pub(crate) fn url(&self) -> HubUrl {
+        format!("https://{}", self.address).parse().unwrap()
+    }
+
+    /// TCP connections taken.
+    pub(crate) fn taken(&self) -> usize {
+        self.story.taken.load(SeqCst)
+    }
+
+    /// Takes no more connections, and breaks those that are there.
+    pub(crate) fn stop(&self) {
+        self.task.abort();
+        let mut connections = self.story.connections.lock().unwrap();
+        connections
             .drain(..)
             .for_each(|connection| connection.abort());
     }
@@ -184,7 +240,10 @@ async fn agent(
     agents: mpsc::Sender<Connected>,
 ) {
     let inner = authority.issue_hub(OffsetDateTime::now_utc()).unwrap();
-    let inner = session_server(&inner, authority.certificate_pem()).unwrap();
+    let mut inner = session_server(&inner, authority.certificate_pem()).unwrap();
+    if story.older.load(SeqCst) {
+        Arc::make_mut(&mut inner).alpn_protocols.clear();
+    }
     let resumable = story.resumable.lock().unwrap().clone();
     let arrived = match resumable {
         Some(known) => arrive(io, inner, Limits::default(), &known).await,
@@ -247,6 +306,14 @@ async fn issue(
             }
             asked.csr
         }
+        HELLO_PATH => {
+            let hello: Hello = serde_json::from_slice(&bytes).unwrap();
+            story.hellos.lock().unwrap().push(hello);
+            return match *story.refuse_hellos.lock().unwrap() {
+                Some(code) => refusal(code),
+                None => Response::new(text("{}")),
+            };
+        }
         RENEW_PATH => {
             let asked: RenewRequest = serde_json::from_slice(&bytes).unwrap();
             story
@@ -262,6 +329,7 @@ async fn issue(
                 return refusal(Code::Store);
             }
             *story.age.lock().unwrap() = Duration::ZERO;
+            story.renewals.fetch_add(1, SeqCst);
             asked.csr
         }
         other => panic!("{other}"),

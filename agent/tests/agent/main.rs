@@ -5,6 +5,7 @@
 mod api_server;
 mod hold;
 mod hub;
+mod links;
 mod proxy;
 mod rig;
 mod secret;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use fairlead_agent::{Config, State, Target};
-use fairlead_api::{Failure, JoinString};
+use fairlead_api::{Failure, JoinString, hello::Links};
 use fairlead_dialer::{Answer, Body, Exchanges};
 use fairlead_runtime::Process;
 use http::{Request, Response};
@@ -18,7 +18,7 @@ use tokio::{task::JoinHandle, time::timeout};
 
 use crate::{
     api_server::ApiServer,
-    hub::{Connected, Hub},
+    hub::{Connected, Hub, Way},
 };
 
 pub(crate) struct Rig {
@@ -61,6 +61,7 @@ impl Rig {
                 token: "bootstrap".into(),
             }),
             hubs: Vec::new(),
+            links: Links::ONE,
             ca_file: None,
             target: Target::InCluster {
                 host: "127.0.0.1".to_owned(),
@@ -86,6 +87,11 @@ impl Rig {
     pub(crate) async fn connected(&self) -> (Agent, Connected) {
         let agent = self.start(self.config());
         (agent, self.hub.next().await)
+    }
+
+    /// Another address of the same hub.
+    pub(crate) async fn another_way(&self) -> Way {
+        self.hub.another_way().await
     }
 
     pub(crate) fn state(&self) -> PathBuf {

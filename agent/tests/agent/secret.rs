@@ -70,9 +70,50 @@ async fn two_agents_that_start_at_once_enrol_with_one_key() {
     let (_one, _two) = (rig.start(in_a_secret(&rig)), rig.start(in_a_secret(&rig)));
     let (one, two) = (rig.hub.next().await, rig.hub.next().await);
     assert_eq!(one.identity.cluster, two.identity.cluster);
+    assert_eq!(
+        rig.hub.story.enrolled.lock().unwrap().len(),
+        1,
+        "one enrols, the other takes what it has stored"
+    );
+    assert_eq!(one.identity.serial, two.identity.serial);
+}
+
+#[tokio::test]
+async fn an_agent_that_died_half_way_through_its_enrolment_is_not_waited_for_for_ever() {
+    let rig = Rig::new().await;
+    rig.hub.story.lose.store(usize::MAX, SeqCst);
+    let first = rig.start(in_a_secret(&rig));
+    until(|| !rig.hub.story.enrolled.lock().unwrap().is_empty()).await;
+    drop(first);
+    rig.hub.story.lose.store(0, SeqCst);
+    let _second = rig.start(in_a_secret(&rig));
+    rig.hub.next().await;
     let keys = rig.hub.story.enrolled.lock().unwrap().clone();
     assert!(
         keys.iter().all(|key| *key == keys[0]),
         "the token is bound to the first key that asks"
     );
+}
+
+/// Each renews for its own session, and neither puts an older certificate in the place of a newer one.
+#[tokio::test]
+async fn two_agents_that_renew_do_not_fight() {
+    let rig = Rig::new().await;
+    *rig.hub.story.age.lock().unwrap() = std::time::Duration::from_secs(20 * 3600);
+    // Until both are there with the same certificate.
+    rig.hub.story.refuse_renewals.store(usize::MAX, SeqCst);
+    let one = rig.start(in_a_secret(&rig));
+    rig.hub.next().await;
+    let two = rig.start(in_a_secret(&rig));
+    rig.hub.next().await;
+    rig.hub.story.refuse_renewals.store(0, SeqCst);
+    until(|| rig.hub.story.renewals.load(SeqCst) == 2).await;
+    until(|| one.process.is_ready() && two.process.is_ready()).await;
+    let version = || {
+        let secret = rig.api.story.secret.lock().unwrap().clone().unwrap();
+        let version = secret["metadata"]["resourceVersion"].as_str().unwrap();
+        version.parse::<u32>().unwrap()
+    };
+    until(|| version() >= 3).await;
+    assert!(version() <= 4, "key, identity, and what was renewed");
 }

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::{Code, Failure, hello::PROTOCOL};
 use fairlead_certs::agent_identity;
 use fairlead_dialer::{
     Accepted, Arrival, Body, CloseReason, Limits,
@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tracing::info;
 
 use crate::{
-    agents::{lifetime, table::MAX_STREAMS},
+    agents::{entry::MAX_STREAMS, lifetime},
     front::{body, record::Inbound, respond},
     hub::Hub,
     metrics::{Handshake, Layer},
@@ -107,7 +107,10 @@ async fn admit(hub: &Arc<Hub>, accepted: Accepted, from: IpAddr) {
     let Accepted {
         session,
         certificates,
+        protocol,
     } = accepted;
+    // Of the version before, an agent names nothing, itself neither.
+    let names_itself = protocol.as_deref() == Some(PROTOCOL);
     if certificates.is_empty() {
         return lifetime::anonymous(hub, session, from).await;
     }
@@ -117,7 +120,10 @@ async fn admit(hub: &Arc<Hub>, accepted: Accepted, from: IpAddr) {
         Err(failure) => Err(failure),
     };
     match admitted {
-        Ok(identity) => lifetime::agent(hub, session, identity).await,
+        Ok(identity) => {
+            let entry = hub.sessions.open(session, identity, from);
+            lifetime::agent(hub, entry, names_itself).await;
+        }
         Err(failure) => {
             info!(code = %failure.code, cause = failure.cause, "an agent was not admitted");
             lifetime::close(&session, reason_of(failure.code)).await;

@@ -6,7 +6,6 @@ use fairlead_api::{
     Code,
     resources::{ClusterStatus, LastError, State},
 };
-use fairlead_certs::AgentIdentity;
 use fairlead_dialer::{CloseReason, Session, SessionError};
 use time::OffsetDateTime;
 use tokio::{
@@ -17,9 +16,10 @@ use tracing::info;
 
 use crate::{
     agents::{
+        entry::Entry,
+        group::Introduction,
         probe,
         routes::{Guest, serve_streams},
-        table::Entry,
     },
     hub::Hub,
 };
@@ -28,6 +28,10 @@ use crate::{
 const GRACE: Duration = Duration::from_secs(30);
 /// How long a peer without an identity may ask nothing.
 const ANONYMOUS_IDLE: Duration = Duration::from_secs(60);
+/// How long an agent may take to name itself.
+const INTRODUCTION: Duration = Duration::from_secs(10);
+/// How long one that is refused may take to read why.
+const REFUSED: Duration = Duration::from_secs(1);
 /// How long closing may take, the peer being told why.
 const CLOSING: Duration = Duration::from_secs(5);
 /// Sleeping towards an expiry looks at the wall clock this often, for that clock may be set.
@@ -48,12 +52,20 @@ pub(crate) async fn anonymous(hub: &Arc<Hub>, session: Session, from: IpAddr) {
     close(&session, reason).await;
 }
 
-/// A session of an agent that may have one.
-pub(crate) async fn agent(hub: &Arc<Hub>, session: Session, identity: AgentIdentity) {
+/// A session of an agent that may have one. One that is of the version before does not name itself, and serves at once.
+pub(crate) async fn agent(hub: &Arc<Hub>, entry: Arc<Entry>, names_itself: bool) {
     let directory = Arc::clone(&hub.seam.directory);
-    let entry = hub.sessions.enter(session, identity);
     let session = entry.session();
-    info!(cluster = %entry.cluster(), serial = entry.identity().serial, "session opened");
+    info!(cluster = %entry.cluster(), serial = entry.identity().serial, names_itself, "session opened");
+    if !names_itself {
+        let unnamed = Introduction {
+            name: None,
+            uid: None,
+            known: false,
+        };
+        // It is about to end otherwise, which is told below.
+        let _ = hub.sessions.introduce(&entry, unnamed);
+    }
     // A deletion between the first question and the table would not have found this session.
     let still = directory.admit(entry.identity()).await;
     let error = if still.is_err_and(|failure| failure.code == Code::ClusterDeleted) {
@@ -65,7 +77,10 @@ pub(crate) async fn agent(hub: &Arc<Hub>, session: Session, identity: AgentIdent
             reason = ending(hub, &entry) => close(session, reason).await,
             error = beside(
                 serve_streams(hub, session, Guest::Agent(Arc::clone(&entry))),
-                probe::run(hub, &entry),
+                async {
+                    entry.introduced().await;
+                    probe::run(hub, &entry).await;
+                },
                 session,
             ) => error,
         }
@@ -89,7 +104,7 @@ async fn beside(
 async fn ending(hub: &Hub, entry: &Entry) -> CloseReason {
     // Its requests may finish; new ones go to the session that replaced it, or are refused.
     let replaced = async {
-        entry.replaced().await;
+        entry.ended_by(CloseReason::Replaced).await;
         // Whoever came in its place may be the same agent, begun anew; who has lost the old one's link waits for nothing.
         tokio::select! {
             _ = timeout(GRACE, entry.idle()) => {}
@@ -100,8 +115,19 @@ async fn ending(hub: &Hub, entry: &Entry) -> CloseReason {
         hub.process.draining().await;
         entry.idle().await;
     };
+    let cloned = async {
+        entry.ended_by(CloseReason::Cloned).await;
+        sleep(REFUSED).await;
+    };
+    let nameless = async {
+        if timeout(INTRODUCTION, entry.introduced()).await.is_ok() {
+            std::future::pending::<()>().await;
+        }
+    };
     tokio::select! {
-        () = entry.deleted() => CloseReason::Deleted,
+        () = entry.ended_by(CloseReason::Deleted) => CloseReason::Deleted,
+        () = cloned => CloseReason::Cloned,
+        () = nameless => CloseReason::Protocol,
         () = replaced => CloseReason::Replaced,
         () = drained => CloseReason::Draining,
         () = expiry(entry) => CloseReason::Expired,

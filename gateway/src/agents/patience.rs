@@ -1,15 +1,18 @@
-//! A cluster whose link is down is likely to be back in a moment: requests for it wait a while, instead of failing with
+//! A cluster whose links are all down is likely to be back in a moment: requests for it wait a while, instead of failing with
 //! every blink of a network. A watch does not: whoever watches has a retry of its own, and wants to know.
 
 use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{ClusterId, Code, Failure};
-use fairlead_dialer::LinkState;
 use http::uri::PathAndQuery;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::table::{Entry, Running, Sessions};
+use super::{
+    entry::{Entry, Running},
+    group::Down,
+    table::{Held, Sessions},
+};
 
 const LONGEST: Duration = Duration::from_secs(20);
 const MOMENT: Duration = Duration::from_millis(5);
@@ -45,10 +48,10 @@ fn span(text: &str) -> Option<Duration> {
     Some(total)
 }
 
-/// The session of a cluster, for one request, once its link is up.
+/// The best session of a cluster, for one request, once a link is up.
 ///
 /// # Errors
-/// `None` without a session, `FL-1402` where the link stays down, `FL-1403` as for [`Sessions::hold`].
+/// `None` without a session, `FL-1402` where all links stay down, `FL-1403` as for [`Sessions::hold`].
 pub(crate) async fn hold(
     sessions: &Sessions,
     cluster: &ClusterId,
@@ -56,28 +59,22 @@ pub(crate) async fn hold(
 ) -> Result<(Arc<Entry>, Running), Option<Failure>> {
     let until = Instant::now() + patience;
     loop {
-        let (entry, running) = sessions.hold(cluster)?;
-        let mut link = entry.session().link();
-        let LinkState::Down { since, last_error } = link.borrow_and_update().clone() else {
-            return Ok((entry, running));
+        let mut down = match sessions.hold(cluster)? {
+            Held::Up(entry, running) => return Ok((entry, running)),
+            Held::Down(down) => down,
         };
-        // Waiting is no reason to keep a session that is replaced meanwhile.
-        drop(running);
-        let changed = async {
-            tokio::select! {
-                _ = link.changed() => {}
-                _ = entry.session().closed() => {}
-            }
-        };
-        if timeout_at(until, changed).await.is_err() {
-            return Err(Some(lost(since, &last_error)));
+        if timeout_at(until, down.over()).await.is_err() {
+            return Err(Some(lost(&down)));
         }
         // A session that has ended is in the table until its own task has run.
         sleep(MOMENT).await;
     }
 }
 
-fn lost(since: Instant, last_error: &str) -> Failure {
+fn lost(down: &Down) -> Failure {
+    let Some((since, last_error)) = down.since() else {
+        return Failure::new(Code::Lost);
+    };
     let since = OffsetDateTime::now_utc() - since.elapsed();
     let since = since.format(&Rfc3339).unwrap_or_default();
     let code = Code::SessionBroke;

@@ -1,5 +1,5 @@
 //! Asks the cluster's API server, through the tunnel, whether it is ready: at once when a session begins, then every
-//! five seconds.
+//! five seconds, and at once when the hub begins to drain, which the agent learns from it.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -7,7 +7,11 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::{Code, headers::PROBE_PATH, resources::LastError};
+use fairlead_api::{
+    Code,
+    headers::{DRAINING, PROBE_PATH},
+    resources::LastError,
+};
 use fairlead_dialer::{Answer, LinkState};
 use http::{Request, StatusCode, header};
 use tokio::time::{Instant, sleep, timeout};
@@ -15,8 +19,9 @@ use tracing::info;
 
 use crate::{
     agents::{
+        choice::Probe,
+        entry::Entry,
         health::{Health, Probed},
-        table::Entry,
     },
     front::{body, forward},
     hub::Hub,
@@ -38,6 +43,7 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
         let began = Instant::now();
         let state = link.borrow_and_update().clone();
         let is_up = state == LinkState::Up;
+        let is_leaving = hub.process.is_draining();
         let probed = match state {
             LinkState::Down { last_error, .. } => Probed::Down(LastError {
                 code: Code::SessionBroke,
@@ -47,11 +53,18 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
             LinkState::Up => tokio::select! {
                 probed = probe(hub, entry) => probed,
                 Ok(()) = link.changed() => continue,
+                () = hub.process.draining(), if !is_leaving => continue,
             },
         };
-        if let Some(rtt) = entry.session().stats().rtt {
+        let rtt = entry.session().stats().rtt;
+        if let Some(rtt) = rtt {
             hub.metrics.rtt(rtt);
         }
+        let found = match probed {
+            Probed::Good => Probe::Good,
+            _ => Probe::Bad,
+        };
+        hub.sessions.probed(entry, found, rtt);
         if let Some(status) = health.after(probed, Instant::now()) {
             let code = status.last_error.as_ref().map(|error| error.code);
             info!(
@@ -72,6 +85,7 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
         tokio::select! {
             () = rest => wait = EVERY,
             Ok(()) = link.changed() => {}
+            () = hub.process.draining(), if !is_leaving => {}
         }
     }
 }
@@ -83,12 +97,14 @@ fn jitter(up_to: Duration) -> Duration {
 }
 
 async fn probe(hub: &Hub, entry: &Entry) -> Probed {
-    let request = Request::builder()
+    let mut request = Request::builder()
         .uri(PROBE_PATH)
         .header(header::HOST, "kubernetes.default.svc")
-        .header(SPREAD, hub.sessions.count().max(MIN_SPREAD))
-        .body(body::empty());
-    let Ok(request) = request else {
+        .header(SPREAD, hub.sessions.count().max(MIN_SPREAD));
+    if hub.process.is_draining() {
+        request = request.header(DRAINING, "1");
+    }
+    let Ok(request) = request.body(body::empty()) else {
         return bad(Code::Internal, "the probe is no request");
     };
     let silent = |code: Code, cause: String| Probed::Silent(LastError { code, cause });

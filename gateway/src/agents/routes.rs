@@ -1,11 +1,12 @@
 //! What agents ask of modules, over streams that they open themselves. A peer without an identity reaches the enrolment
-//! route and nothing else.
+//! route and nothing else, and one that names itself reaches nothing before it has.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use fairlead_api::{
     Code, Failure,
     enroll::{ENROLL_PATH, Issued, MAX_BODY, RENEW_PATH},
+    hello::HELLO_PATH,
 };
 use fairlead_dialer::{Body, Session, serve};
 use futures_util::FutureExt;
@@ -15,7 +16,7 @@ use tokio::{sync::Notify, task::JoinSet};
 use tracing::debug;
 
 use crate::{
-    agents::table::Entry,
+    agents::{entry::Entry, hello},
     front::{body, modules, panic, path, respond},
     hub::Hub,
     seam::{AgentPeer, RenewedUntil},
@@ -75,11 +76,17 @@ async fn ask(
     path::check(request.uri().path())?;
     let enrols = request.method() == Method::POST && request.uri().path() == ENROLL_PATH;
     let renews = request.method() == Method::POST && request.uri().path() == RENEW_PATH;
+    let greets = request.method() == Method::POST && request.uri().path() == HELLO_PATH;
     let peer = match guest {
         Guest::Anonymous(_) if !enrols => return Err(Code::EnrolOnly.into()),
         Guest::Anonymous(seen) => {
             seen.notify_one();
             AgentPeer::Anonymous
+        }
+        Guest::Agent(entry) if greets => return hello::receive(hub, entry, request).await,
+        Guest::Agent(entry) if !entry.is_introduced() => {
+            let detail = "an agent names itself first";
+            return Err(Failure::because(Code::BadRequest, detail));
         }
         Guest::Agent(entry) => AgentPeer::Agent(Arc::clone(entry.identity())),
     };

@@ -1,131 +1,27 @@
-//! Which cluster has which session. The newest that proved itself is in the table; the one it replaced is drained by
-//! its own task. Nothing here waits.
+//! Which cluster has which sessions: several agents of it, and several links of each. A request goes to the best of them
+//! (`choice`), and the cluster stands as well as the best of them does. A session whose place was taken is drained by its
+//! own task. Nothing here waits.
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    collections::{HashMap, hash_map::Entry as Place},
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use fairlead_api::{ClusterId, Code, Failure, resources::ClusterStatus};
 use fairlead_certs::AgentIdentity;
-use fairlead_dialer::{CloseReason, Exchanges, LinkState, Session, Stats};
-use prometheus::{
-    Registry,
-    core::{Collector, Desc},
-    proto::MetricFamily,
-};
-use time::OffsetDateTime;
-use tokio::sync::watch;
-use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
+use fairlead_dialer::{CloseReason, Session};
 
 use crate::{
-    agents::reports::Reports,
-    metrics::{Hold, Metrics},
+    agents::{
+        choice::Probe,
+        entry::{Entry, Running},
+        group::{Down, Group, Introduction},
+        reports::Reports,
+    },
+    metrics::Metrics,
 };
-
-/// Streams of one session, both ways together.
-pub(crate) const MAX_STREAMS: usize = 512;
-/// Requests at once on one session; the other streams are for probes and for what the agent asks.
-const MAX_RUNNING: usize = MAX_STREAMS - 32;
-
-/// One session of a cluster.
-pub(crate) struct Entry {
-    identity: Arc<AgentIdentity>,
-    exchanges: Exchanges,
-    /// Requests whose answers have not ended; closed when no more may come.
-    running: TaskTracker,
-    end: watch::Sender<Option<CloseReason>>,
-    good_until: watch::Sender<OffsetDateTime>,
-    counted: Mutex<Stats>,
-    _open: Hold,
-}
-
-/// Given back when a request has ended.
-pub(crate) type Running = TaskTrackerToken;
-
-impl Entry {
-    pub(crate) fn cluster(&self) -> &ClusterId {
-        &self.identity.cluster
-    }
-
-    pub(crate) fn identity(&self) -> &Arc<AgentIdentity> {
-        &self.identity
-    }
-
-    pub(crate) fn exchanges(&self) -> &Exchanges {
-        &self.exchanges
-    }
-
-    pub(crate) fn session(&self) -> &Session {
-        self.exchanges.session()
-    }
-
-    /// Completes when the session's link is down.
-    pub(crate) async fn down(&self) {
-        let mut link = self.session().link();
-        // The sender lives as long as the session, whose end is told otherwise.
-        if link.wait_for(|link| *link != LinkState::Up).await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
-
-    /// Asks the session's task to end it.
-    fn end(&self, reason: CloseReason) {
-        self.end.send_replace(Some(reason));
-    }
-
-    /// Completes when the session was replaced.
-    pub(crate) async fn replaced(&self) {
-        self.ended_by(CloseReason::Replaced).await;
-    }
-
-    /// Completes when the cluster was deleted, be it that the session was replaced before.
-    pub(crate) async fn deleted(&self) {
-        self.ended_by(CloseReason::Deleted).await;
-    }
-
-    async fn ended_by(&self, reason: CloseReason) {
-        let mut end = self.end.subscribe();
-        // The sender is this entry's own, so it is there for as long as somebody waits.
-        let _ = end.wait_for(|end| *end == Some(reason)).await;
-    }
-
-    /// Completes when no request runs and none can come.
-    pub(crate) async fn idle(&self) {
-        self.running.close();
-        self.running.wait().await;
-    }
-
-    pub(crate) fn good_until(&self) -> watch::Receiver<OffsetDateTime> {
-        self.good_until.subscribe()
-    }
-
-    pub(crate) fn renewed(&self, until: OffsetDateTime) {
-        self.good_until.send_if_modified(|good| {
-            let later = until > *good;
-            *good = until.max(*good);
-            later
-        });
-    }
-
-    /// Adds to the counters what has happened since the last time.
-    fn settle(&self, metrics: &Metrics) {
-        let now = self.session().stats();
-        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        let add = |label: &str, now: u64, before: u64| {
-            metrics
-                .bytes
-                .with_label_values(&[label])
-                .inc_by(now.saturating_sub(before));
-        };
-        add("in", now.bytes_in, counted.bytes_in);
-        add("out", now.bytes_out, counted.bytes_out);
-        metrics
-            .streams
-            .inc_by(now.streams_total.saturating_sub(counted.streams_total));
-        *counted = now;
-    }
-}
 
 pub(crate) struct Sessions {
     table: Mutex<Table>,
@@ -135,18 +31,19 @@ pub(crate) struct Sessions {
 
 #[derive(Default)]
 struct Table {
-    /// The one that serves.
-    current: HashMap<ClusterId, Arc<Entry>>,
-    /// Every one that is open, those that are drained too.
+    /// Those that serve.
+    groups: HashMap<ClusterId, Group>,
+    /// Every one that is open: those that are not introduced yet and those that are drained, too.
     open: Vec<Arc<Entry>>,
+    /// How often a session was chosen.
+    turns: u64,
 }
 
-impl Table {
-    fn is_current(&self, entry: &Arc<Entry>) -> bool {
-        self.current
-            .get(entry.cluster())
-            .is_some_and(|current| Arc::ptr_eq(current, entry))
-    }
+/// What there is for a request.
+pub(crate) enum Held {
+    Up(Arc<Entry>, Running),
+    /// Every link is down.
+    Down(Down),
 }
 
 impl Sessions {
@@ -166,57 +63,88 @@ impl Sessions {
         &self.reports
     }
 
-    /// How many are open, those that are drained too.
+    /// How many are open, those that do not serve too.
     pub(crate) fn count(&self) -> usize {
         self.table().open.len()
     }
 
     pub(crate) fn clusters(&self) -> Vec<ClusterId> {
-        self.table().current.keys().cloned().collect()
+        self.table().groups.keys().cloned().collect()
     }
 
-    /// From here on requests go to this session; the one before is asked to end.
-    pub(crate) fn enter(&self, session: Session, identity: AgentIdentity) -> Arc<Entry> {
-        let entry = Arc::new(Entry {
-            exchanges: Exchanges::new(session),
-            running: TaskTracker::new(),
-            end: watch::Sender::new(None),
-            good_until: watch::Sender::new(identity.not_after),
-            counted: Mutex::default(),
-            identity: Arc::new(identity),
-            _open: Hold::of(&self.metrics.sessions),
-        });
-        let mut table = self.table();
-        table.open.push(Arc::clone(&entry));
-        let cluster = entry.cluster().clone();
-        if let Some(before) = table.current.insert(cluster, Arc::clone(&entry)) {
-            before.end(CloseReason::Replaced);
-        }
-        drop(table);
+    /// A session that serves nobody yet.
+    pub(crate) fn open(
+        &self,
+        session: Session,
+        identity: AgentIdentity,
+        from: IpAddr,
+    ) -> Arc<Entry> {
+        let entry = Arc::new(Entry::new(session, identity, from, &self.metrics));
+        self.table().open.push(Arc::clone(&entry));
         entry
     }
 
-    /// The session of a cluster, for one request. Counted under the lock: a session that is replaced at this moment
-    /// either has this request to finish, or this request goes to the new one.
+    /// From here on requests may go to this session; the one of the same name is asked to end. Said again, it says what is
+    /// known by now.
     ///
     /// # Errors
-    /// `None` without a session, `FL-1403` where so many run that no stream would be left for probes and renewal.
-    pub(crate) fn hold(
+    /// `FL-1304` if it had another name before; `FL-1406` if it is about to end.
+    pub(crate) fn introduce(
         &self,
-        cluster: &ClusterId,
-    ) -> Result<(Arc<Entry>, Running), Option<Failure>> {
-        let table = self.table();
-        let entry = table.current.get(cluster).ok_or(None)?;
-        if entry.running.len() >= MAX_RUNNING {
+        entry: &Arc<Entry>,
+        introduction: Introduction,
+    ) -> Result<(), Failure> {
+        let mut table = self.table();
+        if entry.is_ending() {
+            return Err(Code::Draining.into());
+        }
+        let group = table.groups.entry(entry.cluster().clone()).or_default();
+        let seated = group.seat(entry, introduction);
+        group.tell(entry.cluster(), &self.reports);
+        seated?;
+        entry.introduce();
+        Ok(())
+    }
+
+    /// The session's agent is where it does not belong: it serves nobody from here on.
+    pub(crate) fn refuse(&self, entry: &Arc<Entry>) {
+        let mut table = self.table();
+        if let Place::Occupied(mut group) = table.groups.entry(entry.cluster().clone()) {
+            group.get_mut().unseat(entry);
+            group.get_mut().tell(entry.cluster(), &self.reports);
+            if group.get().is_empty() {
+                group.remove();
+            }
+        }
+        entry.end(CloseReason::Cloned);
+    }
+
+    /// The best session of a cluster, for one request. Counted under the lock: a session that is replaced at this moment
+    /// either has this request to finish, or this request goes to another one.
+    ///
+    /// # Errors
+    /// `None` without a session, `FL-1403` where so many requests run on each that no stream would be left for probes and
+    /// renewal.
+    pub(crate) fn hold(&self, cluster: &ClusterId) -> Result<Held, Option<Failure>> {
+        let mut table = self.table();
+        table.turns += 1;
+        let turn = table.turns;
+        let group = table.groups.get_mut(cluster).ok_or(None)?;
+        let entry = group.choose(turn).ok_or(None)?;
+        if !entry.session().is_up() {
+            return Ok(Held::Down(group.wait()));
+        }
+        if entry.is_full() {
             return Err(Some(Failure::new(Code::AgentFull)));
         }
-        Ok((Arc::clone(entry), entry.running.token()))
+        let running = entry.token();
+        Ok(Held::Up(entry, running))
     }
 
     /// Has every session of a deleted cluster ended at once.
     pub(crate) fn delete(&self, cluster: &ClusterId) {
         let mut table = self.table();
-        table.current.remove(cluster);
+        table.groups.remove(cluster);
         for entry in &table.open {
             if entry.cluster() == cluster {
                 entry.end(CloseReason::Deleted);
@@ -224,77 +152,62 @@ impl Sessions {
         }
     }
 
-    /// How it stands with the cluster, unless another session speaks for it by now.
-    pub(crate) fn report(&self, entry: &Arc<Entry>, status: ClusterStatus) {
-        let table = self.table();
-        if table.is_current(entry) {
-            self.reports.put(entry.cluster(), status);
+    /// What a probe over the session has found, and how far it is.
+    pub(crate) fn probed(&self, entry: &Arc<Entry>, found: Probe, rtt: Option<Duration>) {
+        if let Some(group) = self.table().groups.get_mut(entry.cluster()) {
+            group.probed(entry, found, rtt);
         }
     }
 
-    /// The session has ended. `status` is the cluster's from now on, if this was its session.
+    /// How it stands with the cluster as this session sees it, if it serves.
+    pub(crate) fn report(&self, entry: &Arc<Entry>, status: ClusterStatus) {
+        if let Some(group) = self.table().groups.get_mut(entry.cluster()) {
+            group.report(entry, status);
+            group.tell(entry.cluster(), &self.reports);
+        }
+    }
+
+    /// The session has ended. `status` is the cluster's from now on, if this was its last.
     pub(crate) fn leave(&self, entry: &Arc<Entry>, end: &'static str, status: ClusterStatus) {
         entry.settle(&self.metrics);
         self.metrics.sessions_ended.with_label_values(&[end]).inc();
         let mut table = self.table();
         table.open.retain(|open| !Arc::ptr_eq(open, entry));
-        if table.is_current(entry) {
-            table.current.remove(entry.cluster());
+        let Place::Occupied(mut group) = table.groups.entry(entry.cluster().clone()) else {
+            return;
+        };
+        if !group.get_mut().unseat(entry) {
+            return;
+        }
+        if group.get().is_empty() {
+            group.remove();
             self.reports.put(entry.cluster(), status);
+        } else {
+            group.get_mut().tell(entry.cluster(), &self.reports);
         }
     }
 
-    fn settle(&self) {
+    /// Brings the metrics up to date.
+    pub(super) fn settle(&self) {
         let entries = self.table().open.clone();
         let mut streams = 0;
-        self.metrics.certificates.reset();
-        for entry in entries {
+        let mut expiries: HashMap<&ClusterId, i64> = HashMap::new();
+        for entry in &entries {
             entry.settle(&self.metrics);
+            let expiry = entry.good_until().borrow().unix_timestamp();
+            let first = expiries.entry(entry.cluster()).or_insert(expiry);
+            *first = expiry.min(*first);
+            streams += entry.session().stats().streams_open;
+        }
+        self.metrics.certificates.reset();
+        for (cluster, expiry) in expiries {
             self.metrics
                 .certificates
-                .with_label_values(&[entry.cluster().as_str()])
-                .set(entry.good_until.borrow().unix_timestamp());
-            streams += entry.session().stats().streams_open;
+                .with_label_values(&[cluster.as_str()])
+                .set(expiry);
         }
         self.metrics
             .streams_open
             .set(i64::try_from(streams).unwrap_or(i64::MAX));
-    }
-}
-
-/// # Errors
-/// `FL-5101` if the registry has metrics of these names already.
-pub(crate) fn register(sessions: &Arc<Sessions>, registry: &Registry) -> Result<(), Failure> {
-    registry
-        .register(Box::new(OnScrape(
-            Arc::downgrade(sessions),
-            Arc::clone(&sessions.metrics),
-        )))
-        .map_err(|error| Failure::because(Code::Internal, error))
-}
-
-/// Asks the sessions for their figures when somebody asks for the metrics.
-struct OnScrape(Weak<Sessions>, Arc<Metrics>);
-
-impl Collector for OnScrape {
-    fn desc(&self) -> Vec<&Desc> {
-        let OnScrape(_, metrics) = self;
-        let mut all = metrics.streams_open.desc();
-        all.extend(metrics.streams.desc());
-        all.extend(metrics.bytes.desc());
-        all.extend(metrics.certificates.desc());
-        all
-    }
-
-    fn collect(&self) -> Vec<MetricFamily> {
-        let OnScrape(sessions, metrics) = self;
-        if let Some(sessions) = sessions.upgrade() {
-            sessions.settle();
-        }
-        let mut all = metrics.streams_open.collect();
-        all.extend(metrics.streams.collect());
-        all.extend(metrics.bytes.collect());
-        all.extend(metrics.certificates.collect());
-        all
     }
 }

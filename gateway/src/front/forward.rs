@@ -15,7 +15,7 @@ use time::format_description::well_known::Rfc3339;
 use tokio::time::{Instant, timeout};
 
 use crate::{
-    agents::{patience, table::Entry},
+    agents::{entry::Entry, patience},
     front::{
         authorize::{Allowed, Permit},
         body::{self, Progress, Upload},

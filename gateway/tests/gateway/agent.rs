@@ -1,15 +1,22 @@
 //! A real agent's end of a session, in front of an API server that does what the path says.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU8, Ordering::SeqCst},
+    },
     time::Duration,
 };
 
 use bytes::Bytes;
-use fairlead_api::{ClusterId, Failure, headers::PROBE_PATH};
+use fairlead_api::{
+    ClusterId, Failure,
+    headers::{DRAINING, PROBE_PATH},
+    hello::{HELLO_PATH, Hello, Instance, Link},
+};
 use fairlead_certs::{AgentKey, LEAF_LIFETIME};
 use fairlead_dialer::{
-    Body, BodyError, Dialer, Limits, OnUpgrade, Session, dial::ProxyRules, serve,
+    Answer, Body, BodyError, Dialer, Exchanges, Limits, OnUpgrade, Session, dial::ProxyRules, serve,
 };
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::Frame;
@@ -26,6 +33,7 @@ use crate::rig::Rig;
 pub(crate) struct Agent {
     pub(crate) session: Session,
     pub(crate) api: Arc<Api>,
+    pub(crate) exchanges: Exchanges,
     serving: JoinHandle<()>,
 }
 
@@ -41,24 +49,65 @@ pub(crate) struct Api {
     /// Tells of each request as it arrives.
     seen: mpsc::Sender<String>,
     pub(crate) requests: tokio::sync::Mutex<mpsc::Receiver<String>>,
+    /// A probe has said that the hub is about to go.
+    pub(crate) draining: AtomicBool,
+}
+
+/// What an agent says of itself.
+#[derive(Clone, Copy)]
+pub(crate) enum Says {
+    /// Nothing, although it could.
+    Nothing,
+    /// Nothing, because it is of the version before.
+    Older,
+    Hello {
+        instance: u8,
+        link: u8,
+        uid: Option<&'static str>,
+    },
+}
+
+pub(crate) fn hello(instance: u8, link: u8, uid: Option<&'static str>) -> Says {
+    Says::Hello {
+        instance,
+        link,
+        uid,
+    }
 }
 
 impl Agent {
     pub(crate) async fn of(rig: &Rig, cluster: &str) -> Self {
-        Agent::issued_at(rig, Some(cluster), OffsetDateTime::now_utc()).await
+        Agent::saying(rig, cluster, somebody()).await
+    }
+
+    pub(crate) async fn saying(rig: &Rig, cluster: &str, says: Says) -> Self {
+        Agent::by(rig, rig.address.port(), cluster, says).await
+    }
+
+    /// By another port of loopback that leads to the hub.
+    pub(crate) async fn by(rig: &Rig, port: u16, cluster: &str, says: Says) -> Self {
+        let now = OffsetDateTime::now_utc();
+        Agent::issued_at(rig, port, Some(cluster), says, now).await
     }
 
     pub(crate) async fn without_identity(rig: &Rig) -> Self {
-        Agent::issued_at(rig, None, OffsetDateTime::now_utc()).await
+        let (port, now) = (rig.address.port(), OffsetDateTime::now_utc());
+        Agent::issued_at(rig, port, None, Says::Nothing, now).await
     }
 
     /// With a certificate that expires this soon.
     pub(crate) async fn expiring(rig: &Rig, cluster: &str, left: Duration) -> Self {
         let issued = OffsetDateTime::now_utc() - LEAF_LIFETIME + left;
-        Agent::issued_at(rig, Some(cluster), issued).await
+        Agent::issued_at(rig, rig.address.port(), Some(cluster), somebody(), issued).await
     }
 
-    async fn issued_at(rig: &Rig, cluster: Option<&str>, issued: OffsetDateTime) -> Self {
+    async fn issued_at(
+        rig: &Rig,
+        port: u16,
+        cluster: Option<&str>,
+        says: Says,
+        issued: OffsetDateTime,
+    ) -> Self {
         let key = AgentKey::generate().unwrap();
         let leaf = cluster.map(|cluster| {
             let cluster: ClusterId = cluster.parse().unwrap();
@@ -69,7 +118,10 @@ impl Agent {
             key.with_certificate(&signed.unwrap().certificate_pem)
                 .unwrap()
         });
-        let inner = fairlead_certs::session_client(rig.authority.pin(), leaf.as_ref()).unwrap();
+        let mut inner = fairlead_certs::session_client(rig.authority.pin(), leaf.as_ref()).unwrap();
+        if let Says::Older = says {
+            Arc::make_mut(&mut inner).alpn_protocols.clear();
+        }
         let dialer = Dialer {
             outer: rig.client_config("http/1.1"),
             proxy: ProxyRules::default(),
@@ -79,7 +131,7 @@ impl Agent {
                 ..Limits::default()
             },
         };
-        let hub = format!("https://localhost:{}", rig.address.port());
+        let hub = format!("https://localhost:{port}");
         let dialed = Box::pin(dialer.dial(&hub.parse().unwrap(), inner))
             .await
             .unwrap();
@@ -90,12 +142,44 @@ impl Agent {
             streams: Mutex::default(),
             seen,
             requests: tokio::sync::Mutex::new(requests),
+            draining: AtomicBool::new(false),
         });
         let serving = tokio::spawn(accept(session.clone(), Arc::clone(&api)));
-        Agent {
+        let agent = Agent {
+            exchanges: Exchanges::new(session.clone()),
             session,
             api,
             serving,
+        };
+        if let Says::Hello { .. } = says {
+            assert_eq!(agent.say(says).await, 200);
+        }
+        agent
+    }
+
+    /// The status of the hub's answer.
+    pub(crate) async fn say(&self, says: Says) -> u16 {
+        let Says::Hello {
+            instance,
+            link,
+            uid,
+        } = says
+        else {
+            panic!("that is nothing");
+        };
+        let hello = Hello {
+            instance: Instance::from_bytes([instance; 16]),
+            link: Link::try_from(link).unwrap(),
+            cluster_uid: uid.map(|uid| uid.parse().unwrap()),
+            agent_version: "0.0.0-test".to_owned(),
+        };
+        let request = Request::post(HELLO_PATH)
+            .header("host", "hub")
+            .body(full(serde_json::to_vec(&hello).unwrap()))
+            .unwrap();
+        match self.exchanges.send(request).await.unwrap() {
+            Answer::Response(response) => response.status().as_u16(),
+            Answer::Upgraded(..) => panic!("upgraded"),
         }
     }
 
@@ -122,6 +206,12 @@ impl Drop for Agent {
     fn drop(&mut self) {
         self.serving.abort();
     }
+}
+
+/// An agent like no other.
+fn somebody() -> Says {
+    static NUMBER: AtomicU8 = AtomicU8::new(100);
+    hello(NUMBER.fetch_add(1, SeqCst), 0, None)
 }
 
 async fn accept(session: Session, api: Arc<Api>) {
@@ -158,7 +248,11 @@ impl Api {
         }
         let upgrade = request.extensions_mut().remove::<OnUpgrade>();
         match path.as_str() {
-            PROBE_PATH => self.probe(),
+            PROBE_PATH => {
+                let draining = request.headers().contains_key(DRAINING);
+                self.draining.fetch_or(draining, SeqCst);
+                self.probe()
+            }
             "/headers" => Response::new(full(told(request.headers()))),
             "/stream" => {
                 let body = self.streams.lock().unwrap().remove(0);

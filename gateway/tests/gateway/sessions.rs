@@ -11,7 +11,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::time::timeout;
 
 use crate::{
-    agent::{Agent, data},
+    agent::{Agent, Says, data, hello},
     client::{ROOT, all_back_to_zero, head, open, read_until, rest, status},
     rig::{HUB, PATIENCE, Rig},
 };
@@ -55,23 +55,18 @@ async fn an_api_server_that_is_not_ready_is_reported_with_the_agents_cause() {
 }
 
 #[tokio::test]
-async fn the_newest_session_serves_and_the_one_before_finishes_what_it_has() {
+async fn the_newest_session_of_one_name_serves_and_the_one_before_finishes_what_it_has() {
     let rig = Rig::start();
-    let old = Agent::of(&rig, "c-a").await;
+    let old = Agent::saying(&rig, "c-a", hello(1, 0, None)).await;
     status(&rig, State::Connected).await;
     let events = old.next_stream();
     let mut watch = open(&rig, &head("GET", "/stream", "")).await;
     events.send(data("one")).await.unwrap();
     read_until(&mut watch, "one\r\n").await;
 
-    let new = Agent::of(&rig, "c-a").await;
-    // A new request goes to the new session as soon as that is in the table.
-    loop {
-        assert_eq!(rig.get(HUB, &format!("{ROOT}/who"), "").await.status, 200);
-        if new.api.requests.lock().await.try_recv().is_ok() {
-            break;
-        }
-    }
+    let new = Agent::saying(&rig, "c-a", hello(1, 0, None)).await;
+    assert_eq!(rig.get(HUB, &format!("{ROOT}/who"), "").await.status, 200);
+    new.saw("GET /who").await;
     events.send(data("two")).await.unwrap();
     read_until(&mut watch, "two\r\n").await;
     drop(events);
@@ -110,7 +105,7 @@ async fn deleting_a_cluster_ends_its_session_within_a_second() {
         "what ran on it is cut off"
     );
     // And it does not come back.
-    let again = Agent::of(&rig, "c-a").await;
+    let again = Agent::saying(&rig, "c-a", Says::Nothing).await;
     let ended = timeout(PATIENCE, again.session.closed()).await.unwrap();
     assert!(
         matches!(ended, SessionError::Peer(CloseReason::Deleted)),

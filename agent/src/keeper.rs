@@ -1,0 +1,240 @@
+//! The agent's identity, one for all of its links: found, asked for, kept, and replaced when the hub takes it no more. Other
+//! agents of the cluster may share the store: whatever is newest there, nobody puts something older in its place.
+
+use std::sync::Arc;
+
+use fairlead_api::{Code, Failure};
+use tokio::{
+    sync::{Mutex, Notify},
+    time::sleep,
+};
+use tracing::{info, warn};
+
+use crate::{
+    dial::Dials,
+    enrol::{self, Keyed},
+    identity::{Identity, Store, Stored},
+    site::Site,
+    verdict::Again,
+};
+
+/// An identity that could not be stored is stored again this often.
+const KEEP: std::time::Duration = std::time::Duration::from_secs(30);
+
+pub(crate) struct Keeper {
+    site: Arc<Site>,
+    store: Store,
+    /// Held while the store, or the hub, is asked: one link does it, the others wait for what comes of it.
+    mine: Mutex<Mine>,
+    unsaved: Notify,
+}
+
+/// What the agent has to prove itself with.
+#[derive(Default)]
+struct Mine {
+    identity: Option<Arc<Identity>>,
+    /// The store does not have it yet.
+    unsaved: bool,
+}
+
+/// Why there is no identity yet.
+enum Missing {
+    /// The dial's own line in the log says it.
+    Dial(Code),
+    Failed(Failure),
+}
+
+impl From<Failure> for Missing {
+    fn from(failure: Failure) -> Self {
+        Missing::Failed(failure)
+    }
+}
+
+impl Missing {
+    /// Says why in the log, unless the dial has.
+    fn again(&self) -> Again {
+        let code = match self {
+            Missing::Dial(code) => *code,
+            Missing::Failed(Failure { code, cause }) => {
+                warn!(%code, cause, next = code.next_step(), "no identity");
+                *code
+            }
+        };
+        if enrol::is_final(code) {
+            Again::Slowly
+        } else {
+            Again::Soon
+        }
+    }
+}
+
+impl Keeper {
+    pub(crate) fn new(site: Arc<Site>, store: Store) -> Self {
+        Keeper {
+            site,
+            store,
+            mine: Mutex::default(),
+            unsaved: Notify::new(),
+        }
+    }
+
+    /// The identity: the one in use, else the stored one, else a new one.
+    ///
+    /// # Errors
+    /// How soon to try again, if there is none yet; why, the log says.
+    pub(crate) async fn obtain(&self, dials: &mut Dials) -> Result<Arc<Identity>, Again> {
+        let mut mine = self.mine.lock().await;
+        if let Some(identity) = &mine.identity {
+            return Ok(identity.clone());
+        }
+        let obtained = self.look_or_enrol(&mut mine, dials).await;
+        obtained.map_err(|missing| missing.again())
+    }
+
+    async fn look_or_enrol(
+        &self,
+        mine: &mut Mine,
+        dials: &mut Dials,
+    ) -> Result<Arc<Identity>, Missing> {
+        let mut stored = self.store.load().await.map_err(Failure::from)?;
+        let Some(identity) = stored.identity.take() else {
+            return self.enrol(mine, dials, stored, None).await;
+        };
+        Ok(self.found(mine, identity))
+    }
+
+    fn found(&self, mine: &mut Mine, identity: Identity) -> Arc<Identity> {
+        info!(cluster = %identity.cluster, tenant = %identity.tenant, not_after = %identity.not_after,
+            "identity found");
+        mine.unsaved = false;
+        self.adopt(mine, identity)
+    }
+
+    fn adopt(&self, mine: &mut Mine, identity: Identity) -> Arc<Identity> {
+        self.site.metrics.expires(identity.not_after);
+        let identity = Arc::new(identity);
+        mine.identity = Some(identity.clone());
+        identity
+    }
+
+    /// `refused` is the one that the hub takes no more.
+    async fn enrol(
+        &self,
+        mine: &mut Mine,
+        dials: &mut Dials,
+        stored: Stored,
+        refused: Option<&Identity>,
+    ) -> Result<Arc<Identity>, Missing> {
+        let Some(join) = dials.join().cloned() else {
+            return Err(Failure::new(Code::NotEnrolled).into());
+        };
+        let key = match enrol::key(&self.store, stored, refused).await? {
+            Keyed::Key(key) => key,
+            Keyed::Enrolled(identity) => return Ok(self.found(mine, *identity)),
+        };
+        let uid = self.site.uid().await;
+        let dialed = dials
+            .anonymously(&join)
+            .await
+            .map_err(|error| Missing::Dial(error.code))?;
+        let issued = enrol::ask(dialed.session, &join, &key, dials.version(), uid).await?;
+        let identity = Identity::new(key, issued, join.hubs.clone())?;
+        info!(cluster = %identity.cluster, tenant = %identity.tenant, not_after = %identity.not_after, "enrolled");
+        self.save(mine, &identity).await;
+        Ok(self.adopt(mine, identity))
+    }
+
+    /// The hub takes this identity for good no more: perhaps another agent of this cluster has stored a newer one, or
+    /// the join string is a new one.
+    pub(crate) async fn refused(&self, identity: &Arc<Identity>, dials: &mut Dials) -> Again {
+        let mut mine = self.mine.lock().await;
+        let in_use = mine.identity.as_ref();
+        if in_use.is_some_and(|in_use| !in_use.same_certificate(identity)) {
+            // Another link was told the same, and has done something about it.
+            return Again::Soon;
+        }
+        let Ok(stored) = self.store.load().await else {
+            return Again::Slowly;
+        };
+        match &stored.identity {
+            Some(other) if !other.same_certificate(identity) && !mine.unsaved => {
+                info!("another identity has been stored meanwhile");
+                mine.identity = None;
+                return Again::Soon;
+            }
+            _ if dials.join().is_none() => return Again::Slowly,
+            _ => {}
+        }
+        match self.enrol(&mut mine, dials, stored, Some(identity)).await {
+            Ok(_) => Again::Soon,
+            Err(missing) => {
+                missing.again();
+                Again::Slowly
+            }
+        }
+    }
+
+    /// The hub has renewed the identity over a session. The next dial uses it.
+    pub(crate) async fn renewed(&self, renewed: Identity) -> Arc<Identity> {
+        let mut mine = self.mine.lock().await;
+        let newer = mine
+            .identity
+            .as_ref()
+            .is_none_or(|in_use| in_use.not_after < renewed.not_after);
+        if !newer {
+            // By another link, later than by this one.
+            return Arc::new(renewed);
+        }
+        self.save(&mut mine, &renewed).await;
+        self.adopt(&mut mine, renewed)
+    }
+
+    /// Keeps an identity. One that cannot be kept is used all the same: the token is spent.
+    async fn save(&self, mine: &mut Mine, identity: &Identity) {
+        let saved = self.store.save(identity).await;
+        mine.unsaved = saved.is_err();
+        if let Err(error) = saved {
+            let failure = Failure::from(error);
+            warn!(code = %failure.code, cause = failure.cause, next = failure.code.next_step(),
+                "the identity cannot be stored; trying again");
+            self.unsaved.notify_one();
+        }
+    }
+
+    /// Stores again what could not be stored, until the process drains.
+    pub(crate) async fn run(self: Arc<Self>) {
+        let process = self.site.process.clone();
+        let trying = async {
+            loop {
+                self.unsaved.notified().await;
+                sleep(KEEP).await;
+                let mut mine = self.mine.lock().await;
+                if let Some(identity) = mine.identity.clone().filter(|_| mine.unsaved) {
+                    self.save(&mut mine, &identity).await;
+                }
+            }
+        };
+        tokio::select! {
+            () = trying => {}
+            () = process.draining() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_that_is_refused_for_good_is_tried_slowly() {
+        for (code, slowly) in [
+            (Code::BootstrapSpent, true),
+            (Code::BootstrapExpired, true),
+            (Code::NotEnrolled, true),
+            (Code::Store, false),
+            (Code::DialTcp, false),
+        ] {
+            assert_eq!(matches!(Missing::Dial(code).again(), Again::Slowly), slowly);
+        }
+    }
+}

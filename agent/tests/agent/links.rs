@@ -1,0 +1,191 @@
+//! Several links and several agents of one identity, and what they say of themselves.
+
+use std::{sync::atomic::Ordering::SeqCst, time::Duration};
+
+use fairlead_api::{Code, hello::Hello};
+use fairlead_dialer::{CloseReason, LinkState, Resumable};
+use time::OffsetDateTime;
+
+use crate::rig::{Rig, get, request, send, soon, until};
+
+fn hellos(rig: &Rig) -> Vec<Hello> {
+    rig.hub.story.hellos.lock().unwrap().clone()
+}
+
+#[tokio::test]
+async fn an_agent_says_who_it_is_and_where_before_it_serves() {
+    let rig = Rig::new().await;
+    let (agent, first) = rig.connected().await;
+    until(|| agent.process.is_ready()).await;
+    first.session.close(CloseReason::Draining);
+    rig.hub.next().await;
+    until(|| hellos(&rig).len() == 2).await;
+    let said = hellos(&rig);
+    assert_eq!(said[0], said[1], "the same process, the same link");
+    let uid = said[0].cluster_uid.as_ref().unwrap();
+    assert_eq!(uid.as_str(), "uid-of-this-cluster");
+    assert_eq!(said[0].agent_version, "0.0.0-test");
+    drop(agent);
+    let _again = rig.start(rig.config());
+    rig.hub.next().await;
+    until(|| hellos(&rig).len() == 3).await;
+    assert_ne!(hellos(&rig)[2].instance, said[0].instance);
+}
+
+#[tokio::test]
+async fn a_hub_of_the_version_before_is_told_nothing_and_served() {
+    let rig = Rig::new().await;
+    rig.hub.story.older.store(true, SeqCst);
+    let (agent, hub) = rig.connected().await;
+    assert_eq!(send(&hub.exchanges, get("/version")).await.status(), 200);
+    until(|| agent.process.is_ready()).await;
+    assert_eq!(hellos(&rig), []);
+}
+
+#[tokio::test]
+async fn what_the_api_server_tells_late_the_hub_learns_on_the_same_session() {
+    let rig = Rig::new().await;
+    *rig.api.story.uid.lock().unwrap() = None;
+    let (agent, hub) = rig.connected().await;
+    until(|| agent.process.is_ready()).await;
+    assert_eq!(hellos(&rig)[0].cluster_uid, None);
+    *rig.api.story.uid.lock().unwrap() = Some("late".to_owned());
+    until(|| hellos(&rig).len() == 2).await;
+    assert_eq!(
+        hellos(&rig)[1].cluster_uid.as_ref().unwrap().as_str(),
+        "late"
+    );
+    assert_eq!(send(&hub.exchanges, get("/version")).await.status(), 200);
+    assert_eq!(rig.hub.story.enrolled.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_clone_never_serves_and_comes_back_slowly() {
+    let rig = Rig::new().await;
+    *rig.hub.story.refuse_hellos.lock().unwrap() = Some(Code::IdentityCloned);
+    // Its join string is spent, as the original's is.
+    let agent = rig.start(rig.config());
+    rig.hub.next().await;
+    *rig.hub.story.refuse.lock().unwrap() = Some(Code::BootstrapSpent);
+    until(|| rig.hub.story.enrolled.lock().unwrap().len() == 2).await;
+    assert!(!agent.process.is_ready() && !agent.running.is_finished());
+    // Once it is let in, it is.
+    *rig.hub.story.refuse_hellos.lock().unwrap() = None;
+    rig.hub.next().await;
+    until(|| agent.process.is_ready()).await;
+}
+
+#[tokio::test]
+async fn each_link_has_a_session_and_the_agent_is_ready_while_one_has() {
+    let rig = Rig::new().await;
+    let mut config = rig.config();
+    config.links = "2".parse().unwrap();
+    let agent = rig.start(config);
+    let (one, two) = (rig.hub.next().await, rig.hub.next().await);
+    until(|| hellos(&rig).len() == 2).await;
+    let said = hellos(&rig);
+    assert_eq!(said[0].instance, said[1].instance);
+    let mut links = [said[0].link.index(), said[1].link.index()];
+    links.sort_unstable();
+    assert_eq!(links, [0, 1]);
+    assert_eq!(
+        rig.hub.story.enrolled.lock().unwrap().len(),
+        1,
+        "one identity"
+    );
+    for hub in [&one, &two] {
+        assert_eq!(send(&hub.exchanges, get("/version")).await.status(), 200);
+    }
+    until(|| agent.process.is_ready()).await;
+    one.session.close(CloseReason::Replaced);
+    soon(one.session.closed()).await;
+    assert_eq!(send(&two.exchanges, get("/version")).await.status(), 200);
+    assert!(agent.process.is_ready());
+    two.session.close(CloseReason::Replaced);
+    until(|| !agent.process.is_ready()).await;
+}
+
+#[tokio::test]
+async fn links_prefer_different_hubs_and_a_dead_one_leaves_its_link_to_the_other() {
+    let rig = Rig::new().await;
+    let other = rig.another_way().await;
+    let mut config = rig.config();
+    config.links = "2".parse().unwrap();
+    config.hubs = vec![rig.hub.url(), other.url()];
+    let _agent = rig.start(config);
+    let (_one, _two) = (rig.hub.next().await, rig.hub.next().await);
+    assert_eq!(
+        other.taken(),
+        1,
+        "one enrolment and one link by the first, one link by the other"
+    );
+    other.stop();
+    // The link that was there comes back by the first.
+    rig.hub.next().await;
+}
+
+/// Both links renew for their own sessions; what is kept is the last.
+#[tokio::test]
+async fn every_link_renews_its_own_session() {
+    let rig = Rig::new().await;
+    *rig.hub.story.age.lock().unwrap() = Duration::from_secs(20 * 3600);
+    // Until both are there with the same certificate.
+    rig.hub.story.refuse_renewals.store(usize::MAX, SeqCst);
+    let mut config = rig.config();
+    config.links = "2".parse().unwrap();
+    let _agent = rig.start(config);
+    let (_one, _two) = (rig.hub.next().await, rig.hub.next().await);
+    rig.hub.story.refuse_renewals.store(0, SeqCst);
+    until(|| rig.hub.story.renewals.load(SeqCst) == 2).await;
+    let kept = || std::fs::read_to_string(rig.state().join("identity.json")).unwrap();
+    let soon = OffsetDateTime::now_utc() + Duration::from_secs(20 * 3600);
+    let soon = soon.format(&time::format_description::well_known::Rfc3339);
+    let soon = soon.unwrap();
+    until(|| {
+        let kept: serde_json::Value = serde_json::from_str(&kept()).unwrap();
+        kept["notAfter"].as_str().unwrap() > soon.as_str()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_agent_that_knows_another_hub_goes_there_before_its_own_has_gone() {
+    let rig = Rig::new().await;
+    *rig.hub.story.resumable.lock().unwrap() = Some(Resumable::default());
+    let other = rig.another_way().await;
+    let mut config = rig.config();
+    config.hubs = vec![rig.hub.url(), other.url()];
+    let agent = rig.start(config);
+    let old = rig.hub.next().await;
+    let watch = send(&old.exchanges, get("/watch?watch=true")).await;
+    assert_eq!(other.taken(), 0);
+    let probe = request("GET", "/.fairlead/probe").header("fairlead-draining", "1");
+    let probe = probe.body(crate::rig::nothing()).unwrap();
+    assert_eq!(send(&old.exchanges, probe).await.status(), 200);
+    let new = rig.hub.next().await;
+    assert_eq!(other.taken(), 1);
+    assert_eq!(*old.session.link().borrow(), LinkState::Up);
+    assert_eq!(send(&new.exchanges, get("/version")).await.status(), 200);
+    // What ran there goes on, until the old one is over.
+    rig.api.events.send_replace("still there".to_owned());
+    let mut watch = watch.into_body();
+    let frame = soon(http_body_util::BodyExt::frame(&mut watch)).await;
+    assert_eq!(frame.unwrap().unwrap().into_data().unwrap(), "still there");
+    old.session.close(CloseReason::Draining);
+    soon(old.session.closed()).await;
+    assert!(agent.process.is_ready());
+    assert_eq!(send(&new.exchanges, get("/version")).await.status(), 200);
+}
+
+#[tokio::test]
+async fn an_agent_that_knows_no_other_hub_stays_until_its_own_has_gone() {
+    let rig = Rig::new().await;
+    let (agent, hub) = rig.connected().await;
+    let probe = request("GET", "/.fairlead/probe").header("fairlead-draining", "1");
+    let probe = probe.body(crate::rig::nothing()).unwrap();
+    assert_eq!(send(&hub.exchanges, probe).await.status(), 200);
+    assert_eq!(send(&hub.exchanges, get("/version")).await.status(), 200);
+    until(|| agent.process.is_ready()).await;
+    hub.session.close(CloseReason::Draining);
+    rig.hub.next().await;
+}

@@ -1,0 +1,138 @@
+//! Which of a cluster's sessions a request goes to. Pure.
+
+use std::time::Duration;
+
+/// Round trips up to so many milliseconds are alike.
+const NEAR_MILLIS: u128 = 16;
+
+/// What the last probe over a session found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Probe {
+    /// The API server is ready.
+    Good,
+    /// None has come back yet.
+    #[default]
+    Never,
+    /// The agent or its API server is not well.
+    Bad,
+}
+
+/// How a session stands beside the others of its cluster.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Standing {
+    /// Its link is down.
+    pub(crate) down: bool,
+    /// That it is in the cluster it should be in was not shown.
+    pub(crate) unknown: bool,
+    /// It takes no more requests.
+    pub(crate) full: bool,
+    pub(crate) probe: Probe,
+    /// Requests on it.
+    pub(crate) running: usize,
+    /// Of its link, once it was measured.
+    pub(crate) rtt: Option<Duration>,
+    /// When it was chosen last; counts up.
+    pub(crate) chosen: u64,
+}
+
+impl Standing {
+    /// The least is the best: one that works, then the least work with the shortest way, then whose turn it is.
+    pub(crate) fn rank(&self) -> impl Ord + use<> {
+        // Round trips that nobody feels are taken for the same, so that agents side by side share the work; and one that is
+        // ten times as far gets its share when the near one has ten times as much to do.
+        let millis = self.rtt.map_or(0, |rtt| rtt.as_millis());
+        let distance = u64::try_from(millis.div_ceil(NEAR_MILLIS)).unwrap_or(u64::MAX);
+        let distance = distance.max(1);
+        let distance = distance.checked_next_power_of_two().unwrap_or(u64::MAX);
+        let running = u64::try_from(self.running).unwrap_or(u64::MAX);
+        let cost = running.saturating_add(1).saturating_mul(distance);
+        let fault = (self.down, self.unknown, self.full, self.probe);
+        (fault, cost, self.chosen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: Standing = Standing {
+        down: false,
+        unknown: false,
+        full: false,
+        probe: Probe::Good,
+        running: 0,
+        rtt: Some(Duration::from_millis(1)),
+        chosen: 9,
+    };
+
+    fn better(one: Standing, other: Standing) -> bool {
+        one.rank() < other.rank()
+    }
+
+    #[test]
+    fn one_that_works_comes_before_one_that_does_not_however_near_or_idle_that_is() {
+        let worst = Standing {
+            running: 400,
+            rtt: Some(Duration::from_secs(2)),
+            ..GOOD
+        };
+        for fault in [
+            Standing { down: true, ..GOOD },
+            Standing {
+                unknown: true,
+                ..GOOD
+            },
+            Standing { full: true, ..GOOD },
+            Standing {
+                probe: Probe::Bad,
+                ..GOOD
+            },
+            Standing {
+                probe: Probe::Never,
+                ..GOOD
+            },
+        ] {
+            assert!(better(worst, fault), "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn sessions_side_by_side_share_the_work() {
+        let rtt = Some(Duration::from_micros(300));
+        let busy = Standing {
+            running: 3,
+            chosen: 0,
+            rtt,
+            ..GOOD
+        };
+        assert!(better(GOOD, busy), "the one with less to do");
+        let earlier = Standing {
+            chosen: 8,
+            rtt,
+            ..GOOD
+        };
+        assert!(better(earlier, GOOD), "the one whose turn it is");
+    }
+
+    #[test]
+    fn a_far_session_gets_its_share_only_when_the_near_one_has_more_to_do() {
+        let far = Standing {
+            rtt: Some(Duration::from_millis(250)),
+            chosen: 0,
+            ..GOOD
+        };
+        let near = |running| Standing { running, ..GOOD };
+        assert!(better(near(0), far) && better(near(14), far));
+        assert!(better(far, near(15)) && better(far, near(100)));
+    }
+
+    #[test]
+    fn no_count_and_no_round_trip_is_too_large() {
+        let absurd = Standing {
+            running: usize::MAX,
+            rtt: Some(Duration::MAX),
+            ..GOOD
+        };
+        assert!(better(GOOD, absurd));
+    }
+}

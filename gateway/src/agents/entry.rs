@@ -1,0 +1,169 @@
+//! One session of an agent, as the hub holds it: who is at its other end, what runs on it, and how it is asked to end.
+
+use std::{
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use fairlead_api::ClusterId;
+use fairlead_certs::AgentIdentity;
+use fairlead_dialer::{CloseReason, Exchanges, LinkState, Session, Stats};
+use time::OffsetDateTime;
+use tokio::sync::watch;
+use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
+
+use crate::metrics::{Hold, Metrics};
+
+/// Streams of one session, both ways together.
+pub(crate) const MAX_STREAMS: usize = 512;
+/// Requests at once on one session; the other streams are for probes and for what the agent asks.
+const MAX_RUNNING: usize = MAX_STREAMS - 32;
+
+/// One session of a cluster.
+pub(crate) struct Entry {
+    identity: Arc<AgentIdentity>,
+    exchanges: Exchanges,
+    from: IpAddr,
+    /// Requests whose answers have not ended; closed when no more may come.
+    running: TaskTracker,
+    /// Whether it is known whose it is, so that it may serve.
+    introduced: watch::Sender<bool>,
+    end: watch::Sender<Option<CloseReason>>,
+    good_until: watch::Sender<OffsetDateTime>,
+    counted: Mutex<Stats>,
+    _open: Hold,
+}
+
+/// Given back when a request has ended.
+pub(crate) type Running = TaskTrackerToken;
+
+impl Entry {
+    pub(super) fn new(
+        session: Session,
+        identity: AgentIdentity,
+        from: IpAddr,
+        metrics: &Metrics,
+    ) -> Self {
+        Entry {
+            exchanges: Exchanges::new(session),
+            from,
+            running: TaskTracker::new(),
+            introduced: watch::Sender::new(false),
+            end: watch::Sender::new(None),
+            good_until: watch::Sender::new(identity.not_after),
+            counted: Mutex::default(),
+            identity: Arc::new(identity),
+            _open: Hold::of(&metrics.sessions),
+        }
+    }
+
+    pub(crate) fn cluster(&self) -> &ClusterId {
+        &self.identity.cluster
+    }
+
+    pub(crate) fn identity(&self) -> &Arc<AgentIdentity> {
+        &self.identity
+    }
+
+    /// Where its connection came from at first.
+    pub(crate) fn from(&self) -> IpAddr {
+        self.from
+    }
+
+    pub(crate) fn exchanges(&self) -> &Exchanges {
+        &self.exchanges
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        self.exchanges.session()
+    }
+
+    /// Completes when the session's link is down.
+    pub(crate) async fn down(&self) {
+        let mut link = self.session().link();
+        // The sender lives as long as the session, whose end is told otherwise.
+        if link.wait_for(|link| *link != LinkState::Up).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    pub(super) fn introduce(&self) {
+        self.introduced.send_replace(true);
+    }
+
+    pub(crate) fn is_introduced(&self) -> bool {
+        *self.introduced.borrow()
+    }
+
+    /// Completes when it is known whose session it is.
+    pub(crate) async fn introduced(&self) {
+        let mut introduced = self.introduced.subscribe();
+        // The sender is this entry's own, so it is there for as long as somebody waits.
+        let _ = introduced.wait_for(|introduced| *introduced).await;
+    }
+
+    /// Asks the session's task to end it.
+    pub(super) fn end(&self, reason: CloseReason) {
+        self.end.send_replace(Some(reason));
+    }
+
+    pub(super) fn is_ending(&self) -> bool {
+        self.end.borrow().is_some()
+    }
+
+    /// Completes when the session was asked to end for this reason, be it that it was for another one before.
+    pub(crate) async fn ended_by(&self, reason: CloseReason) {
+        let mut end = self.end.subscribe();
+        // As above.
+        let _ = end.wait_for(|end| *end == Some(reason)).await;
+    }
+
+    /// How many requests run.
+    pub(super) fn load(&self) -> usize {
+        self.running.len()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.load() >= MAX_RUNNING
+    }
+
+    pub(super) fn token(&self) -> Running {
+        self.running.token()
+    }
+
+    /// Completes when no request runs and none can come.
+    pub(crate) async fn idle(&self) {
+        self.running.close();
+        self.running.wait().await;
+    }
+
+    pub(crate) fn good_until(&self) -> watch::Receiver<OffsetDateTime> {
+        self.good_until.subscribe()
+    }
+
+    pub(crate) fn renewed(&self, until: OffsetDateTime) {
+        self.good_until.send_if_modified(|good| {
+            let later = until > *good;
+            *good = until.max(*good);
+            later
+        });
+    }
+
+    /// Adds to the counters what has happened since the last time.
+    pub(super) fn settle(&self, metrics: &Metrics) {
+        let now = self.session().stats();
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let add = |label: &str, now: u64, before: u64| {
+            metrics
+                .bytes
+                .with_label_values(&[label])
+                .inc_by(now.saturating_sub(before));
+        };
+        add("in", now.bytes_in, counted.bytes_in);
+        add("out", now.bytes_out, counted.bytes_out);
+        metrics
+            .streams
+            .inc_by(now.streams_total.saturating_sub(counted.streams_total));
+        *counted = now;
+    }
+}

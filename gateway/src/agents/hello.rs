@@ -1,0 +1,72 @@
+//! An agent names itself on its session: only then it serves. One that has its identity in another Kubernetes cluster than
+//! the one this was issued to is refused here, before it takes anybody's place.
+
+use std::{sync::Arc, time::Duration};
+
+use fairlead_api::{
+    Code, Failure,
+    hello::{Hello, MAX_HELLO, Welcome, printable},
+};
+use fairlead_dialer::Body;
+use http::{HeaderValue, Request, Response, header};
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+use crate::{
+    agents::{entry::Entry, group::Introduction},
+    front::body,
+    hub::Hub,
+    seam::Recognition,
+};
+
+/// For its body.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// # Errors
+/// `FL-1304` for what is no hello, `FL-2112` for a clone, and what the directory cannot tell.
+pub(crate) async fn receive(
+    hub: &Hub,
+    entry: &Arc<Entry>,
+    request: Request<Body>,
+) -> Result<Response<Body>, Failure> {
+    let bad = |detail: &str| Failure::because(Code::BadRequest, detail);
+    let read = timeout(DEADLINE, body::read(request.into_body(), MAX_HELLO)).await;
+    let text = read
+        .ok()
+        .flatten()
+        .ok_or_else(|| bad("a hello did not come whole"))?;
+    let hello: Hello = serde_json::from_slice(&text).map_err(|_| bad("that is no hello"))?;
+    let uid = hello.cluster_uid.as_ref();
+    let recognised = hub
+        .seam
+        .directory
+        .recognise(entry.identity(), uid, entry.from())
+        .await;
+    let recognition = match recognised {
+        Ok(recognition) => recognition,
+        Err(failure) => {
+            if failure.code == Code::IdentityCloned {
+                warn!(cluster = %entry.cluster(), peer.ip = %entry.from(), uid = uid.map(tracing::field::display),
+                    "clone refused: an agent with this cluster's identity is in another one");
+                hub.metrics.clones.inc();
+                hub.sessions.refuse(entry);
+            }
+            return Err(failure);
+        }
+    };
+    let again = entry.is_introduced();
+    let introduction = Introduction {
+        name: Some((hello.instance, hello.link)),
+        uid: hello.cluster_uid,
+        known: recognition == Recognition::Known,
+    };
+    hub.sessions.introduce(entry, introduction)?;
+    info!(cluster = %entry.cluster(), instance = %hello.instance, link = %hello.link, known = recognition == Recognition::Known,
+        agent.version = printable(&hello.agent_version), again, "agent named itself");
+    let json =
+        serde_json::to_vec(&Welcome {}).map_err(|error| Failure::because(Code::Internal, error))?;
+    let mut response = Response::new(body::full(json));
+    let kind = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    Ok(response)
+}

@@ -1,0 +1,266 @@
+//! Several sessions of one cluster: several agents, several links of each, and agents that do not belong there.
+
+use std::{sync::atomic::Ordering::SeqCst, time::Duration};
+
+use fairlead_api::{Code, resources::State};
+use fairlead_dialer::{CloseReason, SessionError};
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
+
+use crate::{
+    agent::{Agent, Says, data, hello},
+    client::{ROOT, head, open, read_until, rest, status},
+    rig::{Answer, HUB, PATIENCE, Rig},
+};
+
+const HOME: Option<&str> = Some("uid-1");
+const ELSEWHERE: Option<&str> = Some("uid-2");
+
+async fn get(rig: &Rig) -> Answer {
+    rig.get(HUB, &format!("{ROOT}/who"), "").await
+}
+
+/// How many requests have come since this was asked last.
+async fn asked(agent: &Agent) -> usize {
+    let mut requests = agent.api.requests.lock().await;
+    let mut count = 0;
+    while requests.try_recv().is_ok() {
+        count += 1;
+    }
+    count
+}
+
+/// Waits until the agent is asked.
+async fn serves(rig: &Rig, agent: &Agent) {
+    let asking = async {
+        while asked(agent).await == 0 {
+            assert_eq!(get(rig).await.status, 200);
+        }
+    };
+    timeout(PATIENCE, asking).await.unwrap();
+}
+
+async fn ended(agent: &Agent) -> SessionError {
+    timeout(PATIENCE, agent.session.closed()).await.unwrap()
+}
+
+#[tokio::test]
+async fn two_agents_of_one_cluster_serve_and_the_end_of_one_touches_its_own_streams_alone() {
+    let rig = Rig::start();
+    let one = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
+    status(&rig, State::Connected).await;
+    let events = one.next_stream();
+    let mut its_own = open(&rig, &head("GET", "/stream", "")).await;
+    events.send(data("one")).await.unwrap();
+    read_until(&mut its_own, "one\r\n").await;
+    let two = Agent::saying(&rig, "c-a", hello(2, 0, HOME)).await;
+    serves(&rig, &two).await;
+    assert_eq!(rig.metric("fairlead_sessions", &[]), 2.0);
+
+    // The first one gets busier and busier, so that the second has its turn at last.
+    let (others, mut busy) = (two.next_stream(), Vec::new());
+    let mut beside = loop {
+        let ones = one.next_stream();
+        let mut stream = open(&rig, &head("GET", "/stream", "")).await;
+        read_until(&mut stream, "\r\n\r\n").await;
+        if asked(&two).await > 0 {
+            break stream;
+        }
+        busy.push((ones, stream));
+    };
+    others.send(data("two")).await.unwrap();
+    read_until(&mut beside, "two\r\n").await;
+    one.session.close(CloseReason::Done);
+    assert!(
+        rest(&mut its_own).await.1.is_err(),
+        "what ran on it is cut off"
+    );
+    for _ in 0..20 {
+        assert_eq!(get(&rig).await.status, 200);
+    }
+    others.send(data("three")).await.unwrap();
+    read_until(&mut beside, "three\r\n").await;
+    let reported = rig.modules.reported.borrow().clone();
+    let cluster = "c-a".parse().unwrap();
+    assert_eq!(reported[&cluster].state, State::Connected);
+
+    drop((others, beside));
+    two.session.close(CloseReason::Done);
+    status(&rig, State::Lost).await;
+}
+
+#[tokio::test]
+async fn two_links_of_one_agent_share_the_work() {
+    let rig = Rig::start();
+    let one = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
+    let two = Agent::saying(&rig, "c-a", hello(1, 1, HOME)).await;
+    serves(&rig, &one).await;
+    serves(&rig, &two).await;
+}
+
+/// While the first agent's session waits for its agent, so does a request, and for anybody else.
+#[tokio::test]
+async fn a_request_that_finds_no_link_goes_to_the_first_session_that_has_one() {
+    let rig = Rig::start();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let hub = rig.address;
+    let way = tokio::spawn(async move {
+        let (mut agent, _) = listener.accept().await.unwrap();
+        let mut hub = TcpStream::connect(hub).await.unwrap();
+        let _ = copy_bidirectional(&mut agent, &mut hub).await;
+    });
+    let gone = Agent::by(&rig, port, "c-a", hello(1, 0, HOME)).await;
+    status(&rig, State::Connected).await;
+    way.abort();
+    status(&rig, State::Lost).await;
+    let comes = Agent::saying(&rig, "c-a", hello(2, 0, HOME));
+    let (answer, came) = tokio::join!(get(&rig), comes);
+    assert_eq!(answer.status, 200);
+    assert_eq!((asked(&gone).await, asked(&came).await), (0, 1));
+    status(&rig, State::Connected).await;
+}
+
+#[tokio::test]
+async fn an_agent_serves_nobody_before_it_has_named_itself() {
+    let rig = Rig::start();
+    let silent = Agent::saying(&rig, "c-a", Says::Nothing).await;
+    let answer = get(&rig).await;
+    assert_eq!((answer.status, answer.code()), (503, "FL-1401"));
+    assert_eq!(silent.say(hello(1, 0, None)).await, 200);
+    assert_eq!(get(&rig).await.status, 200);
+    assert_eq!(silent.say(hello(2, 0, None)).await, 400, "another name");
+    assert_eq!(silent.say(hello(1, 0, HOME)).await, 200, "more is known");
+}
+
+#[tokio::test]
+async fn agents_of_the_version_before_replace_each_other_and_nobody_else() {
+    let rig = Rig::start();
+    let named = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
+    let first = Agent::saying(&rig, "c-a", Says::Older).await;
+    let second = Agent::saying(&rig, "c-a", Says::Older).await;
+    let end = ended(&first).await;
+    assert!(
+        matches!(end, SessionError::Peer(CloseReason::Replaced)),
+        "{end:?}"
+    );
+    serves(&rig, &named).await;
+    named.session.close(CloseReason::Done);
+    serves(&rig, &second).await;
+}
+
+#[tokio::test]
+async fn a_clone_is_refused_and_the_original_notices_nothing() {
+    let rig = Rig::start();
+    let original = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
+    status(&rig, State::Connected).await;
+    let events = original.next_stream();
+    let mut watch = open(&rig, &head("GET", "/stream", "")).await;
+    events.send(data("one")).await.unwrap();
+    read_until(&mut watch, "one\r\n").await;
+    // Even under the very name: what is refused takes nobody's place.
+    let clone = Agent::saying(&rig, "c-a", Says::Nothing).await;
+    assert_eq!(clone.say(hello(1, 0, ELSEWHERE)).await, 403);
+    let end = ended(&clone).await;
+    assert!(
+        matches!(end, SessionError::Peer(CloseReason::Cloned)),
+        "{end:?}"
+    );
+    assert_eq!(asked(&clone).await, 0);
+    events.send(data("two")).await.unwrap();
+    read_until(&mut watch, "two\r\n").await;
+    assert_eq!(rig.metric("fairlead_clones_refused_total", &[]), 1.0);
+    assert_eq!(rig.metric("fairlead_sessions_total", &["cloned"]), 1.0);
+    let reported = rig.modules.reported.borrow().clone();
+    assert_eq!(reported[&"c-a".parse().unwrap()].state, State::Connected);
+}
+
+#[tokio::test]
+async fn a_clone_that_learns_late_where_it_is_serves_nobody_from_then_on() {
+    let rig = Rig::start();
+    let original = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
+    let clone = Agent::saying(&rig, "c-a", hello(2, 0, None)).await;
+    for _ in 0..10 {
+        assert_eq!(get(&rig).await.status, 200);
+    }
+    assert_eq!(asked(&original).await, 10, "who is known goes first");
+    assert_eq!(clone.say(hello(2, 0, ELSEWHERE)).await, 403);
+    ended(&clone).await;
+    assert_eq!(asked(&clone).await, 0);
+}
+
+#[tokio::test]
+async fn a_cluster_that_was_enrolled_anew_elsewhere_leaves_its_old_place() {
+    let rig = Rig::start();
+    let old = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
+    status(&rig, State::Connected).await;
+    *rig.modules.uid.lock().unwrap() = None;
+    let new = Agent::saying(&rig, "c-a", hello(2, 0, ELSEWHERE)).await;
+    ended(&old).await;
+    serves(&rig, &new).await;
+    assert_eq!(asked(&old).await, 0);
+}
+
+#[tokio::test]
+async fn of_more_sessions_than_a_cluster_may_have_the_oldest_goes() {
+    let rig = Rig::start();
+    let mut agents = Vec::new();
+    for instance in 0..17 {
+        agents.push(Agent::saying(&rig, "c-a", hello(instance, 0, HOME)).await);
+    }
+    let end = ended(&agents[0]).await;
+    assert!(
+        matches!(end, SessionError::Peer(CloseReason::Replaced)),
+        "{end:?}"
+    );
+    for other in &agents[1..] {
+        assert!(
+            timeout(Duration::ZERO, other.session.closed())
+                .await
+                .is_err()
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_agent_with_a_sick_api_server_is_asked_last_and_the_cluster_is_well() {
+    let rig = Rig::start();
+    let sick = Agent::saying(&rig, "c-a", Says::Nothing).await;
+    *sick.api.ready.lock().unwrap() = (502, Some(("FL-1502", "refused")));
+    assert_eq!(sick.say(hello(1, 0, HOME)).await, 200);
+    status(&rig, State::ApiUnreachable).await;
+    let well = Agent::saying(&rig, "c-a", hello(2, 0, HOME)).await;
+    status(&rig, State::Connected).await;
+    asked(&sick).await;
+    for _ in 0..10 {
+        assert_eq!(get(&rig).await.status, 200);
+    }
+    assert_eq!((asked(&sick).await, asked(&well).await), (0, 10));
+    well.session.close(CloseReason::Done);
+    let reported = status(&rig, State::ApiUnreachable).await;
+    assert_eq!(reported.last_error.unwrap().code, Code::ApiUnreachable);
+}
+
+#[tokio::test]
+async fn an_agent_is_told_that_the_hub_is_about_to_go_while_something_runs() {
+    let rig = Rig::start();
+    let agent = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
+    status(&rig, State::Connected).await;
+    let events = agent.next_stream();
+    let mut watch = open(&rig, &head("GET", "/stream", "")).await;
+    events.send(data("one")).await.unwrap();
+    read_until(&mut watch, "one\r\n").await;
+    assert!(!agent.api.draining.load(SeqCst));
+    rig.process.start_drain();
+    let told = async {
+        while !agent.api.draining.load(SeqCst) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, told).await.unwrap();
+    events.send(data("two")).await.unwrap();
+    read_until(&mut watch, "two\r\n").await;
+}
