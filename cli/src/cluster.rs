@@ -45,7 +45,7 @@ pub(crate) fn run(command: args::Cluster, environment: &Environment) -> Result<(
             args::Cluster::Get { name, output } => {
                 let cluster = find(&hub, &name).await?;
                 output::show(output.output, &cluster, |cluster| {
-                    table(std::slice::from_ref(cluster))
+                    table(std::slice::from_ref(cluster)) + &clone_line(cluster)
                 })
             }
             args::Cluster::JoinToken { name, output } => {
@@ -153,6 +153,22 @@ fn step(cluster: &Cluster) -> String {
     }
 }
 
+/// Who has the cluster's identity and should not, and what to do about it.
+fn clone_line(cluster: &Cluster) -> String {
+    let Some(clone) = &cluster.clone else {
+        return String::new();
+    };
+    let own = (cluster.uid.as_ref()).map_or(String::new(), |uid| format!(", this one's has {uid}"));
+    format!(
+        "\n{}: a clone was refused: last seen {}, from {}; its kube-system has the UID {}{own}\nnext:  {}\n",
+        Code::IdentityCloned,
+        output::time(clone.last_seen),
+        clone.from,
+        clone.uid,
+        Code::IdentityCloned.next_step()
+    )
+}
+
 fn table(clusters: &[Cluster]) -> String {
     let row = |c: &Cluster| {
         let error = c
@@ -166,7 +182,15 @@ fn table(clusters: &[Cluster]) -> String {
             c.tenant.to_string(),
             c.status.state.to_string(),
             output::time(c.status.since),
-            error.map_or(String::new(), |e| format!("{}: {}", e.code, e.cause)),
+            match (error, &c.clone) {
+                (Some(e), _) => format!("{}: {}", e.code, e.cause),
+                (None, Some(clone)) => format!(
+                    "{}: a clone was refused, last seen {}",
+                    Code::IdentityCloned,
+                    output::time(clone.last_seen)
+                ),
+                (None, None) => String::new(),
+            },
         ]
     };
     output::table(

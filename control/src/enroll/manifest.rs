@@ -63,7 +63,7 @@ fn objects(input: &ManifestInput) -> Vec<Value> {
             "kind": "ServiceAccount",
             "metadata": about(AGENT),
         }),
-        impersonation(&input.tenant),
+        cluster_rights(&input.tenant),
         binding("ClusterRoleBinding", AGENT, AGENT, agent()),
         own_secrets(),
         binding("RoleBinding", AGENT, AGENT, agent()),
@@ -108,7 +108,7 @@ fn agent() -> Value {
 
 /// Groups by name; users cannot be named by prefix in RBAC, so the agent itself refuses every user that is not under
 /// `fairlead:`.
-fn impersonation(tenant: &TenantId) -> Value {
+fn cluster_rights(tenant: &TenantId) -> Value {
     let roles = ["admin", "operator", "viewer"];
     let plain = roles.map(|role| format!("fairlead:{role}"));
     let of_tenant = roles.map(|role| format!("fairlead:tenant:{tenant}:{role}"));
@@ -125,6 +125,13 @@ fn impersonation(tenant: &TenantId) -> Value {
                 "resourceNames": groups,
             },
             { "apiGroups": [""], "resources": ["users"], "verbs": ["impersonate"] },
+            // Its UID tells this cluster from one into which the identity was copied.
+            {
+                "apiGroups": [""],
+                "resources": ["namespaces"],
+                "verbs": ["get"],
+                "resourceNames": ["kube-system"],
+            },
         ],
     })
 }
@@ -267,10 +274,14 @@ mod tests {
         let objects = parsed();
         let role = find(&objects, "ClusterRole", AGENT);
         let rules = role["rules"].as_array().unwrap();
-        assert_eq!(rules.len(), 2);
-        for rule in rules {
+        assert_eq!(rules.len(), 3);
+        for rule in &rules[..2] {
             assert_eq!(rule["verbs"], json!(["impersonate"]));
         }
+        assert_eq!(
+            (&rules[2]["verbs"], &rules[2]["resourceNames"]),
+            (&json!(["get"]), &json!(["kube-system"]))
+        );
         assert_eq!(
             rules[0]["resourceNames"],
             json!([
