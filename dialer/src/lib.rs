@@ -36,6 +36,18 @@ pub use wire::{LinkState, Resumable};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tokio::net::TcpStream;
+
+/// Has the kernel give up a connection between agent and hub on which nothing is acknowledged for as long as a link may be
+/// silent (`TCP_USER_TIMEOUT`, where there is such a thing): whatever waits to be written to it ends then, too.
+pub fn expire(tcp: &TcpStream) {
+    #[cfg(target_os = "linux")]
+    // Fails only on a socket that is dead already; its first read will say so.
+    let _ = socket2::SockRef::from(tcp).set_tcp_user_timeout(Some(wire::SILENCE));
+    #[cfg(not(target_os = "linux"))]
+    let _ = tcp;
+}
+
 /// No lock of this crate is held across a call that can panic half-way through a change, so a poisoned one is whole.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

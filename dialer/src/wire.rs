@@ -42,6 +42,7 @@ pub(crate) use self::{
     hello::{Agreed, RESUMES, VERSIONS, choose, offer},
     ledger::Impossible,
     line::Line,
+    pace::SILENCE,
     socket::Socket,
 };
 use self::{ledger::Ledger, line::Takeover, link::Link, ws::Role};

@@ -20,7 +20,7 @@ mod pings;
 pub(crate) mod record;
 pub(crate) mod respond;
 mod route;
-mod socket;
+pub(crate) mod socket;
 mod stack;
 mod upgrade;
 

@@ -11,11 +11,12 @@ use tokio::{
 };
 
 use super::{DialError, Stage, step};
+use crate::expire;
 
 /// Head start of each address before the next.
 const STAGGER: Duration = Duration::from_millis(250);
 
-/// A connection to `host`, which may be an address, with TCP_NODELAY.
+/// A connection to `host`, which may be an address, with TCP_NODELAY, and with a deadline for what it sends.
 pub(super) async fn connect(
     host: &str,
     port: u16,
@@ -81,6 +82,7 @@ async fn one(address: SocketAddr) -> (SocketAddr, io::Result<TcpStream>) {
     let outcome = async {
         let tcp = TcpStream::connect(address).await?;
         tcp.set_nodelay(true)?;
+        expire(&tcp);
         Ok(tcp)
     };
     (address, outcome.await)
@@ -110,6 +112,11 @@ mod tests {
         let (tcp, address) = race(VecDeque::from([gone, here])).await.unwrap();
         assert_eq!(address, here);
         assert!(tcp.nodelay().unwrap());
+        #[cfg(target_os = "linux")]
+        assert_eq!(
+            socket2::SockRef::from(&tcp).tcp_user_timeout().unwrap(),
+            Some(crate::wire::SILENCE)
+        );
         let error = race(VecDeque::from([gone])).await.unwrap_err();
         assert_eq!((error.stage, error.code), (Stage::Tcp, Code::DialTcp));
     }

@@ -10,13 +10,12 @@ use fairlead_dialer::{
 };
 use http::Response;
 use hyper::upgrade::OnUpgrade;
-use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 use tracing::info;
 
 use crate::{
     agents::{entry::MAX_STREAMS, lifetime},
-    front::{body, record::Inbound, respond},
+    front::{body, record::Inbound, respond, socket::of_agent},
     hub::Hub,
     metrics::{Handshake, Layer},
 };
@@ -68,7 +67,10 @@ async fn handshake(
     let place = hub.session_handshakes.enter(from);
     let shaking = async {
         let io = match timeout(SWITCH, upgraded).await {
-            Ok(Ok(io)) => TokioIo::new(io),
+            Ok(Ok(upgraded)) => match of_agent(upgraded) {
+                Ok(io) => io,
+                Err(cause) => return (Handshake::Failed, Err(cause.to_owned())),
+            },
             Ok(Err(error)) => return (Handshake::Failed, Err(error.to_string())),
             Err(_) => {
                 return (

@@ -13,13 +13,17 @@ use std::{
     time::Duration,
 };
 
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
 };
+use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 
-use crate::front::framing::Framing;
+use crate::front::framing::{Followed, Framing};
 
 /// A user whose machine vanished during a quiet watch is noticed after about this time plus nine intervals.
 const KEEPALIVE: Duration = Duration::from_secs(30);
@@ -63,6 +67,32 @@ impl Socket {
         let _ = SockRef::from(&tcp).set_tcp_keepalive(&keepalive);
         Socket { tcp, cut }
     }
+}
+
+/// What is below hyper once an agent's request has been upgraded, with the web's TLS or without: the connection itself,
+/// given up by the kernel as soon as a link would be.
+///
+/// # Errors
+/// It sent something before it was answered, or is no HTTP/1 connection of the front.
+pub(crate) fn of_agent(
+    upgraded: Upgraded,
+) -> Result<Either<TlsStream<Socket>, Socket>, &'static str> {
+    let (io, read) = match upgraded.downcast::<TokioIo<Followed<TlsStream<Socket>>>>() {
+        Ok(parts) => (Either::Left(parts.io.into_inner().io), parts.read_buf),
+        Err(other) => match other.downcast::<TokioIo<Followed<Socket>>>() {
+            Ok(parts) => (Either::Right(parts.io.into_inner().io), parts.read_buf),
+            Err(_) => return Err("it came by another way"),
+        },
+    };
+    // RFC 6455, 4.1: the client waits for the answer.
+    if !read.is_empty() {
+        return Err("it did not wait for the answer");
+    }
+    match &io {
+        Either::Left(tls) => fairlead_dialer::expire(&tls.get_ref().0.tcp),
+        Either::Right(socket) => fairlead_dialer::expire(&socket.tcp),
+    }
+    Ok(io)
 }
 
 impl Drop for Socket {
