@@ -16,6 +16,7 @@ mod window;
 use std::{
     sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
@@ -118,10 +119,12 @@ impl Mux {
         state.streams.values().map(|entry| entry.inbox.len()).sum()
     }
 
-    /// The driver says whom to wake, once, when there is something to do; what it was asked for, if it is to end.
-    pub fn attend(&self, driver: &Waker) -> Option<CloseReason> {
+    /// The driver says whom to wake, once, when there is something to do, and how far away the peer is; what it was asked
+    /// for, if it is to end.
+    pub fn attend(&self, driver: &Waker, round_trip: Option<Duration>) -> Option<CloseReason> {
         let mut state = lock(&self.state);
         state.kick = false;
+        state.round_trip = round_trip.unwrap_or_default();
         match &mut state.driver {
             Some(waker) => waker.clone_from(driver),
             None => state.driver = Some(driver.clone()),

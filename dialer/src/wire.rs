@@ -74,6 +74,8 @@ pub(crate) struct Wire {
     agreed: Agreed,
     limits: Limits,
     rtt: Option<Duration>,
+    /// What windows are measured by.
+    distance: Option<Duration>,
     /// None: the session ends with its link.
     resumption: Option<Resumption>,
     /// The session's end.
@@ -109,6 +111,7 @@ impl Wire {
             agreed,
             limits: limits.clone(),
             rtt: None,
+            distance: None,
             resumption: None,
             end: None,
         }
@@ -121,6 +124,10 @@ impl Wire {
 
     pub(crate) fn rtt(&self) -> Option<Duration> {
         self.rtt
+    }
+
+    pub(crate) fn distance(&self) -> Option<Duration> {
+        self.distance
     }
 
     /// How many streams the peer wants at most.
@@ -201,6 +208,7 @@ impl Wire {
             Ok(true) => self.channel.take_in(link.data()).map_err(LinkEnd::Secure),
             Ok(false) => {
                 self.rtt = link.pace.rtt().or(self.rtt);
+                self.distance = link.pace.distance().or(self.distance);
                 return Ok(false);
             }
             Err(end) => {

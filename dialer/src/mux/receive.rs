@@ -9,7 +9,7 @@ use super::{
     Side, Stop, Violation,
     frame::{ACK, FIN, HEADER, Header, Kind, RST, SYN},
     state::{Ours, State, Theirs},
-    window::{INITIAL, LARGEST},
+    window::{FARTHEST, INITIAL},
 };
 use crate::session::CloseReason;
 
@@ -179,7 +179,7 @@ impl State {
                 entry.window.arrived(length).err()
             }
             // Sent before the peer knew that the stream was closed or refused here.
-            _ => (length > LARGEST).then_some(0),
+            _ => (length > FARTHEST).then_some(0),
         };
         left.map_or(Ok(()), |left| {
             Err(Violation::Window {

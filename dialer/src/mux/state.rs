@@ -7,6 +7,7 @@ use std::{
     hash::{BuildHasherDefault, Hasher},
     io,
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use tokio::time::Instant;
@@ -129,6 +130,8 @@ pub(super) struct State {
     max_streams: usize,
     opening_limit: usize,
     pub(super) budget: Budget,
+    /// Of the path, as far as it is known: what windows are measured by.
+    pub(super) round_trip: Duration,
     /// The next stream opened here; none when the numbers are used up.
     pub(super) next: Option<u32>,
     /// The highest number the peer gave, and lower ones that it may still give: its streams may begin out of order.
@@ -164,6 +167,7 @@ impl State {
                 limits.budget() - limits.max_streams.saturating_mul(INITIAL as usize),
                 &limits.reserve,
             ),
+            round_trip: Duration::ZERO,
             next: Some(match side {
                 Side::Agent => 1,
                 Side::Hub => 2,
@@ -378,7 +382,10 @@ impl State {
             if entry.over {
                 self.budget.release(length);
             } else if entry.theirs == Theirs::Open
-                && let Some(grant) = entry.window.consumed(length, &mut self.budget)
+                && let Some(grant) =
+                    entry
+                        .window
+                        .consumed(length, self.round_trip, &mut self.budget)
                 && self.ended.is_none()
             {
                 self.tell(Header::update(id, 0, grant));

@@ -286,6 +286,24 @@ fn a_reader_that_stops_holds_its_window_and_nobody_else() {
     assert_eq!(got, sent);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_keeps_up_and_then_stops_holds_a_mebibyte_at_most() {
+    let (agent, hub) = pair(8);
+    hub.attend(noop_waker_ref(), Some(Duration::from_micros(200)));
+    let (mut here, mut there) = opened(&agent, &hub);
+    for _ in 0..100 {
+        write(&mut here, &[0; 64 * KIB]).unwrap();
+        exchange(&agent, &hub);
+        while let Read::Bytes(_) = read(&mut there, 64 * KIB) {}
+        exchange(&agent, &hub);
+    }
+    while write(&mut here, &[0; 64 * KIB]).unwrap() > 0 {
+        exchange(&agent, &hub);
+    }
+    let held = lock(&hub.state).streams[&1].inbox.len();
+    assert!((512 * KIB..=1024 * KIB).contains(&held), "{held}");
+}
+
 #[test]
 fn a_reset_is_told_from_an_end_and_comes_behind_what_was_read() {
     let (agent, hub) = pair(8);

@@ -1,5 +1,7 @@
 //! What a peer may send on one stream, and the budget that all windows of a session share. A window starts at yamux'
-//! fixed 256 KiB, grows to 1 MiB while its reader keeps up, and shrinks again when the stream goes quiet.
+//! fixed 256 KiB, grows to 1 MiB while its reader keeps up, and shrinks again when the stream goes quiet. Over a far path
+//! it grows further, to twice what its reader takes in a round trip: a window cannot be taken back, so a reader that stops
+//! holds what was on its way, and no more than as much again.
 
 use std::time::Duration;
 
@@ -9,7 +11,12 @@ use crate::reserve::{Part, Reserve};
 
 /// What either side may send on a new stream, in bytes.
 pub(crate) const INITIAL: u32 = 256 * 1024;
-pub(super) const LARGEST: u32 = 1024 * 1024;
+/// What a window may be, whatever the path: what one reader that stops costs.
+const LARGEST: u32 = 1024 * 1024;
+/// What one may be over a far path: as much as a session lets be unacknowledged.
+pub(super) const FARTHEST: u32 = 4 * 1024 * 1024;
+/// From this round trip on a path is far: waiting for an update costs more than sending many.
+const FAR: Duration = Duration::from_millis(5);
 /// A reader that takes less than this for half a window keeps up with the sender: the window is what holds it back.
 const FAST: Duration = Duration::from_millis(20);
 /// One that takes longer than this needs no large window.
@@ -63,6 +70,8 @@ pub(super) struct Window {
     /// Read since the last update.
     consumed: u32,
     updated: Option<Instant>,
+    /// Read since `updated`, over a far path: for a round trip at least.
+    taken: u32,
 }
 
 impl Window {
@@ -72,6 +81,7 @@ impl Window {
             size: INITIAL,
             consumed: 0,
             updated: None,
+            taken: 0,
         }
     }
 
@@ -86,37 +96,77 @@ impl Window {
         Ok(())
     }
 
-    /// Data was read. The answer is what to grant the peer, when it is time to: at half a window.
-    pub(super) fn consumed(&mut self, length: usize, budget: &mut Budget) -> Option<u32> {
+    /// Data was read, over a path of this round trip. The answer is what to grant the peer, when it is time to: at half a
+    /// window; at an eighth over a far path, where the peer would have to wait for it.
+    pub(super) fn consumed(
+        &mut self,
+        length: usize,
+        round_trip: Duration,
+        budget: &mut Budget,
+    ) -> Option<u32> {
+        let far = round_trip >= FAR;
         let length = u32::try_from(length).unwrap_or(u32::MAX);
         self.consumed = self.consumed.saturating_add(length);
-        if self.consumed < self.size / 2 {
+        if self.consumed < self.size / if far { 8 } else { 2 } {
             return None;
         }
         let mut grant = std::mem::take(&mut self.consumed);
-        let now = Instant::now();
-        match self.updated.replace(now).map(|before| now - before) {
-            Some(took) if took < FAST => {
-                let more = self.size.min(LARGEST.saturating_sub(self.size));
-                if budget.allows(more as usize) {
-                    budget.commit(more as usize);
-                    self.size += more;
-                    grant += more;
-                }
+        let wanted = if far {
+            self.wanted_far(grant, round_trip)
+        } else {
+            self.wanted()
+        };
+        if wanted > self.size {
+            let more = wanted - self.size;
+            if budget.allows(more as usize) {
+                budget.commit(more as usize);
+                self.size += more;
+                grant += more;
             }
-            Some(took) if took > SLOW => {
-                // At least half of the window was read, so what is taken back has not been granted yet.
-                let less = (self.size / 2)
-                    .min(self.size.saturating_sub(INITIAL))
-                    .min(grant);
-                budget.release(less as usize);
-                self.size -= less;
-                grant -= less;
-            }
-            _ => {}
+        } else {
+            // Only what has not been granted yet can be taken back.
+            let less = (self.size - wanted).min(grant);
+            budget.release(less as usize);
+            self.size -= less;
+            grant -= less;
         }
         self.credit = self.credit.saturating_add(grant);
         (grant > 0).then_some(grant)
+    }
+
+    /// What the size should be, by how long it took to read half of it.
+    fn wanted(&mut self) -> u32 {
+        let now = Instant::now();
+        self.taken = 0;
+        match self.updated.replace(now).map(|before| now - before) {
+            Some(took) if took < FAST => (self.size * 2).min(LARGEST),
+            Some(took) if took > SLOW => (self.size / 2).max(INITIAL),
+            _ => self.size,
+        }
+    }
+
+    /// What the size should be, by how much was read in a round trip.
+    fn wanted_far(&mut self, read: u32, round_trip: Duration) -> u32 {
+        let now = Instant::now();
+        let Some(since) = self.updated else {
+            self.updated = Some(now);
+            return self.size;
+        };
+        let took = now - since;
+        self.taken = self.taken.saturating_add(read);
+        if took < round_trip {
+            return self.size;
+        }
+        let share = round_trip.as_secs_f64() / took.as_secs_f64();
+        let in_one = (f64::from(self.taken) * share) as u32;
+        (self.updated, self.taken) = (Some(now), 0);
+        let wanted = in_one.saturating_mul(2).min(FARTHEST);
+        match wanted {
+            more if more > self.size => more,
+            // A reader that pauses for a moment keeps its window.
+            less if less < self.size / 4 => (self.size / 2).max(INITIAL),
+            _ => self.size,
+        }
     }
 }
 
@@ -127,11 +177,32 @@ mod tests {
     use super::*;
 
     const KIB: u32 = 1024;
+    const NEAR: Duration = Duration::from_micros(200);
 
     /// The peer sends `bytes`, all are read; what it is granted.
     fn pass(window: &mut Window, bytes: u32, budget: &mut Budget) -> Option<u32> {
         window.arrived(bytes).unwrap();
-        window.consumed(bytes as usize, budget)
+        window.consumed(bytes as usize, NEAR, budget)
+    }
+
+    /// The same at `rate` bytes a second over a path of `round_trip`, for so long as the peer is granted anything: it
+    /// sends what it may, a round trip after it was told.
+    async fn flow(window: &mut Window, round_trip: Duration, rate: u32, trips: u32) -> Budget {
+        let mut budget = Budget::new(32 << 20, &Reserve::default());
+        for _ in 0..trips {
+            let path = round_trip.mul_f64(f64::from(rate)).as_secs() as u32;
+            let mut left = window.credit.min(path);
+            while left > 0 {
+                let part = left.min(16 * KIB);
+                left -= part;
+                window.arrived(part).unwrap();
+                window.consumed(part as usize, round_trip, &mut budget);
+                advance(Duration::from_secs_f64(f64::from(part) / f64::from(rate))).await;
+            }
+            let rest = round_trip.mul_f64(1.0 - f64::from(path.min(window.size)) / f64::from(path));
+            advance(rest).await;
+        }
+        budget
     }
 
     #[tokio::test(start_paused = true)]
@@ -179,6 +250,50 @@ mod tests {
             pass(&mut window, half, &mut budget);
         }
         assert_eq!((window.size, window.credit), (INITIAL, INITIAL));
+        assert_eq!(budget.committed, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn over_a_far_path_a_window_grows_to_what_the_path_holds_and_as_much_again_at_most() {
+        for (millis, rate) in [(20, 60 << 20), (60, 25 << 20), (150, 8 << 20)] {
+            let round_trip = Duration::from_millis(millis);
+            let mut window = Window::new();
+            let budget = flow(&mut window, round_trip, rate, 12).await;
+            let holds = round_trip.as_secs_f64() * f64::from(rate);
+            let times = f64::from(window.size) / holds;
+            assert!((1.25..=2.1).contains(&times), "{millis} ms: {times}");
+            assert_eq!(budget.committed, window.grown());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn over_a_far_path_that_holds_little_a_stopped_reader_costs_no_more_than_over_a_near_one()
+    {
+        let mut window = Window::new();
+        flow(&mut window, Duration::from_millis(150), 3 << 20, 50).await;
+        assert!(window.size <= LARGEST, "{}", window.size);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_window_is_never_larger_than_what_may_be_on_its_way() {
+        let mut window = Window::new();
+        flow(&mut window, Duration::from_millis(300), 100 << 20, 30).await;
+        assert_eq!(window.size, FARTHEST);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_far_reader_that_becomes_slow_gives_back_what_it_had_more() {
+        let round_trip = Duration::from_millis(150);
+        let mut window = Window::new();
+        let mut budget = flow(&mut window, round_trip, 16 << 20, 12).await;
+        assert!(window.size > 3 << 20);
+        for _ in 0..400 {
+            advance(round_trip).await;
+            let part = window.credit.min(32 * KIB);
+            window.arrived(part).unwrap();
+            window.consumed(part as usize, round_trip, &mut budget);
+        }
+        assert!(window.size <= INITIAL, "{}", window.size);
         assert_eq!(budget.committed, 0);
     }
 

@@ -87,7 +87,7 @@ impl Driver {
     }
 
     fn run(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
-        if let Some(reason) = self.mux.attend(cx.waker()) {
+        if let Some(reason) = self.mux.attend(cx.waker(), self.wire.distance()) {
             return Err(End(SessionError::Here(reason), reason));
         }
         if std::mem::take(&mut self.gave_way) {

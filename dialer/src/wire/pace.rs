@@ -1,6 +1,12 @@
 //! Marks: when to send one, and what its answer says. One mark serves four ends: what is answered is delivered, the time
 //! it took is the round trip, a round trip that grows says that bulk waits in a queue somewhere and had better wait here,
 //! and a peer that answers lives. Pure time-keeping: the link sends.
+//!
+//! Over a near path a flight shrinks as soon as its round trip grows. Over a far one round trips grow for other reasons,
+//! too: the TCP below begins slowly, and holds what came behind a gap. There the flight follows the best rate that was
+//! seen lately ([`Far`]): a TCP that always has something to send decides what the path bears.
+
+mod far;
 
 use std::{
     collections::VecDeque,
@@ -11,6 +17,10 @@ use std::{
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use self::far::Far;
+
+/// From one mark to the next while something is sent, however little: what windows are measured by.
+const ACTIVE: Duration = Duration::from_millis(250);
 /// From one mark to the next while nothing is sent; up to a fifth more or less, so that sessions do not keep step.
 const IDLE: Duration = Duration::from_secs(10);
 /// How long a peer may say nothing at all.
@@ -29,6 +39,10 @@ const STEP: u64 = 8 * 1024;
 const OUT: usize = 32;
 /// A least round trip that no other has come near to for so long is measured anew, with an empty queue.
 const STALE: Duration = Duration::from_secs(10);
+/// The same where a near path seems to have become a far one: until that is known, next to nothing is sent.
+const MOVED: Duration = Duration::from_secs(2);
+/// From this least round trip on a path is far.
+const FAR: Duration = Duration::from_millis(5);
 
 struct Mark {
     count: u64,
@@ -45,6 +59,7 @@ pub(crate) struct Pace {
     limit: u64,
     most: u64,
     least: Option<Duration>,
+    far: Box<Far>,
     /// When a round trip was last about as short as the least.
     near: Instant,
     /// Bulk waits until all is answered and one mark has been alone on its way.
@@ -52,7 +67,10 @@ pub(crate) struct Pace {
     /// When the flight was last made smaller: what was sent before that says nothing new.
     shrunk: Option<Instant>,
     rtt: Option<Duration>,
+    /// The same, averaged over the last few.
+    smooth: Option<Duration>,
     heard: Instant,
+    asked: Instant,
     due: Instant,
     timer: Pin<Box<Sleep>>,
     interactive: bool,
@@ -81,11 +99,14 @@ impl Pace {
             limit: START,
             most: most.max(LEAST),
             least: None,
+            far: Box::new(Far::new()),
             near: now,
             draining: false,
             shrunk: None,
             rtt: None,
+            smooth: None,
             heard: now,
+            asked: now,
             // The first at once, for an early round trip time.
             due: now,
             timer: Box::pin(sleep_until(now)),
@@ -95,6 +116,20 @@ impl Pace {
 
     pub(crate) fn rtt(&self) -> Option<Duration> {
         self.rtt
+    }
+
+    /// How long it takes to tell the peer something and to see what it makes of it: over a far path with what it waits
+    /// for on the way.
+    pub(crate) fn distance(&self) -> Option<Duration> {
+        if self.is_far() {
+            self.smooth
+        } else {
+            self.least
+        }
+    }
+
+    fn is_far(&self) -> bool {
+        self.least.is_some_and(|least| least >= FAR)
     }
 
     /// Whatever the peer said, it lives.
@@ -127,10 +162,14 @@ impl Pace {
         }
         // A flight that is full and has no mark would wait for ever.
         let stuck = self.out.is_empty() && (flight >= self.limit || self.draining);
-        if stuck || (unmarked > 0 && unmarked >= (self.limit / 4).max(STEP)) {
+        let step = self.limit / if self.is_far() { far::MARKS } else { 4 };
+        if stuck || (unmarked > 0 && unmarked >= step.max(STEP)) {
             return Due::Mark;
         }
         let now = Instant::now();
+        if unmarked > 0 && now >= self.asked + ACTIVE {
+            return Due::Mark;
+        }
         if now < self.due {
             return Due::Nothing;
         }
@@ -144,7 +183,7 @@ impl Pace {
 
     pub(crate) fn sent(&mut self, count: u64, flight: u64) {
         let at = Instant::now();
-        self.marked = count;
+        (self.marked, self.asked) = (count, at);
         self.due = at + IDLE.mul_f64(0.8 + 0.4 * chance());
         self.out.push_back(Mark { count, at, flight });
     }
@@ -157,18 +196,32 @@ impl Pace {
         let now = Instant::now();
         let rtt = now - at;
         self.rtt = Some(rtt);
+        self.smooth = Some(self.smooth.map_or(rtt, |smooth| (3 * smooth + rtt) / 4));
         if flight < LEAST {
             // It has met no queue of ours.
-            if now - self.near > STALE {
+            if now - self.near > self.patience(rtt) {
+                if !self.is_far() {
+                    *self.far = Far::new();
+                }
                 self.least = Some(rtt);
             }
             self.draining = false;
         }
-        self.adapt(now, at, flight);
+        self.adapt(now, at, flight, count);
         Ok(())
     }
 
-    fn adapt(&mut self, now: Instant, sent: Instant, flight: u64) {
+    /// How long round trips like this one are put down to a queue.
+    fn patience(&self, rtt: Duration) -> Duration {
+        let moved = |least| least < FAR && rtt > least + FAR;
+        if self.least.is_some_and(moved) {
+            MOVED
+        } else {
+            STALE
+        }
+    }
+
+    fn adapt(&mut self, now: Instant, sent: Instant, flight: u64, count: u64) {
         let rtt = now - sent;
         let least = self.least.map_or(rtt, |least| least.min(rtt));
         self.least = Some(least);
@@ -178,11 +231,21 @@ impl Pace {
             QUEUE
         };
         let target = least + queue.max(least / 8);
+        let full = flight >= self.limit / 2;
+        let far = least >= FAR;
+        if far {
+            let flight = (flight, self.marked, full);
+            self.far.answered(flight, count, rtt, now);
+        }
         if rtt < target {
             self.near = now;
             // A flight that nobody filled says nothing about a larger one.
-            if flight >= self.limit / 2 {
-                let step = if self.shrunk.is_none() { 4 } else { 16 };
+            if full {
+                let step = match (far, self.shrunk) {
+                    (true, _) => 16 * far::MARKS,
+                    (false, None) => 4,
+                    (false, Some(_)) => 16,
+                };
                 self.limit += self.limit / step;
             }
         } else if self.shrunk.is_none_or(|shrunk| sent >= shrunk) {
@@ -192,8 +255,11 @@ impl Pace {
             self.limit = (self.limit as f64 * part) as u64;
             self.shrunk = Some(now);
         }
+        if far {
+            self.limit = self.limit.max(self.far.flight(least, target));
+        }
         self.limit = self.limit.clamp(LEAST, self.most);
-        if now - self.near > STALE && flight >= LEAST {
+        if now - self.near > self.patience(rtt) && flight >= LEAST {
             // Either the path has become longer, or the queue is not ours: an empty one tells.
             self.draining = true;
         }

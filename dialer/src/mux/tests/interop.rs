@@ -18,7 +18,7 @@ async fn drive(mux: Arc<Mux>, mut io: DuplexStream) {
     let mut wakes = Vec::new();
     let mut gave_way = false;
     std::future::poll_fn(|cx| {
-        mux.attend(cx.waker());
+        mux.attend(cx.waker(), None);
         if std::mem::take(&mut gave_way) {
             while out.len() < 64 * KIB && mux.has_output(true) {
                 mux.fill(&mut out, true, &mut wakes);

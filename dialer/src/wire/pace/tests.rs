@@ -190,3 +190,5 @@ async fn an_idle_link_is_marked_every_ten_seconds_or_so_and_dead_after_twenty() 
     let died = start.elapsed() - marks[2];
     assert!((20.0..20.1).contains(&died.as_secs_f64()), "{died:?}");
 }
+
+mod tcp;

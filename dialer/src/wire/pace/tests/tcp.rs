@@ -1,0 +1,194 @@
+//! What the pace leaves of the TCP below: one that begins slowly, loses, and recovers for a round trip, with a sender
+//! that is paced and one that gives it all it has.
+
+use super::*;
+
+const SEGMENT: f64 = 1460.0;
+const MESSAGE: u64 = 16_000;
+
+/// A path and a TCP on it, which sends its window once in a round trip, at most at the path's rate.
+struct Tcp {
+    rtt: Duration,
+    rate: f64,
+    /// A segment is lost each time so many bytes have been sent.
+    lossy: Option<u64>,
+    /// It takes a loss for a sign that the path is full.
+    gives_way: bool,
+    window: f64,
+    slow_start: bool,
+    until_loss: u64,
+    /// When the last byte so far leaves, until when what has come is held back, and which marks are answered when.
+    free: Instant,
+    gap: Instant,
+    answers: VecDeque<(Instant, u64)>,
+}
+
+impl Tcp {
+    fn new(rtt: Duration, rate: f64, lossy: Option<u64>) -> Self {
+        Tcp {
+            rtt,
+            rate,
+            lossy,
+            gives_way: true,
+            window: 10.0 * SEGMENT,
+            slow_start: true,
+            until_loss: lossy.unwrap_or_default(),
+            free: Instant::now(),
+            gap: Instant::now(),
+            answers: VecDeque::new(),
+        }
+    }
+
+    fn send(&mut self, bytes: u64) {
+        let now = Instant::now();
+        // A window that is not filled does not grow.
+        let filled = self.free > now;
+        let rate = self.rate.min(self.window / self.rtt.as_secs_f64());
+        self.free = self.free.max(now) + Duration::from_secs_f64(bytes as f64 / rate);
+        if filled && self.window / self.rtt.as_secs_f64() < 1.25 * self.rate {
+            let of_window = if self.slow_start {
+                1.0
+            } else {
+                SEGMENT / self.window
+            };
+            self.window += bytes as f64 * of_window;
+        }
+        let Some(every) = self.lossy else { return };
+        self.until_loss = self.until_loss.saturating_sub(bytes);
+        if self.until_loss == 0 {
+            self.until_loss = every;
+            self.gap = self.free + self.rtt;
+            if self.gives_way {
+                self.window = (self.window * 0.7).max(2.0 * SEGMENT);
+                self.slow_start = false;
+            }
+        }
+    }
+
+    /// Bytes delivered in so much time to a sender that always has more, and does what the pace says, if it is asked.
+    async fn run(mut self, mut pace: Option<&mut Pace>, time: Duration) -> u64 {
+        let end = Instant::now() + time;
+        let (mut sent, mut acknowledged) = (0_u64, 0);
+        loop {
+            loop {
+                let flight = sent - acknowledged;
+                let room = match &pace {
+                    Some(pace) => pace.bulk_room(flight) > 0,
+                    None => flight < MOST,
+                };
+                if room {
+                    self.send(MESSAGE);
+                    sent += MESSAGE;
+                }
+                let flight = sent - acknowledged;
+                let marks = match &mut pace {
+                    Some(pace) => pace.due(sent, flight) != Due::Nothing,
+                    None => room,
+                };
+                if marks {
+                    if let Some(pace) = &mut pace {
+                        pace.sent(sent, flight);
+                    }
+                    let at = self.free.max(self.gap).max(Instant::now()) + self.rtt;
+                    self.answers.push_back((at, sent));
+                }
+                if !room {
+                    break;
+                }
+            }
+            let (at, mut count) = self.answers.pop_front().expect("a mark is always out");
+            // What comes at once is answered at once.
+            while let Some((_, later)) = self.answers.pop_front_if(|(other, _)| *other <= at) {
+                count = later;
+            }
+            if at > end {
+                return acknowledged;
+            }
+            advance(at.saturating_duration_since(Instant::now())).await;
+            acknowledged = count;
+            if let Some(pace) = &mut pace {
+                pace.answered(count).unwrap();
+            }
+        }
+    }
+}
+
+/// What is left of what plain TCP delivers.
+async fn share(tcp: impl Fn() -> Tcp, time: Duration) -> f64 {
+    let plain = tcp().run(None, time).await;
+    let mut pace = Pace::new(0, MOST);
+    let paced = tcp().run(Some(&mut pace), time).await;
+    paced as f64 / plain as f64
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tcp_that_begins_slowly_is_not_held_back() {
+    for millis in [20, 60, 150] {
+        let tcp = || Tcp::new(Duration::from_millis(millis), 20e6, None);
+        let share = share(tcp, 5 * SECOND).await;
+        assert!(share > 0.9, "{millis} ms: {share}");
+    }
+}
+
+const LOSSY: [(u64, u64); 4] = [
+    (20, 146_000),
+    (60, 1_460_000),
+    (150, 146_000),
+    (150, 14_600_000),
+];
+
+#[tokio::test(start_paused = true)]
+async fn a_tcp_that_loses_is_not_held_back() {
+    for (millis, lossy) in LOSSY {
+        let tcp = || Tcp::new(Duration::from_millis(millis), 20e6, Some(lossy));
+        let share = share(tcp, 30 * SECOND).await;
+        assert!(share > 0.85, "{millis} ms, every {lossy} bytes: {share}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tcp_that_loses_and_does_not_care_is_not_held_back() {
+    for (millis, lossy) in LOSSY {
+        let tcp = || {
+            let mut tcp = Tcp::new(Duration::from_millis(millis), 10e6, Some(lossy));
+            tcp.gives_way = false;
+            tcp
+        };
+        let share = share(tcp, 60 * SECOND).await;
+        assert!(share > 0.8, "{millis} ms, every {lossy} bytes: {share}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_far_path_that_is_full_has_no_long_queue() {
+    let mut path = Path::new(Duration::from_millis(60), 20e6);
+    path.run(5 * SECOND).await;
+    let (delivered, longest) = path.run(10 * SECOND).await;
+    assert!(delivered as f64 > 0.95 * 10.0 * 20e6, "{delivered}");
+    assert!(longest < Duration::from_millis(75), "{longest:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_near_path_that_becomes_a_far_one_is_known_as_such_soon() {
+    let mut path = Path::new(Duration::from_millis(1), 20e6);
+    path.run(5 * SECOND).await;
+    path.rtt = Duration::from_millis(60);
+    path.run(5 * SECOND).await;
+    let (delivered, _) = path.run(5 * SECOND).await;
+    assert!(delivered as f64 > 0.9 * 5.0 * 20e6, "{delivered}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn little_that_is_sent_is_marked_four_times_a_second() {
+    let mut pace = Pace::new(0, MOST);
+    let mut marks = 0;
+    for n in 1..=100_u64 {
+        if pace.due(n * 100, 100) != Due::Nothing {
+            pace.sent(n * 100, 100);
+            pace.answered(n * 100).unwrap();
+            marks += 1;
+        }
+        advance(Duration::from_millis(100)).await;
+    }
+    assert!((30..=41).contains(&marks), "{marks}");
+}
