@@ -38,8 +38,7 @@ func (k *kubelet) ExecInContainer(_ context.Context, name, _, _ string, command 
 	if tty {
 		return exitCode(runInTerminal(cmd, in, out, resize))
 	}
-	said := &counter{to: out}
-	cmd.Stdout, cmd.Stderr = said, errOut
+	cmd.Stdout, cmd.Stderr = out, errOut
 	if in != nil {
 		// Not cmd.Stdin: Wait would wait for the caller's end of input, which need not come.
 		stdin, err := cmd.StdinPipe()
@@ -51,32 +50,7 @@ func (k *kubelet) ExecInContainer(_ context.Context, name, _, _ string, command 
 			stdin.Close()
 		}()
 	}
-	ended := exitCode(cmd.Run())
-	if said.bytes > much {
-		time.Sleep(settle)
-	}
-	return ended
-}
-
-// The end of a program that has said much is held back for a while. Its caller is behind by all the buffers in between,
-// and Kubernetes may lose what is in them: client-go pings every five seconds; where a ping meets a connection that the
-// kubelet has closed already, kube-apiserver closes the caller's without the rest. `kubectl exec pod -- cat file`, directly
-// and read at 20 MB/s, so that 100 MiB take five seconds, lost up to 5 MB in 10 of 20 runs.
-const (
-	much   = 1 << 20
-	settle = 2 * time.Second
-)
-
-// counter counts what a program says.
-type counter struct {
-	to    io.Writer
-	bytes int
-}
-
-func (c *counter) Write(p []byte) (int, error) {
-	n, err := c.to.Write(p)
-	c.bytes += n
-	return n, err
+	return exitCode(cmd.Run())
 }
 
 func runInTerminal(cmd *exec.Cmd, in io.Reader, out io.Writer, resize <-chan remotecommand.TerminalSize) error {

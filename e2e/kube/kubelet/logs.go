@@ -39,8 +39,13 @@ func (k *kubelet) serveLogs(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain")
 	w.WriteHeader(http.StatusOK)
 	reader := bufio.NewReader(file)
-	lines, partial := options.history(reader)
-	if !options.send(w, strings.Join(lines, "")) || query.Get("follow") != "true" {
+	var lines []string
+	partial := ""
+	// All of a log is not held at once.
+	if options.tail >= 0 {
+		lines, partial = options.history(reader)
+	}
+	if !options.send(w, strings.Join(lines, "")) {
 		return
 	}
 	tick := time.NewTicker(pollLog)
@@ -54,6 +59,9 @@ func (k *kubelet) serveLogs(w http.ResponseWriter, r *http.Request) {
 			}
 			partial = ""
 			continue
+		}
+		if query.Get("follow") != "true" {
+			return
 		}
 		// As a log ends with its container, so this one with its file.
 		if _, err := os.Stat(path); err != nil {
@@ -91,7 +99,7 @@ func newLogOptions(query url.Values) *logOptions {
 	return options
 }
 
-// history reads what is there, and the part of a line that may follow it.
+// history reads the last lines of what is there, and the part of a line that may follow them.
 func (o *logOptions) history(reader *bufio.Reader) (lines []string, partial string) {
 	for {
 		line, err := reader.ReadString('\n')
@@ -103,7 +111,7 @@ func (o *logOptions) history(reader *bufio.Reader) (lines []string, partial stri
 			lines = append(lines, text)
 		}
 	}
-	if o.tail >= 0 && o.tail < len(lines) {
+	if o.tail < len(lines) {
 		lines = lines[len(lines)-o.tail:]
 	}
 	return lines, partial

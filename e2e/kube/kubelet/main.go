@@ -14,6 +14,7 @@ import (
 	"flag"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -67,12 +68,16 @@ func serve(address, dir, cert, key, clientCA, mainCommand string) error {
 	mux.HandleFunc("/attach/{namespace}/{pod}/{container}", k.serveAttach)
 	mux.HandleFunc("/portForward/{namespace}/{pod}", k.servePortForward)
 	server := &http.Server{
-		Addr: address, Handler: mux,
+		Handler: mux,
 		// SPDY upgrades need HTTP/1.1.
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
 		TLSConfig:    &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: roots},
 	}
-	return server.ListenAndServeTLS(cert, key)
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	return server.ServeTLS(lingerer{listener}, cert, key)
 }
 
 // container is NAMESPACE_POD_CONTAINER, none of which can hold an underscore: one string, because that is
