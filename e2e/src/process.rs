@@ -22,6 +22,7 @@ pub struct Launch {
     env: Vec<(OsString, OsString)>,
     room: Option<Room>,
     net: Option<NetNs>,
+    group: Option<u32>,
 }
 
 impl Launch {
@@ -63,6 +64,7 @@ impl Launch {
             env: vec![path],
             room: None,
             net: None,
+            group: None,
         }
     }
 
@@ -98,6 +100,13 @@ impl Launch {
         self
     }
 
+    /// Runs it in that group, by which a firewall can tell it from others. Needs root.
+    #[must_use]
+    pub fn in_group(mut self, group: u32) -> Self {
+        self.group = Some(group);
+        self
+    }
+
     /// Starts it; what it prints goes to `log`, after what is there already.
     ///
     /// # Errors
@@ -112,6 +121,10 @@ impl Launch {
         let mut words = self.net.as_ref().map(NetNs::entrance).unwrap_or_default();
         if let Some(room) = &self.room {
             words.extend(room.entrance()?);
+        }
+        if let Some(group) = self.group {
+            let group = format!("--regid={group}");
+            words.extend(["setpriv", &group, "--clear-groups", "--"].map(OsString::from));
         }
         words.extend(die_with_parent(self.program.as_os_str()).map(OsString::from));
         words.extend(self.args);

@@ -11,9 +11,12 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+
+use crate::NetNs;
 
 /// For each step: connecting, an answer, an event of a watch.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -24,7 +27,9 @@ const MAX: usize = 1024 * 1024;
 #[derive(Debug, Clone)]
 pub struct Front {
     address: SocketAddr,
+    name: ServerName<'static>,
     tls: Arc<ClientConfig>,
+    net: Option<NetNs>,
 }
 
 impl Front {
@@ -34,6 +39,19 @@ impl Front {
     /// The URL has no socket address, or the PEM no certificate.
     pub fn new(url: &str, ca_pem: &str) -> anyhow::Result<Self> {
         let address = url.strip_prefix("https://").context("not https")?;
+        let address: SocketAddr = address.trim_end_matches('/').parse()?;
+        Self::at(address, ServerName::from(address.ip()), ca_pem)
+    }
+
+    /// The hub that has this name and listens there.
+    ///
+    /// # Errors
+    /// The PEM holds no certificate.
+    pub fn at(
+        address: SocketAddr,
+        name: ServerName<'static>,
+        ca_pem: &str,
+    ) -> anyhow::Result<Self> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(ca_pem.as_bytes()) {
             roots.add(certificate?)?;
@@ -44,9 +62,18 @@ impl Front {
             .with_root_certificates(roots)
             .with_no_client_auth();
         Ok(Self {
-            address: address.trim_end_matches('/').parse()?,
+            address,
+            name,
             tls: Arc::new(tls),
+            net: None,
         })
+    }
+
+    /// The same for who is in that network namespace.
+    #[must_use]
+    pub fn in_net(mut self, net: &NetNs) -> Self {
+        self.net = Some(net.clone());
+        self
     }
 
     #[must_use]
@@ -60,12 +87,7 @@ impl Front {
     /// The hub says nothing in time, or nothing that is HTTP.
     pub async fn open(&self, request: &[u8]) -> anyhow::Result<Exchange> {
         let exchange = async {
-            let tcp = TcpStream::connect(self.address).await?;
-            tcp.set_nodelay(true)?;
-            let name = ServerName::from(self.address.ip());
-            let mut tls = TlsConnector::from(self.tls.clone())
-                .connect(name, tcp)
-                .await?;
+            let mut tls = self.connect().await?;
             // The hub may answer, and stop reading, before all of it is sent.
             let sent = tls.write_all(request).await;
             drop(sent.and(tls.flush().await));
@@ -85,36 +107,32 @@ impl Front {
             .with_context(|| format!("no answer within {DEADLINE:?}"))?
     }
 
+    async fn connect(&self) -> anyhow::Result<TlsStream<TcpStream>> {
+        let (address, net) = (self.address, self.net.clone());
+        let tcp = match net {
+            None => TcpStream::connect(address).await?,
+            Some(net) => {
+                let tcp = spawn_blocking(move || net.connect(address)).await??;
+                tcp.set_nonblocking(true)?;
+                TcpStream::from_std(tcp)?
+            }
+        };
+        tcp.set_nodelay(true)?;
+        let connector = TlsConnector::from(self.tls.clone());
+        Ok(connector.connect(self.name.clone(), tcp).await?)
+    }
+
     /// Sends these bytes on a connection of their own and reads one whole answer.
     ///
     /// # Errors
     /// As [`Front::open`], or the body breaks off.
     pub async fn send(&self, request: impl AsRef<[u8]>) -> anyhow::Result<Answer> {
-        let Exchange {
-            status,
-            head,
-            mut tls,
-            mut rest,
-        } = self.open(request.as_ref()).await?;
-        let length: usize = match header(&head, "content-length") {
-            Some(length) => length.parse()?,
-            None => 0,
-        };
-        if length > MAX {
-            bail!("an answer of {length} bytes");
-        }
-        let mut chunk = vec![0; 4096];
-        while rest.len() < length {
-            let read = timeout(DEADLINE, tls.read(&mut chunk)).await??;
-            if read == 0 {
-                bail!("the answer breaks off");
-            }
-            rest.extend(chunk.iter().take(read));
-        }
+        let mut exchange = self.open(request.as_ref()).await?;
+        let body = exchange.body().await?;
         Ok(Answer {
-            status,
-            head,
-            body: rest,
+            status: exchange.status,
+            head: exchange.head,
+            body,
         })
     }
 }
@@ -129,6 +147,48 @@ pub struct Exchange {
 }
 
 impl Exchange {
+    /// Sends the next request on the same connection, whose last answer has been read, and reads one whole answer.
+    ///
+    /// # Errors
+    /// As [`Front::send`].
+    pub async fn again(&mut self, request: &[u8]) -> anyhow::Result<Vec<u8>> {
+        let head = async {
+            self.tls.write_all(request).await?;
+            self.tls.flush().await?;
+            read_until(&mut self.tls, &mut self.rest, b"\r\n\r\n").await
+        };
+        let head = timeout(DEADLINE, head).await;
+        let head = head.with_context(|| format!("no answer within {DEADLINE:?}"))??;
+        self.head = String::from_utf8(head)?;
+        let status = self.head.split(' ').nth(1).context("no status")?;
+        self.status = status.parse()?;
+        self.body().await
+    }
+
+    /// The body of an answer that says its length.
+    ///
+    /// # Errors
+    /// It breaks off, or is larger than anything that is asked for here.
+    pub async fn body(&mut self) -> anyhow::Result<Vec<u8>> {
+        let length: usize = match header(&self.head, "content-length") {
+            Some(length) => length.parse()?,
+            None => 0,
+        };
+        if length > MAX {
+            bail!("an answer of {length} bytes");
+        }
+        let mut chunk = vec![0; 4096];
+        while self.rest.len() < length {
+            let read = timeout(DEADLINE, self.tls.read(&mut chunk)).await??;
+            if read == 0 {
+                bail!("the answer breaks off");
+            }
+            self.rest.extend(chunk.iter().take(read));
+        }
+        let behind = self.rest.split_off(length);
+        Ok(std::mem::replace(&mut self.rest, behind))
+    }
+
     /// Reads on until `text` has come; what came before it is forgotten.
     ///
     /// # Errors

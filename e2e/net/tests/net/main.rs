@@ -9,7 +9,19 @@
 mod between;
 mod fault;
 mod many;
+mod rate;
 mod rig;
+mod status;
+mod stopped;
 mod survive;
 mod wan;
 mod work;
+
+/// What a test is told by `name`; else `short`, or `long` where `NET_LONG` is set.
+fn size(name: &str, short: u64, long: u64) -> anyhow::Result<u64> {
+    match fairlead_e2e::setting(name) {
+        Some(text) => Ok(text.parse()?),
+        None if fairlead_e2e::setting("NET_LONG").is_some() => Ok(long),
+        None => Ok(short),
+    }
+}

@@ -6,11 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::{Kubectl, Output, Site, eventually, setting};
+use fairlead_e2e::{Kubectl, Output, Site, eventually};
 use fairlead_e2e_net::{Fault, Haproxy, Mode, Shape, Squid, SquidPlan, Stage, Toward};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
+use crate::size;
 use crate::work::Work;
 
 /// After the path is back, everything goes on within this.
@@ -135,17 +136,13 @@ impl Cut {
     }
 }
 
-fn set(name: &str, otherwise: usize) -> anyhow::Result<usize> {
-    setting(name).map_or(Ok(otherwise), |text| Ok(text.parse()?))
-}
-
 fn copy(kubectl: &Kubectl, from: &str, to: &str) -> JoinHandle<anyhow::Result<Output>> {
     let cp = kubectl.clone().deadline(COPY).args(["cp", "--retries=0"]);
     tokio::spawn(cp.args([from, to]).run())
 }
 
 /// Nothing that repeats, so that no two parts of it can be taken for each other.
-fn make_file(path: &Path, mib: usize) -> anyhow::Result<Vec<u8>> {
+fn make_file(path: &Path, mib: u64) -> anyhow::Result<Vec<u8>> {
     let words = 0..u32::try_from(mib * 256 * 1024)?;
     let bytes: Vec<u8> = words
         .flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes())
@@ -154,10 +151,12 @@ fn make_file(path: &Path, mib: usize) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// `FAIRLEAD_NET_CUTS` of them, while files of `FAIRLEAD_NET_MIB` are copied both ways. BBR, because cubic moves 0.2 MB/s here.
+/// `FAIRLEAD_NET_CUTS` of them, while files of `FAIRLEAD_NET_MIB` are copied both ways: with `NET_LONG` for ten minutes, and a GiB.
+/// BBR, because cubic moves 0.2 MB/s here.
 #[tokio::test]
 async fn nothing_is_lost_on_a_long_lossy_path_that_is_cut_every_20_s() -> anyhow::Result<()> {
-    let (cuts, mib) = (set("FAIRLEAD_NET_CUTS", 5)?, set("FAIRLEAD_NET_MIB", 64)?);
+    let cuts = usize::try_from(size("FAIRLEAD_NET_CUTS", 5, 30)?)?;
+    let mib = size("FAIRLEAD_NET_MIB", 64, 1024)?;
     let stage = Stage::set().await?;
     let mut front = Haproxy::start(&stage.net, Mode::Tcp, Duration::from_secs(60)).await?;
     stage.net.congestion_control("bbr")?;

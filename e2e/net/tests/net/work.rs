@@ -1,11 +1,11 @@
-//! What people have running while the path breaks: an exec, a watch and a `logs -f`, each fed with numbers in lockstep, so that nothing
-//! can be lost or doubled without being seen.
+//! What people have running while the path breaks: an exec, one on a terminal, a watch and a `logs -f`, each fed with numbers in
+//! lockstep, so that nothing can be lost or doubled without being seen.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::Running;
+use fairlead_e2e::{Running, Terminal, eventually};
 use fairlead_e2e_net::Stage;
 
 /// For a number to go round; longer than any pause that is allowed.
@@ -16,6 +16,7 @@ pub(crate) struct Work {
     /// Of this work, in the names of what it makes.
     label: String,
     exec: Running,
+    terminal: Terminal,
     logs: Running,
     watch: Running,
     /// The last number that was given, and the last that has come out of each.
@@ -24,7 +25,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Starts all three through the tunnel and sees each of them work once.
+    /// Starts all four through the tunnel and sees each of them work once.
     pub(crate) async fn start(stage: &Stage) -> anyhow::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         // The cluster is shared: what it has of earlier work must not be taken for this one's.
@@ -32,6 +33,7 @@ impl Work {
         let kubectl = stage.kubectl().await?.deadline(DEADLINE);
         let pod = stage.pod().await?;
         let exec = kubectl.clone().args(["exec", "-i", &pod, "--", "cat"]);
+        let terminal = kubectl.clone().args(["exec", "-it", &pod, "--", "cat"]);
         let logs = kubectl.clone().args(["logs", "-f", "--tail=1", &pod]);
         let selector = format!("work={label}");
         let watch = ["get", "configmaps", "-w", "-o", "name", "-l", &selector];
@@ -40,6 +42,7 @@ impl Work {
             .print_in_container("default", &pod, "demo", &format!("{label}-0"))?;
         let mut work = Self {
             exec: exec.spawn()?,
+            terminal: terminal.terminal(24, 80)?,
             logs: logs.spawn()?,
             watch: kubectl.args(watch).spawn()?,
             pod,
@@ -47,6 +50,10 @@ impl Work {
             number: 0,
             seen: 0,
         };
+        // Until kubectl has the terminal for itself, that echoes, too.
+        work.terminal.write(&format!("{label}-begun\r"))?;
+        let begun = format!("{label}-begun\r\n");
+        work.on_terminal(&begun).await?;
         let line = work.logs.next_line().await?.context("no log")?;
         ensure!(line == format!("{label}-0"), "logs -f: {line}");
         // kubectl lists before it watches: what is made from here on is seen once, whichever saw it.
@@ -64,6 +71,7 @@ impl Work {
             .write(line.as_bytes())
             .await
             .with_context(|| format!("exec: {}", self.exec.stderr()))?;
+        self.terminal.write(&format!("{name}\r"))?;
         stage
             .cluster
             .print_in_container("default", &self.pod, "demo", &name)?;
@@ -91,8 +99,21 @@ impl Work {
                 ensure!(line.as_deref() == Some(expected.as_str()), said());
             }
         }
+        for number in self.seen + 1..=self.number {
+            let line = format!("{}-{number}\r\n", self.label);
+            let times = self.on_terminal(&line).await?;
+            ensure!(times == 2, "exec -it: {:?}", self.terminal.screen());
+        }
         self.seen = self.number;
         Ok(())
+    }
+
+    /// Waits until a line is there twice: as it was typed, and as it came back. How often it is.
+    async fn on_terminal(&self, line: &str) -> anyhow::Result<usize> {
+        let times = || self.terminal.screen().matches(line).count();
+        let shown = eventually(DEADLINE, line, async || Some(times()).filter(|&n| n >= 2));
+        let shown = shown.await;
+        shown.with_context(|| format!("exec -it: {:?}", self.terminal.screen()))
     }
 
     /// A few numbers, one after the other.

@@ -1,0 +1,223 @@
+//! How much one stream brings over a far path, beside plain TCP over the same path in the same run. The figures are printed; what is
+//! asserted is only that nothing but the path holds a stream back, with room for a busy machine.
+
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use fairlead_e2e::Front;
+use fairlead_e2e_net::net::HUB_ADDRESS;
+use fairlead_e2e_net::{HUB, Net, Shape, Stage};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep};
+
+use crate::size;
+
+const MIB: u64 = 1024 * 1024;
+/// Of one line of the log that is asked for.
+const LINE: usize = 64 * 1024;
+const PORT: u16 = 9;
+/// For each, whatever has come by then.
+const LONGEST: Duration = Duration::from_secs(60);
+/// A stream that is held back by a window brings a tenth; noise does not halve one.
+const LEAST: f64 = 0.5;
+
+/// Bytes a second, from the first byte to the last.
+type Rate = f64;
+
+/// Plain TCP from the site to the hub: so many bytes, or as many as come within `most`.
+async fn plain(net: &Net, bytes: u64, most: Duration) -> anyhow::Result<Rate> {
+    let at = SocketAddr::new(HUB_ADDRESS.parse()?, PORT);
+    let listener = net.hub.listen(at)?;
+    let mut stream = net.site.connect(at)?;
+    let writer = spawn_blocking(move || {
+        let chunk = vec![7; LINE];
+        // Until nobody reads any more.
+        while stream.write_all(&chunk).is_ok() {}
+    });
+    let reader = spawn_blocking(move || {
+        let (mut stream, _) = listener.accept()?;
+        let mut chunk = vec![0; LINE];
+        stream.read_exact(chunk.get_mut(..1).unwrap_or_default())?;
+        let (begun, mut read) = (Instant::now(), 1);
+        while read < bytes && begun.elapsed() < most {
+            let more = stream.read(&mut chunk)?;
+            ensure!(more > 0, "it ended after {read} bytes");
+            read += more as u64;
+        }
+        Ok(read as f64 / begun.elapsed().as_secs_f64())
+    });
+    let rate = reader.await?;
+    writer.await?;
+    rate
+}
+
+/// A log of so many bytes, of a container of its own.
+fn write_log(stage: &Stage, pod: &str, bytes: u64) -> anyhow::Result<()> {
+    let path = stage.cluster.container_log("default", pod, "demo");
+    let mut log = BufWriter::new(File::create(path)?);
+    let text = "x".repeat(LINE);
+    for _ in 0..bytes / LINE as u64 {
+        writeln!(log, "2026-01-01T00:00:00.000000000Z stdout F {text}")?;
+    }
+    Ok(log.flush()?)
+}
+
+/// The same of the log of that pod through the hub, by a person beside it.
+async fn tunnel(stage: &Stage, pod: &str, bytes: u64, most: Duration) -> anyhow::Result<Rate> {
+    let cluster = &stage.joining.id;
+    let url = format!(
+        "https://{HUB}/k8s/clusters/{cluster}/api/v1/namespaces/default/pods/{pod}/log?limitBytes={bytes}"
+    );
+    let ca = stage.hub.ready().ca_file.display().to_string();
+    let bearer = format!("Authorization: Bearer {}", stage.hub.token()?.trim());
+    let user = stage.net.user.clone();
+    let told = spawn_blocking(move || {
+        let form = "%{http_code} %{size_download} %{time_starttransfer} %{time_total}";
+        let most = most.as_secs().to_string();
+        // That the time is over is no failure.
+        let words = ["sh", "-c", "curl \"$@\" || [ $? = 28 ]", "curl", "-sS"];
+        let asked = ["--cacert", &ca, "-H", &bearer, "--max-time", &most];
+        let told = ["-o", "/dev/null", "-w", form, &url];
+        user.run(&[&words[..], &asked, &told].concat())
+    });
+    let told = told.await??;
+    let words: Vec<f64> = told
+        .split_whitespace()
+        .map(str::parse)
+        .collect::<Result<_, _>>()?;
+    let [status, size, first, last] = words.as_slice() else {
+        anyhow::bail!("curl: {told}");
+    };
+    ensure!(*status == 200.0, "curl: {told}");
+    Ok(size / (last - first))
+}
+
+/// Both by turns, over the same link.
+async fn beside_plain_tcp(shape: Shape, mib: u64, control: Option<&str>) -> anyhow::Result<()> {
+    let rounds = size("FAIRLEAD_NET_ROUNDS", 1, 5)?;
+    let bytes = mib * MIB;
+    let stage = Stage::set().await?;
+    if let Some(control) = control {
+        stage.net.congestion_control(control)?;
+    }
+    // Far from the first dial on: a path that has moved is learned first.
+    stage.net.link(shape)?;
+    let site = stage.agent(|agent| agent).await?;
+    stage.get_nodes().await?;
+    let pod = stage.pod().await?;
+    write_log(&stage, &pod, bytes)?;
+    let mut ratios = Vec::new();
+    for _ in 0..rounds {
+        let plain = plain(&stage.net, bytes, LONGEST).await?;
+        let tunnel = tunnel(&stage, &pod, bytes, LONGEST).await;
+        let tunnel = tunnel.with_context(|| stage.said(&site))?;
+        eprintln!(
+            "{shape:?} {control:?}: plain TCP {:.2} MB/s, one stream {:.2} MB/s, ratio {:.2}",
+            plain / 1e6,
+            tunnel / 1e6,
+            tunnel / plain
+        );
+        ratios.push(tunnel / plain);
+    }
+    ratios.sort_by(f64::total_cmp);
+    let median = *ratios.get(ratios.len() / 2).context("no rounds")?;
+    ensure!(median >= LEAST, "{median:.2} of plain TCP");
+    Ok(())
+}
+
+fn far(millis: u64) -> Shape {
+    // 200 Mbit/s, with a queue of 20 ms: a good line out of a company.
+    Shape::round_trip(Duration::from_millis(millis)).rate(25_000_000, 512 * 1024)
+}
+
+#[tokio::test]
+async fn one_stream_over_20_ms_brings_what_plain_tcp_does() -> anyhow::Result<()> {
+    beside_plain_tcp(far(20), 96, None).await
+}
+
+#[tokio::test]
+async fn one_stream_over_60_ms_brings_what_plain_tcp_does() -> anyhow::Result<()> {
+    beside_plain_tcp(far(60), 96, None).await
+}
+
+#[tokio::test]
+async fn one_stream_over_150_ms_brings_what_plain_tcp_does() -> anyhow::Result<()> {
+    beside_plain_tcp(far(150), 96, None).await
+}
+
+#[tokio::test]
+async fn one_stream_over_a_lossy_path_brings_what_plain_tcp_does() -> anyhow::Result<()> {
+    beside_plain_tcp(far(20).loss(0.01), 8, None).await
+}
+
+#[tokio::test]
+async fn one_stream_over_a_far_lossy_path_brings_what_plain_tcp_does() -> anyhow::Result<()> {
+    beside_plain_tcp(far(150).loss(0.01), 32, Some("bbr")).await
+}
+
+/// How long requests take that somebody makes one after the other, until the other work is done; sorted.
+async fn ask_beside<T>(
+    stage: &Stage,
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<(T, Vec<Duration>)> {
+    let ca = std::fs::read_to_string(&stage.hub.ready().ca_file)?;
+    let at = SocketAddr::new(HUB_ADDRESS.parse()?, 443);
+    let front = Front::at(at, HUB.try_into()?, &ca)?.in_net(&stage.net.user);
+    let request = format!(
+        "GET /k8s/clusters/{}/version HTTP/1.1\r\nHost: {HUB}\r\nAuthorization: Bearer {}\r\n\r\n",
+        stage.joining.id,
+        stage.hub.token()?.trim()
+    );
+    let mut exchange = front.open(request.as_bytes()).await?;
+    exchange.body().await?;
+    let mut took = Vec::new();
+    let ask = async {
+        loop {
+            sleep(Duration::from_millis(100)).await;
+            let begun = Instant::now();
+            exchange.again(request.as_bytes()).await?;
+            took.push(begun.elapsed());
+        }
+    };
+    let worked = tokio::select! {
+        worked = work => worked?,
+        failed = ask => return failed,
+    };
+    took.sort();
+    Ok((worked, took))
+}
+
+/// Neither takes all of the path from the other, and small requests go on.
+#[tokio::test]
+async fn a_stream_shares_a_path_with_a_tcp_of_others() -> anyhow::Result<()> {
+    let most = Duration::from_secs(20);
+    let stage = Stage::set().await?;
+    let _site = stage.agent(|agent| agent).await?;
+    let pod = stage.pod().await?;
+    write_log(&stage, &pod, 512 * MIB)?;
+    for millis in [1, 20, 60] {
+        stage.net.link(far(millis))?;
+        stage.get_nodes().await?;
+        let both = async {
+            tokio::try_join!(
+                plain(&stage.net, u64::MAX, most),
+                tunnel(&stage, &pod, 512 * MIB, most)
+            )
+        };
+        let ((plain, tunnel), took) = ask_beside(&stage, both).await?;
+        let median = took
+            .get(took.len() / 2)
+            .context("no request was answered")?;
+        eprintln!(
+            "{millis} ms: plain TCP {:.2} MB/s, one stream beside it {:.2} MB/s; requests: median {median:?}, longest {:?}",
+            plain / 1e6,
+            tunnel / 1e6,
+            took.last()
+        );
+        ensure!(tunnel >= 0.05 * plain, "it is starved");
+    }
+    Ok(())
+}

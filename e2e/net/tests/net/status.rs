@@ -1,0 +1,81 @@
+//! What the hub says of a cluster is right soon after it has changed, and soon after it is well again, whichever part of the way is broken.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::ensure;
+use fairlead_e2e::NetNs;
+use fairlead_e2e_net::{Fault, Stage, Toward};
+use rustix::process::Signal;
+
+/// Each change is told within this.
+const RIGHT: Duration = Duration::from_secs(30);
+/// And the return of what was broken.
+const BACK: Duration = Duration::from_secs(15);
+/// The agent's alone, so that nothing else of its site is cut off.
+const GROUP: u32 = 4242;
+
+/// A site's own firewall, between a group's processes and the API server.
+struct Wall<'a>(&'a NetNs);
+
+impl<'a> Wall<'a> {
+    fn between(
+        group: u32,
+        port: u16,
+        at: &'a NetNs,
+        folder: &std::path::Path,
+    ) -> anyhow::Result<Self> {
+        let rules = folder.join("wall.nft");
+        let chain = format!(
+            "table inet apart {{\n chain out {{\n  type filter hook output priority 0\n  \
+             meta skgid {group} tcp dport {port} drop\n }}\n}}\n"
+        );
+        fs::write(&rules, chain)?;
+        at.run(&["nft".as_ref(), "-f".as_ref(), rules.as_os_str()])?;
+        Ok(Self(at))
+    }
+}
+
+impl Drop for Wall<'_> {
+    fn drop(&mut self) {
+        // The site outlives its test.
+        drop(self.0.run(&["nft", "delete", "table", "inet", "apart"]));
+    }
+}
+
+#[tokio::test]
+async fn an_api_server_that_the_agent_cannot_reach_is_told_from_a_lost_link() -> anyhow::Result<()>
+{
+    let stage = Stage::set().await?;
+    let site = stage.agent(|agent| agent.in_group(GROUP)).await?;
+    let dials = || anyhow::Ok(site.process.log()?.matches("connected to the hub").count());
+    let before = dials()?;
+    let (port, folder) = (stage.cluster.api_port(), stage.net.folder());
+    let wall = Wall::between(GROUP, port, &stage.net.site, folder)?;
+    stage.state_within("ApiUnreachable", RIGHT).await?;
+    drop(wall);
+    stage.state_within("Connected", BACK).await?;
+    stage.get_nodes().await?;
+    ensure!(dials()? == before, "the link was given up for it");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stopped_agent_is_told_and_so_is_its_return() -> anyhow::Result<()> {
+    let stage = Stage::set().await?;
+    let mut site = stage.agent(|agent| agent).await?;
+    site.process.signal(Signal::STOP)?;
+    stage.state_within("Lost", RIGHT).await?;
+    site.process.signal(Signal::CONT)?;
+    stage.state_within("Connected", BACK).await
+}
+
+#[tokio::test]
+async fn a_hub_that_does_not_reach_its_agent_is_told_and_so_is_its_return() -> anyhow::Result<()> {
+    let stage = Stage::set().await?;
+    let _site = stage.agent(|agent| agent).await?;
+    stage.net.cut(Fault::Silence(Toward::Site))?;
+    stage.state_within("Lost", RIGHT).await?;
+    stage.net.heal()?;
+    stage.state_within("Connected", BACK).await
+}

@@ -1,0 +1,124 @@
+//! A person who presses Ctrl-Z in the middle of a long log: it costs the hub a window, nobody else anything, and goes on later where it
+//! was. `NET_LONG` makes it a log of a GiB.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use fairlead_e2e::Front;
+use fairlead_e2e_net::net::HUB_ADDRESS;
+use fairlead_e2e_net::{HUB, Stage};
+use rustix::process::Signal;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use crate::size;
+
+const MIB: u64 = 1024 * 1024;
+const LINE: u64 = 64 * 1024;
+const CLIENTS: usize = 200;
+/// How long the others are watched, before and while one has stopped.
+const WATCHED: Duration = Duration::from_secs(10);
+/// From one request of a client to its next: all of them together ask 400 times a second, which is no load for the machine.
+const BETWEEN: Duration = Duration::from_millis(500);
+const DEADLINE: Duration = Duration::from_secs(900);
+
+/// Line `n`: no two are the same, and none is like its neighbours anywhere.
+fn line(n: u64) -> String {
+    let word = format!("{:016x}", (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    word.repeat(LINE as usize / word.len())
+}
+
+/// How long the requests of many clients take, sorted.
+async fn watch(front: &Front, request: &str) -> anyhow::Result<Vec<Duration>> {
+    let over = Arc::new(AtomicBool::new(false));
+    let mut clients = JoinSet::new();
+    for n in 0..CLIENTS {
+        let (front, request, over) = (front.clone(), request.to_owned(), Arc::clone(&over));
+        clients.spawn(async move {
+            sleep(BETWEEN.mul_f64(n as f64 / CLIENTS as f64)).await;
+            let mut exchange = front.open(request.as_bytes()).await?;
+            exchange.body().await?;
+            let mut took = Vec::new();
+            while !over.load(Ordering::Relaxed) {
+                sleep(BETWEEN).await;
+                let begun = Instant::now();
+                exchange.again(request.as_bytes()).await?;
+                ensure!(exchange.status == 200, "{}", exchange.head);
+                took.push(begun.elapsed());
+            }
+            anyhow::Ok(took)
+        });
+    }
+    sleep(WATCHED).await;
+    over.store(true, Ordering::Relaxed);
+    let mut all = Vec::new();
+    while let Some(took) = clients.join_next().await {
+        all.extend(took??);
+    }
+    all.sort();
+    Ok(all)
+}
+
+fn p99(sorted: &[Duration]) -> anyhow::Result<Duration> {
+    sorted
+        .get(sorted.len() * 99 / 100)
+        .copied()
+        .context("no requests")
+}
+
+#[tokio::test]
+async fn a_reader_that_stops_costs_a_window_and_nobody_else_anything() -> anyhow::Result<()> {
+    let lines = size("FAIRLEAD_NET_MIB", 64, 1024)? * MIB / LINE;
+    let stage = Stage::set().await?;
+    let _site = stage.agent(|agent| agent).await?;
+    let pod = stage.pod().await?;
+    let path = stage.cluster.container_log("default", &pod, "demo");
+    let mut log = BufWriter::new(File::create(path)?);
+    for n in 0..lines {
+        writeln!(log, "2026-01-01T00:00:00.000000000Z stdout F {}", line(n))?;
+    }
+    log.flush()?;
+
+    let at = SocketAddr::new(HUB_ADDRESS.parse()?, 443);
+    let ca = std::fs::read_to_string(&stage.hub.ready().ca_file)?;
+    let front = Front::at(at, HUB.try_into()?, &ca)?.in_net(&stage.net.user);
+    let request = format!(
+        "GET /k8s/clusters/{}/version HTTP/1.1\r\nHost: {HUB}\r\nAuthorization: Bearer {}\r\n\r\n",
+        stage.joining.id,
+        stage.hub.token()?.trim()
+    );
+    // Once for everybody to be there, and once to be measured against.
+    watch(&front, &request).await?;
+    let before = p99(&watch(&front, &request).await?)?;
+    let memory = stage.hub.process.usage()?.rss;
+
+    let logs = stage.kubectl().await?.deadline(DEADLINE);
+    let mut logs = logs.args(["logs", &pod]).spawn()?;
+    for n in 0..lines / 2 {
+        ensure!(logs.next_line().await? == Some(line(n)), "line {n}");
+    }
+    logs.signal(Signal::STOP)?;
+    let beside = p99(&watch(&front, &request).await?)?;
+    let more = stage.hub.process.usage()?.rss.saturating_sub(memory);
+    eprintln!(
+        "p99 of {CLIENTS} clients {before:?}, beside one that has stopped {beside:?}, ratio {:.2}; the hub has {:.2} MiB more",
+        beside.as_secs_f64() / before.as_secs_f64(),
+        more as f64 / MIB as f64
+    );
+
+    logs.signal(Signal::CONT)?;
+    for n in lines / 2..lines {
+        ensure!(logs.next_line().await? == Some(line(n)), "line {n}");
+    }
+    ensure!(
+        logs.next_line().await?.is_none(),
+        "there is more than there was"
+    );
+    ensure!(logs.wait().await?.success(), "{}", logs.stderr());
+    Ok(())
+}
