@@ -39,7 +39,7 @@ impl Reserve {
         self.0.most
     }
 
-    /// How many are in use. For a moment it may be more than there are: see [`Part::force`].
+    /// How many are in use. For a moment it may be more than there are: see `Part::force`.
     #[must_use]
     pub fn taken(&self) -> usize {
         self.0.taken.load(Ordering::Relaxed)
