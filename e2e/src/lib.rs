@@ -6,6 +6,7 @@
 pub mod fleet;
 pub mod kube;
 pub mod kubectl;
+pub mod link;
 pub mod netns;
 pub mod pod;
 pub mod process;
@@ -14,7 +15,7 @@ pub mod raw;
 
 mod spawner;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -65,11 +66,10 @@ pub fn setting(name: &str) -> Option<String> {
     env(name)
 }
 
-/// The folder of the binaries of this build, `target/debug` as a rule: a test binary lies in its `deps`.
+/// The folder of the binaries of this build, `target/debug` as a rule: a test binary lies in its `deps`, others in itself.
 pub(crate) fn build_folder() -> anyhow::Result<PathBuf> {
-    let test = std::env::current_exe().context("where is this test binary")?;
-    let folder = test.parent().and_then(Path::parent);
-    Ok(folder
-        .context("the test binary lies in no folder")?
-        .to_owned())
+    let test = std::env::current_exe().context("where is this program")?;
+    let folder = test.parent().context("this program lies in no folder")?;
+    let above = folder.parent().filter(|_| folder.ends_with("deps"));
+    Ok(above.unwrap_or(folder).to_owned())
 }

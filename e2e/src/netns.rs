@@ -3,15 +3,16 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
+use std::marker::PhantomData;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::{Launch, Process};
@@ -80,7 +81,8 @@ impl NetNs {
     }
 
     /// The words to put before a program so that it runs in here.
-    pub(crate) fn entrance(&self) -> Vec<OsString> {
+    #[must_use]
+    pub fn entrance(&self) -> Vec<OsString> {
         let own = self.space("");
         vec![
             "nsenter".into(),
@@ -143,7 +145,24 @@ impl NetNs {
         listening.with_context(|| format!("{at} in {}", self.name()))
     }
 
-    /// On a thread of its own, which then ends: a namespace is left by no other way.
+    /// This thread's network is this one until the guard goes, and so is that of programs it starts meanwhile. Other threads stay
+    /// where they are, and the mounts too.
+    ///
+    /// # Errors
+    /// It is gone, or this process is not root any more.
+    pub fn enter(&self) -> anyhow::Result<Inside> {
+        let (before, space) = (
+            File::open("/proc/thread-self/ns/net")?,
+            File::open(self.space("net"))?,
+        );
+        move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?;
+        Ok(Inside {
+            before,
+            _of_this_thread: PhantomData,
+        })
+    }
+
+    /// On a thread of its own, which then ends, so that none is left in here by a panic.
     fn within<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -155,4 +174,61 @@ impl NetNs {
         });
         worked.join().ok().context("the thread panicked")?
     }
+}
+
+/// Stands for the time that a thread is in a namespace; must be dropped on that thread, and cannot leave it.
+#[derive(Debug)]
+pub struct Inside {
+    before: File,
+    _of_this_thread: PhantomData<*const ()>,
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let back = move_into_link_name_space(self.before.as_fd(), Some(LinkNameSpaceType::Network));
+        if let Err(error) = back {
+            eprintln!("cannot leave a network namespace: {error}");
+        }
+    }
+}
+
+/// Whether this machine can run `rig`, which needs namespaces, TUN devices, rules of nft and these programs.
+///
+/// # Errors
+/// One sentence on what is missing.
+pub fn able(rig: &str, programs: &[&str]) -> anyhow::Result<()> {
+    ensure!(
+        rustix::process::geteuid().is_root(),
+        "{rig} needs root, for namespaces, nft and TUN devices"
+    );
+    ensure!(
+        Path::new("/dev/net/tun").exists(),
+        "{rig} needs TUN devices, and this machine has no /dev/net/tun"
+    );
+    for program in ["ip", "nsenter", "unshare", "setpriv", "mount"]
+        .iter()
+        .chain(programs)
+    {
+        let mut found = Command::new("sh");
+        found.args(["-c", "command -v \"$1\"", "sh", program]);
+        ensure!(
+            quiet(found)?,
+            "{rig} needs `{program}`, which is not installed: run e2e/net/setup"
+        );
+    }
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--net", "--mount", "--", "nft", "list", "ruleset"]);
+    ensure!(
+        quiet(unshare)?,
+        "{rig} may not make network namespaces here: CAP_SYS_ADMIN and CAP_NET_ADMIN are missing"
+    );
+    Ok(())
+}
+
+fn quiet(mut command: Command) -> anyhow::Result<bool> {
+    let command = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    Ok(command.status().context("cannot start programs")?.success())
 }

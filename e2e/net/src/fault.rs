@@ -2,8 +2,7 @@
 //! receives.
 
 use anyhow::Context;
-
-use crate::control::Toward;
+use fairlead_e2e::link::Toward;
 
 /// What happens to the path between site and hub. What else may happen is done to the process it happens to: `Process::kill_9` to a
 /// proxy, `SIGSTOP` to an agent, [`Haproxy::end_sessions`](crate::Haproxy::end_sessions) for an orderly end by a box between.

@@ -1,25 +1,13 @@
 //! What the tests of one run share, because it takes seconds to be there: the site's namespace with its cluster. Each test
 //! in its turn builds a network of its own around it.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
-
-use anyhow::{Context, ensure};
-use fairlead_e2e::{Cluster, NetNs};
+use fairlead_e2e::{Cluster, NetNs, netns};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use crate::folder::Folder;
 
-/// Programs without which nothing here runs.
-const PROGRAMS: [&str; 7] = [
-    "ip",
-    "nft",
-    "conntrack",
-    "nsenter",
-    "unshare",
-    "setpriv",
-    "mount",
-];
+/// Programs without which nothing here runs, beside those of namespaces themselves.
+const PROGRAMS: [&str; 2] = ["nft", "conntrack"];
 
 /// The site: a real cluster on the loopback of a namespace that has no way out yet.
 #[derive(Debug)]
@@ -42,7 +30,7 @@ impl Ground {
     }
 
     async fn start() -> anyhow::Result<Self> {
-        able()?;
+        netns::able("the network rig", &PROGRAMS)?;
         let folder = Folder::new()?;
         let site = NetNs::new("site", folder.path()).await?;
         let cluster = Cluster::start_in(&site).await?;
@@ -53,42 +41,4 @@ impl Ground {
             _folder: folder,
         })
     }
-}
-
-/// Whether this machine can run the rig at all.
-///
-/// # Errors
-/// One sentence on what is missing.
-pub fn able() -> anyhow::Result<()> {
-    ensure!(
-        rustix::process::geteuid().is_root(),
-        "the network rig needs root, for namespaces, nft and TUN devices: run `make net` as root"
-    );
-    ensure!(
-        Path::new("/dev/net/tun").exists(),
-        "the network rig needs TUN devices, and this machine has no /dev/net/tun"
-    );
-    for program in PROGRAMS {
-        let mut found = Command::new("sh");
-        found.args(["-c", "command -v \"$1\"", "sh", program]);
-        ensure!(
-            quiet(found)?,
-            "the network rig needs `{program}`, which is not installed: run e2e/net/setup"
-        );
-    }
-    let mut unshare = Command::new("unshare");
-    unshare.args(["--net", "--mount", "--", "nft", "list", "ruleset"]);
-    ensure!(
-        quiet(unshare)?,
-        "the network rig may not make network namespaces here: CAP_SYS_ADMIN and CAP_NET_ADMIN are missing"
-    );
-    Ok(())
-}
-
-fn quiet(mut command: Command) -> anyhow::Result<bool> {
-    let command = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    Ok(command.status().context("cannot start programs")?.success())
 }

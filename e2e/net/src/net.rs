@@ -11,15 +11,14 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use fairlead_e2e::link::{Control, Shape, Toward};
 use fairlead_e2e::{Launch, NetNs, Process};
 use tokio::sync::MutexGuard;
 
 use crate::HUB;
-use crate::control::{Control, Toward};
 use crate::fault::{self, Fault};
 use crate::folder::Folder;
 use crate::ground::Ground;
-use crate::shape::Shape;
 
 pub const SITE: &str = "10.1.0.2";
 /// Of corp, for the site: its gateway, and where squid listens.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::shape::Shape;
+use super::shape::Shape;
 
 /// For one order and its answer.
 const DEADLINE: Duration = Duration::from_secs(5);

@@ -8,7 +8,7 @@ use std::thread;
 use tokio::time::Instant;
 use tokio_tun::Tun;
 
-use crate::shape::{Pipe, Shape};
+use super::shape::{Pipe, Shape};
 
 /// Larger than any packet of a device whose MTU is 1500.
 const PACKET: usize = 4096;

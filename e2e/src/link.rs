@@ -1,0 +1,51 @@
+//! A link between two network namespaces that can be made long, slow, lossy or silent: two TUN devices, and what passes packets
+//! from one to the other. `e2e/net/README.md` has its parameters. Linux, as root.
+
+pub mod control;
+pub mod emulator;
+pub mod shape;
+
+use std::{os::unix::net::UnixListener, path::Path, sync::Arc};
+
+use anyhow::Context;
+use tokio::task::spawn_blocking;
+use tokio_tun::Tun;
+
+use self::{control::Order, emulator::Direction};
+pub use self::{
+    control::{Control, Toward},
+    shape::{Random, Shape},
+};
+
+/// Makes the two devices in the network namespace it is called in, says `ready` on standard error, and is the link between them,
+/// wherever they are moved to, for as long as orders can come at `socket`.
+///
+/// # Errors
+/// A device or the socket cannot be made, or the socket is gone.
+pub async fn run(socket: &Path, seed: u64, site: &str, hub: &str) -> anyhow::Result<()> {
+    let listener = UnixListener::bind(socket)
+        .with_context(|| format!("cannot listen on {}", socket.display()))?;
+    let (site, hub) = (device(site)?, device(hub)?);
+    let to_hub = Direction::start(Arc::clone(&site), Arc::clone(&hub), seed);
+    let to_site = Direction::start(hub, site, seed.wrapping_add(1));
+    // Whoever started it waits for this.
+    eprintln!("ready");
+    let serving = spawn_blocking(move || {
+        control::serve(&listener, |Order { toward, shape }| {
+            if toward != Toward::Site {
+                to_hub.set(shape);
+            }
+            if toward != Toward::Hub {
+                to_site.set(shape);
+            }
+        })
+    });
+    serving.await?
+}
+
+fn device(name: &str) -> anyhow::Result<Arc<Tun>> {
+    let made = Tun::builder().name(name).build();
+    let made = made.with_context(|| format!("TUN device {name}"))?;
+    let device = made.into_iter().next();
+    Ok(Arc::new(device.context("no TUN device")?))
+}
