@@ -1,27 +1,19 @@
 //! As many agents of Fairlead as wanted in one process: the agent's own code, each with a cluster, a key, an identity and a
 //! connection to the upstream of its own. They share nothing but the runtime.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, ensure};
-use bytes::Bytes;
+use anyhow::Context as _;
 use fairlead_agent::{Config, State, Target};
 use fairlead_api::{JoinString, hello::Links, resources::JoinInfo};
 use fairlead_runtime::Process;
-use http_body_util::{BodyExt as _, Full};
-use hyper::{
-    Method, Request, StatusCode, Uri,
-    client::conn::http1,
-    header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue},
-};
 use secrecy::ExposeSecret as _;
-use tokio::{task::JoinSet, time};
+use tokio::task::JoinSet;
 
-use crate::{dial::Dial, peers::HubReady, tls};
+use crate::{api::Api, peers::HubReady};
 
 /// How many agents enrol at a time: handshakes without an identity have a waiting room with an end.
 const AT_ONCE: usize = 16;
-const CREATE: Duration = Duration::from_secs(30);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -40,14 +32,14 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let ready: HubReady = serde_json::from_slice(&std::fs::read(&args.hub_ready)?)?;
-    let hub = Hub::new(&ready)?;
+    let hub = Api::new(&ready.url, &ready.ca_file, &ready.token_file)?;
     std::fs::create_dir_all(&args.state)?;
     let mut agents = JoinSet::new();
     let mut numbers = 0..args.count;
     loop {
         // Registered in small groups, and each group runs before the next one is asked for.
         let group = numbers.by_ref().take(AT_ONCE);
-        let joins = futures_util::future::try_join_all(group.map(|number| hub.create(number)));
+        let joins = futures_util::future::try_join_all(group.map(|number| create(&hub, number)));
         let joins = joins.await?;
         if joins.is_empty() {
             break;
@@ -85,50 +77,8 @@ fn config(join: &JoinInfo, kubeconfig: PathBuf, state: PathBuf) -> anyhow::Resul
     })
 }
 
-/// Its API, as an admin.
-struct Hub {
-    dial: Dial,
-    host: HeaderValue,
-    bearer: HeaderValue,
-}
-
-impl Hub {
-    fn new(ready: &HubReady) -> anyhow::Result<Self> {
-        let url: Uri = ready.url.parse()?;
-        let authority = url.authority().context("the hub's URL has no host")?;
-        let tls = tls::client(&ready.ca_file)?;
-        let token = std::fs::read_to_string(&ready.token_file)?;
-        let mut bearer = HeaderValue::from_str(&format!("Bearer {}", token.trim()))?;
-        bearer.set_sensitive(true);
-        Ok(Self {
-            dial: Dial::new(authority, authority.host(), Some(tls), None)?,
-            host: HeaderValue::from_str(authority.as_str())?,
-            bearer,
-        })
-    }
-
-    async fn create(&self, number: u32) -> anyhow::Result<JoinInfo> {
-        let created = time::timeout(CREATE, async {
-            let (mut sender, driver) = http1::handshake(self.dial.open().await?).await?;
-            // Ends with the connection.
-            drop(tokio::spawn(driver));
-            let body = format!(r#"{{"displayName":"bench-{number}"}}"#);
-            let mut request = Request::new(Full::new(Bytes::from(body)));
-            *request.method_mut() = Method::POST;
-            *request.uri_mut() = Uri::from_static("/api/v1/clusters");
-            let headers = request.headers_mut();
-            headers.insert(HOST, self.host.clone());
-            headers.insert(AUTHORIZATION, self.bearer.clone());
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            let answer = sender.send_request(request).await?;
-            let status = answer.status();
-            let body = answer.into_body().collect().await?.to_bytes();
-            ensure!(
-                status == StatusCode::CREATED || status == StatusCode::OK,
-                "a cluster was not created: {status}"
-            );
-            Ok(serde_json::from_slice(&body)?)
-        });
-        created.await.context("no cluster in time")?
-    }
+async fn create(hub: &Api, number: u32) -> anyhow::Result<JoinInfo> {
+    let body = format!(r#"{{"displayName":"bench-{number}"}}"#);
+    let created = hub.create("/api/v1/clusters", [body]).await?;
+    created.into_iter().next().context("no cluster was created")
 }

@@ -26,6 +26,8 @@ pub(crate) struct Launcher {
     bound: bool,
     logs: PathBuf,
     bench: PathBuf,
+    /// The words that lead a program into the site's network, where the site has one of its own.
+    site: Vec<OsString>,
 }
 
 impl Launcher {
@@ -44,7 +46,19 @@ impl Launcher {
             bound: works("setpriv").await,
             logs,
             bench: std::env::current_exe()?,
+            site: Vec::new(),
         })
+    }
+
+    /// The same with the site behind that entrance.
+    pub(crate) fn with_site(&self, entrance: Vec<OsString>) -> Self {
+        Self {
+            core: self.core,
+            bound: self.bound,
+            logs: self.logs.clone(),
+            bench: self.bench.clone(),
+            site: entrance,
+        }
     }
 
     pub(crate) fn core(&self) -> Option<usize> {
@@ -60,10 +74,15 @@ impl Launcher {
 
     /// A command that ends when its handle is dropped and, where `setpriv` exists, even when this process is killed outright.
     pub(crate) fn command(&self, program: &Path) -> Command {
+        self.behind(&[], program)
+    }
+
+    fn behind(&self, entrance: &[OsString], program: &Path) -> Command {
         let mut words: Vec<PathBuf> = Vec::new();
         if self.bound {
             words.extend(["setpriv", "--pdeathsig", "KILL"].map(PathBuf::from));
         }
+        words.extend(entrance.iter().map(PathBuf::from));
         if let Some(core) = self.core {
             words.extend(["taskset".into(), "-c".into(), core.to_string().into()]);
         }
@@ -80,7 +99,8 @@ impl Launcher {
     }
 
     pub(crate) fn run(&self, spec: &Spec) -> anyhow::Result<Role> {
-        let mut command = self.command(&spec.program);
+        let entrance = if spec.at_site { &*self.site } else { &[] };
+        let mut command = self.behind(entrance, &spec.program);
         command.args(&spec.args);
         self.start(&spec.name, command)
     }
@@ -132,6 +152,7 @@ pub(crate) struct Spec {
     name: String,
     program: PathBuf,
     args: Vec<OsString>,
+    at_site: bool,
 }
 
 impl Spec {
@@ -140,7 +161,14 @@ impl Spec {
             name: name.into(),
             program: program.into(),
             args: Vec::new(),
+            at_site: false,
         }
+    }
+
+    /// It belongs to the site, and runs in its network.
+    pub(crate) fn at_site(mut self) -> Self {
+        self.at_site = true;
+        self
     }
 
     pub(crate) fn arg(mut self, arg: impl Into<OsString>) -> Self {

@@ -9,7 +9,7 @@ use std::{
     collections::BTreeMap,
     io::Write as _,
     num::NonZeroUsize,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
@@ -21,11 +21,13 @@ use anyhow::Context as _;
 use hyper::Uri;
 use serde::{Deserialize, Serialize};
 use tokio::{
+    io::AsyncReadExt as _,
+    net::UnixStream,
     task::JoinSet,
     time::{self, Instant},
 };
 
-pub(crate) use self::target::{Target, Wanted};
+pub(crate) use self::target::{Sent, Target, Wanted};
 use self::{
     cpu::Watched,
     pace::{Pace, paces},
@@ -35,6 +37,12 @@ use crate::{stats::Latencies, tls};
 
 /// How long the requests under way at the end may still take.
 const LAST_ANSWERS: Duration = Duration::from_secs(20);
+/// The longest window, and how often it is looked whether it is long enough.
+const LONGEST: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(10);
+/// How long what is broken off may take to notice.
+const LAST_FRAMES: Duration = Duration::from_millis(100);
+const COUNTED: Duration = Duration::from_secs(2);
 /// Rest of a worker after a failed request.
 const REST: Duration = Duration::from_millis(50);
 
@@ -49,9 +57,21 @@ pub(crate) struct Args {
     /// Send POST with this many bytes instead of GET, and expect the number back
     #[arg(long)]
     upload: Option<usize>,
+    /// Send POST with a body that has no end
+    #[arg(long, conflicts_with_all = ["upload", "expect", "at_least"], requires = "cut")]
+    pour: bool,
     /// How many bytes every answer must have
     #[arg(long)]
     expect: Option<usize>,
+    /// How many bytes every answer must have, or more
+    #[arg(long, conflicts_with = "expect")]
+    at_least: Option<usize>,
+    /// Break off what is under way when the time is over, instead of waiting for its end
+    #[arg(long)]
+    cut: bool,
+    /// Take the number of bytes from this socket of the upstream, which has counted them
+    #[arg(long, value_name = "SOCKET")]
+    counted_at: Option<PathBuf>,
     /// Name in SNI and certificate; the URL's host otherwise
     #[arg(long)]
     server_name: Option<String>,
@@ -82,6 +102,9 @@ pub(crate) struct Args {
     /// How long to run before that
     #[arg(long, default_value_t = 0.25)]
     warmup: f64,
+    /// Measure for longer than that until there are so many answers, but not for more than 20 s
+    #[arg(long, default_value_t = 0)]
+    answers: u64,
     /// Read the processor time of these processes too
     #[arg(long, value_name = "ROLE=PID")]
     cpu: Vec<Watched>,
@@ -97,8 +120,15 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let target = Target::new(Wanted {
         url: &args.url,
         path: &args.path,
-        upload: args.upload,
-        expect: args.expect,
+        body: match (args.pour, args.upload) {
+            (true, _) => Sent::Endless,
+            (false, Some(bytes)) => Sent::Bytes(bytes),
+            (false, None) => Sent::Nothing,
+        },
+        expect: match (args.expect, args.at_least) {
+            (Some(bytes), _) => bytes..=bytes,
+            (None, least) => least.unwrap_or(0)..=usize::MAX,
+        },
         server_name: args.server_name.as_deref(),
         host: args.host.as_deref(),
         token: token.as_deref().map(str::trim),
@@ -111,7 +141,10 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         rate: args.rate,
         warmup: Duration::try_from_secs_f64(args.warmup)?,
         window: Duration::try_from_secs_f64(args.seconds)?,
+        answers: args.answers,
         watched: args.cpu,
+        cut: args.cut,
+        counted_at: args.counted_at,
     };
     let outcome = measure(target, plan).await?;
     writeln!(
@@ -128,7 +161,13 @@ pub(crate) struct Plan {
     pub(crate) rate: Option<f64>,
     pub(crate) warmup: Duration,
     pub(crate) window: Duration,
+    /// The window is longer where there are fewer than these.
+    pub(crate) answers: u64,
     pub(crate) watched: Vec<Watched>,
+    /// What is under way at the end is broken off, and is no error.
+    pub(crate) cut: bool,
+    /// A socket of the upstream's, which says how many bytes of bodies it has had.
+    pub(crate) counted_at: Option<PathBuf>,
 }
 
 /// What happened within the window.
@@ -157,6 +196,8 @@ pub(crate) async fn measure(target: Target, plan: Plan) -> anyhow::Result<Outcom
         target,
         phase: AtomicU8::new(WARMING),
         bytes: AtomicU64::new(0),
+        answers: AtomicU64::new(0),
+        cut: plan.cut,
     });
     let mut dialing = JoinSet::new();
     for _ in 0..plan.connections {
@@ -177,18 +218,26 @@ pub(crate) async fn measure(target: Target, plan: Plan) -> anyhow::Result<Outcom
     }
     time::sleep(plan.warmup).await;
     let before = cpu::read(&plan.watched)?;
+    let before_that = counted(plan.counted_at.as_deref()).await?;
     let begin = Instant::now();
     run.phase.store(MEASURING, Relaxed);
     time::sleep(plan.window).await;
+    while run.answers.load(Relaxed) < plan.answers && begin.elapsed() < LONGEST {
+        time::sleep(LOOK).await;
+    }
     run.phase.store(ENDING, Relaxed);
     let seconds = begin.elapsed().as_secs_f64();
+    let there = counted(plan.counted_at.as_deref()).await?;
     let cpu_us = cpu::since(&before, &cpu::read(&plan.watched)?);
+    let there = there
+        .zip(before_that)
+        .map(|(now, before)| now - before.min(now));
 
-    let tally = collect(workers).await?;
+    let tally = collect(workers, plan.cut).await?;
     Ok(Outcome {
         seconds,
         requests: tally.latency.count(),
-        bytes: run.bytes.load(Relaxed),
+        bytes: there.unwrap_or_else(|| run.bytes.load(Relaxed)),
         errors: tally.errors,
         first_error: tally.first_error,
         p50_us: tally.latency.micros(0.5),
@@ -208,11 +257,18 @@ struct Run {
     target: Target,
     phase: AtomicU8,
     bytes: AtomicU64,
+    answers: AtomicU64,
+    /// What is under way at the end is broken off.
+    cut: bool,
 }
 
 impl Run {
     fn measuring(&self) -> bool {
         self.phase.load(Relaxed) == MEASURING
+    }
+
+    fn ended(&self) -> bool {
+        self.phase.load(Relaxed) == ENDING
     }
 
     fn count(&self, bytes: usize) {
@@ -245,7 +301,7 @@ impl Tally {
 async fn work(run: Arc<Run>, first: Connection, mut pace: Pace) -> Tally {
     let mut tally = Tally::default();
     let mut connection = Some(first);
-    while run.phase.load(Relaxed) != ENDING {
+    while !run.ended() {
         let begin = pace.next().await;
         if let Err(error) = step(&run, &mut connection, &mut tally, begin).await {
             tally.failed(&error);
@@ -268,14 +324,16 @@ async fn step(
     };
     run.target.exchange(connection, run).await?;
     if run.measuring() {
+        run.answers.fetch_add(1, Relaxed);
         tally.latency.record(begin.elapsed());
     }
     Ok(())
 }
 
-async fn collect(mut workers: JoinSet<Tally>) -> anyhow::Result<Tally> {
+async fn collect(mut workers: JoinSet<Tally>, cut: bool) -> anyhow::Result<Tally> {
     let mut all = Tally::default();
-    let ended = time::timeout(LAST_ANSWERS, async {
+    let limit = if cut { LAST_FRAMES } else { LAST_ANSWERS };
+    let ended = time::timeout(limit, async {
         while let Some(tally) = workers.join_next().await {
             all.add(tally?);
         }
@@ -284,6 +342,7 @@ async fn collect(mut workers: JoinSet<Tally>) -> anyhow::Result<Tally> {
     .await;
     match ended {
         Ok(result) => result?,
+        Err(_) if cut => {}
         Err(_) => {
             all.errors += workers.len() as u64;
             all.first_error.get_or_insert_with(|| {
@@ -295,6 +354,21 @@ async fn collect(mut workers: JoinSet<Tally>) -> anyhow::Result<Tally> {
         }
     }
     Ok(all)
+}
+
+/// What the upstream says that it has had until now.
+async fn counted(socket: Option<&Path>) -> anyhow::Result<Option<u64>> {
+    let Some(socket) = socket else {
+        return Ok(None);
+    };
+    let asked = time::timeout(COUNTED, async {
+        let mut said = String::new();
+        let stream = UnixStream::connect(socket).await?;
+        stream.take(64).read_to_string(&mut said).await?;
+        Ok(said.trim().parse()?)
+    });
+    let number: anyhow::Result<u64> = asked.await.context("no number in time")?;
+    number.map(Some).context("asking the upstream what it had")
 }
 
 #[cfg(test)]

@@ -1,12 +1,16 @@
 //! Load benchmarks of Fairlead beside direct access and a plain one-hop proxy. Every role is a process of its own, so that its
-//! CPU time can be read and it can be pinned; `smoke` starts them all. But for `agents`, nothing here may depend on how
-//! Fairlead works inside.
+//! CPU time can be read and it can be pinned; `run` and `smoke` start them all. But for `agents`, nothing here may depend on
+//! how Fairlead works inside.
 
 mod agents;
+mod api;
+mod apiserver;
 mod dial;
 mod launch;
+mod link;
 mod load;
 mod machine;
+mod network;
 mod peers;
 mod ports;
 mod proc;
@@ -21,6 +25,7 @@ mod soak;
 mod stats;
 mod tls;
 mod upstream;
+mod watchers;
 mod way;
 
 use std::{num::NonZero, process::ExitCode};
@@ -50,8 +55,14 @@ enum Role {
     Agents(agents::Args),
     /// Stands for the path between agent and hub: slow, cut or silent
     Relay(relay::Args),
+    /// A link between two TUN devices that can be long, slow and lossy
+    Link(link::Args),
+    /// Many watches and events for all of them; prints one JSON object
+    Watch(watchers::Args),
     /// Every scenario against Fairlead and its peers: figures, a table, plots
     Run(run::Args),
+    /// Prints the figures of a run as tables for a README
+    Table(report::Args),
     /// An hour of requests, many broken off, through Fairlead: what has leaked?
     Soak(soak::Args),
     /// Starts every role and Fairlead, measures them in turn, prints the ratios
@@ -75,6 +86,9 @@ fn run(role: Role) -> anyhow::Result<ExitCode> {
         Role::Load(args) => runtime()?.block_on(load::run(args))?,
         Role::Agents(args) => runtime()?.block_on(agents::run(args))?,
         Role::Relay(args) => runtime()?.block_on(relay::run(args))?,
+        Role::Link(args) => single()?.block_on(link::run(args))?,
+        Role::Watch(args) => runtime()?.block_on(watchers::run(args))?,
+        Role::Table(args) => report::run(&args)?,
         // Children are bound to the life of the thread that started them (see `launch`): it must be this one.
         Role::Run(args) => return single()?.block_on(run::run(args)),
         Role::Soak(args) => return single()?.block_on(soak::run(args)),

@@ -17,7 +17,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::time;
 
 pub(crate) use self::{
@@ -40,7 +40,7 @@ const READY: Duration = Duration::from_secs(30);
 const ATTEMPT: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(100);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
     Direct,
@@ -98,7 +98,10 @@ pub(crate) struct Bed<'a> {
     /// Private to this user.
     dir: PathBuf,
     pub(crate) upstream: Ready,
-    pub(crate) upstream_part: Part,
+    /// The stand-in.
+    upstream_part: Part,
+    /// What stands in its place, if anything does.
+    real: Option<u32>,
     token_file: PathBuf,
     /// Of the peers' hubs and agents.
     pems: Pems,
@@ -119,7 +122,8 @@ impl<'a> Bed<'a> {
         write_secret(&token_file, "a-token-for-the-stand-in")?;
         let spec = launcher
             .own("upstream", "upstream")
-            .args(["--dir".into(), dir.to_owned().into_os_string()]);
+            .args(["--dir".into(), dir.to_owned().into_os_string()])
+            .at_site();
         let mut upstream_part = Part::new("upstream", spec);
         upstream_part.start(launcher)?;
         let upstream = upstream_part.ready(&ready_file("upstream", dir)).await?;
@@ -128,12 +132,33 @@ impl<'a> Bed<'a> {
             dir: dir.to_owned(),
             upstream,
             upstream_part,
+            real: None,
             token_file,
             pems: Pems::write(dir, "peers")?,
             fairlead: fairlead.map(Path::to_owned),
             built,
             folders: AtomicU32::new(0),
         })
+    }
+
+    /// The same with a real API server as upstream. What is asked without TLS still goes to the stand-in.
+    pub(crate) fn before(mut self, server: Server) -> Self {
+        self.upstream.url = server.url;
+        self.upstream.ca_file = server.ca_file;
+        self.token_file = server.token_file;
+        self.real = Some(server.pid);
+        self
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    fn upstream_watched(&self) -> anyhow::Result<String> {
+        match self.real {
+            Some(pid) => Ok(format!("upstream={pid}")),
+            None => self.upstream_part.watched(),
+        }
     }
 
     /// A folder for one peer's files; it may be started more than once in a run.
@@ -153,6 +178,16 @@ impl<'a> Bed<'a> {
         url.split_once("//").map_or(url, |(_, address)| address)
     }
 
+    /// With TLS, and without.
+    pub(crate) fn upstream_ports(&self) -> anyhow::Result<[u16; 2]> {
+        let port = |legs| {
+            let address = self.upstream_address(legs);
+            let (_, port) = address.rsplit_once(':').context("host:port")?;
+            anyhow::Ok(port.parse()?)
+        };
+        Ok([port(Legs::Tls)?, port(Legs::Plain)?])
+    }
+
     /// To the upstream itself, or to a port that stands for it byte by byte.
     fn way(&self, legs: Legs, port: Option<u16>) -> Way {
         let own = self.upstream_address(legs).to_owned();
@@ -168,6 +203,14 @@ impl<'a> Bed<'a> {
             via: None,
         }
     }
+}
+
+/// An API server, and who may do all there.
+pub(crate) struct Server {
+    pub(crate) url: String,
+    pub(crate) ca_file: PathBuf,
+    pub(crate) token_file: PathBuf,
+    pub(crate) pid: u32,
 }
 
 /// One of those compared, running.
@@ -264,7 +307,8 @@ impl Peer {
             plain: ports::free()?,
         };
         let plan = plan(bed, &ports)?;
-        let (mut hub, mut agent) = (Part::new("hub", plan.hub), Part::new("agent", plan.agent));
+        let mut hub = Part::new("hub", plan.hub);
+        let mut agent = Part::new("agent", plan.agent.at_site());
         hub.start(bed.launcher)?;
         hub.listening(hub_port).await?;
         agent.start(bed.launcher)?;
@@ -299,7 +343,7 @@ impl Peer {
             .parts()
             .map(|part| part.watched())
             .collect::<anyhow::Result<Vec<_>>>()?;
-        watched.push(bed.upstream_part.watched()?);
+        watched.push(bed.upstream_watched()?);
         Ok(watched)
     }
 

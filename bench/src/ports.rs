@@ -3,6 +3,7 @@
 
 use std::{
     net::{Ipv4Addr, TcpListener},
+    ops::Range,
     sync::atomic::{AtomicU16, Ordering::Relaxed},
 };
 
@@ -12,6 +13,9 @@ const FIRST: u16 = 20_000;
 const END: u16 = 22_500;
 /// From here on up to the kernel's are those of agents that need a port each. They are used again and again.
 pub(crate) const CROWD: u16 = END;
+
+/// All that [`free`] gives out.
+pub(crate) const FREE: Range<u16> = FIRST..END;
 
 static NEXT: AtomicU16 = AtomicU16::new(FIRST);
 

@@ -1,14 +1,22 @@
-//! Out of samples: medians, ranges and ratios, as JSON, as a Markdown table, and as plots. A ratio is taken within a round,
-//! where neighbours in time had the same machine, and then the median of rounds.
+//! Out of samples: medians, ranges, ratios and what became of the goals, as JSON, as Markdown tables, and as plots. A ratio is
+//! taken within a round, where neighbours in time had the same machine, and then the median of rounds.
 
 mod plot;
+mod quote;
 mod table;
+mod verdict;
 
-use std::path::Path;
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::Context as _;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use time::{OffsetDateTime, macros::format_description};
 
+use self::verdict::Verdict;
 use crate::{
     machine::Machine,
     peers::Kind,
@@ -17,49 +25,88 @@ use crate::{
     way::Legs,
 };
 
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// `results.json` of a run; of one that was broken off too, as far as it came
+    results: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let file = || format!("reading {}", args.results.display());
+    let text = std::fs::read(&args.results).with_context(file)?;
+    let mut report: Report = serde_json::from_slice(&text).with_context(file)?;
+    report.finish();
+    Ok(write!(std::io::stdout().lock(), "{}", report.quote())?)
+}
+
 /// What holds for the whole run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Head {
+    /// Of the checkout that it was started in, if it was one; `-dirty` behind it where files were changed.
+    commit: Option<String>,
+    /// The day it began, UTC.
+    day: String,
     machine: Machine,
     /// The one core that every role was bound to where throughput was measured.
     core: Option<usize>,
     rounds: u32,
     seconds: f64,
     legs: Legs,
+    /// It came to its end.
+    whole: bool,
 }
 
 impl Head {
     pub(crate) fn new(rounds: u32, seconds: f64, legs: Legs, core: Option<usize>) -> Self {
-        let machine = Machine::this();
+        let day = OffsetDateTime::now_utc().format(format_description!("[year]-[month]-[day]"));
         Self {
-            machine,
+            commit: commit(),
+            day: day.unwrap_or_default(),
+            machine: Machine::this(),
             core,
             rounds,
             seconds,
             legs,
+            whole: false,
         }
     }
 }
 
-#[derive(Debug, Serialize)]
+fn commit() -> Option<String> {
+    let git = Command::new("git")
+        .args([
+            "describe",
+            "--always",
+            "--dirty",
+            "--abbrev=12",
+            "--exclude=*",
+        ])
+        .output();
+    let said = git.ok().filter(|output| output.status.success())?.stdout;
+    Some(String::from_utf8_lossy(&said).trim().to_owned())
+}
+
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
     #[serde(flatten)]
     head: Head,
     scenarios: Vec<Scenario>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Scenario {
     #[serde(flatten)]
     title: Title,
     rows: Vec<Row>,
+    verdicts: Vec<Verdict>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Row {
     peer: Kind,
     /// Why there are no figures.
     absent: Option<String>,
+    /// One for each counted round; empty where that one failed.
     rounds: Vec<Sample>,
     figures: Vec<Option<Figure>>,
     /// Fairlead's first figure to this one's, above 1 where Fairlead is better.
@@ -67,7 +114,7 @@ struct Row {
 }
 
 /// Median, lowest and highest of the rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Figure {
     median: f64,
     low: f64,
@@ -97,27 +144,32 @@ impl Report {
         self.scenarios.push(Scenario {
             title: title.clone(),
             rows: Vec::new(),
+            verdicts: Vec::new(),
         });
     }
 
-    /// The figures of a round, or why there are none.
+    /// The figures of a round that counts, or why there are none.
     pub(crate) fn take(&mut self, title: &Title, peer: Kind, sample: anyhow::Result<Sample>) {
-        match sample {
-            Ok(sample) => self.add(title, peer, sample),
-            Err(error) => self.absent(title, peer, &error),
+        let sample = sample.unwrap_or_else(|error| {
+            eprintln!("{:<26} {:<13} {error:#}", title.name, peer.name());
+            self.absent(title, peer, &error);
+            // Keeps the place, so that ratios stay within their rounds.
+            Sample::of([])
+        });
+        if !sample.figures.is_empty() {
+            let (first, unit) = match title.metrics.first() {
+                Some(metric) => (&*metric.name, &*metric.unit),
+                None => ("", ""),
+            };
+            let figure = sample.figures.first().copied().flatten();
+            eprintln!(
+                "{:<26} {:<13} {first} {} {unit}  {}",
+                title.name,
+                peer.name(),
+                figure.map_or("-".to_owned(), table::number),
+                sample.remark.as_deref().unwrap_or_default()
+            );
         }
-    }
-
-    fn add(&mut self, title: &Title, peer: Kind, sample: Sample) {
-        let (first, unit) = title.metrics.first().map_or(("", ""), |m| (m.name, m.unit));
-        let figure = sample.figures.first().copied().flatten();
-        eprintln!(
-            "{:<26} {:<13} {first} {} {unit}  {}",
-            title.name,
-            peer.name(),
-            figure.map_or("-".to_owned(), table::number),
-            sample.remark.as_deref().unwrap_or_default()
-        );
         if let Some(row) = self.row(title, peer) {
             row.rounds.push(sample);
         }
@@ -125,7 +177,6 @@ impl Report {
 
     /// A peer that cannot do a scenario stands there with the reason, and without figures where it has none.
     pub(crate) fn absent(&mut self, title: &Title, peer: Kind, why: &anyhow::Error) {
-        eprintln!("{:<26} {:<13} {why:#}", title.name, peer.name());
         if let Some(row) = self.row(title, peer) {
             row.absent.get_or_insert_with(|| format!("{why:#}"));
         }
@@ -148,44 +199,65 @@ impl Report {
         scenario.rows.get_mut(place)
     }
 
-    /// Medians, ranges and ratios of what has been added; rows in the order of peers.
-    pub(crate) fn finish(&mut self) {
-        for scenario in &mut self.scenarios {
-            let order = |row: &Row| Kind::ALL.iter().position(|kind| *kind == row.peer);
-            scenario.rows.sort_by_key(order);
-            let main = |row: &Row| -> Vec<Option<f64>> {
-                let rounds = row.rounds.iter();
-                rounds
-                    .map(|sample| sample.figures.first().copied().flatten())
-                    .collect()
-            };
-            let better = scenario.title.metrics.first().map(|metric| metric.better);
-            let fairlead = scenario
-                .rows
-                .iter()
-                .find(|row| row.peer == Kind::Fairlead)
-                .map(main);
-            for row in &mut scenario.rows {
-                let count = scenario.title.metrics.len();
-                row.figures = (0..count).map(|metric| row.figure(metric)).collect();
-                if let (Some(fairlead), Some(better)) = (&fairlead, better)
-                    && row.peer != Kind::Fairlead
-                {
-                    row.fairlead = ratio(fairlead, &main(row), better);
-                }
-            }
-        }
+    /// Medians, ranges, ratios and verdicts of what has been added; rows in the order of peers.
+    fn finish(&mut self) {
+        self.scenarios.iter_mut().for_each(Scenario::finish);
     }
 
-    /// `results.json`, `table.md` and a plot of each scenario.
-    pub(crate) fn write(&self, folder: &Path) -> anyhow::Result<()> {
-        let write = |name: &str, bytes: &[u8]| {
+    /// `results.json`, with all that there is until now: a run that is broken off later has not been for nothing.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn save(&mut self, folder: &Path) -> anyhow::Result<()> {
+        self.finish();
+        let file = folder.join("results.json");
+        let draft = folder.join("results.json.draft");
+        std::fs::write(&draft, serde_json::to_vec_pretty(self)?)
+            .and_then(|()| std::fs::rename(&draft, &file))
+            .with_context(|| format!("writing {}", file.display()))
+    }
+
+    /// All has been measured: also `table.md`, `readme.md` and a plot of each scenario.
+    ///
+    /// # Errors
+    /// One of them cannot be written.
+    pub(crate) fn write(&mut self, folder: &Path) -> anyhow::Result<()> {
+        self.head.whole = true;
+        self.save(folder)?;
+        for (name, text) in [("table.md", self.table()), ("readme.md", self.quote())] {
             let file = folder.join(name);
-            std::fs::write(&file, bytes).with_context(|| format!("writing {}", file.display()))
-        };
-        write("results.json", &serde_json::to_vec_pretty(self)?)?;
-        write("table.md", self.table().as_bytes())?;
+            std::fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
+        }
         plot::draw(self, &folder.join("plots"))
+    }
+}
+
+impl Scenario {
+    fn finish(&mut self) {
+        let order = |row: &Row| Kind::ALL.iter().position(|kind| *kind == row.peer);
+        self.rows.sort_by_key(order);
+        let main = |row: &Row| -> Vec<Option<f64>> {
+            let rounds = row.rounds.iter();
+            rounds
+                .map(|sample| sample.figures.first().copied().flatten())
+                .collect()
+        };
+        let better = self.title.metrics.first().map(|metric| metric.better);
+        let fairlead = self.of(Kind::Fairlead).map(main);
+        for row in &mut self.rows {
+            let count = self.title.metrics.len();
+            row.figures = (0..count).map(|metric| row.figure(metric)).collect();
+            if let (Some(fairlead), Some(better)) = (&fairlead, better)
+                && row.peer != Kind::Fairlead
+            {
+                row.fairlead = ratio(fairlead, &main(row), better);
+            }
+        }
+        self.verdicts = verdict::of(self);
+    }
+
+    fn of(&self, peer: Kind) -> Option<&Row> {
+        self.rows.iter().find(|row| row.peer == peer)
     }
 }
 
@@ -196,6 +268,12 @@ impl Row {
             .filter_map(|sample| sample.figures.get(metric).copied().flatten())
             .collect();
         Figure::of(&values)
+    }
+
+    /// The median of that figure.
+    fn median(&self, metric: usize) -> Option<f64> {
+        let figure = self.figures.get(metric).copied().flatten();
+        figure.map(|figure| figure.median)
     }
 }
 

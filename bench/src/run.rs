@@ -1,14 +1,18 @@
 //! `make bench`: every scenario against Fairlead and what it is compared with, in one run, in turn, round after round, so that
-//! whatever else the machine does falls on all alike. Writes figures, a table and plots.
+//! whatever else the machine does falls on all alike. Writes figures after each round, tables and plots in the end.
 
+mod anew;
 mod phases;
+mod progress;
+mod stage;
+mod turns;
 
 use std::{io::Write as _, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, bail, ensure};
 use tempfile::TempDir;
 
-use self::phases::Phases;
+use self::{phases::Phases, progress::Progress, stage::Stage};
 use crate::{
     launch::Launcher,
     peers::{Bed, Built, Kind},
@@ -35,11 +39,11 @@ pub(crate) struct Args {
     /// Rounds that count; one more runs before them where there is something to warm
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// How long each measurement takes
-    #[arg(long, default_value_t = 1.0)]
+    /// How long a measurement takes, where its scenario does not say so itself
+    #[arg(long, default_value_t = 0.7)]
     seconds: f64,
     /// How long each one runs before it counts
-    #[arg(long, default_value_t = 0.25)]
+    #[arg(long, default_value_t = 0.2)]
     warmup: f64,
     /// One short round of each, to see that it works; its figures mean nothing
     #[arg(long)]
@@ -50,10 +54,13 @@ pub(crate) struct Args {
     /// The core that every role is bound to where throughput is measured; the last one otherwise
     #[arg(long)]
     core: Option<usize>,
-    /// How many agents do nothing, one scenario each
-    #[arg(long, value_delimiter = ',', default_values_t = [1000, 5000], value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    /// How many watches are open at a time, one scenario each
+    #[arg(long, value_delimiter = ',', default_values_t = [1000], value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    watches: Vec<u32>,
+    /// How many agents do nothing, two scenarios each
+    #[arg(long, value_delimiter = ',', default_values_t = [5000], value_parser = clap::value_parser!(u16).range(1..=10_000))]
     agents: Vec<u16>,
-    /// List the scenarios and end
+    /// List the scenarios and about how long they take, and end
     #[arg(long)]
     list: bool,
     /// Where a folder for this run is made
@@ -69,13 +76,16 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-async fn bench(mut args: Args) -> anyhow::Result<()> {
-    if args.quick {
-        (args.rounds, args.seconds, args.warmup) = (1, 0.2, 0.0);
-    }
-    let phases = Phases::chosen(&args.only, &args.agents);
+async fn bench(args: Args) -> anyhow::Result<()> {
+    let pace = args.pace();
+    let phases = Phases::chosen(&args.only, &args.agents, &args.watches);
+    let kinds = if args.peers.is_empty() {
+        Kind::ALL.to_vec()
+    } else {
+        args.peers.clone()
+    };
     if args.list {
-        return phases.list();
+        return phases.list(&kinds, pace);
     }
     ensure!(
         !phases.is_empty(),
@@ -88,11 +98,6 @@ async fn bench(mut args: Args) -> anyhow::Result<()> {
             binary.display()
         );
     }
-    let kinds = if args.peers.is_empty() {
-        Kind::ALL.to_vec()
-    } else {
-        args.peers.clone()
-    };
     let results = results_folder(&args.out)?;
     let secrets =
         TempDir::with_prefix("fairlead-bench-").context("making a folder for keys and tokens")?;
@@ -103,31 +108,66 @@ async fn bench(mut args: Args) -> anyhow::Result<()> {
     } else {
         Built::default()
     };
-    let binary = args.fairlead.as_deref();
+    // Absolute: who enters another network may find itself in another folder.
+    let binary = args.fairlead.as_ref().map(std::path::absolute);
+    let binary = binary.transpose()?;
+    let binary = binary.as_deref();
     let (pinned_dir, free_dir) = (secrets.path().join("pinned"), secrets.path().join("free"));
     std::fs::create_dir(&pinned_dir)?;
     std::fs::create_dir(&free_dir)?;
     let pinned = Bed::make(&pinned, &pinned_dir, binary, built.clone()).await?;
-    let free = Bed::make(&free, &free_dir, binary, built).await?;
+    let free = Bed::make(&free, &free_dir, binary, built.clone()).await?;
 
-    let pace = Pace {
-        rounds: args.rounds,
-        seconds: args.seconds,
-        warmup: args.warmup,
-        legs: args.legs,
-        calm: Calm {
-            settle: Duration::from_secs(if args.quick { 1 } else { 10 }),
-            watch: Duration::from_secs(if args.quick { 1 } else { 20 }),
-        },
+    let present: Vec<Kind> = kinds
+        .iter()
+        .copied()
+        .filter(|kind| built.has(*kind))
+        .collect();
+    let head = Head::new(pace.rounds, pace.seconds, pace.legs, pinned.launcher.core());
+    let mut stage = Stage {
+        pinned: &pinned,
+        free: &free,
+        kinds: &kinds,
+        pace,
+        report: Report::new(head),
+        progress: Progress::new(phases.takes(&present, pace)),
+        present: &present,
+        built: &built,
+        fairlead: binary,
+        secrets: secrets.path(),
+        results: &results,
     };
-    let head = Head::new(args.rounds, args.seconds, args.legs, pinned.launcher.core());
-    let mut report = Report::new(head);
-    phases
-        .measure(&pinned, &free, &kinds, pace, &mut report)
-        .await;
-    report.finish();
+    phases.measure(&mut stage).await;
+    let mut report = stage.report;
     report.write(&results)?;
     write!(std::io::stdout().lock(), "{}", report.table())?;
-    eprintln!("figures, table, plots and logs: {}", results.display());
+    eprintln!("figures, tables, plots and logs: {}", results.display());
     Ok(())
+}
+
+impl Args {
+    fn pace(&self) -> Pace {
+        let calm = |settle, watch| Calm {
+            settle: Duration::from_secs(settle),
+            watch: Duration::from_secs(watch),
+        };
+        let pace = Pace {
+            rounds: self.rounds,
+            seconds: self.seconds,
+            warmup: self.warmup,
+            legs: self.legs,
+            calm: calm(4, 5),
+            quick: self.quick,
+        };
+        if !self.quick {
+            return pace;
+        }
+        Pace {
+            rounds: 1,
+            seconds: 0.2,
+            warmup: 0.0,
+            calm: calm(1, 1),
+            ..pace
+        }
+    }
 }

@@ -3,7 +3,15 @@
 
 mod stream;
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Either, Full};
@@ -13,9 +21,15 @@ use hyper::{
     header::{CONNECTION, CONTENT_TYPE, HeaderValue, UPGRADE},
 };
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::UnixListener,
+    sync::watch,
+    time,
+};
 
 use self::stream::Stream;
+pub(crate) use self::stream::age;
 use crate::serve::Server;
 
 /// The sizes that `/bytes/SIZE` knows.
@@ -23,28 +37,55 @@ pub(crate) const SMALL: usize = 1024;
 pub(crate) const LARGE: usize = 8 * 1024 * 1024;
 /// How far apart the lines of `/ticks` are.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
+const REST: Duration = Duration::from_millis(50);
 /// What `/echo` is asked to upgrade to: a name that every way lets through. Behind it nobody speaks SPDY here.
 pub(crate) const ECHO: &str = "SPDY/3.1";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Where upstream.ca.pem and upstream.ready.json go
+    /// Where upstream.ca.pem, upstream.ready.json and the socket upstream.count go
     #[arg(long)]
     dir: PathBuf,
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let answers = Answers::default();
+    let counter = UnixListener::bind(count_socket(&args.dir))?;
+    // Ends with the process.
+    drop(tokio::spawn(tell(counter, answers.received.clone())));
     let answered = move |request| answer(answers.clone(), request);
     Server::start("upstream", &args.dir)?
         .serve(answered.clone(), answered)
         .await
 }
 
+/// Says to everyone who connects how many bytes of bodies have come so far. A Unix socket is reached from any network
+/// namespace, however long and lossy the way between them is.
+pub(crate) fn count_socket(dir: &Path) -> PathBuf {
+    dir.join("upstream.count")
+}
+
+async fn tell(counter: UnixListener, received: Arc<AtomicU64>) {
+    loop {
+        match counter.accept().await {
+            Ok((mut asking, _)) => {
+                let number = received.load(Relaxed).to_string();
+                // A number fits into the socket's buffer, so that nobody can hold this up.
+                drop(asking.write_all(number.as_bytes()).await);
+            }
+            Err(_) => time::sleep(REST).await,
+        }
+    }
+}
+
 #[derive(Clone)]
 pub(crate) struct Answers {
     small: Bytes,
     large: Bytes,
+    /// Bytes of bodies that have come to `/sink`.
+    received: Arc<AtomicU64>,
+    /// The last event, for those who watch.
+    event: watch::Sender<Bytes>,
 }
 
 impl Default for Answers {
@@ -52,6 +93,8 @@ impl Default for Answers {
         Self {
             small: Bytes::from(vec![b'f'; SMALL]),
             large: Bytes::from(vec![b'f'; LARGE]),
+            received: Arc::default(),
+            event: watch::Sender::new(Bytes::new()),
         }
     }
 }
@@ -59,8 +102,8 @@ impl Default for Answers {
 pub(crate) type Answer = Response<Either<Full<Bytes>, Stream>>;
 
 /// `GET /bytes/SIZE`: that many bytes. `GET /endless`: bytes until nobody reads. `GET /ticks`: a numbered line every [`TICK`].
-/// `GET /echo` with an upgrade: every byte comes back. `POST /sink`: reads all, answers how many came. `/readyz`, `/version`:
-/// enough for an agent.
+/// `GET /echo` with an upgrade: every byte comes back. `POST /sink`: reads all, answers how many came. `GET /watch`: a line at
+/// once, and one of 1 KiB with the time for each request to `/event`. `/readyz`, `/version`: enough for an agent.
 pub(crate) async fn answer(answers: Answers, request: Request<Incoming>) -> io::Result<Answer> {
     Ok(match (request.method(), request.uri().path()) {
         (&Method::GET, "/bytes/1024") => whole(StatusCode::OK, BYTES, answers.small),
@@ -68,8 +111,13 @@ pub(crate) async fn answer(answers: Answers, request: Request<Incoming>) -> io::
         (&Method::GET, "/endless") => stream(Stream::endless(answers.large)),
         (&Method::GET, "/ticks") => stream(Stream::ticks()),
         (&Method::GET, "/echo") => echo(request),
+        (&Method::GET, "/watch") => stream(Stream::events(answers.event.subscribe())),
+        (_, "/event") => {
+            answers.event.send_replace(stream::event());
+            whole(StatusCode::OK, TEXT, Bytes::new())
+        }
         (&Method::POST, "/sink") => {
-            let came = drain(request.into_body()).await?;
+            let came = drain(request.into_body(), &answers.received).await?;
             whole(StatusCode::OK, TEXT, Bytes::from(came.to_string()))
         }
         (_, "/readyz" | "/livez" | "/healthz") => {
@@ -138,13 +186,15 @@ fn echo(request: Request<Incoming>) -> Answer {
     response
 }
 
-async fn drain(mut body: Incoming) -> io::Result<usize> {
+async fn drain(mut body: Incoming, received: &AtomicU64) -> io::Result<usize> {
     let mut bytes = 0;
     while let Some(frame) = body.frame().await {
-        bytes += frame
+        let came = frame
             .map_err(io::Error::other)?
             .data_ref()
             .map_or(0, Bytes::len);
+        received.fetch_add(came as u64, Relaxed);
+        bytes += came;
     }
     Ok(bytes)
 }

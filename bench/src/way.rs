@@ -3,15 +3,15 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use hyper::Uri;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
-    load::{Target, Wanted},
+    load::{Sent, Target, Wanted},
     tls,
 };
 
 /// Whether the client's leg and the upstream's are TLS or plain. The one between hub and agent is always TLS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Legs {
     Tls,
@@ -48,8 +48,8 @@ impl Way {
         Target::new(Wanted {
             url: &self.url.parse::<Uri>()?,
             path,
-            upload: None,
-            expect: None,
+            body: Sent::Nothing,
+            expect: 0..=usize::MAX,
             server_name: None,
             host: None,
             token: Some(token.trim()),

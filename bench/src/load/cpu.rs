@@ -14,6 +14,16 @@ pub(crate) struct Watched {
     pid: u32,
 }
 
+impl Watched {
+    pub(crate) fn role(&self) -> &str {
+        &self.role
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+}
+
 impl FromStr for Watched {
     type Err = &'static str;
 

@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    ops::RangeInclusive,
     path::PathBuf,
     pin::Pin,
     sync::Arc,
@@ -49,8 +50,9 @@ pub(super) enum Connection {
 pub(crate) struct Wanted<'a> {
     pub(crate) url: &'a Uri,
     pub(crate) path: &'a str,
-    pub(crate) upload: Option<usize>,
-    pub(crate) expect: Option<usize>,
+    pub(crate) body: Sent,
+    /// How many bytes an answer to GET must have.
+    pub(crate) expect: RangeInclusive<usize>,
     pub(crate) server_name: Option<&'a str>,
     pub(crate) host: Option<&'a str>,
     pub(crate) token: Option<&'a str>,
@@ -62,12 +64,22 @@ pub(crate) struct Wanted<'a> {
     pub(crate) echo: bool,
 }
 
+/// What a request carries: nothing is GET, the rest POST.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sent {
+    Nothing,
+    Bytes(usize),
+    Endless,
+}
+
 pub(crate) struct Target {
     dial: Dial,
     uri: Uri,
     headers: HeaderMap,
-    upload: Option<Bytes>,
-    expect: Option<usize>,
+    body: Sent,
+    /// All of a body with an end, a piece of one without.
+    bytes: Bytes,
+    expect: RangeInclusive<usize>,
     echo: bool,
 }
 
@@ -102,7 +114,12 @@ impl Target {
             )?,
             uri: format!("{}{}", wanted.url.path().trim_end_matches('/'), wanted.path).parse()?,
             headers,
-            upload: wanted.upload.map(|size| Bytes::from(vec![b'f'; size])),
+            body: wanted.body,
+            bytes: Bytes::from(match wanted.body {
+                Sent::Nothing => Vec::new(),
+                Sent::Bytes(size) => vec![b'f'; size],
+                Sent::Endless => vec![b'f'; PIECE],
+            }),
             expect: wanted.expect,
             echo: wanted.echo,
         })
@@ -189,35 +206,37 @@ impl Target {
             let quoted = body.get(..QUOTED).unwrap_or(&body);
             anyhow::bail!("{status}: {}", String::from_utf8_lossy(quoted));
         }
-        match &self.upload {
-            None => {
+        match self.body {
+            Sent::Nothing => {
                 let bytes = download(answer.into_body(), run).await?;
-                let expected = self.expect.unwrap_or(bytes);
+                // What was broken off by ourselves is as long as it is.
                 ensure!(
-                    bytes == expected,
-                    "{bytes} bytes came instead of {expected}"
+                    (run.cut && run.ended()) || self.expect.contains(&bytes),
+                    "{bytes} bytes came instead of {}",
+                    self.expect.start()
                 );
             }
-            Some(sent) => {
+            Sent::Bytes(sent) => {
                 let received = answer.into_body().collect().await?.to_bytes();
                 let received = String::from_utf8_lossy(&received);
                 ensure!(
-                    received == sent.len().to_string(),
-                    "{received} bytes arrived of {}",
-                    sent.len()
+                    received == sent.to_string(),
+                    "{received} bytes arrived of {sent}"
                 );
             }
+            Sent::Endless => anyhow::bail!("an answer before the end"),
         }
         Ok(())
     }
 
     fn request(&self, run: &Arc<Run>) -> Request<Either<Empty<Bytes>, Upload>> {
-        let (method, body) = match &self.upload {
-            None => (Method::GET, Either::Left(Empty::new())),
-            Some(bytes) => (
+        let (method, body) = match self.body {
+            Sent::Nothing => (Method::GET, Either::Left(Empty::new())),
+            Sent::Bytes(_) | Sent::Endless => (
                 Method::POST,
                 Either::Right(Upload {
-                    left: bytes.clone(),
+                    left: self.bytes.clone(),
+                    again: (self.body == Sent::Endless).then(|| self.bytes.clone()),
                     run: run.clone(),
                 }),
             ),
@@ -236,6 +255,9 @@ async fn download(mut body: Incoming, run: &Run) -> anyhow::Result<usize> {
         let bytes = frame?.data_ref().map_or(0, Bytes::len);
         run.count(bytes);
         total += bytes;
+        if run.cut && run.ended() {
+            break;
+        }
     }
     Ok(total)
 }
@@ -243,6 +265,8 @@ async fn download(mut body: Incoming, run: &Run) -> anyhow::Result<usize> {
 /// A request body that counts its bytes as the connection takes them.
 pub(super) struct Upload {
     left: Bytes,
+    /// What follows when nothing is left.
+    again: Option<Bytes>,
     run: Arc<Run>,
 }
 
@@ -255,7 +279,10 @@ impl Body for Upload {
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         if self.left.is_empty() {
-            return Poll::Ready(None);
+            match &self.again {
+                Some(bytes) => self.left = bytes.clone(),
+                None => return Poll::Ready(None),
+            }
         }
         let size = self.left.len().min(PIECE);
         let piece = self.left.split_to(size);
@@ -264,10 +291,13 @@ impl Body for Upload {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left.is_empty()
+        self.left.is_empty() && self.again.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left.len() as u64)
+        match self.again {
+            Some(_) => SizeHint::default(),
+            None => SizeHint::with_exact(self.left.len() as u64),
+        }
     }
 }

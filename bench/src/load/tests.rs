@@ -45,13 +45,25 @@ impl Rig {
         upload: Option<usize>,
         expect: Option<usize>,
     ) -> Outcome {
+        let body = upload.map_or(Sent::Nothing, Sent::Bytes);
+        self.ask(role, path, body, expect, Until::Answers(1)).await
+    }
+
+    async fn ask(
+        &self,
+        role: &str,
+        path: &str,
+        body: Sent,
+        expect: Option<usize>,
+        until: Until,
+    ) -> Outcome {
         assert_eq!(self.roles.len(), 2);
         let ready = ready(role, self.dir.path());
         let target = Target::new(Wanted {
             url: &ready.url.parse().unwrap(),
             path,
-            upload,
-            expect,
+            body,
+            expect: expect.unwrap_or(0)..=expect.unwrap_or(usize::MAX),
             server_name: Some("localhost"),
             host: None,
             token: Some("t"),
@@ -64,10 +76,23 @@ impl Rig {
             rate: None,
             warmup: Duration::ZERO,
             window: WINDOW,
+            answers: match until {
+                Until::Answers(count) => count,
+                Until::Cut => 0,
+            },
             watched: Vec::new(),
+            cut: until == Until::Cut,
+            counted_at: None,
         };
         measure(target.unwrap(), plan).await.unwrap()
     }
+}
+
+/// When the window is over, which is not a matter of how fast this machine is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    Answers(u64),
+    Cut,
 }
 
 fn ready(role: &str, dir: &Path) -> Ready {
@@ -123,13 +148,42 @@ async fn large_bodies_pass_both_ways_without_errors_direct_and_through_the_proxy
 #[tokio::test]
 async fn an_answer_that_is_not_as_expected_is_an_error_and_no_request() {
     let rig = Rig::start();
-    let wrong_size = rig.measure("upstream", "/bytes/1024", None, Some(7)).await;
+    let ask = async |role, path, expect| {
+        let none = Until::Answers(0);
+        rig.ask(role, path, Sent::Nothing, expect, none).await
+    };
+    let wrong_size = ask("upstream", "/bytes/1024", Some(7)).await;
     assert_eq!(wrong_size.requests, 0);
     assert_eq!(
         wrong_size.first_error.as_deref(),
         Some("1024 bytes came instead of 7")
     );
-    let not_found = rig.measure("proxy", "/none", None, None).await;
+    let not_found = ask("proxy", "/none", None).await;
     assert_eq!(not_found.requests, 0);
     assert!(not_found.first_error.unwrap().starts_with("404 Not Found"));
+}
+
+#[tokio::test]
+async fn bodies_without_an_end_are_broken_off_without_errors() {
+    let rig = Rig::start();
+    for (path, body) in [("/endless", Sent::Nothing), ("/sink", Sent::Endless)] {
+        let outcome = rig.ask("proxy", path, body, None, Until::Cut).await;
+        let said = (outcome.errors, outcome.requests);
+        assert_eq!(said, (0, 0), "{path}: {outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_upstream_has_had_is_asked_of_its_socket() {
+    let dir = TempDir::new().unwrap();
+    let socket = dir.path().join("count");
+    let listener = tokio::net::UnixListener::bind(&socket).unwrap();
+    let telling = tokio::spawn(async move {
+        use tokio::io::AsyncWriteExt as _;
+        let (mut asking, _) = listener.accept().await.unwrap();
+        asking.write_all(b"42").await.unwrap();
+    });
+    assert_eq!(counted(Some(&socket)).await.unwrap(), Some(42));
+    assert_eq!(counted(None).await.unwrap(), None);
+    telling.await.unwrap();
 }

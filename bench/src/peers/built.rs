@@ -9,6 +9,8 @@ use std::{
 use anyhow::{Context as _, anyhow, ensure};
 use tokio::process::Command;
 
+use super::Kind;
+
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Built(BTreeMap<String, Result<PathBuf, String>>);
 
@@ -44,6 +46,11 @@ impl Built {
         Self(text.lines().filter_map(line).collect())
     }
 
+    /// Whether its programs are here, if they are not ours.
+    pub(crate) fn has(&self, kind: Kind) -> bool {
+        !kind.is_built() || matches!(self.0.get(kind.name()), Some(Ok(_)))
+    }
+
     /// # Errors
     /// Why this peer is not here.
     pub(crate) fn program(&self, peer: &str, program: &str) -> anyhow::Result<PathBuf> {
@@ -69,5 +76,7 @@ mod tests {
             Err("not here: no registry has it".to_owned())
         );
         assert!(program("chisel").is_err());
+        let has = [Kind::Frp, Kind::Wstunnel, Kind::Direct].map(|kind| built.has(kind));
+        assert_eq!(has, [true, false, true]);
     }
 }

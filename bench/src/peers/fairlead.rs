@@ -47,7 +47,7 @@ pub(super) async fn start(bed: &Bed<'_>, link: Link) -> anyhow::Result<Peer> {
     if relay.is_some() {
         spec = spec.args(["--hub", &format!("https://127.0.0.1:{link_port}")]);
     }
-    let mut agent = Part::new("agent", spec);
+    let mut agent = Part::new("agent", spec.at_site());
     agent.start(bed.launcher)?;
     site.connected(&mut agent).await?;
     Ok(Peer {
@@ -62,7 +62,7 @@ pub(super) async fn start(bed: &Bed<'_>, link: Link) -> anyhow::Result<Peer> {
             token_file: ready.token_file,
             via: None,
         }),
-        // The hub's front speaks nothing but TLS.
+        // Its agent asks its API server over TLS only, so that it would be compared with what does less.
         plain: None,
         hub: Some(hub),
         agent: Some(agent),
@@ -90,7 +90,7 @@ pub(super) fn crowd(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spe
     let dir = bed.folder("fairlead-crowd")?;
     let admin = ports::free()?;
     let kubeconfig = dir.join("kubeconfig");
-    write_secret(&kubeconfig, &kubeconfig_of(&bed.upstream).to_string())?;
+    write_secret(&kubeconfig, &bed.kubeconfig()?.to_string())?;
     let agents = bed
         .launcher
         .own("fairlead-agents", "agents")
@@ -150,7 +150,7 @@ struct Site<'a> {
 impl Site<'_> {
     fn agent(&self, join: &str) -> anyhow::Result<Spec> {
         let (kubeconfig, join_file) = (self.dir.join("kubeconfig"), self.dir.join("join"));
-        write_secret(&kubeconfig, &kubeconfig_of(&self.bed.upstream).to_string())?;
+        write_secret(&kubeconfig, &self.bed.kubeconfig()?.to_string())?;
         // From a file: a command line is for everyone to read.
         write_secret(&join_file, join)?;
         Ok(Spec::new("agent", self.binary)
@@ -204,14 +204,18 @@ impl Site<'_> {
     }
 }
 
-/// JSON is YAML as well.
-fn kubeconfig_of(upstream: &Ready) -> serde_json::Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "bench",
-        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
-        "clusters": [{"name": "bench", "cluster": {"server": upstream.url, "certificate-authority": upstream.ca_file}}],
-        "users": [{"name": "bench", "user": {"token": "a-token-for-the-stand-in"}}],
-    })
+impl Bed<'_> {
+    /// Of the upstream, for an agent; JSON is YAML as well.
+    fn kubeconfig(&self) -> anyhow::Result<serde_json::Value> {
+        let Ready { url, ca_file, .. } = &self.upstream;
+        let token = std::fs::read_to_string(&self.token_file)?;
+        Ok(json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "bench",
+            "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
+            "clusters": [{"name": "bench", "cluster": {"server": url, "certificate-authority": ca_file}}],
+            "users": [{"name": "bench", "user": {"token": token.trim()}}],
+        }))
+    }
 }

@@ -1,12 +1,12 @@
-//! The table in Markdown: a section for each scenario, a row for each peer.
+//! The long table in Markdown: a section for each scenario, a row for each peer, what became of its goals.
 
 use std::fmt::Write as _;
 
-use super::{Figure, Head, Report, Row, Scenario};
+use super::{Figure, Head, Report, Row, Scenario, Verdict};
 use crate::{machine::Machine, way::Legs};
 
 impl Report {
-    /// For people, and for a README.
+    /// All figures, for people.
     pub(crate) fn table(&self) -> String {
         let mut text = self.head.lines();
         for scenario in &self.scenarios {
@@ -17,7 +17,7 @@ impl Report {
 }
 
 impl Head {
-    fn lines(&self) -> String {
+    pub(super) fn lines(&self) -> String {
         let Machine { cpu, cores, kernel } = &self.machine;
         let core = self.core.map_or(String::new(), |core| {
             format!(" Where throughput is measured, every role runs on core {core}.")
@@ -26,8 +26,17 @@ impl Head {
             Legs::Tls => "TLS",
             Legs::Plain => "plain",
         };
+        let commit = match &self.commit {
+            Some(commit) => format!("Commit `{commit}`, {}", self.day),
+            None => self.day.clone(),
+        };
+        let whole = if self.whole {
+            ""
+        } else {
+            " **This run has not come to its end.**"
+        };
         format!(
-            "{cpu}, {cores} cores, Linux {kernel}. Medians of {} rounds of {} s, lowest and highest behind them. Clients and the \
+            "{commit}.{whole} {cpu}, {cores} cores, Linux {kernel}. Medians of {} rounds of {} s, lowest and highest behind them. Clients and the \
              upstream speak {legs}, hub and agent TLS.{core} `Fairlead x` is Fairlead's first figure to the row's, the median of \
              the ratios of each round: above 1 where Fairlead is better.\n",
             self.rounds, self.seconds
@@ -52,13 +61,16 @@ impl Scenario {
         for row in &self.rows {
             row.remarks(text);
         }
+        for Verdict { goal, measured, is } in &self.verdicts {
+            let _ = writeln!(text, "\n- goal, {goal}: {measured}, {is}");
+        }
     }
 }
 
 impl Row {
     fn line(&self, metrics: usize) -> String {
         let name = self.peer.name();
-        if self.rounds.is_empty() {
+        if self.figures.iter().all(Option::is_none) {
             return format!("| {name} |{} |", " - |".repeat(metrics));
         }
         let cells: String = (0..metrics)
@@ -90,11 +102,15 @@ impl Row {
     }
 }
 
-/// What would break a list is left out.
-fn one_line(text: &str) -> String {
+/// What would break a list is left out: of several lines the first stays, and what a program said behind it.
+pub(super) fn one_line(text: &str) -> String {
     const LONGEST: usize = 200;
-    let first = text.lines().next().unwrap_or_default();
-    first.chars().take(LONGEST).collect()
+    let mut lines = text.lines();
+    let first = lines.next().unwrap_or_default();
+    let said = lines.find(|line| line.starts_with("error: "));
+    let line = [Some(first), said].into_iter().flatten();
+    let line = line.collect::<Vec<_>>().join("; ");
+    line.chars().take(LONGEST).collect()
 }
 
 fn cell(figure: Figure) -> String {

@@ -1,16 +1,20 @@
 use super::*;
-use crate::scenarios::Metric;
+use crate::scenarios::{Metric, goal::Goal};
 
 fn title(better: Better) -> Title {
     let rate = Metric {
-        name: "rate",
-        unit: "req/s",
         better,
+        ..Metric::higher("rate", "req/s")
     };
     Title {
         name: "get".to_owned(),
         about: "GET".to_owned(),
         metrics: vec![rate, Metric::lower("p99", "us")],
+        goals: vec![
+            Goal::First,
+            Goal::times(Kind::Wstunnel, 0.5),
+            Goal::most(1, 4.0),
+        ],
     }
 }
 
@@ -19,10 +23,10 @@ fn report(better: Better, fairlead: [f64; 3]) -> Report {
     let mut report = Report::new(Head::new(3, 1.0, Legs::Tls, Some(1)));
     report.begin(&title);
     for rate in fairlead {
-        report.add(&title, Kind::Fairlead, Sample::of([rate, 5.0]));
+        report.take(&title, Kind::Fairlead, Ok(Sample::of([rate, 5.0])));
     }
     for rate in [1000.0, 500.0, 1000.0] {
-        report.add(&title, Kind::Frp, Sample::of([rate, 20.0]));
+        report.take(&title, Kind::Frp, Ok(Sample::of([rate, 20.0])));
     }
     report.absent(
         &title,
@@ -45,7 +49,11 @@ fn ratios_are_taken_within_a_round_and_are_above_one_where_fairlead_is_better() 
 #[test]
 fn the_table_has_a_row_for_each_peer_and_says_why_one_has_no_figures() {
     let table = report(Better::Higher, [2000.0, 1000.0, 2000.0]).table();
-    let lines: Vec<&str> = table.lines().skip(5).collect();
+    let lines: Vec<&str> = table
+        .lines()
+        .skip_while(|line| !line.is_empty())
+        .skip(4)
+        .collect();
     assert_eq!(
         lines,
         [
@@ -57,6 +65,12 @@ fn the_table_has_a_row_for_each_peer_and_says_why_one_has_no_figures() {
             "| chisel | - | - | |",
             "",
             "- chisel: not here: no build",
+            "",
+            "- goal, rate: first of all tunnels: 2.00 (2.00-2.00) x frp, met",
+            "",
+            "- goal, rate: at least 0.5 x wstunnel's: -, not measured",
+            "",
+            "- goal, p99: at most 4 us: 5.00 (5.00-5.00), **missed**",
         ],
         "{table}"
     );
@@ -78,4 +92,67 @@ fn a_run_is_written_as_figures_a_table_and_plots_in_two_formats() {
     assert!(read("plots/get.svg").starts_with(b"<svg"));
     assert!(read("plots/get.png").starts_with(b"\x89PNG"));
     assert!(!read("table.md").is_empty());
+}
+
+#[test]
+fn what_a_readme_quotes_has_a_row_for_each_scenario_and_goal() {
+    let quote = report(Better::Higher, [2000.0, 1000.0, 2000.0]).quote();
+    let lines: Vec<&str> = quote
+        .lines()
+        .skip_while(|line| !line.starts_with('|'))
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "| scenario | figure | fairlead | frp |",
+            "|---|---|---:|---:|",
+            "| get | rate, req/s; more is better | **2000** | 1000 (2.00) |",
+            "",
+            "1 of 2 goals are met. Level is what is missed by less than the rounds differ among each other.",
+            "",
+            "| scenario | goal | measured | |",
+            "|---|---|---|---|",
+            "| get | rate: first of all tunnels | 2.00 (2.00-2.00) x frp | met |",
+            "| get | rate: at least 0.5 x wstunnel's | - | not measured |",
+            "| get | p99: at most 4 us | 5.00 (5.00-5.00) | **missed** |",
+            "",
+            "- chisel: not here: no build",
+        ],
+        "{quote}"
+    );
+}
+
+#[test]
+fn a_goal_missed_within_the_range_of_the_rounds_is_level() {
+    let level = report(Better::Higher, [900.0, 600.0, 900.0]);
+    let is = |report: &Report| report.scenarios[0].verdicts[0].is;
+    assert_eq!(is(&level), verdict::Is::Level);
+    assert_eq!(is(&report(Better::Higher, [500.0; 3])), verdict::Is::Level);
+    assert_eq!(is(&report(Better::Higher, [400.0; 3])), verdict::Is::Missed);
+}
+
+#[test]
+fn a_round_that_failed_moves_no_other_rounds_beside_each_other() {
+    let title = title(Better::Higher);
+    let mut report = Report::new(Head::new(2, 1.0, Legs::Tls, None));
+    report.begin(&title);
+    report.take(&title, Kind::Fairlead, Err(anyhow::anyhow!("no luck")));
+    report.take(&title, Kind::Fairlead, Ok(Sample::of([100.0, 1.0])));
+    for rate in [1.0, 50.0] {
+        report.take(&title, Kind::Frp, Ok(Sample::of([rate, 1.0])));
+    }
+    report.finish();
+    let frp = report.scenarios[0].of(Kind::Frp).unwrap();
+    assert_eq!(frp.fairlead.unwrap().median, 2.0);
+}
+
+#[test]
+fn what_is_saved_on_the_way_can_be_read_again() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let mut before = report(Better::Lower, [1.0, 2.0, 3.0]);
+    before.save(dir.path()).unwrap();
+    let text = std::fs::read(dir.path().join("results.json")).unwrap();
+    let after: Report = serde_json::from_slice(&text).unwrap();
+    assert!(before.quote().contains("not come to its end"));
+    assert_eq!(before.quote(), after.quote());
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use tokio::time::{self, Instant};
 
-use super::{Metric, Sample, Title};
+use super::{Metric, Sample, Title, goal::Goal};
 use crate::{
     load::cpu,
     peers::{Bed, Crowd, Kind},
@@ -20,7 +20,7 @@ const REST: Duration = Duration::from_secs(1);
 /// Until all agents are there for the first time; registering them is part of it.
 const JOINED: Duration = Duration::from_secs(300);
 /// Until all agents are back.
-const BACK: Duration = Duration::from_secs(120);
+const BACK: Duration = Duration::from_secs(60);
 /// Between two looks at who is there.
 const LOOK: Duration = Duration::from_millis(50);
 const OUTAGE: Duration = Duration::from_secs(2);
@@ -52,6 +52,7 @@ impl Agents {
                     Metric::lower("agents' CPU", "ms/s"),
                     Metric::lower("hub without agents", "MiB"),
                 ],
+                goals: vec![Goal::First, Goal::most(0, 20.0)],
             },
             storm: Title {
                 name: format!("storm-{count}"),
@@ -64,9 +65,17 @@ impl Agents {
                     Metric::lower("half back after", "s"),
                     Metric::lower("hub CPU per agent", "us"),
                 ],
+                goals: vec![Goal::First, Goal::most(0, 5.0), Goal::most(2, 500.0)],
             },
             count,
         }
+    }
+
+    /// About, with agents that come and come back a thousand in two seconds.
+    pub(crate) fn takes(&self, calm: Calm) -> Duration {
+        const STARTING: Duration = Duration::from_secs(3);
+        let joining = Duration::from_millis(4) * u32::from(self.count);
+        STARTING + joining + calm.settle + calm.watch + OUTAGE
     }
 
     /// Both samples; the second is an error of its own if not all come back.

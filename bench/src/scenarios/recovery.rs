@@ -11,7 +11,7 @@ use tokio::{
     time::{self, Instant},
 };
 
-use super::{Metric, Sample, Title};
+use super::{Metric, Sample, Title, goal::Goal};
 use crate::{
     load::Target,
     peers::{Bed, CUT, Peer, SILENCE},
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// After this nobody waits for an answer any more.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(75);
 /// How often someone asks, on a new connection each time.
 const EVERY: Duration = Duration::from_millis(50);
 /// How long each one waits for the answer.
@@ -42,6 +42,23 @@ enum Break {
     Cut,
     /// Nothing passes on them any more, and nobody is told; new ones may be made.
     Silence,
+}
+
+impl Break {
+    fn goals(self) -> Vec<Goal> {
+        let stream = Goal::Least {
+            figure: 1,
+            value: 1.0,
+        };
+        let mut goals = vec![Goal::First];
+        match self {
+            Self::Hub(_) => goals.push(Goal::most(0, 1.0)),
+            Self::Agent => {}
+            Self::Cut => goals.push(stream),
+            Self::Silence => goals.extend([Goal::most(0, 20.0), stream]),
+        }
+        goals
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -89,6 +106,7 @@ pub(crate) fn all() -> Vec<Recovery> {
                 Metric::lower("next answer after", "s"),
                 Metric::higher("streams that go on", "of 1"),
             ],
+            goals: what.goals(),
         },
         what,
     })
@@ -96,6 +114,20 @@ pub(crate) fn all() -> Vec<Recovery> {
 }
 
 impl Recovery {
+    /// Whether most of it is waiting, so that it is given peers of its own beside those of the others.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.what == Break::Silence
+    }
+
+    /// How long it takes, about, in seconds.
+    pub(crate) fn takes(&self) -> f64 {
+        match self.what {
+            Break::Hub(outage) => outage.as_secs_f64() + 20.0,
+            Break::Agent | Break::Cut => 10.0,
+            Break::Silence => LIMIT.as_secs_f64() + 5.0,
+        }
+    }
+
     pub(crate) async fn measure(&self, bed: &Bed<'_>, peer: &mut Peer) -> anyhow::Result<Sample> {
         let way = peer.way(Legs::Tls).context("there is no way")?;
         let (asked, ticks) = (way.target("/readyz")?, way.target("/ticks")?);

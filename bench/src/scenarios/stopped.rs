@@ -1,16 +1,18 @@
 //! Clients that stop reading in the middle of a body: what one of them costs the others, and what eight of them cost in memory.
-//! Each peer is started anew in every round, because some never get over it.
+//! Each peer is started anew in every round, because some never get over it; what it takes before anyone asks is measured on
+//! the way.
 
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::time;
 
 use super::{
     Metric, Pace, Sample, Title,
-    steady::{Ask, load},
+    goal::Goal,
+    steady::{Ask, Span, load},
 };
 use crate::{
     load::{Outcome, Target},
@@ -25,16 +27,30 @@ const READERS: u32 = 8;
 const FULL: Duration = Duration::from_secs(3);
 const BEGIN: Duration = Duration::from_secs(10);
 const LIMIT: Duration = Duration::from_secs(90);
+/// After a start.
+const SETTLED: Duration = Duration::from_secs(1);
 const KIB: f64 = 1024.0;
+const MB: f64 = 1e6;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Stopped {
+    pub(crate) rest: Title,
     pub(crate) others: Title,
     pub(crate) memory: Title,
 }
 
 pub(crate) fn scenario() -> Stopped {
     Stopped {
+        rest: Title {
+            name: "rest".to_owned(),
+            about: "one hub and one agent that nobody has asked anything but whether they work"
+                .to_owned(),
+            metrics: vec![
+                Metric::lower("agent memory", "MB"),
+                Metric::lower("hub memory", "MB"),
+            ],
+            goals: vec![Goal::First, Goal::most(0, 10.0)],
+        },
         others: Title {
             name: "stopped-others".to_owned(),
             about: format!(
@@ -45,6 +61,7 @@ pub(crate) fn scenario() -> Stopped {
                 Metric::lower("p99 beside it", "us"),
                 Metric::lower("p99 without", "us"),
             ],
+            goals: vec![Goal::First],
         },
         memory: Title {
             name: "stopped-memory".to_owned(),
@@ -53,23 +70,43 @@ pub(crate) fn scenario() -> Stopped {
                 Metric::lower("hub memory per reader", "KiB"),
                 Metric::lower("agent memory per reader", "KiB"),
             ],
+            goals: vec![Goal::First, Goal::most(0, 1.3 * KIB)],
         },
     }
 }
 
-/// For the others, and for memory.
-pub(crate) type Both = (anyhow::Result<Sample>, anyhow::Result<Sample>);
-
-/// # Errors
-/// If the peer is not here, or does not work even before anyone stops.
-pub(crate) async fn measure(bed: &Bed<'_>, kind: Kind, pace: Pace) -> anyhow::Result<Both> {
-    let mut peer = Peer::start(kind, bed, Link::Straight).await?;
-    let measured = both(bed, &mut peer, pace).await;
-    peer.end().await;
-    measured
+impl Stopped {
+    pub(crate) fn titles(&self) -> [&Title; 3] {
+        [&self.rest, &self.others, &self.memory]
+    }
 }
 
-async fn both(bed: &Bed<'_>, peer: &mut Peer, pace: Pace) -> anyhow::Result<Both> {
+/// At rest, for the others, and for memory: as the titles are.
+pub(crate) type All = [anyhow::Result<Sample>; 3];
+
+/// # Errors
+/// If the peer is not here or does not start.
+pub(crate) async fn measure(bed: &Bed<'_>, kind: Kind, pace: Pace) -> anyhow::Result<All> {
+    let mut peer = Peer::start(kind, bed, Link::Straight).await?;
+    time::sleep(SETTLED).await;
+    let rest = memory(&peer.agent).and_then(|agent| {
+        let hub = memory(&peer.hub)?;
+        Ok(Sample::of([agent / MB, hub / MB]))
+    });
+    let measured = both(bed, &mut peer, pace).await;
+    peer.end().await;
+    let [others, memory] = match measured {
+        Ok(both) => both,
+        Err(error) => [Err(anyhow!("{error:#}")), Err(error)],
+    };
+    Ok([rest, others, memory])
+}
+
+async fn both(
+    bed: &Bed<'_>,
+    peer: &mut Peer,
+    pace: Pace,
+) -> anyhow::Result<[anyhow::Result<Sample>; 2]> {
     // Once for pools and caches, once to count.
     others(bed, peer, pace).await?;
     let without = others(bed, peer, pace).await?;
@@ -105,7 +142,7 @@ async fn both(bed: &Bed<'_>, peer: &mut Peer, pace: Pace) -> anyhow::Result<Both
         },
     };
     drop(first);
-    Ok((Ok(beside), memory))
+    Ok([Ok(beside), memory])
 }
 
 /// Those beyond the first.
@@ -130,7 +167,11 @@ fn memory(part: &Option<crate::peers::Part>) -> anyhow::Result<f64> {
 async fn others(bed: &Bed<'_>, peer: &mut Peer, pace: Pace) -> anyhow::Result<Outcome> {
     peer.alive()?;
     let way = peer.way(Legs::Tls).context("there is no way")?;
-    let command = load(bed, way, Ask::Small, OTHERS, pace);
+    let span = Span {
+        warmup: pace.warmup,
+        seconds: pace.seconds,
+    };
+    let command = load(bed, way, Ask::Small, OTHERS, span);
     let step = format!("load {} stopped", peer.kind.name());
     bed.launcher.ask(&step, command, LIMIT).await
 }

@@ -1,23 +1,31 @@
-//! Bodies without an end: bytes as fast as they are read, and numbered lines at a steady pace.
+//! Bodies without an end: bytes as fast as they are read, numbered lines at a steady pace, and events.
 
 use std::{
     convert::Infallible,
     pin::Pin,
     task::{Context, Poll},
+    time::{Duration, SystemTime},
 };
 
 use bytes::Bytes;
+use futures_util::stream::{self, BoxStream, StreamExt as _};
 use hyper::body::{Body, Frame};
-use tokio::time::{self, Interval, MissedTickBehavior};
+use tokio::{
+    sync::watch,
+    time::{self, Interval, MissedTickBehavior},
+};
 
-use super::TICK;
+use super::{SMALL, TICK};
 
 /// How much is handed over at once.
 const PIECE: usize = 64 * 1024;
+/// Digits of a time in an event.
+const STAMP: usize = 20;
 
 pub(crate) enum Stream {
     Endless(Bytes),
     Ticks { clock: Interval, next: u64 },
+    Events(BoxStream<'static, Bytes>),
 }
 
 impl Stream {
@@ -31,6 +39,40 @@ impl Stream {
         clock.set_missed_tick_behavior(MissedTickBehavior::Burst);
         Self::Ticks { clock, next: 0 }
     }
+
+    pub(super) fn events(mut last: watch::Receiver<Bytes>) -> Self {
+        last.mark_unchanged();
+        let later = stream::unfold(last, async |mut last| {
+            last.changed().await.ok()?;
+            let event = last.borrow_and_update().clone();
+            Some((event, last))
+        });
+        // The first line says that whoever watches will see all that follows.
+        Self::Events(stream::once(async { event() }).chain(later).boxed())
+    }
+}
+
+/// A line of 1 KiB that begins with the time.
+pub(super) fn event() -> Bytes {
+    let mut line = format!("{:0STAMP$}", nanos()).into_bytes();
+    line.resize(SMALL - 1, b' ');
+    line.push(b'\n');
+    line.into()
+}
+
+/// How long ago the event of this line happened; `None` if it is no event.
+pub(crate) fn age(line: &[u8]) -> Option<Duration> {
+    let stamp = std::str::from_utf8(line.get(..STAMP)?).ok()?;
+    let happened: u64 = stamp.parse().ok()?;
+    Some(Duration::from_nanos(nanos().saturating_sub(happened)))
+}
+
+/// Of the machine's clock, which all roles share.
+fn nanos() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    })
 }
 
 impl Body for Stream {
@@ -49,7 +91,37 @@ impl Body for Stream {
                 *next += 1;
                 Bytes::from(line)
             }
+            Self::Events(events) => match std::task::ready!(events.poll_next_unpin(context)) {
+                Some(event) => event,
+                None => return Poll::Ready(None),
+            },
         };
         Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_says_when_it_happened() {
+        let line = event();
+        assert_eq!((line.len(), line.last()), (SMALL, Some(&b'\n')));
+        assert!(age(&line).unwrap() < Duration::from_secs(60));
+        assert_eq!(age(b"short"), None);
+    }
+
+    #[tokio::test]
+    async fn who_watches_gets_a_line_at_once_and_one_for_each_event() {
+        let sender = watch::Sender::new(event());
+        let Stream::Events(mut events) = Stream::events(sender.subscribe()) else {
+            panic!("events");
+        };
+        assert!(age(&events.next().await.unwrap()).is_some());
+        sender.send_replace(Bytes::from_static(b"first\n"));
+        assert_eq!(events.next().await.unwrap(), "first\n");
+        sender.send_replace(Bytes::from_static(b"second\n"));
+        assert_eq!(events.next().await.unwrap(), "second\n");
     }
 }

@@ -1,0 +1,136 @@
+//! What became of a scenario's goals.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Figure, Row, Scenario, table::number};
+use crate::{peers::Kind, scenarios::goal::Goal};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Verdict {
+    pub(super) goal: String,
+    /// The figure that it is about.
+    pub(super) measured: String,
+    pub(super) is: Is,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Is {
+    Met,
+    /// Missed, by less than the rounds differ among each other.
+    Level,
+    Missed,
+    /// Whom it is about has not been measured.
+    Open,
+}
+
+impl fmt::Display for Is {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Met => "met",
+            Self::Level => "level",
+            Self::Missed => "**missed**",
+            Self::Open => "not measured",
+        })
+    }
+}
+
+pub(super) fn of(scenario: &Scenario) -> Vec<Verdict> {
+    let goals = scenario.title.goals.iter();
+    goals
+        .map(|goal| {
+            let (is, measured) = judged(goal, scenario).unwrap_or((Is::Open, "-".to_owned()));
+            Verdict {
+                goal: goal.said(&scenario.title.metrics),
+                measured,
+                is,
+            }
+        })
+        .collect()
+}
+
+/// `None` where the figures are missing that it takes.
+fn judged(goal: &Goal, scenario: &Scenario) -> Option<(Is, String)> {
+    let fairlead = scenario.of(Kind::Fairlead)?;
+    if fairlead.rounds.is_empty() {
+        return fairlead
+            .absent
+            .as_ref()
+            .map(|_| (Is::Missed, "none".to_owned()));
+    }
+    match *goal {
+        Goal::First => first(fairlead, scenario),
+        Goal::Times { of, least } => {
+            let times = scenario.of(of)?.fairlead?;
+            Some((times_least(times, least), said(times)))
+        }
+        Goal::Most { figure, value } => Some(bounded(fairlead, figure, |got| got <= value)),
+        Goal::Least { figure, value } => Some(bounded(fairlead, figure, |got| got >= value)),
+        Goal::Added { figure, most } => {
+            let own = fairlead.median(figure)?;
+            let added = own - scenario.of(Kind::Direct)?.median(figure)?;
+            let is = if added <= most { Is::Met } else { Is::Missed };
+            Some((is, number(added)))
+        }
+    }
+}
+
+/// Beside the tunnel that comes closest, or is farthest ahead.
+fn first(fairlead: &Row, scenario: &Scenario) -> Option<(Is, String)> {
+    let others = scenario.rows.iter().filter(|row| {
+        let tunnel = row.peer.is_tunnel() && row.peer != Kind::Fairlead;
+        tunnel && row.median(0).is_some()
+    });
+    let mut others = others.peekable();
+    if fairlead.median(0).is_none() {
+        let another = others.peek()?;
+        return Some((Is::Missed, format!("none, {} has one", another.peer.name())));
+    }
+    let ratios = others.filter_map(|row| Some((row.peer, row.fairlead?)));
+    let closest = ratios.min_by(|(_, one), (_, other)| one.median.total_cmp(&other.median));
+    match closest {
+        Some((peer, times)) => {
+            let measured = format!("{} x {}", said(times), peer.name());
+            Some((times_least(times, 1.0), measured))
+        }
+        // They were tried, and none of them had a figure.
+        None => {
+            let tried = |row: &Row| row.peer.is_tunnel() && row.rounds.len() > 1;
+            let others = scenario.rows.iter().filter(|row| tried(row)).count();
+            (others > 1).then(|| (Is::Met, "no other has a figure".to_owned()))
+        }
+    }
+}
+
+fn times_least(times: Figure, least: f64) -> Is {
+    if times.median >= least {
+        Is::Met
+    } else if times.high >= least {
+        Is::Level
+    } else {
+        Is::Missed
+    }
+}
+
+fn said(Figure { median, low, high }: Figure) -> String {
+    format!("{median:.2} ({low:.2}-{high:.2})")
+}
+
+fn bounded(row: &Row, figure: usize, holds: impl Fn(f64) -> bool) -> (Is, String) {
+    match row.figures.get(figure).copied().flatten() {
+        None => (Is::Missed, "none".to_owned()),
+        Some(Figure { median, low, high }) => {
+            let is = if holds(median) {
+                Is::Met
+            } else if holds(low) || holds(high) {
+                Is::Level
+            } else {
+                Is::Missed
+            };
+            let range = format!("{} ({}-{})", number(median), number(low), number(high));
+            (is, range)
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What all phases of a run work with: where peers run, who takes part, and where figures go.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context as _, anyhow};
+
+use super::progress::Progress;
+use crate::{
+    peers::{Bed, Built, Kind},
+    report::Report,
+    scenarios::{Pace, Title},
+};
+
+pub(super) struct Stage<'a> {
+    /// Every role on one core.
+    pub(super) pinned: &'a Bed<'a>,
+    /// Every role where the system puts it.
+    pub(super) free: &'a Bed<'a>,
+    pub(super) kinds: &'a [Kind],
+    /// Those of them whose programs are here: what takes time.
+    pub(super) present: &'a [Kind],
+    pub(super) pace: Pace,
+    pub(super) report: Report,
+    pub(super) progress: Progress,
+    pub(super) built: &'a Built,
+    pub(super) fairlead: Option<&'a Path>,
+    /// Private to this user.
+    pub(super) secrets: &'a Path,
+    pub(super) results: &'a Path,
+}
+
+impl Stage<'_> {
+    pub(super) fn tunnels(&self) -> Vec<Kind> {
+        let tunnels = self.kinds.iter().copied();
+        tunnels.filter(|kind| kind.is_tunnel()).collect()
+    }
+
+    /// How many tunnels take time.
+    pub(super) fn tunnels_present(&self) -> usize {
+        self.present.iter().filter(|kind| kind.is_tunnel()).count()
+    }
+
+    /// A folder for keys, sockets and tokens.
+    pub(super) fn folder(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let folder = self.secrets.join(name);
+        std::fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
+        Ok(folder)
+    }
+
+    /// Says what is measured now.
+    pub(super) fn round(&self, round: u32, what: &str) {
+        let round = match round {
+            0 => "the round that warms up".to_owned(),
+            _ => format!("round {round} of {}", self.pace.rounds),
+        };
+        eprintln!("{} {round}: {what}", self.progress.said());
+    }
+
+    /// What is measured until now is kept, whatever happens to the rest of the run.
+    pub(super) fn keep(&mut self, planned: Duration) {
+        self.progress.done(planned);
+        if let Err(error) = self.report.save(self.results) {
+            eprintln!("figures are not saved: {error:#}");
+        }
+    }
+
+    /// These peers cannot do these scenarios, for one reason.
+    pub(super) fn absent(&mut self, titles: &[&Title], kinds: &[Kind], error: &anyhow::Error) {
+        let kinds_said: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+        eprintln!("{}: {error:#}", kinds_said.join(", "));
+        for title in titles {
+            for kind in kinds {
+                self.report.absent(title, *kind, error);
+            }
+        }
+    }
+}
+
+/// The same once more: one reason may stand in several places.
+pub(super) fn again(error: &anyhow::Error) -> anyhow::Error {
+    anyhow!("{error:#}")
+}

@@ -1,0 +1,222 @@
+//! Scenarios that need their peers in the same state share a phase: all peers are started, measured in turn in every round, and
+//! ended.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time;
+
+use super::stage::Stage;
+use crate::{
+    apiserver::ApiServer,
+    network::Network,
+    peers::{Bed, Kind, Link, Peer},
+    scenarios::{
+        Title,
+        far::Path,
+        steady::{self, Steady},
+    },
+};
+
+/// What the agents' link is limited to in some scenarios, in bytes a second: 200 Mbit/s.
+const SLOW: u64 = 25_000_000;
+/// To start a peer, about.
+const STARTING: f64 = 1.5;
+/// To start a real API server and fill it, or a network, about.
+const BUILDING: f64 = 15.0;
+
+/// Where hub, agent and upstream are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Place {
+    /// All on one core.
+    One,
+    /// On all cores.
+    All,
+    /// On all cores, the agent's link limited.
+    Slow,
+    /// On all cores, before a real API server.
+    Real,
+    /// The agent and the upstream are far away.
+    Far(Path),
+}
+
+impl Place {
+    fn takes(self, kind: Kind) -> bool {
+        match self {
+            Self::One | Self::All | Self::Real => true,
+            // A slow link is between agent and hub, which the others have not.
+            Self::Slow => kind.is_tunnel(),
+            Self::Far(_) => kind != Kind::Proxy,
+        }
+    }
+
+    /// The first round warms pools, caches and branch predictors, and is not counted; far links do not care.
+    fn first_round(self) -> u32 {
+        u32::from(matches!(self, Self::Far(_)))
+    }
+}
+
+pub(super) struct Turns {
+    pub(super) place: Place,
+    pub(super) scenarios: Vec<Steady>,
+}
+
+impl Turns {
+    pub(super) fn titles(&self) -> Vec<&Title> {
+        self.scenarios.iter().map(|one| &one.title).collect()
+    }
+
+    /// About.
+    pub(super) fn takes(&self, kinds: &[Kind], pace: crate::scenarios::Pace) -> Duration {
+        let peers = kinds.iter().filter(|kind| self.place.takes(**kind)).count() as f64;
+        let rounds = f64::from(pace.rounds + 1 - self.place.first_round());
+        let building = match self.place {
+            Place::Real | Place::Far(_) => BUILDING,
+            _ => 0.0,
+        };
+        let all = building + STARTING * peers + rounds * self.round_takes(peers, pace);
+        Duration::from_secs_f64(all)
+    }
+
+    fn round_takes(&self, peers: f64, pace: crate::scenarios::Pace) -> f64 {
+        let times = |scenario: &Steady| if scenario.together { 1.0 } else { peers };
+        let rest = self.rest().as_secs_f64();
+        let all = self.scenarios.iter();
+        all.map(|one| times(one) * (one.takes(pace) + rest)).sum()
+    }
+
+    fn rest(&self) -> Duration {
+        match self.place {
+            Place::Far(path) => path.rest(),
+            _ => Duration::ZERO,
+        }
+    }
+
+    pub(super) async fn measure(&self, stage: &mut Stage<'_>) {
+        for scenario in &self.scenarios {
+            stage.report.begin(&scenario.title);
+        }
+        let (pinned, free) = (stage.pinned, stage.free);
+        let measured = match self.place {
+            Place::One => self.on(pinned, Link::Straight, stage).await,
+            Place::All => self.on(free, Link::Straight, stage).await,
+            Place::Slow => {
+                let slow = Link::Relayed { rate: Some(SLOW) };
+                self.on(free, slow, stage).await
+            }
+            Place::Real => self.before_a_real_server(stage).await,
+            Place::Far(path) => self.far_away(path, stage).await,
+        };
+        if let Err(error) = measured {
+            stage.absent(&self.titles(), stage.kinds, &error);
+        }
+    }
+
+    async fn before_a_real_server(&self, stage: &mut Stage<'_>) -> anyhow::Result<()> {
+        let server = ApiServer::start().await?;
+        let folder = stage.folder("real")?;
+        let launcher = stage.free.launcher;
+        let bed = Bed::make(launcher, &folder, stage.fairlead, stage.built.clone()).await?;
+        let bed = bed.before(server.server()?);
+        self.on(&bed, Link::Straight, stage).await
+    }
+
+    async fn far_away(&self, path: Path, stage: &mut Stage<'_>) -> anyhow::Result<()> {
+        let folder = stage.folder(path.name())?;
+        let network = Network::build(&folder).await?;
+        let launcher = stage.free.launcher.with_site(network.site());
+        // This thread is where the hub is, and so are hubs, clients and commands; who belongs to the site is led there.
+        let inside = network.enter()?;
+        let bed = Bed::make(&launcher, &folder, stage.fairlead, stage.built.clone()).await?;
+        network.join(bed.upstream_ports()?)?;
+        network.shape(path.shape())?;
+        let measured = self.on(&bed, Link::Straight, stage).await;
+        drop(inside);
+        measured
+    }
+
+    async fn on(&self, bed: &Bed<'_>, link: Link, stage: &mut Stage<'_>) -> anyhow::Result<()> {
+        let kinds = stage.kinds.iter().copied();
+        let kinds: Vec<Kind> = kinds.filter(|kind| self.place.takes(*kind)).collect();
+        let mut peers = Vec::new();
+        for kind in kinds {
+            match Peer::start(kind, bed, link).await {
+                Ok(peer) => peers.push(peer),
+                Err(error) => stage.absent(&self.titles(), &[kind], &error),
+            }
+        }
+        let first = self.place.first_round();
+        let rounds = stage.pace.rounds;
+        let planned = self.takes(stage.present, stage.pace) / (rounds + 1 - first);
+        for round in first..=rounds {
+            for scenario in &self.scenarios {
+                stage.round(round, &scenario.title.name);
+                if round % 2 == 1 {
+                    peers.sort_by_key(|peer| std::cmp::Reverse(peer.kind as u8));
+                } else {
+                    peers.sort_by_key(|peer| peer.kind as u8);
+                }
+                self.turn(scenario, bed, &mut peers, round, stage).await;
+            }
+            stage.keep(planned);
+        }
+        for peer in peers {
+            peer.end().await;
+        }
+        Ok(())
+    }
+
+    /// All peers, one after the other or together.
+    async fn turn(
+        &self,
+        scenario: &Steady,
+        bed: &Bed<'_>,
+        peers: &mut [Peer],
+        round: u32,
+        stage: &mut Stage<'_>,
+    ) {
+        let pace = stage.pace;
+        let samples = if scenario.together {
+            let all = peers.iter_mut();
+            let all = all.map(async |peer| (peer.kind, scenario.measure(bed, peer, pace).await));
+            join_all(all).await
+        } else {
+            let mut samples = Vec::new();
+            for peer in peers {
+                samples.push((peer.kind, scenario.measure(bed, peer, pace).await));
+                time::sleep(self.rest()).await;
+            }
+            samples
+        };
+        for (kind, sample) in samples {
+            match sample {
+                Err(error) if round == 0 => stage.absent(&[&scenario.title], &[kind], &error),
+                Ok(_) if round == 0 => {}
+                counted => stage.report.take(&scenario.title, kind, counted),
+            }
+        }
+    }
+}
+
+pub(super) fn all() -> Vec<Turns> {
+    let of = |place, scenarios| Turns { place, scenarios };
+    let mut all = vec![
+        of(Place::One, steady::throughput()),
+        of(
+            Place::All,
+            steady::beside("full", "at full speed, on all cores", [300.0, 1500.0]),
+        ),
+        of(
+            Place::Slow,
+            steady::beside(
+                "25m",
+                "the agent's link limited to 25 MB/s each way",
+                [3000.0, 5000.0],
+            ),
+        ),
+        of(Place::Real, steady::lists()),
+    ];
+    let far = crate::scenarios::far::PATHS;
+    all.extend(far.map(|path| of(Place::Far(path), path.scenarios())));
+    all
+}

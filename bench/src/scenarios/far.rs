@@ -1,0 +1,155 @@
+//! What goes over far links: one body without an end down and up, counted where it arrives, and small requests. Plain TCP goes
+//! the same emulated path in the same run.
+
+use std::time::Duration;
+
+use fairlead_e2e::link::Shape;
+
+use super::{
+    Metric, Title,
+    goal::Goal,
+    steady::{Ask, Span, Steady},
+};
+use crate::peers::Kind;
+
+/// Of each link, bytes a second each way: 200 Mbit/s.
+const RATE: u64 = 25_000_000;
+/// What may wait for its turn there, bytes.
+const QUEUE: u64 = 1024 * 1024;
+/// What the requests of all connections come to in a second, below what one connection each round trip allows.
+const ASKED: f64 = 50.0;
+const CONNECTIONS: u32 = 16;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Path {
+    name: &'static str,
+    round_trip: Duration,
+    loss: f64,
+}
+
+pub(crate) const PATHS: [Path; 4] = [
+    Path::new("wan-20ms", 20, 0.0),
+    Path::new("wan-60ms", 60, 0.0),
+    Path::new("wan-150ms", 150, 0.0),
+    Path::new("wan-loss", 20, 0.01),
+];
+
+impl Path {
+    const fn new(name: &'static str, millis: u64, loss: f64) -> Self {
+        Self {
+            name,
+            round_trip: Duration::from_millis(millis),
+            loss,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        self.name
+    }
+
+    pub(crate) fn shape(self) -> Shape {
+        Shape::round_trip(self.round_trip)
+            .loss(self.loss)
+            .rate(RATE, QUEUE)
+    }
+
+    /// Until nothing of the last measurement is on the link any more.
+    pub(crate) fn rest(self) -> Duration {
+        Duration::from_millis(100) + self.round_trip
+    }
+
+    fn said(self) -> String {
+        let lossy = match self.loss {
+            0.0 => String::new(),
+            share => format!(" that loses {} % of its packets", share * 100.0),
+        };
+        format!(
+            "over a link of {} ms round trip and 25 MB/s{lossy}",
+            self.round_trip.as_millis()
+        )
+    }
+
+    pub(crate) fn scenarios(self) -> Vec<Steady> {
+        vec![
+            self.bulk("down", "one body without an end", Ask::Flow),
+            self.bulk("up", "one upload without an end", Ask::Pour),
+            self.requests(),
+        ]
+    }
+
+    fn bulk(self, name: &str, about: &str, ask: Ask) -> Steady {
+        let mut goals = vec![Goal::First];
+        if self.loss == 0.0 {
+            goals.push(Goal::times(Kind::Direct, 0.8));
+        }
+        let title = Title {
+            name: format!("{}-{name}", self.name),
+            about: format!("{about}, {}; direct is plain TCP", self.said()),
+            metrics: vec![
+                Metric::higher("rate", "MB/s"),
+                Metric::lower("hub + agent CPU", "us/MiB"),
+            ],
+            goals,
+        };
+        Steady {
+            span: Some(Span {
+                // TCP has to find out what the path holds first.
+                warmup: 0.6 + 10.0 * self.round_trip.as_secs_f64(),
+                seconds: if self.loss > 0.0 { 2.0 } else { 1.2 },
+            }),
+            ..Steady::new(title, ask, 1)
+        }
+    }
+
+    fn requests(self) -> Steady {
+        let title = Title {
+            name: format!("{}-get", self.name),
+            about: format!(
+                "GET of 1 KiB over {CONNECTIONS} connections, open loop at {ASKED} a second, {}; all peers side by side",
+                self.said()
+            ),
+            metrics: vec![
+                Metric::lower("p50", "ms"),
+                Metric::lower("p99", "ms"),
+                Metric::lower("p99.9", "ms"),
+                Metric::lower("hub + agent CPU", "us/req"),
+            ],
+            goals: vec![Goal::First],
+        };
+        Steady {
+            rate: Some(ASKED),
+            span: Some(Span {
+                warmup: 0.5,
+                seconds: 3.0,
+            }),
+            together: true,
+            micros: 1000.0,
+            ..Steady::new(title, Ask::Small, CONNECTIONS)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_has_a_body_each_way_and_requests() {
+        let names: Vec<String> = PATHS
+            .iter()
+            .flat_map(|path| path.scenarios())
+            .map(|scenario| scenario.title.name)
+            .collect();
+        assert_eq!(names.len(), 12);
+        assert!(names.contains(&"wan-150ms-up".to_owned()), "{names:?}");
+    }
+
+    #[test]
+    fn only_lossless_paths_are_held_to_a_share_of_plain_tcp() {
+        let held = |path: &Path| {
+            let body = path.scenarios().swap_remove(0);
+            body.title.goals.contains(&Goal::times(Kind::Direct, 0.8))
+        };
+        assert_eq!(PATHS.each_ref().map(held), [true, true, true, false]);
+    }
+}

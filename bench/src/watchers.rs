@@ -1,0 +1,253 @@
+//! Many watches through one way, and events that all of them wait for: how long after an event the last one has it, and what
+//! that costs hub and agent. The events are asked for at the upstream itself, so that only their way back is measured.
+
+use std::{
+    collections::BTreeMap, io::Write as _, num::NonZeroUsize, path::PathBuf, sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context as _, anyhow};
+use http_body_util::BodyExt as _;
+use serde::{Deserialize, Serialize};
+use tokio::{
+    sync::{Semaphore, mpsc},
+    task::JoinSet,
+    time::{self, Instant},
+};
+
+use crate::{
+    load::{Target, cpu},
+    proc,
+    stats::median,
+    upstream,
+    way::Way,
+};
+
+/// How many are opened at a time.
+const OPENING: usize = 32;
+/// For all of them to be open, and for all to have an event.
+const OPEN: Duration = Duration::from_secs(60);
+const HEARD: Duration = Duration::from_secs(20);
+/// Until whatever opening took is given back.
+const SETTLED: Duration = Duration::from_secs(1);
+/// Between the last one who has an event and the next event.
+const REST: Duration = Duration::from_millis(50);
+/// The longest line.
+const LINE: usize = 64 * 1024;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// https://HOST:PORT with the prefix of every path, as `/k8s/clusters/ID`
+    #[arg(long)]
+    url: String,
+    /// Trusted authorities, PEM; needed for https
+    #[arg(long)]
+    ca_file: Option<PathBuf>,
+    /// File that holds the bearer token
+    #[arg(long)]
+    token_file: PathBuf,
+    /// Go through this Unix socket, with CONNECT
+    #[arg(long, value_name = "SOCKET")]
+    via: Option<PathBuf>,
+    /// Of the upstream itself, without TLS
+    #[arg(long)]
+    upstream: String,
+    #[arg(long, default_value = "1000")]
+    watches: NonZeroUsize,
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    events: u32,
+    /// Read the memory and the processor time of these processes too
+    #[arg(long, value_name = "ROLE=PID")]
+    cpu: Vec<cpu::Watched>,
+}
+
+/// Times are medians over events.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Heard {
+    /// Until half of the watches, and all of them, have an event.
+    pub(crate) half_us: f64,
+    pub(crate) all_us: f64,
+    /// How long opening them took.
+    pub(crate) opened_s: f64,
+    /// How many lines all of them got together.
+    pub(crate) lines: u64,
+    /// Processor time of each role and of this client (`load`) for these, microseconds.
+    pub(crate) cpu_us: BTreeMap<String, u64>,
+    /// What each role has more than before, bytes.
+    pub(crate) memory: BTreeMap<String, i64>,
+}
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+    let event = Way {
+        url: args.upstream,
+        ca_file: None,
+        token_file: args.token_file.clone(),
+        via: None,
+    };
+    let way = Way {
+        url: args.url,
+        ca_file: args.ca_file,
+        token_file: args.token_file,
+        via: args.via,
+    };
+    let (watch, event) = (way.target("/watch")?, event.target("/event")?);
+    let heard = measure(watch, &event, args.watches.get(), args.events, &args.cpu).await?;
+    let line = serde_json::to_string(&heard)?;
+    writeln!(std::io::stdout().lock(), "{line}")?;
+    Ok(())
+}
+
+/// # Errors
+/// If a watch cannot be opened or ends, or not all have an event in time.
+async fn measure(
+    watch: Target,
+    event: &Target,
+    count: usize,
+    events: u32,
+    watched: &[cpu::Watched],
+) -> anyhow::Result<Heard> {
+    let before = memory(watched)?;
+    let begin = Instant::now();
+    let (mut lines, _watches) = open(watch, count);
+    // Each has a line at once.
+    ages(&mut lines, count, OPEN).await.context("opening")?;
+    let opened_s = begin.elapsed().as_secs_f64();
+    time::sleep(SETTLED).await;
+    let after = memory(watched)?;
+
+    let (mut half, mut all) = (Vec::new(), Vec::new());
+    let mut spent = cpu::read(watched)?;
+    // The first one is not counted: it finds every buffer as opening has left it.
+    for number in 0..=events {
+        if number == 1 {
+            spent = cpu::read(watched)?;
+        }
+        time::timeout(HEARD, event.once()).await??;
+        let mut ages = ages(&mut lines, count, HEARD).await?;
+        ages.sort_unstable();
+        if number > 0 {
+            let micros = |age: Option<&Duration>| age.map_or(0.0, |age| age.as_secs_f64() * 1e6);
+            half.push(micros(ages.get(count / 2)));
+            all.push(micros(ages.last()));
+        }
+        time::sleep(REST).await;
+    }
+    let grown = after.iter().map(|(role, bytes)| {
+        let before = before.get(role).copied().unwrap_or_default();
+        (role.clone(), bytes - before)
+    });
+    Ok(Heard {
+        half_us: median(half).unwrap_or_default(),
+        all_us: median(all).unwrap_or_default(),
+        opened_s,
+        lines: count as u64 * u64::from(events),
+        cpu_us: cpu::since(&spent, &cpu::read(watched)?),
+        memory: grown.collect(),
+    })
+}
+
+fn memory(watched: &[cpu::Watched]) -> anyhow::Result<BTreeMap<String, i64>> {
+    let mut bytes = BTreeMap::new();
+    for process in watched {
+        let memory = proc::memory(process.pid())?;
+        bytes.insert(process.role().to_owned(), i64::try_from(memory)?);
+    }
+    Ok(bytes)
+}
+
+/// The age of each line of each watch, or why a watch has ended.
+type Lines = mpsc::Receiver<anyhow::Result<Duration>>;
+
+fn open(target: Target, count: usize) -> (Lines, JoinSet<()>) {
+    let (said, lines) = mpsc::channel(count);
+    let (target, gate) = (Arc::new(target), Arc::new(Semaphore::new(OPENING)));
+    let mut watches = JoinSet::new();
+    for number in 0..count {
+        let (target, gate, said) = (target.clone(), gate.clone(), said.clone());
+        watches.spawn(async move {
+            let ended = read(&target, &gate, &said).await;
+            let why = ended.err().unwrap_or_else(|| anyhow!("it ended"));
+            let why = why.context(format!("watch {number} of {count}"));
+            // Nobody listens any more where this fails.
+            drop(said.send(Err(why)).await);
+        });
+    }
+    (lines, watches)
+}
+
+async fn read(
+    target: &Target,
+    gate: &Semaphore,
+    said: &mpsc::Sender<anyhow::Result<Duration>>,
+) -> anyhow::Result<()> {
+    let mut opening = Some(gate.acquire().await?);
+    let mut body = target.open().await?;
+    let mut line = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let mut rest = &*frame?.into_data().unwrap_or_default();
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let (head, tail) = rest.split_at(end + 1);
+            line.extend_from_slice(head);
+            let age = upstream::age(&line).context("a line that is no event")?;
+            said.send(Ok(age)).await?;
+            opening = None;
+            line.clear();
+            rest = tail;
+        }
+        line.extend_from_slice(rest);
+        anyhow::ensure!(line.len() < LINE, "a line without an end");
+    }
+    drop(opening);
+    Ok(())
+}
+
+/// Of the next line of every watch.
+async fn ages(lines: &mut Lines, count: usize, limit: Duration) -> anyhow::Result<Vec<Duration>> {
+    let mut ages = Vec::with_capacity(count);
+    let all = time::timeout(limit, async {
+        while ages.len() < count {
+            ages.push(lines.recv().await.context("no watch is left")??);
+        }
+        anyhow::Ok(())
+    });
+    match all.await {
+        Ok(heard) => heard.map(|()| ages),
+        Err(_) => Err(anyhow!(
+            "{} of {count} watches had it after {limit:?}",
+            ages.len()
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::{Ready, Server, ready_file};
+
+    #[tokio::test]
+    async fn every_watch_has_every_event() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let answers = upstream::Answers::default();
+        let server = Server::start("upstream", dir.path()).unwrap();
+        let answered = move |request| upstream::answer(answers.clone(), request);
+        let serving = tokio::spawn(server.serve(answered.clone(), answered));
+        let text = std::fs::read(ready_file("upstream", dir.path())).unwrap();
+        let ready: Ready = serde_json::from_slice(&text).unwrap();
+        let token_file = dir.path().join("token");
+        std::fs::write(&token_file, "t").unwrap();
+        let way = Way {
+            url: ready.plain_url,
+            ca_file: None,
+            token_file,
+            via: None,
+        };
+        let (watch, event) = (way.target("/watch").unwrap(), way.target("/event").unwrap());
+        let heard = measure(watch, &event, 40, 3, &[]).await.unwrap();
+        assert_eq!(heard.lines, 120);
+        assert!(
+            heard.half_us > 0.0 && heard.half_us <= heard.all_us,
+            "{heard:?}"
+        );
+        serving.abort();
+    }
+}
