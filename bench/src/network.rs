@@ -107,9 +107,9 @@ impl Network {
     }
 }
 
-/// 127.0.0.1 may leave by the link, translated; what TCP learned of the path from one peer is not given to the next; and its
-/// congestion control is Linux's own default, whatever this machine has, so that figures of two machines can be compared.
-const SETTINGS: &str = "cd /proc/sys/net/ipv4 && echo 1 > conf/all/route_localnet && echo 1 > tcp_no_metrics_save && echo cubic > tcp_congestion_control";
+/// 127.0.0.1 may leave by the link, translated; and what TCP learned of the path from one peer is not given to the next.
+const SETTINGS: &str =
+    "cd /proc/sys/net/ipv4 && echo 1 > conf/all/route_localnet && echo 1 > tcp_no_metrics_save";
 
 /// `here` are ports of this side, `there` those of the other one and its address.
 fn rules(here: &str, there: (&str, &str), own: &str) -> String {
