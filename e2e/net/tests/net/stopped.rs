@@ -13,6 +13,7 @@ use fairlead_e2e::Front;
 use fairlead_e2e_net::net::HUB_ADDRESS;
 use fairlead_e2e_net::{HUB, Stage};
 use rustix::process::Signal;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -21,6 +22,8 @@ use crate::size;
 const MIB: u64 = 1024 * 1024;
 const LINE: u64 = 64 * 1024;
 const CLIENTS: usize = 200;
+/// How many of them connect at once: the hub lets no single address have more handshakes under way than a few.
+const DOORS: usize = 8;
 /// How long the others are watched, before and while one has stopped.
 const WATCHED: Duration = Duration::from_secs(10);
 /// From one request of a client to its next: all of them together ask 400 times a second, which is no load for the machine.
@@ -36,13 +39,17 @@ fn line(n: u64) -> String {
 /// How long the requests of many clients take, sorted.
 async fn watch(front: &Front, request: &str) -> anyhow::Result<Vec<Duration>> {
     let over = Arc::new(AtomicBool::new(false));
+    let doors = Arc::new(Semaphore::new(DOORS));
     let mut clients = JoinSet::new();
     for n in 0..CLIENTS {
         let (front, request, over) = (front.clone(), request.to_owned(), Arc::clone(&over));
+        let doors = Arc::clone(&doors);
         clients.spawn(async move {
-            sleep(BETWEEN.mul_f64(n as f64 / CLIENTS as f64)).await;
+            let door = doors.acquire().await?;
             let mut exchange = front.open(request.as_bytes()).await?;
             exchange.body().await?;
+            drop(door);
+            sleep(BETWEEN.mul_f64(n as f64 / CLIENTS as f64)).await;
             let mut took = Vec::new();
             while !over.load(Ordering::Relaxed) {
                 sleep(BETWEEN).await;
