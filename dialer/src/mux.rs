@@ -112,6 +112,12 @@ impl Mux {
         (state.live, state.total)
     }
 
+    /// How many streams may be open: the lower of the two sides' limits.
+    #[must_use]
+    pub fn most_streams(&self) -> usize {
+        lock(&self.state).opening_limit
+    }
+
     /// Bytes of the peer that nobody has read yet. Never more than the limits' budget.
     #[must_use]
     pub fn unread(&self) -> usize {

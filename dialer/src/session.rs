@@ -20,6 +20,9 @@ use crate::{
 /// What yamux gives each stream to start with, in bytes.
 pub(crate) const WINDOW: usize = INITIAL as usize;
 
+/// A thousand requests of people, and some streams for what hub and agent themselves ask.
+const STREAMS: usize = 1000 + 56;
+
 /// Bounds of one session.
 #[derive(Debug, Clone)]
 pub struct Limits {
@@ -40,11 +43,11 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 512 streams, their 128 MiB of windows and 32 MiB to grow, 10 s, 4 MiB, 60 s, and no bound on all sessions together.
+    /// 1,056 streams, their 264 MiB of windows and 32 MiB to grow, 10 s, 4 MiB, 60 s, and no bound on all sessions together.
     fn default() -> Self {
         Limits {
-            max_streams: 512,
-            receive_budget: 512 * WINDOW + 32 * 1024 * 1024,
+            max_streams: STREAMS,
+            receive_budget: STREAMS * WINDOW + 32 * 1024 * 1024,
             handshake: Duration::from_secs(10),
             unacknowledged: 4 * 1024 * 1024,
             resume_window: Duration::from_secs(60),
@@ -237,6 +240,12 @@ impl Session {
     /// Completes when the session has ended, with the reason. Any number of callers may wait.
     pub async fn closed(&self) -> SessionError {
         self.handle.shared.closed().await
+    }
+
+    /// How many streams may be open at once, both directions together: the lower of the two sides' limits.
+    #[must_use]
+    pub fn most_streams(&self) -> usize {
+        self.handle.mux.most_streams()
     }
 
     #[must_use]

@@ -128,7 +128,7 @@ pub(super) struct State {
     pub(super) live: usize,
     pub(super) total: u64,
     max_streams: usize,
-    opening_limit: usize,
+    pub(super) opening_limit: usize,
     pub(super) budget: Budget,
     /// Of the path, as far as it is known: what windows are measured by.
     pub(super) round_trip: Duration,

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tracing::info;
 
 use crate::{
-    agents::{entry::MAX_STREAMS, lifetime},
+    agents::lifetime,
     front::{body, record::Inbound, respond, socket::of_agent},
     hub::Hub,
     metrics::{Handshake, Layer},
@@ -81,7 +81,6 @@ async fn handshake(
         };
         let tls = Arc::clone(&hub.session_tls.borrow());
         let limits = Limits {
-            max_streams: MAX_STREAMS,
             handshake: HANDSHAKE,
             resume_window: hub.resume_window,
             reserve: hub.reserve.clone(),

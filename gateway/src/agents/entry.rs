@@ -14,16 +14,16 @@ use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
 use crate::metrics::{Hold, Metrics};
 
-/// Streams of one session, both ways together.
-pub(crate) const MAX_STREAMS: usize = 512;
-/// Requests at once on one session; the other streams are for probes and for what the agent asks.
-const MAX_RUNNING: usize = MAX_STREAMS - 32;
+/// Streams of a session that requests leave to probes and to what the agent asks.
+const OTHER_STREAMS: usize = 32;
 
 /// One session of a cluster.
 pub(crate) struct Entry {
     identity: Arc<AgentIdentity>,
     exchanges: Exchanges,
     from: IpAddr,
+    /// Requests at once.
+    most: usize,
     /// Requests whose answers have not ended; closed when no more may come.
     running: TaskTracker,
     /// Whether it is known whose it is, so that it may serve.
@@ -45,6 +45,7 @@ impl Entry {
         metrics: &Metrics,
     ) -> Self {
         Entry {
+            most: session.most_streams().saturating_sub(OTHER_STREAMS),
             exchanges: Exchanges::new(session),
             from,
             running: TaskTracker::new(),
@@ -124,7 +125,7 @@ impl Entry {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.load() >= MAX_RUNNING
+        self.load() >= self.most
     }
 
     pub(super) fn token(&self) -> Running {
