@@ -8,7 +8,7 @@ DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 FUZZ_SECONDS ?= 60
 
-.PHONY: help demo test unit lint doc e2e net kube deny fuzz bench bench-smoke soak clean
+.PHONY: help demo test unit lint doc e2e net compat kube deny fuzz bench bench-smoke soak clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -37,6 +37,12 @@ net: kube ## rung 4 over real networks: namespaces, proxies, bad links, faults; 
 	@e2e/net/setup
 	cargo build --locked -p fairlead
 	cargo test --locked -p fairlead-e2e-net --test net -- --test-threads=1 $(NET)
+
+compat: kube ## rung 4 with the version before this one: its hub with this agent, this hub with its agent
+	cargo build --locked -p fairlead
+	previous=$$(e2e/compat/build) && \
+	FAIRLEAD_HUB_BIN=$$previous cargo test --locked -p fairlead-e2e --test kubectl -- --test-threads=$(or $(E2E_THREADS),2) && \
+	FAIRLEAD_AGENT_BIN=$$previous cargo test --locked -p fairlead-e2e --test kubectl -- --test-threads=$(or $(E2E_THREADS),2)
 
 deny: $(TOOLS)/bin/cargo-deny ## licences, bans and sources of dependencies, and the order of the rooms
 	cargo deny check bans licenses sources

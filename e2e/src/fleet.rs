@@ -241,7 +241,7 @@ fn dev<A: AsRef<str>>(
     admin: &str,
     flags: &[A],
 ) -> anyhow::Result<Launch> {
-    Ok(Launch::fairlead()?
+    Ok(Launch::hub()?
         .env("HOME", folder)
         .args(["dev", "--listen", listen, "--admin", admin, "--data"])
         .args([folder.join("data")])
@@ -277,7 +277,7 @@ async fn fairlead_in(
 ) -> anyhow::Result<Output> {
     let line = format!("fairlead {}", args.join(" "));
     let mut words = net.map(NetNs::entrance).unwrap_or_default();
-    words.push(Launch::fairlead()?.program().into());
+    words.push(Launch::hub()?.program().into());
     let mut words = words.into_iter();
     let mut command = tokio::process::Command::new(words.next().unwrap_or_default());
     command.args(words).args(args).env_clear().env("HOME", home);
@@ -322,7 +322,7 @@ impl Site {
     pub fn begin_in(hub: &Hub, pod: &Pod, join: &str, name: &str) -> anyhow::Result<Self> {
         Self::run(
             hub,
-            Launch::fairlead()?.args(["agent"]).in_pod(pod),
+            Launch::agent()?.args(["agent"]).in_pod(pod),
             None,
             name,
             join,
@@ -380,7 +380,7 @@ impl Site {
 /// An agent outside of any pod.
 fn agent(hub: &Hub, cluster: &Cluster, name: &str) -> anyhow::Result<Launch> {
     let state = hub.dir().join(format!("{name}.state"));
-    Ok(Launch::fairlead()?
+    Ok(Launch::agent()?
         .args([
             "agent".as_ref(),
             "--kubeconfig".as_ref(),

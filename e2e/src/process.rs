@@ -31,13 +31,33 @@ impl Launch {
     /// # Errors
     /// There is none; the error says how to build it.
     pub fn fairlead() -> anyhow::Result<Self> {
-        let Some(path) = env("FAIRLEAD_BIN").map(PathBuf::from) else {
-            return Self::beside("fairlead");
-        };
-        if !path.exists() {
-            bail!("FAIRLEAD_BIN: {} is missing", path.display());
-        }
-        Ok(Self::new(path))
+        Self::named_by("FAIRLEAD_BIN").unwrap_or_else(|| Self::beside("fairlead"))
+    }
+
+    /// The `fairlead` that is to be the hub, and its people's command: `FAIRLEAD_HUB_BIN`, so that hub and agent may be of
+    /// two versions.
+    ///
+    /// # Errors
+    /// As [`Launch::fairlead`].
+    pub fn hub() -> anyhow::Result<Self> {
+        Self::named_by("FAIRLEAD_HUB_BIN").unwrap_or_else(Self::fairlead)
+    }
+
+    /// The `fairlead` that is to be the agent: `FAIRLEAD_AGENT_BIN`.
+    ///
+    /// # Errors
+    /// As [`Launch::fairlead`].
+    pub fn agent() -> anyhow::Result<Self> {
+        Self::named_by("FAIRLEAD_AGENT_BIN").unwrap_or_else(Self::fairlead)
+    }
+
+    fn named_by(variable: &str) -> Option<anyhow::Result<Self>> {
+        let path = PathBuf::from(env(variable)?);
+        Some(if path.exists() {
+            Ok(Self::new(path))
+        } else {
+            Err(anyhow::anyhow!("{variable}: {} is missing", path.display()))
+        })
     }
 
     /// A program beside this test's own build.

@@ -17,7 +17,7 @@ impl Hub {
     /// It does not get ready, or cannot be reached.
     pub async fn serve(name: &str, net: &NetNs, people: &NetNs) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
-        let again = Launch::fairlead()?
+        let again = Launch::hub()?
             .env("HOME", folder.path())
             .args(["server", "--listen", LISTEN, "--admin", ADMIN])
             .args(["--public-url", &format!("https://{name}")])
