@@ -99,7 +99,7 @@ pub(crate) struct Dev {
     /// How long what runs waits for an agent whose connection broke; 0s ends it at once [default: 60s]
     #[arg(long, value_name = "TIME")]
     resume_window: Option<String>,
-    /// Written when the hub is ready: JSON with url, admin_url, plain_url, ca_file, token_file, kubeconfig
+    /// Written when the hub is ready: JSON with url, admin_url, ca_file, token_file, kubeconfig
     #[arg(long, value_name = "FILE")]
     ready_file: Option<String>,
     #[command(flatten)]
@@ -154,7 +154,7 @@ pub(crate) struct Server {
     /// The agent's image in install manifests [default: fairlead:<version>]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
-    /// Written when the hub is ready: JSON with url, admin_url, plain_url, ca_file, token_file, kubeconfig
+    /// Written when the hub is ready: JSON with url, admin_url, ca_file, token_file, kubeconfig
     #[arg(long, value_name = "FILE")]
     ready_file: Option<String>,
     #[command(flatten)]

@@ -234,14 +234,16 @@ struct Ready {
 
 impl Ready {
     fn to_json(&self, url: &HubUrl, admin_url: &str, plain_url: Option<&str>) -> String {
-        let ready = json!({
+        let mut ready = json!({
             "url": url,
             "admin_url": admin_url,
-            "plain_url": plain_url,
             "ca_file": self.ca_file,
             "token_file": self.token_file,
             "kubeconfig": self.kubeconfig,
         });
+        if let (Some(url), Some(ready)) = (plain_url, ready.as_object_mut()) {
+            ready.insert("plain_url".to_owned(), url.into());
+        }
         format!("{ready}\n")
     }
 

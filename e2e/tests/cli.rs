@@ -165,14 +165,7 @@ async fn the_ready_file_and_the_kubeconfig_are_what_they_say() -> anyhow::Result
     let ready: Value = serde_json::from_str(&fs::read_to_string(hub.dir().join("ready.json"))?)?;
     let keys: Vec<&String> = ready.as_object().context("no object")?.keys().collect();
     ensure!(
-        keys == [
-            "admin_url",
-            "ca_file",
-            "kubeconfig",
-            "plain_url",
-            "token_file",
-            "url"
-        ],
+        keys == ["admin_url", "ca_file", "kubeconfig", "token_file", "url"],
         "{keys:?}"
     );
     for file in ["ca_file", "token_file", "kubeconfig"] {
