@@ -28,6 +28,7 @@ use std::{
     convert::Infallible,
     future::Future,
     net::{IpAddr, SocketAddr},
+    pin::Pin,
     sync::Arc,
     time::Duration,
 };
@@ -135,15 +136,7 @@ impl Front {
         let serving = h1()
             .serve_connection(TokioIo::new(Followed { io, framing }), service)
             .with_upgrades();
-        let mut serving = std::pin::pin!(serving);
-        let ended = tokio::select! {
-            ended = serving.as_mut() => ended,
-            () = process.draining() => {
-                serving.as_mut().graceful_shutdown();
-                serving.await
-            }
-        };
-        note(peer, ended);
+        to_end(serving, |it| it.graceful_shutdown(), &process, peer).await;
     }
 
     async fn http2(self, tls: TlsStream<Socket>, connection: Connection) {
@@ -151,15 +144,7 @@ impl Front {
         let peer = connection.peer;
         let service = service_fn(move |request| self.request(request, &connection));
         let serving = h2(&process).serve_connection(TokioIo::new(tls), service);
-        let mut serving = std::pin::pin!(serving);
-        let ended = tokio::select! {
-            ended = serving.as_mut() => ended,
-            () = process.draining() => {
-                serving.as_mut().graceful_shutdown();
-                serving.await
-            }
-        };
-        note(peer, ended);
+        to_end(serving, |it| it.graceful_shutdown(), &process, peer).await;
     }
 
     async fn handshake(&self, socket: Socket, from: IpAddr) -> Option<TlsStream<Socket>> {
@@ -195,7 +180,19 @@ impl Front {
     }
 }
 
-fn note(peer: SocketAddr, ended: hyper::Result<()>) {
+/// Serves until the connection ends; told to shut down when the process drains, it ends with what runs on it.
+async fn to_end<C>(serving: C, shut_down: fn(Pin<&mut C>), process: &Process, peer: SocketAddr)
+where
+    C: Future<Output = hyper::Result<()>>,
+{
+    let mut serving = std::pin::pin!(serving);
+    let ended = tokio::select! {
+        ended = serving.as_mut() => ended,
+        () = process.draining() => {
+            shut_down(serving.as_mut());
+            serving.await
+        }
+    };
     if let Err(error) = ended {
         debug!(%peer, error = &error as &dyn std::error::Error, "connection ended early");
     }
