@@ -1,0 +1,19 @@
+//! What the registry keeps, as it keeps it: tenants, clusters with their facts, and what was compiled for them. Values
+//! without behaviour; what may be written is for `registry` to judge, how it is written for `store`.
+//!
+//! The fields are those of Project Syn's SDD 0007; each is optional on disk, so that older rows can be read.
+
+mod cluster;
+mod compile;
+mod fact;
+mod git;
+mod tenant;
+
+pub use cluster::{
+    Binding, Bootstrap, CloneSighting, Cluster, CreationPolicy, Credentials, DeletionPolicy,
+    KubeApi,
+};
+pub use compile::{CompileMeta, InstanceVersion, SourceVersion};
+pub use fact::{Fact, FactSource, Facts};
+pub use git::{DeployKey, GitRepo, RepoKind, RepoPhase, RepoState};
+pub use tenant::{ClusterTemplate, Tenant};

@@ -1,0 +1,147 @@
+//! A cluster: what people say of it, what its agent reports, and which agent that is.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use fairlead_api::{ClusterId, ClusterUid, TenantId};
+use fairlead_certs::Registration;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use super::{CompileMeta, Facts, GitRepo};
+
+/// One Kubernetes cluster, registered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cluster {
+    pub id: ClusterId,
+    pub tenant: TenantId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// Said by people.
+    #[serde(default, skip_serializing_if = "Facts::is_empty")]
+    pub facts: Facts,
+    /// Said by its agent.
+    #[serde(default, skip_serializing_if = "Facts::is_empty")]
+    pub dynamic_facts: Facts,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git_repo: Option<GitRepo>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant_git_repo_revision: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub global_git_repo_revision: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compile_meta: Option<CompileMeta>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kube_api: Option<KubeApi>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub creation_policy: Option<CreationPolicy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_policy: Option<DeletionPolicy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delete_protection: Option<bool>,
+    pub binding: Binding,
+    #[serde(with = "time::serde::rfc3339")]
+    pub created: OffsetDateTime,
+}
+
+/// Where its API server is reached by those who can reach it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KubeApi {
+    /// `https://host[:port]`
+    pub endpoint: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<Credentials>,
+}
+
+/// A reference to credentials, never the credentials.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Credentials {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+}
+
+/// What becomes of what is there already when the cluster's repository is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CreationPolicy {
+    Create,
+    Adopt,
+}
+
+/// What becomes of its repository when the cluster is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeletionPolicy {
+    Delete,
+    Retain,
+    Archive,
+}
+
+/// Which agent is this cluster's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Binding {
+    /// Tells it from a deleted cluster that had the same id; its certificates carry it.
+    #[serde(with = "registration")]
+    pub registration: Registration,
+    pub bootstrap: Bootstrap,
+    /// Of its namespace `kube-system`, once an agent has told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<ClusterUid>,
+    /// The last agent that had its identity in another cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clone: Option<CloneSighting>,
+}
+
+/// An agent with a cluster's identity in another Kubernetes cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CloneSighting {
+    #[serde(with = "time::serde::rfc3339")]
+    pub seen: OffsetDateTime,
+    pub from: IpAddr,
+    pub uid: ClusterUid,
+}
+
+/// The current bootstrap token, without what makes it one: it is a keyed hash of cluster, generation and expiry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Bootstrap {
+    /// Rises with every new token; older ones are void.
+    pub generation: i64,
+    #[serde(with = "time::serde::rfc3339")]
+    pub expires: OffsetDateTime,
+    /// SHA-256 of the public key that spent it, in lower-case hexadecimal; or who fetched the manifests with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent_by: Option<String>,
+    #[serde(default)]
+    pub revoked: bool,
+    /// Who made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_by: Option<String>,
+}
+
+/// As base64url without padding.
+mod registration {
+    use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+    use fairlead_certs::Registration;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(it: &Registration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&URL_SAFE_NO_PAD.encode(it.as_bytes()))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Registration, D::Error> {
+        let text = String::deserialize(from)?;
+        let bytes = URL_SAFE_NO_PAD.decode(&text).ok();
+        bytes
+            .and_then(|bytes| bytes.try_into().ok())
+            .map(Registration::from_bytes)
+            .ok_or_else(|| D::Error::custom("it is not a registration"))
+    }
+}

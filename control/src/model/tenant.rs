@@ -1,0 +1,59 @@
+//! A tenant, and what its clusters get where they say nothing themselves.
+
+use std::collections::BTreeMap;
+
+use fairlead_api::TenantId;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use super::{CreationPolicy, DeletionPolicy, GitRepo};
+
+/// Owner of clusters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tenant {
+    pub id: TenantId,
+    /// Its people see this one's clusters, too. There are no cycles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<TenantId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git_repo: Option<GitRepo>,
+    /// Revision of `git_repo`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub global_git_repo_url: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub global_git_repo_revision: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_template: Option<ClusterTemplate>,
+    #[serde(with = "time::serde::rfc3339")]
+    pub created: OffsetDateTime,
+}
+
+/// Fills what a cluster of the tenant leaves empty; never what it says.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClusterTemplate {
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// Static facts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub facts: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git_repo: Option<GitRepo>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant_git_repo_revision: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub global_git_repo_revision: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub creation_policy: Option<CreationPolicy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_policy: Option<DeletionPolicy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delete_protection: Option<bool>,
+}
