@@ -1,9 +1,13 @@
-//! A cluster whose links are all down is likely to be back in a moment: requests for it wait a while, instead of failing with
-//! every blink of a network. A watch does not: whoever watches has a retry of its own, and wants to know.
+//! A cluster that has just been lost is likely to be back in a moment: its links blink, its agent or the hub is begun anew.
+//! Requests for it wait a while instead of failing at once. A watch does not: whoever watches has a retry of its own, and
+//! wants to know.
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_api::{ClusterId, Code, Failure};
+use fairlead_api::{
+    ClusterId, Code, Failure,
+    resources::{ClusterStatus, State},
+};
 use http::uri::PathAndQuery;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -11,10 +15,13 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::{
     entry::{Entry, Running},
     group::Down,
-    table::{Held, Sessions},
+    table::Held,
 };
+use crate::hub::Hub;
 
 const LONGEST: Duration = Duration::from_secs(20);
+/// For a cluster that has been away for longer than that.
+const LEAST: Duration = Duration::from_secs(1);
 const MOMENT: Duration = Duration::from_millis(5);
 
 /// How long a request for this path may wait: not longer than the client itself does, and a watch not at all.
@@ -48,30 +55,46 @@ fn span(text: &str) -> Option<Duration> {
     Some(total)
 }
 
-/// The best session of a cluster, for one request, once a link is up.
+/// The best session of a cluster, for one request, once there is one with a link.
 ///
 /// # Errors
-/// `None` without a session, `FL-1402` where all links stay down, `FL-1403` as for [`Sessions::hold`].
+/// `FL-1402` where the cluster stays away, `FL-1401` where it has never been there, `FL-1301` if it was deleted meanwhile,
+/// `FL-1403` as for [`Sessions::hold`](super::table::Sessions::hold).
 pub(crate) async fn hold(
-    sessions: &Sessions,
+    hub: &Hub,
     cluster: &ClusterId,
     patience: Duration,
-) -> Result<(Arc<Entry>, Running), Option<Failure>> {
-    let until = Instant::now() + patience;
+) -> Result<(Arc<Entry>, Running), Failure> {
+    let began = Instant::now();
     loop {
-        let mut down = match sessions.hold(cluster)? {
+        match hub.sessions.hold(cluster)? {
             Held::Up(entry, running) => return Ok((entry, running)),
-            Held::Down(down) => down,
-        };
-        if timeout_at(until, down.over()).await.is_err() {
-            return Err(Some(lost(&down)));
+            Held::Down(mut down) => {
+                let away = down.since().map(|(since, _)| since.elapsed());
+                let until = began + bounded(patience, away.unwrap_or_default());
+                if timeout_at(until, down.over()).await.is_err() {
+                    return Err(unlinked(&down));
+                }
+                // A session that has ended is in the table until its own task has run.
+                sleep(MOMENT).await;
+            }
+            Held::Absent(arrival) => {
+                let (failure, away) = absent(hub, cluster).await?;
+                let until = began + bounded(patience, away);
+                if timeout_at(until, arrival.over()).await.is_err() {
+                    return Err(failure);
+                }
+            }
         }
-        // A session that has ended is in the table until its own task has run.
-        sleep(MOMENT).await;
     }
 }
 
-fn lost(down: &Down) -> Failure {
+/// What has been away for long will hardly be back just now.
+fn bounded(patience: Duration, away: Duration) -> Duration {
+    patience.min(LONGEST.saturating_sub(away).max(LEAST))
+}
+
+fn unlinked(down: &Down) -> Failure {
     let Some((since, last_error)) = down.since() else {
         return Failure::new(Code::Lost);
     };
@@ -84,8 +107,37 @@ fn lost(down: &Down) -> Failure {
     )
 }
 
+/// Why there is no session, and for how long there has been none; after a restart of the hub that is since then.
+///
+/// # Errors
+/// What does not get better by waiting.
+async fn absent(hub: &Hub, cluster: &ClusterId) -> Result<(Failure, Duration), Failure> {
+    let status = hub.seam.directory.last_status(cluster).await?;
+    let status = status.ok_or(Code::NoSuchCluster)?;
+    if status.state == State::Never {
+        return Err(Code::NeverConnected.into());
+    }
+    let away = OffsetDateTime::now_utc() - status.since;
+    Ok((lost(&status), away.try_into().unwrap_or_default()))
+}
+
+fn lost(status: &ClusterStatus) -> Failure {
+    let since = status.since.format(&Rfc3339).unwrap_or_default();
+    let what = match (status.state, &status.last_error) {
+        (State::Lost, Some(last)) => {
+            format!("since {since}, last error {}: {}", last.code, last.cause)
+        }
+        (State::Lost, None) => format!("since {since}"),
+        // The store knows of a session that this hub never had: it ended with the hub before this one.
+        _ => format!("it was last seen as {} since {since}", status.state),
+    };
+    Failure::because(Code::Lost, what)
+}
+
 #[cfg(test)]
 mod tests {
+    use fairlead_api::resources::LastError;
+
     use super::*;
 
     #[test]
@@ -107,5 +159,42 @@ mod tests {
             let waits = patience(&path.parse().unwrap());
             assert_eq!(waits, Duration::from_secs(seconds), "{path}");
         }
+    }
+
+    #[test]
+    fn the_longer_a_cluster_has_been_away_the_less_is_waited_for_it() {
+        let seconds = Duration::from_secs;
+        for (patience, away, waits) in [
+            (20, 0, 20),
+            (20, 15, 5),
+            (5, 15, 5),
+            (3, 15, 3),
+            (20, 600, 1),
+            (0, 0, 0),
+            (0, 600, 0),
+        ] {
+            let bounded = bounded(seconds(patience), seconds(away));
+            assert_eq!(bounded, seconds(waits), "{patience} s, away {away} s");
+        }
+    }
+
+    #[test]
+    fn a_lost_cluster_says_since_when_and_why() {
+        let status = ClusterStatus {
+            state: State::Lost,
+            since: OffsetDateTime::from_unix_timestamp(1_795_255_200).unwrap(),
+            last_error: Some(LastError {
+                code: Code::SessionBroke,
+                cause: "reset by peer".to_owned(),
+            }),
+        };
+        let failure = lost(&status);
+        assert_eq!(failure.code, Code::Lost);
+        assert!(
+            failure
+                .cause
+                .ends_with("since 2026-11-21T10:00:00Z, last error FL-3112: reset by peer"),
+            "{failure}"
+        );
     }
 }

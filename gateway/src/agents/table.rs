@@ -12,6 +12,7 @@ use std::{
 use fairlead_api::{ClusterId, Code, Failure, resources::ClusterStatus};
 use fairlead_certs::AgentIdentity;
 use fairlead_dialer::{CloseReason, Session};
+use tokio::sync::watch;
 
 use crate::{
     agents::{
@@ -35,6 +36,8 @@ struct Table {
     groups: HashMap<ClusterId, Group>,
     /// Every one that is open: those that are not introduced yet and those that are drained, too.
     open: Vec<Arc<Entry>>,
+    /// Without a session, and somebody waits for one.
+    awaited: HashMap<ClusterId, watch::Sender<()>>,
     /// How often a session was chosen.
     turns: u64,
 }
@@ -44,6 +47,29 @@ pub(crate) enum Held {
     Up(Arc<Entry>, Running),
     /// Every link is down.
     Down(Down),
+    /// There is no session.
+    Absent(Arrival),
+}
+
+/// Waits for a cluster's first session.
+pub(crate) struct Arrival(watch::Receiver<()>);
+
+impl Arrival {
+    /// Completes when there is one.
+    pub(crate) async fn over(mut self) {
+        // Its sender goes when the session comes.
+        while self.0.changed().await.is_ok() {}
+    }
+}
+
+impl Table {
+    fn arrival(&mut self, cluster: &ClusterId) -> Arrival {
+        // Nobody is left to wait for some of them; there are never more than requests that wait.
+        self.awaited
+            .retain(|_, waiting| waiting.receiver_count() > 0);
+        let waiting = self.awaited.entry(cluster.clone()).or_default();
+        Arrival(waiting.subscribe())
+    }
 }
 
 impl Sessions {
@@ -101,6 +127,7 @@ impl Sessions {
         let group = table.groups.entry(entry.cluster().clone()).or_default();
         let seated = group.seat(entry, introduction);
         group.tell(entry.cluster(), &self.reports);
+        table.awaited.remove(entry.cluster());
         seated?;
         entry.introduce();
         Ok(())
@@ -123,19 +150,21 @@ impl Sessions {
     /// either has this request to finish, or this request goes to another one.
     ///
     /// # Errors
-    /// `None` without a session, `FL-1403` where so many requests run on each that no stream would be left for probes and
-    /// renewal.
-    pub(crate) fn hold(&self, cluster: &ClusterId) -> Result<Held, Option<Failure>> {
+    /// `FL-1403` where so many requests run on each that no stream would be left for probes and renewal.
+    pub(crate) fn hold(&self, cluster: &ClusterId) -> Result<Held, Failure> {
         let mut table = self.table();
         table.turns += 1;
         let turn = table.turns;
-        let group = table.groups.get_mut(cluster).ok_or(None)?;
-        let entry = group.choose(turn).ok_or(None)?;
+        let group = table.groups.get_mut(cluster);
+        let chosen = group.and_then(|group| Some((group.choose(turn)?, group)));
+        let Some((entry, group)) = chosen else {
+            return Ok(Held::Absent(table.arrival(cluster)));
+        };
         if !entry.session().is_up() {
             return Ok(Held::Down(group.wait()));
         }
         if entry.is_full() {
-            return Err(Some(Failure::new(Code::AgentFull)));
+            return Err(Code::AgentFull.into());
         }
         let running = entry.token();
         Ok(Held::Up(entry, running))

@@ -4,14 +4,12 @@
 use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{
-    ClusterId, Code, Failure,
+    Code, Failure,
     headers::{AGENT_CODE, GROUP, REQUEST_ID, UPSTREAM_MICROS, USER},
-    resources::{ClusterStatus, State},
 };
 use fairlead_dialer::{Answer, Body, ExchangeError, OnUpgrade, OpenError};
 use http::{HeaderMap, HeaderValue, Request, Response, Uri, header};
 use http_body_util::BodyExt;
-use time::format_description::well_known::Rfc3339;
 use tokio::time::{Instant, timeout};
 
 use crate::{
@@ -38,12 +36,7 @@ const CAUSE_TIME: Duration = Duration::from_secs(5);
 pub(crate) async fn forward(hub: Arc<Hub>, allowed: Allowed) -> Result<Response<Body>, Failure> {
     let Allowed { permit, aimed } = allowed;
     let patience = patience::patience(&aimed.path);
-    let held = patience::hold(&hub.sessions, permit.cluster(), patience).await;
-    let (session, running) = match held {
-        Ok(held) => held,
-        Err(Some(failure)) => return Err(failure),
-        Err(None) => return Err(absent(hub, permit.cluster().clone()).await),
-    };
+    let (session, running) = patience::hold(&hub, permit.cluster(), patience).await?;
     let Aimed { inbound, path, .. } = aimed;
     let Inbound {
         mut request,
@@ -210,57 +203,9 @@ pub(crate) fn agent_code(headers: &HeaderMap) -> Option<Option<Code>> {
     headers.get(AGENT_CODE).map(agents_own)
 }
 
-/// Why there is no session.
-async fn absent(hub: Arc<Hub>, cluster: ClusterId) -> Failure {
-    match hub.seam.directory.last_status(&cluster).await {
-        Err(failure) => failure,
-        Ok(None) => Failure::new(Code::NoSuchCluster),
-        Ok(Some(status)) => lost(&status),
-    }
-}
-
-fn lost(status: &ClusterStatus) -> Failure {
-    if status.state == State::Never {
-        return Failure::new(Code::NeverConnected);
-    }
-    let since = status.since.format(&Rfc3339).unwrap_or_default();
-    let what = match (status.state, &status.last_error) {
-        (State::Lost, Some(last)) => {
-            format!("since {since}, last error {}: {}", last.code, last.cause)
-        }
-        (State::Lost, None) => format!("since {since}"),
-        // The store knows of a session that this hub never had: it ended with the hub before this one.
-        _ => format!("it was last seen as {} since {since}", status.state),
-    };
-    Failure::because(Code::Lost, what)
-}
-
 #[cfg(test)]
 mod tests {
-    use fairlead_api::resources::LastError;
-    use time::OffsetDateTime;
-
     use super::*;
-
-    #[test]
-    fn a_lost_cluster_says_since_when_and_why() {
-        let status = ClusterStatus {
-            state: State::Lost,
-            since: OffsetDateTime::from_unix_timestamp(1_795_255_200).unwrap(),
-            last_error: Some(LastError {
-                code: Code::SessionBroke,
-                cause: "reset by peer".to_owned(),
-            }),
-        };
-        let failure = lost(&status);
-        assert_eq!(failure.code, Code::Lost);
-        assert!(
-            failure
-                .cause
-                .ends_with("since 2026-11-21T10:00:00Z, last error FL-3112: reset by peer"),
-            "{failure}"
-        );
-    }
 
     #[test]
     fn an_agent_speaks_for_itself_only() {

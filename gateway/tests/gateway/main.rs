@@ -14,3 +14,5 @@ mod rig;
 mod sessions;
 #[cfg(test)]
 mod tunnel;
+#[cfg(test)]
+mod waiting;

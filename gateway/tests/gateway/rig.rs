@@ -55,6 +55,8 @@ pub(crate) struct Fake {
     pub(crate) clusters: Mutex<HashMap<ClusterId, Option<ClusterStatus>>>,
     pub(crate) reported: watch::Sender<HashMap<ClusterId, ClusterStatus>>,
     pub(crate) deleted: broadcast::Sender<ClusterId>,
+    /// How often a cluster's last status was asked for.
+    pub(crate) asked: watch::Sender<usize>,
     /// The UID that agents must have, if they say one.
     pub(crate) uid: Mutex<Option<ClusterUid>>,
     /// Until when a renewal makes a session good.
@@ -84,6 +86,7 @@ impl Rig {
             ])),
             reported: watch::Sender::default(),
             deleted: broadcast::Sender::new(16),
+            asked: watch::Sender::default(),
             uid: Mutex::default(),
             renew_until: now + Duration::from_secs(3600),
         });
@@ -288,6 +291,7 @@ impl Directory for Fake {
             since: OffsetDateTime::UNIX_EPOCH,
             last_error: None,
         };
+        self.asked.send_modify(|asked| *asked += 1);
         let clusters = self.clusters.lock().unwrap();
         Ok(clusters
             .get(cluster)

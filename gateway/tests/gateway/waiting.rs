@@ -1,0 +1,69 @@
+//! Requests for a cluster without any session: who waits for it, and for how long.
+
+use fairlead_api::{
+    ClusterId,
+    resources::{ClusterStatus, State},
+};
+use time::{Duration, OffsetDateTime};
+use tokio::time::timeout;
+
+use crate::{
+    agent::Agent,
+    client::{ROOT, all_back_to_zero},
+    rig::{Answer, HUB, PATIENCE, Rig},
+};
+
+fn lost(rig: &Rig, cluster: &str, away: Duration) {
+    let cluster: ClusterId = cluster.parse().unwrap();
+    let status = ClusterStatus {
+        state: State::Lost,
+        since: OffsetDateTime::now_utc() - away,
+        last_error: None,
+    };
+    let mut clusters = rig.modules.clusters.lock().unwrap();
+    clusters.insert(cluster, Some(status));
+}
+
+#[tokio::test]
+async fn a_request_waits_for_a_cluster_that_was_lost_a_moment_ago() {
+    let rig = Rig::start();
+    lost(&rig, "c-a", Duration::seconds(1));
+    let path = format!("{ROOT}/who");
+    let request = rig.get(HUB, &path, "");
+    let agent = async {
+        // It has found no session by then.
+        let mut asked = rig.modules.asked.subscribe();
+        let found_none = asked.wait_for(|asked| *asked > 0);
+        timeout(PATIENCE, found_none).await.unwrap().unwrap();
+        Agent::of(&rig, "c-a").await
+    };
+    let (answer, agent) = tokio::join!(request, agent);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    agent.saw("GET /who").await;
+    drop(agent);
+    all_back_to_zero(&rig).await;
+}
+
+#[tokio::test]
+async fn waiting_for_one_cluster_is_not_ended_by_the_arrival_of_another() {
+    let rig = Rig::start();
+    lost(&rig, "c-a", Duration::seconds(1));
+    let path = format!("{ROOT}/who?timeout=2s");
+    let request = rig.get(HUB, &path, "");
+    let (answer, _other) = tokio::join!(request, Agent::of(&rig, "c-b"));
+    assert_eq!((answer.status, answer.code()), (503, "FL-1402"));
+}
+
+#[tokio::test]
+async fn what_does_not_get_better_by_waiting_is_said_at_once() {
+    let rig = Rig::start();
+    let refused = |answer: Answer| (answer.status, answer.code().to_owned());
+    let never = rig.get(HUB, "/k8s/clusters/c-b/api", "").await;
+    assert_eq!(refused(never), (503, "FL-1401".to_owned()));
+    lost(&rig, "c-a", Duration::seconds(1));
+    let watch = rig.get(HUB, &format!("{ROOT}/api?watch=true"), "").await;
+    assert_eq!(refused(watch), (503, "FL-1402".to_owned()));
+    lost(&rig, "c-a", Duration::hours(1));
+    let long_gone = rig.get(HUB, &format!("{ROOT}/api"), "").await;
+    assert_eq!(refused(long_gone), (503, "FL-1402".to_owned()));
+}
