@@ -126,6 +126,8 @@ mod tests {
                 state: State::Never,
                 since: epoch,
                 last_error: None,
+                last_seen: None,
+                last_good_probe: None,
             },
             uid: None,
             clone: None,

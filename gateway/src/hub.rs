@@ -10,7 +10,7 @@ use rustls::ServerConfig;
 use tokio::sync::watch;
 
 use crate::{
-    Config, Seam,
+    Config, Presence, Seam,
     agents::{memory, reports::Reports, table::Sessions},
     front::{address::Names, limit::Shares},
     metrics::Metrics,
@@ -53,6 +53,10 @@ impl Hub {
         let metrics = Arc::new(Metrics::register(process.registry())?);
         let sessions = Arc::new(Sessions::new(Reports::default(), Arc::clone(&metrics)));
         crate::agents::scrape::register(&sessions, &metrics, process.registry())?;
+        let presence: Arc<dyn Presence> = Arc::clone(&sessions) as _;
+        for module in &seam.modules {
+            module.attach(&presence);
+        }
         let routes = |of: fn(&dyn crate::Module) -> Router| {
             let all = seam
                 .modules

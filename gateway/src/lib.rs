@@ -20,7 +20,7 @@ use rustls::ServerConfig;
 use tokio::{net::TcpListener, sync::watch};
 
 pub use seam::{
-    AgentPeer, Authenticator, Authorizer, Caller, Directory, Grant, Module, Recognition,
+    AgentPeer, Authenticator, Authorizer, Caller, Directory, Grant, Module, Presence, Recognition,
     RenewedUntil, Seam,
 };
 

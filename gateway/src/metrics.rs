@@ -86,6 +86,8 @@ pub(crate) struct Metrics {
     pub(crate) streams: IntCounter,
     pub(crate) bytes: IntCounterVec,
     pub(crate) certificates: IntGaugeVec,
+    pub(crate) last_seen: IntGaugeVec,
+    pub(crate) last_good_probe: IntGaugeVec,
     pub(crate) upgrades_open: IntGauge,
     pub(crate) requests_open: IntGauge,
     requests: IntCounterVec,
@@ -147,7 +149,7 @@ impl Metrics {
                 )
                 .map_err(Registrar::fault)?,
             )?,
-            // These four are brought up to date by the session table's collector, so it registers them.
+            // These six are brought up to date by the session table's collector, so it registers them.
             streams_open: IntGauge::new("fairlead_streams_open", "Open streams of all sessions.")
                 .map_err(Registrar::fault)?,
             streams: IntCounter::new("fairlead_streams_total", "Streams opened on all sessions.")
@@ -157,14 +159,21 @@ impl Metrics {
                 "Bytes of all sessions, seen from the hub.",
                 &["direction"],
             )?,
-            certificates: IntGaugeVec::new(
-                Opts::new(
-                    "fairlead_agent_certificate_not_after_seconds",
-                    "When the first certificate of a cluster's connected agents expires, in Unix time.",
-                ),
+            certificates: gauges(
+                "fairlead_agent_certificate_not_after_seconds",
+                "When the first certificate of a cluster's connected agents expires, in Unix time.",
                 &["cluster"],
-            )
-            .map_err(Registrar::fault)?,
+            )?,
+            last_seen: gauges(
+                "fairlead_cluster_last_seen_timestamp_seconds",
+                "When an agent of a cluster with sessions answered last, in Unix time.",
+                &["cluster"],
+            )?,
+            last_good_probe: gauges(
+                "fairlead_cluster_last_good_probe_timestamp_seconds",
+                "When the API server of a cluster with sessions was last found ready, in Unix time.",
+                &["cluster"],
+            )?,
             upgrades_open: to.gauge(
                 "fairlead_upgrades_open",
                 "Spliced exec, attach and port-forward.",
@@ -228,6 +237,10 @@ fn counters(name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, Fa
     IntCounterVec::new(Opts::new(name, help), labels).map_err(Registrar::fault)
 }
 
+fn gauges(name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, Failure> {
+    IntGaugeVec::new(Opts::new(name, help), labels).map_err(Registrar::fault)
+}
+
 struct Registrar<'a>(&'a Registry);
 
 impl Registrar<'_> {
@@ -247,7 +260,7 @@ impl Registrar<'_> {
     }
 
     fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, Failure> {
-        self.add(IntGaugeVec::new(Opts::new(name, help), labels).map_err(Self::fault)?)
+        self.add(gauges(name, help, labels)?)
     }
 
     fn counters(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, Failure> {

@@ -9,7 +9,7 @@ use axum::{
 };
 use fairlead_api::{
     ClusterId, ClusterUid, Failure, TenantId,
-    resources::{ClusterStatus, Role},
+    resources::{AgentSession, ClusterStatus, Role},
 };
 use fairlead_certs::AgentIdentity;
 use fairlead_runtime::Process;
@@ -119,10 +119,21 @@ pub trait Directory: Send + Sync {
     fn deleted(&self) -> broadcast::Receiver<ClusterId>;
 }
 
+/// What the gateway knows of sessions at this moment. Answered from memory.
+pub trait Presence: Send + Sync {
+    /// Those of a cluster that serve, in the order in which they came.
+    fn sessions(&self, cluster: &ClusterId) -> Vec<AgentSession>;
+}
+
 /// A pluggable part of the hub.
 #[async_trait]
 pub trait Module: Send + Sync {
     fn name(&self) -> &'static str;
+
+    /// What the module may ask of the gateway. Called once, before anything else but [`Module::name`].
+    fn attach(&self, presence: &Arc<dyn Presence>) {
+        let _ = presence;
+    }
 
     /// Routes for people, with their full path below `/api/v1/`; an `Extension<Caller>` is there.
     fn people(&self) -> Router {

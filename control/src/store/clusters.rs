@@ -231,6 +231,8 @@ fn cluster(row: Row) -> Result<ClusterRow> {
             state: state(&row.state)?,
             since: time(row.since)?,
             last_error,
+            last_seen: None,
+            last_good_probe: None,
         },
         uid: row.uid.as_deref().map(parse).transpose()?,
         clone,

@@ -138,6 +138,8 @@ async fn a_restart_keeps_everything_but_the_sessions() {
         state: State::Connected,
         since: rig.now(),
         last_error: None,
+        last_seen: None,
+        last_good_probe: None,
     };
     directory.report(&join.id, connected.clone()).await.unwrap();
     assert_eq!(
@@ -158,6 +160,8 @@ async fn a_restart_keeps_everything_but_the_sessions() {
             code: Code::Lost,
             cause: "the hub was restarted".to_owned(),
         }),
+        last_seen: None,
+        last_good_probe: None,
     };
     assert_eq!(
         seam.directory.last_status(&join.id).await.unwrap(),

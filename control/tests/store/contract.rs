@@ -341,6 +341,8 @@ async fn a_status_is_kept_and_a_restart_loses_every_session() {
             code: Code::ApiUnreachable,
             cause: "no route".to_owned(),
         }),
+        last_seen: None,
+        last_good_probe: None,
     };
     store
         .create_cluster(new_cluster("c-0", "t-default"))

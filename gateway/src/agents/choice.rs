@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::health::Probed;
+
 /// Round trips up to so many milliseconds are alike.
 const NEAR_MILLIS: u128 = 16;
 
@@ -15,6 +17,15 @@ pub(crate) enum Probe {
     Never,
     /// The agent or its API server is not well.
     Bad,
+}
+
+impl From<&Probed> for Probe {
+    fn from(probed: &Probed) -> Self {
+        match probed {
+            Probed::Good => Probe::Good,
+            Probed::Bad(_) | Probed::Silent(_) | Probed::Down(_) => Probe::Bad,
+        }
+    }
 }
 
 /// How a session stands beside the others of its cluster.

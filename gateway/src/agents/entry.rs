@@ -22,6 +22,7 @@ pub(crate) struct Entry {
     identity: Arc<AgentIdentity>,
     exchanges: Exchanges,
     from: IpAddr,
+    opened: OffsetDateTime,
     /// Requests at once.
     most: usize,
     /// Requests whose answers have not ended; closed when no more may come.
@@ -48,6 +49,7 @@ impl Entry {
             most: session.most_streams().saturating_sub(OTHER_STREAMS),
             exchanges: Exchanges::new(session),
             from,
+            opened: OffsetDateTime::now_utc(),
             running: TaskTracker::new(),
             introduced: watch::Sender::new(false),
             end: watch::Sender::new(None),
@@ -69,6 +71,10 @@ impl Entry {
     /// Where its connection came from at first.
     pub(crate) fn from(&self) -> IpAddr {
         self.from
+    }
+
+    pub(super) fn opened(&self) -> OffsetDateTime {
+        self.opened
     }
 
     pub(crate) fn exchanges(&self) -> &Exchanges {

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use fairlead_api::{
     ClusterId, ClusterUid, Code, Failure,
     hello::{Instance, Link},
-    resources::{ClusterStatus, State},
+    resources::{AgentSession, ClusterStatus, State},
 };
 use fairlead_dialer::{CloseReason, LinkState, Session};
 use futures_util::future::select_all;
@@ -16,9 +16,12 @@ use tokio::{sync::watch, time::Instant};
 use super::{
     choice::{Probe, Standing},
     entry::Entry,
+    health::Probed,
     reports::Reports,
 };
 
+/// How often it is told when agents were heard, while nothing else changes.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
 /// Sessions of one cluster that serve at once: two agents with as many links as they may have.
 const MOST: usize = 16;
 
@@ -36,9 +39,41 @@ struct Seat {
     entry: Arc<Entry>,
     of: Introduction,
     probe: Probe,
+    contact: Contact,
     rtt: Option<Duration>,
     status: Option<ClusterStatus>,
     chosen: u64,
+}
+
+/// When an agent was heard last.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Contact {
+    /// It answered.
+    pub(super) seen: Option<OffsetDateTime>,
+    /// It answered that its API server is ready.
+    pub(super) good: Option<OffsetDateTime>,
+}
+
+impl Contact {
+    fn after(&mut self, probed: &Probed, now: OffsetDateTime) {
+        match probed {
+            Probed::Good => {
+                self.seen = Some(now);
+                self.good = Some(now);
+            }
+            Probed::Bad(_) => self.seen = Some(now),
+            Probed::Silent(_) | Probed::Down(_) => {}
+        }
+    }
+
+    /// The status, with what is known of the agents beside it.
+    pub(super) fn of(self, status: ClusterStatus) -> ClusterStatus {
+        ClusterStatus {
+            last_seen: self.seen,
+            last_good_probe: self.good,
+            ..status
+        }
+    }
 }
 
 #[derive(Default)]
@@ -47,7 +82,15 @@ pub(super) struct Group {
     seats: Vec<Seat>,
     /// Somebody has come.
     news: watch::Sender<()>,
-    told: Option<(State, Option<Code>)>,
+    /// Of all that have a seat or had one.
+    contact: Contact,
+    told: Option<Told>,
+}
+
+/// What was reported of a cluster last.
+struct Told {
+    status: ClusterStatus,
+    at: Instant,
 }
 
 impl Seat {
@@ -60,6 +103,23 @@ impl Seat {
             running: self.entry.load(),
             rtt: self.rtt,
             chosen: self.chosen,
+        }
+    }
+
+    fn shown(&self) -> AgentSession {
+        let name = self.of.name;
+        AgentSession {
+            from: self.entry.from(),
+            opened: self.entry.opened(),
+            instance: name.map(|(instance, _)| instance),
+            link: name.map(|(_, link)| link),
+            up: self.entry.session().is_up(),
+            recognised: self.of.known,
+            requests: self.entry.load(),
+            rtt_micros: self.rtt.and_then(|rtt| rtt.as_micros().try_into().ok()),
+            last_seen: self.contact.seen,
+            last_good_probe: self.contact.good,
+            certificate_until: *self.entry.good_until().borrow(),
         }
     }
 }
@@ -105,6 +165,7 @@ impl Group {
             entry: Arc::clone(entry),
             of,
             probe: Probe::default(),
+            contact: Contact::default(),
             rtt: None,
             status: None,
             chosen: 0,
@@ -142,11 +203,13 @@ impl Group {
         Some(Arc::clone(&seat.entry))
     }
 
-    pub(super) fn probed(&mut self, entry: &Arc<Entry>, found: Probe, rtt: Option<Duration>) {
-        if let Some(seat) = self.find(entry) {
-            seat.probe = found;
-            seat.rtt = rtt;
-        }
+    pub(super) fn probed(&mut self, entry: &Arc<Entry>, probed: &Probed, rtt: Option<Duration>) {
+        let now = OffsetDateTime::now_utc();
+        let Some(seat) = self.find(entry) else { return };
+        seat.probe = probed.into();
+        seat.contact.after(probed, now);
+        seat.rtt = rtt;
+        self.contact.after(probed, now);
     }
 
     pub(super) fn report(&mut self, entry: &Arc<Entry>, status: ClusterStatus) {
@@ -155,24 +218,42 @@ impl Group {
         }
     }
 
-    /// Reports how the cluster stands, if that is another way than the one that was told last.
+    pub(super) fn contact(&self) -> Contact {
+        self.contact
+    }
+
+    /// Reports how the cluster stands if that is another way than the one that was told last; if it is not, now and then
+    /// when its agents were heard.
     pub(super) fn tell(&mut self, cluster: &ClusterId, reports: &Reports) {
-        let Some(status) = best(self.seats.iter().filter_map(|seat| seat.status.as_ref())) else {
+        let Some(best) = best(self.seats.iter().filter_map(|seat| seat.status.as_ref())) else {
             return;
         };
-        let code = status.last_error.as_ref().map(|error| error.code);
-        let told = Some((status.state, code));
-        if self.told != told {
-            self.told = told;
-            let since = OffsetDateTime::now_utc();
-            reports.put(
-                cluster,
-                ClusterStatus {
-                    since,
-                    ..status.clone()
-                },
-            );
-        }
+        let kind = |status: &ClusterStatus| {
+            let code = status.last_error.as_ref().map(|error| error.code);
+            (status.state, code)
+        };
+        let since = match &self.told {
+            Some(told) if kind(&told.status) == kind(best) => {
+                if told.at.elapsed() < TELL_AGAIN {
+                    return;
+                }
+                told.status.since
+            }
+            _ => OffsetDateTime::now_utc(),
+        };
+        let status = ClusterStatus {
+            since,
+            ..best.clone()
+        };
+        self.told = Some(Told {
+            status: status.clone(),
+            at: Instant::now(),
+        });
+        reports.put(cluster, self.contact.of(status));
+    }
+
+    pub(super) fn sessions(&self) -> Vec<AgentSession> {
+        self.seats.iter().map(Seat::shown).collect()
     }
 
     /// For whoever waits until there is a link again.
@@ -254,7 +335,29 @@ mod tests {
                 code,
                 cause: String::new(),
             }),
+            last_seen: None,
+            last_good_probe: None,
         }
+    }
+
+    #[test]
+    fn an_agent_that_answers_is_seen_and_its_probe_is_good_only_if_its_api_server_is_ready() {
+        let at = |minute| OffsetDateTime::UNIX_EPOCH + time::Duration::minutes(minute);
+        let error = || LastError {
+            code: Code::ApiUnreachable,
+            cause: String::new(),
+        };
+        let mut contact = Contact::default();
+        contact.after(&Probed::Silent(error()), at(1));
+        assert_eq!(contact, Contact::default());
+        contact.after(&Probed::Good, at(2));
+        contact.after(&Probed::Bad(error()), at(3));
+        contact.after(&Probed::Down(error()), at(4));
+        let status = contact.of(status(State::Lost, 4, None));
+        assert_eq!(
+            (status.last_seen, status.last_good_probe),
+            (Some(at(3)), Some(at(2)))
+        );
     }
 
     #[test]

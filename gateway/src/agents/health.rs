@@ -65,6 +65,8 @@ impl Health {
             state,
             since: OffsetDateTime::now_utc(),
             last_error,
+            last_seen: None,
+            last_good_probe: None,
         })
     }
 }

@@ -182,6 +182,8 @@ fn obituary(error: &SessionError) -> (&'static str, ClusterStatus) {
         state: State::Lost,
         since: OffsetDateTime::now_utc(),
         last_error: Some(LastError { code, cause }),
+        last_seen: None,
+        last_good_probe: None,
     };
     (end, status)
 }

@@ -187,6 +187,8 @@ mod tests {
                 code: Code::SessionBroke,
                 cause: "reset by peer".to_owned(),
             }),
+            last_seen: None,
+            last_good_probe: None,
         };
         let failure = lost(&status);
         assert_eq!(failure.code, Code::Lost);

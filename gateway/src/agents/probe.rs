@@ -19,7 +19,6 @@ use tracing::info;
 
 use crate::{
     agents::{
-        choice::Probe,
         entry::Entry,
         health::{Health, Probed},
     },
@@ -60,11 +59,7 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
         if let Some(rtt) = rtt {
             hub.metrics.rtt(rtt);
         }
-        let found = match probed {
-            Probed::Good => Probe::Good,
-            _ => Probe::Bad,
-        };
-        hub.sessions.probed(entry, found, rtt);
+        hub.sessions.probed(entry, &probed, rtt);
         if let Some(status) = health.after(probed, Instant::now()) {
             let code = status.last_error.as_ref().map(|error| error.code);
             info!(

@@ -105,6 +105,8 @@ mod tests {
             state,
             since: OffsetDateTime::UNIX_EPOCH,
             last_error: None,
+            last_seen: None,
+            last_good_probe: None,
         }
     }
 

@@ -34,6 +34,8 @@ impl Collector for OnScrape {
         all.extend(metrics.streams.desc());
         all.extend(metrics.bytes.desc());
         all.extend(metrics.certificates.desc());
+        all.extend(metrics.last_seen.desc());
+        all.extend(metrics.last_good_probe.desc());
         all
     }
 
@@ -46,6 +48,8 @@ impl Collector for OnScrape {
         all.extend(metrics.streams.collect());
         all.extend(metrics.bytes.collect());
         all.extend(metrics.certificates.collect());
+        all.extend(metrics.last_seen.collect());
+        all.extend(metrics.last_good_probe.collect());
         all
     }
 }

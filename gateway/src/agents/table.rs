@@ -9,19 +9,25 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::{ClusterId, Code, Failure, resources::ClusterStatus};
+use fairlead_api::{
+    ClusterId, Code, Failure,
+    resources::{AgentSession, ClusterStatus},
+};
 use fairlead_certs::AgentIdentity;
 use fairlead_dialer::{CloseReason, Session};
+use prometheus::IntGaugeVec;
+use time::OffsetDateTime;
 use tokio::sync::watch;
 
 use crate::{
     agents::{
-        choice::Probe,
         entry::{Entry, Running},
         group::{Down, Group, Introduction},
+        health::Probed,
         reports::Reports,
     },
     metrics::Metrics,
+    seam::Presence,
 };
 
 pub(crate) struct Sessions {
@@ -49,6 +55,14 @@ pub(crate) enum Held {
     Down(Down),
     /// There is no session.
     Absent(Arrival),
+}
+
+impl Presence for Sessions {
+    fn sessions(&self, cluster: &ClusterId) -> Vec<AgentSession> {
+        let table = self.table();
+        let group = table.groups.get(cluster);
+        group.map(Group::sessions).unwrap_or_default()
+    }
 }
 
 /// Waits for a cluster's first session.
@@ -182,9 +196,10 @@ impl Sessions {
     }
 
     /// What a probe over the session has found, and how far it is.
-    pub(crate) fn probed(&self, entry: &Arc<Entry>, found: Probe, rtt: Option<Duration>) {
+    pub(crate) fn probed(&self, entry: &Arc<Entry>, probed: &Probed, rtt: Option<Duration>) {
         if let Some(group) = self.table().groups.get_mut(entry.cluster()) {
-            group.probed(entry, found, rtt);
+            group.probed(entry, probed, rtt);
+            group.tell(entry.cluster(), &self.reports);
         }
     }
 
@@ -209,8 +224,8 @@ impl Sessions {
             return;
         }
         if group.get().is_empty() {
-            group.remove();
-            self.reports.put(entry.cluster(), status);
+            let contact = group.remove().contact();
+            self.reports.put(entry.cluster(), contact.of(status));
         } else {
             group.get_mut().tell(entry.cluster(), &self.reports);
         }
@@ -235,8 +250,30 @@ impl Sessions {
                 .with_label_values(&[cluster.as_str()])
                 .set(expiry);
         }
+        self.settle_contacts();
         self.metrics
             .streams_open
             .set(i64::try_from(streams).unwrap_or(i64::MAX));
+    }
+
+    fn settle_contacts(&self) {
+        let Metrics {
+            last_seen,
+            last_good_probe,
+            ..
+        } = &*self.metrics;
+        last_seen.reset();
+        last_good_probe.reset();
+        let set = |gauge: &IntGaugeVec, cluster: &ClusterId, at: Option<OffsetDateTime>| {
+            if let Some(at) = at {
+                let gauge = gauge.with_label_values(&[cluster.as_str()]);
+                gauge.set(at.unix_timestamp());
+            }
+        };
+        for (cluster, group) in &self.table().groups {
+            let contact = group.contact();
+            set(last_seen, cluster, contact.seen);
+            set(last_good_probe, cluster, contact.good);
+        }
     }
 }

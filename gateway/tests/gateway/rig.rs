@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
     path::Path,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 
@@ -21,7 +21,7 @@ use fairlead_api::{
 use fairlead_certs::{AgentIdentity, Authority};
 use fairlead_gateway::{
     AgentPeer, Authenticator, Authorizer, Caller, Config, Directory, Gateway, Grant, Module,
-    Recognition, RenewedUntil, Seam,
+    Presence, Recognition, RenewedUntil, Seam,
 };
 use fairlead_runtime::{Process, listen};
 use rustls::{ClientConfig, pki_types::ServerName};
@@ -57,6 +57,7 @@ pub(crate) struct Fake {
     pub(crate) deleted: broadcast::Sender<ClusterId>,
     /// How often a cluster's last status was asked for.
     pub(crate) asked: watch::Sender<usize>,
+    pub(crate) presence: OnceLock<Arc<dyn Presence>>,
     /// The UID that agents must have, if they say one.
     pub(crate) uid: Mutex<Option<ClusterUid>>,
     /// Until when a renewal makes a session good.
@@ -87,6 +88,7 @@ impl Rig {
             reported: watch::Sender::default(),
             deleted: broadcast::Sender::new(16),
             asked: watch::Sender::default(),
+            presence: OnceLock::new(),
             uid: Mutex::default(),
             renew_until: now + Duration::from_secs(3600),
         });
@@ -290,6 +292,8 @@ impl Directory for Fake {
             state: fairlead_api::resources::State::Never,
             since: OffsetDateTime::UNIX_EPOCH,
             last_error: None,
+            last_seen: None,
+            last_good_probe: None,
         };
         self.asked.send_modify(|asked| *asked += 1);
         let clusters = self.clusters.lock().unwrap();
@@ -317,6 +321,10 @@ impl Directory for Fake {
 impl Module for Fake {
     fn name(&self) -> &'static str {
         "fake"
+    }
+
+    fn attach(&self, presence: &Arc<dyn Presence>) {
+        assert!(self.presence.set(Arc::clone(presence)).is_ok(), "once");
     }
 
     fn people(&self) -> Router {

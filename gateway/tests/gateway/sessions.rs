@@ -20,10 +20,14 @@ use crate::{
 async fn a_session_makes_the_cluster_connected_and_its_end_lost() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
-    assert_eq!(status(&rig, State::Connected).await.last_error, None);
+    let connected = status(&rig, State::Connected).await;
+    assert_eq!(connected.last_error, None);
+    let good = connected.last_good_probe;
+    assert!(good.is_some() && connected.last_seen == good);
     agent.session.close(CloseReason::Done);
     let lost = status(&rig, State::Lost).await;
     assert_eq!(lost.last_error.unwrap().code, Code::SessionBroke);
+    assert!(lost.last_good_probe >= good && lost.last_seen >= good);
     let answer = rig.get(HUB, &format!("{ROOT}/api?timeout=0s"), "").await;
     assert_eq!((answer.status, answer.code()), (503, "FL-1402"));
     assert!(
@@ -32,6 +36,28 @@ async fn a_session_makes_the_cluster_connected_and_its_end_lost() {
         answer.text()
     );
     all_back_to_zero(&rig).await;
+}
+
+#[tokio::test]
+async fn modules_and_metrics_tell_which_sessions_a_cluster_has() {
+    let rig = Rig::start();
+    let presence = rig.modules.presence.get().unwrap();
+    let cluster: ClusterId = "c-a".parse().unwrap();
+    assert_eq!(presence.sessions(&cluster), []);
+    let _agent = Agent::saying(&rig, "c-a", hello(1, 0, None)).await;
+    status(&rig, State::Connected).await;
+    let sessions = presence.sessions(&cluster);
+    let [session] = sessions.as_slice() else {
+        panic!("{sessions:?}");
+    };
+    assert!(session.up && session.instance.is_some() && session.requests == 0);
+    assert!(session.last_good_probe.is_some() && session.opened < session.certificate_until);
+    let metric = rig.metric(
+        "fairlead_cluster_last_good_probe_timestamp_seconds",
+        &["c-a"],
+    );
+    let seconds = session.last_good_probe.unwrap().unix_timestamp();
+    assert!(metric >= seconds as f64);
 }
 
 #[tokio::test]

@@ -19,6 +19,8 @@ fn lost(rig: &Rig, cluster: &str, away: Duration) {
         state: State::Lost,
         since: OffsetDateTime::now_utc() - away,
         last_error: None,
+        last_seen: None,
+        last_good_probe: None,
     };
     let mut clusters = rig.modules.clusters.lock().unwrap();
     clusters.insert(cluster, Some(status));
