@@ -48,13 +48,14 @@ codes! {
     NoToken = 1101, 401, "the request carries no bearer token", "Run `fairlead login` and write the kubeconfig again with `fairlead kubeconfig`.";
     BadToken = 1102, 401, "the bearer token is not one this hub has issued", "Ask the platform operator for a token, then run `fairlead login` again.";
     TokenExpired = 1103, 401, "the bearer token has expired", "Ask the platform operator for a new token, then run `fairlead login` again.";
+    TooManyWrongTokens = 1104, 429, "too many wrong tokens came from this address", "Correct the client's token and try again in a minute; right tokens are let in all the time.";
     NotAllowed = 1201, 403, "your role does not allow this", "Ask an admin of the tenant for a role that does.";
     NoImpersonation = 1202, 403, "impersonation headers cannot be sent through the gateway, which sets them itself", "Leave out `--as` and `--as-group`, or use a token that belongs to that person.";
     NoSuchCluster = 1301, 404, "no cluster with this id is known to you", "List what you can reach with `fairlead cluster list`.";
     WrongHost = 1302, 421, "the host of the request and the name of the TLS connection do not agree", "Write the kubeconfig again with `fairlead kubeconfig`, and check for a proxy that rewrites hosts.";
     BadPath = 1303, 400, "the path of the request cannot be passed on unambiguously", "Send the path as the Kubernetes API has it: no `//`, no dot segments, no encoded slashes or dots.";
     BadRequest = 1304, 400, "the request is malformed", "Check the client; the cause says what is wrong with the request.";
-    NoSuchRoute = 1305, 404, "the hub has nothing at this path", "Clusters are at /k8s/clusters/<id>/, the hub's own API is at /api/v1/.";
+    NoSuchRoute = 1305, 404, "the hub has nothing at this path", "Clusters are at /k8s/clusters/<id>/, the hub's own API is described at /docs.";
     HeadTooLarge = 1306, 431, "the head of the request is larger than 64 KiB or has more than 100 fields", "Send fewer or shorter headers.";
     MethodNotAllowed = 1307, 405, "this path does not know this method", "See the Allow header of the answer.";
     HubTimeout = 1308, 504, "the hub did not come to an end with this request in time", "Run the command again; if it stays, tell the platform operator.";
@@ -107,6 +108,9 @@ codes! {
     InUse = 4111, 409, "it is still in use", "Delete what uses it first.";
     CannotWrite = 4112, 0, "a file cannot be written", "Check the folder, its owner and the room on the disk.";
     NotReady = 4113, 0, "it did not get ready in time", "Look at the steps above: the last one is where it stands.";
+    ChangedMeanwhile = 4114, 412, "it has changed since it was read", "Read it again and decide anew.";
+    Compacted = 4115, 410, "changes of so long ago are no longer kept", "List what there is, and watch from the revision of that answer.";
+    Protected = 4116, 409, "it is protected against deletion", "Set `deleteProtection` to false first.";
     Internal = 5101, 500, "something went wrong inside Fairlead", "Report it with the request id and the hub's log around it.";
     Store = 5102, 503, "the hub's store did not take or give the data", "Look at the hub's log and the room on its disk; nothing was changed.";
 }

@@ -8,6 +8,7 @@ pub mod headers;
 pub mod hello;
 pub mod ids;
 pub mod join;
+pub mod reason;
 pub mod resources;
 pub mod status;
 
@@ -15,3 +16,4 @@ pub use code::{Code, Failure};
 pub use hello::ClusterUid;
 pub use ids::{ClusterId, IdError, TenantId};
 pub use join::{CaPin, HubUrl, JoinString};
+pub use reason::Reason;

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use fairlead_api::{Code, Failure, HubUrl};
+use fairlead_api::{Code, Failure, HubUrl, Reason};
 use fairlead_dialer::ProxyRules;
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
@@ -192,19 +192,10 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(body).map_err(told)
 }
 
-/// The failure in a `metav1.Status`; of a stranger's answer at least the HTTP status.
+/// The failure that the hub tells; of a stranger's answer at least the HTTP status.
 fn refusal(status: StatusCode, body: &[u8]) -> Failure {
-    let told = serde_json::from_slice::<serde_json::Value>(body)
-        .ok()
-        .and_then(|body| {
-            let cause = body.pointer("/details/causes/0")?;
-            let code = cause.get("reason")?.as_str()?.parse().ok()?;
-            Some(Failure {
-                code,
-                cause: cause.get("message")?.as_str()?.to_owned(),
-            })
-        });
-    told.unwrap_or_else(|| {
+    let told = serde_json::from_slice::<Reason>(body).map(Failure::from);
+    told.unwrap_or_else(|_| {
         Failure::because(
             Code::HubUnreachable,
             format_args!("what answered is no hub, it says {status}"),
@@ -214,14 +205,12 @@ fn refusal(status: StatusCode, body: &[u8]) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use fairlead_api::status::Encoding;
-
     use super::*;
 
     #[test]
     fn a_failure_of_the_hub_reads_back() {
         let failure = Failure::because(Code::InUse, "3 clusters");
-        let body = Encoding::Json.encode(&failure, 409);
+        let body = Reason::from(&failure).to_json();
         assert_eq!(refusal(StatusCode::CONFLICT, &body), failure);
     }
 

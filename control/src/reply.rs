@@ -1,20 +1,17 @@
 //! How the modules' routes take requests and answer: bodies are bounded in size and time, and every failure is a
-//! `metav1.Status` with its code, a wrong method included.
+//! [`fairlead_api::Reason`] with its code, a wrong method included.
 
 use std::time::Duration;
 
 use axum::{
     Json, Router,
-    body::{Body, to_bytes},
+    body::to_bytes,
     extract::{FromRequest, FromRequestParts, Request},
     response::{IntoResponse, Response},
 };
-use fairlead_api::{
-    Code, Failure,
-    status::{Encoding, http_status},
-};
-use fairlead_gateway::{AgentPeer, Caller};
-use http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts};
+use fairlead_api::{Code, Failure};
+use fairlead_gateway::{AgentPeer, Asker, Caller, seam::refuse};
+use http::{HeaderMap, HeaderValue, header, request::Parts};
 use serde::de::DeserializeOwned;
 
 use crate::store::StoreError;
@@ -44,19 +41,7 @@ impl Refused {
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        let status = http_status(self.0.code);
-        let encoding = Encoding::Json;
-        let body = Body::from(encoding.encode(&self.0, status));
-        let mut response = Response::new(body);
-        *response.status_mut() =
-            StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        response.headers_mut().insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static(encoding.content_type()),
-        );
-        // The gateway tells it as its own failures: in the encoding asked for, with code and request id as headers.
-        response.extensions_mut().insert(self.0);
-        response
+        refuse(self.0)
     }
 }
 
@@ -85,8 +70,10 @@ pub(crate) struct Who(pub(crate) Caller);
 impl<S: Sync> FromRequestParts<S> for Who {
     type Rejection = Refused;
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
-        let caller = parts.extensions.get::<Caller>();
-        caller.cloned().map(Who).ok_or(Code::NoToken.into())
+        match parts.extensions.get::<Asker>().cloned() {
+            Some(asker) => Ok(Who(asker.caller().await?)),
+            None => Err(Code::NoToken.into()),
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 
 pub(crate) mod address;
 mod audit;
-mod authenticate;
+pub(crate) mod authenticate;
 mod authorize;
 pub(crate) mod body;
 pub(crate) mod forward;
@@ -23,6 +23,7 @@ mod route;
 pub(crate) mod socket;
 mod stack;
 mod upgrade;
+pub(crate) mod wrong_tokens;
 
 use std::{
     convert::Infallible,

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::{
     Config, Presence, Seam,
     agents::{memory, reports::Reports, table::Sessions},
-    front::{address::Names, limit::Shares},
+    front::{address::Names, limit::Shares, wrong_tokens::WrongTokens},
     metrics::Metrics,
     seam::refuse,
     trust::Trust,
@@ -30,11 +30,12 @@ pub(crate) struct Hub {
     pub(crate) seam: Seam,
     pub(crate) trust: Trust,
     pub(crate) shares: Shares,
+    pub(crate) wrong_tokens: WrongTokens,
     pub(crate) names: Names,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) sessions: Arc<Sessions>,
-    pub(crate) people: Router,
-    pub(crate) open: Router,
+    /// The modules' routes on the front.
+    pub(crate) modules: Router,
     pub(crate) agents: Router,
     pub(crate) front_tls: watch::Receiver<Arc<ServerConfig>>,
     pub(crate) session_tls: watch::Receiver<Arc<ServerConfig>>,
@@ -66,14 +67,14 @@ impl Hub {
                 .method_not_allowed_fallback(|| async { refuse(Code::MethodNotAllowed.into()) })
         };
         Ok(Hub {
-            people: routes(|module| module.people()),
-            open: routes(|module| module.open()),
+            modules: routes(|module| module.people().merge(module.open())),
             agents: routes(|module| module.agents()),
             trust: Trust::new(
                 Arc::clone(&seam.authenticator),
                 Arc::clone(&seam.authorizer),
             ),
             shares: Shares::new(config.max_requests_per_caller),
+            wrong_tokens: WrongTokens::default(),
             names: Names::new(&config.cluster_domain, config.public_url.host()),
             metrics,
             sessions,

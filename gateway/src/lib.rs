@@ -20,8 +20,8 @@ use rustls::ServerConfig;
 use tokio::{net::TcpListener, sync::watch};
 
 pub use seam::{
-    AgentPeer, Authenticator, Authorizer, Caller, Directory, Grant, Module, Presence, Recognition,
-    RenewedUntil, Seam,
+    AgentPeer, Asker, Authenticator, Authorizer, Caller, Directory, Grant, Module, Presence,
+    Recognition, RenewedUntil, Seam,
 };
 
 use hub::Hub;

@@ -8,15 +8,17 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use fairlead_api::{
-    ClusterId, ClusterUid, Failure, TenantId,
+    ClusterId, ClusterUid, Failure, Reason, TenantId,
     resources::{AgentSession, ClusterStatus, Role},
 };
 use fairlead_certs::AgentIdentity;
 use fairlead_runtime::Process;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, header};
 use secrecy::SecretString;
 use time::OffsetDateTime;
 use tokio::sync::broadcast;
+
+use crate::front::authenticate::Unasked;
 
 /// An authenticated person or program on the kubectl side.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +28,58 @@ pub struct Caller {
     pub role: Role,
     /// None: on all tenants.
     pub tenant: Option<TenantId>,
+}
+
+/// Whoever sent a request to a module, in the extensions of that request. Nobody looks at their token before the module
+/// asks who it is: it may judge the request first, and routes that are open to anybody never ask.
+#[derive(Clone)]
+pub struct Asker(Asking);
+
+#[derive(Clone)]
+enum Asking {
+    Front(Arc<Unasked>),
+    Known(Caller, IpAddr),
+}
+
+impl Asker {
+    pub(crate) fn unasked(unasked: Unasked) -> Self {
+        Asker(Asking::Front(Arc::new(unasked)))
+    }
+
+    /// Somebody who is known already.
+    #[must_use]
+    pub fn known(caller: Caller, from: IpAddr) -> Self {
+        Asker(Asking::Known(caller, from))
+    }
+
+    /// Who it is.
+    ///
+    /// # Errors
+    /// `FL-1101` to `FL-1104`, `FL-1407`, or `FL-5102` if that cannot be told now.
+    pub async fn caller(&self) -> Result<Caller, Failure> {
+        match &self.0 {
+            Asking::Front(unasked) => unasked.caller().await,
+            Asking::Known(caller, _) => Ok(caller.clone()),
+        }
+    }
+
+    /// Where the connection comes from, which may be a proxy.
+    #[must_use]
+    pub fn from(&self) -> IpAddr {
+        match &self.0 {
+            Asking::Front(unasked) => unasked.from(),
+            Asking::Known(_, from) => *from,
+        }
+    }
+
+    /// What to tell whoever came with a wrong secret: `failure`, or `FL-1104` where too many came from the same address.
+    #[must_use]
+    pub fn wrong(&self, failure: Failure) -> Failure {
+        match &self.0 {
+            Asking::Front(unasked) => unasked.wrong(failure),
+            Asking::Known(..) => failure,
+        }
+    }
 }
 
 /// A module's word that a caller may work in a cluster, and as what. The gateway makes the permit of it.
@@ -50,14 +104,15 @@ pub enum AgentPeer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RenewedUntil(pub OffsetDateTime);
 
-/// A module's answer that something failed; the gateway writes it down as `metav1.Status`, in the encoding that the
-/// client asked for, with the HTTP status of its code. (It is carried in the extensions of the response.)
+/// A module's answer that something failed: a [`Reason`], with the HTTP status of its code. (The failure is carried in the
+/// extensions of the response as well: an agent is told it as a `metav1.Status`, and the audit log gets its code.)
 #[must_use]
 pub fn refuse(failure: Failure) -> Response {
     let http_status = fairlead_api::status::http_status(failure.code);
-    let mut response = StatusCode::from_u16(http_status)
-        .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
-        .into_response();
+    let status = StatusCode::from_u16(http_status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let json = HeaderValue::from_static("application/json");
+    let body = Reason::from(&failure).to_json();
+    let mut response = (status, [(header::CONTENT_TYPE, json)], body).into_response();
     response.extensions_mut().insert(failure);
     response
 }
@@ -135,12 +190,12 @@ pub trait Module: Send + Sync {
         let _ = presence;
     }
 
-    /// Routes for people, with their full path below `/api/v1/`; an `Extension<Caller>` is there.
+    /// Routes for people, with their full path; an `Extension<Asker>` is there. A slash at the end is taken off.
     fn people(&self) -> Router {
         Router::new()
     }
 
-    /// Routes for anybody (the install manifest), with their full path.
+    /// Routes for anybody (the install manifests), with their full path.
     fn open(&self) -> Router {
         Router::new()
     }

@@ -128,7 +128,7 @@ async fn a_given_certificate_is_served_as_it_is() {
     let registry = modules.iter().find(|m| m.name() == "registry").unwrap();
     let people = registry
         .people()
-        .layer(axum::Extension(crate::rig::admin()));
+        .layer(axum::Extension(crate::rig::asker(&crate::rig::admin())));
     let request = http::Request::get("/api/v1/hub")
         .body(axum::body::Body::empty())
         .unwrap();

@@ -1,6 +1,9 @@
 //! One hub in a temporary directory, its routes, and callers to call them as.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::{Arc, Mutex},
+};
 
 use axum::{Extension, Router, body::Body};
 use fairlead_api::{
@@ -9,7 +12,7 @@ use fairlead_api::{
 };
 use fairlead_certs::{AgentIdentity, AgentKey, Leaf, agent_identity};
 use fairlead_control::{Clock, Config, Control};
-use fairlead_gateway::{AgentPeer, Caller};
+use fairlead_gateway::{AgentPeer, Asker, Caller};
 use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use secrecy::{ExposeSecret, SecretString};
@@ -18,6 +21,7 @@ use tempfile::TempDir;
 use time::{Duration, OffsetDateTime, macros::datetime};
 use tower::ServiceExt;
 
+const FROM: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 pub(crate) const START: OffsetDateTime = datetime!(2026-11-21 12:00:00.25 UTC);
 
 pub(crate) struct Rig {
@@ -54,13 +58,13 @@ impl Reply {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
     }
 
-    /// The code of a failure, from a `metav1.Status` that agrees with the HTTP status.
+    /// The code of a failure.
     pub(crate) fn code(&self) -> Code {
         let body = self.json();
-        assert_eq!(body["kind"], "Status", "{self:?}");
-        assert_eq!(body["code"], self.status.as_u16(), "{self:?}");
-        let code = body["details"]["causes"][0]["reason"].as_str().unwrap();
-        code.parse().unwrap()
+        assert!(!body["reason"].as_str().unwrap().is_empty(), "{self:?}");
+        let code: Code = body["code"].as_str().unwrap().parse().unwrap();
+        assert_eq!(body["next"], code.next_step(), "{self:?}");
+        code
     }
 
     /// The body of a success.
@@ -84,6 +88,10 @@ pub(crate) fn caller(role: Role, tenant: Option<&str>) -> Caller {
 
 pub(crate) fn admin() -> Caller {
     caller(Role::Admin, None)
+}
+
+pub(crate) fn asker(who: &Caller) -> Asker {
+    Asker::known(who.clone(), FROM)
 }
 
 impl Rig {
@@ -140,7 +148,7 @@ impl Rig {
             .header(header::CONTENT_TYPE, "application/json")
             .body(body.into())
             .unwrap();
-        Rig::send(people.layer(Extension(who.clone())), request).await
+        Rig::send(people.layer(Extension(asker(who))), request).await
     }
 
     pub(crate) async fn call(

@@ -15,7 +15,12 @@ use tracing::info;
 
 use crate::{
     agents::lifetime,
-    front::{body, record::Inbound, respond, socket::of_agent},
+    front::{
+        body,
+        record::Inbound,
+        respond::{self, Shape},
+        socket::of_agent,
+    },
     hub::Hub,
     metrics::{Handshake, Layer},
 };
@@ -36,7 +41,10 @@ pub(crate) async fn connect(hub: Arc<Hub>, inbound: Inbound) -> Result<Response<
                 "agents connect here, by a WebSocket with subprotocol fairlead.v1",
             );
             inbound.record.failed(failure.code);
-            let mut response = respond::render(&failure, respond::accepted(request.headers()));
+            let mut response = respond::render(
+                &failure,
+                Shape::Status(respond::accepted(request.headers())),
+            );
             *response.status_mut() = status;
             return Ok(response);
         }

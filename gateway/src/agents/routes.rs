@@ -17,7 +17,10 @@ use tracing::debug;
 
 use crate::{
     agents::{entry::Entry, hello},
-    front::{body, modules, panic, path, respond},
+    front::{
+        body, modules, panic, path,
+        respond::{self, Shape},
+    },
     hub::Hub,
     seam::{AgentPeer, RenewedUntil},
 };
@@ -57,14 +60,14 @@ pub(crate) async fn serve_streams(hub: &Arc<Hub>, session: &Session, guest: Gues
 }
 
 async fn answer(hub: Arc<Hub>, guest: Guest, request: Request<Body>) -> Response<Body> {
-    let encoding = respond::accepted(request.headers());
+    let shape = Shape::Status(respond::accepted(request.headers()));
     let asked = AssertUnwindSafe(ask(&hub, &guest, request)).catch_unwind();
     let result = asked
         .await
         .unwrap_or_else(|panic| Err(panic::told("of an agent", panic.as_ref())));
     match result {
-        Ok(response) => respond::tell(response, encoding).0,
-        Err(failure) => respond::render(&failure, encoding),
+        Ok(response) => respond::tell(response, shape).0,
+        Err(failure) => respond::render(&failure, shape),
     }
 }
 

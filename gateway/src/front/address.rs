@@ -84,6 +84,21 @@ impl Names {
         }
     }
 
+    /// Whether a request is for a cluster, as far as that can be said of one that may make no sense.
+    pub(crate) fn is_for_a_cluster(
+        &self,
+        sni: Option<&str>,
+        host: Option<&str>,
+        path: &str,
+    ) -> bool {
+        let is_clusters = |name: &str| matches!(self.of(name), Named::Cluster(_) | Named::Nothing);
+        path.starts_with(PATH_PREFIX)
+            || sni.is_some_and(is_clusters)
+            || host
+                .and_then(|host| host_name(host).ok())
+                .is_some_and(is_clusters)
+    }
+
     fn of(&self, name: &str) -> Named {
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
         if name == self.hub || name == "localhost" || name.parse::<IpAddr>().is_ok() {

@@ -1,12 +1,19 @@
 //! Request to [`Caller`]: exactly one bearer token, asked of the modules.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use fairlead_api::{Code, Failure};
-use http::{HeaderMap, header};
+use http::{HeaderValue, header};
 use secrecy::SecretString;
 
-use crate::{front::record::Inbound, hub::Hub, seam::Caller};
+use crate::{
+    front::{
+        record::{Inbound, Record},
+        wrong_tokens::Verdict,
+    },
+    hub::Hub,
+    seam::Caller,
+};
 
 /// Longest token in bytes.
 const MAX_TOKEN: usize = 4096;
@@ -18,17 +25,71 @@ pub(crate) struct Known<T> {
 }
 
 /// # Errors
-/// `FL-1101`, `FL-1102`, `FL-1103`, `FL-5102`.
+/// `FL-1101` to `FL-1104`, `FL-5102`.
 pub(crate) async fn authenticate<T>(hub: Arc<Hub>, asked: T) -> Result<Known<T>, Failure>
 where
     T: AsRef<Inbound>,
 {
-    let inbound = asked.as_ref();
-    let token = bearer(inbound.request.headers())?;
-    let record = inbound.record.clone();
-    let caller = hub.trust.caller(&token).await?;
-    record.called_by(&caller);
+    let caller = Unasked::new(&hub, asked.as_ref()).identify().await?;
     Ok(Known { caller, asked })
+}
+
+/// Somebody of whom nobody has asked yet who it is.
+pub(crate) struct Unasked {
+    hub: Arc<Hub>,
+    authorization: Vec<HeaderValue>,
+    record: Record,
+    from: IpAddr,
+}
+
+impl Unasked {
+    pub(crate) fn new(hub: &Arc<Hub>, inbound: &Inbound) -> Self {
+        let given = inbound.request.headers().get_all(header::AUTHORIZATION);
+        Unasked {
+            hub: Arc::clone(hub),
+            // More than one is wrong, however many.
+            authorization: given.iter().take(2).cloned().collect(),
+            record: inbound.record.clone(),
+            from: inbound.connection.peer.ip(),
+        }
+    }
+
+    pub(crate) fn from(&self) -> IpAddr {
+        self.from
+    }
+
+    async fn identify(&self) -> Result<Caller, Failure> {
+        let caller = async {
+            let token = bearer(&self.authorization)?;
+            self.hub.trust.caller(&token).await
+        };
+        let caller = caller.await.map_err(|failure| self.wrong(failure))?;
+        self.record.called_by(&caller);
+        Ok(caller)
+    }
+
+    /// Who it is; the request counts as one of theirs from then on.
+    ///
+    /// # Errors
+    /// `FL-1101` to `FL-1104`, `FL-1407`, `FL-5102`.
+    pub(crate) async fn caller(&self) -> Result<Caller, Failure> {
+        let caller = self.identify().await?;
+        self.record.hold(self.hub.shares.take(&caller.name)?);
+        Ok(caller)
+    }
+
+    /// What to tell of a secret that is none: where too many came from the same address, that.
+    pub(crate) fn wrong(&self, failure: Failure) -> Failure {
+        let guessed = matches!(
+            failure.code,
+            Code::BadToken | Code::TokenExpired | Code::BootstrapUnknown
+        );
+        if guessed && self.hub.wrong_tokens.note(self.from) == Verdict::TooMany {
+            self.record.hush();
+            return Code::TooManyWrongTokens.into();
+        }
+        failure
+    }
 }
 
 impl AsRef<Inbound> for Inbound {
@@ -37,10 +98,11 @@ impl AsRef<Inbound> for Inbound {
     }
 }
 
-fn bearer(headers: &HeaderMap) -> Result<SecretString, Failure> {
-    let mut given = headers.get_all(header::AUTHORIZATION).iter();
-    let first = given.next().ok_or(Code::NoToken)?;
-    if given.next().is_some() {
+fn bearer(given: &[HeaderValue]) -> Result<SecretString, Failure> {
+    let [first, more @ ..] = given else {
+        return Err(Code::NoToken.into());
+    };
+    if !more.is_empty() {
         return Err(Failure::because(Code::BadToken, "there is more than one"));
     }
     let (scheme, token) = first
@@ -63,17 +125,15 @@ fn bearer(headers: &HeaderMap) -> Result<SecretString, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
     use secrecy::ExposeSecret;
 
     use super::*;
 
     fn read(values: &[&str]) -> Result<String, Code> {
-        let mut headers = HeaderMap::new();
-        for value in values {
-            headers.append(header::AUTHORIZATION, HeaderValue::from_str(value).unwrap());
-        }
-        bearer(&headers)
+        let given = values
+            .iter()
+            .map(|value| HeaderValue::from_str(value).unwrap());
+        bearer(&given.collect::<Vec<_>>())
             .map(|token| token.expose_secret().to_owned())
             .map_err(|failure| failure.code)
     }

@@ -45,7 +45,7 @@ impl Shares {
 
     /// # Errors
     /// `FL-1407` with the number.
-    fn take(&self, caller: &str) -> Result<Share, Failure> {
+    pub(crate) fn take(&self, caller: &str) -> Result<Share, Failure> {
         let share = Share(self.of(caller));
         if share.0.fetch_add(1, Ordering::Relaxed) < self.most {
             return Ok(share);

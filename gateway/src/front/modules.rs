@@ -5,14 +5,15 @@ use std::{future::Future, sync::Arc, time::Duration};
 use axum::Router;
 use fairlead_api::{Code, Failure};
 use fairlead_dialer::{Body, BodyError};
-use http::{Request, Response};
+use http::{Request, Response, Uri, uri::PathAndQuery};
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 use tower::ServiceExt;
 
 use crate::{
-    front::{authenticate::Known, record::Inbound},
+    front::{authenticate::Unasked, record::Inbound},
     hub::Hub,
+    seam::Asker,
 };
 
 /// How long a module may take to the head of its answer, the request's body included.
@@ -20,19 +21,29 @@ pub(crate) const MODULE_TIME: Duration = Duration::from_secs(30);
 
 /// # Errors
 /// `FL-1308` if it takes too long.
-pub(crate) async fn people(
-    hub: Arc<Hub>,
-    known: Known<Inbound>,
-) -> Result<Response<Body>, Failure> {
-    let mut request = known.asked.request;
-    request.extensions_mut().insert(known.caller);
-    ask(hub.people.clone(), request).await
+pub(crate) async fn module(hub: Arc<Hub>, inbound: Inbound) -> Result<Response<Body>, Failure> {
+    let asker = Asker::unasked(Unasked::new(&hub, &inbound));
+    let mut request = inbound.request;
+    if let Some(uri) = without_last_slash(request.uri()) {
+        *request.uri_mut() = uri;
+    }
+    request.extensions_mut().insert(asker);
+    ask(hub.modules.clone(), request).await
 }
 
-/// # Errors
-/// `FL-1308` if it takes too long.
-pub(crate) async fn open(hub: Arc<Hub>, inbound: Inbound) -> Result<Response<Body>, Failure> {
-    ask(hub.open.clone(), inbound.request).await
+/// Clients of Lieutenant's API put one behind any path.
+fn without_last_slash(uri: &Uri) -> Option<Uri> {
+    let path = uri
+        .path()
+        .strip_suffix('/')
+        .filter(|path| !path.is_empty())?;
+    let path = match uri.query() {
+        Some(query) => format!("{path}?{query}"),
+        None => path.to_owned(),
+    };
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(PathAndQuery::try_from(path).ok()?);
+    Uri::from_parts(parts).ok()
 }
 
 /// # Errors
@@ -56,4 +67,23 @@ pub(crate) fn ask(
 
 fn unsync(body: axum::body::Body) -> Body {
     body.map_err(BodyError::from).boxed_unsync()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_slash_at_the_end_of_a_path_says_nothing() {
+        let without =
+            |uri: &str| without_last_slash(&uri.parse().unwrap()).map(|uri| uri.to_string());
+        assert_eq!(without("/clusters/").as_deref(), Some("/clusters"));
+        assert_eq!(without("/clusters/?a=/").as_deref(), Some("/clusters?a=/"));
+        assert_eq!(
+            without("https://hub.test/docs/").as_deref(),
+            Some("https://hub.test/docs")
+        );
+        assert_eq!(without("/"), None);
+        assert_eq!(without("/clusters?a=/"), None);
+    }
 }

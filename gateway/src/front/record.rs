@@ -54,6 +54,7 @@ struct Facts {
     status: Option<StatusCode>,
     code: Option<Code>,
     outcome: Option<Outcome>,
+    hushed: bool,
     head_after: Option<Duration>,
     tunnel: Option<Duration>,
     api: Option<Duration>,
@@ -96,6 +97,11 @@ impl Record {
     /// Keeps `what` until the request has ended.
     pub(crate) fn hold(&self, what: impl Any + Send) {
         self.facts().held.push(Box::new(what));
+    }
+
+    /// Nothing of it goes into the audit log: one of very many that somebody without a name sends.
+    pub(crate) fn hush(&self) {
+        self.facts().hushed = true;
     }
 
     /// The gateway itself answers, with this.
@@ -151,22 +157,24 @@ impl Drop for Inner {
             api: facts.api,
         };
         self.metrics.request(outcome, phases);
-        info!(
-            target: "audit",
-            request = %self.id,
-            caller = facts.caller.as_deref(),
-            cluster = facts.cluster.as_ref().map(ClusterId::as_str),
-            method = %self.method,
-            path = self.path.as_str(),
-            status = facts.status.map(|status| status.as_u16()),
-            code = facts.code.map(tracing::field::display),
-            outcome = outcome.as_str(),
-            millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
-            bytes_in = facts.bytes_in,
-            bytes_out = facts.bytes_out,
-            peer = %self.peer,
-            "request"
-        );
+        if !facts.hushed {
+            info!(
+                target: "audit",
+                request = %self.id,
+                caller = facts.caller.as_deref(),
+                cluster = facts.cluster.as_ref().map(ClusterId::as_str),
+                method = %self.method,
+                path = self.path.as_str(),
+                status = facts.status.map(|status| status.as_u16()),
+                code = facts.code.map(tracing::field::display),
+                outcome = outcome.as_str(),
+                millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+                bytes_in = facts.bytes_in,
+                bytes_out = facts.bytes_out,
+                peer = %self.peer,
+                "request"
+            );
+        }
         // Held things give back slots that a waiting request may take: last, when all is told.
         facts.held.clear();
     }

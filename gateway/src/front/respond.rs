@@ -1,10 +1,10 @@
-//! Every failure becomes one `metav1.Status` in the encoding the client asked for, with its code and the id of the
-//! request as headers, for scripts.
+//! Every failure becomes one answer: for a cluster a `metav1.Status` in the encoding the client asked for, for the hub
+//! itself a [`Reason`]. Its code and the id of the request are headers too, for scripts.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, sync::Arc};
 
 use fairlead_api::{
-    Code, Failure,
+    Code, Failure, Reason,
     headers::{AGENT_CODE, REQUEST_ID},
     status::{self, Encoding},
 };
@@ -13,10 +13,21 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use tower::{BoxError, Service, ServiceExt, service_fn};
 use tracing::error;
 
-use crate::front::{body, record::Inbound};
+use crate::{
+    front::{body, record::Inbound},
+    hub::Hub,
+};
+
+/// What failures look like to whoever asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Status(Encoding),
+    Reason,
+}
 
 /// The layer: whatever fails inside is answered here.
 pub(crate) fn respond<S>(
+    hub: Arc<Hub>,
     inner: S,
 ) -> impl Service<Inbound, Response = Response<Body>, Error = Infallible, Future: Send> + Clone + Send
 where
@@ -24,14 +35,14 @@ where
 {
     service_fn(move |inbound: Inbound| {
         let inner = inner.clone();
+        let shape = shape(&hub, &inbound);
         async move {
-            let encoding = accepted(inbound.request.headers());
             let record = inbound.record.clone();
             let (mut response, code) = match inner.oneshot(inbound).await {
-                Ok(response) => tell(response, encoding),
+                Ok(response) => tell(response, shape),
                 Err(error) => {
                     let failure = failure_of(error, record.id());
-                    (render(&failure, encoding), Some(failure.code))
+                    (render(&failure, shape), Some(failure.code))
                 }
             };
             let Some(code) = code else {
@@ -46,6 +57,18 @@ where
     })
 }
 
+fn shape(hub: &Hub, inbound: &Inbound) -> Shape {
+    let (request, sni) = (&inbound.request, inbound.connection.sni.as_deref());
+    let host = request.headers().get(header::HOST);
+    let host = host.and_then(|host| host.to_str().ok());
+    let host = host.or_else(|| request.uri().authority().map(http::uri::Authority::as_str));
+    if hub.names.is_for_a_cluster(sni, host, request.uri().path()) {
+        Shape::Status(accepted(request.headers()))
+    } else {
+        Shape::Reason
+    }
+}
+
 fn failure_of(error: BoxError, request: &str) -> Failure {
     match error.downcast::<Failure>() {
         Ok(failure) => *failure,
@@ -57,14 +80,16 @@ fn failure_of(error: BoxError, request: &str) -> Failure {
 }
 
 /// Writes down a failure that a module left in the extensions, with the headers it has set (`Allow`, for one).
-pub(crate) fn tell(
-    mut response: Response<Body>,
-    encoding: Encoding,
-) -> (Response<Body>, Option<Code>) {
+pub(crate) fn tell(mut response: Response<Body>, shape: Shape) -> (Response<Body>, Option<Code>) {
     let Some(failure) = response.extensions_mut().remove::<Failure>() else {
         return (response, None);
     };
-    let mut told = render(&failure, encoding);
+    if shape == Shape::Reason {
+        // As the module has written it.
+        mark(&mut response, failure.code);
+        return (response, Some(failure.code));
+    }
+    let mut told = render(&failure, shape);
     for (name, value) in response.headers() {
         if !told.headers().contains_key(name) && name != header::CONTENT_LENGTH {
             told.headers_mut().append(name, value.clone());
@@ -83,18 +108,36 @@ pub(crate) fn accepted(headers: &HeaderMap) -> Encoding {
     Encoding::accepted_by(&accepts.join(","))
 }
 
-pub(crate) fn render(failure: &Failure, encoding: Encoding) -> Response<Body> {
-    let http_status = encoding.status(status::http_status(failure.code));
-    let mut response = Response::new(body::full(encoding.encode(failure, http_status)));
+pub(crate) fn render(failure: &Failure, shape: Shape) -> Response<Body> {
+    let http_status = status::http_status(failure.code);
+    let (http_status, content_type, body) = match shape {
+        Shape::Status(encoding) => {
+            let http_status = encoding.status(http_status);
+            let body = encoding.encode(failure, http_status);
+            (http_status, encoding.content_type(), body)
+        }
+        Shape::Reason => {
+            let body = Reason::from(failure).to_json();
+            (http_status, Encoding::Json.content_type(), body)
+        }
+    };
+    let mut response = Response::new(body::full(body));
     *response.status_mut() =
         StatusCode::from_u16(http_status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let content_type = HeaderValue::from_static(content_type);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, content_type);
+    mark(&mut response, failure.code);
+    response
+}
+
+/// The headers of an answer that tells a failure.
+fn mark(response: &mut Response<Body>, code: Code) {
+    let http_status = response.status().as_u16();
     let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static(encoding.content_type()),
-    );
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if let Ok(code) = HeaderValue::from_str(&failure.code.to_string()) {
+    if let Ok(code) = HeaderValue::from_str(&code.to_string()) {
         headers.insert(AGENT_CODE, code);
     }
     match http_status {
@@ -107,7 +150,6 @@ pub(crate) fn render(failure: &Failure, encoding: Encoding) -> Response<Body> {
         }
         _ => {}
     }
-    response
 }
 
 #[cfg(test)]
@@ -124,14 +166,14 @@ mod tests {
             header::ACCEPT,
             HeaderValue::from_static("application/vnd.kubernetes.protobuf,application/json"),
         );
-        let response = render(&failure, accepted(&headers));
+        let response = render(&failure, Shape::Status(accepted(&headers)));
         assert_eq!(response.status(), 429);
         assert_eq!(response.headers()[AGENT_CODE], "FL-1403");
         assert_eq!(response.headers()[header::RETRY_AFTER], "1");
         let body = response.into_body().collect().await.unwrap().to_bytes();
         assert!(body.starts_with(b"k8s\0"));
 
-        let response = render(&failure, accepted(&HeaderMap::new()));
+        let response = render(&failure, Shape::Status(accepted(&HeaderMap::new())));
         let body = response.into_body().collect().await.unwrap().to_bytes();
         let status: serde_json::Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(status["reason"], "TooManyRequests");
@@ -140,7 +182,7 @@ mod tests {
     #[test]
     fn nothing_but_429_asks_the_client_to_come_back() {
         for &code in Code::ALL {
-            let response = render(&Failure::new(code), Encoding::Json);
+            let response = render(&Failure::new(code), Shape::Reason);
             let asks = response.headers().contains_key(header::RETRY_AFTER);
             assert_eq!(asks, response.status() == 429, "{code}");
         }

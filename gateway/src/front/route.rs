@@ -1,5 +1,5 @@
-//! Where a request goes: to a cluster, to a module's routes for people, to the door for agents, or to a module's open
-//! routes. What may not be passed on at all is refused here, before anybody is asked anything.
+//! Where a request goes: to a cluster, to a module's route, or to the door for agents. What may not be passed on at all is
+//! refused here, before anybody is asked anything.
 
 use std::sync::Arc;
 
@@ -11,8 +11,6 @@ use crate::{
     front::{address::Address, headers, path, record::Inbound},
     hub::Hub,
 };
-
-const PEOPLE_PREFIX: &str = "/api/v1/";
 
 /// A request for a cluster.
 pub(crate) struct Aimed {
@@ -30,9 +28,8 @@ impl AsRef<Inbound> for Aimed {
 
 pub(crate) enum Routed {
     Cluster(Aimed),
-    People(Inbound),
     Agent(Inbound),
-    Open(Inbound),
+    Module(Inbound),
 }
 
 /// # Errors
@@ -61,8 +58,7 @@ pub(crate) fn route(hub: &Arc<Hub>, inbound: Inbound) -> Result<Routed, Failure>
         }
         Address::Hub => Ok(match request.uri().path() {
             CONNECT_PATH => Routed::Agent(inbound),
-            path if path.starts_with(PEOPLE_PREFIX) => Routed::People(inbound),
-            _ => Routed::Open(inbound),
+            _ => Routed::Module(inbound),
         }),
     }
 }

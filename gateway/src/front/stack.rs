@@ -16,7 +16,7 @@ use crate::{
         authorize::authorize,
         forward::forward,
         limit::limit,
-        modules::{open, people},
+        modules::module,
         panic::catch_panic,
         record::Inbound,
         respond::respond,
@@ -38,29 +38,27 @@ pub(crate) fn stack(hub: &Arc<Hub>) -> Stack {
         .filter_async(with(hub, authorize)) // Caller -> Permit, before any work is done
         // Takes a Permit, which only `authorize` can make. Boxed: every step above moves what stands below it.
         .service_fn(with(hub, |hub, allowed| Box::pin(forward(hub, allowed))));
-    let people = ServiceBuilder::new()
-        .filter_async(with(hub, authenticate)) // a module decides itself what the Caller may
-        .filter(with(hub, |hub, known| limit(&hub, known)))
-        .service_fn(with(hub, people));
     let agent = service_fn(with(hub, connect)); // proves itself inside, by certificate
-    let open = service_fn(with(hub, open));
+    // A module asks itself who the caller is, when it has looked at the request, and decides what they may.
+    let module = service_fn(with(hub, module));
 
-    let (load, routes) = (Arc::new(Semaphore::new(MAX_REQUESTS)), Arc::clone(hub));
+    let load = Arc::new(Semaphore::new(MAX_REQUESTS));
+    let (shapes, routes) = (Arc::clone(hub), Arc::clone(hub));
     let stack = ServiceBuilder::new()
         .layer_fn(audit) // outermost: tells of refused requests too, and of how the body ended
-        .layer_fn(respond) // turns any error below into one Kubernetes Status
+        .layer_fn(move |inner| respond(Arc::clone(&shapes), inner)) // turns any error below into one answer
         .layer_fn(catch_panic) // so that a bug of ours is one answer, not a lost connection
         .filter(with(hub, move |hub, inbound| admit(&hub, &load, inbound))) // before it costs anything
         .filter(move |inbound| route(&routes, inbound)) // refuses what must not be passed on
         .service_fn(move |routed| {
-            let (cluster, people) = (cluster.clone(), people.clone());
-            let (agent, open) = (agent.clone(), open.clone());
+            let (cluster, agent, module) = (cluster.clone(), agent.clone(), module.clone());
             async move {
                 match routed {
                     Routed::Cluster(request) => cluster.oneshot(request).await,
-                    Routed::People(request) => people.oneshot(request).await,
                     Routed::Agent(request) => agent.oneshot(request).await.map_err(BoxError::from),
-                    Routed::Open(request) => open.oneshot(request).await.map_err(BoxError::from),
+                    Routed::Module(request) => {
+                        module.oneshot(request).await.map_err(BoxError::from)
+                    }
                 }
             }
         });

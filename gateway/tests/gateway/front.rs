@@ -23,7 +23,7 @@ const GOOD: &str = "Authorization: Bearer good";
 #[tokio::test]
 async fn modules_answer_people_and_strangers() {
     let rig = Rig::start();
-    let answer = rig.get(HUB, "/api/v1/whoami", "").await;
+    let answer = rig.get(HUB, "/v1/whoami", "").await;
     assert_eq!((answer.status, answer.text().as_str()), (200, "ada"));
 
     let open = rig
@@ -35,11 +35,11 @@ async fn modules_answer_people_and_strangers() {
     assert_eq!((nowhere.status, nowhere.code()), (404, "FL-1305"));
 
     let conflict = rig
-        .get(HUB, "/api/v1/refused", "Accept: application/json\r\n")
+        .get(HUB, "/v1/refused", "Accept: application/json\r\n")
         .await;
     assert_eq!((conflict.status, conflict.code()), (409, "FL-4108"));
     assert!(
-        conflict.text().contains("\"kind\":\"Status\""),
+        conflict.text().contains("\"code\":\"FL-4108\",\"next\":\""),
         "{}",
         conflict.text()
     );
@@ -47,7 +47,7 @@ async fn modules_answer_people_and_strangers() {
     let method = rig
         .raw(
             HUB,
-            format!("POST /api/v1/whoami HTTP/1.1\r\nHost: {HUB}\r\n{GOOD}\r\n\r\n").as_bytes(),
+            format!("POST /v1/whoami HTTP/1.1\r\nHost: {HUB}\r\n{GOOD}\r\n\r\n").as_bytes(),
         )
         .await;
     assert_eq!((method.status, method.code()), (405, "FL-1307"));
@@ -59,7 +59,7 @@ async fn a_panic_is_one_answer_and_the_connection_lives_on() {
     let rig = Rig::start();
     let mut tls = rig.connect(HUB, "http/1.1").await;
     for (path, status) in [("bug", 500), ("whoami", 200)] {
-        let request = format!("GET /api/v1/{path} HTTP/1.1\r\nHost: {HUB}\r\n{GOOD}\r\n\r\n");
+        let request = format!("GET /v1/{path} HTTP/1.1\r\nHost: {HUB}\r\n{GOOD}\r\n\r\n");
         tls.write_all(request.as_bytes()).await.unwrap();
         assert_eq!(Answer::read(&mut tls).await.status, status);
     }
@@ -83,8 +83,8 @@ async fn who_cannot_be_told_is_refused_each_with_its_code() {
         ),
         ("Authorization: Bearer good\r\n", 503, Code::NeverConnected),
     ] {
-        for path in ["/k8s/clusters/c-a/api", "/api/v1/whoami"] {
-            if status == 503 && path.starts_with("/api/v1") {
+        for path in ["/k8s/clusters/c-a/api", "/v1/whoami"] {
+            if status == 503 && path.starts_with("/v1") {
                 continue;
             }
             let request = format!("GET {path} HTTP/1.1\r\nHost: {HUB}\r\n{credentials}\r\n");
@@ -256,7 +256,7 @@ async fn heads_that_are_too_large_are_refused() {
     let long = format!("X-Long: {}\r\n", "x".repeat(70_000));
     let many = "X-Many: 1\r\n".repeat(120);
     for headers in [&long, &many] {
-        let answer = rig.get(HUB, "/api/v1/whoami", headers).await;
+        let answer = rig.get(HUB, "/v1/whoami", headers).await;
         assert_eq!((answer.status, answer.code()), (431, "FL-1306"));
     }
     let endless = format!("X-Long: {}\r\n", "x".repeat(300_000));
@@ -301,7 +301,7 @@ async fn http2_goes_the_same_way() {
         )
     };
     let plain = ("x-a", "b");
-    assert_eq!(ask("https://hub.test/api/v1/whoami", plain).await.2, "ada");
+    assert_eq!(ask("https://hub.test/v1/whoami", plain).await.2, "ada");
     let code = |code: &str| Some(code.to_owned());
     for (uri, header, expected) in [
         ("https://hub.test/k8s/clusters/c-a/api", plain, "FL-1401"),
@@ -338,7 +338,7 @@ async fn sockets_that_never_finish_tls_keep_nobody_out() {
         }
         idle.push(socket);
     }
-    let answer = timeout(Duration::from_secs(1), rig.get(HUB, "/api/v1/whoami", "")).await;
+    let answer = timeout(Duration::from_secs(1), rig.get(HUB, "/v1/whoami", "")).await;
     assert_eq!(answer.expect("within a second").status, 200);
     let agent = timeout(Duration::from_secs(1), Agent::of(&rig, "c-a")).await;
     drop(agent.expect("within a second"));
@@ -349,7 +349,7 @@ async fn sockets_that_never_finish_tls_keep_nobody_out() {
 async fn draining_refuses_new_requests_and_closes_idle_connections() {
     let rig = Rig::start();
     let mut idle = rig.connect(HUB, "http/1.1").await;
-    let request = format!("GET /api/v1/whoami HTTP/1.1\r\nHost: {HUB}\r\n{GOOD}\r\n\r\n");
+    let request = format!("GET /v1/whoami HTTP/1.1\r\nHost: {HUB}\r\n{GOOD}\r\n\r\n");
     idle.write_all(request.as_bytes()).await.unwrap();
     assert_eq!(Answer::read(&mut idle).await.status, 200);
     rig.process.start_drain();
@@ -370,4 +370,33 @@ async fn draining_refuses_new_requests_and_closes_idle_connections() {
     ] {
         assert_eq!(rig.metric(gauge, &[]), 0.0, "{gauge}");
     }
+}
+
+#[tokio::test]
+async fn a_slash_at_the_end_of_a_modules_path_is_taken_off() {
+    let rig = Rig::start();
+    let answer = rig.get(HUB, "/v1/whoami/", "").await;
+    assert_eq!((answer.status, answer.text().as_str()), (200, "ada"));
+    let two = rig.get(HUB, "/v1/whoami//", "").await;
+    assert_eq!((two.status, two.code()), (400, "FL-1303"));
+}
+
+#[tokio::test]
+async fn an_address_that_guesses_is_slowed_down_and_right_tokens_are_let_in() {
+    let rig = Rig::start();
+    let guess =
+        format!("GET /v1/whoami HTTP/1.1\r\nHost: {HUB}\r\nAuthorization: Bearer x\r\n\r\n");
+    let mut tls = rig.connect(HUB, "http/1.1").await;
+    let mut told = Vec::new();
+    for _ in 0..200 {
+        tls.write_all(guess.as_bytes()).await.unwrap();
+        let answer = Answer::read(&mut tls).await;
+        told.push((answer.status, answer.code().to_owned()));
+    }
+    assert_eq!(told[0], (401, "FL-1102".to_owned()));
+    assert_eq!(told[199], (429, "FL-1104".to_owned()));
+    let cluster = guess.replace("/v1/whoami", "/k8s/clusters/c-a/api");
+    let answer = rig.raw(HUB, cluster.as_bytes()).await;
+    assert_eq!((answer.status, answer.code()), (429, "FL-1104"));
+    assert_eq!(rig.get(HUB, "/v1/whoami", "").await.status, 200);
 }

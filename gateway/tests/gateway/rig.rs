@@ -11,6 +11,7 @@ use std::{
 use async_trait::async_trait;
 use axum::{
     Extension, Router,
+    response::IntoResponse,
     routing::{get, post},
 };
 use fairlead_api::{
@@ -20,7 +21,7 @@ use fairlead_api::{
 };
 use fairlead_certs::{AgentIdentity, Authority};
 use fairlead_gateway::{
-    AgentPeer, Authenticator, Authorizer, Caller, Config, Directory, Gateway, Grant, Module,
+    AgentPeer, Asker, Authenticator, Authorizer, Caller, Config, Directory, Gateway, Grant, Module,
     Presence, Recognition, RenewedUntil, Seam,
 };
 use fairlead_runtime::{Process, listen};
@@ -329,13 +330,10 @@ impl Module for Fake {
 
     fn people(&self) -> Router {
         Router::new()
+            .route("/v1/whoami", get(whoami))
+            .route("/v1/bug", get(bug))
             .route(
-                "/api/v1/whoami",
-                get(|Extension(caller): Extension<Caller>| async move { caller.name }),
-            )
-            .route("/api/v1/bug", get(bug))
-            .route(
-                "/api/v1/refused",
+                "/v1/refused",
                 get(|| async { fairlead_gateway::seam::refuse(Code::Conflict.into()) }),
             )
     }
@@ -356,6 +354,13 @@ impl Module for Fake {
                 post(move || async move { (Extension(RenewedUntil(until)), "renewed") }),
             )
             .route("/agent/v1/catalog", get(|| async { "catalog" }))
+    }
+}
+
+async fn whoami(Extension(asker): Extension<Asker>) -> axum::response::Response {
+    match asker.caller().await {
+        Ok(caller) => caller.name.into_response(),
+        Err(failure) => fairlead_gateway::seam::refuse(failure),
     }
 }
 

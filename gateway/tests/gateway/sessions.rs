@@ -150,7 +150,7 @@ async fn without_an_identity_nothing_but_enrolment_answers() {
         ("POST", "/agent/v1/renew", 403, "FL-2106"),
         ("GET", "/agent/v1/catalog", 403, "FL-2106"),
         ("POST", "/agent/v1/../v1/enroll", 400, "FL-1303"),
-        ("GET", "/api/v1/whoami", 403, "FL-2106"),
+        ("GET", "/v1/whoami", 403, "FL-2106"),
     ] {
         assert_eq!(
             ask(&exchanges, method, path).await,
@@ -168,7 +168,7 @@ async fn an_agent_reaches_the_modules_routes_for_agents_and_no_others() {
     for (method, path, status, code) in [
         ("GET", "/agent/v1/catalog", 200, "none"),
         ("POST", "/agent/v1/renew", 200, "none"),
-        ("GET", "/api/v1/whoami", 404, "FL-1305"),
+        ("GET", "/v1/whoami", 404, "FL-1305"),
         ("DELETE", "/agent/v1/catalog", 405, "FL-1307"),
     ] {
         assert_eq!(

@@ -1,0 +1,61 @@
+//! How the hub's own API tells failures: `{"reason", "code", "next"}`. (What goes to a cluster is told as
+//! [`crate::status`] instead, because clients there know nothing else.)
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Code, Failure};
+
+/// The body of an answer that tells a failure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reason {
+    /// One line: what happened.
+    pub reason: String,
+    pub code: Code,
+    /// One sentence: what to do next.
+    #[serde(default)]
+    pub next: String,
+}
+
+impl Reason {
+    /// The body as JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Vec<u8> {
+        // Two texts and a number: there is nothing in it that could fail.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+impl From<&Failure> for Reason {
+    fn from(failure: &Failure) -> Self {
+        Reason {
+            reason: failure.cause.replace(['\n', '\r'], " "),
+            code: failure.code,
+            next: failure.code.next_step().to_owned(),
+        }
+    }
+}
+
+impl From<Reason> for Failure {
+    fn from(told: Reason) -> Self {
+        Failure {
+            code: told.code,
+            cause: told.reason,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_reads_back_and_is_one_line() {
+        let failure = Failure::because(Code::InUse, "3 clusters\nare left");
+        let body = Reason::from(&failure).to_json();
+        let told: Reason = serde_json::from_slice(&body).unwrap();
+        assert_eq!(told.next, Code::InUse.next_step());
+        let failure = Failure::from(told);
+        assert_eq!(failure.code, Code::InUse);
+        assert_eq!(failure.cause, "it is still in use: 3 clusters are left");
+    }
+}

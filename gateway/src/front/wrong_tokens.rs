@@ -1,0 +1,120 @@
+//! How many wrong tokens came from where: whoever guesses is slowed down and told of once, and nobody else notices. A right
+//! token is let in all the time, so an address that many share is shut for none of them.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv6Addr},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+use tracing::warn;
+
+/// How many wrong tokens an address may send in [`WINDOW`].
+const ALLOWED: u32 = 30;
+const WINDOW: Duration = Duration::from_secs(60);
+/// Addresses that are told apart; those beyond count as one.
+const REMEMBERED: usize = 4096;
+
+/// What one more wrong token is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Wrong,
+    TooMany,
+}
+
+#[derive(Default)]
+pub(crate) struct WrongTokens(Mutex<HashMap<Option<IpAddr>, Count>>);
+
+struct Count {
+    since: Instant,
+    wrong: u32,
+}
+
+impl WrongTokens {
+    pub(crate) fn note(&self, from: IpAddr) -> Verdict {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let mut from = Some(network(from));
+        if !counts.contains_key(&from) && counts.len() >= REMEMBERED {
+            counts.retain(|_, count| now - count.since < WINDOW);
+            if counts.len() >= REMEMBERED {
+                from = None;
+            }
+        }
+        let fresh = Count {
+            since: now,
+            wrong: 0,
+        };
+        let count = counts.entry(from).or_insert(fresh);
+        if now - count.since >= WINDOW {
+            *count = Count {
+                since: now,
+                wrong: 0,
+            };
+        }
+        count.wrong = count.wrong.saturating_add(1);
+        if count.wrong == 1 {
+            let from = from.map_or_else(|| "many addresses".to_owned(), |from| from.to_string());
+            warn!(peer.ip = from, "wrong token");
+        }
+        if count.wrong > ALLOWED {
+            Verdict::TooMany
+        } else {
+            Verdict::Wrong
+        }
+    }
+}
+
+/// One machine has all addresses of a /64.
+fn network(from: IpAddr) -> IpAddr {
+    match from.to_canonical() {
+        IpAddr::V6(v6) => {
+            let bits = v6.to_bits() >> 64 << 64;
+            Ipv6Addr::from_bits(bits).into()
+        }
+        v4 => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v4(last: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, last])
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_has_so_many_a_minute_and_is_not_another_one() {
+        let wrong = WrongTokens::default();
+        for _ in 0..ALLOWED {
+            assert_eq!(wrong.note(v4(1)), Verdict::Wrong);
+        }
+        assert_eq!(wrong.note(v4(1)), Verdict::TooMany);
+        assert_eq!(wrong.note(v4(2)), Verdict::Wrong);
+        tokio::time::advance(WINDOW).await;
+        assert_eq!(wrong.note(v4(1)), Verdict::Wrong);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn memory_is_bounded_and_recovers() {
+        let wrong = WrongTokens::default();
+        for n in 0..2 * u32::try_from(REMEMBERED).unwrap() {
+            wrong.note(IpAddr::from(n.to_be_bytes()));
+        }
+        assert!(wrong.0.lock().unwrap().len() <= REMEMBERED + 1);
+        assert_eq!(wrong.note(v4(9)), Verdict::TooMany, "the many count as one");
+        tokio::time::advance(WINDOW).await;
+        assert_eq!(wrong.note(v4(9)), Verdict::Wrong);
+        assert_eq!(wrong.0.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_network_of_one_machine_is_one_address() {
+        let of = |text: &str| network(text.parse().unwrap()).to_string();
+        assert_eq!(of("2001:db8::1:2:3:4"), "2001:db8::");
+        assert_eq!(of("::ffff:192.0.2.7"), "192.0.2.7");
+    }
+}
