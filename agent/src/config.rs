@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use fairlead_api::{HubUrl, JoinString, hello::Links};
+use fairlead_api::{
+    HubUrl, JoinString,
+    hello::{Instance, Links},
+};
 
 /// All that one agent needs to know.
 pub struct Config {
@@ -10,6 +13,9 @@ pub struct Config {
     pub join: Option<JoinString>,
     /// Where to dial; wins over the hubs of the join string and of the stored identity.
     pub hubs: Vec<HubUrl>,
+    /// By what the hub tells this agent from others of its cluster; one that is begun anew with the same takes the place of the
+    /// one before at once. None: this process is like no other.
+    pub instance: Option<Instance>,
     /// How many links are kept at once. Each prefers another one of the hubs, as far as there are so many.
     pub links: Links,
     /// Believed for the outer TLS beside the machine's own roots and the pin. Read anew at each dial.

@@ -78,7 +78,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         metrics: metrics.clone(),
         spread: Spread::default(),
         requests: TaskTracker::new(),
-        instance: instance()?,
+        instance: config.instance.map_or_else(random_instance, Ok)?,
         uid,
         connected: Mutex::default(),
     });
@@ -107,8 +107,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     Ok(())
 }
 
-/// By what the hub tells this run of the agent from others.
-fn instance() -> Result<Instance, Failure> {
+fn random_instance() -> Result<Instance, Failure> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| Failure::because(Code::Internal, error))?;
     Ok(Instance::from_bytes(bytes))

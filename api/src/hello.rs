@@ -31,7 +31,8 @@ pub struct Hello {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Welcome {}
 
-/// One run of an agent: 16 random bytes, made when its process starts, in 32 lower-case hexadecimal digits.
+/// One agent, in 32 lower-case hexadecimal digits: the UID of its pod, in which one process comes after another; outside of
+/// a pod 16 random bytes, made when its process starts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Instance(u128);
@@ -55,6 +56,8 @@ pub struct ClusterUid(Arc<str>);
 pub enum HelloError {
     #[error("an instance is 32 lower-case hexadecimal digits")]
     Instance,
+    #[error("a pod's UID is 32 hexadecimal digits, with dashes or without")]
+    Pod,
     #[error("an agent has 1 to {} links", Links::MOST)]
     Links,
     #[error("a UID has 1 to 64 letters, digits and dashes")]
@@ -65,6 +68,16 @@ impl Instance {
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Instance(u128::from_be_bytes(bytes))
+    }
+
+    /// That of the agent in the pod with this UID.
+    ///
+    /// # Errors
+    /// [`HelloError::Pod`] if that is no such UID.
+    pub fn of_pod(uid: &str) -> Result<Self, HelloError> {
+        let digits: String = uid.chars().filter(|c| *c != '-').collect();
+        let instance = digits.to_ascii_lowercase().parse();
+        instance.map_err(|_: HelloError| HelloError::Pod)
     }
 }
 
@@ -235,6 +248,17 @@ mod tests {
         let text = serde_json::to_string(&early).unwrap();
         assert!(!text.contains("clusterUid"), "{text}");
         assert_eq!(serde_json::from_str::<Hello>(&text).unwrap(), early);
+    }
+
+    #[test]
+    fn a_pods_uid_names_its_agent() {
+        let expected = "0b2f9c1e7f4a4c579f0e6f1d3c1f2a10".parse();
+        for uid in [UID, &UID.to_uppercase(), "0b2f9c1e7f4a4c579f0e6f1d3c1f2a10"] {
+            assert_eq!(Instance::of_pod(uid), expected, "{uid}");
+        }
+        for uid in ["", "agent-7d4b9", &UID[1..], "-"] {
+            assert_eq!(Instance::of_pod(uid), Err(HelloError::Pod), "{uid}");
+        }
     }
 
     #[test]

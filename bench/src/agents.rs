@@ -62,6 +62,7 @@ fn config(join: &JoinInfo, kubeconfig: PathBuf, state: PathBuf) -> anyhow::Resul
     Ok(Config {
         join: Some(text.parse::<JoinString>()?),
         hubs: Vec::new(),
+        instance: None,
         links: Links::ONE,
         ca_file: None,
         target: Target::Kubeconfig {

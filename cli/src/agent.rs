@@ -7,7 +7,10 @@ use std::{
 
 use clap::ArgMatches;
 use fairlead_agent::{Config, State, Target};
-use fairlead_api::{Code, Failure, HubUrl, JoinString, hello::Links};
+use fairlead_api::{
+    Code, Failure, HubUrl, JoinString,
+    hello::{Instance, Links},
+};
 use fairlead_runtime::{admin, config::Reader, listen};
 use tracing::info;
 
@@ -56,10 +59,19 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
             None
         }
     };
+    let instance = reader
+        .optional::<String>("pod-uid")
+        .map(|uid| Instance::of_pod(&uid))
+        .transpose();
+    let instance = instance.unwrap_or_else(|error| {
+        reader.mistake(format!("pod-uid: {error}"));
+        None
+    });
     let (https_proxy, no_proxy) = environment.proxy_variables();
     let config = Config {
         join,
         hubs: reader.list::<HubUrl>("hub"),
+        instance,
         links: reader.or("links", Links::ONE),
         ca_file: reader.optional("ca-file"),
         state: where_state_is(

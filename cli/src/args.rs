@@ -189,6 +189,9 @@ pub(crate) struct Agent {
     /// Links to keep at once, 1 to 8, each to another one of the hubs where there are so many [default: 1]
     #[arg(long, value_name = "N")]
     links: Option<String>,
+    /// UID of the pod it runs in: begun anew there, it takes the place of the one before at once
+    #[arg(long, value_name = "UID")]
+    pod_uid: Option<String>,
     /// CA of the hub's front, PEM, beside the system's and the one pinned in the join string
     #[arg(long, value_name = "F")]
     ca_file: Option<String>,

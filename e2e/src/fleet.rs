@@ -320,13 +320,10 @@ impl Site {
     /// # Errors
     /// It cannot be started.
     pub fn begin_in(hub: &Hub, pod: &Pod, join: &str, name: &str) -> anyhow::Result<Self> {
-        Self::run(
-            hub,
-            Launch::agent()?.args(["agent"]).in_pod(pod),
-            None,
-            name,
-            join,
-        )
+        // As the manifest's container has it.
+        let uid = "5f0c6b0a-2b6f-4f4e-9a53-0d1f0a7c9e21";
+        let launch = Launch::agent()?.args(["agent"]).in_pod(pod);
+        Self::run(hub, launch.env("FAIRLEAD_POD_UID", uid), None, name, join)
     }
 
     fn run(

@@ -131,10 +131,23 @@ async fn an_agent_in_a_pod_enrols_works_and_comes_back_from_its_secret() -> anyh
     ensure!(event["user"]["username"] == ROBOT, "{event}");
 
     // Back without a join string, as the same.
+    let watch = kubectl
+        .clone()
+        .args(["get", "namespaces", "-w", "-o", "name"]);
+    let mut watch = watch.spawn()?;
+    watch.next_line().await?.context("the watch has ended")?;
     agent.process.kill_9()?;
     world.hub.wait_state("pod", "Lost").await?;
     agent.restart()?;
     world.hub.wait_state("pod", "Connected").await?;
+    // What ran on the process that is gone does not wait for it: the same pod has another one now.
+    let ended = async {
+        while watch.next_line().await?.is_some() {}
+        anyhow::Ok(())
+    };
+    tokio::time::timeout(SOON, ended)
+        .await
+        .context("the watch goes on")??;
     ensure!(
         world.identity().await? == first,
         "the identity was made anew"

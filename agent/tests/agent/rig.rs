@@ -61,6 +61,7 @@ impl Rig {
                 token: "bootstrap".into(),
             }),
             hubs: Vec::new(),
+            instance: None,
             links: Links::ONE,
             ca_file: None,
             target: Target::InCluster {

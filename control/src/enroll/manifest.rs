@@ -221,6 +221,10 @@ fn container(input: &ManifestInput) -> Value {
                 "valueFrom": { "secretKeyRef": { "name": JOIN, "key": "join" } },
             },
             { "name": "FAIRLEAD_ADMIN", "value": format!("0.0.0.0:{ADMIN_PORT}") },
+            {
+                "name": "FAIRLEAD_POD_UID",
+                "valueFrom": { "fieldRef": { "fieldPath": "metadata.uid" } },
+            },
         ],
         "ports": [{ "name": "admin", "containerPort": ADMIN_PORT }],
         "readinessProbe": probe(3),
