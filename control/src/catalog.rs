@@ -11,7 +11,7 @@ use axum::{
     routing::get,
 };
 use fairlead_api::{
-    Code, Failure,
+    ClusterId, Code, Failure,
     catalog::{CATALOG_PATH, Catalog, MAX_BODY},
     resources::Role,
 };
@@ -22,9 +22,10 @@ use serde_json::Value;
 use tracing::info;
 
 use crate::{
-    hub::Hub,
+    hub::{Hub, by},
     registry::{admit, at_least, visible},
-    reply::{Answer, Peer, Refused, Sent, Who, finish, or_missing},
+    reply::{Answer, Peer, Refused, Sent, Who, finish},
+    store::{Draft, View},
 };
 
 pub(crate) struct CatalogModule(pub(crate) Arc<Hub>);
@@ -52,9 +53,9 @@ async fn show(
     Who(caller): Who,
     Path(id): Path<String>,
 ) -> Answer<impl IntoResponse> {
-    let row = visible(&hub, &caller, &id).await?;
+    let cluster = visible(&hub.store.view(), &caller, &id)?;
     at_least(&caller, Role::Operator)?;
-    let catalog = hub.store.catalog(&row.id).await?;
+    let catalog = hub.store.catalog(&cluster.value.id).await?;
     Ok((etag(catalog.version)?, Json(catalog)))
 }
 
@@ -64,7 +65,7 @@ async fn put(
     Path(id): Path<String>,
     Sent(catalog): Sent<Catalog, MAX_BODY>,
 ) -> Answer<impl IntoResponse> {
-    let row = visible(&hub, &caller, &id).await?;
+    visible(&hub.store.view(), &caller, &id)?;
     at_least(&caller, Role::Admin)?;
     for (at, object) in catalog.objects.iter().enumerate() {
         check_object(object).map_err(|what| {
@@ -72,10 +73,25 @@ async fn put(
         })?;
     }
     let mut answer = catalog.clone();
-    let put = hub.store.put_catalog(row.id.clone(), catalog).await;
-    answer.version = put.map_err(or_missing(Code::NoSuchCluster))?;
-    info!(cluster = %row.id, caller = caller.name, version = answer.version, "catalog changed");
+    let who = caller.clone();
+    let decide = move |draft: &mut Draft| {
+        let id = visible(draft, &who, &id)?.value.id.clone();
+        if version_of(draft, &id) != catalog.version {
+            return Err(Failure::from(Code::Conflict));
+        }
+        draft.put_catalog(&id, catalog.objects.clone())?;
+        Ok((version_of(draft, &id), id))
+    };
+    let (version, id) = hub.store.change(by(&caller), decide).await?.value;
+    answer.version = version;
+    info!(cluster = %id, caller = caller.name, version = answer.version, "catalog changed");
     Ok((etag(answer.version)?, Json(answer)))
+}
+
+/// 0 where none was ever given.
+fn version_of(view: &View, cluster: &ClusterId) -> i64 {
+    let version = view.catalog(cluster).map_or(0, |head| head.version);
+    i64::try_from(version).unwrap_or(i64::MAX)
 }
 
 /// What an agent needs to know where an object goes; the rest is for the API server to judge.
@@ -117,7 +133,7 @@ async fn pull(
         return Err(Code::ForeignCluster.into());
     }
     admit(&hub, &identity)?;
-    let version = hub.store.catalog_version(&identity.cluster).await?;
+    let version = version_of(&hub.store.view(), &identity.cluster);
     if matches(&headers, version) {
         return Ok((StatusCode::NOT_MODIFIED, etag(version)?).into_response());
     }

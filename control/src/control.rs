@@ -20,7 +20,7 @@ use crate::{
     enroll::{BootstrapKey, Enroll},
     hub::{Hub, Settings},
     registry::{RESTARTED, Registry, mint},
-    store::Store,
+    store::{Actor, Store},
 };
 
 const STORE: &str = "fairlead.db";
@@ -88,8 +88,8 @@ impl Control {
         };
         let now = clock.now();
         let certificates = Certificates::new(Arc::clone(&authority), front, now)?;
-        let store = Store::open(&data_dir.join(STORE)).await?;
-        let lost = store.lose_sessions(now, RESTARTED).await?;
+        let store = Store::open(&data_dir.join(STORE), clock.clone()).await?;
+        let lost = store.lose_sessions(now, RESTARTED);
         info!(data = %data_dir.path().display(), trust_domain = authority.trust_domain(), pin = %authority.pin(), lost, "modules opened");
         let hub = Arc::new(Hub {
             settings: Settings {
@@ -167,7 +167,7 @@ impl Control {
     /// # Errors
     /// `FL-5102`.
     pub async fn is_new(&self) -> Result<bool, Failure> {
-        Ok(self.hub.store.tokens(None).await?.is_empty())
+        Ok(self.hub.store.view().tokens().next().is_none())
     }
 
     /// A bearer token for whoever starts the hub (`fairlead dev`, first start).
@@ -175,7 +175,7 @@ impl Control {
     /// # Errors
     /// `FL-4109` for a name or lifetime that may not be, `FL-4107` if there is no such tenant, `FL-5102`.
     pub async fn mint_token(&self, create: CreateToken) -> Result<CreatedToken, Failure> {
-        mint(&self.hub, create).await
+        mint(&self.hub, Actor::Hub, create).await
     }
 
     /// Waits for the changes under way and closes the store. To be called when the gateway has drained.

@@ -4,6 +4,7 @@
 mod install;
 mod issue;
 mod manifest;
+mod spend;
 mod token;
 
 use std::sync::Arc;
@@ -23,9 +24,10 @@ use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;
 
 pub use manifest::{ManifestInput, manifest};
+pub use spend::{Claim, Enrolled, SpendError, spend};
 pub(crate) use token::BootstrapKey;
 
-use crate::{hub::Hub, reply::finish, store::ClusterRow};
+use crate::{hub::Hub, model::Cluster, reply::finish};
 
 /// Where the install manifest is; the bootstrap token is its query. It is the one secret in a URL: good once, for half
 /// an hour, and never logged.
@@ -76,19 +78,19 @@ impl Hub {
 ///
 /// # Errors
 /// `FL-5101`
-pub(crate) fn invitation(hub: &Hub, row: &ClusterRow) -> Result<JoinInfo, Failure> {
-    let token = hub.bootstrap.token(&row.id, &row.bootstrap);
+pub(crate) fn invitation(hub: &Hub, cluster: &Cluster) -> Result<JoinInfo, Failure> {
+    let token = hub.bootstrap.token(&cluster.id, &cluster.binding.bootstrap);
     let url = format!(
         "{}{INSTALL_PATH}?token={}",
         hub.settings.install_base,
         token.expose_secret()
     );
     Ok(JoinInfo {
-        id: row.id.clone(),
-        tenant: row.tenant.clone(),
-        display_name: row.display_name.clone(),
+        id: cluster.id.clone(),
+        tenant: cluster.tenant.clone(),
+        display_name: cluster.shown_name().to_owned(),
         join: hub.join_string(token)?,
         install_url: url.into(),
-        expires: row.bootstrap.expires,
+        expires: cluster.binding.bootstrap.expires,
     })
 }

@@ -4,11 +4,16 @@ use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{ClusterId, HubUrl};
 use fairlead_certs::Authority;
+use fairlead_gateway::Caller;
 use time::OffsetDateTime;
 use tokio::sync::broadcast;
 
 use crate::{
-    certificates::Certificates, clock::Clock, data_dir::DataDir, enroll::BootstrapKey, store::Store,
+    certificates::Certificates,
+    clock::Clock,
+    data_dir::DataDir,
+    enroll::BootstrapKey,
+    store::{Actor, Store},
 };
 
 /// How many deletions a slow listener may be behind.
@@ -24,6 +29,11 @@ pub(crate) struct Hub {
     pub(crate) deleted: broadcast::Sender<ClusterId>,
     // Last, so that it is unlocked when all else is closed.
     pub(crate) _data_dir: DataDir,
+}
+
+/// Who it was, for the change log.
+pub(crate) fn by(caller: &Caller) -> Actor {
+    Actor::Caller(caller.name.clone())
 }
 
 /// What the platform operator has chosen.

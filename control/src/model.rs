@@ -1,5 +1,5 @@
-//! What the registry keeps, as it keeps it: tenants, clusters with their facts, and what was compiled for them. Values
-//! without behaviour; what may be written is for `registry` to judge, how it is written for `store`.
+//! What the registry keeps, as it keeps it: tenants, clusters with their facts and what was compiled for them, tokens.
+//! Values without behaviour; what may be written is for `registry` to judge, how it is written for `store`.
 //!
 //! The fields are those of Project Syn's SDD 0007; each is optional on disk, so that older rows can be read.
 
@@ -7,7 +7,9 @@ mod cluster;
 mod compile;
 mod fact;
 mod git;
+pub(crate) mod hex;
 mod tenant;
+mod token;
 
 pub use cluster::{
     Binding, Bootstrap, CloneSighting, Cluster, CreationPolicy, Credentials, DeletionPolicy,
@@ -17,3 +19,4 @@ pub use compile::{CompileMeta, InstanceVersion, SourceVersion};
 pub use fact::{Fact, FactSource, Facts};
 pub use git::{DeployKey, GitRepo, RepoKind, RepoPhase, RepoState};
 pub use tenant::{ClusterTemplate, Tenant};
+pub use token::Token;

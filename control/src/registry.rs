@@ -52,7 +52,7 @@ impl Module for Registry {
     async fn run(&self, process: Process) {
         loop {
             let before = self.0.now() - REMEMBER_EXPIRED;
-            if let Err(error) = self.0.store.forget_tokens(before).await {
+            if let Err(error) = tokens::forget(&self.0, before).await {
                 warn!(%error, "expired tokens cannot be forgotten");
             }
             tokio::select! {

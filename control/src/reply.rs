@@ -14,8 +14,6 @@ use fairlead_gateway::{AgentPeer, Asker, Caller, seam::refuse};
 use http::{HeaderMap, HeaderValue, header, request::Parts};
 use serde::de::DeserializeOwned;
 
-use crate::store::StoreError;
-
 /// The largest body of a route for people but the catalog's, in bytes.
 const MAX_BODY: usize = 64 * 1024;
 /// How long a body may take to arrive.
@@ -42,14 +40,6 @@ impl Refused {
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         refuse(self.0)
-    }
-}
-
-/// `missing` instead of the store's own word for what is not there.
-pub(crate) fn or_missing(missing: Code) -> impl Fn(StoreError) -> Refused {
-    move |error| match error {
-        StoreError::Missing => missing.into(),
-        other => other.into(),
     }
 }
 

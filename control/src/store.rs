@@ -1,199 +1,286 @@
-//! What the hub must not forget, in SQLite. One writer, several readers (WAL); every change is one transaction, runs to
-//! its end even if its caller hangs up, and is on the disk before it is answered. It knows no tokens, only their hashes.
+//! What the hub must not forget. The registry is a value (a [`View`]), a change is a function from one value to the next
+//! ([`Store::change`]), and a database makes it durable: one transaction, on the disk before it is answered, run to its end
+//! even if its caller hangs up. It knows no tokens, only their hashes.
 //!
-//! What every request needs (who is this token, whose is this cluster) is kept in memory as well, changed by the writer
-//! alone and in the order of its commits.
+//! Reading takes no lock and waits for nothing. What was seen of clusters ([`Observed`]) goes another way: it may be lost.
 
-mod bootstraps;
-mod catalogs;
-mod clusters;
-mod index;
-mod tenants;
-mod tokens;
-mod uids;
+mod backend;
+mod draft;
+mod error;
+mod journal;
+mod observed;
+mod record;
+mod sqlite;
+mod view;
+mod writer;
 
-use std::{future::Future, path::Path, str::FromStr, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
-use fairlead_api::{Code, Failure};
-use sqlx::{
-    Sqlite, SqlitePool, Transaction,
-    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
-};
+use arc_swap::ArcSwap;
+use fairlead_api::{ClusterId, Code, Failure, catalog::Catalog, resources::ClusterStatus};
+use imbl::OrdMap;
 use time::OffsetDateTime;
-use tokio::sync::{Mutex, OwnedMutexGuard};
-use tokio_util::task::TaskTracker;
-use tracing::error;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use bootstraps::{Bootstrap, Claim, Enrolled, SpendError};
-pub use clusters::{ClusterRow, NewCluster};
-pub use index::{Home, TokenRow};
+use crate::{
+    clock::Clock,
+    model::{Cluster, FactSource, Tenant, Token},
+};
+use backend::{Backend, Batch, DocumentRow, Loaded};
+use error::Result;
+use observed::Observations;
+use writer::{Job, LINE, Pending};
+
+pub use draft::Draft;
+pub use error::StoreError;
+pub use journal::{Actor, Operation};
+pub use observed::Observed;
+pub use record::{Kind, Record, Revision};
+pub use view::{CatalogHead, View};
+pub use writer::Done;
 
 /// How long one writer waits for another program that holds the file.
 const BUSY: Duration = Duration::from_secs(5);
-const READERS: u32 = 4;
 
 /// Handle to the store; clones name the same.
 #[derive(Clone)]
 pub struct Store {
-    inner: Arc<Inner>,
+    shared: Arc<Shared>,
+    line: mpsc::Sender<Box<dyn Job>>,
+    end: CancellationToken,
     tasks: TaskTracker,
 }
 
-struct Inner {
-    /// One connection, synced on every commit: a spent token stays spent when the power fails.
-    writer: SqlitePool,
-    /// One connection for what may be told again, synced by the next checkpoint only.
-    reporter: SqlitePool,
-    readers: SqlitePool,
-    turn: Arc<Mutex<()>>,
-    index: index::Index,
+/// What the writer and those who read have in common.
+struct Shared {
+    backend: Arc<dyn Backend>,
+    clock: Clock,
+    view: ArcSwap<View>,
+    revision: watch::Sender<Revision>,
+    observations: Observations,
 }
-
-/// Why the store did not do it.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    #[error("it exists already, or has changed meanwhile")]
-    Conflict,
-    #[error("there is no such thing")]
-    Missing,
-    #[error("it is still in use")]
-    InUse,
-    #[error("the store failed")]
-    Sqlite(#[source] sqlx::Error),
-    #[error("the store holds {0:?}, which nothing of ours has written")]
-    Damaged(String),
-    #[error("the change ended before it was done")]
-    CutOff,
-}
-
-impl From<sqlx::Error> for StoreError {
-    fn from(error: sqlx::Error) -> Self {
-        use sqlx::error::ErrorKind;
-        match error.as_database_error().map(|error| error.kind()) {
-            Some(ErrorKind::UniqueViolation) => StoreError::Conflict,
-            Some(ErrorKind::ForeignKeyViolation) => StoreError::InUse,
-            _ => StoreError::Sqlite(error),
-        }
-    }
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        match &error {
-            StoreError::Conflict => Code::Conflict.into(),
-            StoreError::Missing => Code::NotFound.into(),
-            StoreError::InUse => Code::InUse.into(),
-            StoreError::Sqlite(_) | StoreError::Damaged(_) | StoreError::CutOff => {
-                // What SQLite says is for whoever runs the hub, not for whoever asked.
-                let cause = std::error::Error::source(&error).map(ToString::to_string);
-                error!(%error, cause, code = %Code::Store, "store failed");
-                Code::Store.into()
-            }
-        }
-    }
-}
-
-type Result<T> = std::result::Result<T, StoreError>;
 
 impl Store {
     /// Opens the file, makes it where it is missing, and brings its tables up to date.
     ///
     /// # Errors
     /// `FL-4103` if it is damaged, of a newer version, or cannot be written.
-    pub async fn open(path: &Path) -> std::result::Result<Self, Failure> {
-        Store::open_with(path, BUSY).await
+    pub async fn open(path: &Path, clock: Clock) -> std::result::Result<Self, Failure> {
+        Store::open_with(path, clock, BUSY).await
     }
 
     /// As [`Store::open`]; a writer waits for other programs for `busy` only.
     ///
     /// # Errors
     /// `FL-4103`
-    pub async fn open_with(path: &Path, busy: Duration) -> std::result::Result<Self, Failure> {
-        Store::try_open(path, busy).await.map_err(|error| {
-            Failure::because(Code::DataDir, format_args!("{}: {error}", path.display()))
-        })
-    }
-
-    async fn try_open(
+    pub async fn open_with(
         path: &Path,
+        clock: Clock,
         busy: Duration,
-    ) -> std::result::Result<Self, Box<dyn std::error::Error + Send + Sync>> {
-        let options = SqliteConnectOptions::new()
-            .filename(path)
-            .create_if_missing(true)
-            .foreign_keys(true)
-            .busy_timeout(busy)
-            .journal_mode(SqliteJournalMode::Wal);
-        let pool = |connections, synchronous, read_only| {
-            let options = options
-                .clone()
-                .synchronous(synchronous)
-                .read_only(read_only);
-            SqlitePoolOptions::new()
-                .max_connections(connections)
-                .acquire_timeout(busy * 2)
-                .connect_with(options)
+    ) -> std::result::Result<Self, Failure> {
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::because(Code::DataDir, format_args!("{}: {error}", path.display()))
         };
-        let writer = pool(1, SqliteSynchronous::Full, false).await?;
-        sqlx::migrate!("./migrations").run(&writer).await?;
-        let index = index::Index::load(&writer).await?;
+        let backend = sqlite::Sqlite::open(path, busy).await;
+        let backend = Arc::new(backend.map_err(|error| failed(&error))?);
+        let store = Store::over(backend, clock).await;
+        store.map_err(|error| failed(&error))
+    }
+
+    async fn over(backend: Arc<dyn Backend>, clock: Clock) -> Result<Self> {
+        let view = view_of(backend.load().await?)?;
+        let observations = Observations::load(backend.observed().await?)?;
+        let shared = Arc::new(Shared {
+            revision: watch::Sender::new(view.revision),
+            view: ArcSwap::from_pointee(view),
+            backend,
+            clock,
+            observations,
+        });
+        let (line, waiting) = mpsc::channel(LINE);
+        let (end, tasks) = (CancellationToken::new(), TaskTracker::new());
+        tasks.spawn(writer::run(Arc::clone(&shared), waiting, end.clone()));
+        tasks.close();
         Ok(Store {
-            inner: Arc::new(Inner {
-                reporter: pool(1, SqliteSynchronous::Normal, false).await?,
-                readers: pool(READERS, SqliteSynchronous::Full, true).await?,
-                writer,
-                turn: Arc::default(),
-                index,
-            }),
-            tasks: TaskTracker::new(),
+            shared,
+            line,
+            end,
+            tasks,
         })
     }
 
-    /// Waits for the changes under way, then closes the file.
-    pub async fn close(&self) {
-        self.tasks.close();
-        self.tasks.wait().await;
-        self.inner.readers.close().await;
-        self.inner.reporter.close().await;
-        self.inner.writer.close().await;
+    /// The registry as it is now.
+    #[must_use]
+    pub fn view(&self) -> Arc<View> {
+        self.shared.view()
     }
 
-    /// Runs a change in a task of its own: a caller that hangs up in the middle of a commit must not leave memory and
-    /// disk apart.
-    async fn owned<T, E, F, Work>(&self, work: Work) -> std::result::Result<T, E>
+    /// Tells of every new revision; one may stand for several.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<Revision> {
+        self.shared.revision.subscribe()
+    }
+
+    /// Changes the registry: `decide` looks at it as it is in this very moment and writes into the draft, all of which
+    /// happens, or, if it answers with an error, nothing. It runs in the writer's turn, one at a time, so that whatever it
+    /// has seen still holds; it may be run again, and must be quick. A draft in which nothing has changed writes nothing.
+    ///
+    /// # Errors
+    /// What `decide` says, or what the store says if it cannot write; then nothing has changed.
+    pub async fn change<T, E, Decide>(
+        &self,
+        actor: Actor,
+        decide: Decide,
+    ) -> std::result::Result<Done<T>, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
-        F: Future<Output = std::result::Result<T, E>> + Send + 'static,
-        Work: FnOnce(Arc<Inner>) -> F,
+        Decide: FnMut(&mut Draft) -> std::result::Result<T, E> + Send + 'static,
     {
-        let task = self.tasks.spawn(work(Arc::clone(&self.inner)));
-        task.await
-            .unwrap_or_else(|_| Err(E::from(StoreError::CutOff)))
+        let (reply, answer) = oneshot::channel();
+        let job = Pending {
+            actor,
+            decide,
+            outcome: None,
+            reply,
+        };
+        let sent = self.line.send(Box::new(job)).await;
+        sent.map_err(|_| StoreError::CutOff)?;
+        answer
+            .await
+            .unwrap_or_else(|_| Err(StoreError::CutOff.into()))
+    }
+
+    /// The cluster's catalog; version 0 and empty where none was ever given.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn catalog(&self, cluster: &ClusterId) -> Result<Catalog> {
+        let Some((version, objects)) = self.shared.backend.catalog(cluster).await? else {
+            return Ok(Catalog::default());
+        };
+        let objects = serde_json::from_str(&objects)
+            .map_err(|_| StoreError::Damaged("a catalog".to_owned()))?;
+        Ok(Catalog {
+            version: i64::try_from(version).unwrap_or(i64::MAX),
+            objects,
+        })
+    }
+
+    /// What was seen of a cluster; None if there is no such cluster.
+    #[must_use]
+    pub fn observed(&self, cluster: &ClusterId) -> Option<Arc<Observed>> {
+        Some(self.observed_of(self.view().cluster(cluster)?))
+    }
+
+    /// What was seen of this cluster.
+    #[must_use]
+    pub fn observed_of(&self, cluster: &Record<Cluster>) -> Arc<Observed> {
+        let observed = self.shared.observations.get(&cluster.value.id);
+        observed.unwrap_or_else(|| Arc::new(Observed::nothing(cluster.value.created)))
+    }
+
+    /// What was seen of each cluster of which anything was.
+    #[must_use]
+    pub fn all_observed(&self) -> Arc<OrdMap<ClusterId, Arc<Observed>>> {
+        self.shared.observations.all()
+    }
+
+    /// Keeps how it stands with a cluster; of one that is gone, nothing.
+    pub fn set_status(&self, cluster: &ClusterId, status: ClusterStatus) {
+        self.observe(cluster, |observed| observed.status = status);
+    }
+
+    /// Keeps that a source has reported facts, at this time in milliseconds since 1970.
+    pub fn facts_reported(&self, cluster: &ClusterId, source: FactSource, at: i64) {
+        self.observe(cluster, |observed| {
+            observed.reported.insert(source, at);
+        });
+    }
+
+    /// Keeps something that was seen of a cluster; of one that is gone, nothing. It is read back at once, and written down
+    /// within a second; what is not there yet is lost when the hub is killed.
+    pub fn observe(&self, cluster: &ClusterId, change: impl FnOnce(&mut Observed)) {
+        let Some(record) = self.view().cluster(cluster).cloned() else {
+            return;
+        };
+        let start = || Observed::nothing(record.value.created);
+        self.shared.observations.change(cluster, start, change);
+    }
+
+    /// Says of every cluster that seemed connected that it is lost: sessions do not outlive the hub. How many those were.
+    #[must_use]
+    pub fn lose_sessions(&self, now: OffsetDateTime, cause: &str) -> usize {
+        self.shared.observations.lose_sessions(now, cause)
+    }
+
+    /// Waits for the changes under way, then closes the database.
+    pub async fn close(&self) {
+        self.end.cancel();
+        self.tasks.wait().await;
     }
 }
 
-/// A change under way; dropped, it is undone.
-struct Change {
-    tx: Transaction<'static, Sqlite>,
-    turn: OwnedMutexGuard<()>,
-}
+impl Shared {
+    fn view(&self) -> Arc<View> {
+        self.view.load_full()
+    }
 
-impl Inner {
-    async fn begin(&self) -> Result<Change> {
-        let turn = Arc::clone(&self.turn).lock_owned().await;
-        // Takes the file's lock at once: a transaction that first reads and then writes could not get it any more.
-        let tx = self.writer.begin_with("BEGIN IMMEDIATE").await?;
-        Ok(Change { tx, turn })
+    /// Shows what was committed.
+    fn publish(&self, view: View, batch: &Batch) {
+        if view.revision == self.view().revision {
+            return;
+        }
+        let revision = view.revision;
+        self.view.store(Arc::new(view));
+        self.forget_deleted(&batch.documents);
+        self.revision.send_replace(revision);
+    }
+
+    /// A cluster that takes the id of a deleted one starts anew, whatever was seen last while that was being deleted.
+    fn forget_deleted(&self, rows: &[DocumentRow]) {
+        let clusters = rows.iter().filter(|row| row.kind == Kind::Cluster);
+        let gone = clusters.filter(|row| row.body.is_none() || row.version == 1);
+        let gone: Vec<ClusterId> = gone.filter_map(|row| row.id.parse().ok()).collect();
+        if !gone.is_empty() {
+            self.observations.forget(&gone);
+        }
+    }
+
+    /// Takes in what another hub has written.
+    async fn catch_up(&self) -> Result<()> {
+        let view = view_of(self.backend.load().await?)?;
+        self.publish(view, &Batch::default());
+        Ok(())
     }
 }
 
-impl Change {
-    /// The turn is given up only when the memory has been changed as well.
-    async fn commit(self) -> Result<OwnedMutexGuard<()>> {
-        self.tx.commit().await?;
-        Ok(self.turn)
+fn view_of(loaded: Loaded) -> Result<View> {
+    let mut view = View {
+        revision: loaded.revision,
+        ..View::default()
+    };
+    for row in &loaded.documents {
+        match row.kind {
+            Kind::Tenant => view.take::<Tenant>(row)?,
+            Kind::Cluster => view.take::<Cluster>(row)?,
+            Kind::Token => view.take::<Token>(row)?,
+            Kind::Catalog => return Err(StoreError::Damaged(row.id.clone())),
+        }
     }
+    for row in &loaded.catalogs {
+        let id = row
+            .id
+            .parse()
+            .map_err(|_| StoreError::Damaged(row.id.clone()))?;
+        let head = CatalogHead {
+            version: row.version,
+            revision: row.revision,
+        };
+        view.catalogs.insert(id, head);
+    }
+    Ok(view)
 }
 
 /// Milliseconds since 1970.
@@ -203,15 +290,5 @@ pub(crate) fn millis(at: OffsetDateTime) -> i64 {
 
 /// Times are kept to the millisecond: what is answered at creation is what is answered ever after.
 pub(crate) fn whole_millis(at: OffsetDateTime) -> OffsetDateTime {
-    time(millis(at)).unwrap_or(at)
-}
-
-fn time(millis: i64) -> Result<OffsetDateTime> {
-    OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000)
-        .map_err(|_| StoreError::Damaged(millis.to_string()))
-}
-
-fn parse<T: FromStr>(text: &str) -> Result<T> {
-    text.parse()
-        .map_err(|_| StoreError::Damaged(text.to_owned()))
+    OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis(at)) * 1_000_000).unwrap_or(at)
 }

@@ -27,7 +27,7 @@ pub(super) async fn show(
         .split('&')
         .find_map(|pair| pair.strip_prefix("token="));
     let token = SecretString::from(token.unwrap_or_default());
-    let body = render(&hub, token).await.map_err(|failure| {
+    let body = render(&hub, token).map_err(|failure| {
         warn!(code = %failure.code, "install manifest refused");
         Refused::from(failure)
     })?;
@@ -42,23 +42,25 @@ pub(super) async fn show(
     ))
 }
 
-async fn render(hub: &Hub, token: SecretString) -> Result<String, Failure> {
+fn render(hub: &Hub, token: SecretString) -> Result<String, Failure> {
     let claims = hub.bootstrap.read(&token).ok_or(Code::BootstrapUnknown)?;
-    let row = hub.store.cluster(&claims.cluster, None).await?;
-    let row = row
-        .filter(|row| row.bootstrap.generation == claims.generation)
-        .filter(|row| row.bootstrap.expires == claims.expires)
+    let view = hub.store.view();
+    let cluster = view.cluster(&claims.cluster).map(|it| &it.value);
+    let cluster = cluster
+        .filter(|it| it.binding.bootstrap.generation == claims.generation)
+        .filter(|it| it.binding.bootstrap.expires == claims.expires)
+        .filter(|it| !it.binding.bootstrap.revoked)
         .ok_or(Code::BootstrapUnknown)?;
     if hub.now() >= claims.expires {
         return Err(Code::BootstrapExpired.into());
     }
-    if row.bootstrap.spent_by.is_some() {
+    if cluster.binding.bootstrap.spent_by.is_some() {
         return Err(Code::BootstrapSpent.into());
     }
-    info!(cluster = %row.id, "install manifest shown");
+    info!(cluster = %cluster.id, "install manifest shown");
     manifest(&ManifestInput {
-        cluster: row.id,
-        tenant: row.tenant,
+        cluster: cluster.id.clone(),
+        tenant: cluster.tenant.clone(),
         join: hub.join_string(token)?,
         image: hub.settings.image.clone(),
         version: hub.settings.version.clone(),

@@ -12,11 +12,12 @@ use fairlead_certs::{AgentIdentity, Signed, csr_fingerprint};
 use fairlead_gateway::AgentPeer;
 use tracing::{info, warn};
 
+use super::{Claim, Enrolled, SpendError, spend};
 use crate::{
     hub::Hub,
+    model::Cluster,
     registry::admit,
     reply::{Answer, Peer, Refused, Sent},
-    store::{Claim, Enrolled, Home, SpendError},
 };
 
 pub(super) async fn enroll(
@@ -45,14 +46,14 @@ async fn try_enroll(hub: &Arc<Hub>, asked: EnrollRequest) -> Result<Json<Issued>
         asked.csr,
     );
     let now = hub.now();
-    let sign = move |home: &Home| {
-        signer.sign_agent_of(home.registration, &csr, &home.tenant, &cluster, now)
+    let sign = move |it: &Cluster| {
+        signer.sign_agent_of(it.binding.registration, &csr, &it.tenant, &cluster, now)
     };
     let Enrolled {
         tenant,
         signed,
         again,
-    } = hub.store.spend(claim, now, sign).await?;
+    } = spend(&hub.store, claim, now, sign).await?;
     info!(cluster = %claims.cluster, %tenant, again, serial = signed.serial, agent.version = printable(&asked.agent_version), "agent enrolled");
     let identity = (claims.cluster, tenant);
     Ok(Json(issued(hub, identity, signed)))
@@ -76,11 +77,9 @@ fn try_renew(
     asked: &RenewRequest,
 ) -> Result<Json<Issued>, Failure> {
     let home = admit(hub, identity)?;
-    let (cluster, tenant) = (&identity.cluster, &home.tenant);
-    let now = hub.now();
-    let signed =
-        hub.authority
-            .sign_agent_of(home.registration, &asked.csr, tenant, cluster, now)?;
+    let (cluster, tenant) = (&identity.cluster, &home.value.tenant);
+    let (registration, now) = (home.value.binding.registration, hub.now());
+    let signed = (hub.authority).sign_agent_of(registration, &asked.csr, tenant, cluster, now)?;
     info!(%cluster, %tenant, serial = signed.serial, agent.version = printable(&asked.agent_version), "agent's certificate renewed");
     Ok(Json(issued(hub, (cluster.clone(), tenant.clone()), signed)))
 }

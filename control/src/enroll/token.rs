@@ -8,7 +8,7 @@ use fairlead_certs::keyfile;
 use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;
 
-use crate::{data_dir::DataDir, random, store::Bootstrap};
+use crate::{data_dir::DataDir, model::Bootstrap, random};
 
 const FILE: &str = "bootstrap.key";
 /// Longer than any token of ours, in bytes; nothing longer is looked at.
@@ -83,11 +83,7 @@ mod tests {
     use time::macros::datetime;
 
     fn current() -> Bootstrap {
-        Bootstrap {
-            generation: 3,
-            expires: datetime!(2026-11-21 12:30 UTC),
-            spent_by: None,
-        }
+        Bootstrap::new(3, datetime!(2026-11-21 12:30 UTC), None)
     }
 
     #[test]

@@ -46,6 +46,37 @@ pub struct Cluster {
     pub created: OffsetDateTime,
 }
 
+impl Cluster {
+    /// One of which nobody has said anything yet.
+    #[must_use]
+    pub fn new(id: ClusterId, tenant: TenantId, binding: Binding, created: OffsetDateTime) -> Self {
+        Cluster {
+            id,
+            tenant,
+            display_name: None,
+            annotations: BTreeMap::new(),
+            facts: Facts::new(),
+            dynamic_facts: Facts::new(),
+            git_repo: None,
+            tenant_git_repo_revision: None,
+            global_git_repo_revision: None,
+            compile_meta: None,
+            kube_api: None,
+            creation_policy: None,
+            deletion_policy: None,
+            delete_protection: None,
+            binding,
+            created,
+        }
+    }
+
+    /// Its name for people.
+    #[must_use]
+    pub fn shown_name(&self) -> &str {
+        self.display_name.as_deref().unwrap_or(self.id.as_str())
+    }
+}
+
 /// Where its API server is reached by those who can reach it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -124,23 +155,55 @@ pub struct Bootstrap {
     pub made_by: Option<String>,
 }
 
-/// As base64url without padding.
+impl Binding {
+    /// To no agent yet; `bootstrap` lets the first one in.
+    #[must_use]
+    pub fn open(registration: Registration, bootstrap: Bootstrap) -> Self {
+        Binding {
+            registration,
+            bootstrap,
+            uid: None,
+            clone: None,
+        }
+    }
+}
+
+impl Bootstrap {
+    /// Good until it is spent or expires.
+    #[must_use]
+    pub fn new(generation: i64, expires: OffsetDateTime, made_by: Option<String>) -> Self {
+        Bootstrap {
+            generation,
+            expires,
+            spent_by: None,
+            revoked: false,
+            made_by,
+        }
+    }
+
+    /// Whether somebody may still come with it.
+    #[must_use]
+    pub fn open(&self, now: OffsetDateTime) -> bool {
+        self.spent_by.is_none() && !self.revoked && now < self.expires
+    }
+}
+
+/// In lower-case hexadecimal.
 mod registration {
-    use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
     use fairlead_certs::Registration;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
+    use crate::model::hex;
+
     pub(super) fn serialize<S: Serializer>(it: &Registration, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&URL_SAFE_NO_PAD.encode(it.as_bytes()))
+        to.serialize_str(&hex::encode(it.as_bytes()))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Registration, D::Error> {
         let text = String::deserialize(from)?;
-        let bytes = URL_SAFE_NO_PAD.decode(&text).ok();
-        bytes
-            .and_then(|bytes| bytes.try_into().ok())
+        hex::decode(&text)
             .map(Registration::from_bytes)
             .ok_or_else(|| D::Error::custom("it is not a registration"))
     }

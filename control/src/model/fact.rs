@@ -34,3 +34,17 @@ pub enum FactSource {
     /// `fairlead import`
     Import,
 }
+
+impl FactSource {
+    /// As it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            FactSource::People => "people",
+            FactSource::Agent => "agent",
+            FactSource::Steward => "steward",
+            FactSource::Inventory => "inventory",
+            FactSource::Import => "import",
+        }
+    }
+}

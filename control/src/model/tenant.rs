@@ -35,6 +35,31 @@ pub struct Tenant {
     pub created: OffsetDateTime,
 }
 
+impl Tenant {
+    /// One of which nobody has said anything yet.
+    #[must_use]
+    pub fn new(id: TenantId, created: OffsetDateTime) -> Self {
+        Tenant {
+            id,
+            parent: None,
+            display_name: None,
+            annotations: BTreeMap::new(),
+            git_repo: None,
+            revision: None,
+            global_git_repo_url: None,
+            global_git_repo_revision: None,
+            cluster_template: None,
+            created,
+        }
+    }
+
+    /// Its name for people.
+    #[must_use]
+    pub fn shown_name(&self) -> &str {
+        self.display_name.as_deref().unwrap_or(self.id.as_str())
+    }
+}
+
 /// Fills what a cluster of the tenant leaves empty; never what it says.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

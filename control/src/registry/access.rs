@@ -5,19 +5,20 @@ use fairlead_api::{ClusterId, Code, Failure};
 use fairlead_gateway::{Authenticator, Authorizer, Caller, Grant};
 use secrecy::SecretString;
 
-use super::{Registry, tokens};
+use super::{Registry, clusters::visible, tokens};
 
 #[async_trait]
 impl Authenticator for Registry {
     async fn authenticate(&self, token: &SecretString) -> Result<Caller, Failure> {
-        let about = tokens::find(&self.0.store, token).ok_or(Code::BadToken)?;
+        let found = tokens::find(&self.0.store.view(), token).ok_or(Code::BadToken)?;
+        let about = &found.value;
         if self.0.now() >= about.expires {
             return Err(Code::TokenExpired.into());
         }
         Ok(Caller {
-            name: about.name,
+            name: about.name.clone(),
             role: about.role,
-            tenant: about.tenant,
+            tenant: about.tenant.clone(),
         })
     }
 }
@@ -26,16 +27,11 @@ impl Authenticator for Registry {
 impl Authorizer for Registry {
     /// Another tenant's cluster and none at all are one look-up and one answer.
     async fn authorize(&self, caller: &Caller, cluster: &ClusterId) -> Result<Grant, Failure> {
-        let home = self.0.store.home(cluster);
-        let visible = home.filter(|home| {
-            let own = caller.tenant.as_ref();
-            own.is_none_or(|own| *own == home.tenant)
-        });
-        let home = visible.ok_or(Code::NoSuchCluster)?;
+        let cluster = visible(&self.0.store.view(), caller, cluster.as_str())?;
         // Every role may ask; what it may do in there is for the cluster's own RBAC to say.
         Ok(Grant {
             role: caller.role,
-            tenant: home.tenant,
+            tenant: cluster.value.tenant.clone(),
         })
     }
 }

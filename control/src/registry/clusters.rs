@@ -9,8 +9,8 @@ use axum::{
     routing::{get, post},
 };
 use fairlead_api::{
-    ClusterId, Code, Failure,
-    resources::{Cluster, CreateCluster, JoinInfo, List, Role},
+    ClusterId, Code, Failure, TenantId,
+    resources::{self, CloneSeen, CreateCluster, JoinInfo, List, Role},
 };
 use fairlead_certs::Registration;
 use fairlead_gateway::Caller;
@@ -25,9 +25,10 @@ use super::{
 };
 use crate::{
     enroll::invitation,
-    hub::Hub,
-    reply::{Answer, Refused, Secret, Sent, Who, or_missing},
-    store::{ClusterRow, NewCluster, StoreError, whole_millis},
+    hub::{Hub, by},
+    model::{Binding, Bootstrap, Cluster},
+    reply::{Answer, Refused, Secret, Sent, Who},
+    store::{Draft, Record, StoreError, View, whole_millis},
 };
 
 /// How often a made-up id may turn out to be taken.
@@ -43,21 +44,31 @@ pub(crate) fn routes() -> Router<Arc<Hub>> {
         )
 }
 
-/// The cluster, if there is one and this caller may know of it: both take one and the same query.
+/// The cluster, if there is one and this caller may know of it: both take one and the same look-up.
 ///
 /// # Errors
 /// `FL-1301`
-pub(crate) async fn visible(hub: &Hub, caller: &Caller, id: &str) -> Answer<ClusterRow> {
+pub(crate) fn visible(
+    view: &View,
+    caller: &Caller,
+    id: &str,
+) -> Result<Arc<Record<Cluster>>, Failure> {
     let id: ClusterId = id.parse().map_err(|_| Code::NoSuchCluster)?;
-    let row = hub.store.cluster(&id, scope(caller)).await?;
-    Ok(row.ok_or(Code::NoSuchCluster)?)
+    let cluster = view.cluster(&id).filter(|it| {
+        let own = scope(caller);
+        own.is_none_or(|own| *own == it.value.tenant)
+    });
+    Ok(cluster.cloned().ok_or(Code::NoSuchCluster)?)
 }
 
 async fn list(State(hub): State<Arc<Hub>>, Who(caller): Who) -> Answer<impl IntoResponse> {
-    let rows = hub.store.clusters(scope(&caller)).await?;
-    let items = rows.into_iter().map(|row| shown(&hub, &caller, row));
-    let items: Vec<Cluster> = items.collect::<Result<_, _>>()?;
-    Ok(Secret(List { items }))
+    let view = hub.store.view();
+    let show = |record| shown(&hub, &caller, record);
+    let items: Result<Vec<resources::Cluster>, Failure> = match scope(&caller) {
+        None => view.clusters().map(show).collect(),
+        Some(own) => view.clusters_of(own).map(show).collect(),
+    };
+    Ok(Secret(List { items: items? }))
 }
 
 async fn show(
@@ -65,8 +76,8 @@ async fn show(
     Who(caller): Who,
     Path(id): Path<String>,
 ) -> Answer<impl IntoResponse> {
-    let row = visible(&hub, &caller, &id).await?;
-    Ok(Secret(shown(&hub, &caller, row)?))
+    let cluster = visible(&hub.store.view(), &caller, &id)?;
+    Ok(Secret(shown(&hub, &caller, &cluster)?))
 }
 
 async fn create(
@@ -90,34 +101,59 @@ async fn create(
         ),
         None => None,
     };
-    let id = given.clone();
     for _ in 0..TRIES {
-        let id = match &id {
+        let id = match &given {
             Some(id) => id.clone(),
             None => ClusterId::from_name(&made_up()?)
                 .map_err(|error| Failure::because(Code::Internal, error))?,
         };
-        let now = whole_millis(hub.now());
-        let new = NewCluster {
-            display_name: display_name(asked.display_name.clone(), id.as_str())?,
-            id: id.clone(),
-            tenant: tenant.clone(),
-            registration: Registration::random()?,
-            created: now,
-            bootstrap_expires: hub.bootstrap_expiry(now),
-        };
-        match hub.store.create_cluster(new).await {
+        let cluster = new_cluster(
+            &hub,
+            &caller,
+            id,
+            tenant.clone(),
+            asked.display_name.clone(),
+        )?;
+        match register(&hub, &caller, cluster).await {
             Err(StoreError::Conflict) if given.is_none() => {}
             Err(StoreError::Missing) => return Err(no_such_tenant()),
             Err(other) => return Err(other.into()),
-            Ok(()) => {
-                info!(cluster = %id, %tenant, caller = caller.name, "cluster created");
-                let row = visible(&hub, &caller, id.as_str()).await?;
-                return Ok((StatusCode::CREATED, Secret(invitation(&hub, &row)?)));
+            Ok(cluster) => {
+                info!(cluster = %cluster.id, %tenant, caller = caller.name, "cluster created");
+                return Ok((StatusCode::CREATED, Secret(invitation(&hub, &cluster)?)));
             }
         }
     }
     Err(Refused::because(Code::Conflict, "no free name was found"))
+}
+
+/// With its first bootstrap token, generation 1.
+fn new_cluster(
+    hub: &Hub,
+    caller: &Caller,
+    id: ClusterId,
+    tenant: TenantId,
+    name: Option<String>,
+) -> Result<Cluster, Failure> {
+    let created = whole_millis(hub.now());
+    let expires = hub.bootstrap_expiry(created);
+    let bootstrap = Bootstrap::new(1, expires, Some(caller.name.clone()));
+    let binding = Binding::open(Registration::random()?, bootstrap);
+    Ok(Cluster {
+        display_name: Some(display_name(name, id.as_str())?),
+        ..Cluster::new(id, tenant, binding, created)
+    })
+}
+
+async fn register(hub: &Hub, caller: &Caller, cluster: Cluster) -> Result<Cluster, StoreError> {
+    let decide = move |draft: &mut Draft| {
+        if draft.cluster(&cluster.id).is_some() {
+            return Err(StoreError::Conflict);
+        }
+        draft.put_cluster(cluster.clone())?;
+        Ok(cluster.clone())
+    };
+    Ok(hub.store.change(by(caller), decide).await?.value)
 }
 
 fn no_such_tenant() -> Refused {
@@ -129,14 +165,18 @@ async fn delete(
     Who(caller): Who,
     Path(id): Path<String>,
 ) -> Answer<StatusCode> {
-    let row = visible(&hub, &caller, &id).await?;
+    visible(&hub.store.view(), &caller, &id)?;
     at_least(&caller, Role::Admin)?;
-    let own = scope(&caller).cloned();
-    let done = hub.store.delete_cluster(row.id.clone(), own).await;
-    done.map_err(or_missing(Code::NoSuchCluster))?;
+    let who = caller.clone();
+    let decide = move |draft: &mut Draft| {
+        let id = visible(draft, &who, &id)?.value.id.clone();
+        draft.delete_cluster(&id)?;
+        Ok::<_, Failure>(id)
+    };
+    let id = hub.store.change(by(&caller), decide).await?.value;
+    info!(cluster = %id, caller = caller.name, "cluster deleted");
     // Nobody listening is fine: then there is no session to end.
-    let _ = hub.deleted.send(row.id.clone());
-    info!(cluster = %row.id, caller = caller.name, "cluster deleted");
+    let _ = hub.deleted.send(id);
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -145,14 +185,25 @@ async fn new_join_token(
     Who(caller): Who,
     Path(id): Path<String>,
 ) -> Answer<impl IntoResponse> {
-    let mut row = visible(&hub, &caller, &id).await?;
+    let current = visible(&hub.store.view(), &caller, &id)?;
     at_least(&caller, Role::Admin)?;
+    let current = current.value.binding.bootstrap.generation;
     let expires = hub.bootstrap_expiry(whole_millis(hub.now()));
-    let current = row.bootstrap.generation;
-    let renewed = hub.store.renew_bootstrap(row.id.clone(), current, expires);
-    row.bootstrap = renewed.await?;
-    info!(cluster = %row.id, caller = caller.name, generation = row.bootstrap.generation, "bootstrap token renewed");
-    Ok((StatusCode::CREATED, Secret(invitation(&hub, &row)?)))
+    let who = caller.clone();
+    let decide = move |draft: &mut Draft| {
+        let mut cluster = visible(draft, &who, &id)?.value.clone();
+        if cluster.binding.bootstrap.generation != current {
+            return Err(Failure::from(Code::Conflict));
+        }
+        let next = current.saturating_add(1);
+        cluster.binding.bootstrap = Bootstrap::new(next, expires, Some(who.name.clone()));
+        draft.put_cluster(cluster.clone())?;
+        Ok(cluster)
+    };
+    let cluster = hub.store.change(by(&caller), decide).await?.value;
+    let generation = cluster.binding.bootstrap.generation;
+    info!(cluster = %cluster.id, caller = caller.name, generation, "bootstrap token renewed");
+    Ok((StatusCode::CREATED, Secret(invitation(&hub, &cluster)?)))
 }
 
 /// The current token again, as long as it is good for something.
@@ -161,31 +212,42 @@ async fn join_token(
     Who(caller): Who,
     Path(id): Path<String>,
 ) -> Answer<Secret<JoinInfo>> {
-    let row = visible(&hub, &caller, &id).await?;
+    let cluster = visible(&hub.store.view(), &caller, &id)?;
     at_least(&caller, Role::Admin)?;
-    if !row.bootstrap.open(hub.now()) {
+    if !cluster.value.binding.bootstrap.open(hub.now()) {
         let detail = "the bootstrap token has been used or has expired";
         return Err(Refused::because(Code::NotFound, detail));
     }
-    Ok(Secret(invitation(&hub, &row)?))
+    Ok(Secret(invitation(&hub, &cluster.value)?))
 }
 
-fn shown(hub: &Hub, caller: &Caller, row: ClusterRow) -> Result<Cluster, Failure> {
-    let install_url = if may_invite(caller) && row.bootstrap.open(hub.now()) {
-        let url = invitation(hub, &row)?.install_url;
+fn shown(
+    hub: &Hub,
+    caller: &Caller,
+    record: &Arc<Record<Cluster>>,
+) -> Result<resources::Cluster, Failure> {
+    let cluster = &record.value;
+    let binding = &cluster.binding;
+    let install_url = if may_invite(caller) && binding.bootstrap.open(hub.now()) {
+        let url = invitation(hub, cluster)?.install_url;
         Some(url.expose_secret().to_owned())
     } else {
         None
     };
-    Ok(Cluster {
-        id: row.id,
-        tenant: row.tenant,
-        display_name: row.display_name,
-        created: row.created,
-        version: row.version,
-        status: row.status,
-        uid: row.uid,
-        clone: row.clone,
+    let clone = binding.clone.as_ref().map(|clone| CloneSeen {
+        last_seen: clone.seen,
+        from: clone.from,
+        uid: clone.uid.clone(),
+    });
+    Ok(resources::Cluster {
+        id: cluster.id.clone(),
+        tenant: cluster.tenant.clone(),
+        display_name: cluster.shown_name().to_owned(),
+        created: cluster.created,
+        version: i64::try_from(record.version).unwrap_or(i64::MAX),
+        status: hub.store.observed_of(record).status.clone(),
+        uid: binding.uid.clone(),
+        clone,
         install_url,
     })
 }

@@ -1,22 +1,24 @@
 //! Which clusters exist, how it stands with them, and whether an agent is in the one that its identity was issued to.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
-use fairlead_api::{
-    ClusterId, ClusterUid, Code, Failure,
-    resources::{CloneSeen, ClusterStatus},
-};
+use fairlead_api::{ClusterId, ClusterUid, Code, Failure, resources::ClusterStatus};
 use fairlead_certs::AgentIdentity;
 use fairlead_gateway::{Directory, Recognition};
+use time::Duration;
 use tokio::sync::broadcast;
 use tracing::{info, warn};
 
 use super::Registry;
 use crate::{
     hub::Hub,
-    store::{Home, StoreError},
+    model::{CloneSighting, Cluster, hex},
+    store::{Actor, Draft, Record, StoreError, whole_millis},
 };
+
+/// How stale the time may be at which a clone was last seen.
+const SIGHTED_EVERY: Duration = Duration::minutes(10);
 
 /// Said of every cluster that was connected when the hub stopped.
 pub(crate) const RESTARTED: &str = "the hub was restarted";
@@ -25,19 +27,19 @@ pub(crate) const RESTARTED: &str = "the hub was restarted";
 ///
 /// # Errors
 /// `FL-2109`, `FL-2107`
-pub(crate) fn admit(hub: &Hub, identity: &AgentIdentity) -> Result<Home, Failure> {
-    let home = hub
-        .store
-        .home(&identity.cluster)
-        .ok_or(Code::ClusterDeleted)?;
+pub(crate) fn admit(hub: &Hub, identity: &AgentIdentity) -> Result<Arc<Record<Cluster>>, Failure> {
+    let view = hub.store.view();
+    let cluster = view.cluster(&identity.cluster);
+    let cluster = cluster.ok_or(Code::ClusterDeleted)?;
     let foreign = |detail: &str| Err(Failure::because(Code::ForeignCertificate, detail));
-    if home.tenant != identity.tenant {
+    if cluster.value.tenant != identity.tenant {
         return foreign("the cluster belongs to another tenant now");
     }
-    if !home.registration.issued(&identity.serial) {
+    let registration = cluster.value.binding.registration;
+    if !registration.issued(&identity.serial) {
         return foreign("it was issued before the cluster was registered again");
     }
-    Ok(home)
+    Ok(Arc::clone(cluster))
 }
 
 /// Whether an agent is in the Kubernetes cluster that its identity was issued to. The first that tells binds the cluster,
@@ -51,19 +53,14 @@ async fn recognise(
     uid: Option<&ClusterUid>,
     from: IpAddr,
 ) -> Result<Recognition, Failure> {
-    let home = admit(hub, identity)?;
+    let cluster = admit(hub, identity)?;
     let Some(uid) = uid else {
         return Ok(Recognition::Unknown);
     };
-    let bound = match home.uid {
-        Some(bound) => Some(bound),
+    let bound = match &cluster.value.binding.uid {
+        Some(bound) => Some(bound.clone()),
         None => {
-            let cluster = identity.cluster.clone();
-            let bound = hub.store.bind_uid(cluster, identity.key, uid.clone());
-            let bound = bound.await.map_err(|error| match error {
-                StoreError::Missing => Code::ClusterDeleted.into(),
-                other => Failure::from(other),
-            })?;
+            let bound = bind(hub, identity, uid.clone()).await?;
             info!(cluster = %identity.cluster, uid = bound.as_ref().map(tracing::field::display), "cluster bound");
             bound
         }
@@ -74,12 +71,12 @@ async fn recognise(
     if bound == *uid {
         return Ok(Recognition::Known);
     }
-    let clone = CloneSeen {
-        last_seen: hub.now(),
+    let clone = CloneSighting {
+        seen: whole_millis(hub.now()),
         from,
         uid: uid.clone(),
     };
-    if let Err(error) = hub.store.set_clone(&identity.cluster, &clone).await {
+    if let Err(error) = sighted(hub, &identity.cluster, clone).await {
         warn!(cluster = %identity.cluster, %error, "a clone was not written down");
     }
     let detail = format_args!(
@@ -87,6 +84,54 @@ async fn recognise(
         identity.cluster
     );
     Err(Failure::because(Code::IdentityCloned, detail))
+}
+
+/// Binds a cluster to this UID, unless it is bound, or another key has enrolled last. What it is bound to then.
+async fn bind(
+    hub: &Hub,
+    identity: &AgentIdentity,
+    uid: ClusterUid,
+) -> Result<Option<ClusterUid>, Failure> {
+    let (id, key) = (identity.cluster.clone(), hex::encode(&identity.key));
+    let decide = move |draft: &mut Draft| {
+        let cluster = draft.cluster(&id).ok_or(StoreError::Missing)?;
+        let binding = &cluster.value.binding;
+        let spent_by = &binding.bootstrap.spent_by;
+        // Somebody may have been faster.
+        if binding.uid.is_some() || spent_by.as_ref().is_some_and(|last| *last != key) {
+            return Ok(binding.uid.clone());
+        }
+        draft.amend_cluster(&id, |it| it.binding.uid = Some(uid.clone()))?;
+        Ok(Some(uid.clone()))
+    };
+    let actor = Actor::Agent(identity.cluster.clone());
+    let bound = hub.store.change(actor, decide).await;
+    match bound {
+        Ok(done) => Ok(done.value),
+        Err(StoreError::Missing) => Err(Code::ClusterDeleted.into()),
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// Keeps the last clone that was seen of a cluster. It comes back every minute, which is not worth a change each time.
+async fn sighted(hub: &Hub, id: &ClusterId, clone: CloneSighting) -> Result<(), StoreError> {
+    let known = |cluster: &Cluster| {
+        let last = cluster.binding.clone.as_ref();
+        last.is_some_and(|last| {
+            (&last.uid, last.from) == (&clone.uid, clone.from)
+                && clone.seen - last.seen < SIGHTED_EVERY
+        })
+    };
+    let view = hub.store.view();
+    if view.cluster(id).is_none_or(|it| known(&it.value)) {
+        return Ok(());
+    }
+    let cluster = id.clone();
+    let decide = move |draft: &mut Draft| {
+        draft.amend_cluster(&cluster, |it| it.binding.clone = Some(clone.clone()))
+    };
+    let done = hub.store.change(Actor::Agent(id.clone()), decide).await;
+    done.map(drop)
 }
 
 #[async_trait]
@@ -105,12 +150,13 @@ impl Directory for Registry {
     }
 
     async fn last_status(&self, cluster: &ClusterId) -> Result<Option<ClusterStatus>, Failure> {
-        let row = self.0.store.cluster(cluster, None).await?;
-        Ok(row.map(|row| row.status))
+        let observed = self.0.store.observed(cluster);
+        Ok(observed.map(|it| it.status.clone()))
     }
 
     async fn report(&self, cluster: &ClusterId, status: ClusterStatus) -> Result<(), Failure> {
-        Ok(self.0.store.set_status(cluster, &status).await?)
+        self.0.store.set_status(cluster, status);
+        Ok(())
     }
 
     fn deleted(&self) -> broadcast::Receiver<ClusterId> {

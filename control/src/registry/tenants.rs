@@ -10,7 +10,7 @@ use axum::{
 };
 use fairlead_api::{
     Code, Failure, TenantId,
-    resources::{CreateTenant, List, Tenant},
+    resources::{self, CreateTenant, List},
 };
 use http::StatusCode;
 use tracing::info;
@@ -20,9 +20,10 @@ use super::{
     rights::{admin_of_all, scope},
 };
 use crate::{
-    hub::Hub,
-    reply::{Answer, Refused, Sent, Who, or_missing},
-    store::{StoreError, whole_millis},
+    hub::{Hub, by},
+    model::Tenant,
+    reply::{Answer, Refused, Sent, Who},
+    store::{Draft, Record, StoreError, whole_millis},
 };
 
 /// The tenant of clusters that name none. It is there from the start.
@@ -39,8 +40,16 @@ pub(crate) fn parse(id: &str) -> Result<TenantId, Failure> {
         .map_err(|error| Failure::because(Code::Invalid, format_args!("tenant: {error}")))
 }
 
-async fn list(State(hub): State<Arc<Hub>>, Who(caller): Who) -> Answer<Json<List<Tenant>>> {
-    let items = hub.store.tenants(scope(&caller)).await?;
+async fn list(
+    State(hub): State<Arc<Hub>>,
+    Who(caller): Who,
+) -> Answer<Json<List<resources::Tenant>>> {
+    let own = scope(&caller);
+    let view = hub.store.view();
+    let visible = view
+        .tenants()
+        .filter(|it| own.is_none_or(|own| *own == it.value.id));
+    let items = visible.map(|it| shown(it)).collect();
     Ok(Json(List { items }))
 }
 
@@ -48,10 +57,23 @@ async fn show(
     State(hub): State<Arc<Hub>>,
     Who(caller): Who,
     Path(id): Path<String>,
-) -> Answer<Json<Tenant>> {
-    let id = id.parse().map_err(|_| Code::NotFound)?;
-    let tenant = hub.store.tenant(&id, scope(&caller)).await?;
-    Ok(Json(tenant.ok_or(Code::NotFound)?))
+) -> Answer<Json<resources::Tenant>> {
+    let id: TenantId = id.parse().map_err(|_| Code::NotFound)?;
+    let view = hub.store.view();
+    let visible = view
+        .tenant(&id)
+        .filter(|_| scope(&caller).is_none_or(|own| *own == id));
+    Ok(Json(shown(visible.ok_or(Code::NotFound)?)))
+}
+
+fn shown(record: &Record<Tenant>) -> resources::Tenant {
+    let tenant = &record.value;
+    resources::Tenant {
+        id: tenant.id.clone(),
+        display_name: tenant.shown_name().to_owned(),
+        created: tenant.created,
+        version: i64::try_from(record.version).unwrap_or(i64::MAX),
+    }
 }
 
 async fn create(
@@ -65,14 +87,19 @@ async fn create(
         None => parse(&made_up()?)?,
     };
     let tenant = Tenant {
-        display_name: display_name(asked.display_name, id.as_str())?,
-        id,
-        created: whole_millis(hub.now()),
-        version: 1,
+        display_name: Some(display_name(asked.display_name, id.as_str())?),
+        ..Tenant::new(id.clone(), whole_millis(hub.now()))
     };
-    hub.store.create_tenant(tenant.clone()).await?;
-    info!(tenant = %tenant.id, caller = caller.name, "tenant created");
-    Ok((StatusCode::CREATED, Json(tenant)))
+    let decide = move |draft: &mut Draft| {
+        if draft.tenant(&tenant.id).is_some() {
+            return Err(StoreError::Conflict);
+        }
+        draft.put_tenant(tenant.clone())?;
+        Ok(draft.tenant(&tenant.id).map(|it| shown(it)))
+    };
+    let created = hub.store.change(by(&caller), decide).await?.value;
+    info!(tenant = %id, caller = caller.name, "tenant created");
+    Ok((StatusCode::CREATED, Json(created)))
 }
 
 async fn delete(
@@ -86,10 +113,12 @@ async fn delete(
         let detail = "clusters that name no tenant belong to it";
         return Err(Refused::because(Code::InUse, detail));
     }
-    let done = hub.store.delete_tenant(id.clone()).await;
+    let doomed = id.clone();
+    let decide = move |draft: &mut Draft| draft.delete_tenant(&doomed);
+    let done = hub.store.change(by(&caller), decide).await;
     done.map_err(|error| match error {
         StoreError::InUse => Refused::because(Code::InUse, "the tenant has clusters"),
-        other => or_missing(Code::NotFound)(other),
+        other => other.into(),
     })?;
     info!(tenant = %id, caller = caller.name, "tenant deleted");
     Ok(StatusCode::NO_CONTENT)

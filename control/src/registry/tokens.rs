@@ -18,7 +18,7 @@ use fairlead_api::{
 use http::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
-use time::Duration;
+use time::{Duration, OffsetDateTime};
 use tracing::info;
 
 use super::{
@@ -26,10 +26,11 @@ use super::{
     rights::{at_least, scope},
 };
 use crate::{
-    hub::Hub,
+    hub::{Hub, by},
+    model::{Token, hex},
     random,
-    reply::{Answer, Refused, Secret, Sent, Who, or_missing},
-    store::{Store, StoreError, TokenRow, whole_millis},
+    reply::{Answer, Refused, Secret, Sent, Who},
+    store::{Actor, Draft, Record, StoreError, View, whole_millis},
 };
 
 /// What every token starts with, so that scanners for leaked secrets find it.
@@ -50,7 +51,11 @@ pub(crate) fn routes() -> Router<Arc<Hub>> {
 ///
 /// # Errors
 /// `FL-4109` for a name or lifetime that may not be, `FL-4107` if there is no such tenant, `FL-5102`.
-pub(crate) async fn mint(hub: &Hub, asked: CreateToken) -> Result<CreatedToken, Failure> {
+pub(crate) async fn mint(
+    hub: &Hub,
+    actor: Actor,
+    asked: CreateToken,
+) -> Result<CreatedToken, Failure> {
     caller_name(&asked.name)?;
     let ttl = asked.ttl_seconds.unwrap_or(DEFAULT_TTL);
     if !(MIN_TTL..=MAX_TTL).contains(&ttl) {
@@ -61,38 +66,37 @@ pub(crate) async fn mint(hub: &Hub, asked: CreateToken) -> Result<CreatedToken, 
     let token = SecretString::from(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(secret)));
     let hash = hash(&token);
     let created = whole_millis(hub.now());
-    let about = ApiToken {
+    let kept = Token {
         id: id_of(&hash),
+        hash,
         name: asked.name,
         role: asked.role,
         tenant: asked.tenant,
+        cluster: None,
         created,
         expires: created + Duration::seconds(i64::try_from(ttl).unwrap_or(i64::MAX)),
+        made_by: Some(actor.to_string()),
     };
-    let row = TokenRow {
-        about: about.clone(),
-        hash,
-    };
-    hub.store
-        .create_token(row)
-        .await
-        .map_err(|error| match error {
-            StoreError::Missing => Failure::because(Code::NotFound, "no such tenant"),
-            other => other.into(),
-        })?;
+    let about = shown(&kept);
+    let decide = move |draft: &mut Draft| draft.put_token(kept.clone());
+    let done = hub.store.change(actor, decide).await;
+    done.map_err(|error| match error {
+        StoreError::Missing => Failure::because(Code::NotFound, "no such tenant"),
+        other => other.into(),
+    })?;
     info!(token = about.id, name = about.name, role = %about.role, tenant = about.tenant.as_ref().map(tracing::field::display), "token minted");
     Ok(CreatedToken { about, token })
 }
 
 /// The token's entry, valid or expired. The hash is compared in constant time; the id, by which it is found, is public.
-pub(crate) fn find(store: &Store, token: &SecretString) -> Option<ApiToken> {
+pub(crate) fn find(view: &View, token: &SecretString) -> Option<Arc<Record<Token>>> {
     let text = token.expose_secret();
     if !text.starts_with(PREFIX) || text.len() > MAX_LEN {
         return None;
     }
     let hash = hash(token);
-    let row = store.token(&id_of(&hash))?;
-    bool::from(row.hash.ct_eq(&hash)).then_some(row.about)
+    let found = view.token(&id_of(&hash))?;
+    bool::from(found.value.hash.ct_eq(&hash)).then(|| Arc::clone(found))
 }
 
 fn hash(token: &SecretString) -> [u8; 32] {
@@ -103,18 +107,42 @@ fn hash(token: &SecretString) -> [u8; 32] {
 }
 
 fn id_of(hash: &[u8; 32]) -> String {
-    use std::fmt::Write;
-    hash.iter()
-        .take(8)
-        .fold(String::from("k-"), |mut id, byte| {
-            let _ = write!(id, "{byte:02x}");
-            id
-        })
+    let (start, _) = hash.split_at(8);
+    format!("k-{}", hex::encode(start))
+}
+
+fn shown(token: &Token) -> ApiToken {
+    ApiToken {
+        id: token.id.clone(),
+        name: token.name.clone(),
+        role: token.role,
+        tenant: token.tenant.clone(),
+        created: token.created,
+        expires: token.expires,
+    }
+}
+
+/// Forgets tokens that had expired by `before`; says how many.
+pub(super) async fn forget(hub: &Hub, before: OffsetDateTime) -> Result<usize, StoreError> {
+    let decide = move |draft: &mut Draft| {
+        let old = draft.tokens().filter(|it| it.value.expires < before);
+        let old: Vec<String> = old.map(|it| it.value.id.clone()).collect();
+        for id in &old {
+            draft.delete_token(id)?;
+        }
+        Ok::<_, StoreError>(old.len())
+    };
+    Ok(hub.store.change(Actor::Hub, decide).await?.value)
 }
 
 async fn list(State(hub): State<Arc<Hub>>, Who(caller): Who) -> Answer<Json<List<ApiToken>>> {
     at_least(&caller, Role::Admin)?;
-    let items = hub.store.tokens(scope(&caller)).await?;
+    let own = scope(&caller);
+    let view = hub.store.view();
+    let visible = view
+        .tokens()
+        .filter(|it| own.is_none() || it.value.tenant.as_ref() == own);
+    let items = visible.map(|it| shown(&it.value)).collect();
     Ok(Json(List { items }))
 }
 
@@ -136,7 +164,7 @@ async fn create(
         }
         _ => {}
     }
-    let created = mint(&hub, asked).await?;
+    let created = mint(&hub, by(&caller), asked).await?;
     Ok((StatusCode::CREATED, Secret(created)))
 }
 
@@ -147,10 +175,15 @@ async fn remove(
 ) -> Answer<StatusCode> {
     at_least(&caller, Role::Admin)?;
     let own = scope(&caller).cloned();
-    hub.store
-        .delete_token(id.clone(), own)
-        .await
-        .map_err(or_missing(Code::NotFound))?;
+    let doomed = id.clone();
+    let decide = move |draft: &mut Draft| {
+        let token = draft.token(&doomed).ok_or(StoreError::Missing)?;
+        if own.is_some() && token.value.tenant != own {
+            return Err(StoreError::Missing);
+        }
+        draft.delete_token(&doomed)
+    };
+    hub.store.change(by(&caller), decide).await?;
     info!(token = id, caller = caller.name, "token deleted");
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,13 +1,12 @@
 //! A file that another program holds, a damaged one, one of a newer version.
 
-use fairlead_api::{Code, Failure};
-use fairlead_control::store::{Store, StoreError};
-use sqlx::{Connection, SqliteConnection, sqlite::SqliteConnectOptions};
+use fairlead_api::{Code, Failure, resources::State};
+use sqlx::{Connection, SqliteConnection, migrate::Migrator, sqlite::SqliteConnectOptions};
 use tempfile::TempDir;
 
 use crate::*;
 
-async fn other_program(dir: &TempDir) -> SqliteConnection {
+pub(crate) async fn other_program(dir: &TempDir) -> SqliteConnection {
     let options = SqliteConnectOptions::new().filename(dir.path().join("fairlead.db"));
     SqliteConnection::connect_with(&options).await.unwrap()
 }
@@ -20,24 +19,19 @@ async fn a_file_that_another_program_holds_is_said_to_be_so_and_nothing_changes(
         .execute(&mut other)
         .await
         .unwrap();
-    let failure: Failure = store
-        .create_tenant(tenant("t-acme"))
-        .await
-        .unwrap_err()
-        .into();
+    let refused = put_tenant(&store, tenant("t-acme")).await;
+    let failure: Failure = refused.unwrap_err().into();
     assert_eq!(failure.code, Code::Store);
     assert_eq!(
         failure.cause,
         Code::Store.title(),
         "what SQLite says is not for callers"
     );
-    let failed = store
-        .create_cluster(new_cluster("c-demo", "t-default"))
-        .await;
-    assert!(matches!(failed, Err(StoreError::Sqlite(_))));
-    assert!(store.home(&cluster_id("c-demo")).is_none());
+    let failed = put_cluster(&store, cluster("c-demo", "t-default")).await;
+    assert!(matches!(failed, Err(StoreError::Failed(_))));
+    assert!(store.view().cluster(&cluster_id("c-demo")).is_none());
     sqlx::query("ROLLBACK").execute(&mut other).await.unwrap();
-    store.create_tenant(tenant("t-acme")).await.unwrap();
+    put_tenant(&store, tenant("t-acme")).await.unwrap();
 }
 
 #[tokio::test]
@@ -49,7 +43,10 @@ async fn a_damaged_file_or_one_of_a_newer_version_is_left_alone() {
         "this is no database, whatever its name says. ".repeat(100),
     )
     .unwrap();
-    let failure = Store::open(&path).await.map(drop).unwrap_err();
+    let failure = Store::open(&path, Clock::system())
+        .await
+        .map(drop)
+        .unwrap_err();
     assert_eq!(failure.code, Code::DataDir);
 
     let (store, dir) = store().await;
@@ -61,36 +58,116 @@ async fn a_damaged_file_or_one_of_a_newer_version_is_left_alone() {
         .unwrap();
     other.close().await.unwrap();
     let path = dir.path().join("fairlead.db");
-    let failure = Store::open(&path).await.map(drop).unwrap_err();
+    let failure = Store::open(&path, Clock::system())
+        .await
+        .map(drop)
+        .unwrap_err();
     assert_eq!(failure.code, Code::DataDir);
     assert!(failure.cause.contains("9999"), "{failure}");
+}
+
+const OLD: [(&str, &str); 2] = [
+    (
+        "0001_start.sql",
+        include_str!("../../migrations/sqlite/0001_start.sql"),
+    ),
+    (
+        "0002_uids.sql",
+        include_str!("../../migrations/sqlite/0002_uids.sql"),
+    ),
+];
+
+/// A file as a hub of the version before has made it, by its own migrations.
+async fn file_of_the_version_before(dir: &TempDir) {
+    let scripts = tempfile::tempdir().unwrap();
+    for (name, script) in OLD {
+        std::fs::write(scripts.path().join(name), script).unwrap();
+    }
+    let options = SqliteConnectOptions::new().filename(dir.path().join("fairlead.db"));
+    let options = options.create_if_missing(true).foreign_keys(true);
+    let mut file = SqliteConnection::connect_with(&options).await.unwrap();
+    let migrations = Migrator::new(scripts.path()).await.unwrap();
+    migrations.run(&mut file).await.unwrap();
+    sqlx::raw_sql(include_str!("before.sql"))
+        .execute(&mut file)
+        .await
+        .unwrap();
+    file.close().await.unwrap();
 }
 
 /// What a hub of the version before has written goes on to be good.
 #[tokio::test]
 async fn a_file_of_the_version_before_is_brought_up_to_date() {
-    let (store, dir) = store().await;
-    store
-        .create_cluster(new_cluster("c-demo", "t-default"))
-        .await
-        .unwrap();
-    assert!(!spend(&store, claim("c-demo", 1, 1), NOW).await.unwrap());
-    store.close().await;
-    let mut other = other_program(&dir).await;
-    for undo in [
-        "ALTER TABLE clusters DROP COLUMN uid",
-        "ALTER TABLE clusters DROP COLUMN clone_uid",
-        "ALTER TABLE clusters DROP COLUMN clone_from",
-        "ALTER TABLE clusters DROP COLUMN clone_seen",
-        "DELETE FROM _sqlx_migrations WHERE version = 2",
-    ] {
-        sqlx::query(undo).execute(&mut other).await.unwrap();
-    }
-    other.close().await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    file_of_the_version_before(&dir).await;
     let store = open(&dir).await;
-    let cluster = store.cluster(&cluster_id("c-demo"), None).await.unwrap();
-    let cluster = cluster.unwrap();
-    assert_eq!((cluster.uid, cluster.clone), (None, None));
-    let home = store.home(&cluster_id("c-demo")).unwrap();
-    assert_eq!((home.key, home.uid), (Some([1; 32]), None));
+    let view = store.view();
+    assert_eq!(view.revision().0, 1);
+    let acme = view.tenant(&tenant_id("t-acme")).unwrap();
+    assert_eq!(
+        (acme.version, &acme.value),
+        (
+            3,
+            &Tenant {
+                display_name: Some("Äcme \"Ltd\"".to_owned()),
+                ..Tenant::new(tenant_id("t-acme"), NOW)
+            }
+        )
+    );
+    assert_eq!(view.tenants().count(), 2);
+
+    let full = kept(&store, "c-full");
+    assert_eq!(full.version, 7);
+    let binding = &full.value.binding;
+    assert_eq!(
+        binding.registration,
+        Registration::from_bytes([0x41, 2, 3, 4, 5, 6, 7, 0xff])
+    );
+    assert_eq!(binding.uid.as_ref().unwrap().as_str(), "uid-1");
+    let clone = binding.clone.as_ref().unwrap();
+    assert_eq!(
+        (clone.seen, clone.from.to_string()),
+        (NOW, "192.0.2.7".to_owned())
+    );
+    assert_eq!(clone.uid.as_str(), "uid-2");
+    let spent_by = Some("ab".repeat(32));
+    let bootstrap = Bootstrap {
+        spent_by,
+        ..Bootstrap::new(4, SOON, None)
+    };
+    assert_eq!(binding.bootstrap, bootstrap);
+    let status = store
+        .observed(&cluster_id("c-full"))
+        .unwrap()
+        .status
+        .clone();
+    assert_eq!((status.state, status.since), (State::Lost, SOON));
+    assert_eq!(status.last_error.unwrap().code, Code::Lost);
+    let catalog = store.catalog(&cluster_id("c-full")).await.unwrap();
+    assert_eq!(
+        (catalog.version, catalog.objects),
+        (5, vec![serde_json::json!({"kind": "ConfigMap"})])
+    );
+
+    let bare = kept(&store, "c-bare");
+    assert_eq!(
+        (&bare.value.binding.uid, &bare.value.binding.clone),
+        (&None, &None)
+    );
+    assert_eq!(bare.value.binding.bootstrap, Bootstrap::new(1, SOON, None));
+    let status = store
+        .observed(&cluster_id("c-bare"))
+        .unwrap()
+        .status
+        .clone();
+    assert_eq!((status.state, status.last_error), (State::Never, None));
+
+    let token = &view.token("k-1").unwrap().value;
+    assert_eq!((token.hash, token.role), ([0xcd; 32], Role::Admin));
+    assert_eq!(
+        (&token.tenant, token.expires),
+        (&Some(tenant_id("t-acme")), SOON)
+    );
+    assert_eq!(view.token("k-2").unwrap().value.tenant, None);
+    assert!(!spend(&store, claim("c-bare", 1, 1), NOW).await.unwrap());
 }

@@ -1,0 +1,31 @@
+//! A bearer token of the hub's own, without what makes it one.
+
+use fairlead_api::{ClusterId, TenantId, resources::Role};
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+/// The token itself is with its holder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Token {
+    pub id: String,
+    /// SHA-256 of the token. A plain hash is enough: the token is 256 random bits, there is nothing to guess.
+    #[serde(with = "super::hex")]
+    pub hash: [u8; 32],
+    /// Whom it stands for.
+    pub name: String,
+    pub role: Role,
+    /// None: on all tenants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantId>,
+    /// The one cluster that it is good for; it ends with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterId>,
+    #[serde(with = "time::serde::rfc3339")]
+    pub created: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339")]
+    pub expires: OffsetDateTime,
+    /// Who made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_by: Option<String>,
+}

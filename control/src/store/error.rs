@@ -1,0 +1,50 @@
+//! Why the store did not do it.
+
+use std::sync::Arc;
+
+use fairlead_api::{Code, Failure};
+use tracing::error;
+
+/// Nothing was changed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    #[error("it exists already, or has changed meanwhile")]
+    Conflict,
+    #[error("there is no such thing")]
+    Missing,
+    #[error("it is still in use")]
+    InUse,
+    #[error("a tenant would be above itself")]
+    Nesting,
+    #[error("the store failed")]
+    Failed(#[source] Arc<sqlx::Error>),
+    #[error("the store holds {0:?}, which nothing of ours has written")]
+    Damaged(String),
+    #[error("the change ended before it was done")]
+    CutOff,
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        StoreError::Failed(Arc::new(error))
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        match &error {
+            StoreError::Conflict => Code::Conflict.into(),
+            StoreError::Missing => Code::NotFound.into(),
+            StoreError::InUse => Code::InUse.into(),
+            StoreError::Nesting => Failure::because(Code::Invalid, &error),
+            StoreError::Failed(_) | StoreError::Damaged(_) | StoreError::CutOff => {
+                // What the database says is for whoever runs the hub, not for whoever asked.
+                let cause = std::error::Error::source(&error).map(ToString::to_string);
+                error!(%error, cause, code = %Code::Store, "store failed");
+                Code::Store.into()
+            }
+        }
+    }
+}
+
+pub(super) type Result<T> = std::result::Result<T, StoreError>;

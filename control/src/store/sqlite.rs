@@ -1,0 +1,245 @@
+//! The store's rows in a file of SQLite: WAL, one writer, several readers, synced on every commit.
+//!
+//! The queries are checked by the contract's tests, not by the compiler: two dialects have none in common to check.
+
+mod rows;
+
+use std::{path::Path, time::Duration};
+
+use async_trait::async_trait;
+use fairlead_api::ClusterId;
+use sqlx::{
+    SqliteConnection, SqlitePool,
+    migrate::Migrator,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+};
+
+use super::{
+    Kind, Revision,
+    backend::{Backend, Batch, Committed, DocumentRow, FactRow, Loaded, LogRow},
+    error::Result,
+};
+use rows::{int, uint};
+
+const READERS: u32 = 4;
+
+/// In their order; a file of a newer version is refused.
+static MIGRATIONS: Migrator = sqlx::migrate!("./migrations/sqlite");
+
+pub(super) struct Sqlite {
+    /// One connection, synced on every commit: a spent token stays spent when the power fails.
+    writer: SqlitePool,
+    /// One connection for what may be told again, synced by the next checkpoint only.
+    reporter: SqlitePool,
+    readers: SqlitePool,
+}
+
+impl Sqlite {
+    pub(super) async fn open(
+        path: &Path,
+        busy: Duration,
+    ) -> std::result::Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .create_if_missing(true)
+            .foreign_keys(true)
+            .busy_timeout(busy)
+            .journal_mode(SqliteJournalMode::Wal);
+        let pool = |connections, synchronous, read_only| {
+            let options = options
+                .clone()
+                .synchronous(synchronous)
+                .read_only(read_only);
+            SqlitePoolOptions::new()
+                .max_connections(connections)
+                .acquire_timeout(busy * 2)
+                .connect_with(options)
+        };
+        let writer = pool(1, SqliteSynchronous::Full, false).await?;
+        MIGRATIONS.run(&writer).await?;
+        Ok(Sqlite {
+            reporter: pool(1, SqliteSynchronous::Normal, false).await?,
+            readers: pool(READERS, SqliteSynchronous::Full, true).await?,
+            writer,
+        })
+    }
+}
+
+#[async_trait]
+impl Backend for Sqlite {
+    async fn load(&self) -> Result<Loaded> {
+        let mut tx = self.readers.begin().await?;
+        let revision: i64 = sqlx::query_scalar("SELECT revision FROM revision")
+            .fetch_one(&mut *tx)
+            .await?;
+        let documents: Vec<rows::Document> =
+            sqlx::query_as("SELECT kind, id, version, revision, body FROM documents")
+                .fetch_all(&mut *tx)
+                .await?;
+        let catalogs: Vec<rows::Document> = sqlx::query_as(
+            "SELECT 'catalog' AS kind, cluster AS id, version, revision, NULL AS body FROM catalogs",
+        )
+        .fetch_all(&mut *tx)
+        .await?;
+        let kept = |rows: Vec<rows::Document>| rows.into_iter().map(TryInto::try_into).collect();
+        let kept: [Result<Vec<DocumentRow>>; 2] = [kept(documents), kept(catalogs)];
+        let [documents, catalogs] = kept;
+        Ok(Loaded {
+            revision: Revision(uint(revision)?),
+            documents: documents?,
+            catalogs: catalogs?,
+        })
+    }
+
+    async fn commit(&self, batch: &Batch, on: Revision) -> Result<Committed> {
+        // Takes the file's lock at once: a transaction that first reads and then writes could not get it any more.
+        let mut tx = self.writer.begin_with("BEGIN IMMEDIATE").await?;
+        let moved = sqlx::query("UPDATE revision SET revision = ? WHERE revision = ?")
+            .bind(int(batch.revision.0)?)
+            .bind(int(on.0)?)
+            .execute(&mut *tx)
+            .await?;
+        if moved.rows_affected() == 0 {
+            return Ok(Committed::Behind);
+        }
+        for row in &batch.documents {
+            put_document(&mut tx, row).await?;
+        }
+        for row in &batch.catalogs {
+            put_catalog(&mut tx, row).await?;
+        }
+        for row in &batch.log {
+            put_change(&mut tx, row).await?;
+        }
+        for row in &batch.facts {
+            put_fact(&mut tx, row).await?;
+        }
+        tx.commit().await?;
+        Ok(Committed::Done)
+    }
+
+    async fn catalog(&self, cluster: &ClusterId) -> Result<Option<(u64, String)>> {
+        let row: Option<(i64, String)> =
+            sqlx::query_as("SELECT version, objects FROM catalogs WHERE cluster = ?")
+                .bind(cluster.as_str())
+                .fetch_optional(&self.readers)
+                .await?;
+        row.map(|(version, objects)| Ok((uint(version)?, objects)))
+            .transpose()
+    }
+
+    async fn observed(&self) -> Result<Vec<(String, String)>> {
+        let rows = sqlx::query_as("SELECT cluster, body FROM observed");
+        Ok(rows.fetch_all(&self.readers).await?)
+    }
+
+    async fn observe(&self, rows: &[(String, String)]) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut tx = self.reporter.begin_with("BEGIN IMMEDIATE").await?;
+        for (cluster, body) in rows {
+            sqlx::query(
+                "INSERT INTO observed (cluster, body)
+                 SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM documents WHERE kind = 'cluster' AND id = ?1)
+                 ON CONFLICT (cluster) DO UPDATE SET body = ?2",
+            )
+            .bind(cluster)
+            .bind(body)
+            .execute(&mut *tx)
+            .await?;
+        }
+        tx.commit().await?;
+        Ok(())
+    }
+
+    async fn close(&self) {
+        self.readers.close().await;
+        self.reporter.close().await;
+        self.writer.close().await;
+    }
+}
+
+async fn put_document(tx: &mut SqliteConnection, row: &DocumentRow) -> Result<()> {
+    let kind = row.kind.as_str();
+    let Some(body) = &row.body else {
+        sqlx::query("DELETE FROM documents WHERE kind = ? AND id = ?")
+            .bind(kind)
+            .bind(&row.id)
+            .execute(&mut *tx)
+            .await?;
+        if row.kind == Kind::Cluster {
+            for table in [
+                "DELETE FROM catalogs WHERE cluster = ?",
+                "DELETE FROM observed WHERE cluster = ?",
+            ] {
+                sqlx::query(table).bind(&row.id).execute(&mut *tx).await?;
+            }
+        }
+        return Ok(());
+    };
+    sqlx::query(
+        "INSERT INTO documents (kind, id, version, revision, body) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (kind, id) DO UPDATE SET version = ?3, revision = ?4, body = ?5",
+    )
+    .bind(kind)
+    .bind(&row.id)
+    .bind(int(row.version)?)
+    .bind(int(row.revision.0)?)
+    .bind(body)
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+async fn put_catalog(tx: &mut SqliteConnection, row: &DocumentRow) -> Result<()> {
+    sqlx::query(
+        "INSERT INTO catalogs (cluster, version, revision, objects) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (cluster) DO UPDATE SET version = ?2, revision = ?3, objects = ?4",
+    )
+    .bind(&row.id)
+    .bind(int(row.version)?)
+    .bind(int(row.revision.0)?)
+    .bind(&row.body)
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+async fn put_change(tx: &mut SqliteConnection, row: &LogRow) -> Result<()> {
+    sqlx::query(
+        "INSERT INTO changes (revision, part, at, actor, kind, id, tenant, operation, before, after)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )
+    .bind(int(row.revision.0)?)
+    .bind(row.part)
+    .bind(row.at)
+    .bind(&row.actor)
+    .bind(row.kind.as_str())
+    .bind(&row.id)
+    .bind(row.tenant.as_ref().map(fairlead_api::TenantId::as_str))
+    .bind(row.operation.as_str())
+    .bind(row.before.as_ref().map(ToString::to_string))
+    .bind(row.after.as_ref().map(ToString::to_string))
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+async fn put_fact(tx: &mut SqliteConnection, row: &FactRow) -> Result<()> {
+    sqlx::query(
+        "INSERT INTO fact_history (cluster, name, dynamic, at, revision, source, observed, value)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    )
+    .bind(row.cluster.as_str())
+    .bind(&row.name)
+    .bind(row.dynamic)
+    .bind(row.at)
+    .bind(int(row.revision.0)?)
+    .bind(&row.source)
+    .bind(row.observed)
+    .bind(row.value.as_ref().map(ToString::to_string))
+    .execute(tx)
+    .await?;
+    Ok(())
+}
