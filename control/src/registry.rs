@@ -26,6 +26,7 @@ pub(crate) use tokens::mint;
 use crate::{
     hub::Hub,
     reply::{Who, finish},
+    store::Retention,
 };
 
 /// An expired token is told apart from a forged one for this long.
@@ -54,6 +55,9 @@ impl Module for Registry {
             let before = self.0.now() - REMEMBER_EXPIRED;
             if let Err(error) = tokens::forget(&self.0, before).await {
                 warn!(%error, "expired tokens cannot be forgotten");
+            }
+            if let Err(error) = self.0.store.tidy(&Retention::default()).await {
+                warn!(%error, "what is too old to be kept cannot be forgotten");
             }
             tokio::select! {
                 () = process.draining() => return,

@@ -7,9 +7,12 @@
 mod backend;
 mod draft;
 mod error;
+mod history;
 mod journal;
 mod observed;
+mod queries;
 mod record;
+mod rows;
 mod sqlite;
 mod view;
 mod writer;
@@ -27,13 +30,14 @@ use crate::{
     clock::Clock,
     model::{Cluster, FactSource, Tenant, Token},
 };
-use backend::{Backend, Batch, DocumentRow, Loaded};
+use backend::{Backend, DocumentRow, Loaded};
 use error::Result;
 use observed::Observations;
 use writer::{Job, LINE, Pending};
 
 pub use draft::Draft;
 pub use error::StoreError;
+pub use history::{Asked, Change, Changes, FactVersion, MAX_PAGE, Retention, Span, Tidied};
 pub use journal::{Actor, Operation};
 pub use observed::Observed;
 pub use record::{Kind, Record, Revision};
@@ -89,7 +93,7 @@ impl Store {
     }
 
     async fn over(backend: Arc<dyn Backend>, clock: Clock) -> Result<Self> {
-        let view = view_of(backend.load().await?)?;
+        let view = whole(backend.as_ref()).await?;
         let observations = Observations::load(backend.observed().await?)?;
         let shared = Arc::new(Shared {
             revision: watch::Sender::new(view.revision),
@@ -228,13 +232,13 @@ impl Shared {
     }
 
     /// Shows what was committed.
-    fn publish(&self, view: View, batch: &Batch) {
+    fn publish(&self, view: View, written: &[DocumentRow]) {
         if view.revision == self.view().revision {
             return;
         }
         let revision = view.revision;
         self.view.store(Arc::new(view));
-        self.forget_deleted(&batch.documents);
+        self.forget_deleted(written);
         self.revision.send_replace(revision);
     }
 
@@ -250,24 +254,40 @@ impl Shared {
 
     /// Takes in what another hub has written.
     async fn catch_up(&self) -> Result<()> {
-        let view = view_of(self.backend.load().await?)?;
-        self.publish(view, &Batch::default());
+        let view = self.view();
+        match self.backend.load(view.revision).await? {
+            Some(loaded) => {
+                let view = with(View::clone(&view), &loaded)?;
+                self.publish(view, &[loaded.deleted, loaded.documents].concat());
+            }
+            None => self.publish(whole(self.backend.as_ref()).await?, &[]),
+        }
         Ok(())
     }
 }
 
-fn view_of(loaded: Loaded) -> Result<View> {
-    let mut view = View {
-        revision: loaded.revision,
-        ..View::default()
-    };
-    for row in &loaded.documents {
+async fn whole(backend: &dyn Backend) -> Result<View> {
+    let loaded = backend.load(Revision(0)).await?;
+    with(View::default(), &loaded.unwrap_or_default())
+}
+
+/// The view with what was loaded.
+fn with(mut view: View, loaded: &Loaded) -> Result<View> {
+    view.revision = loaded.revision;
+    for row in loaded.deleted.iter().chain(&loaded.documents) {
         match row.kind {
             Kind::Tenant => view.take::<Tenant>(row)?,
             Kind::Cluster => view.take::<Cluster>(row)?,
             Kind::Token => view.take::<Token>(row)?,
-            Kind::Catalog => return Err(StoreError::Damaged(row.id.clone())),
+            Kind::Catalog => {}
         }
+    }
+    let gone = loaded
+        .deleted
+        .iter()
+        .filter(|row| row.kind == Kind::Cluster);
+    for id in gone.filter_map(|row| row.id.parse::<ClusterId>().ok()) {
+        view.catalogs.remove(&id);
     }
     for row in &loaded.catalogs {
         let id = row
@@ -290,5 +310,10 @@ pub(crate) fn millis(at: OffsetDateTime) -> i64 {
 
 /// Times are kept to the millisecond: what is answered at creation is what is answered ever after.
 pub(crate) fn whole_millis(at: OffsetDateTime) -> OffsetDateTime {
-    OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis(at)) * 1_000_000).unwrap_or(at)
+    from_millis(millis(at)).unwrap_or(at)
+}
+
+fn from_millis(millis: i64) -> Result<OffsetDateTime> {
+    OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000)
+        .map_err(|_| StoreError::Damaged(millis.to_string()))
 }

@@ -20,6 +20,8 @@ CREATE TABLE documents (
     PRIMARY KEY (kind, id)
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX documents_by_revision ON documents (revision);
+
 -- Every change: who, when, what before and after, without secrets.
 CREATE TABLE changes (
     revision  INTEGER NOT NULL,
@@ -36,6 +38,7 @@ CREATE TABLE changes (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX changes_by_time ON changes (at);
+CREATE INDEX changes_by_thing ON changes (kind, id, revision);
 
 -- Every fact as it was from `at` on; without a value it was removed.
 CREATE TABLE fact_history (

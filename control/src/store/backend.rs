@@ -1,10 +1,9 @@
 //! What the store asks of a database: keep rows, and let one hub at a time go on from a revision. It knows no meaning.
 
 use async_trait::async_trait;
-use fairlead_api::{ClusterId, TenantId};
-use serde_json::Value;
+use fairlead_api::ClusterId;
 
-use super::{Kind, Revision, error::Result};
+use super::{Asked, Change, FactVersion, Kind, Revision, Span, error::Result};
 
 /// A kept thing as it is written down.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,39 +16,6 @@ pub(super) struct DocumentRow {
     pub(super) body: Option<String>,
 }
 
-/// A line of the change log.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct LogRow {
-    pub(super) revision: Revision,
-    /// Counts the lines of one change, from 0.
-    pub(super) part: u32,
-    /// In milliseconds since 1970.
-    pub(super) at: i64,
-    pub(super) actor: String,
-    pub(super) kind: Kind,
-    pub(super) id: String,
-    pub(super) tenant: Option<TenantId>,
-    pub(super) operation: super::Operation,
-    pub(super) before: Option<Value>,
-    pub(super) after: Option<Value>,
-}
-
-/// A fact that has become another one.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct FactRow {
-    pub(super) cluster: ClusterId,
-    pub(super) name: String,
-    /// Said by the cluster's agent, not by people.
-    pub(super) dynamic: bool,
-    /// In milliseconds since 1970.
-    pub(super) at: i64,
-    pub(super) revision: Revision,
-    pub(super) source: String,
-    pub(super) observed: i64,
-    /// None: it was removed.
-    pub(super) value: Option<Value>,
-}
-
 /// Several changes, committed together.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
@@ -57,8 +23,8 @@ pub(super) struct Batch {
     pub(super) revision: Revision,
     pub(super) documents: Vec<DocumentRow>,
     pub(super) catalogs: Vec<DocumentRow>,
-    pub(super) log: Vec<LogRow>,
-    pub(super) facts: Vec<FactRow>,
+    pub(super) log: Vec<Change>,
+    pub(super) facts: Vec<FactVersion>,
 }
 
 /// Whether a batch was taken.
@@ -69,20 +35,33 @@ pub(super) enum Committed {
     Behind,
 }
 
-/// What is there, or what has changed.
+/// What is there, or what has changed since a revision.
 #[derive(Debug, Default)]
 pub(super) struct Loaded {
     pub(super) revision: Revision,
+    /// Before all else.
+    pub(super) deleted: Vec<DocumentRow>,
     pub(super) documents: Vec<DocumentRow>,
     /// Without their bodies.
     pub(super) catalogs: Vec<DocumentRow>,
 }
 
+/// Some lines of the change log.
+#[derive(Debug)]
+pub(super) struct Page {
+    /// The last one there is.
+    pub(super) revision: Revision,
+    /// Lines up to here are in the log no more.
+    pub(super) compacted: Revision,
+    pub(super) changes: Vec<Change>,
+}
+
 /// A database that keeps the rows.
 #[async_trait]
 pub(super) trait Backend: Send + Sync {
-    /// Everything that belongs into the view, at one revision.
-    async fn load(&self) -> Result<Loaded>;
+    /// What belongs into the view, at one revision: what was written after `since`, or all of it where that is 0. None if
+    /// nobody knows any more what was deleted since then.
+    async fn load(&self, since: Revision) -> Result<Option<Loaded>>;
 
     /// Writes a batch, all of it or nothing, if `on` is the last revision. It is on the disk when this answers.
     async fn commit(&self, batch: &Batch, on: Revision) -> Result<Committed>;
@@ -95,6 +74,38 @@ pub(super) trait Backend: Send + Sync {
 
     /// Keeps what was observed of clusters that exist. It need not be on the disk when this answers.
     async fn observe(&self, rows: &[(String, String)]) -> Result<()>;
+
+    /// Whole changes after `since`, as many as begin within `limit` lines.
+    async fn changes(&self, since: Revision, limit: u32) -> Result<Page>;
+
+    /// The latest lines before a revision, the latest first.
+    async fn audit(&self, asked: &Asked, before: Revision, limit: u32) -> Result<Vec<Change>>;
+
+    /// Forgets lines that are older than `before`, in milliseconds since 1970, and more than `keep`, in slices; says how
+    /// many.
+    async fn compact(&self, before: i64, keep: u64, slice: u32) -> Result<u64>;
+
+    async fn facts_at(
+        &self,
+        cluster: &ClusterId,
+        name: Option<&str>,
+        at: i64,
+    ) -> Result<Vec<FactVersion>>;
+
+    /// The oldest first.
+    async fn fact_versions(
+        &self,
+        cluster: &ClusterId,
+        name: Option<&str>,
+        span: Span,
+        limit: u32,
+    ) -> Result<Vec<FactVersion>>;
+
+    /// The latest first.
+    async fn facts_changed(&self, name: &str, span: Span, limit: u32) -> Result<Vec<FactVersion>>;
+
+    /// Forgets facts that had become others before a time, in slices; says how many.
+    async fn forget_facts(&self, before: i64, slice: u32) -> Result<u64>;
 
     async fn close(&self);
 }

@@ -16,6 +16,10 @@ pub enum StoreError {
     InUse,
     #[error("a tenant would be above itself")]
     Nesting,
+    #[error(
+        "changes of so long ago are no longer kept; the oldest revision to go on from is {oldest}"
+    )]
+    Compacted { oldest: super::Revision },
     #[error("the store failed")]
     Failed(#[source] Arc<sqlx::Error>),
     #[error("the store holds {0:?}, which nothing of ours has written")]
@@ -37,6 +41,10 @@ impl From<StoreError> for Failure {
             StoreError::Missing => Code::NotFound.into(),
             StoreError::InUse => Code::InUse.into(),
             StoreError::Nesting => Failure::because(Code::Invalid, &error),
+            StoreError::Compacted { oldest } => {
+                let detail = format_args!("the oldest revision to go on from is {oldest}");
+                Failure::because(Code::Compacted, detail)
+            }
             StoreError::Failed(_) | StoreError::Damaged(_) | StoreError::CutOff => {
                 // What the database says is for whoever runs the hub, not for whoever asked.
                 let cause = std::error::Error::source(&error).map(ToString::to_string);

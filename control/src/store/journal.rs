@@ -6,15 +6,17 @@ use std::{fmt, str::FromStr, sync::Arc};
 use fairlead_api::ClusterId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use time::OffsetDateTime;
 
 use super::{
-    Kind, Record, Revision, StoreError,
-    backend::{Batch, DocumentRow, FactRow, LogRow},
+    Change, FactVersion, Kind, Record, Revision, StoreError,
+    backend::{Batch, DocumentRow},
     draft::Draft,
     error::Result,
+    millis,
     record::Document,
 };
-use crate::model::{Cluster, Facts, Tenant, Token};
+use crate::model::{Cluster, FactSource, Facts, Tenant, Token};
 
 /// What stands in the log for a secret.
 const HIDDEN: &str = "(hidden)";
@@ -76,12 +78,17 @@ struct Journal<'a> {
     batch: &'a mut Batch,
     revision: Revision,
     actor: String,
-    at: i64,
+    at: OffsetDateTime,
     part: u32,
 }
 
 /// Adds what a draft has changed to a batch; false if that is nothing.
-pub(super) fn record(draft: &Draft, actor: &Actor, at: i64, batch: &mut Batch) -> Result<bool> {
+pub(super) fn record(
+    draft: &Draft,
+    actor: &Actor,
+    at: OffsetDateTime,
+    batch: &mut Batch,
+) -> Result<bool> {
     let mut journal = Journal {
         batch,
         revision: draft.next_revision(),
@@ -135,7 +142,7 @@ impl Journal<'_> {
             }
             one_sided => one_sided,
         };
-        self.line(LogRow {
+        self.line(Change {
             revision: self.revision,
             part: self.part,
             at: self.at,
@@ -166,7 +173,7 @@ impl Journal<'_> {
             .view
             .cluster(cluster)
             .map(|it| it.value.tenant.clone());
-        self.line(LogRow {
+        self.line(Change {
             revision: self.revision,
             part: self.part,
             at: self.at,
@@ -188,7 +195,7 @@ impl Journal<'_> {
         });
     }
 
-    fn line(&mut self, row: LogRow) {
+    fn line(&mut self, row: Change) {
         self.batch.log.push(row);
         self.part += 1;
     }
@@ -211,11 +218,11 @@ impl Journal<'_> {
     }
 
     fn changed_facts(&mut self, cluster: &ClusterId, dynamic: bool, was: &Facts, is: &Facts) {
-        let row = |name: &String, source: String, observed, value| FactRow {
+        let row = |name: &String, source: FactSource, observed, value| FactVersion {
             cluster: cluster.clone(),
             name: name.clone(),
             dynamic,
-            at: self.at,
+            at: millis(self.at),
             revision: self.revision,
             source,
             observed,
@@ -225,13 +232,10 @@ impl Journal<'_> {
             let before = was.get(*name);
             before.is_none_or(|before| (&before.value, before.source) != (&fact.value, fact.source))
         });
-        let said = said.map(|(name, fact)| {
-            let source = fact.source.as_str().to_owned();
-            row(name, source, fact.observed, Some(fact.value.clone()))
-        });
+        let said = said
+            .map(|(name, fact)| row(name, fact.source, fact.observed, Some(fact.value.clone())));
         let gone = was.iter().filter(|(name, _)| !is.contains_key(*name));
-        let gone =
-            gone.map(|(name, fact)| row(name, fact.source.as_str().to_owned(), self.at, None));
+        let gone = gone.map(|(name, fact)| row(name, fact.source, millis(self.at), None));
         let rows: Vec<_> = said.chain(gone).collect();
         self.batch.facts.extend(rows);
     }

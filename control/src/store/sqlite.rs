@@ -2,7 +2,9 @@
 //!
 //! The queries are checked by the contract's tests, not by the compiler: two dialects have none in common to check.
 
-mod rows;
+mod reads {
+    crate::store::queries::reads!(sqlx::Sqlite, "BEGIN");
+}
 
 use std::{path::Path, time::Duration};
 
@@ -15,11 +17,12 @@ use sqlx::{
 };
 
 use super::{
-    Kind, Revision,
-    backend::{Backend, Batch, Committed, DocumentRow, FactRow, Loaded, LogRow},
+    Asked, Change, FactVersion, Kind, Revision, Span,
+    backend::{Backend, Batch, Committed, DocumentRow, Loaded, Page},
     error::Result,
+    millis,
+    rows::int,
 };
-use rows::{int, uint};
 
 const READERS: u32 = 4;
 
@@ -67,28 +70,8 @@ impl Sqlite {
 
 #[async_trait]
 impl Backend for Sqlite {
-    async fn load(&self) -> Result<Loaded> {
-        let mut tx = self.readers.begin().await?;
-        let revision: i64 = sqlx::query_scalar("SELECT revision FROM revision")
-            .fetch_one(&mut *tx)
-            .await?;
-        let documents: Vec<rows::Document> =
-            sqlx::query_as("SELECT kind, id, version, revision, body FROM documents")
-                .fetch_all(&mut *tx)
-                .await?;
-        let catalogs: Vec<rows::Document> = sqlx::query_as(
-            "SELECT 'catalog' AS kind, cluster AS id, version, revision, NULL AS body FROM catalogs",
-        )
-        .fetch_all(&mut *tx)
-        .await?;
-        let kept = |rows: Vec<rows::Document>| rows.into_iter().map(TryInto::try_into).collect();
-        let kept: [Result<Vec<DocumentRow>>; 2] = [kept(documents), kept(catalogs)];
-        let [documents, catalogs] = kept;
-        Ok(Loaded {
-            revision: Revision(uint(revision)?),
-            documents: documents?,
-            catalogs: catalogs?,
-        })
+    async fn load(&self, since: Revision) -> Result<Option<Loaded>> {
+        reads::load(&self.readers, since).await
     }
 
     async fn commit(&self, batch: &Batch, on: Revision) -> Result<Committed> {
@@ -119,18 +102,11 @@ impl Backend for Sqlite {
     }
 
     async fn catalog(&self, cluster: &ClusterId) -> Result<Option<(u64, String)>> {
-        let row: Option<(i64, String)> =
-            sqlx::query_as("SELECT version, objects FROM catalogs WHERE cluster = ?")
-                .bind(cluster.as_str())
-                .fetch_optional(&self.readers)
-                .await?;
-        row.map(|(version, objects)| Ok((uint(version)?, objects)))
-            .transpose()
+        reads::catalog(&self.readers, cluster).await
     }
 
     async fn observed(&self) -> Result<Vec<(String, String)>> {
-        let rows = sqlx::query_as("SELECT cluster, body FROM observed");
-        Ok(rows.fetch_all(&self.readers).await?)
+        reads::observed(&self.readers).await
     }
 
     async fn observe(&self, rows: &[(String, String)]) -> Result<()> {
@@ -151,6 +127,45 @@ impl Backend for Sqlite {
         }
         tx.commit().await?;
         Ok(())
+    }
+
+    async fn changes(&self, since: Revision, limit: u32) -> Result<Page> {
+        reads::changes(&self.readers, since, limit).await
+    }
+
+    async fn audit(&self, asked: &Asked, before: Revision, limit: u32) -> Result<Vec<Change>> {
+        reads::audit(&self.readers, asked, before, limit).await
+    }
+
+    async fn compact(&self, before: i64, keep: u64, slice: u32) -> Result<u64> {
+        reads::compact(&self.reporter, before, keep, slice).await
+    }
+
+    async fn facts_at(
+        &self,
+        cluster: &ClusterId,
+        name: Option<&str>,
+        at: i64,
+    ) -> Result<Vec<FactVersion>> {
+        reads::facts_at(&self.readers, cluster, name, at).await
+    }
+
+    async fn fact_versions(
+        &self,
+        cluster: &ClusterId,
+        name: Option<&str>,
+        span: Span,
+        limit: u32,
+    ) -> Result<Vec<FactVersion>> {
+        reads::fact_versions(&self.readers, cluster, name, span, limit).await
+    }
+
+    async fn facts_changed(&self, name: &str, span: Span, limit: u32) -> Result<Vec<FactVersion>> {
+        reads::facts_changed(&self.readers, name, span, limit).await
+    }
+
+    async fn forget_facts(&self, before: i64, slice: u32) -> Result<u64> {
+        reads::forget_facts(&self.reporter, before, slice).await
     }
 
     async fn close(&self) {
@@ -206,14 +221,14 @@ async fn put_catalog(tx: &mut SqliteConnection, row: &DocumentRow) -> Result<()>
     Ok(())
 }
 
-async fn put_change(tx: &mut SqliteConnection, row: &LogRow) -> Result<()> {
+async fn put_change(tx: &mut SqliteConnection, row: &Change) -> Result<()> {
     sqlx::query(
         "INSERT INTO changes (revision, part, at, actor, kind, id, tenant, operation, before, after)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(int(row.revision.0)?)
     .bind(row.part)
-    .bind(row.at)
+    .bind(millis(row.at))
     .bind(&row.actor)
     .bind(row.kind.as_str())
     .bind(&row.id)
@@ -226,7 +241,7 @@ async fn put_change(tx: &mut SqliteConnection, row: &LogRow) -> Result<()> {
     Ok(())
 }
 
-async fn put_fact(tx: &mut SqliteConnection, row: &FactRow) -> Result<()> {
+async fn put_fact(tx: &mut SqliteConnection, row: &FactVersion) -> Result<()> {
     sqlx::query(
         "INSERT INTO fact_history (cluster, name, dynamic, at, revision, source, observed, value)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -236,7 +251,7 @@ async fn put_fact(tx: &mut SqliteConnection, row: &FactRow) -> Result<()> {
     .bind(row.dynamic)
     .bind(row.at)
     .bind(int(row.revision.0)?)
-    .bind(&row.source)
+    .bind(row.source.as_str())
     .bind(row.observed)
     .bind(row.value.as_ref().map(ToString::to_string))
     .execute(tx)

@@ -21,8 +21,8 @@ use super::{
     draft::Draft,
     error::Result,
     journal::{self, Actor},
-    millis,
     observed::GATHER,
+    whole_millis,
 };
 
 /// How many changes may wait for their turn.
@@ -146,7 +146,7 @@ struct Decided {
 async fn turn(shared: &Shared, mut jobs: Vec<Box<dyn Job>>) {
     match attempt(shared, &mut jobs).await {
         Ok(decided) => {
-            shared.publish(decided.view, &decided.batch);
+            shared.publish(decided.view, &decided.batch.documents);
             for (job, revision) in jobs.into_iter().zip(decided.revisions) {
                 job.settle(revision);
             }
@@ -174,7 +174,7 @@ async fn attempt(shared: &Shared, jobs: &mut [Box<dyn Job>]) -> Result<Decided> 
 }
 
 fn decide(shared: &Shared, base: &View, jobs: &mut [Box<dyn Job>]) -> Result<Decided> {
-    let at = millis(shared.clock.now());
+    let at = whole_millis(shared.clock.now());
     let mut decided = Decided {
         view: base.clone(),
         batch: Batch::default(),

@@ -7,6 +7,7 @@
 )]
 
 mod contract;
+mod history;
 mod observed;
 mod spending;
 mod sqlite;

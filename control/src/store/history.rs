@@ -1,0 +1,219 @@
+//! What was: the log of changes, from which a program can go on where it stopped, and the history of facts. Both are kept
+//! for a time, and cut in slices.
+
+use std::time::Duration;
+
+use fairlead_api::{ClusterId, TenantId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use time::OffsetDateTime;
+
+use super::{Kind, Operation, Revision, Store, StoreError, error::Result, millis};
+use crate::model::FactSource;
+
+/// The most lines or versions that are answered at once.
+pub const MAX_PAGE: u32 = 10_000;
+/// How many lines are cut from the log, or versions from the history, in one transaction.
+const SLICE: u32 = 5_000;
+
+/// One thing that one change has touched.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    pub revision: Revision,
+    /// Counts what one change has touched, from 0.
+    pub part: u32,
+    #[serde(with = "time::serde::rfc3339")]
+    pub at: OffsetDateTime,
+    /// A caller's name, `agent:<cluster>`, or `system:hub`.
+    pub actor: String,
+    pub kind: Kind,
+    pub id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantId>,
+    pub operation: Operation,
+    /// What is no more so. Of what was updated only what differs; of a secret never more than that there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Value>,
+    /// What is so now, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Value>,
+}
+
+/// Whole changes, in their order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Changes {
+    pub changes: Vec<Change>,
+    /// Nothing up to here was left out: the `since` to go on from.
+    pub revision: Revision,
+}
+
+/// Which lines of the log are wanted; all of them by default.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    pub thing: Option<(Kind, String)>,
+    pub tenant: Option<TenantId>,
+    pub actor: Option<String>,
+}
+
+/// A fact as it was from `at` on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FactVersion {
+    pub cluster: ClusterId,
+    pub name: String,
+    /// One of the cluster's dynamic facts, not of those that people have set.
+    pub dynamic: bool,
+    /// In milliseconds since 1970.
+    pub at: i64,
+    pub revision: Revision,
+    pub source: FactSource,
+    /// In milliseconds since 1970.
+    pub observed: i64,
+    /// None: it was removed.
+    #[serde(default)]
+    pub value: Option<Value>,
+}
+
+/// Times in milliseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Not this very millisecond any more.
+    pub after: i64,
+    /// Including this millisecond.
+    pub until: i64,
+}
+
+impl Default for Span {
+    /// All of it.
+    fn default() -> Self {
+        Span {
+            after: i64::MIN,
+            until: i64::MAX,
+        }
+    }
+}
+
+/// How long what was is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// The log of changes; 7 days by default.
+    pub changes: Duration,
+    /// The most lines of it; a million by default.
+    pub lines: u64,
+    /// The history of facts; 400 days by default. What a fact was when that time began is kept longer.
+    pub facts: Duration,
+}
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+impl Default for Retention {
+    fn default() -> Self {
+        Retention {
+            changes: DAY.saturating_mul(7),
+            lines: 1_000_000,
+            facts: DAY.saturating_mul(400),
+        }
+    }
+}
+
+/// How much was cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tidied {
+    pub lines: u64,
+    pub facts: u64,
+}
+
+impl Store {
+    /// The changes after `since`, about `limit` lines of them, none in halves; all that happened is in the log before
+    /// [`Store::watch`] tells of it.
+    ///
+    /// # Errors
+    /// [`StoreError::Compacted`] if `since` is before what is kept, or has never been.
+    pub async fn changes(&self, since: Revision, limit: u32) -> Result<Changes> {
+        let limit = limit.clamp(1, MAX_PAGE);
+        let page = self.shared.backend.changes(since, limit).await?;
+        if since < page.compacted || since > page.revision {
+            return Err(StoreError::Compacted {
+                oldest: page.compacted,
+            });
+        }
+        let full = u32::try_from(page.changes.len()).unwrap_or(u32::MAX) >= limit;
+        let last = page.changes.last().map(|line| line.revision);
+        Ok(Changes {
+            revision: last.filter(|_| full).unwrap_or(page.revision),
+            changes: page.changes,
+        })
+    }
+
+    /// The latest lines of the log before a revision, the latest first.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn audit(&self, asked: &Asked, before: Revision, limit: u32) -> Result<Vec<Change>> {
+        let before = Revision(before.0.min(i64::MAX as u64));
+        let limit = limit.clamp(1, MAX_PAGE);
+        self.shared.backend.audit(asked, before, limit).await
+    }
+
+    /// The facts of a cluster, or the one of this name, as they were at a time in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn facts_at(
+        &self,
+        cluster: &ClusterId,
+        name: Option<&str>,
+        at: i64,
+    ) -> Result<Vec<FactVersion>> {
+        self.shared.backend.facts_at(cluster, name, at).await
+    }
+
+    /// What became of a cluster's facts, or of the one of this name, the oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn fact_versions(
+        &self,
+        cluster: &ClusterId,
+        name: Option<&str>,
+        span: Span,
+        limit: u32,
+    ) -> Result<Vec<FactVersion>> {
+        let limit = limit.clamp(1, MAX_PAGE);
+        let backend = &self.shared.backend;
+        backend.fact_versions(cluster, name, span, limit).await
+    }
+
+    /// Where a fact has become another one, the latest first; a cluster is there once for each time.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn facts_changed(
+        &self,
+        name: &str,
+        span: Span,
+        limit: u32,
+    ) -> Result<Vec<FactVersion>> {
+        let limit = limit.clamp(1, MAX_PAGE);
+        self.shared.backend.facts_changed(name, span, limit).await
+    }
+
+    /// Cuts what is older than it needs to be.
+    ///
+    /// # Errors
+    /// [`StoreError`]; what was cut so far is gone.
+    pub async fn tidy(&self, keep: &Retention) -> Result<Tidied> {
+        let now = millis(self.shared.clock.now());
+        let ago = |time: Duration| {
+            let millis = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+            now.saturating_sub(millis)
+        };
+        let backend = &self.shared.backend;
+        let before = ago(keep.changes);
+        Ok(Tidied {
+            lines: backend.compact(before, keep.lines, SLICE).await?,
+            facts: backend.forget_facts(ago(keep.facts), SLICE).await?,
+        })
+    }
+}

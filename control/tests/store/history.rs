@@ -1,0 +1,354 @@
+//! The log of changes and the history of facts.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicI64, Ordering},
+};
+
+use fairlead_control::{
+    model::{Fact, FactSource},
+    store::{Asked, Change, Kind, Operation, Retention, Revision, Span},
+};
+use serde_json::json;
+
+use crate::*;
+
+const START: i64 = 1_795_262_400_000;
+
+/// A store whose clock the test sets, in milliseconds since START.
+async fn clocked() -> (Store, TempDir, Arc<AtomicI64>) {
+    let dir = tempfile::tempdir().unwrap();
+    let now = Arc::new(AtomicI64::new(0));
+    let clock = Arc::clone(&now);
+    let clock = Clock::new(move || {
+        let millis = i128::from(START + clock.load(Ordering::SeqCst));
+        OffsetDateTime::from_unix_timestamp_nanos(millis * 1_000_000).unwrap()
+    });
+    let store = Store::open(&dir.path().join("fairlead.db"), clock).await;
+    (store.unwrap(), dir, now)
+}
+
+fn fact(value: Value, source: FactSource) -> Fact {
+    Fact {
+        value,
+        source,
+        received: 1,
+        observed: 2,
+    }
+}
+
+/// Says of c-demo that these are its dynamic facts.
+async fn say(store: &Store, facts: Value) {
+    let facts: Vec<_> = facts.as_object().unwrap().clone().into_iter().collect();
+    change(store, move |draft| {
+        let facts = facts.clone().into_iter();
+        let facts = facts.map(|(name, value)| (name, fact(value, FactSource::Agent)));
+        let facts = facts.collect();
+        draft.amend_cluster(&cluster_id("c-demo"), |it| it.dynamic_facts = facts)
+    })
+    .await
+    .unwrap();
+}
+
+async fn all(store: &Store) -> Vec<Change> {
+    store.changes(Revision(1), 100).await.unwrap().changes
+}
+
+#[tokio::test]
+async fn the_log_says_who_did_what_and_what_differs_and_no_secrets() {
+    let (store, _dir, now) = clocked().await;
+    put_tenant(&store, tenant("t-acme")).await.unwrap();
+    let mut demo = cluster("c-demo", "t-acme");
+    demo.annotations.insert("a".to_owned(), "1".to_owned());
+    demo.annotations.insert("b".to_owned(), "1".to_owned());
+    put_cluster(&store, demo.clone()).await.unwrap();
+    demo.annotations.insert("b".to_owned(), "2".to_owned());
+    demo.display_name = Some("Demo".to_owned());
+    now.store(1500, Ordering::SeqCst);
+    put_cluster(&store, demo).await.unwrap();
+    put_token(&store, token("k-1", None, SOON)).await.unwrap();
+    put_catalog(&store, "c-demo", vec![json!({"kind": "Secret"})])
+        .await
+        .unwrap();
+    delete_cluster(&store, "c-demo").await.unwrap();
+
+    let changes = all(&store).await;
+    let shown: Vec<_> = changes
+        .iter()
+        .map(|it| (it.revision.0, it.kind, it.id.as_str(), it.operation))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            (2, Kind::Tenant, "t-acme", Operation::Created),
+            (3, Kind::Cluster, "c-demo", Operation::Created),
+            (4, Kind::Cluster, "c-demo", Operation::Updated),
+            (5, Kind::Token, "k-1", Operation::Created),
+            (6, Kind::Catalog, "c-demo", Operation::Created),
+            (7, Kind::Cluster, "c-demo", Operation::Deleted),
+        ]
+    );
+    let updated = &changes[2];
+    assert_eq!(updated.actor, "alice");
+    assert_eq!(
+        updated.at.unix_timestamp_nanos() / 1_000_000,
+        i128::from(START + 1500)
+    );
+    assert_eq!(updated.tenant, Some(tenant_id("t-acme")));
+    assert_eq!(updated.before, Some(json!({"annotations": {"b": "1"}})));
+    let after = json!({"annotations": {"b": "2"}, "displayName": "Demo"});
+    assert_eq!(updated.after, Some(after));
+    assert_eq!(changes[3].after.as_ref().unwrap()["hash"], "(hidden)");
+    assert_eq!(changes[4].after, Some(json!({"version": 1})));
+    assert_eq!(changes[5].before.as_ref().unwrap()["displayName"], "Demo");
+}
+
+#[tokio::test]
+async fn whoever_reads_the_log_page_by_page_misses_nothing() {
+    let (store, _dir, _) = clocked().await;
+    for n in 0..10 {
+        // Three lines each.
+        let both = move |draft: &mut Draft| {
+            draft.put_tenant(tenant(&format!("t-{n}")))?;
+            draft.put_cluster(cluster(&format!("c-{n}"), &format!("t-{n}")))?;
+            draft.put_token(token(&format!("k-{n}"), None, SOON))
+        };
+        change(&store, both).await.unwrap();
+    }
+    let whole = all(&store).await;
+    assert_eq!(whole.len(), 30);
+    for limit in [1, 2, 3, 4, 29, 30, 31] {
+        let (mut since, mut read) = (Revision(1), Vec::new());
+        while since < store.view().revision() {
+            let page = store.changes(since, limit).await.unwrap();
+            assert!(page.revision > since, "{limit}");
+            since = page.revision;
+            read.extend(page.changes);
+        }
+        assert_eq!(read, whole, "{limit}");
+    }
+    let end = store.changes(store.view().revision(), 5).await.unwrap();
+    assert_eq!(
+        (end.changes.len(), end.revision),
+        (0, store.view().revision())
+    );
+    for never in [Revision(0), Revision(store.view().revision().0 + 1)] {
+        let gone = store.changes(never, 5).await;
+        let oldest = Revision(1);
+        assert!(matches!(gone, Err(StoreError::Compacted { oldest: o }) if o == oldest));
+    }
+}
+
+#[tokio::test]
+async fn the_log_is_cut_by_age_and_by_length_and_says_where_it_begins() {
+    let (store, dir, now) = clocked().await;
+    for n in 0..20 {
+        now.store(n * 1000, Ordering::SeqCst);
+        put_tenant(&store, tenant(&format!("t-{n}"))).await.unwrap();
+    }
+    let mut keep = Retention {
+        changes: Duration::from_secs(10),
+        ..Retention::default()
+    };
+    let gone = store.tidy(&keep).await.unwrap();
+    assert_eq!(gone.lines, 9, "those of the first nine seconds");
+    assert_eq!(store.tidy(&keep).await.unwrap().lines, 0);
+    let cut = store.changes(Revision(9), 100).await;
+    assert!(matches!(
+        cut,
+        Err(StoreError::Compacted {
+            oldest: Revision(10)
+        })
+    ));
+    assert_eq!(
+        store
+            .changes(Revision(10), 100)
+            .await
+            .unwrap()
+            .changes
+            .len(),
+        11
+    );
+    keep.lines = 4;
+    assert_eq!(store.tidy(&keep).await.unwrap().lines, 7);
+    store.close().await;
+    let left = open(&dir).await.changes(Revision(17), 100).await.unwrap();
+    assert_eq!(left.changes.len(), 4);
+}
+
+#[tokio::test]
+async fn an_auditor_asks_by_thing_by_tenant_and_by_person() {
+    let (store, _dir, _) = clocked().await;
+    put_tenant(&store, tenant("t-a")).await.unwrap();
+    put_cluster(&store, cluster("c-a", "t-a")).await.unwrap();
+    let bob = |draft: &mut Draft| draft.put_tenant(tenant("t-b"));
+    let by = Actor::Caller("bob".to_owned());
+    store.change(by, bob).await.unwrap();
+    let end = Revision(u64::MAX);
+    let ids = Mutex::new(Vec::new());
+    for asked in [
+        Asked::default(),
+        Asked {
+            thing: Some((Kind::Cluster, "c-a".to_owned())),
+            ..Asked::default()
+        },
+        Asked {
+            tenant: Some(tenant_id("t-a")),
+            ..Asked::default()
+        },
+        Asked {
+            actor: Some("bob".to_owned()),
+            ..Asked::default()
+        },
+        Asked {
+            thing: Some((Kind::Tenant, "t-a".to_owned())),
+            actor: Some("bob".to_owned()),
+            ..Asked::default()
+        },
+    ] {
+        let lines = store.audit(&asked, end, 10).await.unwrap();
+        let lines: Vec<_> = lines.into_iter().map(|line| line.id).collect();
+        ids.lock().unwrap().push(lines.join(" "));
+    }
+    assert_eq!(
+        *ids.lock().unwrap(),
+        ["t-b c-a t-a", "c-a", "c-a t-a", "t-b", ""]
+    );
+    let older = store
+        .audit(&Asked::default(), Revision(4), 1)
+        .await
+        .unwrap();
+    assert_eq!(older[0].id, "c-a");
+}
+
+#[tokio::test]
+async fn history_says_what_was_when_what_changed_and_where() {
+    let (store, _dir, now) = clocked().await;
+    put_cluster(&store, cluster("c-demo", "t-default"))
+        .await
+        .unwrap();
+    put_cluster(&store, cluster("c-other", "t-default"))
+        .await
+        .unwrap();
+    for (at, facts) in [
+        (1000, json!({"version": "1.30", "nodes": 3})),
+        (2000, json!({"version": "1.31", "nodes": 3})),
+        (3000, json!({"version": "1.31", "nodes": {"count": 4}})),
+        (4000, json!({"version": "1.31"})),
+    ] {
+        now.store(at, Ordering::SeqCst);
+        say(&store, facts).await;
+    }
+    let id = cluster_id("c-demo");
+    for (at, was) in [
+        (999, json!([])),
+        (1000, json!([["nodes", 3], ["version", "1.30"]])),
+        (1999, json!([["nodes", 3], ["version", "1.30"]])),
+        (2000, json!([["nodes", 3], ["version", "1.31"]])),
+        (3500, json!([["nodes", {"count": 4}], ["version", "1.31"]])),
+        (9999, json!([["version", "1.31"]])),
+    ] {
+        let facts = store.facts_at(&id, None, START + at).await.unwrap();
+        let facts: Vec<_> = facts.iter().map(|it| json!([it.name, it.value])).collect();
+        assert_eq!(json!(facts), was, "{at}");
+    }
+    let one = store
+        .facts_at(&id, Some("version"), START + 1500)
+        .await
+        .unwrap();
+    assert_eq!((one.len(), &one[0].value), (1, &Some(json!("1.30"))));
+    assert_eq!(
+        (one[0].source, one[0].observed, one[0].dynamic),
+        (FactSource::Agent, 2, true)
+    );
+
+    let between = Span {
+        after: START + 1000,
+        until: START + 3000,
+    };
+    let changed = store.fact_versions(&id, None, between, 100).await.unwrap();
+    let changed: Vec<_> = changed
+        .iter()
+        .map(|it| (it.name.as_str(), it.at - START))
+        .collect();
+    assert_eq!(changed, [("version", 2000), ("nodes", 3000)]);
+    let nodes = store
+        .fact_versions(&id, Some("nodes"), Span::default(), 100)
+        .await
+        .unwrap();
+    let values: Vec<_> = nodes.iter().map(|it| it.value.clone()).collect();
+    assert_eq!(values, [Some(json!(3)), Some(json!({"count": 4})), None]);
+    let page = store
+        .fact_versions(&id, Some("nodes"), Span::default(), 2)
+        .await
+        .unwrap();
+    assert_eq!(page.len(), 2);
+
+    let since = Span {
+        after: START + 1000,
+        ..Span::default()
+    };
+    let clusters = store.facts_changed("version", since, 100).await.unwrap();
+    let clusters: Vec<_> = clusters
+        .iter()
+        .map(|it| (it.cluster.as_str(), it.at - START))
+        .collect();
+    assert_eq!(clusters, [("c-demo", 2000)]);
+}
+
+#[tokio::test]
+async fn a_report_of_what_is_known_writes_no_history_and_a_deletion_ends_every_fact() {
+    let (store, _dir, now) = clocked().await;
+    put_cluster(&store, cluster("c-demo", "t-default"))
+        .await
+        .unwrap();
+    say(&store, json!({"version": "1.30"})).await;
+    let before = store.view().revision();
+    say(&store, json!({"version": "1.30"})).await;
+    assert_eq!(store.view().revision(), before);
+    now.store(5000, Ordering::SeqCst);
+    delete_cluster(&store, "c-demo").await.unwrap();
+    let id = cluster_id("c-demo");
+    let was = store.facts_at(&id, None, START + 4999).await.unwrap();
+    assert_eq!(was.len(), 1);
+    assert!(
+        store
+            .facts_at(&id, None, START + 5000)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+}
+
+#[tokio::test]
+async fn old_facts_are_forgotten_but_for_what_was_when_memory_begins() {
+    let (store, _dir, now) = clocked().await;
+    put_cluster(&store, cluster("c-demo", "t-default"))
+        .await
+        .unwrap();
+    for (at, facts) in [
+        (1000, json!({"version": "1", "gone": 1})),
+        (2000, json!({"version": "2"})),
+        (8000, json!({"version": "3"})),
+    ] {
+        now.store(at, Ordering::SeqCst);
+        say(&store, facts).await;
+    }
+    now.store(10_000, Ordering::SeqCst);
+    let keep = Retention {
+        facts: Duration::from_secs(5),
+        ..Retention::default()
+    };
+    assert_eq!(store.tidy(&keep).await.unwrap().facts, 3);
+    let id = cluster_id("c-demo");
+    let left = store
+        .fact_versions(&id, None, Span::default(), 100)
+        .await
+        .unwrap();
+    let left: Vec<_> = left
+        .iter()
+        .map(|it| (it.name.as_str(), it.at - START))
+        .collect();
+    assert_eq!(left, [("version", 2000), ("version", 8000)]);
+    assert_eq!(store.tidy(&keep).await.unwrap().facts, 0);
+}
