@@ -1,6 +1,6 @@
 //! What the agent is told when it starts. Parsed by the command line; nothing in here looks at the environment.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use fairlead_api::{
     HubUrl, JoinString,
@@ -26,6 +26,8 @@ pub struct Config {
     pub state: State,
     /// Groups that may be impersonated beside Fairlead's own; none of `system:`.
     pub allow_groups: Vec<String>,
+    /// How often the cluster is looked at for facts; wins over the hub's word. Zero: never.
+    pub facts_every: Option<Duration>,
     /// `host:port` that a plain TCP connection may be opened to, exactly as it is asked for.
     pub allow_connect: Vec<String>,
     /// For the hub only, never for the API server. May hold credentials.

@@ -25,6 +25,7 @@ use crate::{
     mend::{Mended, lost, mend, move_on},
     proxy::{Proxy, admit::Rules},
     renew, serve,
+    sessions::Listed,
     site::Site,
     verdict::{Again, code, is_refusal},
 };
@@ -68,6 +69,8 @@ struct Held {
     told: bool,
     /// Whether the hub is about to go.
     leaving: watch::Receiver<bool>,
+    /// The agent's own requests may go over it.
+    listed: Listed,
 }
 
 impl Hold {
@@ -156,6 +159,7 @@ impl Hold {
         let serving = serve::streams(session.clone(), self.site.clone(), proxy);
         Ok(Held {
             session,
+            listed: self.site.sessions.list(exchanges.clone()),
             exchanges,
             serving: AbortOnDropHandle::new(tokio::spawn(serving)),
             since,
@@ -203,6 +207,7 @@ impl Hold {
             since,
             mut told,
             mut leaving,
+            listed: _listed,
         } = held;
         let mut connected = Some(self.site.connected());
         let version = self.dials.version().to_owned();

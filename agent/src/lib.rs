@@ -9,6 +9,7 @@ mod body;
 mod config;
 mod dial;
 mod enrol;
+mod facts;
 mod hello;
 mod hold;
 mod identity;
@@ -19,6 +20,7 @@ mod metrics;
 mod proxy;
 mod renew;
 mod serve;
+mod sessions;
 mod site;
 mod target;
 mod uid;
@@ -29,11 +31,13 @@ use std::{
     fmt::Write,
     path::Path,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 pub use config::{Config, SERVICE_ACCOUNT_DIR, State, Target};
 use dial::Dials;
-use fairlead_api::{Code, Failure, hello::Instance};
+use facts::Facts;
+use fairlead_api::{Code, Failure, config::Collecting, hello::Instance};
 use fairlead_dialer::dial::ProxyRules;
 use fairlead_runtime::Process;
 use hold::Hold;
@@ -69,6 +73,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     if matches!(config.target, Target::Kubeconfig { .. }) && stored.is_none() {
         bindings::bind_missing(&upstream).await;
     }
+    let namespace = own_namespace(&config);
     let (found, uid) = watch::channel(Uid::Asking);
     let site = Arc::new(Site {
         process: process.clone(),
@@ -78,6 +83,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         metrics: metrics.clone(),
         spread: Spread::default(),
         requests: TaskTracker::new(),
+        sessions: Arc::default(),
         instance: config.instance.map_or_else(random_instance, Ok)?,
         uid,
         connected: Mutex::default(),
@@ -97,6 +103,12 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
             () = draining.draining() => {}
         }
     });
+    if config.facts_every != Some(Duration::ZERO) {
+        let (_settings, settings) = watch::channel(Arc::new(Collecting::default()));
+        let (every, run) = (config.facts_every, random_instance()?);
+        let facts = Facts::new((site.clone(), run), namespace, every, settings);
+        process.spawn(facts.run());
+    }
     let keeper = Arc::new(Keeper::new(site.clone(), store));
     process.spawn(keeper.clone().run());
     for link in config.links.all() {
@@ -116,14 +128,20 @@ fn random_instance() -> Result<Instance, Failure> {
 fn store(config: &Config, upstream: &Arc<Upstream>) -> Store {
     match &config.state {
         State::Dir(dir) => Store::Dir(DirStore::new(dir.clone())),
-        State::Secret { namespace } => {
-            let namespace = namespace.clone().or_else(|| pods_namespace(&config.target));
-            Store::Secret(SecretStore::new(
-                upstream.clone(),
-                namespace.unwrap_or_else(|| NAMESPACE.to_owned()),
-            ))
+        State::Secret { .. } => {
+            Store::Secret(SecretStore::new(upstream.clone(), own_namespace(config)))
         }
     }
+}
+
+/// Where the agent's own objects are.
+fn own_namespace(config: &Config) -> String {
+    let told = match &config.state {
+        State::Secret { namespace } => namespace.clone(),
+        State::Dir(_) => None,
+    };
+    told.or_else(|| pods_namespace(&config.target))
+        .unwrap_or_else(|| NAMESPACE.to_owned())
 }
 
 fn pods_namespace(target: &Target) -> Option<String> {

@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use crate::{
     metrics::{Held, Metrics},
     proxy::upstream::Upstream,
+    sessions::Sessions,
     uid::{self, Uid},
 };
 
@@ -29,6 +30,8 @@ pub(crate) struct Site {
     pub(crate) spread: Spread,
     /// Requests that run, upgraded ones included; draining waits for them.
     pub(crate) requests: TaskTracker,
+    /// Those that serve.
+    pub(crate) sessions: Arc<Sessions>,
     pub(crate) instance: Instance,
     pub(crate) uid: watch::Receiver<Uid>,
     /// Sessions that have a link.

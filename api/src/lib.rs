@@ -3,7 +3,9 @@
 
 pub mod catalog;
 pub mod code;
+pub mod config;
 pub mod enroll;
+pub mod facts;
 pub mod headers;
 pub mod hello;
 pub mod ids;

@@ -71,6 +71,7 @@ fn config(join: &JoinInfo, kubeconfig: PathBuf, state: PathBuf) -> anyhow::Resul
         },
         state: State::Dir(state),
         allow_groups: Vec::new(),
+        facts_every: Some(std::time::Duration::ZERO),
         allow_connect: Vec::new(),
         https_proxy: None,
         no_proxy: None,

@@ -11,7 +11,11 @@ use fairlead_api::{
     Code, Failure, HubUrl, JoinString,
     hello::{Instance, Links},
 };
-use fairlead_runtime::{admin, config::Reader, listen};
+use fairlead_runtime::{
+    admin,
+    config::{Reader, Span},
+    listen,
+};
 use tracing::info;
 
 use crate::{
@@ -82,6 +86,7 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
         ),
         target: target(kubeconfig, context, reader, environment)?,
         allow_groups: reader.list("allow-group"),
+        facts_every: reader.optional::<Span>("facts-every").map(|span| span.0),
         allow_connect: reader.list("allow-connect"),
         https_proxy: https_proxy.map(str::to_owned),
         no_proxy: no_proxy.map(str::to_owned),

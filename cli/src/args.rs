@@ -201,6 +201,9 @@ pub(crate) struct Agent {
     /// host:port that the hub may open plain TCP to; repeatable [default: none]
     #[arg(long, value_name = "HOST:PORT")]
     allow_connect: Vec<String>,
+    /// How often the cluster is looked at for facts; 0s: never [default: as the hub says, else 5m]
+    #[arg(long, value_name = "TIME")]
+    facts_every: Option<String>,
     /// Health and metrics, plain HTTP [default: none]
     #[arg(long, value_name = "ADDR")]
     admin: Option<String>,

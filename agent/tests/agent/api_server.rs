@@ -65,6 +65,8 @@ pub(crate) struct Story {
     pub(crate) uid: Mutex<Option<String>>,
     /// One Secret, and the version it has.
     pub(crate) secret: Mutex<Option<serde_json::Value>>,
+    /// Answers by path and query, in place of all else.
+    pub(crate) answers: Mutex<HashMap<String, (u16, serde_json::Value)>>,
 }
 
 pub(crate) struct ApiServer {
@@ -197,16 +199,11 @@ async fn answer(
         path: path.clone(),
         headers: request.headers().clone(),
     });
-    if let Some(token) = story.token.lock().unwrap().as_ref()
-        && request
-            .headers()
-            .get("authorization")
-            .and_then(|value| value.to_str().ok())
-            != Some(&format!("Bearer {token}"))
-    {
-        return status(401, "who are you?");
+    if let Some(early) = early(&request, &story) {
+        return early;
     }
     match path.as_str() {
+        path if path.starts_with("/apis/") => status(404, "{}"),
         "/readyz" if story.unready.load(SeqCst) => status(500, "[-]etcd failed"),
         "/unchanged" => {
             let mut response = status(304, "");
@@ -269,6 +266,20 @@ async fn answer(
         }
         _ => status(200, "ok"),
     }
+}
+
+/// What comes before all else: who asks, and the answers of this test.
+fn early(request: &Request<Incoming>, story: &Story) -> Option<Response<Body>> {
+    let told = request.headers().get("authorization");
+    let told = told.and_then(|value| value.to_str().ok());
+    if let Some(token) = story.token.lock().unwrap().as_ref()
+        && told != Some(&format!("Bearer {token}"))
+    {
+        return Some(status(401, "who are you?"));
+    }
+    let answers = story.answers.lock().unwrap();
+    let (code, answer) = answers.get(&request.uri().to_string())?;
+    Some(status(*code, &answer.to_string()))
 }
 
 fn namespace(story: &Story) -> Response<Body> {

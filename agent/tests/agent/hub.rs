@@ -1,6 +1,7 @@
 //! A hub that takes agents, enrols and renews them, and nothing else.
 
 use std::{
+    collections::VecDeque,
     net::SocketAddr,
     path::Path,
     sync::{
@@ -13,6 +14,7 @@ use std::{
 use fairlead_api::{
     Code, Failure, HubUrl,
     enroll::{ENROLL_PATH, EnrollRequest, Issued, RENEW_PATH, RenewRequest},
+    facts::{FACTS_PATH, Received, Report},
     hello::{HELLO_PATH, Hello},
     status::Encoding,
 };
@@ -54,6 +56,10 @@ pub(crate) struct Story {
     pub(crate) renewed: Mutex<Vec<[u8; 32]>>,
     /// How many answers to enrolments are lost on their way.
     pub(crate) lose: AtomicUsize,
+    /// Reports of facts, in order.
+    pub(crate) reports: Mutex<Vec<Report>>,
+    /// What the next reports are answered; after the last, the report's own number.
+    pub(crate) receipts: Mutex<VecDeque<Receipt>>,
     /// How many renewals were granted.
     pub(crate) renewals: AtomicUsize,
     /// How many renewals are refused.
@@ -73,6 +79,12 @@ pub(crate) struct Story {
     /// Sessions that wait for their agents. None: they end with their connections.
     pub(crate) resumable: Mutex<Option<Resumable>>,
     connections: Mutex<Vec<AbortHandle>>,
+}
+
+/// How a report of facts is answered.
+pub(crate) enum Receipt {
+    Etag(Option<&'static str>),
+    Refused(Code),
 }
 
 pub(crate) struct Hub {
@@ -313,6 +325,18 @@ async fn issue(
                 Some(code) => refusal(code),
                 None => Response::new(text("{}")),
             };
+        }
+        FACTS_PATH => {
+            let report: Report = serde_json::from_slice(&bytes).unwrap();
+            let number = report.sequence.to_string();
+            story.reports.lock().unwrap().push(report);
+            let etag = match story.receipts.lock().unwrap().pop_front() {
+                Some(Receipt::Refused(code)) => return refusal(code),
+                Some(Receipt::Etag(etag)) => etag.map(str::to_owned),
+                None => Some(number),
+            };
+            let received = serde_json::to_string(&Received { etag }).unwrap();
+            return Response::new(text(&received));
         }
         RENEW_PATH => {
             let asked: RenewRequest = serde_json::from_slice(&bytes).unwrap();

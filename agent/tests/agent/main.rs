@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod api_server;
+mod facts;
 mod hold;
 mod hub;
 mod links;

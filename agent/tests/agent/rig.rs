@@ -71,6 +71,7 @@ impl Rig {
             },
             state: State::Dir(self.state()),
             allow_groups: vec!["ops".to_owned()],
+            facts_every: Some(Duration::ZERO),
             allow_connect: Vec::new(),
             https_proxy: None,
             no_proxy: None,

@@ -10,6 +10,9 @@ const AGENT: &str = "fairlead-agent";
 /// Where the agent keeps its identity.
 const IDENTITY: &str = "fairlead-identity";
 const JOIN: &str = "fairlead-join";
+/// What the collectors of facts read.
+const FACTS: &str = "fairlead-facts";
+const FACTS_OF_HELM: &str = "fairlead-facts-helm";
 const ADMIN_PORT: u16 = 9090;
 /// The user of the image, as in distroless ones.
 const UID: u32 = 65532;
@@ -65,8 +68,11 @@ fn objects(input: &ManifestInput) -> Vec<Value> {
         }),
         cluster_rights(&input.tenant),
         binding("ClusterRoleBinding", AGENT, AGENT, agent()),
-        own_secrets(),
+        own_objects(),
         binding("RoleBinding", AGENT, AGENT, agent()),
+        facts_rights(),
+        binding("ClusterRoleBinding", FACTS, FACTS, agent()),
+        helm_rights(),
     ];
     // What Fairlead's own roles mean in this cluster; a site operator may bind them otherwise.
     for role in [Role::Admin, Role::Operator, Role::Viewer] {
@@ -136,7 +142,41 @@ fn cluster_rights(tenant: &TenantId) -> Value {
     })
 }
 
-fn own_secrets() -> Value {
+/// What the agent's collectors of facts read, a rule for each. A site operator may take any of it away: the facts say then
+/// what is missing.
+fn facts_rights() -> Value {
+    let list = |group: &str, resources: &[&str]| json!({ "apiGroups": [group], "resources": resources, "verbs": ["list"] });
+    let get = |group: &str, resource: &str, name: &str| json!({ "apiGroups": [group], "resources": [resource], "verbs": ["get"], "resourceNames": [name] });
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": { "name": FACTS, "labels": labels() },
+        "rules": [
+            list("", &["nodes"]),
+            list("", &["namespaces"]),
+            list("networking.k8s.io", &["ingresses"]),
+            list("gateway.networking.k8s.io", &["gateways", "httproutes", "grpcroutes"]),
+            list("apps", &["deployments", "statefulsets", "daemonsets"]),
+            list("apiextensions.k8s.io", &["customresourcedefinitions"]),
+            list("route.openshift.io", &["routes"]),
+            get("route.openshift.io", "routes", "oauth-openshift"),
+            get("config.openshift.io", "clusterversions", "version"),
+        ],
+    })
+}
+
+/// Helm keeps its releases in Secrets. The agent asks for their labels alone, but RBAC cannot hold it to that: so this is
+/// bound by a site operator who wants them as facts, and by nobody else.
+fn helm_rights() -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": { "name": FACTS_OF_HELM, "labels": labels() },
+        "rules": [{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["list"] }],
+    })
+}
+
+fn own_objects() -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
@@ -150,6 +190,13 @@ fn own_secrets() -> Value {
             },
             // The name of what is created cannot be told by RBAC.
             { "apiGroups": [""], "resources": ["secrets"], "verbs": ["create"] },
+            // What the site operator adds to the facts.
+            {
+                "apiGroups": [""],
+                "resources": ["configmaps"],
+                "verbs": ["get"],
+                "resourceNames": ["additional-facts"],
+            },
         ],
     })
 }
@@ -304,11 +351,26 @@ mod tests {
             json!(["fairlead-identity"])
         );
         assert_eq!(role["rules"][1]["verbs"], json!(["create"]));
-        let everywhere = objects
-            .iter()
-            .filter(|o| o["kind"] == "ClusterRole")
-            .count();
-        assert_eq!(everywhere, 1);
+        assert_eq!(
+            role["rules"][2]["resourceNames"],
+            json!(["additional-facts"])
+        );
+        let facts = find(&objects, "ClusterRole", FACTS)["rules"]
+            .as_array()
+            .unwrap();
+        for rule in facts {
+            let all = rule["verbs"] == json!(["list"]);
+            let one = rule["verbs"] == json!(["get"]) && rule["resourceNames"].is_array();
+            assert!(all || one, "{rule}");
+            assert!(!rule.to_string().contains("secrets"), "{rule}");
+        }
+        let roles = objects.iter().filter(|o| o["kind"] == "ClusterRole");
+        assert_eq!(roles.count(), 3);
+        let mut bindings = objects.iter().filter(|o| o["kind"] == "ClusterRoleBinding");
+        assert!(
+            bindings.all(|o| o["roleRef"]["name"] != FACTS_OF_HELM),
+            "who may list Secrets is for the site operator to say"
+        );
         for object in &objects {
             let text = object.to_string();
             assert!(!text.contains("\"*\""), "{text}");

@@ -1,0 +1,71 @@
+//! One file for each kind of fact.
+
+mod additional;
+mod annotations;
+mod definitions;
+mod hosts;
+mod nodes;
+mod openshift;
+mod services;
+mod version;
+
+use fairlead_api::config::{Collecting, Kind};
+use serde::Deserialize;
+
+use super::collector::Collector;
+
+/// A collector for one round; `namespace` is the agent's own.
+pub(super) fn of(kind: Kind, settings: &Collecting, namespace: &str) -> Box<dyn Collector> {
+    match kind {
+        Kind::Version => Box::new(version::Version::default()),
+        Kind::OpenShift => Box::new(openshift::OpenShift::default()),
+        Kind::Nodes => Box::new(nodes::Nodes::default()),
+        Kind::Hosts => Box::new(hosts::Hosts::default()),
+        Kind::Services => Box::new(services::Services::default()),
+        Kind::Helm => Box::new(services::Helm::default()),
+        Kind::Definitions => Box::new(definitions::Definitions::default()),
+        Kind::Annotations => Box::new(annotations::Annotations::new(settings)),
+        Kind::Additional => Box::new(additional::Additional::new(namespace)),
+    }
+}
+
+/// What of an object's metadata is of use.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Metadata<Labels: Default> {
+    name: String,
+    namespace: String,
+    labels: Labels,
+}
+
+/// An object of which only the metadata is of use.
+#[derive(Deserialize)]
+struct Object<Labels: Default> {
+    #[serde(bound(deserialize = "Labels: Deserialize<'de>"))]
+    metadata: Metadata<Labels>,
+}
+
+impl<Labels: Default> Metadata<Labels> {
+    /// `namespace/name`
+    fn place(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+/// Facts of `collector` when its sources give these objects.
+#[cfg(test)]
+fn told(
+    mut collector: Box<dyn Collector>,
+    objects: &[(usize, serde_json::Value)],
+) -> serde_json::Value {
+    for (source, object) in objects {
+        assert!(*source < collector.sources().len());
+        collector
+            .take(*source, object.to_string().as_bytes())
+            .unwrap();
+    }
+    let told = collector.tell().into_iter();
+    told.map(|told| (told.name, told.value))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}

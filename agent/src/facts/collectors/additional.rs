@@ -1,0 +1,76 @@
+//! What the site operator adds: each key of the ConfigMap `additional-facts` in the agent's namespace is a fact, and its value
+//! is JSON where it reads as JSON, else a text.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::facts::collector::{Collector, Source, Told};
+
+pub(super) struct Additional {
+    namespace: String,
+    facts: Vec<Told>,
+}
+
+#[derive(Deserialize)]
+struct ConfigMap {
+    #[serde(default)]
+    data: BTreeMap<String, String>,
+}
+
+impl Additional {
+    pub(super) fn new(namespace: &str) -> Self {
+        Additional {
+            namespace: namespace.to_owned(),
+            facts: Vec::new(),
+        }
+    }
+}
+
+impl Collector for Additional {
+    fn sources(&self) -> Vec<Source> {
+        let path = format!(
+            "/api/v1/namespaces/{}/configmaps/additional-facts",
+            self.namespace
+        );
+        vec![Source::object(
+            path,
+            "get configmaps/additional-facts in the agent's namespace",
+        )]
+    }
+
+    fn take(&mut self, _: usize, object: &[u8]) -> Result<(), serde_json::Error> {
+        let ConfigMap { data } = serde_json::from_slice(object)?;
+        let told = data.into_iter().filter_map(|(name, text)| {
+            let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+            // Nobody can say that something is nothing: that is how it is removed.
+            (!value.is_null()).then(|| Told::whole(&name, value))
+        });
+        self.facts = told.collect();
+        Ok(())
+    }
+
+    fn tell(self: Box<Self>) -> Vec<Told> {
+        self.facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::facts::collectors::told;
+
+    #[test]
+    fn each_key_is_a_fact_and_json_is_read_as_json() {
+        let map = json!({ "data": {
+            "site": "Berlin 3", "racks": "12", "contacts": "[\"ann\"]", "broken": "{", "gone": "null",
+        } });
+        assert_eq!(
+            told(Box::new(Additional::new("fairlead")), &[(0, map)]),
+            json!({ "site": "Berlin 3", "racks": 12, "contacts": ["ann"], "broken": "{" })
+        );
+    }
+}

@@ -1,0 +1,129 @@
+//! `annotations` and `contacts`: of each namespace the annotations whose names begin as the configuration says.
+
+use std::collections::BTreeMap;
+
+use fairlead_api::config::Collecting;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::facts::{
+    bounded::{Entries, short},
+    collector::{Collector, Source, Told},
+};
+
+/// Annotations of one namespace in a fact.
+const EACH: usize = 32;
+
+pub(super) struct Annotations {
+    annotations: Chosen,
+    contacts: Chosen,
+}
+
+struct Chosen {
+    prefixes: Vec<String>,
+    entries: Entries,
+}
+
+#[derive(Deserialize)]
+struct Namespace {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    name: String,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+impl Annotations {
+    pub(super) fn new(settings: &Collecting) -> Self {
+        let chosen = |prefixes: &[String]| Chosen {
+            prefixes: prefixes.to_owned(),
+            entries: Entries::default(),
+        };
+        Annotations {
+            annotations: chosen(&settings.annotation_prefixes),
+            contacts: chosen(&settings.contact_prefixes),
+        }
+    }
+}
+
+impl Chosen {
+    fn take(&mut self, of: &Metadata) {
+        let wanted = |key: &&str| {
+            let mut prefixes = self.prefixes.iter();
+            prefixes.any(|prefix| key.starts_with(prefix.as_str()))
+        };
+        let found = of.annotations.iter();
+        let found = found.map(|(key, value)| (key.as_str(), value));
+        let found: Map<String, Value> = found
+            .filter(|(key, _)| wanted(key))
+            .take(EACH)
+            .map(|(key, value)| (short(key), short(value).into()))
+            .collect();
+        if !found.is_empty() {
+            self.entries.put(&of.name, found);
+        }
+    }
+}
+
+impl Collector for Annotations {
+    fn sources(&self) -> Vec<Source> {
+        if self.annotations.prefixes.is_empty() && self.contacts.prefixes.is_empty() {
+            return Vec::new();
+        }
+        vec![Source::metadata(
+            "/api/v1/namespaces",
+            "",
+            "list namespaces",
+        )]
+    }
+
+    fn take(&mut self, _: usize, object: &[u8]) -> Result<(), serde_json::Error> {
+        let Namespace { metadata } = serde_json::from_slice(object)?;
+        self.annotations.take(&metadata);
+        self.contacts.take(&metadata);
+        Ok(())
+    }
+
+    fn tell(self: Box<Self>) -> Vec<Told> {
+        let annotations = self.annotations.entries.told("annotations");
+        let contacts = self.contacts.entries.told("contacts");
+        annotations.into_iter().chain(contacts).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::facts::collectors::told;
+
+    #[test]
+    fn only_what_begins_as_configured_is_told() {
+        let settings = Collecting {
+            annotation_prefixes: vec!["example.com/".to_owned()],
+            contact_prefixes: vec!["a8r.io/".to_owned()],
+            ..Collecting::default()
+        };
+        let namespace = json!({ "metadata": { "name": "shop", "annotations": {
+            "example.com/tier": "gold", "a8r.io/owner": "@ann", "secret.io/x": "y",
+        } } });
+        let plain = json!({ "metadata": { "name": "plain" } });
+        let namespaces = [(0, namespace), (0, plain)];
+        assert_eq!(
+            told(Box::new(Annotations::new(&settings)), &namespaces),
+            json!({
+                "annotations": { "shop": { "example.com/tier": "gold" } },
+                "contacts": { "shop": { "a8r.io/owner": "@ann" } },
+            })
+        );
+        let none = Collecting {
+            contact_prefixes: Vec::new(),
+            ..Collecting::default()
+        };
+        assert!(Annotations::new(&none).sources().is_empty());
+    }
+}

@@ -1,0 +1,64 @@
+//! `customResourceDefinitions`: the names of those that are installed.
+
+use serde::de::IgnoredAny;
+
+use super::Object;
+use crate::facts::{
+    bounded::short,
+    collector::{Collector, Source, Told},
+};
+
+const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const MOST: usize = 1000;
+
+#[derive(Default)]
+pub(super) struct Definitions {
+    names: Vec<String>,
+    left_out: usize,
+}
+
+impl Collector for Definitions {
+    fn sources(&self) -> Vec<Source> {
+        let right = "list customresourcedefinitions.apiextensions.k8s.io";
+        vec![Source::metadata(PATH, "", right)]
+    }
+
+    fn take(&mut self, _: usize, object: &[u8]) -> Result<(), serde_json::Error> {
+        let Object { metadata } = serde_json::from_slice::<Object<IgnoredAny>>(object)?;
+        if self.names.len() < MOST {
+            self.names.push(short(&metadata.name));
+        } else {
+            self.left_out += 1;
+        }
+        Ok(())
+    }
+
+    fn tell(self: Box<Self>) -> Vec<Told> {
+        if self.names.is_empty() {
+            return Vec::new();
+        }
+        vec![Told {
+            name: "customResourceDefinitions".to_owned(),
+            value: self.names.into(),
+            left_out: self.left_out,
+        }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::facts::collectors::told;
+
+    #[test]
+    fn definitions_are_told_by_name() {
+        let definition =
+            json!({ "metadata": { "name": "gateways.example.com", "labels": { "a": "b" } } });
+        assert_eq!(
+            told(Box::new(Definitions::default()), &[(0, definition)]),
+            json!({ "customResourceDefinitions": ["gateways.example.com"] })
+        );
+    }
+}

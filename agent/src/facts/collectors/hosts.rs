@@ -1,0 +1,132 @@
+//! `ingressHosts`, `routeHosts`, `gatewayHosts`: under which names the cluster can be reached, and by which objects.
+
+use serde::{Deserialize, de::IgnoredAny};
+
+use super::Metadata;
+use crate::facts::{
+    bounded::Places,
+    collector::{Collector, Source, Told},
+};
+
+const INGRESSES: &str = "/apis/networking.k8s.io/v1/ingresses";
+const ROUTES: &str = "/apis/route.openshift.io/v1/routes";
+const GATEWAYS: &str = "/apis/gateway.networking.k8s.io/v1/gateways";
+const HTTP_ROUTES: &str = "/apis/gateway.networking.k8s.io/v1/httproutes";
+const GRPC_ROUTES: &str = "/apis/gateway.networking.k8s.io/v1/grpcroutes";
+
+#[derive(Default)]
+pub(super) struct Hosts {
+    ingress: Places,
+    route: Places,
+    gateway: Places,
+}
+
+/// An Ingress, a Route, a Gateway or a route of one: each has some of these.
+#[derive(Deserialize)]
+struct Reached {
+    metadata: Metadata<IgnoredAny>,
+    #[serde(default)]
+    spec: Spec,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Spec {
+    rules: Vec<Named>,
+    listeners: Vec<Named>,
+    host: Option<String>,
+    hostnames: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    #[serde(default, alias = "hostname")]
+    host: Option<String>,
+}
+
+impl Collector for Hosts {
+    fn sources(&self) -> Vec<Source> {
+        vec![
+            Source::list(INGRESSES, "list ingresses.networking.k8s.io"),
+            Source::list(ROUTES, "list routes.route.openshift.io"),
+            Source::list(GATEWAYS, "list gateways.gateway.networking.k8s.io"),
+            Source::list(HTTP_ROUTES, "list httproutes.gateway.networking.k8s.io"),
+            Source::list(GRPC_ROUTES, "list grpcroutes.gateway.networking.k8s.io"),
+        ]
+    }
+
+    fn take(&mut self, source: usize, object: &[u8]) -> Result<(), serde_json::Error> {
+        let Reached { metadata, spec } = serde_json::from_slice(object)?;
+        let places = match source {
+            0 => &mut self.ingress,
+            1 => &mut self.route,
+            _ => &mut self.gateway,
+        };
+        let named = spec.rules.into_iter().chain(spec.listeners);
+        let hosts = named.filter_map(|named| named.host);
+        for host in hosts.chain(spec.host).chain(spec.hostnames) {
+            if !host.is_empty() {
+                places.add(&host.to_ascii_lowercase(), &metadata.place());
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(self: Box<Self>) -> Vec<Told> {
+        let facts = [
+            self.ingress.told("ingressHosts"),
+            self.route.told("routeHosts"),
+            self.gateway.told("gatewayHosts"),
+        ];
+        facts.into_iter().flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::facts::collectors::told;
+
+    #[test]
+    fn each_host_says_by_which_objects_it_is_reached() {
+        let shop = json!({ "namespace": "shop", "name": "web", "labels": { "a": "b" } });
+        let objects = [
+            (
+                0,
+                json!({ "metadata": shop, "spec": { "rules": [
+                { "host": "Shop.example.com", "http": { "paths": [] } },
+                { "host": "shop.example.com" },
+                { "http": {} },
+            ], "tls": [{ "hosts": ["shop.example.com"] }] } }),
+            ),
+            (
+                0,
+                json!({ "metadata": { "namespace": "shop", "name": "two" },
+                "spec": { "rules": [{ "host": "shop.example.com" }] } }),
+            ),
+            (
+                1,
+                json!({ "metadata": shop, "spec": { "host": "route.example.com", "tls": { "termination": "edge" } } }),
+            ),
+            (
+                2,
+                json!({ "metadata": shop, "spec": { "listeners": [{ "hostname": "*.example.com", "name": "x" }] } }),
+            ),
+            (
+                3,
+                json!({ "metadata": shop, "spec": { "hostnames": ["a.example.com"], "rules": [{ "matches": [] }] } }),
+            ),
+            (0, json!({ "metadata": shop })),
+        ];
+        assert_eq!(
+            told(Box::new(Hosts::default()), &objects),
+            json!({
+                "ingressHosts": { "shop.example.com": ["shop/web", "shop/two"] },
+                "routeHosts": { "route.example.com": ["shop/web"] },
+                "gatewayHosts": { "*.example.com": ["shop/web"], "a.example.com": ["shop/web"] },
+            })
+        );
+    }
+}

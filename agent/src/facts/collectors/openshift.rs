@@ -1,0 +1,120 @@
+//! `openshiftVersion` (`Major`, `Minor`, `Patch`): the last version that the cluster came to whole; and
+//! `openshiftOAuthRoute`: the host at which people log in there.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::facts::{
+    bounded::short,
+    collector::{Collector, Source, Told},
+};
+
+const VERSION: &str = "/apis/config.openshift.io/v1/clusterversions/version";
+const ROUTE: &str =
+    "/apis/route.openshift.io/v1/namespaces/openshift-authentication/routes/oauth-openshift";
+
+#[derive(Default)]
+pub(super) struct OpenShift {
+    version: Option<String>,
+    host: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ClusterVersion {
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Deserialize, Default)]
+struct Status {
+    /// The newest first.
+    #[serde(default)]
+    history: Vec<Update>,
+}
+
+#[derive(Deserialize)]
+struct Update {
+    state: String,
+    version: String,
+}
+
+#[derive(Deserialize)]
+struct Route {
+    #[serde(default)]
+    spec: Spec,
+}
+
+#[derive(Deserialize, Default)]
+struct Spec {
+    #[serde(default)]
+    host: Option<String>,
+}
+
+impl Collector for OpenShift {
+    fn sources(&self) -> Vec<Source> {
+        vec![
+            Source::object(VERSION, "get clusterversions.config.openshift.io/version"),
+            Source::object(
+                ROUTE,
+                "get routes.route.openshift.io/oauth-openshift in openshift-authentication",
+            ),
+        ]
+    }
+
+    fn take(&mut self, source: usize, object: &[u8]) -> Result<(), serde_json::Error> {
+        if source == 0 {
+            let version: ClusterVersion = serde_json::from_slice(object)?;
+            let mut history = version.status.history.into_iter();
+            let whole = history.find(|update| update.state == "Completed");
+            self.version = whole.map(|update| update.version);
+        } else {
+            let route: Route = serde_json::from_slice(object)?;
+            self.host = route.spec.host;
+        }
+        Ok(())
+    }
+
+    fn tell(self: Box<Self>) -> Vec<Told> {
+        let version = self.version.map(|version| {
+            // The patch keeps what stands behind it, as in 4.8.0-rc.1.
+            let mut parts = version.splitn(3, '.').map(short);
+            let mut next = || parts.next().unwrap_or_default();
+            let value = json!({ "Major": next(), "Minor": next(), "Patch": next() });
+            Told::whole("openshiftVersion", value)
+        });
+        let host = self
+            .host
+            .map(|host| Told::whole("openshiftOAuthRoute", short(&host)));
+        version.into_iter().chain(host).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::collectors::told;
+
+    #[test]
+    fn the_version_is_the_last_that_was_reached() {
+        let version = json!({ "status": { "history": [
+            { "state": "Partial", "version": "4.9.1" },
+            { "state": "Completed", "version": "4.8.27" },
+            { "state": "Completed", "version": "4.7.0" },
+        ] } });
+        let route = json!({ "spec": { "host": "oauth.apps.example.com" } });
+        assert_eq!(
+            told(Box::new(OpenShift::default()), &[(0, version), (1, route)]),
+            json!({
+                "openshiftVersion": { "Major": "4", "Minor": "8", "Patch": "27" },
+                "openshiftOAuthRoute": "oauth.apps.example.com",
+            })
+        );
+    }
+
+    #[test]
+    fn no_openshift_no_fact() {
+        assert_eq!(told(Box::new(OpenShift::default()), &[]), json!({}));
+        let odd = [(0, json!({ "status": {} })), (1, json!({}))];
+        assert_eq!(told(Box::new(OpenShift::default()), &odd), json!({}));
+    }
+}

@@ -1,0 +1,180 @@
+//! What runs in the cluster, by the labels that charts and operators put on workloads: `services` (by
+//! `app.kubernetes.io/name` and `version`), `charts` (by `helm.sh/chart`); and `helmReleases`, by the labels of the
+//! Secrets in which Helm keeps them. Only metadata is asked for: no Secret's content is ever read.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Object;
+use crate::facts::{
+    bounded::{Entries, Places, short},
+    collector::{Collector, Source, Told},
+};
+
+/// Workloads that say what they are.
+const NAMED: &str = "app.kubernetes.io/name";
+const RELEASES: &str = "owner=helm,status!=superseded";
+
+#[derive(Default)]
+pub(super) struct Services {
+    /// By version, by name.
+    services: BTreeMap<String, Places>,
+    charts: Places,
+    left_out: usize,
+}
+
+/// Different services in the fact.
+const SERVICES: usize = 500;
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Labels {
+    #[serde(rename = "app.kubernetes.io/name")]
+    name: Option<String>,
+    #[serde(rename = "app.kubernetes.io/version")]
+    version: Option<String>,
+    #[serde(rename = "helm.sh/chart")]
+    chart: Option<String>,
+}
+
+impl Collector for Services {
+    fn sources(&self) -> Vec<Source> {
+        let of = |path, right| Source::metadata(path, NAMED, right);
+        vec![
+            of("/apis/apps/v1/deployments", "list deployments.apps"),
+            of("/apis/apps/v1/statefulsets", "list statefulsets.apps"),
+            of("/apis/apps/v1/daemonsets", "list daemonsets.apps"),
+        ]
+    }
+
+    fn take(&mut self, _: usize, object: &[u8]) -> Result<(), serde_json::Error> {
+        let Object { metadata } = serde_json::from_slice::<Object<Labels>>(object)?;
+        let place = metadata.place();
+        let labels = metadata.labels;
+        if let Some(name) = labels.name.filter(|name| !name.is_empty()) {
+            let name = short(&name);
+            if self.services.len() < SERVICES || self.services.contains_key(&name) {
+                let version = labels.version.unwrap_or_default();
+                self.services.entry(name).or_default().add(&version, &place);
+            } else {
+                self.left_out += 1;
+            }
+        }
+        if let Some(chart) = labels.chart.filter(|chart| !chart.is_empty()) {
+            self.charts.add(&chart, &place);
+        }
+        Ok(())
+    }
+
+    fn tell(self: Box<Self>) -> Vec<Told> {
+        let mut left_out = self.left_out;
+        let services = self.services.into_iter().filter_map(|(name, versions)| {
+            let versions = versions.told(&name)?;
+            left_out += versions.left_out;
+            Some((name, versions.value))
+        });
+        let services: serde_json::Map<_, _> = services.collect();
+        let services = (!services.is_empty()).then(|| Told {
+            name: "services".to_owned(),
+            value: services.into(),
+            left_out,
+        });
+        services
+            .into_iter()
+            .chain(self.charts.told("charts"))
+            .collect()
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Helm(Entries);
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Release {
+    name: String,
+    status: String,
+    /// How often it was installed or upgraded.
+    version: String,
+}
+
+impl Collector for Helm {
+    fn sources(&self) -> Vec<Source> {
+        vec![Source::metadata(
+            "/api/v1/secrets",
+            RELEASES,
+            "list secrets",
+        )]
+    }
+
+    fn take(&mut self, _: usize, object: &[u8]) -> Result<(), serde_json::Error> {
+        let Object { metadata } = serde_json::from_slice::<Object<Release>>(object)?;
+        let Release {
+            name,
+            status,
+            version,
+        } = metadata.labels;
+        // Later revisions stand behind earlier ones only by chance: v10 is before v9.
+        let revision: u64 = version.parse().unwrap_or(0);
+        let key = format!("{}/{name}", metadata.namespace);
+        if self.0.get(&key).and_then(|it| it["revision"].as_u64()) <= Some(revision) {
+            self.0.put(
+                &key,
+                json!({ "status": short(&status), "revision": revision }),
+            );
+        }
+        Ok(())
+    }
+
+    fn tell(self: Box<Self>) -> Vec<Told> {
+        self.0.told("helmReleases").into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::collectors::told;
+
+    #[test]
+    fn services_are_found_by_name_and_version_with_their_charts() {
+        let workload = |name: &str, version: &str| {
+            json!({ "metadata": { "namespace": "db", "name": name, "labels": {
+                "app.kubernetes.io/name": "postgresql", "app.kubernetes.io/version": version,
+                "helm.sh/chart": "postgresql-12.1.0", "other": "x",
+            } } })
+        };
+        let bare = json!({ "metadata": { "namespace": "web", "name": "nginx",
+            "labels": { "app.kubernetes.io/name": "nginx" } } });
+        let objects = [
+            (1, workload("one", "15.3")),
+            (1, workload("two", "16.0")),
+            (0, bare),
+        ];
+        assert_eq!(
+            told(Box::new(Services::default()), &objects),
+            json!({
+                "services": {
+                    "nginx": { "": ["web/nginx"] },
+                    "postgresql": { "15.3": ["db/one"], "16.0": ["db/two"] },
+                },
+                "charts": { "postgresql-12.1.0": ["db/one", "db/two"] },
+            })
+        );
+    }
+
+    #[test]
+    fn of_a_release_the_newest_revision_counts() {
+        let secret = |revision: &str, status: &str| {
+            json!({ "metadata": { "namespace": "db", "name": format!("sh.helm.release.v1.pg.v{revision}"),
+                "labels": { "owner": "helm", "name": "pg", "status": status, "version": revision } } })
+        };
+        let secrets = [(0, secret("10", "deployed")), (0, secret("9", "failed"))];
+        assert_eq!(
+            told(Box::new(Helm::default()), &secrets),
+            json!({ "helmReleases": { "db/pg": { "status": "deployed", "revision": 10 } } })
+        );
+    }
+}

@@ -1,0 +1,61 @@
+//! `kubernetesVersion`: what the API server says at `/version`, with the digits of `minor` only, where some say `20+`.
+
+use serde_json::{Map, Value};
+
+use crate::facts::{
+    bounded::short,
+    collector::{Collector, Source, Told},
+};
+
+#[derive(Default)]
+pub(super) struct Version(Map<String, Value>);
+
+impl Collector for Version {
+    fn sources(&self) -> Vec<Source> {
+        vec![Source::object("/version", "get /version")]
+    }
+
+    fn take(&mut self, _: usize, object: &[u8]) -> Result<(), serde_json::Error> {
+        let version: Map<String, Value> = serde_json::from_slice(object)?;
+        for (key, value) in version.into_iter().take(32) {
+            let Value::String(text) = value else { continue };
+            let text = match key.as_str() {
+                "major" | "minor" => digits(&text),
+                _ => short(&text),
+            };
+            self.0.insert(short(&key), text.into());
+        }
+        Ok(())
+    }
+
+    fn tell(self: Box<Self>) -> Vec<Told> {
+        match self.0.is_empty() {
+            true => Vec::new(),
+            false => vec![Told::whole("kubernetesVersion", self.0)],
+        }
+    }
+}
+
+/// The ones it begins with.
+fn digits(text: &str) -> String {
+    text.chars().take_while(char::is_ascii_digit).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::facts::collectors::told;
+
+    #[test]
+    fn a_minor_with_a_plus_loses_it() {
+        let version =
+            json!({ "major": "1", "minor": "20+", "gitVersion": "v1.20.4-eks-1", "odd": 7 });
+        assert_eq!(
+            told(Box::new(Version::default()), &[(0, version)]),
+            json!({ "kubernetesVersion": { "major": "1", "minor": "20", "gitVersion": "v1.20.4-eks-1" } })
+        );
+        assert_eq!(told(Box::new(Version::default()), &[]), json!({}));
+    }
+}

@@ -1,0 +1,175 @@
+//! Reads the agent's own API server for facts: one object, or a list page by page, each with a deadline and a bound. Of
+//! lists that need no more, only the objects' metadata is asked for, so that no Secret's content ever comes here.
+
+use std::time::Duration;
+
+use fairlead_dialer::{Answer, Body};
+use http::{HeaderValue, Method, Request, StatusCode, header};
+use http_body_util::BodyExt;
+use tokio::time::timeout;
+
+use super::{
+    collector::{Source, What},
+    items::{Items, Page},
+};
+use crate::{body, chain, proxy::upstream::Upstream};
+
+/// For an object, or a page of a list, from the request to the last byte.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// The largest object, and the largest answer to a refused request, in bytes.
+const OBJECT: usize = 2 * 1024 * 1024;
+/// The largest page of a list, in bytes. None of it is held.
+const PAGE: usize = 256 * 1024 * 1024;
+/// Objects a page.
+const LIMIT: usize = 500;
+/// Pages a list, so that an API server that never ends one does not hold the rest up.
+const PAGES: usize = 400;
+
+const JSON: &str = "application/json";
+const METADATA_OF_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
+/// Why something was not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Miss {
+    /// The cluster has no such thing.
+    Absent,
+    /// The agent may not.
+    Forbidden,
+    /// The API server gave no answer, or none that can be used, this time.
+    Failed(String),
+}
+
+impl Miss {
+    fn failed(why: impl ToString) -> Self {
+        Miss::Failed(why.to_string())
+    }
+}
+
+/// Gives each object of `source` to `take`. How many were too long to be read.
+///
+/// # Errors
+/// [`Miss`]; of a list whose later pages fail, the first ones were given already.
+pub(super) async fn each(
+    upstream: &Upstream,
+    source: &Source,
+    take: &mut (impl FnMut(&[u8]) + Send),
+) -> Result<usize, Miss> {
+    match source.what {
+        What::Object => {
+            let body = start(upstream, &source.path, JSON).await?;
+            let whole = timeout(DEADLINE, body::whole(body, OBJECT)).await;
+            let whole = whole.map_err(|_| late())?.map_err(Miss::failed)?;
+            take(&whole);
+            Ok(0)
+        }
+        What::List { selector, metadata } => {
+            let accept = if metadata { METADATA_OF_LIST } else { JSON };
+            list(upstream, (&source.path, selector, accept), take).await
+        }
+    }
+}
+
+async fn list(
+    upstream: &Upstream,
+    (path, selector, accept): (&str, &str, &'static str),
+    take: &mut (impl FnMut(&[u8]) + Send),
+) -> Result<usize, Miss> {
+    let mut next = None::<String>;
+    let mut left_out = 0;
+    for _ in 0..PAGES {
+        let mut asked = format!("{path}?limit={LIMIT}");
+        for (name, value) in [
+            ("labelSelector", selector),
+            ("continue", next.as_deref().unwrap_or("")),
+        ] {
+            if !value.is_empty() {
+                asked.push_str(&format!("&{name}={}", escaped(value)));
+            }
+        }
+        let page = timeout(DEADLINE, page(upstream, &asked, accept, take)).await;
+        let page = page.map_err(|_| late())??;
+        left_out += page.left_out;
+        match page.next {
+            Some(more) => next = Some(more),
+            None => return Ok(left_out),
+        }
+    }
+    Err(Miss::failed(format_args!("more than {PAGES} pages")))
+}
+
+async fn page(
+    upstream: &Upstream,
+    path: &str,
+    accept: &'static str,
+    take: &mut (impl FnMut(&[u8]) + Send),
+) -> Result<Page, Miss> {
+    let mut body = start(upstream, path, accept).await?;
+    let mut items = Items::default();
+    let mut length = 0;
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(Miss::failed)?.into_data() else {
+            continue;
+        };
+        length += data.len();
+        if length > PAGE {
+            return Err(Miss::failed("a page is longer than it may be"));
+        }
+        items.feed(&data, take).map_err(Miss::failed)?;
+    }
+    items.finish().map_err(Miss::failed)
+}
+
+/// The body of a 200.
+async fn start(upstream: &Upstream, path: &str, accept: &'static str) -> Result<Body, Miss> {
+    let mut request = Request::new(body::empty());
+    *request.method_mut() = Method::GET;
+    *request.uri_mut() = path.parse().map_err(Miss::failed)?;
+    let accept = HeaderValue::from_static(accept);
+    request.headers_mut().insert(header::ACCEPT, accept);
+    let sent = upstream.send(request, Some(DEADLINE)).await;
+    let Answer::Response(response) = sent.map_err(|error| Miss::Failed(chain(&error)))? else {
+        return Err(Miss::failed("the API server upgraded a GET"));
+    };
+    let status = response.status();
+    if status == StatusCode::OK {
+        return Ok(response.into_body());
+    }
+    // Read to its end, so that the connection can be used again.
+    let _ = timeout(DEADLINE, body::whole(response.into_body(), OBJECT)).await;
+    match status {
+        StatusCode::NOT_FOUND => Err(Miss::Absent),
+        StatusCode::FORBIDDEN => Err(Miss::Forbidden),
+        status => Err(Miss::failed(format_args!(
+            "the API server answered {}",
+            status.as_u16()
+        ))),
+    }
+}
+
+fn late() -> Miss {
+    Miss::failed(format_args!("no answer within {} s", DEADLINE.as_secs()))
+}
+
+/// As it may stand in a query.
+fn escaped(text: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~');
+    text.bytes()
+        .map(|b| match plain(b) {
+            true => char::from(b).to_string(),
+            false => format!("%{b:02X}"),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selector_stands_in_a_query_as_it_is_meant() {
+        assert_eq!(
+            escaped("owner=helm,status!=superseded&x"),
+            "owner%3Dhelm%2Cstatus%21%3Dsuperseded%26x"
+        );
+    }
+}

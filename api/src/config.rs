@@ -1,0 +1,162 @@
+//! What an agent needs to know to do its work, one document for each cluster: `GET /agent/v1/config` over its own session with
+//! `If-None-Match`. It is given its own and no other's. That another one is there, the hub says on its probes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Where an agent asks for its [`AgentConfig`]; the ETag is the document's revision.
+pub const CONFIG_PATH: &str = "/agent/v1/config";
+/// The largest document, in bytes of JSON.
+pub const MAX_CONFIG: usize = 256 * 1024;
+/// On the hub's probes: the revision of the cluster's document as it is now, if the hub knows.
+pub const WANTED: &str = "fairlead-config-wanted";
+/// On the agent's `GET`: the revision by which it works, if there is any.
+pub const ACTED_ON: &str = "fairlead-config-acted-on";
+
+/// The whole document. Where a field is missing, nothing is said of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AgentConfig {
+    /// The catalog's repository.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repository: Option<Repository>,
+    pub revisions: Revisions,
+    /// Which version of the agent should run here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<String>,
+    pub facts: Collecting,
+    /// `host:port` that the hub may open plain TCP to. It narrows what the site operator allows, and never widens it. None:
+    /// all of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_connect: Option<Vec<String>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Repository {
+    pub url: String,
+    /// In the form of `known_hosts`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_keys: Option<String>,
+}
+
+/// Which states of the configuration repositories count.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Revisions {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub global: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// The cluster's own, in the place of the above.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub overrides: BTreeMap<String, String>,
+}
+
+/// How facts are collected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Collecting {
+    /// Seconds between two looks; none: as the agent was started, or five minutes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every: Option<u32>,
+    /// Collectors that do not run, by name. Unknown ones are those of another version.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub off: Vec<String>,
+    /// Which annotations of namespaces are facts.
+    pub annotation_prefixes: Vec<String>,
+    /// Which of them say whom to ask.
+    pub contact_prefixes: Vec<String>,
+}
+
+impl Default for Collecting {
+    fn default() -> Self {
+        Collecting {
+            every: None,
+            off: Vec::new(),
+            annotation_prefixes: Vec::new(),
+            contact_prefixes: vec!["a8r.io/".to_owned()],
+        }
+    }
+}
+
+/// The collectors, in the order in which they run: of two that tell a fact of one name, the first counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    Version,
+    OpenShift,
+    Nodes,
+    Hosts,
+    Services,
+    Helm,
+    Definitions,
+    Annotations,
+    Additional,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 9] = [
+        Kind::Version,
+        Kind::OpenShift,
+        Kind::Nodes,
+        Kind::Hosts,
+        Kind::Services,
+        Kind::Helm,
+        Kind::Definitions,
+        Kind::Annotations,
+        Kind::Additional,
+    ];
+
+    /// As in [`Collecting::off`].
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Kind::Version => "version",
+            Kind::OpenShift => "openshift",
+            Kind::Nodes => "nodes",
+            Kind::Hosts => "hosts",
+            Kind::Services => "services",
+            Kind::Helm => "helm",
+            Kind::Definitions => "definitions",
+            Kind::Annotations => "annotations",
+            Kind::Additional => "additional",
+        }
+    }
+}
+
+impl Collecting {
+    /// Whether this collector runs.
+    #[must_use]
+    pub fn has(&self, kind: Kind) -> bool {
+        !self.off.iter().any(|off| off == kind.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_of_another_version_is_read_as_far_as_it_is_known() {
+        let text = r#"{"facts":{"off":["helm","tomorrow"],"new":1},"later":{}}"#;
+        let config: AgentConfig = serde_json::from_str(text).unwrap();
+        assert!(!config.facts.has(Kind::Helm) && config.facts.has(Kind::Nodes));
+        assert_eq!(config.facts.contact_prefixes, ["a8r.io/"]);
+        assert_eq!(config.allow_connect, None);
+    }
+
+    #[test]
+    fn a_document_reads_back() {
+        let config = AgentConfig {
+            repository: Some(Repository {
+                url: "ssh://git@git.example.com/c-demo.git".to_owned(),
+                host_keys: None,
+            }),
+            agent_version: Some("0.2.0".to_owned()),
+            ..AgentConfig::default()
+        };
+        let text = serde_json::to_string(&config).unwrap();
+        assert_eq!(serde_json::from_str::<AgentConfig>(&text).unwrap(), config);
+    }
+}
