@@ -4,6 +4,7 @@
 
 pub mod clock;
 pub mod enroll;
+pub mod import;
 pub mod model;
 pub mod store;
 

@@ -1,0 +1,95 @@
+//! Clusters, with their facts, what was compiled for them, and whether somebody may still come with their token.
+
+use fairlead_api::ClusterId;
+use serde_json::{Map, Value, json};
+
+use super::{
+    PlannedCluster,
+    object::{Object, document},
+    repo,
+};
+
+pub(super) fn planned(
+    cluster: &mut Object,
+    made: Option<Object>,
+    notes: &mut Vec<String>,
+) -> Option<PlannedCluster> {
+    let id: ClusterId = match cluster.name.parse() {
+        Ok(id) => id,
+        Err(error) => {
+            notes.push(format!("{cluster}: {error}"));
+            return None;
+        }
+    };
+    let owner = cluster.to_string();
+    let (spec, status) = (&mut cluster.spec, &mut cluster.status);
+    let Some(tenant) = spec.object("tenantRef").text("name") else {
+        notes.push(format!("{owner}: it has no tenant"));
+        return None;
+    };
+    let git_repo = repo::planned(
+        spec.text("gitRepoURL"),
+        spec.text("gitHostKeys"),
+        spec.object("gitRepoTemplate"),
+        made,
+        &owner,
+        notes,
+    );
+    let planned = document([
+        ("tenant", tenant.into()),
+        ("displayName", json!(spec.text("displayName"))),
+        ("annotations", json!(cluster.annotations)),
+        ("facts", json!(spec.object("facts").into_texts())),
+        ("gitRepo", git_repo),
+        (
+            "tenantGitRepoRevision",
+            json!(spec.text("tenantGitRepoRevision")),
+        ),
+        (
+            "globalGitRepoRevision",
+            json!(spec.text("globalGitRepoRevision")),
+        ),
+        ("creationPolicy", json!(spec.text("creationPolicy"))),
+        ("deletionPolicy", json!(spec.text("deletionPolicy"))),
+    ]);
+    let mut token = status.object("bootstrapToken");
+    let awaits_agent = token.yes("tokenValid");
+    if awaits_agent {
+        // Its text is no use here: this hub makes its tokens of a key of its own.
+        notes.push(format!(
+            "{owner}: its token was still open; it has a new one here, the old one is void"
+        ));
+    }
+    let facts = dynamic_facts(status.object("facts").into_inner());
+    let compiled = compile_meta(status.object("compileMeta").into_inner());
+    cluster.tell_rest(notes);
+    Some(PlannedCluster {
+        id,
+        document: planned,
+        dynamic_facts: (!facts.is_empty()).then_some(Value::Object(facts)),
+        compile_meta: (!compiled.is_empty()).then_some(Value::Object(compiled)),
+        awaits_agent,
+    })
+}
+
+/// Lieutenant keeps each of them as a text, of which it makes JSON again where it can.
+fn dynamic_facts(texts: Map<String, Value>) -> Map<String, Value> {
+    let value = |text: Value| match &text {
+        Value::String(inner) => serde_json::from_str(inner).unwrap_or(text),
+        _ => text,
+    };
+    texts
+        .into_iter()
+        .map(|(name, text)| (name, value(text)))
+        .collect()
+}
+
+/// Without what Go writes for what is missing.
+fn compile_meta(fields: Map<String, Value>) -> Map<String, Value> {
+    let clean = fields.into_iter().filter(|(_, value)| match value {
+        Value::Null => false,
+        Value::Object(inner) => !inner.is_empty(),
+        _ => true,
+    });
+    clean.collect()
+}

@@ -1,0 +1,185 @@
+//! One of Lieutenant's objects, taken apart field by field: what nobody has taken in the end has no place here, and is told.
+
+use std::{collections::BTreeMap, fmt, mem};
+
+use serde_json::{Map, Value};
+
+const GROUP: &str = "syn.tools/";
+/// Where kubectl keeps what it was given last: no annotation of anybody's.
+const OF_KUBECTL: &str = "kubectl.kubernetes.io/";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Tenant,
+    TenantTemplate,
+    Cluster,
+    GitRepo,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Object {
+    pub(super) kind: Kind,
+    pub(super) name: String,
+    pub(super) annotations: BTreeMap<String, String>,
+    pub(super) spec: Fields,
+    pub(super) status: Fields,
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {}", self.kind, self.name)
+    }
+}
+
+impl Object {
+    /// # Errors
+    /// One line: why it is none of these.
+    pub(super) fn read(object: Value) -> Result<Self, String> {
+        let text = |at: &str| {
+            object
+                .pointer(at)
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
+        let name = text("/metadata/name").unwrap_or_default();
+        let version = text("/apiVersion").unwrap_or_default();
+        let kind = text("/kind").unwrap_or_default();
+        let told = format!("{kind} {name}");
+        let known = match (version.starts_with(GROUP), kind.as_str()) {
+            (true, "Tenant") => Kind::Tenant,
+            (true, "TenantTemplate") => Kind::TenantTemplate,
+            (true, "Cluster") => Kind::Cluster,
+            (true, "GitRepo") => Kind::GitRepo,
+            _ => return Err(format!("{told}: it is none of Lieutenant's ({version})")),
+        };
+        if name.is_empty() {
+            return Err(format!("{told}: it has no name"));
+        }
+        let Value::Object(mut fields) = object else {
+            return Err(format!("{told}: it is no object"));
+        };
+        let metadata = Fields::of(fields.remove("metadata"));
+        let annotations = Fields::of(metadata.get("annotations").cloned()).into_texts();
+        let annotations = annotations
+            .into_iter()
+            .filter(|(name, _)| !name.starts_with(OF_KUBECTL));
+        Ok(Object {
+            kind: known,
+            name,
+            annotations: annotations.collect(),
+            spec: Fields::of(fields.remove("spec")),
+            status: Fields::of(fields.remove("status")),
+        })
+    }
+
+    /// Tells what nobody has taken.
+    pub(super) fn tell_rest(&mut self, notes: &mut Vec<String>) {
+        for (of, fields) in [("spec", &mut self.spec), ("status", &mut self.status)] {
+            for name in mem::take(fields).rest() {
+                notes.push(format!(
+                    "{:?} {}: {of}.{name} has no place here",
+                    self.kind, self.name
+                ));
+            }
+        }
+    }
+}
+
+/// Fields of an object, each of which is taken once. Empty texts, objects and lists count as missing, as Go leaves them out.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Fields(Map<String, Value>);
+
+impl Fields {
+    pub(super) fn of(value: Option<Value>) -> Self {
+        let mut fields = match value {
+            Some(Value::Object(fields)) => fields,
+            _ => Map::new(),
+        };
+        fields.retain(|_, value| match value {
+            Value::Null => false,
+            Value::String(text) => !text.is_empty(),
+            Value::Object(inner) => !inner.is_empty(),
+            Value::Array(list) => !list.is_empty(),
+            Value::Bool(_) | Value::Number(_) => true,
+        });
+        Fields(fields)
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn text(&mut self, name: &str) -> Option<String> {
+        match self.0.remove(name) {
+            Some(Value::String(text)) => Some(text),
+            Some(other) => {
+                self.0.insert(name.to_owned(), other);
+                None
+            }
+            None => None,
+        }
+    }
+
+    pub(super) fn yes(&mut self, name: &str) -> bool {
+        matches!(self.0.remove(name), Some(Value::Bool(true)))
+    }
+
+    pub(super) fn object(&mut self, name: &str) -> Fields {
+        Fields::of(self.0.remove(name))
+    }
+
+    /// Texts by name; anything else among them is written as JSON.
+    pub(super) fn into_texts(self) -> BTreeMap<String, String> {
+        let text = |value: Value| match value {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        self.0
+            .into_iter()
+            .map(|(name, value)| (name, text(value)))
+            .collect()
+    }
+
+    pub(super) fn into_inner(self) -> Map<String, Value> {
+        self.0
+    }
+
+    /// Fills from `other` what is missing here, nested objects field by field.
+    pub(super) fn fill(&mut self, other: &Map<String, Value>) {
+        fill(&mut self.0, other);
+    }
+
+    fn rest(self) -> impl Iterator<Item = String> {
+        self.0.into_iter().map(|(name, _)| name)
+    }
+}
+
+fn fill(into: &mut Map<String, Value>, from: &Map<String, Value>) {
+    for (name, value) in from {
+        match (into.get_mut(name), value) {
+            (None, value) => {
+                into.insert(name.clone(), value.clone());
+            }
+            (Some(Value::Object(into)), Value::Object(from)) => fill(into, from),
+            (Some(_), _) => {}
+        }
+    }
+}
+
+/// A document without what is missing.
+pub(super) fn document<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    let fields = fields.into_iter().filter(|(_, value)| match value {
+        Value::Null => false,
+        Value::Object(inner) => !inner.is_empty(),
+        _ => true,
+    });
+    Value::Object(
+        fields
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
+    )
+}

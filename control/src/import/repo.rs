@@ -1,0 +1,78 @@
+//! Git repositories: what an object says of its own, and the GitRepo object of the same name, which the operator made of it.
+
+use serde_json::{Map, Value, json};
+
+use super::object::{Fields, Object, document};
+
+/// The deploy key of the cluster's agent.
+const STEWARD: &str = "steward";
+
+/// A repository's document, or null. `url` and `host_keys` are the owner's; `of_owner` is how notes name that.
+pub(super) fn planned(
+    url: Option<String>,
+    host_keys: Option<String>,
+    mut template: Fields,
+    made: Option<Object>,
+    of_owner: &str,
+    notes: &mut Vec<String>,
+) -> Value {
+    let mut made = made
+        .map(|made| (made.spec, made.status))
+        .unwrap_or_default();
+    template.fill(&std::mem::take(&mut made.0).into_inner());
+    let (spec, status) = (&mut template, &mut made.1);
+    let mut kind = spec.text("repoType");
+    let url = url.or_else(|| status.text("url"));
+    let host_keys = host_keys.or_else(|| status.text("hostKeys"));
+    let mut keys = deploy_keys(spec.object("deployKeys"), of_owner, notes);
+    let steward = keys.remove(STEWARD).and_then(|key| key.get("key").cloned());
+    // These are how its server is to be told, which nobody does here yet; the tenant is known anyway.
+    for name in ["tenantRef", "creationPolicy", "deletionPolicy"] {
+        spec.object(name);
+        spec.text(name);
+    }
+    for name in spec.clone().into_inner().keys() {
+        notes.push(format!(
+            "{of_owner}: {name} of its repository has no place here"
+        ));
+    }
+    if url.is_none() && kind.is_none() && keys.is_empty() && steward.is_none() {
+        return Value::Null;
+    }
+    if kind.is_none() && !url.as_deref().is_some_and(is_managed) {
+        // Lieutenant leaves the type out where it makes nothing of the repository.
+        kind = Some("unmanaged".to_owned());
+    }
+    document([
+        ("url", json!(url)),
+        ("type", json!(kind)),
+        ("hostKeys", json!(host_keys)),
+        ("deployKey", steward.unwrap_or_default()),
+        ("deployKeys", Value::Object(keys)),
+    ])
+}
+
+/// Whether its URL has a group and a name.
+fn is_managed(url: &str) -> bool {
+    let path = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let path = path.split_once(['/', ':']).map_or("", |(_, path)| path);
+    path.split('/').filter(|part| !part.is_empty()).count() >= 2
+}
+
+fn deploy_keys(keys: Fields, of_owner: &str, notes: &mut Vec<String>) -> Map<String, Value> {
+    let mut taken = Map::new();
+    for (name, key) in keys.into_inner() {
+        let mut key = Fields::of(Some(key));
+        match (key.text("type"), key.text("key")) {
+            (Some(kind), Some(data)) => {
+                let write_access = key.yes("writeAccess");
+                let key = json!({ "key": format!("{kind} {data}"), "writeAccess": write_access });
+                taken.insert(name, key);
+            }
+            _ => notes.push(format!(
+                "{of_owner}: its deploy key {name} has no type or no key"
+            )),
+        }
+    }
+    taken
+}

@@ -1,0 +1,133 @@
+//! Tenants, with what their TenantTemplate says beside.
+
+use std::collections::BTreeMap;
+
+use fairlead_api::TenantId;
+use serde_json::{Value, json};
+
+use super::{
+    PlannedTenant,
+    object::{Fields, Object, document},
+    repo,
+};
+
+/// Which TenantTemplate a tenant was filled from.
+const TEMPLATE: &str = "lieutenant.syn.tools/tenant-template";
+
+pub(super) fn planned(
+    tenant: &mut Object,
+    templates: &BTreeMap<String, Object>,
+    made: Option<Object>,
+    notes: &mut Vec<String>,
+) -> Option<PlannedTenant> {
+    let id: TenantId = match tenant.name.parse() {
+        Ok(id) => id,
+        Err(error) => {
+            notes.push(format!("{tenant}: {error}"));
+            return None;
+        }
+    };
+    if let Some(name) = tenant.annotations.get(TEMPLATE) {
+        match templates.get(name) {
+            Some(template) => tenant.spec.fill(&template.spec.clone().into_inner()),
+            None => notes.push(format!(
+                "{tenant}: its TenantTemplate {name} is not among the objects"
+            )),
+        }
+    }
+    let owner = tenant.to_string();
+    let spec = &mut tenant.spec;
+    let mut git_repo = repo::planned(
+        spec.text("gitRepoURL"),
+        None,
+        spec.object("gitRepoTemplate"),
+        made,
+        &owner,
+        notes,
+    );
+    if let Some(revision) = spec.text("gitRepoRevision") {
+        if git_repo.is_null() {
+            git_repo = json!({ "type": "unmanaged" });
+        }
+        if let Some(fields) = git_repo.as_object_mut() {
+            fields.insert("revision".to_owned(), revision.into());
+        }
+    }
+    if git_repo.is_null() {
+        // A tenant has a repository here, be it that nobody looks after it.
+        git_repo = json!({ "type": "unmanaged" });
+    }
+    let template = cluster_template(spec.object("clusterTemplate"), &owner, notes);
+    let planned = document([
+        ("displayName", json!(spec.text("displayName"))),
+        ("annotations", json!(tenant.annotations)),
+        ("gitRepo", git_repo),
+        ("globalGitRepoURL", json!(spec.text("globalGitRepoURL"))),
+        (
+            "globalGitRepoRevision",
+            json!(spec.text("globalGitRepoRevision")),
+        ),
+        ("clusterTemplate", template),
+    ]);
+    tenant.tell_rest(notes);
+    Some(PlannedTenant {
+        id,
+        document: planned,
+    })
+}
+
+fn cluster_template(mut spec: Fields, owner: &str, notes: &mut Vec<String>) -> Value {
+    if spec.is_empty() {
+        return Value::Null;
+    }
+    // What Lieutenant fills in for each cluster anew would be the same text for all of them here.
+    let is_go = |text: &String| text.contains("{{");
+    let mut told = |what: &str| {
+        notes.push(format!(
+            "{owner}: {what} of its clusterTemplate is a Go template"
+        ))
+    };
+    let mut plain = |spec: &mut Fields, name: &str| {
+        let text = spec.text(name).filter(|text| {
+            let go = is_go(text);
+            if go {
+                told(name);
+            }
+            !go
+        });
+        json!(text)
+    };
+    let tenant_revision = plain(&mut spec, "tenantGitRepoRevision");
+    let global_revision = plain(&mut spec, "globalGitRepoRevision");
+    let creation = plain(&mut spec, "creationPolicy");
+    let deletion = plain(&mut spec, "deletionPolicy");
+    let mut facts = spec.object("facts").into_texts();
+    facts.retain(|name, text| {
+        let go = is_go(text);
+        if go {
+            told(&format!("fact {name}"));
+        }
+        !go
+    });
+    let git_repo = repo::planned(
+        None,
+        spec.text("gitHostKeys"),
+        spec.object("gitRepoTemplate"),
+        None,
+        &format!("{owner}, clusterTemplate"),
+        notes,
+    );
+    for name in spec.into_inner().keys() {
+        notes.push(format!(
+            "{owner}: {name} of its clusterTemplate has no place here"
+        ));
+    }
+    document([
+        ("facts", json!(facts)),
+        ("gitRepo", git_repo),
+        ("tenantGitRepoRevision", tenant_revision),
+        ("globalGitRepoRevision", global_revision),
+        ("creationPolicy", creation),
+        ("deletionPolicy", deletion),
+    ])
+}

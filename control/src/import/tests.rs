@@ -1,0 +1,210 @@
+use serde_json::json;
+
+use super::*;
+
+const OBJECTS: &str = r#"
+apiVersion: v1
+kind: List
+items:
+- apiVersion: syn.tools/v1alpha1
+  kind: Tenant
+  metadata:
+    name: t-acme
+    namespace: lieutenant
+    annotations:
+      lieutenant.syn.tools/tenant-template: default
+      monitoring.syn.tools/sla: "24/7"
+      kubectl.kubernetes.io/last-applied-configuration: "{}"
+  spec:
+    displayName: Acme Corp.
+    gitRepoURL: ssh://git@git.example/acme/config.git
+    gitRepoRevision: v1.2.3
+    gitRepoTemplate:
+      repoType: auto
+      path: acme
+      repoName: config
+      ciVariables: [{ name: TOKEN, value: s3cret-of-the-ci }]
+    clusterTemplate:
+      facts: { cloud: aws, region: "{{ .Facts.zone }}" }
+      deletionPolicy: Archive
+      gitRepoTemplate: { repoType: auto }
+    compilePipeline: { enabled: true }
+- apiVersion: syn.tools/v1alpha1
+  kind: TenantTemplate
+  metadata: { name: default }
+  spec:
+    displayName: not this one
+    globalGitRepoURL: ssh://git@git.example/global/defaults.git
+    globalGitRepoRevision: v9
+- apiVersion: syn.tools/v1alpha1
+  kind: Cluster
+  metadata: { name: c-one }
+  spec:
+    displayName: One
+    tenantRef: { name: t-acme }
+    gitRepoURL: ssh://git@git.example/acme/c-one.git
+    gitHostKeys: |
+      git.example ssh-ed25519 AAAA
+    tokenLifeTime: 30m
+    facts: { cloud: aws, distribution: openshift4 }
+    creationPolicy: Adopt
+    gitRepoTemplate:
+      deployKeys:
+        steward: { type: ssh-rsa, key: QUJD }
+        ci: { type: ssh-ed25519, key: REVG, writeAccess: true }
+        broken: { type: ssh-rsa }
+  status:
+    bootstrapToken: { token: very-secret, tokenValid: false, validUntil: "2024-01-01T00:00:00Z" }
+    facts:
+      kubernetesVersion: '{"major":"1","minor":"31"}'
+      name: plain text
+      nodes: "3"
+    compileMeta:
+      lastCompile: "2026-11-01T10:00:00Z"
+      commodoreBuildInfo: { version: v1.30.0 }
+      global: {}
+      instances:
+        argocd: { component: argocd, version: v6.1.0 }
+- apiVersion: syn.tools/v1alpha1
+  kind: Cluster
+  metadata: { name: c-two }
+  spec: { tenantRef: { name: t-acme } }
+  status: { bootstrapToken: { token: other-secret, tokenValid: true } }
+- apiVersion: syn.tools/v1alpha1
+  kind: GitRepo
+  metadata: { name: c-two }
+  spec: { repoType: unmanaged, tenantRef: { name: t-acme }, apiSecretRef: { name: api } }
+  status: { phase: created, url: "file:///srv/two", hostKeys: "git.example ssh-rsa BBBB" }
+- apiVersion: syn.tools/v1alpha1
+  kind: GitRepo
+  metadata: { name: t-forgotten }
+- apiVersion: syn.tools/v1alpha1
+  kind: Cluster
+  metadata: { name: Not_An_Id }
+  spec: { tenantRef: { name: t-acme } }
+- apiVersion: v1
+  kind: Secret
+  metadata: { name: api }
+"#;
+
+fn planned() -> Plan {
+    plan(read(OBJECTS).unwrap())
+}
+
+#[test]
+fn a_tenant_comes_with_what_its_template_fills_in() {
+    let plan = planned();
+    let [tenant] = plan.tenants.as_slice() else {
+        panic!("{plan:?}");
+    };
+    assert_eq!(tenant.id.as_str(), "t-acme");
+    assert_eq!(
+        tenant.document,
+        json!({
+            "displayName": "Acme Corp.",
+            "annotations": {
+                "lieutenant.syn.tools/tenant-template": "default",
+                "monitoring.syn.tools/sla": "24/7",
+            },
+            "gitRepo": { "url": "ssh://git@git.example/acme/config.git", "type": "auto", "revision": "v1.2.3" },
+            "globalGitRepoURL": "ssh://git@git.example/global/defaults.git",
+            "globalGitRepoRevision": "v9",
+            "clusterTemplate": {
+                "facts": { "cloud": "aws" },
+                "gitRepo": { "type": "auto" },
+                "deletionPolicy": "Archive",
+            },
+        })
+    );
+}
+
+#[test]
+fn a_cluster_comes_with_its_facts_its_keys_and_what_was_compiled() {
+    let plan = planned();
+    let one = &plan.clusters[0];
+    assert_eq!(one.id.as_str(), "c-one");
+    assert!(!one.awaits_agent);
+    assert_eq!(
+        one.document,
+        json!({
+            "tenant": "t-acme",
+            "displayName": "One",
+            "facts": { "cloud": "aws", "distribution": "openshift4" },
+            "gitRepo": {
+                "url": "ssh://git@git.example/acme/c-one.git",
+                "hostKeys": "git.example ssh-ed25519 AAAA\n",
+                "deployKey": "ssh-rsa QUJD",
+                "deployKeys": { "ci": { "key": "ssh-ed25519 REVG", "writeAccess": true } },
+            },
+            "creationPolicy": "Adopt",
+        })
+    );
+    assert_eq!(
+        one.dynamic_facts,
+        Some(json!({
+            "kubernetesVersion": { "major": "1", "minor": "31" },
+            "name": "plain text",
+            "nodes": 3,
+        }))
+    );
+    assert_eq!(
+        one.compile_meta,
+        Some(json!({
+            "lastCompile": "2026-11-01T10:00:00Z",
+            "commodoreBuildInfo": { "version": "v1.30.0" },
+            "instances": { "argocd": { "component": "argocd", "version": "v6.1.0" } },
+        }))
+    );
+}
+
+#[test]
+fn a_repository_that_the_operator_made_fills_what_the_cluster_does_not_say() {
+    let plan = planned();
+    let two = &plan.clusters[1];
+    assert!(two.awaits_agent && two.dynamic_facts.is_none() && two.compile_meta.is_none());
+    assert_eq!(
+        two.document,
+        json!({
+            "tenant": "t-acme",
+            "gitRepo": { "url": "file:///srv/two", "type": "unmanaged", "hostKeys": "git.example ssh-rsa BBBB" },
+        })
+    );
+}
+
+#[test]
+fn what_has_no_place_here_is_told_and_no_secret_is_taken() {
+    let plan = planned();
+    assert_eq!(plan.clusters.len(), 2);
+    let left_out = plan.left_out.join("\n");
+    for told in [
+        "Tenant t-acme: fact region of its clusterTemplate is a Go template",
+        "Tenant t-acme: path of its repository has no place here",
+        "Tenant t-acme: ciVariables of its repository has no place here",
+        "Tenant t-acme: spec.compilePipeline has no place here",
+        "Cluster c-one: its deploy key broken has no type or no key",
+        "Cluster c-one: spec.tokenLifeTime has no place here",
+        "Cluster c-two: its token was still open",
+        "Cluster c-two: apiSecretRef of its repository has no place here",
+        "GitRepo t-forgotten: no tenant and no cluster has its name",
+        "Cluster Not_An_Id: an id starts with \"c-\"",
+        "Secret api: it is none of Lieutenant's (v1)",
+    ] {
+        assert!(left_out.contains(told), "{told}\nis not in\n{left_out}");
+    }
+    let all = format!("{plan:?}");
+    for secret in ["very-secret", "other-secret", "s3cret-of-the-ci"] {
+        assert!(!all.contains(secret), "{all}");
+    }
+}
+
+#[test]
+fn several_documents_one_list_or_json_are_read_and_nothing_else() {
+    let one = r#"{"apiVersion":"syn.tools/v1alpha1","kind":"Tenant","metadata":{"name":"t-a"}}"#;
+    let two = "---\nkind: Tenant\n---\n---\nkind: Cluster\n";
+    assert_eq!(read(one).unwrap().len(), 1);
+    assert_eq!(read(two).unwrap().len(), 2);
+    assert_eq!(read(OBJECTS).unwrap().len(), 8);
+    for text in ["[1]", "just a text", "a: [", "- 1"] {
+        assert_eq!(read(text).unwrap_err().code, Code::Invalid, "{text}");
+    }
+}
