@@ -5,11 +5,14 @@ use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use time::OffsetDateTime;
 
-use crate::hello::Instance;
+use crate::{ClusterId, TenantId, hello::Instance};
 
 /// Where an agent posts a [`Report`].
 pub const FACTS_PATH: &str = "/agent/v1/facts";
+/// Where people search clusters by their facts.
+pub const FIND_PATH: &str = "/v1/find";
 /// The largest report that is taken, in bytes of JSON.
 pub const MAX_REPORT: usize = 512 * 1024;
 /// How many facts one cluster's agent may report.
@@ -54,6 +57,52 @@ pub struct Received {
     /// Names what the hub now knows. None: it does not know what the report builds on, and nothing was taken; the whole is
     /// to be sent.
     pub etag: Option<String>,
+}
+
+/// One fact as `GET /v1/clusters/{id}/facts` shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KnownFact {
+    pub name: String,
+    pub value: Value,
+    /// Seen by a program in the cluster, not said by people.
+    pub dynamic: bool,
+    /// `people`, `agent`, `steward`, `inventory` or `import`.
+    pub source: String,
+    /// When it became known to the hub.
+    #[serde(with = "time::serde::rfc3339")]
+    pub received: OffsetDateTime,
+    /// Since when it is seen to be so, by the clock of its source.
+    #[serde(with = "time::serde::rfc3339")]
+    pub observed: OffsetDateTime,
+    /// When its source last reported, whether or not this was new.
+    #[serde(with = "time::serde::rfc3339")]
+    pub seen: OffsetDateTime,
+    /// Three reports of its source have not come: it may be so no more.
+    pub stale: bool,
+}
+
+/// A cluster that `GET /v1/find` has found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FoundCluster {
+    pub id: ClusterId,
+    pub tenant: TenantId,
+    pub display_name: String,
+    /// What says so, 20 facts at the most.
+    pub found: Vec<Found>,
+}
+
+/// A fact that answers a search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Found {
+    pub fact: String,
+    /// The part of it that does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    pub value: Value,
+    pub stale: bool,
 }
 
 /// 1 to 128 letters, digits, dots, dashes, slashes and underscores.

@@ -18,6 +18,7 @@ use crate::{
     clock::Clock,
     data_dir::DataDir,
     enroll::{BootstrapKey, Enroll},
+    facts::FactsModule,
     hub::{Hub, Settings},
     registry::{RESTARTED, Registry, mint},
     store::{Actor, Store},
@@ -54,6 +55,7 @@ pub struct Config {
 pub struct Control {
     hub: Arc<Hub>,
     registry: Arc<Registry>,
+    facts: Arc<FactsModule>,
 }
 
 impl Control {
@@ -111,7 +113,12 @@ impl Control {
             _data_dir: data_dir,
         });
         let registry = Arc::new(Registry(Arc::clone(&hub)));
-        Ok(Control { hub, registry })
+        let facts = Arc::new(FactsModule::new(Arc::clone(&hub)));
+        Ok(Control {
+            hub,
+            registry,
+            facts,
+        })
     }
 
     /// What the gateway plugs in.
@@ -122,6 +129,7 @@ impl Control {
             self.registry.clone(),
             Arc::new(Enroll(hub())),
             Arc::new(CatalogModule(hub())),
+            self.facts.clone(),
             Arc::new(CertificatesModule(hub())),
         ];
         Seam {

@@ -4,6 +4,7 @@
 
 pub mod clock;
 pub mod enroll;
+mod facts;
 pub mod import;
 pub mod model;
 pub mod store;

@@ -9,6 +9,7 @@
 mod catalog;
 mod clusters;
 mod enroll;
+mod facts;
 mod hub;
 mod registry;
 mod rig;

@@ -1,0 +1,55 @@
+//! Facts: takes what agents report of their clusters, shows what is known of one and since when, and finds clusters by it.
+//! Nobody is shown a fact of a cluster that they may not see.
+
+mod apply;
+mod find;
+mod report;
+mod show;
+mod stale;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::{
+    Router,
+    routing::{get, post},
+};
+use fairlead_api::facts::{FACTS_PATH, FIND_PATH};
+use fairlead_gateway::Module;
+
+use crate::{hub::Hub, reply::finish};
+use report::Reports;
+
+pub(crate) struct FactsModule {
+    hub: Arc<Hub>,
+    reports: Arc<Reports>,
+}
+
+impl FactsModule {
+    pub(crate) fn new(hub: Arc<Hub>) -> Self {
+        FactsModule {
+            hub,
+            reports: Arc::default(),
+        }
+    }
+}
+
+#[async_trait]
+impl Module for FactsModule {
+    fn name(&self) -> &'static str {
+        "facts"
+    }
+
+    fn people(&self) -> Router {
+        let router = Router::new()
+            .route("/v1/clusters/{id}/facts", get(show::show))
+            .route(FIND_PATH, get(find::find));
+        finish(router.with_state(Arc::clone(&self.hub)))
+    }
+
+    fn agents(&self) -> Router {
+        let state = (Arc::clone(&self.hub), Arc::clone(&self.reports));
+        let router = Router::new().route(FACTS_PATH, post(report::take));
+        finish(router.with_state(state))
+    }
+}

@@ -1,0 +1,228 @@
+//! What a report makes of a cluster's facts: a function of both, and the name of what comes out of it.
+
+use aws_lc_rs::digest::{SHA256, digest};
+use fairlead_api::{
+    Code, Failure,
+    facts::{MAX_ALL, MAX_DEPTH, MAX_FACT, MAX_FACTS, Report, depth},
+};
+
+use crate::model::{Fact, FactSource, Facts, hex};
+
+/// Names what the agent has said, whatever others have: equal exactly where that is equal.
+pub(super) fn etag(facts: &Facts) -> String {
+    let said: Vec<_> = of_agent(facts)
+        .map(|(name, fact)| (name, &fact.value))
+        .collect();
+    // Texts and JSON values: nothing in it could fail, and objects are sorted by their keys.
+    let bytes = serde_json::to_vec(&said).unwrap_or_default();
+    let hash = digest(&SHA256, &bytes);
+    hex::encode(hash.as_ref().get(..16).unwrap_or_default())
+}
+
+fn of_agent(facts: &Facts) -> impl Iterator<Item = (&String, &Fact)> {
+    facts
+        .iter()
+        .filter(|(_, fact)| fact.source == FactSource::Agent)
+}
+
+/// What no agent of ours would send.
+///
+/// # Errors
+/// `FL-4109`
+pub(super) fn check(report: &Report) -> Result<(), Failure> {
+    let invalid = |detail: String| Failure::because(Code::Invalid, detail);
+    for (name, reported) in &report.facts {
+        let Some(reported) = reported else { continue };
+        if depth(&reported.value) > MAX_DEPTH {
+            return Err(invalid(format!(
+                "{name} is more than {MAX_DEPTH} levels deep"
+            )));
+        }
+        if reported.value.to_string().len() > MAX_FACT {
+            return Err(invalid(format!("{name} is longer than {MAX_FACT} bytes")));
+        }
+    }
+    Ok(())
+}
+
+/// Changes the facts as the report says; `now` in milliseconds since 1970. A fact whose value stays is left as it is. None
+/// if the report builds on something else, or is a whole one without anything in common with what is here.
+///
+/// # Errors
+/// `FL-4109` if they would be too many, or too long together.
+pub(super) fn apply(facts: &mut Facts, report: &Report, now: i64) -> Result<Option<()>, Failure> {
+    match &report.base {
+        Some(base) if *base != etag(facts) => return Ok(None),
+        Some(_) => {}
+        None => facts.retain(|name, fact| {
+            let is_told = || {
+                let mut told = report.facts.iter();
+                told.any(|(told, value)| told.as_str() == name && value.is_some())
+            };
+            fact.source != FactSource::Agent || is_told()
+        }),
+    }
+    for (name, reported) in &report.facts {
+        let before = facts.get(name.as_str());
+        let Some(reported) = reported else {
+            if before.is_some_and(|before| before.source == FactSource::Agent) {
+                facts.remove(name.as_str());
+            }
+            continue;
+        };
+        let is_known = before.is_some_and(|before| {
+            before.source == FactSource::Agent && before.value == reported.value
+        });
+        if !is_known {
+            let fact = Fact {
+                value: reported.value.clone(),
+                source: FactSource::Agent,
+                received: now,
+                // Its clock may be ahead of this one.
+                observed: reported.observed.min(now),
+            };
+            facts.insert(name.to_string(), fact);
+        }
+    }
+    within_bounds(facts).map(Some)
+}
+
+fn within_bounds(facts: &Facts) -> Result<(), Failure> {
+    let count = of_agent(facts).count();
+    if count > MAX_FACTS {
+        let detail = format!("{count} facts, where {MAX_FACTS} may be");
+        return Err(Failure::because(Code::Invalid, detail));
+    }
+    let bytes: usize = of_agent(facts)
+        .map(|(_, fact)| fact.value.to_string().len())
+        .sum();
+    if bytes > MAX_ALL {
+        let detail = format!("{bytes} bytes of facts, where {MAX_ALL} may be");
+        return Err(Failure::because(Code::Invalid, detail));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use fairlead_api::{facts::Reported, hello::Instance};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn report(base: Option<String>, facts: &[(&str, Option<Value>)]) -> Report {
+        let reported =
+            |value: &Option<Value>| value.clone().map(|value| Reported { value, observed: 5 });
+        Report {
+            instance: Instance::from_bytes([1; 16]),
+            sequence: 1,
+            every: 3600,
+            base,
+            facts: facts
+                .iter()
+                .map(|(name, value)| (name.parse().unwrap(), reported(value)))
+                .collect(),
+        }
+    }
+
+    fn values(facts: &Facts) -> Value {
+        let values = facts
+            .iter()
+            .map(|(name, fact)| (name.clone(), fact.value.clone()));
+        values.collect::<serde_json::Map<_, _>>().into()
+    }
+
+    fn stewards(value: Value) -> Fact {
+        Fact {
+            value,
+            source: FactSource::Steward,
+            received: 1,
+            observed: 1,
+        }
+    }
+
+    #[test]
+    fn a_whole_report_replaces_what_the_agent_said_and_nobody_elses_word() {
+        let mut facts = Facts::from([
+            ("theirs".to_owned(), stewards(json!(1))),
+            ("version".to_owned(), stewards(json!("1"))),
+        ]);
+        let whole = report(
+            None,
+            &[("nodes", Some(json!(3))), ("version", Some(json!("1")))],
+        );
+        assert_eq!(apply(&mut facts, &whole, 10).unwrap(), Some(()));
+        assert_eq!(
+            values(&facts),
+            json!({ "nodes": 3, "theirs": 1, "version": "1" })
+        );
+        assert_eq!(facts["version"].source, FactSource::Agent);
+        let before = facts.clone();
+        let again = report(
+            None,
+            &[("nodes", Some(json!(3))), ("version", Some(json!("1")))],
+        );
+        apply(&mut facts, &again, 20).unwrap();
+        assert_eq!(facts, before, "an unchanged report changes nothing");
+        apply(&mut facts, &report(None, &[]), 30).unwrap();
+        assert_eq!(values(&facts), json!({ "theirs": 1 }));
+    }
+
+    #[test]
+    fn a_change_is_taken_on_its_own_base_alone() {
+        let mut facts = Facts::from([("theirs".to_owned(), stewards(json!(1)))]);
+        let empty = etag(&facts);
+        apply(
+            &mut facts,
+            &report(Some(empty.clone()), &[("a", Some(json!(1)))]),
+            10,
+        )
+        .unwrap();
+        let one = etag(&facts);
+        assert_ne!(one, empty);
+        let before = facts.clone();
+        let late = report(Some(empty.clone()), &[("a", Some(json!(2)))]);
+        assert_eq!(apply(&mut facts, &late, 20).unwrap(), None);
+        assert_eq!(facts, before);
+        let gone = report(Some(one), &[("a", None), ("theirs", None)]);
+        apply(&mut facts, &gone, 30).unwrap();
+        assert_eq!(
+            values(&facts),
+            json!({ "theirs": 1 }),
+            "it removes its own only"
+        );
+        assert_eq!(etag(&facts), empty);
+    }
+
+    #[test]
+    fn a_clock_ahead_of_ours_is_not_believed() {
+        let mut facts = Facts::new();
+        apply(&mut facts, &report(None, &[("a", Some(json!(1)))]), 3).unwrap();
+        assert_eq!((facts["a"].observed, facts["a"].received), (3, 3));
+    }
+
+    #[test]
+    fn what_is_too_much_is_refused() {
+        let mut deep = json!(1);
+        for _ in 0..=MAX_DEPTH {
+            deep = json!([deep]);
+        }
+        assert!(check(&report(None, &[("deep", Some(deep))])).is_err());
+        let long = json!("x".repeat(MAX_FACT));
+        assert!(check(&report(None, &[("long", Some(long))])).is_err());
+        let names: Vec<_> = (0..=MAX_FACTS).map(|n| format!("f{n}")).collect();
+        let many: Vec<_> = names
+            .iter()
+            .map(|name| (name.as_str(), Some(json!(1))))
+            .collect();
+        assert!(apply(&mut Facts::new(), &report(None, &many), 1).is_err());
+        let large = json!("x".repeat(MAX_FACT - 2));
+        let five: Vec<_> = names
+            .iter()
+            .take(5)
+            .map(|name| (name.as_str(), Some(large.clone())))
+            .collect();
+        assert!(check(&report(None, &five)).is_ok());
+        assert!(apply(&mut Facts::new(), &report(None, &five), 1).is_err());
+    }
+}

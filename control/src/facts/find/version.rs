@@ -1,0 +1,176 @@
+//! Versions, compared as semver says, with what vendors of Kubernetes put behind them: only `alpha`, `beta` and `rc` come
+//! before a release, `-eks-1` and `+k3s1` are the release itself.
+
+use std::cmp::Ordering;
+
+/// `v1.30.4-rc.1`, with as many numbers as were said, three at the most.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Version {
+    numbers: Vec<u64>,
+    /// Kind and number of what came before the release.
+    before: Option<(Stage, u64)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Alpha,
+    Beta,
+    Rc,
+}
+
+impl Version {
+    /// None if the text does not begin with a number, after `v`.
+    pub(super) fn read(text: &str) -> Option<Version> {
+        let text = text.trim();
+        let text = text.strip_prefix(['v', 'V']).unwrap_or(text);
+        let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.'));
+        let (numbers, behind) = text.split_at_checked(end.unwrap_or(text.len()))?;
+        let numbers: Option<Vec<u64>> = numbers
+            .trim_end_matches('.')
+            .splitn(4, '.')
+            .take(3)
+            .map(|number| number.parse().ok())
+            .collect();
+        Some(Version {
+            numbers: numbers?,
+            before: before(behind),
+        })
+    }
+
+    /// How this stands to `wanted`, as far as that says: `1.31.4` is equal to `1.31`.
+    pub(super) fn compare(&self, wanted: &Version) -> Ordering {
+        let depth = wanted.numbers.len();
+        let own = self.numbers.iter().copied().chain(std::iter::repeat(0));
+        let numbers = own.take(depth).cmp(wanted.numbers.iter().copied());
+        match (numbers, depth) {
+            (Ordering::Equal, 3) => rank(self.before).cmp(&rank(wanted.before)),
+            (numbers, _) => numbers,
+        }
+    }
+}
+
+/// A release comes after everything that came before it.
+fn rank(before: Option<(Stage, u64)>) -> (bool, Option<(Stage, u64)>) {
+    (before.is_none(), before)
+}
+
+fn before(text: &str) -> Option<(Stage, u64)> {
+    let text = text.strip_prefix('-')?;
+    let stages = [
+        ("alpha", Stage::Alpha),
+        ("beta", Stage::Beta),
+        ("rc", Stage::Rc),
+    ];
+    let (name, stage) = stages
+        .into_iter()
+        .find(|(name, _)| text.starts_with(name))?;
+    let behind = text.get(name.len()..)?.trim_start_matches(['.', '-']);
+    let end = behind.find(|c: char| !c.is_ascii_digit());
+    let number = behind.get(..end.unwrap_or(behind.len()))?;
+    Some((stage, number.parse().unwrap_or(0)))
+}
+
+/// How something must stand to what was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Comparison {
+    Less,
+    LessOrEqual,
+    Equal,
+    NotEqual,
+    GreaterOrEqual,
+    Greater,
+}
+
+impl Comparison {
+    /// Longer ones before those that they begin with.
+    pub(super) const ALL: [(&str, Comparison); 7] = [
+        ("<=", Comparison::LessOrEqual),
+        (">=", Comparison::GreaterOrEqual),
+        ("!=", Comparison::NotEqual),
+        ("==", Comparison::Equal),
+        ("<", Comparison::Less),
+        (">", Comparison::Greater),
+        ("=", Comparison::Equal),
+    ];
+
+    pub(super) fn holds(self, order: Ordering) -> bool {
+        match self {
+            Comparison::Less => order.is_lt(),
+            Comparison::LessOrEqual => order.is_le(),
+            Comparison::Equal => order.is_eq(),
+            Comparison::NotEqual => order.is_ne(),
+            Comparison::GreaterOrEqual => order.is_ge(),
+            Comparison::Greater => order.is_gt(),
+        }
+    }
+}
+
+/// `>=1.29 <1.31`: all of them hold.
+#[derive(Debug, Clone)]
+pub(super) struct Versions(Vec<(Comparison, Version)>);
+
+impl Versions {
+    /// None if it is no version with a comparison in front, or several with spaces or commas between.
+    pub(super) fn read(text: &str) -> Option<Versions> {
+        let parts = text.split([' ', ',']).filter(|part| !part.is_empty());
+        let wanted: Option<Vec<_>> = parts
+            .map(|part| {
+                let all = Comparison::ALL.into_iter();
+                let found = all
+                    .filter_map(|(sign, it)| Some((it, part.strip_prefix(sign)?)))
+                    .next();
+                let (comparison, version) = found.unwrap_or((Comparison::Equal, part));
+                Some((comparison, Version::read(version)?))
+            })
+            .collect();
+        wanted.filter(|wanted| !wanted.is_empty()).map(Versions)
+    }
+
+    pub(super) fn contain(&self, version: &Version) -> bool {
+        let mut all = self.0.iter();
+        all.all(|(comparison, wanted)| comparison.holds(version.compare(wanted)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_vendors_are_the_release_that_they_are_of() {
+        for (version, wanted, holds) in [
+            ("v1.30.4", "<1.31", true),
+            ("v1.31.0", "<1.31", false),
+            ("v1.31.0-rc.1", "<1.31.0", true),
+            ("v1.31.0-rc.1", "<1.31", false),
+            ("v1.31.0-alpha.2", "<1.31.0-beta.1", true),
+            ("v1.31.0-rc.10", ">1.31.0-rc.9", true),
+            ("v1.30.4-eks-a737599", "=1.30.4", true),
+            ("v1.30.5-gke.1014001", ">1.30.4", true),
+            ("v1.30.4+k3s1", "1.30.4", true),
+            ("v1.30.4", "1.30", true),
+            ("v1.30.4", "<=1.30", true),
+            ("v1.30.4", ">1.30", false),
+            ("v1.30.4", "!=1.30", false),
+            ("v1.9.0", "<1.10", true),
+            ("4.16", ">=4.16.0", true),
+            ("1.30.4", ">=1.29 <1.31", true),
+            ("1.31.4", ">=1.29,<1.31", false),
+            ("15.3.2.1", "15.3.2", true),
+        ] {
+            let read = Version::read(version).unwrap();
+            let versions = Versions::read(wanted).unwrap();
+            assert_eq!(versions.contain(&read), holds, "{version} {wanted}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_version_is_none() {
+        for text in ["", "latest", "v", "-1", "99999999999999999999"] {
+            assert_eq!(Version::read(text), None, "{text}");
+        }
+        for text in ["", " ", "<", "latest", "<1.31 x"] {
+            assert!(Versions::read(text).is_none(), "{text}");
+        }
+    }
+}

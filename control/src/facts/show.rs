@@ -1,0 +1,59 @@
+//! `GET /v1/clusters/{id}/facts`: what is known of one cluster, by whom, since when, and whether it may be believed still.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, State},
+};
+use fairlead_api::{facts::KnownFact, resources::List};
+use time::OffsetDateTime;
+
+use super::stale::is_stale;
+use crate::{
+    hub::Hub,
+    model::{Cluster, Facts},
+    registry::visible,
+    reply::{Answer, Who},
+    store::{Observed, millis},
+};
+
+pub(super) async fn show(
+    State(hub): State<Arc<Hub>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+) -> Answer<Json<List<KnownFact>>> {
+    let cluster = visible(&hub.store.view(), &caller, &id)?;
+    let observed = hub.store.observed_of(&cluster);
+    let items = known(&cluster.value, &observed, millis(hub.now()));
+    Ok(Json(List { items }))
+}
+
+/// Static facts first, each by name.
+fn known(cluster: &Cluster, observed: &Observed, now: i64) -> Vec<KnownFact> {
+    let all = |facts: &Facts, dynamic: bool| {
+        let facts = facts.iter().map(|(name, fact)| {
+            let seen = observed.reported.get(&fact.source).copied();
+            let seen = seen.unwrap_or(fact.received).max(fact.received);
+            KnownFact {
+                name: name.clone(),
+                value: fact.value.clone(),
+                dynamic,
+                source: fact.source.as_str().to_owned(),
+                received: time(fact.received),
+                observed: time(fact.observed),
+                seen: time(seen),
+                stale: is_stale(fact.source, seen, now),
+            }
+        });
+        facts.collect::<Vec<_>>()
+    };
+    let mut items = all(&cluster.facts, false);
+    items.extend(all(&cluster.dynamic_facts, true));
+    items
+}
+
+pub(super) fn time(millis: i64) -> OffsetDateTime {
+    let nanos = i128::from(millis) * 1_000_000;
+    OffsetDateTime::from_unix_timestamp_nanos(nanos).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+}

@@ -1,0 +1,216 @@
+//! What agents report of their clusters: taken once, shown with its age, found by whoever may see it.
+
+use fairlead_api::{
+    Code,
+    facts::{FACTS_PATH, MAX_REPORT},
+    resources::Role,
+};
+use fairlead_gateway::AgentPeer;
+use http::Request;
+use serde_json::{Value, json};
+use time::Duration;
+
+use crate::rig::{Reply, Rig, admin, caller, peer};
+
+const FACTS: &str = "/v1/clusters/c-demo/facts";
+
+/// An agent of a new cluster.
+async fn agent(rig: &Rig, name: &str, tenant: &str) -> AgentPeer {
+    let join = rig.cluster(name, tenant).await;
+    peer(&rig.enrolled(&join).await.1)
+}
+
+fn report(sequence: u64, base: Option<&str>, facts: Value) -> Value {
+    let facts: serde_json::Map<String, Value> = (facts.as_object().unwrap().iter())
+        .map(|(name, value)| {
+            let fact = match value {
+                Value::Null => Value::Null,
+                value => json!({ "value": value, "observed": 1_000 }),
+            };
+            (name.clone(), fact)
+        })
+        .collect();
+    let run = "00000000000000000000000000000001";
+    json!({ "instance": run, "sequence": sequence, "every": 3600, "base": base, "facts": facts })
+}
+
+async fn post(rig: &Rig, peer: &AgentPeer, body: &Value) -> Reply {
+    let request = Request::post(FACTS_PATH).header("content-type", "application/json");
+    rig.agent(peer, request.body(body.to_string()).unwrap())
+        .await
+}
+
+async fn told(rig: &Rig, peer: &AgentPeer, body: &Value) -> Option<String> {
+    let reply = post(rig, peer, body).await.good();
+    reply["etag"].as_str().map(str::to_owned)
+}
+
+/// Name and value of what is shown.
+async fn shown(rig: &Rig) -> Value {
+    let items = rig.get(&admin(), FACTS).await.good()["items"].clone();
+    let items = items.as_array().unwrap().iter();
+    items
+        .map(|fact| {
+            (
+                fact["name"].as_str().unwrap().to_owned(),
+                fact["value"].clone(),
+            )
+        })
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+#[tokio::test]
+async fn a_report_is_taken_once_and_a_change_on_its_base() {
+    let rig = Rig::new().await;
+    let agent = agent(&rig, "demo", "t-default").await;
+    let whole = report(1, None, json!({ "nodes": { "count": 3 }, "racks": 12 }));
+    let first = told(&rig, &agent, &whole).await.unwrap();
+    assert_eq!(
+        shown(&rig).await,
+        json!({ "nodes": { "count": 3 }, "racks": 12 })
+    );
+    rig.advance(Duration::hours(1));
+
+    // The answer was lost, another agent of the cluster says the same, and an hour goes by.
+    assert_eq!(
+        told(&rig, &agent, &whole).await.as_deref(),
+        Some(first.as_str())
+    );
+    let nothing = report(2, Some(&first), json!({}));
+    assert_eq!(
+        told(&rig, &agent, &nothing).await.as_deref(),
+        Some(first.as_str())
+    );
+    let fact = rig.get(&admin(), FACTS).await.good()["items"][0].clone();
+    assert_eq!(
+        fact["received"], "2026-11-21T12:00:00.25Z",
+        "nothing was written"
+    );
+    assert_eq!(fact["seen"], "2026-11-21T13:00:00.25Z");
+
+    let change = report(3, Some(&first), json!({ "racks": null, "site": "Berlin" }));
+    let second = told(&rig, &agent, &change).await.unwrap();
+    assert_ne!(second, first);
+    assert_eq!(
+        shown(&rig).await,
+        json!({ "nodes": { "count": 3 }, "site": "Berlin" })
+    );
+    let on_the_old_base = report(4, Some(&first), json!({ "site": "Rome" }));
+    assert_eq!(told(&rig, &agent, &on_the_old_base).await, None);
+    let late = post(&rig, &agent, &report(1, None, json!({}))).await;
+    assert_eq!(late.code(), Code::Conflict);
+    assert_eq!(shown(&rig).await["site"], "Berlin");
+}
+
+#[tokio::test]
+async fn facts_say_since_when_they_are_known_and_get_stale() {
+    let rig = Rig::new().await;
+    let agent = agent(&rig, "demo", "t-default").await;
+    let etag = told(&rig, &agent, &report(1, None, json!({ "racks": 12 }))).await;
+    rig.advance(Duration::hours(2));
+    told(&rig, &agent, &report(2, etag.as_deref(), json!({}))).await;
+    rig.advance(Duration::hours(3));
+    let fact = async || rig.get(&admin(), FACTS).await.good()["items"][0].clone();
+    assert_eq!(
+        fact().await,
+        json!({
+            "name": "racks", "value": 12, "dynamic": true, "source": "agent",
+            "observed": "1970-01-01T00:00:01Z", "received": "2026-11-21T12:00:00.25Z",
+            "seen": "2026-11-21T14:00:00.25Z", "stale": false,
+        })
+    );
+    rig.advance(Duration::seconds(1));
+    assert_eq!(fact().await["stale"], true);
+}
+
+#[tokio::test]
+async fn an_agent_speaks_for_its_own_cluster_and_within_bounds() {
+    let rig = Rig::new().await;
+    let agent = agent(&rig, "demo", "t-default").await;
+    let anonymous = post(&rig, &AgentPeer::Anonymous, &report(1, None, json!({}))).await;
+    assert_eq!(anonymous.code(), Code::EnrolOnly);
+    let deep = (0..9).fold(json!(1), |deep, _| json!([deep]));
+    for (facts, says) in [
+        (json!({ "deep": deep }), "deep is more than 8 levels deep"),
+        (
+            json!({ "long": "x".repeat(65 * 1024) }),
+            "long is longer than 65536 bytes",
+        ),
+        (json!({ "a b": 1 }), "a fact's name"),
+    ] {
+        let reply = post(&rig, &agent, &report(1, None, facts)).await;
+        assert_eq!(reply.code(), Code::Invalid);
+        assert!(reply.text.contains(says), "{reply:?}");
+    }
+    let endless = json!({ "x": "x".repeat(MAX_REPORT) });
+    assert_eq!(post(&rig, &agent, &endless).await.code(), Code::BadRequest);
+    assert_eq!(shown(&rig).await, json!({}));
+}
+
+#[tokio::test]
+async fn clusters_are_found_by_their_facts_by_those_who_may_see_them() {
+    let rig = Rig::new().await;
+    rig.tenant("acme").await;
+    let old = agent(&rig, "old", "t-default").await;
+    let new = agent(&rig, "new", "t-acme").await;
+    let facts = |version: &str, host: &str| {
+        json!({
+            "kubernetesVersion": { "major": "1", "minor": "30", "gitVersion": version },
+            "ingressHosts": { host: ["shop/web"] },
+            "services": { "postgresql": { "15.3": ["db/pg"] } },
+            "nodes": { "count": 3, "labels": { "zone=a": 3 } },
+        })
+    };
+    told(
+        &rig,
+        &old,
+        &report(1, None, facts("v1.30.4-eks-1", "*.example.com")),
+    )
+    .await;
+    told(
+        &rig,
+        &new,
+        &report(1, None, facts("v1.31.0", "shop.example.org")),
+    )
+    .await;
+    let acme = caller(Role::Viewer, Some("t-acme"));
+    let everything = ["c-new", "c-old"].as_slice();
+    for (query, all, of_acme) in [
+        ("host=Shop.example.com", ["c-old"].as_slice(), [].as_slice()),
+        ("host=shop.example.org", &["c-new"], &["c-new"]),
+        ("version=%3C1.31", &["c-old"], &[]),
+        ("version=%3E%3D1.29,%3C1.32", everything, &["c-new"]),
+        ("service=postgres", everything, &["c-new"]),
+        ("service=postgres%3C15", &[], &[]),
+        ("fact=nodes.count%3E%3D3", everything, &["c-new"]),
+        ("fact=nodes.labels.zone%3Da", &[], &[]),
+        ("fact=nodes&version=%3C1.31", &["c-old"], &[]),
+        ("fact=distribution", &[], &[]),
+    ] {
+        for (who, expected) in [(admin(), all), (acme.clone(), of_acme)] {
+            let found = rig.get(&who, &format!("/v1/find?{query}")).await.good();
+            let ids: Vec<_> = found["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|it| it["id"].clone())
+                .collect();
+            assert_eq!(ids, expected, "{query} of {}", who.name);
+        }
+    }
+    let found = rig.get(&acme, "/v1/find?service=postgres").await.good();
+    assert_eq!(
+        found["items"][0],
+        json!({ "id": "c-new", "tenant": "t-acme", "displayName": "c-new", "found": [
+            { "fact": "services", "key": "postgresql 15.3", "value": ["db/pg"], "stale": false },
+        ] })
+    );
+    for bad in ["", "?colour=red", "?version=new", "?host="] {
+        let reply = rig.get(&admin(), &format!("/v1/find{bad}")).await;
+        assert_eq!(reply.code(), Code::Invalid, "{bad}");
+    }
+    let hidden = rig.get(&acme, "/v1/clusters/c-old/facts").await;
+    let absent = rig.get(&acme, "/v1/clusters/c-none/facts").await;
+    assert_eq!((hidden.status, hidden.text), (absent.status, absent.text));
+}
