@@ -82,6 +82,30 @@ pub struct KnownFact {
     pub stale: bool,
 }
 
+/// A fact as it was from `at` on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PastFact {
+    pub cluster: ClusterId,
+    pub name: String,
+    /// None: it was no more.
+    pub value: Option<Value>,
+    pub dynamic: bool,
+    pub source: String,
+    #[serde(with = "time::serde::rfc3339")]
+    pub at: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339")]
+    pub observed: OffsetDateTime,
+}
+
+/// Lieutenant's `Inventory`: facts of one cluster.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Inventory {
+    pub cluster: String,
+    #[serde(default)]
+    pub inventory: BTreeMap<String, Value>,
+}
+
 /// A cluster that `GET /v1/find` has found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

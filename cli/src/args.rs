@@ -59,6 +59,10 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Cluster,
     },
+    /// What is known of a cluster, and what was
+    Facts(Facts),
+    /// Find clusters by a host, a version, a service or a fact
+    Find(Find),
     /// Bearer tokens for people and programs
     Token {
         #[command(subcommand)]
@@ -299,6 +303,50 @@ pub(crate) enum Cluster {
         #[arg(value_name = "NAME|ID")]
         name: String,
     },
+}
+
+const FACTS_EXAMPLES: &str = "\
+Examples:
+  fairlead facts demo
+  fairlead facts demo --at 2026-11-01T12:00:00Z
+  fairlead facts demo --since 24h --fact kubernetesVersion
+  fairlead facts --fact kubernetesVersion --since 7d      # which clusters have changed it";
+
+#[derive(Parser)]
+#[command(after_help = FACTS_EXAMPLES)]
+pub(crate) struct Facts {
+    /// The cluster; without one, all in which `--fact` has changed
+    #[arg(value_name = "NAME|ID", required_unless_present = "fact")]
+    pub(crate) name: Option<String>,
+    /// This one only
+    #[arg(long, value_name = "FACT")]
+    pub(crate) fact: Option<String>,
+    /// As they were then, in RFC 3339
+    #[arg(long, value_name = "TIME", conflicts_with = "since", requires = "name")]
+    pub(crate) at: Option<String>,
+    /// What has changed in this time [default without a cluster: 24h]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<fairlead_runtime::config::Span>,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+const FIND_EXAMPLES: &str = "\
+Examples:
+  fairlead find host shop.example.com
+  fairlead find version '<1.31'
+  fairlead find service 'postgres<15'
+  fairlead find fact distribution=openshift4
+  fairlead find fact 'nodes.count>=3' version '>=1.29,<1.31'";
+
+#[derive(Parser)]
+#[command(after_help = FIND_EXAMPLES)]
+pub(crate) struct Find {
+    /// Pairs of host, version, service or fact, and what it must be; all must be so
+    #[arg(value_name = "KIND TERM", required = true, num_args = 2..)]
+    pub(crate) terms: Vec<String>,
+    #[command(flatten)]
+    pub(crate) output: Output,
 }
 
 #[derive(Subcommand)]

@@ -6,7 +6,9 @@ mod cluster;
 mod dev;
 mod environment;
 mod explain;
+mod facts;
 mod files;
+mod find;
 mod hub;
 mod hub_client;
 mod kubeconfig;
@@ -49,6 +51,8 @@ fn dispatch(
         Command::Agent(_) => agent::run(matches, environment),
         Command::Tenant { command } => tenant::run(command, environment),
         Command::Cluster { command } => cluster::run(command, environment),
+        Command::Facts(args) => facts::run(args, environment),
+        Command::Find(args) => find::run(args, environment),
         Command::Token { command } => token::run(command, environment),
         Command::Kubeconfig(args) => kubeconfig::run(&args, environment),
         Command::Login(args) => login::run(&args, environment),

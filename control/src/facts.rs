@@ -3,6 +3,8 @@
 
 mod apply;
 mod find;
+mod history;
+mod inventory;
 mod report;
 mod show;
 mod stale;
@@ -43,6 +45,9 @@ impl Module for FactsModule {
     fn people(&self) -> Router {
         let router = Router::new()
             .route("/v1/clusters/{id}/facts", get(show::show))
+            .route("/v1/clusters/{id}/facts/history", get(history::of_cluster))
+            .route("/v1/facts/{name}/changes", get(history::of_fact))
+            .route("/inventory", get(inventory::query).post(inventory::store))
             .route(FIND_PATH, get(find::find));
         finish(router.with_state(Arc::clone(&self.hub)))
     }

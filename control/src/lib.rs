@@ -4,7 +4,6 @@
 
 pub mod clock;
 pub mod enroll;
-mod facts;
 pub mod import;
 pub mod model;
 pub mod store;
@@ -13,6 +12,7 @@ mod catalog;
 mod certificates;
 mod control;
 mod data_dir;
+mod facts;
 mod hub;
 mod random;
 mod registry;

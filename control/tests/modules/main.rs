@@ -11,6 +11,7 @@ mod clusters;
 mod enroll;
 mod facts;
 mod hub;
+mod inventory;
 mod registry;
 mod rig;
 mod rights;

@@ -1,0 +1,99 @@
+//! `fairlead facts`.
+
+use fairlead_api::{
+    Code, Failure,
+    facts::{KnownFact, PastFact},
+    resources::List,
+};
+use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
+
+use crate::{
+    args, cluster,
+    environment::Environment,
+    find::{escaped, short},
+    hub_client::HubClient,
+    output,
+    settings::block_on,
+};
+
+/// Without a cluster, where nobody says how long.
+const DAY: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
+
+pub(crate) fn run(args: args::Facts, environment: &Environment) -> Result<(), Failure> {
+    let hub = HubClient::of(environment)?;
+    block_on(ask(&hub, args))?
+}
+
+async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
+    let format = args.output.output;
+    let since = args.since.map(|since| since.0);
+    let Some(name) = &args.name else {
+        let fact = args.fact.as_deref().unwrap_or_default();
+        let from = ago(since.unwrap_or(DAY))?;
+        let path = format!("/v1/facts/{}/changes?from={from}", escaped(fact));
+        let past: List<PastFact> = hub.get(&path).await?;
+        return output::show(format, &past, |past| past_table(&past.items));
+    };
+    let id = cluster::find(hub, name).await?.id;
+    let fact = args.fact.as_deref();
+    if args.at.is_none() && since.is_none() {
+        let mut known: List<KnownFact> = hub.get(&format!("/v1/clusters/{id}/facts")).await?;
+        known
+            .items
+            .retain(|it| fact.is_none_or(|fact| it.name == fact));
+        return output::show(format, &known, |known| table(&known.items));
+    }
+    let when = match (&args.at, since) {
+        (Some(at), _) => format!("at={}", escaped(at)),
+        (None, since) => format!("from={}", ago(since.unwrap_or(DAY))?),
+    };
+    let fact = fact.map_or(String::new(), |fact| format!("&fact={}", escaped(fact)));
+    let path = format!("/v1/clusters/{id}/facts/history?{when}{fact}");
+    let past: List<PastFact> = hub.get(&path).await?;
+    output::show(format, &past, |past| past_table(&past.items))
+}
+
+/// As it may stand in a query.
+fn ago(span: std::time::Duration) -> Result<String, Failure> {
+    let failed = |_| Failure::because(Code::Invalid, "--since reaches back too far");
+    let span = Duration::try_from(span).map_err(|_| failed(()))?;
+    let from = OffsetDateTime::now_utc()
+        .checked_sub(span)
+        .ok_or(())
+        .map_err(failed)?;
+    let text = from.format(&Rfc3339).map_err(|_| failed(()))?;
+    Ok(escaped(&text))
+}
+
+fn table(facts: &[KnownFact]) -> String {
+    let row = |fact: &KnownFact| {
+        [
+            fact.name.clone(),
+            short(&fact.value),
+            fact.source.clone(),
+            output::time(fact.received),
+            output::time(fact.seen),
+            if fact.stale { "stale" } else { "" }.to_owned(),
+        ]
+    };
+    output::table(
+        ["FACT", "VALUE", "SOURCE", "SINCE", "SEEN", ""],
+        facts.iter().map(row),
+    )
+}
+
+fn past_table(facts: &[PastFact]) -> String {
+    let row = |fact: &PastFact| {
+        [
+            output::time(fact.at),
+            fact.cluster.to_string(),
+            fact.name.clone(),
+            fact.value.as_ref().map_or("(removed)".to_owned(), short),
+            fact.source.clone(),
+        ]
+    };
+    output::table(
+        ["AT", "CLUSTER", "FACT", "VALUE", "SOURCE"],
+        facts.iter().map(row),
+    )
+}

@@ -1,0 +1,113 @@
+//! `fairlead find`.
+
+use fairlead_api::{
+    Code, Failure,
+    facts::{FIND_PATH, Found, FoundCluster},
+    resources::List,
+};
+use serde_json::Value;
+
+use crate::{args, environment::Environment, hub_client::HubClient, output, settings::block_on};
+
+pub(crate) fn run(args: args::Find, environment: &Environment) -> Result<(), Failure> {
+    let query = query(&args.terms)?;
+    let hub = HubClient::of(environment)?;
+    block_on(async {
+        let found: List<FoundCluster> = hub.get(&format!("{FIND_PATH}?{query}")).await?;
+        output::show(args.output.output, &found, |found| table(&found.items))
+    })?
+}
+
+/// # Errors
+/// `FL-4109` where the last kind has no term.
+fn query(terms: &[String]) -> Result<String, Failure> {
+    let pairs = terms.chunks(2).map(|pair| match pair {
+        [kind, term] => Ok(format!("{}={}", escaped(kind), escaped(term))),
+        _ => Err(Failure::because(
+            Code::Invalid,
+            format_args!("{pair:?} stands alone: what must it be?"),
+        )),
+    });
+    Ok(pairs.collect::<Result<Vec<_>, _>>()?.join("&"))
+}
+
+/// As it may stand in a query.
+pub(crate) fn escaped(text: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~');
+    text.bytes()
+        .map(|b| match plain(b) {
+            true => char::from(b).to_string(),
+            false => format!("%{b:02X}"),
+        })
+        .collect()
+}
+
+fn table(clusters: &[FoundCluster]) -> String {
+    let rows = clusters.iter().flat_map(|cluster| {
+        cluster.found.iter().map(|found| {
+            [
+                cluster.id.to_string(),
+                cluster.display_name.clone(),
+                cluster.tenant.to_string(),
+                name(found),
+                short(&found.value),
+                if found.stale { "stale" } else { "" }.to_owned(),
+            ]
+        })
+    });
+    output::table(["ID", "NAME", "TENANT", "FACT", "VALUE", ""], rows)
+}
+
+fn name(found: &Found) -> String {
+    match &found.key {
+        Some(key) => format!("{} {key}", found.fact),
+        None => found.fact.clone(),
+    }
+}
+
+/// In one line that fits beside others.
+pub(crate) fn short(value: &Value) -> String {
+    const LONGEST: usize = 60;
+    let text = match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(list) if list.iter().all(Value::is_string) => {
+            let texts: Vec<_> = list.iter().filter_map(Value::as_str).collect();
+            texts.join(", ")
+        }
+        other => other.to_string(),
+    };
+    // What a cluster says must not move the cursor.
+    let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let mut line: String = plain.clone().take(LONGEST).collect();
+    if plain.count() > LONGEST {
+        line.push('…');
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn terms_come_in_pairs() {
+        let terms =
+            |words: &[&str]| query(&words.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(terms(&["version", "<1.31"]).unwrap(), "version=%3C1.31");
+        assert_eq!(
+            terms(&["host", "a.b", "fact", "x=y&z"]).unwrap(),
+            "host=a.b&fact=x%3Dy%26z"
+        );
+        assert!(terms(&["host", "a.b", "fact"]).is_err());
+    }
+
+    #[test]
+    fn a_value_is_one_line() {
+        assert_eq!(short(&json!(["a", "b"])), "a, b");
+        assert_eq!(short(&json!("a\n\u{1b}[31m")), "a  [31m");
+        assert_eq!(short(&json!("x".repeat(70))).chars().count(), 61);
+    }
+}

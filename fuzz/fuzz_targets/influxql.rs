@@ -1,0 +1,27 @@
+//! Any text is refused, naming a word that stands in it, or is a query within its bounds that reads the same with other
+//! spaces.
+#![no_main]
+
+use fairlead_api::influxql::{LONGEST, parse};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    match parse(text) {
+        Err(refused) => {
+            assert!(text.contains(&refused.word), "{refused:?}");
+            assert!(refused.at <= text.chars().count() + 1 || text.len() > LONGEST);
+        }
+        Ok(query) => {
+            assert!(text.len() <= LONGEST);
+            assert!((1..=64).contains(&query.select.len()) && (1..=64).contains(&query.from.len()));
+            let wider = format!(" {text}\n");
+            if wider.len() <= LONGEST {
+                assert_eq!(parse(&wider).expect("the same query"), query);
+            }
+            query.select.iter().for_each(|column| drop(column.title()));
+        }
+    }
+});
