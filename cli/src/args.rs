@@ -143,6 +143,19 @@ pub(crate) struct Server {
     /// Clusters answer as <id>.<domain> too [default: clusters.<host of the public URL>]
     #[arg(long, value_name = "DOMAIN")]
     cluster_domain: Option<String>,
+    /// Where the registry is kept: postgres://USER@HOST/DATABASE, without a password; servers on other machines prove
+    /// themselves unless sslmode says otherwise [default: a file in the data folder]
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// File with the password of the store; FAIRLEAD_STORE_PASSWORD may hold it, too
+    #[arg(long, value_name = "F")]
+    store_password_file: Option<String>,
+    /// How long the log of changes is kept, a million lines at most [default: 7d]
+    #[arg(long, value_name = "TIME")]
+    keep_changes: Option<String>,
+    /// How long the history of facts is kept [default: 400d]
+    #[arg(long, value_name = "TIME")]
+    keep_facts: Option<String>,
     /// How long a bootstrap token is valid [default: 30m]
     #[arg(long, value_name = "TIME")]
     bootstrap_ttl: Option<String>,

@@ -7,6 +7,7 @@ use fairlead_api::{
     Failure, HubUrl,
     resources::{Cluster, List},
 };
+use fairlead_control::store::Retention;
 use fairlead_runtime::{Process, config::Span, workers};
 use tracing::warn;
 
@@ -34,6 +35,8 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
         public_url: None,
         cluster_domain: None,
         tls: None,
+        store: None,
+        retention: Retention::default(),
         bootstrap_ttl: Duration::from_secs(1800),
         max_requests_per_caller: hub::MAX_REQUESTS_PER_CALLER,
         resume_window: reader.or("resume-window", Span(hub::RESUME_WINDOW)).0,

@@ -12,7 +12,10 @@ use fairlead_api::{
     resources::{CreateToken, Role},
 };
 use fairlead_certs::Leaf;
-use fairlead_control::Control;
+use fairlead_control::{
+    Control,
+    store::{Place, Retention},
+};
 use fairlead_dialer::ProxyRules;
 use fairlead_gateway::Gateway;
 use fairlead_runtime::{
@@ -20,7 +23,7 @@ use fairlead_runtime::{
     config::{Reader, Size, Span},
     listen, workers,
 };
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tracing::info;
@@ -50,6 +53,9 @@ pub(crate) struct Settings {
     pub(crate) public_url: Option<HubUrl>,
     pub(crate) cluster_domain: Option<String>,
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
+    /// None: a file in `data`.
+    pub(crate) store: Option<Place>,
+    pub(crate) retention: Retention,
     pub(crate) bootstrap_ttl: Duration,
     pub(crate) max_requests_per_caller: usize,
     pub(crate) resume_window: Duration,
@@ -82,6 +88,7 @@ fn read_server(reader: &mut Reader) -> Settings {
             None
         }
     };
+    let store = read_store(reader);
     let settings = Settings {
         data: reader.or("data", PathBuf::from("/var/lib/fairlead")),
         listen: reader.or("listen", SocketAddr::from(([0, 0, 0, 0], 8443))),
@@ -91,6 +98,8 @@ fn read_server(reader: &mut Reader) -> Settings {
         public_url: reader.optional("public-url"),
         cluster_domain: reader.optional("cluster-domain"),
         tls,
+        store,
+        retention: read_retention(reader),
         bootstrap_ttl: reader
             .or("bootstrap-ttl", Span(Duration::from_secs(1800)))
             .0,
@@ -104,6 +113,32 @@ fn read_server(reader: &mut Reader) -> Settings {
         reader.mistake("public-url is missing: how people and agents reach the hub from outside");
     }
     settings
+}
+
+/// The password comes from a file or from the environment, never from the command line, which everybody can read.
+fn read_store(reader: &mut Reader) -> Option<Place> {
+    let place: Option<Place> = reader.optional("store");
+    let password: Option<String> = reader.optional("store-password");
+    let file: Option<PathBuf> = reader.optional("store-password-file");
+    let password = match file.map(|file| files::read(&file)) {
+        None => password,
+        Some(Ok(text)) => Some(text.trim_end_matches(['\r', '\n']).to_owned()),
+        Some(Err(failure)) => {
+            reader.mistake(failure.cause);
+            None
+        }
+    };
+    let password = password.map(SecretString::from);
+    place.map(|place| place.with_password(password.as_ref()))
+}
+
+fn read_retention(reader: &mut Reader) -> Retention {
+    let default = Retention::default();
+    Retention {
+        changes: reader.or("keep-changes", Span(default.changes)).0,
+        facts: reader.or("keep-facts", Span(default.facts)).0,
+        lines: default.lines,
+    }
 }
 
 pub(crate) fn default_image() -> String {
@@ -219,6 +254,8 @@ fn control_config(
         front_names: Vec::new(),
         front_leaf,
         front_ca_pem: None,
+        store: settings.store.clone(),
+        retention: settings.retention,
         bootstrap_ttl: settings.bootstrap_ttl,
         version: VERSION.to_owned(),
         image: settings.image.clone(),

@@ -21,7 +21,7 @@ use crate::{
     facts::FactsModule,
     hub::{Hub, Settings},
     registry::{RESTARTED, Registry, mint},
-    store::{Actor, Store},
+    store::{Actor, Place, Retention, Store},
 };
 
 const STORE: &str = "fairlead.db";
@@ -43,6 +43,10 @@ pub struct Config {
     pub front_leaf: Option<Leaf>,
     /// What clients need to trust `front_leaf`, where the web's own trust is not enough.
     pub front_ca_pem: Option<String>,
+    /// Where the registry is kept; a file in `data_dir` where nothing is said.
+    pub store: Option<Place>,
+    /// How long what was is kept.
+    pub retention: Retention,
     /// How long a bootstrap token is good; 30 minutes by default.
     pub bootstrap_ttl: Duration,
     pub version: String,
@@ -90,9 +94,11 @@ impl Control {
         };
         let now = clock.now();
         let certificates = Certificates::new(Arc::clone(&authority), front, now)?;
-        let store = Store::open(&data_dir.join(STORE), clock.clone()).await?;
+        let file = || Place::File(data_dir.join(STORE));
+        let place = config.store.clone().unwrap_or_else(file);
+        let store = Store::open(&place, clock.clone()).await?;
         let lost = store.lose_sessions(now, RESTARTED);
-        info!(data = %data_dir.path().display(), trust_domain = authority.trust_domain(), pin = %authority.pin(), lost, "modules opened");
+        info!(data = %data_dir.path().display(), store = %place, trust_domain = authority.trust_domain(), pin = %authority.pin(), lost, "modules opened");
         let hub = Arc::new(Hub {
             settings: Settings {
                 install_base: (config.install_base)
@@ -101,6 +107,7 @@ impl Control {
                 cluster_domain: config.cluster_domain,
                 front_ca_pem,
                 bootstrap_ttl: ttl,
+                retention: config.retention,
                 version: config.version,
                 image: config.image,
             },

@@ -13,7 +13,7 @@ use crate::{
     clock::Clock,
     data_dir::DataDir,
     enroll::BootstrapKey,
-    store::{Actor, Store},
+    store::{Actor, Retention, Store},
 };
 
 /// How many deletions a slow listener may be behind.
@@ -46,6 +46,7 @@ pub(crate) struct Settings {
     /// What a client needs to trust the front; none where the web's own trust does.
     pub(crate) front_ca_pem: Option<String>,
     pub(crate) bootstrap_ttl: Duration,
+    pub(crate) retention: Retention,
     pub(crate) version: String,
     pub(crate) image: String,
 }

@@ -26,7 +26,6 @@ pub(crate) use tokens::mint;
 use crate::{
     hub::Hub,
     reply::{Who, finish},
-    store::Retention,
 };
 
 /// An expired token is told apart from a forged one for this long.
@@ -56,7 +55,7 @@ impl Module for Registry {
             if let Err(error) = tokens::forget(&self.0, before).await {
                 warn!(%error, "expired tokens cannot be forgotten");
             }
-            if let Err(error) = self.0.store.tidy(&Retention::default()).await {
+            if let Err(error) = self.0.store.tidy(&self.0.settings.retention).await {
                 warn!(%error, "what is too old to be kept cannot be forgotten");
             }
             tokio::select! {

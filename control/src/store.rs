@@ -10,6 +10,8 @@ mod error;
 mod history;
 mod journal;
 mod observed;
+mod place;
+mod postgres;
 mod queries;
 mod record;
 mod rows;
@@ -17,13 +19,13 @@ mod sqlite;
 mod view;
 mod writer;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use fairlead_api::{ClusterId, Code, Failure, catalog::Catalog, resources::ClusterStatus};
 use imbl::OrdMap;
 use time::OffsetDateTime;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -40,6 +42,7 @@ pub use error::StoreError;
 pub use history::{Asked, Change, Changes, FactVersion, MAX_PAGE, Retention, Span, Tidied};
 pub use journal::{Actor, Operation};
 pub use observed::Observed;
+pub use place::Place;
 pub use record::{Kind, Record, Revision};
 pub use view::{CatalogHead, View};
 pub use writer::Done;
@@ -63,31 +66,43 @@ struct Shared {
     view: ArcSwap<View>,
     revision: watch::Sender<Revision>,
     observations: Observations,
+    /// Another hub may have changed something.
+    nudge: Notify,
 }
 
 impl Store {
-    /// Opens the file, makes it where it is missing, and brings its tables up to date.
+    /// Opens the database, makes a file where it is missing, and brings the tables up to date.
     ///
     /// # Errors
-    /// `FL-4103` if it is damaged, of a newer version, or cannot be written.
-    pub async fn open(path: &Path, clock: Clock) -> std::result::Result<Self, Failure> {
-        Store::open_with(path, clock, BUSY).await
+    /// `FL-4103` if it is damaged, of a newer version, cannot be reached, or cannot be written.
+    pub async fn open(place: &Place, clock: Clock) -> std::result::Result<Self, Failure> {
+        Store::open_with(place, clock, BUSY).await
     }
 
-    /// As [`Store::open`]; a writer waits for other programs for `busy` only.
+    /// As [`Store::open`]; a writer waits for other programs that hold the file for `busy` only.
     ///
     /// # Errors
     /// `FL-4103`
     pub async fn open_with(
-        path: &Path,
+        place: &Place,
         clock: Clock,
         busy: Duration,
     ) -> std::result::Result<Self, Failure> {
-        let failed = |error: &dyn std::fmt::Display| {
-            Failure::because(Code::DataDir, format_args!("{}: {error}", path.display()))
+        let failed = |error: &dyn std::error::Error| {
+            let cause = error.source().map(|cause| format!(": {cause}"));
+            let cause = cause.unwrap_or_default();
+            Failure::because(Code::DataDir, format_args!("{place}: {error}{cause}"))
         };
-        let backend = sqlite::Sqlite::open(path, busy).await;
-        let backend = Arc::new(backend.map_err(|error| failed(&error))?);
+        let backend: Arc<dyn Backend> = match place {
+            Place::File(path) => {
+                let file = sqlite::Sqlite::open(path, busy).await;
+                Arc::new(file.map_err(|error| failed(error.as_ref()))?)
+            }
+            Place::Postgres(it) => {
+                let database = postgres::Postgres::open(it.options.clone()).await;
+                Arc::new(database.map_err(|error| failed(error.as_ref()))?)
+            }
+        };
         let store = Store::over(backend, clock).await;
         store.map_err(|error| failed(&error))
     }
@@ -101,10 +116,12 @@ impl Store {
             backend,
             clock,
             observations,
+            nudge: Notify::new(),
         });
         let (line, waiting) = mpsc::channel(LINE);
         let (end, tasks) = (CancellationToken::new(), TaskTracker::new());
         tasks.spawn(writer::run(Arc::clone(&shared), waiting, end.clone()));
+        tasks.spawn(writer::listen(Arc::clone(&shared), end.clone()));
         tasks.close();
         Ok(Store {
             shared,
@@ -232,7 +249,7 @@ impl Shared {
     }
 
     /// Shows what was committed.
-    fn publish(&self, view: View, written: &[DocumentRow]) {
+    fn publish<'a>(&self, view: View, written: impl IntoIterator<Item = &'a DocumentRow>) {
         if view.revision == self.view().revision {
             return;
         }
@@ -243,8 +260,8 @@ impl Shared {
     }
 
     /// A cluster that takes the id of a deleted one starts anew, whatever was seen last while that was being deleted.
-    fn forget_deleted(&self, rows: &[DocumentRow]) {
-        let clusters = rows.iter().filter(|row| row.kind == Kind::Cluster);
+    fn forget_deleted<'a>(&self, rows: impl IntoIterator<Item = &'a DocumentRow>) {
+        let clusters = (rows.into_iter()).filter(|row| row.kind == Kind::Cluster);
         let gone = clusters.filter(|row| row.body.is_none() || row.version == 1);
         let gone: Vec<ClusterId> = gone.filter_map(|row| row.id.parse().ok()).collect();
         if !gone.is_empty() {
@@ -258,7 +275,7 @@ impl Shared {
         match self.backend.load(view.revision).await? {
             Some(loaded) => {
                 let view = with(View::clone(&view), &loaded)?;
-                self.publish(view, &[loaded.deleted, loaded.documents].concat());
+                self.publish(view, loaded.deleted.iter().chain(&loaded.documents));
             }
             None => self.publish(whole(self.backend.as_ref()).await?, &[]),
         }

@@ -1,5 +1,7 @@
 //! What the store asks of a database: keep rows, and let one hub at a time go on from a revision. It knows no meaning.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use async_trait::async_trait;
 use fairlead_api::ClusterId;
 
@@ -21,8 +23,11 @@ pub(super) struct DocumentRow {
 pub(super) struct Batch {
     /// Of the last of them.
     pub(super) revision: Revision,
-    pub(super) documents: Vec<DocumentRow>,
-    pub(super) catalogs: Vec<DocumentRow>,
+    /// Clusters that were deleted, whether or not they were made again: what hangs on them goes before all else is written.
+    pub(super) gone: BTreeSet<String>,
+    /// As each is in the end.
+    pub(super) documents: BTreeMap<(Kind, String), DocumentRow>,
+    pub(super) catalogs: BTreeMap<String, DocumentRow>,
     pub(super) log: Vec<Change>,
     pub(super) facts: Vec<FactVersion>,
 }
@@ -106,6 +111,12 @@ pub(super) trait Backend: Send + Sync {
 
     /// Forgets facts that had become others before a time, in slices; says how many.
     async fn forget_facts(&self, before: i64, slice: u32) -> Result<u64>;
+
+    /// Until another hub may have changed something.
+    async fn moved(&self);
+
+    /// Of the last change there is.
+    async fn revision(&self) -> Result<Revision>;
 
     async fn close(&self);
 }

@@ -22,6 +22,8 @@ pub enum StoreError {
     Compacted { oldest: super::Revision },
     #[error("the store failed")]
     Failed(#[source] Arc<sqlx::Error>),
+    #[error("the database cannot be reached")]
+    Away,
     #[error("the store holds {0:?}, which nothing of ours has written")]
     Damaged(String),
     #[error("the change ended before it was done")]
@@ -45,6 +47,7 @@ impl From<StoreError> for Failure {
                 let detail = format_args!("the oldest revision to go on from is {oldest}");
                 Failure::because(Code::Compacted, detail)
             }
+            StoreError::Away => Code::StoreAway.into(),
             StoreError::Failed(_) | StoreError::Damaged(_) | StoreError::CutOff => {
                 // What the database says is for whoever runs the hub, not for whoever asked.
                 let cause = std::error::Error::source(&error).map(ToString::to_string);

@@ -154,13 +154,18 @@ impl Journal<'_> {
             before: was,
             after: is,
         });
-        self.batch.documents.push(DocumentRow {
+        let row = DocumentRow {
             kind: T::KIND,
             id: id.to_string(),
             version: whose.version,
             revision: self.revision,
             body,
-        });
+        };
+        if T::KIND == Kind::Cluster && row.body.is_none() {
+            self.batch.gone.insert(row.id.clone());
+            self.batch.catalogs.remove(&row.id);
+        }
+        self.batch.documents.insert((T::KIND, row.id.clone()), row);
         Ok(Some((before, after)))
     }
 
@@ -186,13 +191,14 @@ impl Journal<'_> {
             before: before.map(|head| json!({ "version": head.version })),
             after: Some(json!({ "version": head.version })),
         });
-        self.batch.catalogs.push(DocumentRow {
+        let row = DocumentRow {
             kind: Kind::Catalog,
             id: cluster.to_string(),
             version: head.version,
             revision: self.revision,
             body: Some(body.to_owned()),
-        });
+        };
+        self.batch.catalogs.insert(row.id.clone(), row);
     }
 
     fn line(&mut self, row: Change) {

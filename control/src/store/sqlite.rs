@@ -17,14 +17,16 @@ use sqlx::{
 };
 
 use super::{
-    Asked, Change, FactVersion, Kind, Revision, Span,
+    Asked, Change, FactVersion, Revision, Span,
     backend::{Backend, Batch, Committed, DocumentRow, Loaded, Page},
     error::Result,
     millis,
-    rows::int,
+    rows::{int, uint},
 };
 
 const READERS: u32 = 4;
+/// How long a connection may take, on a machine that has much else to do, too.
+const ACQUIRE: Duration = Duration::from_secs(10);
 
 /// In their order; a file of a newer version is refused.
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations/sqlite");
@@ -55,7 +57,7 @@ impl Sqlite {
                 .read_only(read_only);
             SqlitePoolOptions::new()
                 .max_connections(connections)
-                .acquire_timeout(busy * 2)
+                .acquire_timeout(busy + ACQUIRE)
                 .connect_with(options)
         };
         let writer = pool(1, SqliteSynchronous::Full, false).await?;
@@ -85,10 +87,13 @@ impl Backend for Sqlite {
         if moved.rows_affected() == 0 {
             return Ok(Committed::Behind);
         }
-        for row in &batch.documents {
+        for cluster in &batch.gone {
+            forget(&mut tx, cluster).await?;
+        }
+        for row in batch.documents.values() {
             put_document(&mut tx, row).await?;
         }
-        for row in &batch.catalogs {
+        for row in batch.catalogs.values() {
             put_catalog(&mut tx, row).await?;
         }
         for row in &batch.log {
@@ -168,11 +173,32 @@ impl Backend for Sqlite {
         reads::forget_facts(&self.reporter, before, slice).await
     }
 
+    /// Nobody else writes: the file is this hub's.
+    async fn moved(&self) {
+        std::future::pending().await
+    }
+
+    async fn revision(&self) -> Result<Revision> {
+        let read = sqlx::query_scalar("SELECT revision FROM revision");
+        Ok(Revision(uint(read.fetch_one(&self.readers).await?)?))
+    }
+
     async fn close(&self) {
         self.readers.close().await;
         self.reporter.close().await;
         self.writer.close().await;
     }
+}
+
+/// What hangs on a cluster.
+async fn forget(tx: &mut SqliteConnection, cluster: &str) -> Result<()> {
+    for query in [
+        "DELETE FROM catalogs WHERE cluster = ?",
+        "DELETE FROM observed WHERE cluster = ?",
+    ] {
+        sqlx::query(query).bind(cluster).execute(&mut *tx).await?;
+    }
+    Ok(())
 }
 
 async fn put_document(tx: &mut SqliteConnection, row: &DocumentRow) -> Result<()> {
@@ -183,14 +209,6 @@ async fn put_document(tx: &mut SqliteConnection, row: &DocumentRow) -> Result<()
             .bind(&row.id)
             .execute(&mut *tx)
             .await?;
-        if row.kind == Kind::Cluster {
-            for table in [
-                "DELETE FROM catalogs WHERE cluster = ?",
-                "DELETE FROM observed WHERE cluster = ?",
-            ] {
-                sqlx::query(table).bind(&row.id).execute(&mut *tx).await?;
-            }
-        }
         return Ok(());
     };
     sqlx::query(

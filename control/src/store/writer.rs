@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::{
     Revision, Shared, StoreError, View,
@@ -105,6 +105,7 @@ pub(super) async fn run(
         tokio::select! {
             biased;
             () = end.cancelled(), if !line.is_closed() => line.close(),
+            () = shared.nudge.notified() => follow(&shared).await,
             () = observed => due = match due {
                 None => Some(Instant::now() + GATHER),
                 Some(_) if observe(&shared).await => None,
@@ -122,6 +123,30 @@ pub(super) async fn run(
     }
     observe(&shared).await;
     shared.backend.close().await;
+}
+
+/// Nudges the writer when another hub may have changed something.
+pub(super) async fn listen(shared: Arc<Shared>, end: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = end.cancelled() => return,
+            () = shared.backend.moved() => shared.nudge.notify_one(),
+        }
+    }
+}
+
+/// Takes in what another hub has changed.
+async fn follow(shared: &Shared) {
+    let known = shared.view().revision;
+    let followed = match shared.backend.revision().await {
+        Ok(last) if last == known => Ok(()),
+        Ok(_) => shared.catch_up().await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = followed {
+        // It is tried again in a second, and whoever writes is told.
+        debug!(%error, revision = %known, "what other hubs have changed cannot be read now");
+    }
 }
 
 /// Writes down what was seen; false if it could not.
@@ -146,7 +171,7 @@ struct Decided {
 async fn turn(shared: &Shared, mut jobs: Vec<Box<dyn Job>>) {
     match attempt(shared, &mut jobs).await {
         Ok(decided) => {
-            shared.publish(decided.view, &decided.batch.documents);
+            shared.publish(decided.view, decided.batch.documents.values());
             for (job, revision) in jobs.into_iter().zip(decided.revisions) {
                 job.settle(revision);
             }

@@ -39,6 +39,8 @@ pub(crate) fn config(dir: &TempDir) -> Config {
         front_names: vec!["10.1.2.3".to_owned()],
         front_leaf: None,
         front_ca_pem: None,
+        store: None,
+        retention: fairlead_control::store::Retention::default(),
         bootstrap_ttl: std::time::Duration::from_secs(1800),
         version: "0.1.0".to_owned(),
         image: "registry.example/fairlead:0.1.0".to_owned(),

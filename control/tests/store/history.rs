@@ -1,31 +1,35 @@
 //! The log of changes and the history of facts.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicI64, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
 };
 
 use fairlead_control::{
+    Clock,
     model::{Fact, FactSource},
     store::{Asked, Change, Kind, Operation, Retention, Revision, Span},
 };
-use serde_json::json;
+use serde_json::{Value, json};
+use time::OffsetDateTime;
 
 use crate::*;
 
 const START: i64 = 1_795_262_400_000;
 
 /// A store whose clock the test sets, in milliseconds since START.
-async fn clocked() -> (Store, TempDir, Arc<AtomicI64>) {
-    let dir = tempfile::tempdir().unwrap();
+async fn clocked() -> (Store, Home, Arc<AtomicI64>) {
+    let home = home().await;
     let now = Arc::new(AtomicI64::new(0));
     let clock = Arc::clone(&now);
     let clock = Clock::new(move || {
         let millis = i128::from(START + clock.load(Ordering::SeqCst));
         OffsetDateTime::from_unix_timestamp_nanos(millis * 1_000_000).unwrap()
     });
-    let store = Store::open(&dir.path().join("fairlead.db"), clock).await;
-    (store.unwrap(), dir, now)
+    (open_at(&home, clock).await, home, now)
 }
 
 fn fact(value: Value, source: FactSource) -> Fact {

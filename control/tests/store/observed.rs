@@ -63,7 +63,7 @@ async fn a_status_is_kept_and_a_restart_loses_every_session() {
 
 #[tokio::test]
 async fn what_is_seen_changes_no_revision_and_is_written_down_without_being_asked() {
-    let (store, dir) = store().await;
+    let (store, home) = store().await;
     put_cluster(&store, cluster("c-1", "t-default"))
         .await
         .unwrap();
@@ -72,16 +72,15 @@ async fn what_is_seen_changes_no_revision_and_is_written_down_without_being_aske
     store.facts_reported(&id, FactSource::Agent, 4711);
     store.observe(&id, |seen| seen.status.last_good_probe = Some(NOW));
     assert_eq!(store.view().revision(), before);
-    // Another program, so that it is what is in the file that is seen.
-    let mut file = crate::sqlite::other_program(&dir).await;
+    // Another hub, so that it is what is in the database that is seen.
     let body = loop {
-        let read = sqlx::query_scalar("SELECT body FROM observed WHERE cluster = 'c-1'");
-        let body: Option<String> = read.fetch_optional(&mut file).await.unwrap();
-        if let Some(body) = body {
-            break body;
+        let other = open(&home).await;
+        let seen = other.observed(&id).unwrap();
+        if !seen.reported.is_empty() {
+            break serde_json::to_value(seen.as_ref()).unwrap();
         }
+        other.close().await;
     };
-    let body: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(body["reported"]["agent"], 4711);
     assert_eq!(body["status"]["lastGoodProbe"], "2026-11-21T12:00:00.25Z");
 }

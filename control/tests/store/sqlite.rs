@@ -1,20 +1,25 @@
 //! A file that another program holds, a damaged one, one of a newer version.
 
+use std::time::Duration;
+
 use fairlead_api::{Code, Failure, resources::State};
+use fairlead_control::store::Place;
 use sqlx::{Connection, SqliteConnection, migrate::Migrator, sqlite::SqliteConnectOptions};
-use tempfile::TempDir;
 
 use crate::*;
 
-pub(crate) async fn other_program(dir: &TempDir) -> SqliteConnection {
-    let options = SqliteConnectOptions::new().filename(dir.path().join("fairlead.db"));
+pub(crate) async fn other_program(home: &Home) -> SqliteConnection {
+    let options = SqliteConnectOptions::new().filename(home.path());
     SqliteConnection::connect_with(&options).await.unwrap()
 }
 
 #[tokio::test]
 async fn a_file_that_another_program_holds_is_said_to_be_so_and_nothing_changes() {
-    let (store, dir) = store().await;
-    let mut other = other_program(&dir).await;
+    let home = home().await;
+    let place = Place::File(home.path());
+    let store = Store::open_with(&place, Clock::system(), Duration::from_millis(50)).await;
+    let store = store.unwrap();
+    let mut other = other_program(&home).await;
     sqlx::query("BEGIN EXCLUSIVE")
         .execute(&mut other)
         .await
@@ -36,29 +41,29 @@ async fn a_file_that_another_program_holds_is_said_to_be_so_and_nothing_changes(
 
 #[tokio::test]
 async fn a_damaged_file_or_one_of_a_newer_version_is_left_alone() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("fairlead.db");
+    let home = home().await;
+    let path = home.path();
     std::fs::write(
         &path,
         "this is no database, whatever its name says. ".repeat(100),
     )
     .unwrap();
-    let failure = Store::open(&path, Clock::system())
+    let failure = Store::open(&Place::File(path), Clock::system())
         .await
         .map(drop)
         .unwrap_err();
     assert_eq!(failure.code, Code::DataDir);
 
-    let (store, dir) = store().await;
+    let (store, home) = store().await;
     store.close().await;
-    let mut other = other_program(&dir).await;
+    let mut other = other_program(&home).await;
     sqlx::query("INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) VALUES (9999, 'newer', 1, x'00', 0)")
         .execute(&mut other)
         .await
         .unwrap();
     other.close().await.unwrap();
-    let path = dir.path().join("fairlead.db");
-    let failure = Store::open(&path, Clock::system())
+    let path = home.path();
+    let failure = Store::open(&Place::File(path), Clock::system())
         .await
         .map(drop)
         .unwrap_err();
@@ -78,12 +83,12 @@ const OLD: [(&str, &str); 2] = [
 ];
 
 /// A file as a hub of the version before has made it, by its own migrations.
-async fn file_of_the_version_before(dir: &TempDir) {
+async fn file_of_the_version_before(home: &Home) {
     let scripts = tempfile::tempdir().unwrap();
     for (name, script) in OLD {
         std::fs::write(scripts.path().join(name), script).unwrap();
     }
-    let options = SqliteConnectOptions::new().filename(dir.path().join("fairlead.db"));
+    let options = SqliteConnectOptions::new().filename(home.path());
     let options = options.create_if_missing(true).foreign_keys(true);
     let mut file = SqliteConnection::connect_with(&options).await.unwrap();
     let migrations = Migrator::new(scripts.path()).await.unwrap();
@@ -98,9 +103,9 @@ async fn file_of_the_version_before(dir: &TempDir) {
 /// What a hub of the version before has written goes on to be good.
 #[tokio::test]
 async fn a_file_of_the_version_before_is_brought_up_to_date() {
-    let dir = tempfile::tempdir().unwrap();
-    file_of_the_version_before(&dir).await;
-    let store = open(&dir).await;
+    let home = home().await;
+    file_of_the_version_before(&home).await;
+    let store = open(&home).await;
     let view = store.view();
     assert_eq!(view.revision().0, 1);
     let acme = view.tenant(&tenant_id("t-acme")).unwrap();

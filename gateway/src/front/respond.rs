@@ -137,8 +137,8 @@ fn mark(response: &mut Response<Body>, code: Code) {
     let http_status = response.status().as_u16();
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if let Ok(code) = HeaderValue::from_str(&code.to_string()) {
-        headers.insert(AGENT_CODE, code);
+    if let Ok(text) = HeaderValue::from_str(&code.to_string()) {
+        headers.insert(AGENT_CODE, text);
     }
     match http_status {
         401 => {
@@ -147,6 +147,10 @@ fn mark(response: &mut Response<Body>, code: Code) {
         // client-go waits and asks again only where it is told how long; a lost cluster is told at once instead.
         429 => {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        // The database comes back by itself, and what was refused has not happened.
+        503 if code == Code::StoreAway => {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
         }
         _ => {}
     }
@@ -180,11 +184,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_429_asks_the_client_to_come_back() {
+    fn nothing_but_429_and_an_absent_database_ask_the_client_to_come_back() {
         for &code in Code::ALL {
             let response = render(&Failure::new(code), Shape::Reason);
             let asks = response.headers().contains_key(header::RETRY_AFTER);
-            assert_eq!(asks, response.status() == 429, "{code}");
+            let should = response.status() == 429 || code == Code::StoreAway;
+            assert_eq!(asks, should, "{code}");
         }
     }
 }

@@ -1,0 +1,209 @@
+//! The store's rows in PostgreSQL, 15 or newer, for several hubs. Each change locks the row with the revision and goes on
+//! from there, or learns that another hub was faster. While the server is away everything waits a little, and no longer.
+//!
+//! An answer that was lost on its way is asked for again: a commit is known by its nonce.
+
+mod write;
+
+use std::{future::Future, time::Duration};
+
+use async_trait::async_trait;
+use fairlead_api::ClusterId;
+use sqlx::{
+    PgPool,
+    migrate::Migrator,
+    postgres::{PgConnectOptions, PgListener, PgPoolOptions},
+};
+use tokio::{
+    sync::Mutex,
+    time::{sleep, timeout},
+};
+
+use super::{
+    Asked, Change, FactVersion, Revision, Span, StoreError,
+    backend::{Backend, Batch, Committed, Loaded, Page},
+    error::Result,
+    rows::uint,
+};
+use crate::random;
+
+mod reads {
+    crate::store::queries::reads!(
+        sqlx::Postgres,
+        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+    );
+}
+
+/// What is told to all hubs with each commit.
+const CHANNEL: &str = "fairlead_revision";
+const CONNECTIONS: u32 = 8;
+/// How long anybody waits for a server that is away.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long something is tried again after.
+const AGAIN: Duration = Duration::from_millis(50);
+/// How often the revision is looked at, whatever was told.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long a server may think about one statement, and an idle transaction may hold the row.
+const LIMITS: [(&str, &str); 3] = [
+    ("statement_timeout", "60s"),
+    ("lock_timeout", "5s"),
+    ("idle_in_transaction_session_timeout", "10s"),
+];
+
+/// In their order; a database of a newer version is refused.
+static MIGRATIONS: Migrator = sqlx::migrate!("./migrations/postgres");
+
+pub(super) struct Postgres {
+    pool: PgPool,
+    listener: Mutex<Option<PgListener>>,
+}
+
+impl Postgres {
+    pub(super) async fn open(
+        options: PgConnectOptions,
+    ) -> std::result::Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let pool = PgPoolOptions::new()
+            .max_connections(CONNECTIONS)
+            .acquire_timeout(PATIENCE)
+            .connect_lazy_with(options.options(LIMITS));
+        MIGRATIONS.run(&pool).await?;
+        Ok(Postgres {
+            pool,
+            listener: Mutex::new(None),
+        })
+    }
+
+    /// Until another hub tells of a commit.
+    async fn told(&self) -> Result<()> {
+        let mut slot = self.listener.lock().await;
+        let listener = match slot.take() {
+            Some(listener) => listener,
+            None => {
+                let mut listener = PgListener::connect_with(&self.pool).await?;
+                listener.listen(CHANNEL).await?;
+                listener
+            }
+        };
+        slot.insert(listener).recv().await?;
+        Ok(())
+    }
+}
+
+/// Whether the server cannot be reached, or says that it cannot serve now.
+fn is_away(error: &StoreError) -> bool {
+    let StoreError::Failed(error) = error else {
+        return false;
+    };
+    match error.as_ref() {
+        sqlx::Error::Io(_)
+        | sqlx::Error::Tls(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::WorkerCrashed => true,
+        // PostgreSQL, appendix A: connection exceptions, shutdowns, too many connections.
+        sqlx::Error::Database(error) => error.code().is_some_and(|code| {
+            code.starts_with("08") || code.starts_with("57P") || code == "53300"
+        }),
+        _ => false,
+    }
+}
+
+/// Tries until the server is there, or patience ends.
+async fn patient<T, F: Future<Output = Result<T>>>(work: impl Fn() -> F) -> Result<T> {
+    let trying = async {
+        loop {
+            match work().await {
+                Err(error) if is_away(&error) => sleep(AGAIN).await,
+                done => return done,
+            }
+        }
+    };
+    timeout(PATIENCE, trying)
+        .await
+        .unwrap_or(Err(StoreError::Away))
+}
+
+#[async_trait]
+impl Backend for Postgres {
+    async fn load(&self, since: Revision) -> Result<Option<Loaded>> {
+        // All of it may take its time.
+        reads::load(&self.pool, since).await
+    }
+
+    async fn commit(&self, batch: &Batch, on: Revision) -> Result<Committed> {
+        let nonce = random::bytes().map_err(|_| StoreError::CutOff)?;
+        let nonce = i64::from_ne_bytes(nonce);
+        patient(|| write::commit(&self.pool, batch, on, nonce)).await
+    }
+
+    async fn catalog(&self, cluster: &ClusterId) -> Result<Option<(u64, String)>> {
+        patient(|| reads::catalog(&self.pool, cluster)).await
+    }
+
+    async fn observed(&self) -> Result<Vec<(String, String)>> {
+        patient(|| reads::observed(&self.pool)).await
+    }
+
+    async fn observe(&self, rows: &[(String, String)]) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let written = timeout(PATIENCE, write::observe(&self.pool, rows));
+        written.await.unwrap_or(Err(StoreError::Away))
+    }
+
+    async fn changes(&self, since: Revision, limit: u32) -> Result<Page> {
+        patient(|| reads::changes(&self.pool, since, limit)).await
+    }
+
+    async fn audit(&self, asked: &Asked, before: Revision, limit: u32) -> Result<Vec<Change>> {
+        patient(|| reads::audit(&self.pool, asked, before, limit)).await
+    }
+
+    async fn compact(&self, before: i64, keep: u64, slice: u32) -> Result<u64> {
+        reads::compact(&self.pool, before, keep, slice).await
+    }
+
+    async fn facts_at(
+        &self,
+        cluster: &ClusterId,
+        name: Option<&str>,
+        at: i64,
+    ) -> Result<Vec<FactVersion>> {
+        patient(|| reads::facts_at(&self.pool, cluster, name, at)).await
+    }
+
+    async fn fact_versions(
+        &self,
+        cluster: &ClusterId,
+        name: Option<&str>,
+        span: Span,
+        limit: u32,
+    ) -> Result<Vec<FactVersion>> {
+        patient(|| reads::fact_versions(&self.pool, cluster, name, span, limit)).await
+    }
+
+    async fn facts_changed(&self, name: &str, span: Span, limit: u32) -> Result<Vec<FactVersion>> {
+        patient(|| reads::facts_changed(&self.pool, name, span, limit)).await
+    }
+
+    async fn forget_facts(&self, before: i64, slice: u32) -> Result<u64> {
+        reads::forget_facts(&self.pool, before, slice).await
+    }
+
+    async fn moved(&self) {
+        if let Ok(Err(_)) = timeout(LOOK, self.told()).await {
+            sleep(LOOK).await;
+        }
+    }
+
+    async fn revision(&self) -> Result<Revision> {
+        let read = sqlx::query_scalar("SELECT revision FROM revision").fetch_one(&self.pool);
+        let revision: i64 = timeout(LOOK, read).await.map_err(|_| StoreError::Away)??;
+        Ok(Revision(uint(revision)?))
+    }
+
+    async fn close(&self) {
+        self.listener.lock().await.take();
+        self.pool.close().await;
+    }
+}

@@ -1,0 +1,102 @@
+//! Several hubs on one database.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use crate::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_two_hundred_on_two_hubs_that_race_for_one_token_exactly_one_wins() {
+    let (one, home) = store().await;
+    let two = open(&home).await;
+    put_cluster(&one, cluster("c-demo", "t-default"))
+        .await
+        .unwrap();
+    let won = Arc::new(AtomicUsize::new(0));
+    let racers: Vec<_> = (0..200_u8)
+        .map(|key| {
+            let store = if key % 2 == 0 {
+                one.clone()
+            } else {
+                two.clone()
+            };
+            let won = Arc::clone(&won);
+            tokio::spawn(async move {
+                match spend(&store, claim("c-demo", 1, key), NOW).await {
+                    Ok(again) => {
+                        assert!(!again);
+                        won.fetch_add(1, Ordering::SeqCst);
+                    }
+                    // The other hub may not have heard of the cluster yet.
+                    Err(SpendError::Spent | SpendError::Unknown) => {}
+                    Err(other) => panic!("{other:?}"),
+                }
+            })
+        })
+        .collect();
+    for racer in racers {
+        racer.await.unwrap();
+    }
+    assert_eq!(won.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn hubs_that_write_at_once_lose_nothing_and_come_to_the_same() {
+    let (one, home) = store().await;
+    let two = open(&home).await;
+    let writers: Vec<_> = (0..100)
+        .map(|n| {
+            let store = if n % 2 == 0 { one.clone() } else { two.clone() };
+            tokio::spawn(async move {
+                put_tenant(&store, tenant(&format!("t-{n}"))).await.unwrap();
+                let mine = cluster(&format!("c-{n}"), &format!("t-{n}"));
+                put_cluster(&store, mine).await.unwrap();
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let (mut first, mut second) = (one.watch(), two.watch());
+    let last = one.view().revision().max(two.view().revision());
+    first.wait_for(|revision| *revision >= last).await.unwrap();
+    second.wait_for(|revision| *revision >= last).await.unwrap();
+    assert_eq!(last.0, 201, "one for each change");
+    assert!(one.view().clusters().eq(two.view().clusters()));
+    assert!(one.view().tenants().eq(two.view().tenants()));
+    assert_eq!(one.view().clusters().count(), 100);
+    let changes = two
+        .changes(fairlead_control::store::Revision(1), 1000)
+        .await
+        .unwrap();
+    let revisions: Vec<_> = changes.changes.iter().map(|it| it.revision.0).collect();
+    assert_eq!(revisions, (2..=201).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_hub_learns_what_another_one_has_made_changed_and_deleted() {
+    let (one, home) = store().await;
+    let two = open(&home).await;
+    let mut told = two.watch();
+    put_cluster(&one, cluster("c-stays", "t-default"))
+        .await
+        .unwrap();
+    put_cluster(&one, cluster("c-goes", "t-default"))
+        .await
+        .unwrap();
+    put_catalog(&one, "c-goes", vec![]).await.unwrap();
+    put_catalog(&one, "c-stays", vec![]).await.unwrap();
+    let now = one.view().revision();
+    told.wait_for(|revision| *revision == now).await.unwrap();
+    assert!(two.view().catalog(&cluster_id("c-goes")).is_some());
+    delete_cluster(&one, "c-goes").await.unwrap();
+    let now = one.view().revision();
+    told.wait_for(|revision| *revision == now).await.unwrap();
+    let view = two.view();
+    assert!(view.cluster(&cluster_id("c-goes")).is_none());
+    assert!(view.catalog(&cluster_id("c-goes")).is_none());
+    assert_eq!(view.clusters_of(&tenant_id("t-default")).count(), 1);
+    assert_eq!(view.catalog(&cluster_id("c-stays")).unwrap().version, 1);
+}

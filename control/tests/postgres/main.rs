@@ -1,0 +1,24 @@
+//! The store in a real PostgreSQL: the contract that every implementation must keep, and what is PostgreSQL's own.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking; clippy knows its helpers only inside of a test module"
+)]
+
+#[path = "../store/contract.rs"]
+mod contract;
+#[path = "../store/history.rs"]
+mod history;
+mod hubs;
+#[path = "../store/kit.rs"]
+mod kit;
+#[path = "../store/observed.rs"]
+mod observed;
+mod restart;
+mod rig;
+mod server;
+#[path = "../store/spending.rs"]
+mod spending;
+
+pub(crate) use kit::*;

@@ -1,0 +1,69 @@
+//! A PostgreSQL of its own: in a scratch directory, on a socket there, ended when it is dropped or this program ends.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use tempfile::TempDir;
+
+const RIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../e2e/postgres");
+
+pub(crate) struct Server {
+    folder: TempDir,
+    runs: Option<Child>,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        // The path of a socket is short.
+        let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp");
+        let mut server = Server {
+            folder: folder.unwrap(),
+            runs: None,
+        };
+        server.resume();
+        server
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// As after `systemctl stop`, but at once.
+    pub(crate) fn stop(&mut self) {
+        if let Some(mut child) = self.runs.take() {
+            drop(child.stdin.take());
+            child.wait().unwrap();
+        }
+    }
+
+    pub(crate) fn resume(&mut self) {
+        let built = Command::new(format!("{RIG}/build")).output().unwrap();
+        assert!(
+            built.status.success(),
+            "there is no PostgreSQL to test with: {}",
+            String::from_utf8_lossy(&built.stderr)
+        );
+        let bin = String::from_utf8(built.stdout).unwrap();
+        let mut child = Command::new(format!("{RIG}/server"))
+            .arg(bin.trim())
+            .arg(self.folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut said).unwrap();
+        assert_eq!(said, "ready\n");
+        self.runs = Some(child);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,24 @@
+//! A file of its own for each test.
+
+use fairlead_control::{
+    Clock,
+    store::{Place, Store},
+};
+use tempfile::TempDir;
+
+pub(crate) struct Home(TempDir);
+
+impl Home {
+    pub(crate) fn path(&self) -> std::path::PathBuf {
+        self.0.path().join("fairlead.db")
+    }
+}
+
+pub(crate) async fn home() -> Home {
+    Home(tempfile::tempdir().unwrap())
+}
+
+pub(crate) async fn open_at(home: &Home, clock: Clock) -> Store {
+    let place = Place::File(home.path());
+    Store::open(&place, clock).await.unwrap()
+}
