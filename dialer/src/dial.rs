@@ -14,6 +14,7 @@ use tokio_rustls::{TlsConnector, client};
 
 pub use self::proxy::ProxyRules;
 use crate::{
+    Ahead,
     link::LinkEnd,
     mux::Side,
     secure::{self, SecureError},
@@ -218,11 +219,11 @@ impl Dialer {
         &self,
         hub: &HubUrl,
         tcp: TcpStream,
-    ) -> Result<client::TlsStream<TcpStream>, DialError> {
+    ) -> Result<client::TlsStream<Ahead<TcpStream>>, DialError> {
         let name = ServerName::try_from(hub.host().to_owned())
             .map_err(|error| DialError::new(Stage::Tls, Code::DialTls, error))?;
         TlsConnector::from(self.outer.clone())
-            .connect(name, tcp)
+            .connect(name, Ahead::new(tcp))
             .await
             .map_err(|error| outer_error(&error))
     }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! TCP, or CONNECT through a proxy     dial/tcp, dial/proxy
-//! TLS, the web's                      dial (the hub's front has its own)
+//! TLS, the web's                      dial (the hub's front has its own), on ahead
 //! WebSocket                           dial/upgrade, accept, then wire/socket, wire/ws
 //! link                                link, link/frame, wire/link
 //! TLS 1.3, ours                       secure, wire/channel
@@ -13,6 +13,7 @@
 //! ```
 
 pub mod accept;
+mod ahead;
 pub mod dial;
 pub mod exchange;
 pub mod link;
@@ -26,6 +27,7 @@ pub mod splice;
 pub mod wire;
 
 pub use accept::{Accepted, Arrival, accept, arrive};
+pub use ahead::Ahead;
 pub use dial::{DialError, Dialed, Dialer, ProxyRules, Redialed, Stage};
 pub use exchange::{Answer, Body, BodyError, ExchangeError, Exchanges, OnUpgrade, Upgraded, serve};
 pub use reserve::Reserve;

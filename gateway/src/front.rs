@@ -34,7 +34,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_dialer::{Body, BodyError};
+use fairlead_dialer::{Ahead, Body, BodyError};
 use fairlead_runtime::Process;
 use http::{Request, Response};
 use http_body_util::BodyExt;
@@ -140,7 +140,7 @@ impl Front {
         to_end(serving, |it| it.graceful_shutdown(), &process, peer).await;
     }
 
-    async fn http2(self, tls: TlsStream<Socket>, connection: Connection) {
+    async fn http2(self, tls: TlsStream<Ahead<Socket>>, connection: Connection) {
         let process = self.hub.process.clone();
         let peer = connection.peer;
         let service = service_fn(move |request| self.request(request, &connection));
@@ -148,11 +148,11 @@ impl Front {
         to_end(serving, |it| it.graceful_shutdown(), &process, peer).await;
     }
 
-    async fn handshake(&self, socket: Socket, from: IpAddr) -> Option<TlsStream<Socket>> {
+    async fn handshake(&self, socket: Socket, from: IpAddr) -> Option<TlsStream<Ahead<Socket>>> {
         let place = self.hub.front_handshakes.enter(from);
         let config = Arc::clone(&self.hub.front_tls.borrow());
         let (outcome, tls) = tokio::select! {
-            done = timeout(HANDSHAKE, TlsAcceptor::from(config).accept(socket)) => match done {
+            done = timeout(HANDSHAKE, TlsAcceptor::from(config).accept(Ahead::new(socket))) => match done {
                 Ok(Ok(tls)) => (Handshake::Ok, Some(tls)),
                 Ok(Err(_)) => (Handshake::Failed, None),
                 Err(_) => (Handshake::Timeout, None),

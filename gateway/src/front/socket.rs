@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use fairlead_dialer::Ahead;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use socket2::{SockRef, TcpKeepalive};
@@ -76,8 +77,8 @@ impl Socket {
 /// It sent something before it was answered, or is no HTTP/1 connection of the front.
 pub(crate) fn of_agent(
     upgraded: Upgraded,
-) -> Result<Either<TlsStream<Socket>, Socket>, &'static str> {
-    let (io, read) = match upgraded.downcast::<TokioIo<Followed<TlsStream<Socket>>>>() {
+) -> Result<Either<TlsStream<Ahead<Socket>>, Socket>, &'static str> {
+    let (io, read) = match upgraded.downcast::<TokioIo<Followed<TlsStream<Ahead<Socket>>>>>() {
         Ok(parts) => (Either::Left(parts.io.into_inner().io), parts.read_buf),
         Err(other) => match other.downcast::<TokioIo<Followed<Socket>>>() {
             Ok(parts) => (Either::Right(parts.io.into_inner().io), parts.read_buf),
@@ -89,7 +90,7 @@ pub(crate) fn of_agent(
         return Err("it did not wait for the answer");
     }
     match &io {
-        Either::Left(tls) => fairlead_dialer::expire(&tls.get_ref().0.tcp),
+        Either::Left(tls) => fairlead_dialer::expire(&tls.get_ref().0.get_ref().tcp),
         Either::Right(socket) => fairlead_dialer::expire(&socket.tcp),
     }
     Ok(io)

@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use fairlead_dialer::{BodyError, exchange::Socket};
+use fairlead_dialer::{Ahead, BodyError, exchange::Socket};
 use hyper_util::client::legacy::connect::HttpConnector;
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsConnector, client::TlsStream};
@@ -17,7 +17,7 @@ const STEP: Duration = Duration::from_secs(5);
 const SILENT: Duration = Duration::from_secs(30);
 
 /// Plain where a kubeconfig says so.
-pub(super) type Connection = Socket<Either<TcpStream, Box<TlsStream<TcpStream>>>>;
+pub(super) type Connection = Socket<Either<TcpStream, Box<TlsStream<Ahead<TcpStream>>>>>;
 
 /// How far it got.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +56,8 @@ impl Connector {
         let Some(tls) = &endpoint.tls else {
             return Ok(Socket::new(Either::Left(tcp)));
         };
-        let connecting = TlsConnector::from(tls.clone()).connect(endpoint.server_name.clone(), tcp);
+        let connecting =
+            TlsConnector::from(tls.clone()).connect(endpoint.server_name.clone(), Ahead::new(tcp));
         let tls = timeout(STEP, connecting)
             .await
             .map_err(|_| ConnectError::Timeout("TLS"))?;

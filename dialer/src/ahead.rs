@@ -1,0 +1,161 @@
+//! Reads a connection in large blocks, for a TLS above it that asks for 4 KiB at a time: five system calls for each of its
+//! records. No block is held while nothing lies unread: those of a thread's connections are lent.
+
+use std::{
+    cell::RefCell,
+    io::{self, IoSlice},
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_util::io::poll_read_buf;
+
+/// What is read at once, in bytes: as much as a round of a session, eight records.
+const BLOCK: usize = 128 * 1024;
+
+thread_local! {
+    /// One block for all the connections of a thread that have nothing unread, which most have not at any moment.
+    static SPARE: RefCell<BytesMut> = RefCell::default();
+}
+
+/// A connection with what was read of it and not yet asked for.
+#[derive(Debug)]
+pub struct Ahead<IO> {
+    io: IO,
+    block: BytesMut,
+}
+
+impl<IO> Ahead<IO> {
+    pub fn new(io: IO) -> Self {
+        Ahead {
+            io,
+            block: BytesMut::new(),
+        }
+    }
+
+    #[must_use]
+    pub fn get_ref(&self) -> &IO {
+        &self.io
+    }
+
+    /// Gives the block back, if nothing is left in it.
+    fn rest(&mut self) {
+        if self.block.is_empty() {
+            let mut block = std::mem::take(&mut self.block);
+            SPARE.with_borrow_mut(|spare| {
+                if spare.capacity() < BLOCK && block.try_reclaim(BLOCK) {
+                    *spare = block;
+                }
+            });
+        }
+    }
+}
+
+impl<IO: AsyncRead + Unpin> Ahead<IO> {
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.block.capacity() == 0 {
+            self.block = SPARE.take();
+        }
+        self.block.reserve(BLOCK);
+        let polled = poll_read_buf(Pin::new(&mut self.io), cx, &mut self.block);
+        if self.block.is_empty() {
+            self.rest();
+        }
+        polled.map_ok(drop)
+    }
+}
+
+impl<IO: AsyncRead + Unpin> AsyncRead for Ahead<IO> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let ahead = self.get_mut();
+        if ahead.block.is_empty() {
+            ready!(ahead.poll_fill(cx))?;
+        }
+        // Nothing is the end.
+        let part = ahead.block.len().min(buf.remaining());
+        buf.put_slice(ahead.block.get(..part).unwrap_or_default());
+        ahead.block.advance(part);
+        ahead.rest();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<IO: AsyncWrite + Unpin> AsyncWrite for Ahead<IO> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_comes_is_read_once_and_handed_out_in_any_pieces() {
+        let (mut peer, io) = duplex(1024 * 1024);
+        let sent: Vec<u8> = (0..300_000_u32).map(|at| (at / 7) as u8).collect();
+        peer.write_all(&sent).await.unwrap();
+        drop(peer);
+        let mut ahead = Ahead::new(io);
+        let mut got = Vec::new();
+        let mut piece = [0; 4096];
+        loop {
+            let read = ahead.read(&mut piece).await.unwrap();
+            if read == 0 {
+                break;
+            }
+            got.extend_from_slice(&piece[..read]);
+        }
+        assert!(got == sent);
+    }
+
+    #[tokio::test]
+    async fn a_connection_with_nothing_unread_holds_no_block() {
+        let (mut peer, io) = duplex(1024);
+        let mut ahead = Ahead::new(io);
+        let mut piece = [0; 4];
+        peer.write_all(b"12345").await.unwrap();
+        ahead.read_exact(&mut piece).await.unwrap();
+        assert_eq!((&piece, ahead.block.len()), (b"1234", 1));
+        ahead.read_exact(&mut piece[..1]).await.unwrap();
+        assert_eq!(ahead.block.capacity(), 0);
+        let waits = std::future::poll_fn(|cx| {
+            let mut buf = ReadBuf::new(&mut piece);
+            Poll::Ready(Pin::new(&mut ahead).poll_read(cx, &mut buf).is_pending())
+        });
+        assert!(waits.await);
+        assert_eq!(ahead.block.capacity(), 0);
+    }
+}
