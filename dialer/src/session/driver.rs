@@ -90,12 +90,15 @@ impl Driver {
         if let Some(reason) = self.mux.attend(cx.waker(), self.wire.distance()) {
             return Err(End(SessionError::Here(reason), reason));
         }
-        if std::mem::take(&mut self.gave_way) {
+        // Who woke this task with something small to say has done so behind all others that had their turn; bulk gives way
+        // once more, until there is a batch of it.
+        let seals = std::mem::take(&mut self.gave_way) || self.mux.has_small();
+        if seals {
             self.seal(false);
             self.flush(cx)?;
         }
         let read = self.read(cx)?;
-        if !read && !self.may_seal() {
+        if !read && !seals && !self.may_seal() {
             // What is due by the clock, and a socket that was full.
             self.flush(cx)?;
         }

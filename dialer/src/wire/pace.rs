@@ -10,6 +10,7 @@ mod far;
 
 use std::{
     collections::VecDeque,
+    hash::{BuildHasher, RandomState},
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
@@ -297,12 +298,10 @@ impl Pace {
     }
 }
 
-/// Between 0 and 1.
+/// Between 0 and 1; for nothing that anybody could gain by foreseeing it.
 fn chance() -> f64 {
-    let mut byte = [0];
-    // Without random bytes sessions keep step, which is no reason to end one.
-    let _ = getrandom::fill(&mut byte);
-    f64::from(byte[0]) / 255.0
+    let [byte, ..] = RandomState::new().hash_one(0).to_ne_bytes();
+    f64::from(byte) / 255.0
 }
 
 #[cfg(test)]
