@@ -4,6 +4,8 @@
 //! A busy hub writes a line for each request, and a system call for each line would be a third of its work. So lines are
 //! gathered for 50 ms at most and written together; warnings, errors and whatever a terminal shows go out at once.
 
+mod clock;
+mod digits;
 mod fields;
 
 use std::{
@@ -136,7 +138,9 @@ pub fn flush() {
 pub fn start(format: Format, filter: EnvFilter) {
     let registry = tracing_subscriber::registry().with(filter);
     let terminal = std::io::stderr().is_terminal();
-    let lines = fmt::layer().with_writer(MakeLine { terminal });
+    let lines = fmt::layer()
+        .with_timer(clock::Clock)
+        .with_writer(MakeLine { terminal });
     // Fails only if logging was started before, which is then as good.
     let _ = match format {
         Format::Text if terminal => registry.with(lines).try_init(),

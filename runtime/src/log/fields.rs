@@ -9,6 +9,8 @@ use tracing_subscriber::{
     fmt::{FormatFields, format::Writer},
 };
 
+use super::digits::Digits;
+
 pub(super) struct Fields;
 
 impl<'writer> FormatFields<'writer> for Fields {
@@ -69,7 +71,7 @@ impl Visit for Visitor<'_> {
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.put(field, |to| write!(to, "{value}"));
+        self.put(field, |to| to.write_str(Digits::of(value).text()));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
