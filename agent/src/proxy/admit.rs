@@ -1,11 +1,12 @@
 //! Whom the agent impersonates, whatever the hub asks: users under `fairlead:`, and groups in its own list, compared
 //! byte by byte. RBAC knows no prefixes of users, so this is where it is held.
 
-use fairlead_api::{
-    Code, Failure, TenantId,
-    headers::{GROUP, USER},
-};
-use http::{HeaderMap, HeaderValue};
+use fairlead_api::{Code, Failure, TenantId, headers as ours};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// Parsed once.
+static USER: HeaderName = HeaderName::from_static(ours::USER);
+static GROUP: HeaderName = HeaderName::from_static(ours::GROUP);
 
 /// What every user starts with, and every group of Fairlead's own.
 const PREFIX: &str = "fairlead:";
@@ -59,7 +60,7 @@ impl Rules {
     /// # Errors
     /// `FL-1501`; the cause says which name, if it is one that can be shown.
     pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<Permitted, Failure> {
-        let mut users = headers.get_all(USER).iter();
+        let mut users = headers.get_all(&USER).iter();
         let (Some(user), None) = (users.next(), users.next()) else {
             return Err(refused("the hub named no user, or more than one"));
         };
@@ -69,7 +70,7 @@ impl Rules {
             )));
         }
         let mut groups = Vec::new();
-        for (count, group) in headers.get_all(GROUP).iter().enumerate() {
+        for (count, group) in headers.get_all(&GROUP).iter().enumerate() {
             if count == MAX_GROUPS {
                 return Err(refused(&format!(
                     "the hub named more than {MAX_GROUPS} groups"
@@ -221,7 +222,7 @@ mod tests {
 
     fn headers(users: &[&str], groups: &[&str]) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        for (name, values) in [(USER, users), (GROUP, groups)] {
+        for (name, values) in [(&USER, users), (&GROUP, groups)] {
             for value in values {
                 headers.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
             }

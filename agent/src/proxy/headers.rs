@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fairlead_api::{
     Code, Failure,
-    headers::{AGENT_CODE, PREFIX, REQUEST_ID, UPSTREAM_MICROS},
+    headers::{self as ours, AGENT_CODE, PREFIX},
 };
 use http::{
     HeaderMap, HeaderName, HeaderValue, Uri,
@@ -13,6 +13,12 @@ use http::{
 };
 
 use super::admit::Permitted;
+
+/// Parsed once.
+static IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
+static IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
+static REQUEST_ID: HeaderName = HeaderName::from_static(ours::REQUEST_ID);
+static UPSTREAM_MICROS: HeaderName = HeaderName::from_static(ours::UPSTREAM_MICROS);
 
 /// Of one hop (RFC 9110, section 7.6.1), and `Expect`, which the hop before has answered.
 const OF_ONE_HOP: [&str; 9] = [
@@ -42,7 +48,6 @@ pub(crate) fn towards_api(
     permitted: &Permitted,
 ) {
     let trailers = listed(headers, &TE).any(|coding| coding.eq_ignore_ascii_case("trailers"));
-    strip_hop(headers);
     strip(headers, |name| {
         OF_IDENTITY.iter().any(|start| name.starts_with(start)) || name == "cookie"
     });
@@ -50,9 +55,9 @@ pub(crate) fn towards_api(
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
     put_upgrade(headers, upgrade);
-    headers.insert("impersonate-user", permitted.user().clone());
+    headers.insert(&IMPERSONATE_USER, permitted.user().clone());
     for group in permitted.groups() {
-        headers.append("impersonate-group", group.clone());
+        headers.append(&IMPERSONATE_GROUP, group.clone());
     }
 }
 
@@ -63,13 +68,12 @@ pub(crate) fn towards_hub(
     took: Option<Duration>,
 ) {
     let protocol = headers.get(UPGRADE).cloned();
-    strip_hop(headers);
     strip(headers, |name| name.starts_with(PREFIX));
     // The protocol that the API server chose among those asked for.
     put_upgrade(headers, upgrade.and(protocol.as_ref()));
     if let Some(took) = took {
         headers.insert(
-            UPSTREAM_MICROS,
+            &UPSTREAM_MICROS,
             HeaderValue::from(u64::try_from(took.as_micros()).unwrap_or(u64::MAX)),
         );
     }
@@ -88,7 +92,7 @@ pub(crate) fn agent_made(headers: &mut HeaderMap, code: Code) {
 
 /// For the log; what is no sane id is not repeated.
 pub(crate) fn request_id(headers: &HeaderMap) -> &str {
-    let Some(id) = headers.get(REQUEST_ID) else {
+    let Some(id) = headers.get(&REQUEST_ID) else {
         return "";
     };
     let sane = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
@@ -118,9 +122,15 @@ pub(crate) fn is_proxied(uri: &Uri) -> bool {
 /// `FL-1303`.
 pub(crate) fn check_path(uri: &Uri) -> Result<(), Failure> {
     let path = uri.path();
-    let is_dots = |segment: &str| {
-        let plain = segment.replace("%2e", ".").replace("%2E", ".");
-        plain == "." || plain == ".."
+    let is_dots = |mut segment: &str| {
+        let mut dots = 0;
+        while let Some(rest) = [".", "%2e", "%2E"]
+            .iter()
+            .find_map(|dot| segment.strip_prefix(dot))
+        {
+            (segment, dots) = (rest, dots + 1);
+        }
+        segment.is_empty() && (1..=2).contains(&dots)
     };
     if !path.starts_with('/') || path.split('/').any(is_dots) {
         return Err(Failure::new(Code::BadPath));
@@ -135,19 +145,16 @@ fn put_upgrade(headers: &mut HeaderMap, protocol: Option<&HeaderValue>) {
     }
 }
 
-fn strip_hop(headers: &mut HeaderMap) {
+/// Takes off what is of one hop, and what `goes`.
+fn strip(headers: &mut HeaderMap, goes: impl Fn(&str) -> bool) {
     let named: Vec<String> = listed(headers, &CONNECTION)
         .map(str::to_ascii_lowercase)
         .collect();
-    strip(headers, |name| {
-        OF_ONE_HOP.contains(&name) || named.iter().any(|listed| listed == name)
-    });
-}
-
-fn strip(headers: &mut HeaderMap, goes: impl Fn(&str) -> bool) {
+    let of_hop =
+        |name: &str| OF_ONE_HOP.contains(&name) || named.iter().any(|listed| listed == name);
     let gone: Vec<HeaderName> = headers
         .keys()
-        .filter(|name| goes(name.as_str()))
+        .filter(|name| of_hop(name.as_str()) || goes(name.as_str()))
         .cloned()
         .collect();
     for name in gone {
