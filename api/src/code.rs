@@ -56,7 +56,7 @@ codes! {
     BadPath = 1303, 400, "the path of the request cannot be passed on unambiguously", "Send the path as the Kubernetes API has it: no `//`, no dot segments, no encoded slashes or dots.";
     BadRequest = 1304, 400, "the request is malformed", "Check the client; the cause says what is wrong with the request.";
     NoSuchRoute = 1305, 404, "the hub has nothing at this path", "Clusters are at /k8s/clusters/<id>/, the hub's own API is described at /docs.";
-    HeadTooLarge = 1306, 431, "the head of the request is larger than 64 KiB or has more than 100 fields", "Send fewer or shorter headers.";
+    HeadTooLarge = 1306, 431, "the head of the request is larger than 64 KiB or has more than 90 fields", "Send fewer or shorter headers.";
     MethodNotAllowed = 1307, 405, "this path does not know this method", "See the Allow header of the answer.";
     HubTimeout = 1308, 504, "the hub did not come to an end with this request in time", "Run the command again; if it stays, tell the platform operator.";
     NeverConnected = 1401, 503, "the cluster has never connected", "Run the install command in the cluster; `fairlead cluster get` shows it while it is valid.";

@@ -50,14 +50,13 @@ use tokio::{
     time::timeout,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
-use tower::ServiceExt;
 use tracing::debug;
 
 use self::{
     framing::{Followed, Framing},
     record::{Inbound, Record},
     socket::{Connection, Cut, Socket},
-    stack::{Stack, stack},
+    stack::Stack,
 };
 use crate::{
     hub::Hub,
@@ -68,9 +67,9 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Longer than Go keeps an idle connection (90 s), so that a client seldom writes into one that is being closed.
 const HEAD_OR_IDLE: Duration = Duration::from_secs(100);
 /// A little above what [`headers::check`] takes, so that most heads that are too large get an answer with a code;
-/// beyond it hyper answers 431 by itself.
+/// beyond it, and beyond 100 fields, hyper answers 431 by itself. (Told a number of fields, it would make room for so many
+/// anew for each request.)
 const HEAD_BUFFER: usize = 2 * headers::MAX_HEAD;
-const HEAD_FIELDS: usize = 2 * headers::MAX_FIELDS;
 const H2_STREAMS: u32 = 512;
 const H2_STREAM_WINDOW: u32 = 1024 * 1024;
 const H2_CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
@@ -86,7 +85,7 @@ impl Front {
     pub(crate) fn new(hub: &Arc<Hub>) -> Self {
         Front {
             hub: Arc::clone(hub),
-            stack: stack(hub),
+            stack: Stack::new(hub),
         }
     }
 
@@ -177,7 +176,8 @@ impl Front {
             connection: connection.clone(),
             record,
         };
-        self.stack.clone().oneshot(inbound)
+        let answer = self.stack.clone().answer(inbound);
+        async move { Ok(answer.await) }
     }
 }
 
@@ -204,8 +204,7 @@ fn h1() -> http1::Builder {
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_OR_IDLE)
-        .max_buf_size(HEAD_BUFFER)
-        .max_headers(HEAD_FIELDS);
+        .max_buf_size(HEAD_BUFFER);
     builder
 }
 

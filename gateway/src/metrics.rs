@@ -1,7 +1,7 @@
 //! What the gateway counts. Labels are enums, never text from a request or an error; gauges count down on every way
 //! out, because a guard's drop does it.
 
-use std::time::Duration;
+use std::{sync::OnceLock, time::Duration};
 
 use fairlead_api::{Code, Failure};
 use prometheus::{
@@ -35,6 +35,8 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
+    const COUNT: usize = Outcome::Left as usize + 1;
+
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Outcome::Ok => "ok",
@@ -92,6 +94,8 @@ pub(crate) struct Metrics {
     pub(crate) requests_open: IntGauge,
     requests: IntCounterVec,
     request_seconds: HistogramVec,
+    /// Of these two, those that were needed so far, by outcome: to find one by its labels takes as long as much else.
+    seen: [Seen; Outcome::COUNT],
     handshakes: IntCounterVec,
     tunnel_rtt: Histogram,
 }
@@ -103,6 +107,13 @@ pub(crate) struct Phases {
     /// None where the request never reached a tunnel.
     pub(crate) tunnel: Option<Duration>,
     pub(crate) api: Option<Duration>,
+}
+
+#[derive(Default)]
+struct Seen {
+    requests: OnceLock<IntCounter>,
+    /// Gateway, tunnel, API server.
+    seconds: [OnceLock<Histogram>; 3],
 }
 
 /// A gauge held up by one.
@@ -192,6 +203,7 @@ impl Metrics {
                 "Seconds until the head of the answer, by where they went.",
                 &["outcome", "phase"],
             )?,
+            seen: Default::default(),
             handshakes: to.counters(
                 "fairlead_handshakes_total",
                 "TLS handshakes, of the front and of sessions.",
@@ -203,16 +215,21 @@ impl Metrics {
 
     pub(crate) fn request(&self, outcome: Outcome, phases: Phases) {
         let label = outcome.as_str();
-        self.requests.with_label_values(&[label]).inc();
-        let seen = [
+        let Some(Seen { requests, seconds }) = self.seen.get(outcome as usize) else {
+            return;
+        };
+        requests
+            .get_or_init(|| self.requests.with_label_values(&[label]))
+            .inc();
+        let times = [
             ("gateway", Some(phases.gateway)),
             ("tunnel", phases.tunnel),
             ("api", phases.api),
         ];
-        for (phase, time) in seen {
+        for (seconds, (phase, time)) in seconds.iter().zip(times) {
             if let Some(time) = time {
-                self.request_seconds
-                    .with_label_values(&[label, phase])
+                seconds
+                    .get_or_init(|| self.request_seconds.with_label_values(&[label, phase]))
                     .observe(time.as_secs_f64());
             }
         }

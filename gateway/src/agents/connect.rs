@@ -31,7 +31,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// # Errors
 /// `FL-1304` if it is no WebSocket of ours.
-pub(crate) async fn connect(hub: Arc<Hub>, inbound: Inbound) -> Result<Response<Body>, Failure> {
+pub(crate) fn connect(hub: &Arc<Hub>, inbound: Inbound) -> Result<Response<Body>, Failure> {
     let mut request = inbound.request;
     let head = match upgrade_response(&request) {
         Ok(head) => head,
@@ -52,6 +52,7 @@ pub(crate) async fn connect(hub: Arc<Hub>, inbound: Inbound) -> Result<Response<
     inbound.connection.framing.stop();
     let upgraded = hyper::upgrade::on(&mut request);
     let peer = inbound.connection.peer;
+    let hub = Arc::clone(hub);
     let owner = hub.process.clone();
     owner.spawn(async move {
         // Boxed, so that the task of a session is not as large as a handshake for ever.

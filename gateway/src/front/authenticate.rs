@@ -26,11 +26,11 @@ pub(crate) struct Known<T> {
 
 /// # Errors
 /// `FL-1101` to `FL-1104`, `FL-5102`.
-pub(crate) async fn authenticate<T>(hub: Arc<Hub>, asked: T) -> Result<Known<T>, Failure>
+pub(crate) async fn authenticate<T>(hub: &Arc<Hub>, asked: T) -> Result<Known<T>, Failure>
 where
     T: AsRef<Inbound>,
 {
-    let caller = Unasked::new(&hub, asked.as_ref()).identify().await?;
+    let caller = Unasked::new(hub, asked.as_ref()).identify().await?;
     Ok(Known { caller, asked })
 }
 

@@ -1,8 +1,6 @@
 //! [`Caller`] to [`Permit`], before any work is done. Nothing else can make a permit, and nothing reaches a cluster
 //! without one.
 
-use std::sync::Arc;
-
 use fairlead_api::{ClusterId, Code, Failure};
 use http::HeaderValue;
 
@@ -59,7 +57,7 @@ pub(crate) struct Allowed {
 
 /// # Errors
 /// `FL-1301`, `FL-1201`, `FL-5102`.
-pub(crate) async fn authorize(hub: Arc<Hub>, known: Known<Aimed>) -> Result<Allowed, Failure> {
+pub(crate) async fn authorize(hub: &Hub, known: Known<Aimed>) -> Result<Allowed, Failure> {
     let Known { caller, asked } = known;
     let grant = hub.trust.grant(&caller, &asked.cluster).await?;
     let permit = Permit::new(&asked.cluster, &caller, &grant)?;

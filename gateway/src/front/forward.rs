@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{
     Code, Failure,
-    headers::{AGENT_CODE, GROUP, REQUEST_ID, UPSTREAM_MICROS, USER},
+    headers::{self as ours, AGENT_CODE},
 };
 use fairlead_dialer::{Answer, Body, ExchangeError, OnUpgrade, OpenError};
-use http::{HeaderMap, HeaderValue, Request, Response, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
 use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout};
 
@@ -27,16 +27,22 @@ use crate::{
 
 /// The agent puts its API server's own name in.
 const NEUTRAL_HOST: HeaderValue = HeaderValue::from_static("kubernetes.default.svc");
+/// Parsed once.
+static USER: HeaderName = HeaderName::from_static(ours::USER);
+static GROUP: HeaderName = HeaderName::from_static(ours::GROUP);
+static REQUEST_ID: HeaderName = HeaderName::from_static(ours::REQUEST_ID);
+static UPSTREAM_MICROS: HeaderName = HeaderName::from_static(ours::UPSTREAM_MICROS);
+static CODE: HeaderName = HeaderName::from_static(AGENT_CODE);
 /// Longest cause in an agent's own failure, in bytes, and how long it may take to come.
 const MAX_CAUSE: usize = 2048;
 const CAUSE_TIME: Duration = Duration::from_secs(5);
 
 /// # Errors
 /// `FL-1301`, `FL-1304`, `FL-1401` to `FL-1405`, and what the agent says for itself.
-pub(crate) async fn forward(hub: Arc<Hub>, allowed: Allowed) -> Result<Response<Body>, Failure> {
+pub(crate) async fn forward(hub: &Arc<Hub>, allowed: Allowed) -> Result<Response<Body>, Failure> {
     let Allowed { permit, aimed } = allowed;
     let patience = patience::patience(&aimed.path);
-    let (session, running) = patience::hold(&hub, permit.cluster(), patience).await?;
+    let (session, running) = patience::hold(hub, permit.cluster(), patience).await?;
     let Aimed { inbound, path, .. } = aimed;
     let Inbound {
         mut request,
@@ -81,7 +87,7 @@ pub(crate) async fn forward(hub: Arc<Hub>, allowed: Allowed) -> Result<Response<
             headers::strip_answer(head.headers_mut(), true);
             connection.framing.stop();
             let ends = (OnUpgrade::from_hyper(user), agent);
-            upgrade::join(&hub, record, connection.cut, ends, &protocol);
+            upgrade::join(hub, record, connection.cut, ends, &protocol);
             Ok(head.map(|()| body::empty()))
         }
     }
@@ -95,13 +101,13 @@ fn say(
     upgrade: Option<HeaderValue>,
 ) -> Result<(), Failure> {
     headers.insert(header::HOST, NEUTRAL_HOST);
-    headers.insert(USER, permit.user().clone());
+    headers.insert(&USER, permit.user().clone());
     for group in permit.groups() {
-        headers.append(GROUP, group.clone());
+        headers.append(&GROUP, group.clone());
     }
     let id = HeaderValue::from_str(request_id)
         .map_err(|error| Failure::because(Code::Internal, error))?;
-    headers.insert(REQUEST_ID, id);
+    headers.insert(&REQUEST_ID, id);
     if let Some(protocol) = upgrade {
         headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(header::UPGRADE, protocol);
@@ -150,7 +156,7 @@ async fn answered(
     took: Duration,
 ) -> Result<Response<Body>, Failure> {
     record.took(took, upstream(response.headers()));
-    if let Some(code) = response.headers().get(AGENT_CODE) {
+    if let Some(code) = response.headers().get(&CODE) {
         let code = agents_own(code);
         return Err(failure_from(code, response.into_body()).await);
     }
@@ -160,7 +166,7 @@ async fn answered(
 }
 
 fn upstream(headers: &HeaderMap) -> Option<Duration> {
-    let micros = headers.get(UPSTREAM_MICROS)?.to_str().ok()?;
+    let micros = headers.get(&UPSTREAM_MICROS)?.to_str().ok()?;
     micros.parse().ok().map(Duration::from_micros)
 }
 

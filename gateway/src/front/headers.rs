@@ -6,8 +6,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Version, header};
 
 /// Largest head in bytes, names, values and path together.
 pub(crate) const MAX_HEAD: usize = 64 * 1024;
-/// Most header fields.
-pub(crate) const MAX_FIELDS: usize = 100;
+/// Most header fields: with those that the gateway adds, not above the 100 that an agent takes.
+pub(crate) const MAX_FIELDS: usize = 90;
 /// By this subprotocol a browser hands the API server a bearer token.
 const TOKEN_PROTOCOL: &[u8] = b"base64url.bearer.authorization.k8s.io.";
 

@@ -1,34 +1,25 @@
 //! A panic while a request is answered is a bug of ours: it is logged and answered with `FL-5101`, and the connection
 //! with everybody else's requests on it lives on.
 
-use std::{any::Any, panic::AssertUnwindSafe};
+use std::{any::Any, future::Future, panic::AssertUnwindSafe};
 
 use fairlead_api::{Code, Failure};
 use fairlead_dialer::Body;
 use futures_util::FutureExt;
 use http::Response;
-use tower::{BoxError, Service, ServiceExt, service_fn};
 use tracing::error;
 
-use crate::front::record::Inbound;
+use crate::front::record::Record;
 
-/// The layer.
-pub(crate) fn catch_panic<S>(
-    inner: S,
-) -> impl Service<Inbound, Response = Response<Body>, Error = BoxError, Future: Send> + Clone + Send
+/// The step around all that may fail.
+pub(crate) async fn catch_panic<F>(record: Record, inner: F) -> Result<Response<Body>, Failure>
 where
-    S: Service<Inbound, Response = Response<Body>, Error = BoxError, Future: Send> + Clone + Send,
+    F: Future<Output = Result<Response<Body>, Failure>>,
 {
-    service_fn(move |inbound: Inbound| {
-        let inner = inner.clone();
-        async move {
-            let record = inbound.record.clone();
-            AssertUnwindSafe(inner.oneshot(inbound))
-                .catch_unwind()
-                .await
-                .unwrap_or_else(|panic| Err(told(record.id(), panic.as_ref()).into()))
-        }
-    })
+    AssertUnwindSafe(inner)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|panic| Err(told(record.id(), panic.as_ref())))
 }
 
 pub(crate) fn told(request: &str, panic: &(dyn Any + Send)) -> Failure {

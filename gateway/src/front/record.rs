@@ -185,5 +185,8 @@ fn new_id() -> String {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("{:016x}", KEYS.hash_one(next))
+    let hash = KEYS.hash_one(next);
+    let digits = (0..16).rev().map(|at| hash >> (4 * at) & 0xf);
+    let digits = digits.filter_map(|digit| char::from_digit(u32::try_from(digit).ok()?, 16));
+    digits.collect()
 }

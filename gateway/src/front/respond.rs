@@ -1,7 +1,7 @@
 //! Every failure becomes one answer: for a cluster a `metav1.Status` in the encoding the client asked for, for the hub
 //! itself a [`Reason`]. Its code and the id of the request are headers too, for scripts.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{future::Future, sync::Arc};
 
 use fairlead_api::{
     Code, Failure, Reason,
@@ -9,9 +9,7 @@ use fairlead_api::{
     status::{self, Encoding},
 };
 use fairlead_dialer::Body;
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
-use tower::{BoxError, Service, ServiceExt, service_fn};
-use tracing::error;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
 
 use crate::{
     front::{body, record::Inbound},
@@ -25,56 +23,64 @@ pub(crate) enum Shape {
     Reason,
 }
 
-/// The layer: whatever fails inside is answered here.
-pub(crate) fn respond<S>(
-    hub: Arc<Hub>,
-    inner: S,
-) -> impl Service<Inbound, Response = Response<Body>, Error = Infallible, Future: Send> + Clone + Send
+/// The step that answers whatever fails inside.
+pub(crate) async fn respond<F>(
+    hub: &Hub,
+    inbound: Inbound,
+    inner: impl FnOnce(Inbound) -> F,
+) -> Response<Body>
 where
-    S: Service<Inbound, Response = Response<Body>, Error = BoxError, Future: Send> + Clone + Send,
+    F: Future<Output = Result<Response<Body>, Failure>>,
 {
-    service_fn(move |inbound: Inbound| {
-        let inner = inner.clone();
-        let shape = shape(&hub, &inbound);
-        async move {
-            let record = inbound.record.clone();
-            let (mut response, code) = match inner.oneshot(inbound).await {
-                Ok(response) => tell(response, shape),
-                Err(error) => {
-                    let failure = failure_of(error, record.id());
-                    (render(&failure, shape), Some(failure.code))
-                }
-            };
-            let Some(code) = code else {
-                return Ok(response);
-            };
-            record.failed(code);
-            if let Ok(id) = HeaderValue::from_str(record.id()) {
-                response.headers_mut().insert(REQUEST_ID, id);
+    let record = inbound.record.clone();
+    let asker = Asker::of(&inbound);
+    let (mut response, code) = match inner(inbound).await {
+        Ok(response) => {
+            let failed = response.extensions().get::<Failure>().is_some();
+            match failed {
+                true => tell(response, asker.shape(hub)),
+                false => (response, None),
             }
-            Ok(response)
         }
-    })
-}
-
-fn shape(hub: &Hub, inbound: &Inbound) -> Shape {
-    let (request, sni) = (&inbound.request, inbound.connection.sni.as_deref());
-    let host = request.headers().get(header::HOST);
-    let host = host.and_then(|host| host.to_str().ok());
-    let host = host.or_else(|| request.uri().authority().map(http::uri::Authority::as_str));
-    if hub.names.is_for_a_cluster(sni, host, request.uri().path()) {
-        Shape::Status(accepted(request.headers()))
-    } else {
-        Shape::Reason
+        Err(failure) => (render(&failure, asker.shape(hub)), Some(failure.code)),
+    };
+    let Some(code) = code else {
+        return response;
+    };
+    record.failed(code);
+    if let Ok(id) = HeaderValue::from_str(record.id()) {
+        response.headers_mut().insert(REQUEST_ID, id);
     }
+    response
 }
 
-fn failure_of(error: BoxError, request: &str) -> Failure {
-    match error.downcast::<Failure>() {
-        Ok(failure) => *failure,
-        Err(error) => {
-            error!(request, %error, "a request failed for a reason that has no code");
-            Failure::new(Code::Internal)
+/// What decides about the shape of a failure, kept in case there is one.
+struct Asker {
+    sni: Option<Arc<str>>,
+    host: Option<HeaderValue>,
+    uri: Uri,
+    accept: Vec<HeaderValue>,
+}
+
+impl Asker {
+    fn of(inbound: &Inbound) -> Self {
+        let headers = inbound.request.headers();
+        Asker {
+            sni: inbound.connection.sni.clone(),
+            host: headers.get(header::HOST).cloned(),
+            uri: inbound.request.uri().clone(),
+            accept: headers.get_all(header::ACCEPT).iter().cloned().collect(),
+        }
+    }
+
+    fn shape(&self, hub: &Hub) -> Shape {
+        let host = self.host.as_ref().and_then(|host| host.to_str().ok());
+        let host = host.or_else(|| self.uri.authority().map(http::uri::Authority::as_str));
+        let sni = self.sni.as_deref();
+        if hub.names.is_for_a_cluster(sni, host, self.uri.path()) {
+            Shape::Status(encoding(&self.accept))
+        } else {
+            Shape::Reason
         }
     }
 }
@@ -100,9 +106,12 @@ pub(crate) fn tell(mut response: Response<Body>, shape: Shape) -> (Response<Body
 
 /// What the client's `Accept` headers ask for.
 pub(crate) fn accepted(headers: &HeaderMap) -> Encoding {
-    let accepts: Vec<&str> = headers
-        .get_all(header::ACCEPT)
-        .iter()
+    encoding(headers.get_all(header::ACCEPT))
+}
+
+fn encoding<'a>(accepts: impl IntoIterator<Item = &'a HeaderValue>) -> Encoding {
+    let accepts: Vec<&str> = accepts
+        .into_iter()
         .filter_map(|value| value.to_str().ok())
         .collect();
     Encoding::accepted_by(&accepts.join(","))

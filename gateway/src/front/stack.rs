@@ -1,12 +1,12 @@
-//! The whole way of a request, on one screen.
+//! The whole way of a request, on one screen. Steps are plain functions, each called once: no request pays for copies of
+//! what stands below a step.
 
-use std::{convert::Infallible, sync::Arc};
+use std::sync::Arc;
 
 use fairlead_api::{Code, Failure};
 use fairlead_dialer::Body;
 use http::Response;
 use tokio::sync::Semaphore;
-use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn, util::BoxCloneSyncService};
 
 use crate::{
     agents::connect::connect,
@@ -25,63 +25,63 @@ use crate::{
     hub::Hub,
 };
 
-pub(crate) type Stack = BoxCloneSyncService<Inbound, Response<Body>, Infallible>;
-
 /// Requests whose answers have not ended, of all users together.
 const MAX_REQUESTS: usize = 16_384;
 
-/// An [`Inbound`] has its request id already, given as soon as its head was read.
-pub(crate) fn stack(hub: &Arc<Hub>) -> Stack {
-    let cluster = ServiceBuilder::new()
-        .filter_async(with(hub, authenticate)) // request -> Caller
-        .filter(with(hub, |hub, known| limit(&hub, known))) // before it costs others anything
-        .filter_async(with(hub, authorize)) // Caller -> Permit, before any work is done
-        // Takes a Permit, which only `authorize` can make. Boxed: every step above moves what stands below it.
-        .service_fn(with(hub, |hub, allowed| Box::pin(forward(hub, allowed))));
-    let agent = service_fn(with(hub, connect)); // proves itself inside, by certificate
-    // A module asks itself who the caller is, when it has looked at the request, and decides what they may.
-    let module = service_fn(with(hub, module));
+#[derive(Clone)]
+pub(crate) struct Stack {
+    hub: Arc<Hub>,
+    load: Arc<Semaphore>,
+}
 
-    let load = Arc::new(Semaphore::new(MAX_REQUESTS));
-    let (shapes, routes) = (Arc::clone(hub), Arc::clone(hub));
-    let stack = ServiceBuilder::new()
-        .layer_fn(audit) // outermost: tells of refused requests too, and of how the body ended
-        .layer_fn(move |inner| respond(Arc::clone(&shapes), inner)) // turns any error below into one answer
-        .layer_fn(catch_panic) // so that a bug of ours is one answer, not a lost connection
-        .filter(with(hub, move |hub, inbound| admit(&hub, &load, inbound))) // before it costs anything
-        .filter(move |inbound| route(&routes, inbound)) // refuses what must not be passed on
-        .service_fn(move |routed| {
-            let (cluster, agent, module) = (cluster.clone(), agent.clone(), module.clone());
-            async move {
-                match routed {
-                    Routed::Cluster(request) => cluster.oneshot(request).await,
-                    Routed::Agent(request) => agent.oneshot(request).await.map_err(BoxError::from),
-                    Routed::Module(request) => {
-                        module.oneshot(request).await.map_err(BoxError::from)
-                    }
-                }
+impl Stack {
+    pub(crate) fn new(hub: &Arc<Hub>) -> Self {
+        Stack {
+            hub: Arc::clone(hub),
+            load: Arc::new(Semaphore::new(MAX_REQUESTS)),
+        }
+    }
+
+    /// Outermost first. An [`Inbound`] has its request id already, given as soon as its head was read.
+    pub(crate) async fn answer(self, inbound: Inbound) -> Response<Body> {
+        let hub = &self.hub;
+        // Tells of refused requests too, and of how the body ended.
+        audit(inbound, |inbound| {
+            // Turns any error below into one answer.
+            respond(hub, inbound, |inbound| {
+                // So that a bug of ours is one answer, not a lost connection.
+                catch_panic(inbound.record.clone(), self.way(inbound))
+            })
+        })
+        .await
+    }
+
+    async fn way(&self, inbound: Inbound) -> Result<Response<Body>, Failure> {
+        let hub = &self.hub;
+        self.admit(&inbound)?; // before it costs anything
+        // What must not be passed on is refused before anybody is asked anything.
+        match route(hub, inbound)? {
+            Routed::Cluster(aimed) => {
+                let known = authenticate(hub, aimed).await?; // request -> Caller
+                let known = limit(hub, known)?; // before it costs others anything
+                let allowed = authorize(hub, known).await?; // Caller -> Permit, before any work is done
+                Box::pin(forward(hub, allowed)).await // takes a Permit, which only `authorize` can make
             }
-        });
-    BoxCloneSyncService::new(stack)
-}
-
-/// Gives a step the hub it works for.
-fn with<T, F, R>(hub: &Arc<Hub>, step: F) -> impl Fn(T) -> R + Clone + use<T, F, R>
-where
-    F: Fn(Arc<Hub>, T) -> R + Clone,
-{
-    let hub = Arc::clone(hub);
-    move |asked| step(Arc::clone(&hub), asked)
-}
-
-/// A slot is held until the answer's last byte: a watch is a request under way for as long as it runs.
-fn admit(hub: &Hub, load: &Arc<Semaphore>, inbound: Inbound) -> Result<Inbound, Failure> {
-    if hub.process.is_draining() {
-        return Err(Code::Draining.into());
+            Routed::Agent(inbound) => connect(hub, inbound), // proves itself inside, by certificate
+            // A module asks itself who the caller is, when it has looked at the request, and decides what they may.
+            Routed::Module(inbound) => Box::pin(module(hub, inbound)).await,
+        }
     }
-    match Arc::clone(load).try_acquire_owned() {
-        Ok(slot) => inbound.record.hold(slot),
-        Err(_) => return Err(Code::TooManyRequests.into()),
+
+    /// A slot is held until the answer's last byte: a watch is a request under way for as long as it runs.
+    fn admit(&self, inbound: &Inbound) -> Result<(), Failure> {
+        if self.hub.process.is_draining() {
+            return Err(Code::Draining.into());
+        }
+        let slot = Arc::clone(&self.load).try_acquire_owned();
+        inbound
+            .record
+            .hold(slot.map_err(|_| Code::TooManyRequests)?);
+        Ok(())
     }
-    Ok(inbound)
 }
