@@ -108,6 +108,8 @@ pub(crate) struct Bed<'a> {
     fairlead: Option<PathBuf>,
     pub(crate) built: Built,
     folders: AtomicU32,
+    /// How Fairlead's agent reaches the upstream: it is started for one way only.
+    legs: Legs,
 }
 
 impl<'a> Bed<'a> {
@@ -138,7 +140,14 @@ impl<'a> Bed<'a> {
             fairlead: fairlead.map(Path::to_owned),
             built,
             folders: AtomicU32::new(0),
+            legs: Legs::Tls,
         })
+    }
+
+    /// The same where clients and upstream are measured without TLS.
+    pub(crate) fn with_legs(mut self, legs: Legs) -> Self {
+        self.legs = legs;
+        self
     }
 
     /// The same with a real API server as upstream. What is asked without TLS still goes to the stand-in.

@@ -116,7 +116,9 @@ async fn bench(args: Args) -> anyhow::Result<()> {
     std::fs::create_dir(&pinned_dir)?;
     std::fs::create_dir(&free_dir)?;
     let pinned = Bed::make(&pinned, &pinned_dir, binary, built.clone()).await?;
+    let pinned = pinned.with_legs(args.legs);
     let free = Bed::make(&free, &free_dir, binary, built.clone()).await?;
+    let free = free.with_legs(args.legs);
 
     let present: Vec<Kind> = kinds
         .iter()

@@ -29,7 +29,11 @@ pub(super) async fn start(bed: &Bed<'_>, link: Link) -> anyhow::Result<Peer> {
     let hub_port = ports::free()?;
     let ready_file = dir.join(READY);
     let admin = ports::free()?;
-    let mut hub = Part::new("hub", hub_spec(&binary, &dir, hub_port, admin));
+    let mut spec = hub_spec(&binary, &dir, hub_port, admin);
+    if bed.legs == Legs::Plain {
+        spec = spec.args(["--listen-plain", "127.0.0.1:0"]);
+    }
+    let mut hub = Part::new("hub", spec);
     hub.start(bed.launcher)?;
     let ready: HubReady = hub.ready(&ready_file).await?;
 
@@ -52,18 +56,11 @@ pub(super) async fn start(bed: &Bed<'_>, link: Link) -> anyhow::Result<Peer> {
     site.connected(&mut agent).await?;
     Ok(Peer {
         kind: Kind::Fairlead,
-        tls: Some(Way {
-            url: format!(
-                "{}/k8s/clusters/{}",
-                ready.url.trim_end_matches('/'),
-                created.id
-            ),
-            ca_file: Some(ready.ca_file),
-            token_file: ready.token_file,
-            via: None,
+        plain: ready.plain_url.as_deref().map(|url| Way {
+            ca_file: None,
+            ..ready.way(url, &created.id)
         }),
-        // Its agent asks its API server over TLS only, so that it would be compared with what does less.
-        plain: None,
+        tls: Some(ready.way(&ready.url, &created.id)),
         hub: Some(hub),
         agent: Some(agent),
         relay,
@@ -120,6 +117,19 @@ pub(crate) struct HubReady {
     pub(crate) url: String,
     pub(crate) ca_file: PathBuf,
     pub(crate) token_file: PathBuf,
+    /// Where there is a plain front.
+    plain_url: Option<String>,
+}
+
+impl HubReady {
+    fn way(&self, url: &str, cluster: &str) -> Way {
+        Way {
+            url: format!("{}/k8s/clusters/{cluster}", url.trim_end_matches('/')),
+            ca_file: Some(self.ca_file.clone()),
+            token_file: self.token_file.clone(),
+            via: None,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -207,14 +217,22 @@ impl Site<'_> {
 impl Bed<'_> {
     /// Of the upstream, for an agent; JSON is YAML as well.
     fn kubeconfig(&self) -> anyhow::Result<serde_json::Value> {
-        let Ready { url, ca_file, .. } = &self.upstream;
         let token = std::fs::read_to_string(&self.token_file)?;
+        let Ready {
+            url,
+            ca_file,
+            plain_url,
+        } = &self.upstream;
+        let server = match self.legs {
+            Legs::Tls => json!({"server": url, "certificate-authority": ca_file}),
+            Legs::Plain => json!({"server": plain_url}),
+        };
         Ok(json!({
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "bench",
             "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
-            "clusters": [{"name": "bench", "cluster": {"server": url, "certificate-authority": ca_file}}],
+            "clusters": [{"name": "bench", "cluster": server}],
             "users": [{"name": "bench", "user": {"token": token.trim()}}],
         }))
     }

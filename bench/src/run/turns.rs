@@ -128,6 +128,7 @@ impl Turns {
         // This thread is where the hub is, and so are hubs, clients and commands; who belongs to the site is led there.
         let inside = network.enter()?;
         let bed = Bed::make(&launcher, &folder, stage.fairlead, stage.built.clone()).await?;
+        let bed = bed.with_legs(stage.pace.legs);
         network.join(bed.upstream_ports()?)?;
         network.shape(path.shape())?;
         let measured = self.on(&bed, Link::Straight, stage).await;
