@@ -14,7 +14,7 @@ const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 /// Binds `fairlead:admin`, `fairlead:operator` and `fairlead:viewer` where nobody has yet. A failure is told and no more:
 /// the agent works without, people then see what RBAC says.
 pub(crate) async fn bind_missing(upstream: &Upstream) {
-    for role in [Role::Admin, Role::Operator, Role::Viewer] {
+    for role in Role::IN_CLUSTERS {
         let group = format!("fairlead:{role}");
         let cluster_role = role.default_cluster_role();
         let refused = match bind(upstream, role, &group).await {

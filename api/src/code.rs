@@ -59,7 +59,7 @@ codes! {
     HeadTooLarge = 1306, 431, "the head of the request is larger than 64 KiB or has more than 90 fields", "Send fewer or shorter headers.";
     MethodNotAllowed = 1307, 405, "this path does not know this method", "See the Allow header of the answer.";
     HubTimeout = 1308, 504, "the hub did not come to an end with this request in time", "Run the command again; if it stays, tell the platform operator.";
-    NeverConnected = 1401, 503, "the cluster has never connected", "Run the install command in the cluster; `fairlead cluster get` shows it while it is valid.";
+    NeverConnected = 1401, 503, "the cluster has never connected", "Run the install command in the cluster; `fairlead cluster token show` tells it while it is valid.";
     Lost = 1402, 503, "the cluster's agent has lost its connection", "Look at the agent's log in namespace fairlead of that cluster; it dials again by itself.";
     AgentFull = 1403, 429, "the cluster's agent has as many streams open as it may", "Close some watches or exec sessions, or try again in a moment.";
     TunnelBroke = 1404, 502, "the connection to the agent broke before it answered", "Run the command again; the agent dials again by itself.";
@@ -71,9 +71,9 @@ codes! {
     TargetRefused = 1503, 403, "the agent opens no connection to this address", "The site operator decides; see the agent's `--allow-connect`.";
     ApiTimeout = 1504, 504, "the API server did not answer the agent in time", "Run the command again; if it stays, ask the site operator.";
     TargetUnreachable = 1505, 502, "the agent cannot reach this address", "Ask the site operator whether it is up.";
-    BootstrapUnknown = 2101, 401, "the bootstrap token is not one of this hub", "Make a new one with `fairlead cluster join-token` and install again.";
-    BootstrapExpired = 2102, 401, "the bootstrap token has expired", "Make a new one with `fairlead cluster join-token` and install again.";
-    BootstrapSpent = 2103, 401, "the bootstrap token has been used already, with another key", "If this was not you, tell the platform operator; else make a new one with `fairlead cluster join-token`.";
+    BootstrapUnknown = 2101, 401, "the bootstrap token is not one of this hub", "Make a new one with `fairlead cluster token renew` and install again.";
+    BootstrapExpired = 2102, 401, "the bootstrap token has expired", "Make a new one with `fairlead cluster token renew` and install again.";
+    BootstrapSpent = 2103, 401, "the bootstrap token has been used already, with another key", "If this was not you, tell the platform operator; else make a new one with `fairlead cluster token renew`.";
     BadCsr = 2104, 400, "the certificate request cannot be used", "Send a PKCS#10 request signed with its own P-256 or Ed25519 key.";
     ForeignName = 2105, 403, "the certificate request names another identity", "Leave the names out; the hub puts in the ones the token stands for.";
     EnrolOnly = 2106, 403, "a session without an identity reaches the enrolment route only", "Enrol first: start the agent with `--join`.";
@@ -82,7 +82,7 @@ codes! {
     ClusterDeleted = 2109, 403, "the cluster of this identity has been deleted", "Register the cluster again if it is to come back.";
     CertificateExpired = 2110, 401, "the certificate has expired", "Enrol again with a new join string, and check the clock of the agent's node.";
     NotEnrolled = 2111, 401, "the agent has neither an identity nor a join string", "Start the agent with `--join`, or install it with the manifest of its cluster.";
-    IdentityCloned = 2112, 403, "this agent's identity belongs to another Kubernetes cluster", "If this cluster takes the other's place, enrol it with a new join string from `fairlead cluster join-token`; else register it as a cluster of its own.";
+    IdentityCloned = 2112, 403, "this agent's identity belongs to another Kubernetes cluster", "If this cluster takes the other's place, enrol it with a new join string from `fairlead cluster token renew`; else register it as a cluster of its own.";
     DialDns = 3101, 0, "the hub's name cannot be resolved", "Check the name and the DNS of the machine the agent runs on.";
     DialTcp = 3102, 0, "no TCP connection to the hub", "Check that the firewall lets this machine out to that address, or set HTTPS_PROXY.";
     DialProxy = 3103, 0, "the proxy refused to connect to the hub", "Ask whoever runs the proxy to allow CONNECT to the hub.";

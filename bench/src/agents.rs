@@ -80,7 +80,7 @@ fn config(join: &JoinInfo, kubeconfig: PathBuf, state: PathBuf) -> anyhow::Resul
 }
 
 async fn create(hub: &Api, number: u32) -> anyhow::Result<JoinInfo> {
-    let body = format!(r#"{{"displayName":"bench-{number}"}}"#);
-    let created = hub.create("/api/v1/clusters", [body]).await?;
+    let body = format!(r#"{{"displayName":"bench-{number}","tenant":"t-default"}}"#);
+    let created = hub.create("/clusters", [body]).await?;
     created.into_iter().next().context("no cluster was created")
 }

@@ -46,7 +46,7 @@ pub(crate) enum Command {
     /// Run a hub on this machine: embedded store, own CA, an admin login for 8 hours
     Dev(Dev),
     /// Run a hub
-    Server(Server),
+    Server(Box<Server>),
     /// Run the agent of one cluster (in a pod no flag is needed)
     Agent(Agent),
     /// Owners of clusters
@@ -171,6 +171,24 @@ pub(crate) struct Server {
     /// The agent's image in install manifests [default: fairlead:<version>]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
+    /// The image of Project Syn's Steward in its install manifests [default: projectsyn/steward:latest]
+    #[arg(long, value_name = "IMAGE")]
+    steward_image: Option<String>,
+    /// Proxy in front, like 10.0.0.0/8, whose X-Forwarded-Proto and host are believed; repeatable
+    #[arg(long, value_name = "NETWORK")]
+    trusted_proxy: Vec<String>,
+    /// Told to Lieutenant's clients by GET /: where their OIDC provider is discovered, and who they are there
+    #[arg(long, value_name = "URL")]
+    oidc_discovery_url: Option<String>,
+    /// See --oidc-discovery-url
+    #[arg(long, value_name = "ID")]
+    oidc_client_id: Option<String>,
+    /// Told to Lieutenant's clients by GET /: their Vault, and how to log in there
+    #[arg(long, value_name = "URL")]
+    vault_addr: Option<String>,
+    /// See --vault-addr
+    #[arg(long, value_name = "METHOD")]
+    vault_login_method: Option<String>,
     /// Written when the hub is ready: JSON with url, admin_url, ca_file, token_file, kubeconfig
     #[arg(long, value_name = "FILE")]
     ready_file: Option<String>,
@@ -278,12 +296,12 @@ pub(crate) enum Tenant {
 pub(crate) enum Cluster {
     /// Register a cluster and print the one command for its site
     #[command(
-        after_help = "Examples:\n  fairlead cluster create demo --wait\n  fairlead cluster create edge-7 --tenant t-acme -o json | jq -r .installURL"
+        after_help = "Examples:\n  fairlead cluster create demo --wait\n  fairlead cluster create edge-7 --tenant t-acme -o json | jq -r .agentInstallURL"
     )]
     Create {
         /// Shown to people and used as context name
         name: String,
-        /// Owner, by id [default: t-default]
+        /// Owner, by id [default: your tenant, else t-default]
         #[arg(long, value_name = "T")]
         tenant: Option<String>,
         /// Wait until kubectl works, showing each step
@@ -304,12 +322,10 @@ pub(crate) enum Cluster {
         #[command(flatten)]
         output: Output,
     },
-    /// Make a new bootstrap token; the older one dies
-    JoinToken {
-        #[arg(value_name = "NAME|ID")]
-        name: String,
-        #[command(flatten)]
-        output: Output,
+    /// The bootstrap token of a cluster, which lets one agent enrol
+    Token {
+        #[command(subcommand)]
+        command: ClusterToken,
     },
     /// Delete a cluster; its session ends at once and its identity dies
     Delete {
@@ -363,6 +379,31 @@ pub(crate) struct Find {
 }
 
 #[derive(Subcommand)]
+pub(crate) enum ClusterToken {
+    /// Make a new one, to install an agent anew; the older one dies, the cluster stays what it is
+    Renew {
+        #[arg(value_name = "NAME|ID")]
+        name: String,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Show the one that is valid now
+    Show {
+        #[arg(value_name = "NAME|ID")]
+        name: String,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Take it back; an agent that has enrolled stays
+    Revoke {
+        #[arg(value_name = "NAME|ID")]
+        name: String,
+    },
+    /// Those of all clusters you may see, with their state and who made them
+    List(Output),
+}
+
+#[derive(Subcommand)]
 pub(crate) enum Token {
     /// Make a token; it is shown this once
     #[command(
@@ -371,11 +412,14 @@ pub(crate) enum Token {
     Create {
         /// Whom it stands for; becomes the user fairlead:NAME
         name: String,
-        #[arg(long, value_name = "admin|operator|viewer")]
+        #[arg(long, value_name = "admin|operator|viewer|tenant|cluster|compile")]
         role: fairlead_api::resources::Role,
         /// The tenant it is good for [default: all]
         #[arg(long, value_name = "T")]
         tenant: Option<fairlead_api::TenantId>,
+        /// The one cluster it is good for, with the role cluster
+        #[arg(long, value_name = "ID")]
+        cluster: Option<fairlead_api::ClusterId>,
         /// How long it is valid
         #[arg(long, value_name = "TIME", default_value = "8h")]
         ttl: fairlead_runtime::config::Span,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fairlead_api::{
-    Code, Failure,
-    resources::{Cluster, CreateCluster, JoinInfo, List, State},
+    Code, Failure, TenantId,
+    resources::{BootstrapToken, Cluster, CreateCluster, JoinInfo, List, State, WhoAmI},
 };
 use secrecy::ExposeSecret;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -25,12 +25,16 @@ pub(crate) fn run(command: args::Cluster, environment: &Environment) -> Result<(
                 timeout,
                 output,
             } => {
+                let tenant = match tenant {
+                    Some(tenant) => named_tenant(&tenant)?,
+                    None => own_tenant(&hub).await?,
+                };
                 let create = CreateCluster {
                     id: None,
                     display_name: Some(name),
                     tenant,
                 };
-                let join: JoinInfo = hub.post("/api/v1/clusters", &create).await?;
+                let join: JoinInfo = hub.post("/clusters", &create).await?;
                 output::show(output.output, &join, install_command)?;
                 if wait {
                     wait_for(&hub, &join, timeout.0).await
@@ -39,8 +43,8 @@ pub(crate) fn run(command: args::Cluster, environment: &Environment) -> Result<(
                 }
             }
             args::Cluster::List(output) => {
-                let clusters: List<Cluster> = hub.get("/api/v1/clusters").await?;
-                output::show(output.output, &clusters, |clusters| table(&clusters.items))
+                let clusters: Vec<Cluster> = hub.get("/clusters").await?;
+                output::show(output.output, &clusters, |clusters| table(clusters))
             }
             args::Cluster::Get { name, output } => {
                 let cluster = find(&hub, &name).await?;
@@ -48,16 +52,10 @@ pub(crate) fn run(command: args::Cluster, environment: &Environment) -> Result<(
                     table(std::slice::from_ref(cluster)) + &clone_line(cluster)
                 })
             }
-            args::Cluster::JoinToken { name, output } => {
-                let cluster = find(&hub, &name).await?;
-                let path = format!("/api/v1/clusters/{}/join-token", cluster.id);
-                let join: JoinInfo = hub.post(&path, &serde_json::json!({})).await?;
-                output::show(output.output, &join, install_command)
-            }
+            args::Cluster::Token { command } => token(&hub, command).await,
             args::Cluster::Delete { name } => {
                 let cluster = find(&hub, &name).await?;
-                hub.delete(&format!("/api/v1/clusters/{}", cluster.id))
-                    .await?;
+                hub.delete(&format!("/clusters/{}", cluster.id)).await?;
                 output::print(&format!("Deleted {}.\n", cluster.id))
             }
         }
@@ -67,11 +65,10 @@ pub(crate) fn run(command: args::Cluster, environment: &Environment) -> Result<(
 /// The one cluster with this id, or with this display name.
 pub(crate) async fn find(hub: &HubClient, name: &str) -> Result<Cluster, Failure> {
     if name.parse::<fairlead_api::ClusterId>().is_ok() {
-        return hub.get(&format!("/api/v1/clusters/{name}")).await;
+        return hub.get(&format!("/clusters/{name}")).await;
     }
-    let clusters: List<Cluster> = hub.get("/api/v1/clusters").await?;
+    let clusters: Vec<Cluster> = hub.get("/clusters").await?;
     let mut named = clusters
-        .items
         .into_iter()
         .filter(|cluster| cluster.display_name == name);
     match (named.next(), named.next()) {
@@ -90,6 +87,58 @@ pub(crate) async fn find(hub: &HubClient, name: &str) -> Result<Cluster, Failure
     }
 }
 
+async fn token(hub: &HubClient, command: args::ClusterToken) -> Result<(), Failure> {
+    let path = async |name: &str| -> Result<String, Failure> {
+        let cluster = find(hub, name).await?;
+        Ok(format!("/v1/clusters/{}/bootstrap-token", cluster.id))
+    };
+    match command {
+        args::ClusterToken::Renew { name, output } => {
+            let path = path(&name).await?;
+            let join: JoinInfo = hub.post(&path, &serde_json::json!({})).await?;
+            output::show(output.output, &join, install_command)
+        }
+        args::ClusterToken::Show { name, output } => {
+            let join: JoinInfo = hub.get(&path(&name).await?).await?;
+            output::show(output.output, &join, install_command)
+        }
+        args::ClusterToken::Revoke { name } => {
+            hub.delete(&path(&name).await?).await?;
+            output::print(&format!("Revoked the bootstrap token of {name}.\n"))
+        }
+        args::ClusterToken::List(output) => {
+            let tokens: List<BootstrapToken> = hub.get("/v1/bootstrap-tokens").await?;
+            output::show(output.output, &tokens, |tokens| token_table(&tokens.items))
+        }
+    }
+}
+
+fn token_table(tokens: &[BootstrapToken]) -> String {
+    let row = |token: &BootstrapToken| {
+        [
+            token.cluster.to_string(),
+            format!("{:?}", token.state),
+            output::time(token.expires),
+            token.made_by.clone().unwrap_or_default(),
+        ]
+    };
+    output::table(
+        ["CLUSTER", "STATE", "EXPIRES", "MADE BY"],
+        tokens.iter().map(row),
+    )
+}
+
+fn named_tenant(name: &str) -> Result<TenantId, Failure> {
+    TenantId::from_name(name)
+        .map_err(|error| Failure::because(Code::Invalid, format_args!("--tenant: {error}")))
+}
+
+/// That of whoever asks, else the one that every hub has.
+async fn own_tenant(hub: &HubClient) -> Result<TenantId, Failure> {
+    let who: WhoAmI = hub.get("/v1/whoami").await?;
+    who.tenant.map_or_else(|| named_tenant("t-default"), Ok)
+}
+
 fn install_command(join: &JoinInfo) -> String {
     format!(
         "Cluster {} is registered. In the cluster, until {}, run:\n\n  kubectl apply -f '{}'\n\n\
@@ -97,7 +146,7 @@ fn install_command(join: &JoinInfo) -> String {
          fairlead agent --join '{}' --kubeconfig ~/.kube/config\n",
         join.id,
         output::time(join.expires),
-        join.install_url.expose_secret(),
+        join.agent_install_url.expose_secret(),
         join.join.expose_secret(),
     )
 }
@@ -105,7 +154,7 @@ fn install_command(join: &JoinInfo) -> String {
 /// Waits until kubectl works; each step is a line on stderr.
 async fn wait_for(hub: &HubClient, join: &JoinInfo, patience: Duration) -> Result<(), Failure> {
     let deadline = Instant::now() + patience;
-    let path = format!("/api/v1/clusters/{}", join.id);
+    let path = format!("/clusters/{}", join.id);
     let mut said = String::new();
     loop {
         let cluster = timeout_at(deadline, hub.get::<Cluster>(&path)).await;

@@ -3,10 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::ArgMatches;
-use fairlead_api::{
-    Failure, HubUrl,
-    resources::{Cluster, List},
-};
+use fairlead_api::{Failure, HubUrl, resources::Cluster};
 use fairlead_control::store::Retention;
 use fairlead_runtime::{Process, config::Span, workers};
 use tracing::warn;
@@ -42,6 +39,9 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
         resume_window: reader.or("resume-window", Span(hub::RESUME_WINDOW)).0,
         session_memory: hub::SESSION_MEMORY,
         image: reader.or("image", hub::default_image()),
+        steward_image: hub::STEWARD_IMAGE.to_owned(),
+        discovery: fairlead_control::Discovery::default(),
+        trusted_proxies: Vec::new(),
         dev: Some(environment.clone()),
     };
     let plain = settings.listen_plain.map(|plain| ("listen-plain", plain));
@@ -87,6 +87,6 @@ pub(crate) async fn keep_kubeconfig(file: PathBuf, hub: HubClient, process: Proc
 }
 
 async fn current(hub: &HubClient) -> Result<String, Failure> {
-    let clusters: List<Cluster> = hub.get("/api/v1/clusters").await?;
-    kubeconfig::write(hub, &clusters.items, None).await
+    let clusters: Vec<Cluster> = hub.get("/clusters").await?;
+    kubeconfig::write(hub, &clusters, None).await
 }

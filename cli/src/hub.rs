@@ -13,7 +13,7 @@ use fairlead_api::{
 };
 use fairlead_certs::Leaf;
 use fairlead_control::{
-    Control,
+    Control, Discovery, Network,
     store::{Place, Retention},
 };
 use fairlead_dialer::ProxyRules;
@@ -33,6 +33,7 @@ use crate::{
     version::VERSION,
 };
 
+pub(crate) const STEWARD_IMAGE: &str = "projectsyn/steward:latest";
 pub(crate) const RESUME_WINDOW: Duration = Duration::from_secs(60);
 pub(crate) const SESSION_MEMORY: usize = 1 << 30;
 /// How long the first login of a hub is good.
@@ -61,6 +62,9 @@ pub(crate) struct Settings {
     pub(crate) resume_window: Duration,
     pub(crate) session_memory: usize,
     pub(crate) image: String,
+    pub(crate) steward_image: String,
+    pub(crate) discovery: Discovery,
+    pub(crate) trusted_proxies: Vec<Network>,
     /// Everything on this machine, for one person: install manifests on the admin port, logged in at once.
     pub(crate) dev: Option<Environment>,
 }
@@ -107,6 +111,9 @@ fn read_server(reader: &mut Reader) -> Settings {
         resume_window: reader.or("resume-window", Span(RESUME_WINDOW)).0,
         session_memory: reader.or("session-memory", Size(SESSION_MEMORY)).0,
         image: reader.or("image", default_image()),
+        steward_image: reader.or("steward-image", STEWARD_IMAGE.to_owned()),
+        discovery: read_discovery(reader),
+        trusted_proxies: reader.list("trusted-proxy"),
         dev: None,
     };
     if settings.public_url.is_none() {
@@ -138,6 +145,25 @@ fn read_retention(reader: &mut Reader) -> Retention {
         changes: reader.or("keep-changes", Span(default.changes)).0,
         facts: reader.or("keep-facts", Span(default.facts)).0,
         lines: default.lines,
+    }
+}
+
+/// What `GET /` tells Lieutenant's clients.
+fn read_discovery(reader: &mut Reader) -> Discovery {
+    let oidc = (
+        reader.optional("oidc-discovery-url"),
+        reader.optional("oidc-client-id"),
+    );
+    let vault = (
+        reader.optional("vault-addr"),
+        reader.optional("vault-login-method"),
+    );
+    if oidc.0.is_some() != oidc.1.is_some() {
+        reader.mistake("oidc-discovery-url and oidc-client-id go together");
+    }
+    Discovery {
+        oidc: oidc.0.zip(oidc.1),
+        vault: vault.0.map(|addr| (addr, vault.1)),
     }
 }
 
@@ -173,6 +199,7 @@ pub(crate) async fn serve(settings: Settings, process: Process) -> Result<(), Fa
         Some(_) => seam
             .modules
             .iter()
+            .filter(|module| module.name() == "enroll")
             .fold(axum::Router::new(), |router, module| {
                 router.merge(module.open())
             }),
@@ -259,6 +286,9 @@ fn control_config(
         bootstrap_ttl: settings.bootstrap_ttl,
         version: VERSION.to_owned(),
         image: settings.image.clone(),
+        steward_image: settings.steward_image.clone(),
+        discovery: settings.discovery.clone(),
+        trusted_proxies: settings.trusted_proxies.clone(),
     })
 }
 
@@ -342,6 +372,7 @@ async fn mint_admin(control: &Control, file: &Path) -> Result<(), Failure> {
         name: "admin".to_owned(),
         role: Role::Admin,
         tenant: None,
+        cluster: None,
         ttl_seconds: Some(FIRST_LOGIN.as_secs()),
     };
     files::write(

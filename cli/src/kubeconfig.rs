@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use fairlead_api::{
     Failure,
-    resources::{Cluster, HubInfo, List},
+    resources::{Cluster, HubInfo},
 };
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Kubeconfig, environment: &Environment) -> Result<(), Fa
     let hub = HubClient::of(environment)?;
     let text = block_on(async {
         let clusters = if args.clusters.is_empty() {
-            hub.get::<List<Cluster>>("/api/v1/clusters").await?.items
+            hub.get::<Vec<Cluster>>("/clusters").await?
         } else {
             let mut chosen = Vec::new();
             for name in &args.clusters {
@@ -42,7 +42,7 @@ pub(crate) async fn write(
     clusters: &[Cluster],
     address: Option<Address>,
 ) -> Result<String, Failure> {
-    let info: HubInfo = hub.get("/api/v1/hub").await?;
+    let info: HubInfo = hub.get("/v1/hub").await?;
     let ca = info.ca.as_deref().or(hub.ca()).map(str::to_owned);
     let token = hub.token().expose_secret();
     output::yaml(&kubeconfig(&info, ca.as_deref(), token, clusters, address))
@@ -132,6 +132,7 @@ mod tests {
             uid: None,
             clone: None,
             install_url: None,
+            more: serde_json::Map::new(),
         }
     }
 

@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Login, environment: &Environment) -> Result<(), Failure
         environment.proxy()?,
     )?;
     // Only what works is remembered.
-    let info: HubInfo = block_on(client.get("/api/v1/hub"))??;
+    let info: HubInfo = block_on(client.get("/v1/hub"))??;
     remember(
         environment,
         Hub {

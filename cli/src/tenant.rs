@@ -2,7 +2,7 @@
 
 use fairlead_api::{
     Failure,
-    resources::{CreateTenant, List, Tenant},
+    resources::{CreateTenant, NewRepo, Tenant},
 };
 
 use crate::{args, environment::Environment, hub_client::HubClient, output, settings::block_on};
@@ -15,24 +15,25 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
                 let create = CreateTenant {
                     id: Some(name.clone()),
                     display_name: Some(name),
+                    git_repo: NewRepo::default(),
                 };
-                let tenant: Tenant = hub.post("/api/v1/tenants", &create).await?;
+                let tenant: Tenant = hub.post("/tenants", &create).await?;
                 output::show(output.output, &tenant, |tenant| {
                     table(std::slice::from_ref(tenant))
                 })
             }
             args::Tenant::List(output) => {
-                let tenants: List<Tenant> = hub.get("/api/v1/tenants").await?;
-                output::show(output.output, &tenants, |tenants| table(&tenants.items))
+                let tenants: Vec<Tenant> = hub.get("/tenants").await?;
+                output::show(output.output, &tenants, |tenants| table(tenants))
             }
             args::Tenant::Get { id, output } => {
-                let tenant: Tenant = hub.get(&format!("/api/v1/tenants/{id}")).await?;
+                let tenant: Tenant = hub.get(&format!("/tenants/{id}")).await?;
                 output::show(output.output, &tenant, |tenant| {
                     table(std::slice::from_ref(tenant))
                 })
             }
             args::Tenant::Delete { id } => {
-                hub.delete(&format!("/api/v1/tenants/{id}")).await?;
+                hub.delete(&format!("/tenants/{id}")).await?;
                 output::print(&format!("Deleted {id}.\n"))
             }
         }

@@ -16,6 +16,7 @@ pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(),
                 name,
                 role,
                 tenant,
+                cluster,
                 ttl,
                 output,
             } => {
@@ -23,19 +24,20 @@ pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(),
                     name,
                     role,
                     tenant,
+                    cluster,
                     ttl_seconds: Some(ttl.0.as_secs()),
                 };
-                let created: CreatedToken = hub.post("/api/v1/tokens", &create).await?;
+                let created: CreatedToken = hub.post("/v1/tokens", &create).await?;
                 output::show(output.output, &created, |created| {
                     format!("{}\n", created.token.expose_secret())
                 })
             }
             args::Token::List(output) => {
-                let tokens: List<ApiToken> = hub.get("/api/v1/tokens").await?;
+                let tokens: List<ApiToken> = hub.get("/v1/tokens").await?;
                 output::show(output.output, &tokens, |tokens| table(&tokens.items))
             }
             args::Token::Delete { id } => {
-                hub.delete(&format!("/api/v1/tokens/{id}")).await?;
+                hub.delete(&format!("/v1/tokens/{id}")).await?;
                 output::print(&format!("Revoked {id}.\n"))
             }
         }
@@ -44,20 +46,21 @@ pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(),
 
 fn table(tokens: &[ApiToken]) -> String {
     let row = |t: &ApiToken| {
-        let tenant = t
-            .tenant
-            .as_ref()
-            .map_or("all".to_owned(), ToString::to_string);
+        let on = match (&t.cluster, &t.tenant) {
+            (Some(cluster), _) => cluster.to_string(),
+            (None, Some(tenant)) => tenant.to_string(),
+            (None, None) => "all".to_owned(),
+        };
         [
             t.id.clone(),
             t.name.clone(),
             t.role.to_string(),
-            tenant,
+            on,
             output::time(t.expires),
         ]
     };
     output::table(
-        ["ID", "NAME", "ROLE", "TENANT", "EXPIRES"],
+        ["ID", "NAME", "ROLE", "ON", "EXPIRES"],
         tokens.iter().map(row),
     )
 }

@@ -13,7 +13,6 @@ use axum::{
 use fairlead_api::{
     ClusterId, Code, Failure,
     catalog::{CATALOG_PATH, Catalog, MAX_BODY},
-    resources::Role,
 };
 use fairlead_gateway::{AgentPeer, Module};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -23,7 +22,7 @@ use tracing::info;
 
 use crate::{
     hub::{Hub, by},
-    registry::{admit, at_least, visible},
+    registry::{Right, admit, allow, visible},
     reply::{Answer, Peer, Refused, Sent, Who, finish},
     store::{Draft, View},
 };
@@ -37,7 +36,7 @@ impl Module for CatalogModule {
     }
 
     fn people(&self) -> Router {
-        let router = Router::new().route("/api/v1/clusters/{id}/catalog", get(show).put(put));
+        let router = Router::new().route("/v1/clusters/{id}/catalog", get(show).put(put));
         finish(router.with_state(Arc::clone(&self.0)))
     }
 
@@ -47,14 +46,14 @@ impl Module for CatalogModule {
     }
 }
 
-/// From operator up: a catalog may hold Secrets, which a viewer cannot read in the cluster either.
+/// A catalog may hold Secrets, which a viewer cannot read in the cluster either.
 async fn show(
     State(hub): State<Arc<Hub>>,
     Who(caller): Who,
     Path(id): Path<String>,
 ) -> Answer<impl IntoResponse> {
     let cluster = visible(&hub.store.view(), &caller, &id)?;
-    at_least(&caller, Role::Operator)?;
+    allow(&caller, Right::ReadCatalog)?;
     let catalog = hub.store.catalog(&cluster.value.id).await?;
     Ok((etag(catalog.version)?, Json(catalog)))
 }
@@ -66,7 +65,7 @@ async fn put(
     Sent(catalog): Sent<Catalog, MAX_BODY>,
 ) -> Answer<impl IntoResponse> {
     visible(&hub.store.view(), &caller, &id)?;
-    at_least(&caller, Role::Admin)?;
+    allow(&caller, Right::WriteCatalog)?;
     for (at, object) in catalog.objects.iter().enumerate() {
         check_object(object).map_err(|what| {
             Refused::because(Code::Invalid, format_args!("objects[{at}] has no {what}"))

@@ -1,6 +1,10 @@
 //! All modules of one hub, opened in the order in which they need each other.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use fairlead_api::{
     Code, Failure, HubUrl,
@@ -19,7 +23,8 @@ use crate::{
     data_dir::DataDir,
     enroll::{BootstrapKey, Enroll},
     facts::FactsModule,
-    hub::{Hub, Settings},
+    hub::{Discovery, Hub, Settings},
+    proxies::Network,
     registry::{RESTARTED, Registry, mint},
     store::{Actor, Place, Retention, Store},
 };
@@ -52,6 +57,11 @@ pub struct Config {
     pub version: String,
     /// The agent's image, for the install manifest.
     pub image: String,
+    /// The image of Project Syn's Steward, for its install manifests.
+    pub steward_image: String,
+    pub discovery: Discovery,
+    /// Proxies in front of the hub whose `X-Forwarded-Proto` and host are believed.
+    pub trusted_proxies: Vec<Network>,
 }
 
 /// The modules of one hub; clones name the same.
@@ -110,6 +120,9 @@ impl Control {
                 retention: config.retention,
                 version: config.version,
                 image: config.image,
+                steward_image: config.steward_image,
+                discovery: config.discovery,
+                trusted_proxies: config.trusted_proxies,
             },
             authority,
             bootstrap,
@@ -117,6 +130,7 @@ impl Control {
             clock,
             certificates,
             deleted: Hub::deletions(),
+            presence: OnceLock::new(),
             _data_dir: data_dir,
         });
         let registry = Arc::new(Registry(Arc::clone(&hub)));

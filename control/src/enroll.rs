@@ -5,6 +5,7 @@ mod install;
 mod issue;
 mod manifest;
 mod spend;
+mod steward;
 mod token;
 
 use std::sync::Arc;
@@ -29,9 +30,11 @@ pub(crate) use token::BootstrapKey;
 
 use crate::{hub::Hub, model::Cluster, reply::finish};
 
-/// Where the install manifest is; the bootstrap token is its query. It is the one secret in a URL: good once, for half
-/// an hour, and never logged.
-pub const INSTALL_PATH: &str = "/install/v1/fairlead.yaml";
+/// Where our agent's install manifest is; the bootstrap token is its query. It is the one secret in a URL: good once, for
+/// half an hour, and never logged.
+pub const AGENT_PATH: &str = "/install/agent.yaml";
+/// Where the manifests of Project Syn's Steward are.
+pub const STEWARD_PATH: &str = "/install/steward.json";
 
 pub(crate) struct Enroll(pub(crate) Arc<Hub>);
 
@@ -42,7 +45,9 @@ impl Module for Enroll {
     }
 
     fn open(&self) -> Router {
-        let router = Router::new().route(INSTALL_PATH, get(install::show));
+        let router = Router::new()
+            .route(AGENT_PATH, get(install::agent))
+            .route(STEWARD_PATH, get(install::steward));
         finish(router.with_state(Arc::clone(&self.0)))
     }
 
@@ -80,17 +85,18 @@ impl Hub {
 /// `FL-5101`
 pub(crate) fn invitation(hub: &Hub, cluster: &Cluster) -> Result<JoinInfo, Failure> {
     let token = hub.bootstrap.token(&cluster.id, &cluster.binding.bootstrap);
-    let url = format!(
-        "{}{INSTALL_PATH}?token={}",
-        hub.settings.install_base,
-        token.expose_secret()
-    );
+    let url = |path: &str| {
+        let base = &hub.settings.install_base;
+        SecretString::from(format!("{base}{path}?token={}", token.expose_secret()))
+    };
+    let (agent_install_url, install_url) = (url(AGENT_PATH), url(STEWARD_PATH));
     Ok(JoinInfo {
         id: cluster.id.clone(),
         tenant: cluster.tenant.clone(),
         display_name: cluster.shown_name().to_owned(),
         join: hub.join_string(token)?,
-        install_url: url.into(),
+        agent_install_url,
+        install_url,
         expires: cluster.binding.bootstrap.expires,
     })
 }

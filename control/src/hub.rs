@@ -1,10 +1,13 @@
 //! What all modules share.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use fairlead_api::{ClusterId, HubUrl};
 use fairlead_certs::Authority;
-use fairlead_gateway::Caller;
+use fairlead_gateway::{Caller, Presence};
 use time::OffsetDateTime;
 use tokio::sync::broadcast;
 
@@ -13,6 +16,7 @@ use crate::{
     clock::Clock,
     data_dir::DataDir,
     enroll::BootstrapKey,
+    proxies::Network,
     store::{Actor, Retention, Store},
 };
 
@@ -27,6 +31,8 @@ pub(crate) struct Hub {
     pub(crate) clock: Clock,
     pub(crate) certificates: Certificates,
     pub(crate) deleted: broadcast::Sender<ClusterId>,
+    /// Which sessions there are; told by the gateway when it starts.
+    pub(crate) presence: OnceLock<Arc<dyn Presence>>,
     // Last, so that it is unlocked when all else is closed.
     pub(crate) _data_dir: DataDir,
 }
@@ -49,6 +55,19 @@ pub(crate) struct Settings {
     pub(crate) retention: Retention,
     pub(crate) version: String,
     pub(crate) image: String,
+    /// Steward's, for its install manifests.
+    pub(crate) steward_image: String,
+    pub(crate) discovery: Discovery,
+    pub(crate) trusted_proxies: Vec<Network>,
+}
+
+/// What `GET /` tells Lieutenant's clients of services beside this one.
+#[derive(Debug, Clone, Default)]
+pub struct Discovery {
+    /// Discovery URL and client id.
+    pub oidc: Option<(String, String)>,
+    /// Address and login method.
+    pub vault: Option<(String, Option<String>)>,
 }
 
 impl Hub {

@@ -1,33 +1,40 @@
 //! Registry: tenants, clusters and API tokens, who may do what with them, and which clusters exist. It never hands out
 //! what a caller may not see, and says of that exactly what it says of what does not exist.
 
+mod about;
 mod access;
+mod bootstrap;
+mod changes;
 mod clusters;
+mod compile;
 mod directory;
+mod document;
+mod etag;
+mod listing;
 mod names;
+mod page;
 mod rights;
+mod selector;
+mod template;
 mod tenants;
 mod tokens;
 
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use axum::{Json, Router, extract::State, routing::get};
-use fairlead_api::resources::HubInfo;
-use fairlead_gateway::Module;
+use axum::Router;
+use fairlead_gateway::{Module, Presence};
 use fairlead_runtime::Process;
 use tracing::warn;
 
-pub(crate) use clusters::visible;
 pub(crate) use directory::{RESTARTED, admit};
-pub(crate) use rights::at_least;
-pub(crate) use tokens::mint;
+pub(crate) use rights::{Right, allow, visible};
+pub(crate) use tokens::{mint, new as new_token};
 
-use crate::{
-    hub::Hub,
-    reply::{Who, finish},
-};
+use crate::{hub::Hub, reply::finish};
 
+/// On lists: the revision that they show, to watch changes from.
+const REVISION: &str = "fairlead-revision";
 /// An expired token is told apart from a forged one for this long.
 const REMEMBER_EXPIRED: time::Duration = time::Duration::days(7);
 const TIDY_EVERY: Duration = Duration::from_secs(3600);
@@ -40,13 +47,25 @@ impl Module for Registry {
         "registry"
     }
 
+    fn attach(&self, presence: &Arc<dyn Presence>) {
+        // Called once.
+        let _ = self.0.presence.set(Arc::clone(presence));
+    }
+
     fn people(&self) -> Router {
         let router = Router::new()
-            .route("/api/v1/hub", get(about))
+            .merge(about::routes())
             .merge(tenants::routes())
             .merge(clusters::routes())
+            .merge(compile::routes())
+            .merge(bootstrap::routes())
+            .merge(changes::routes())
             .merge(tokens::routes());
         finish(router.with_state(Arc::clone(&self.0)))
+    }
+
+    fn open(&self) -> Router {
+        finish(about::open().with_state(Arc::clone(&self.0)))
     }
 
     async fn run(&self, process: Process) {
@@ -64,16 +83,4 @@ impl Module for Registry {
             }
         }
     }
-}
-
-async fn about(State(hub): State<Arc<Hub>>, Who(caller): Who) -> Json<HubInfo> {
-    let settings = &hub.settings;
-    Json(HubInfo {
-        version: settings.version.clone(),
-        public_url: settings.public_url.clone(),
-        cluster_domain: settings.cluster_domain.clone(),
-        names_covered: hub.certificates.covers(&settings.cluster_domain),
-        ca: settings.front_ca_pem.clone(),
-        caller: caller.name,
-    })
 }

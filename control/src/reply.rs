@@ -11,7 +11,7 @@ use axum::{
 };
 use fairlead_api::{Code, Failure};
 use fairlead_gateway::{AgentPeer, Asker, Caller, seam::refuse};
-use http::{HeaderMap, HeaderValue, header, request::Parts};
+use http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts};
 use serde::de::DeserializeOwned;
 
 /// The largest body of a route for people but the catalog's, in bytes.
@@ -21,25 +21,35 @@ const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
 /// A failure on its way to whoever asked.
 #[derive(Debug)]
-pub(crate) struct Refused(Failure);
+pub(crate) struct Refused(Failure, Option<StatusCode>);
 
 pub(crate) type Answer<T> = Result<T, Refused>;
 
 impl<F: Into<Failure>> From<F> for Refused {
     fn from(failure: F) -> Self {
-        Refused(failure.into())
+        Refused(failure.into(), None)
     }
 }
 
 impl Refused {
     pub(crate) fn because(code: Code, detail: impl std::fmt::Display) -> Self {
-        Refused(Failure::because(code, detail))
+        Refused(Failure::because(code, detail), None)
+    }
+
+    /// With these words and no others, and another HTTP status than the code's own.
+    pub(crate) fn saying(code: Code, status: StatusCode, words: &str) -> Self {
+        let cause = words.to_owned();
+        Refused(Failure { code, cause }, Some(status))
     }
 }
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        refuse(self.0)
+        let mut response = refuse(self.0);
+        if let Some(status) = self.1 {
+            *response.status_mut() = status;
+        }
+        response
     }
 }
 
@@ -67,6 +77,71 @@ impl<S: Sync> FromRequestParts<S> for Who {
     }
 }
 
+/// Whoever asks, to be asked who it is when the request has been judged.
+pub(crate) struct Asks(Option<Asker>);
+
+impl Asks {
+    /// Who it is. Without a token it is a request that makes no sense, as Lieutenant's clients expect.
+    pub(crate) async fn who(&self) -> Answer<Caller> {
+        let caller = match &self.0 {
+            Some(asker) => asker.caller().await,
+            None => Err(Code::NoToken.into()),
+        };
+        caller.map_err(|failure| match failure.code {
+            Code::NoToken => Refused::saying(
+                Code::NoToken,
+                StatusCode::BAD_REQUEST,
+                "missing or malformed jwt",
+            ),
+            _ => failure.into(),
+        })
+    }
+
+    pub(crate) fn asker(&self) -> Option<&Asker> {
+        self.0.as_ref()
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Asks {
+    type Rejection = Refused;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
+        Ok(Asks(parts.extensions.get::<Asker>().cloned()))
+    }
+}
+
+/// A document of a tenant or a cluster, which is JSON of whatever kind.
+pub(crate) struct Document(pub(crate) serde_json::Value);
+
+/// The largest of them, in bytes.
+const MAX_DOCUMENT: usize = 1024 * 1024;
+
+impl<S: Sync> FromRequest<S> for Document {
+    type Rejection = Refused;
+    async fn from_request(request: Request, _: &S) -> Answer<Self> {
+        let bytes = body(request, MAX_DOCUMENT).await?;
+        let said = |words: String| {
+            let code = Code::Invalid;
+            Refused(Failure { code, cause: words }, None)
+        };
+        if bytes.trim_ascii().is_empty() {
+            return Err(said("value is required but missing".to_owned()));
+        }
+        let read = serde_json::from_slice(&bytes).map(Document);
+        read.map_err(|error| said(format!("invalid character: {error}")))
+    }
+}
+
+async fn body(request: Request, max: usize) -> Answer<axum::body::Bytes> {
+    let read = to_bytes(request.into_body(), max);
+    tokio::time::timeout(BODY_DEADLINE, read)
+        .await
+        .map_err(|_| Refused::because(Code::BadRequest, "the body did not arrive in time"))?
+        .map_err(|_| {
+            let detail = format!("the body was cut off, or is longer than {max} bytes");
+            Refused::because(Code::BadRequest, detail)
+        })
+}
+
 /// Which agent asks; put there by the gateway. Without it, it is nobody.
 pub(crate) struct Peer(pub(crate) AgentPeer);
 
@@ -84,14 +159,7 @@ pub(crate) struct Sent<T, const MAX: usize = MAX_BODY>(pub(crate) T);
 impl<T: DeserializeOwned, S: Sync, const MAX: usize> FromRequest<S> for Sent<T, MAX> {
     type Rejection = Refused;
     async fn from_request(request: Request, _: &S) -> Answer<Self> {
-        let read = to_bytes(request.into_body(), MAX);
-        let bytes = tokio::time::timeout(BODY_DEADLINE, read)
-            .await
-            .map_err(|_| Refused::because(Code::BadRequest, "the body did not arrive in time"))?
-            .map_err(|_| {
-                let detail = format!("the body was cut off, or is longer than {MAX} bytes");
-                Refused::because(Code::BadRequest, detail)
-            })?;
+        let bytes = body(request, MAX).await?;
         let sent = serde_json::from_slice(&bytes).map(Sent).map_err(|error| {
             use serde_json::error::Category;
             let code = match error.classify() {

@@ -36,7 +36,7 @@ pub struct Joining {
     pub id: String,
     pub tenant: String,
     pub join: String,
-    #[serde(rename = "installURL")]
+    #[serde(rename = "agentInstallURL")]
     pub install_url: String,
 }
 

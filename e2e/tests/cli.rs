@@ -232,9 +232,12 @@ async fn creating_a_cluster_shows_each_step_until_kubectl_works() -> anyhow::Res
         first.as_deref() == Some("waiting for the agent to enrol"),
         "{first:?}"
     );
-    let url = hub.cluster("demo").await?["installURL"].clone();
+    let show = hub.cli(["cluster", "token", "show", "demo", "-o", "json"]);
+    let shown: Value = serde_json::from_str(&show.await?.success()?)?;
+    let url = shown["agentInstallURL"].clone();
     ensure!(
-        url.as_str().is_some_and(|url| url.contains("/install/v1/")),
+        url.as_str()
+            .is_some_and(|url| url.contains("/install/agent.yaml")),
         "{url}"
     );
     let id = hub.cluster("demo").await?["id"]

@@ -112,7 +112,7 @@ async fn another_tenants_cluster_is_one_that_does_not_exist() -> anyhow::Result<
     for round in 0..20 {
         for (kind, form) in [
             ("path", "/k8s/clusters/{}/api/v1/nodes"),
-            ("module", "/api/v1/clusters/{}"),
+            ("module", "/clusters/{}"),
             ("name", "/api/v1/nodes"),
         ] {
             let mut told = Vec::new();
@@ -170,7 +170,7 @@ async fn a_spent_bootstrap_token_is_refused_and_the_first_agent_works_on() -> an
 
     // A new token ends the old one's life, and is as good as the first was.
     let renew = hub
-        .cli(["cluster", "join-token", "demo", "-o", "json"])
+        .cli(["cluster", "token", "renew", "demo", "-o", "json"])
         .await?;
     let renewed: Joining = serde_json::from_str(&renew.success()?)?;
     let mut fourth = Site::begin(&hub, &cluster, &renewed.join, "fourth")?;

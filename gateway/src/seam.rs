@@ -26,8 +26,10 @@ pub struct Caller {
     /// Becomes the user `fairlead:<name>`.
     pub name: String,
     pub role: Role,
-    /// None: on all tenants.
+    /// None: on all tenants. Those below it count as it.
     pub tenant: Option<TenantId>,
+    /// The one cluster that it is about; none: all of the tenant.
+    pub cluster: Option<ClusterId>,
 }
 
 /// Whoever sent a request to a module, in the extensions of that request. Nobody looks at their token before the module

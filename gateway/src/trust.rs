@@ -54,9 +54,13 @@ impl Trust {
         caller: &Caller,
         cluster: &ClusterId,
     ) -> Result<Grant, Failure> {
-        let key = self
-            .grants
-            .key((&caller.name, caller.role, &caller.tenant, cluster));
+        let key = self.grants.key((
+            &caller.name,
+            caller.role,
+            &caller.tenant,
+            &caller.cluster,
+            cluster,
+        ));
         if let Some(grant) = self.grants.get(key) {
             return Ok(grant);
         }

@@ -1,68 +1,187 @@
-//! `GET /install/v1/fairlead.yaml?token=`: what `kubectl apply -f` installs. Looking at it spends nothing.
+//! `/install/`: what `kubectl apply -f` installs. Looking at our agent's manifest spends nothing, because the agent spends
+//! the token itself; Steward's holds a token of its own, so the bootstrap token is spent before it is handed out.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use axum::{
+    Json,
     extract::{RawQuery, State},
-    response::IntoResponse,
+    response::{IntoResponse, Response},
 };
-use fairlead_api::{Code, Failure};
-use http::{HeaderValue, header};
-use secrecy::SecretString;
+use fairlead_api::{ClusterId, Code, Failure, resources::Role};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use secrecy::{ExposeSecret, SecretString};
+use time::Duration;
 use tracing::{info, warn};
 
-use super::{ManifestInput, manifest};
+use super::{
+    ManifestInput, manifest,
+    steward::{self, Steward},
+    token::Claims,
+};
 use crate::{
     hub::Hub,
-    reply::{Answer, Refused},
+    model::{Cluster, Token},
+    proxies::outside,
+    registry::new_token,
+    reply::{Answer, Asks, Refused},
+    store::{Actor, Draft, whole_millis},
 };
 
-pub(super) async fn show(
-    State(hub): State<Arc<Hub>>,
-    RawQuery(query): RawQuery,
-) -> Answer<impl IntoResponse> {
-    // Tokens hold nothing that a URL would encode.
+/// How long Steward's token is good: it never asks for another one.
+const STEWARDS_LIFE: Duration = Duration::days(3660);
+/// Who has made it.
+const MADE_BY: &str = "steward.json";
+
+/// The token, which holds nothing that a URL would encode: in the query, as Lieutenant's URLs have it, or as bearer token,
+/// which no log of a proxy shows.
+fn token(query: Option<&str>, headers: &HeaderMap) -> Option<SecretString> {
     let query = query.unwrap_or_default();
-    let token = query
+    let of_query = query
         .split('&')
         .find_map(|pair| pair.strip_prefix("token="));
-    let token = SecretString::from(token.unwrap_or_default());
-    let body = render(&hub, token).map_err(|failure| {
-        warn!(code = %failure.code, "install manifest refused");
-        Refused::from(failure)
-    })?;
+    let of_header = || {
+        let header = headers.get(header::AUTHORIZATION)?;
+        header.to_str().ok()?.strip_prefix("Bearer ")
+    };
+    let token = of_query.or_else(of_header)?;
+    (!token.is_empty()).then(|| SecretString::from(token))
+}
+
+/// Nobody may keep it, and no page that is linked from it may learn of it.
+fn private(content_type: &'static str) -> [(header::HeaderName, HeaderValue); 3] {
     let headers = [
-        (header::CONTENT_TYPE, "application/yaml; charset=utf-8"),
+        (header::CONTENT_TYPE, content_type),
         (header::CACHE_CONTROL, "no-store"),
         (header::REFERRER_POLICY, "no-referrer"),
     ];
-    Ok((
-        headers.map(|(name, value)| (name, HeaderValue::from_static(value))),
-        body,
-    ))
+    headers.map(|(name, value)| (name, HeaderValue::from_static(value)))
+}
+
+pub(super) async fn agent(
+    State(hub): State<Arc<Hub>>,
+    asks: Asks,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Answer<impl IntoResponse> {
+    let token = token(query.as_deref(), &headers).unwrap_or_default();
+    let body = render(&hub, token).map_err(|failure| {
+        warn!(code = %failure.code, "install manifest refused");
+        Refused::from(counted(&asks, failure))
+    })?;
+    Ok((private("application/yaml; charset=utf-8"), body))
+}
+
+/// A wrong one counts against the address that it comes from.
+fn counted(asks: &Asks, failure: Failure) -> Failure {
+    match asks.asker() {
+        Some(asker) => asker.wrong(failure),
+        None => failure,
+    }
+}
+
+/// # Errors
+/// `FL-2101` to `FL-2103`
+fn open_for(
+    claims: &Claims,
+    cluster: Option<&Cluster>,
+    hub_now: time::OffsetDateTime,
+) -> Result<Cluster, Failure> {
+    let cluster = cluster
+        .filter(|it| it.binding.bootstrap.generation == claims.generation)
+        .filter(|it| it.binding.bootstrap.expires == claims.expires)
+        .ok_or(Code::BootstrapUnknown)?;
+    if hub_now >= claims.expires || cluster.binding.bootstrap.revoked {
+        return Err(Code::BootstrapExpired.into());
+    }
+    if cluster.binding.bootstrap.spent_by.is_some() {
+        return Err(Code::BootstrapSpent.into());
+    }
+    Ok(cluster.clone())
 }
 
 fn render(hub: &Hub, token: SecretString) -> Result<String, Failure> {
     let claims = hub.bootstrap.read(&token).ok_or(Code::BootstrapUnknown)?;
     let view = hub.store.view();
     let cluster = view.cluster(&claims.cluster).map(|it| &it.value);
-    let cluster = cluster
-        .filter(|it| it.binding.bootstrap.generation == claims.generation)
-        .filter(|it| it.binding.bootstrap.expires == claims.expires)
-        .filter(|it| !it.binding.bootstrap.revoked)
-        .ok_or(Code::BootstrapUnknown)?;
-    if hub.now() >= claims.expires {
-        return Err(Code::BootstrapExpired.into());
-    }
-    if cluster.binding.bootstrap.spent_by.is_some() {
-        return Err(Code::BootstrapSpent.into());
-    }
+    let cluster = open_for(&claims, cluster, hub.now())?;
     info!(cluster = %cluster.id, "install manifest shown");
     manifest(&ManifestInput {
-        cluster: cluster.id.clone(),
-        tenant: cluster.tenant.clone(),
+        cluster: cluster.id,
+        tenant: cluster.tenant,
         join: hub.join_string(token)?,
         image: hub.settings.image.clone(),
         version: hub.settings.version.clone(),
     })
+}
+
+/// `GET /install/steward.json`, with the words that Lieutenant's clients know.
+pub(super) async fn steward(
+    State(hub): State<Arc<Hub>>,
+    asks: Asks,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let missing = || Refused::saying(Code::Invalid, StatusCode::BAD_REQUEST, "missing token");
+    let token = token(query.as_deref(), &headers).ok_or_else(missing)?;
+    let handed_out = hand_out(&hub, &token).await;
+    let (cluster, token) = handed_out.map_err(|failure| {
+        warn!(code = %failure.code, "Steward's manifests refused");
+        told(counted(&asks, failure))
+    })?;
+    info!(%cluster, "Steward's manifests handed out");
+    let from = asks.asker().map(fairlead_gateway::Asker::from);
+    let manifests = steward::manifests(&Steward {
+        api: &api_url(&hub, from, &headers),
+        cluster: &cluster,
+        token: token.expose_secret(),
+        image: &hub.settings.steward_image,
+    });
+    Ok((private("application/json"), Json(manifests)).into_response())
+}
+
+fn told(failure: Failure) -> Refused {
+    let words = match failure.code {
+        Code::BootstrapUnknown => "Invalid token",
+        Code::BootstrapExpired | Code::BootstrapSpent => "Token already used or expired",
+        _ => return failure.into(),
+    };
+    Refused::saying(failure.code, StatusCode::UNAUTHORIZED, words)
+}
+
+/// Where Steward reaches this API.
+fn api_url(hub: &Hub, from: Option<IpAddr>, headers: &HeaderMap) -> String {
+    let told = from.and_then(|from| outside(&hub.settings.trusted_proxies, from, headers));
+    told.unwrap_or_else(|| hub.settings.public_url.to_string())
+}
+
+/// Spends the bootstrap token for a token that is good for this one cluster; of many who come at once one gets it. What an
+/// earlier installation has is void from then on.
+async fn hand_out(hub: &Hub, token: &SecretString) -> Result<(ClusterId, SecretString), Failure> {
+    let claims = hub.bootstrap.read(token).ok_or(Code::BootstrapUnknown)?;
+    let (id, now) = (claims.cluster.clone(), hub.now());
+    let (mut kept, token) =
+        new_token(id.as_str(), Role::Cluster, whole_millis(now), STEWARDS_LIFE)?;
+    kept.cluster = Some(id.clone());
+    kept.made_by = Some(MADE_BY.to_owned());
+    let decide = move |draft: &mut Draft| {
+        let cluster = draft.cluster(&claims.cluster).map(|it| it.value.clone());
+        let mut cluster = open_for(&claims, cluster.as_ref(), now)?;
+        let old = draft
+            .tokens()
+            .filter(|it| is_stewards(&it.value, &cluster.id));
+        let old: Vec<String> = old.map(|it| it.value.id.clone()).collect();
+        for id in old {
+            draft.delete_token(&id)?;
+        }
+        cluster.binding.bootstrap.spent_by = Some(format!("steward:{}", kept.id));
+        draft.put_cluster(cluster)?;
+        Ok::<_, Failure>(draft.put_token(kept.clone())?)
+    };
+    hub.store.change(Actor::Agent(id.clone()), decide).await?;
+    Ok((id, token))
+}
+
+fn is_stewards(token: &Token, cluster: &ClusterId) -> bool {
+    token.cluster.as_ref() == Some(cluster) && token.made_by.as_deref() == Some(MADE_BY)
 }

@@ -75,7 +75,7 @@ fn objects(input: &ManifestInput) -> Vec<Value> {
         helm_rights(),
     ];
     // What Fairlead's own roles mean in this cluster; a site operator may bind them otherwise.
-    for role in [Role::Admin, Role::Operator, Role::Viewer] {
+    for role in Role::IN_CLUSTERS {
         let group = json!({
             "apiGroup": "rbac.authorization.k8s.io",
             "kind": "Group",

@@ -13,7 +13,6 @@ use fairlead_api::{
     Code, Failure,
     facts::{FactName, Inventory, MAX_ALL, MAX_DEPTH, MAX_FACT, MAX_FACTS, depth},
     influxql::{self, Condition, Tag},
-    resources::Role,
 };
 use fairlead_gateway::{Asker, Caller};
 use http::StatusCode;
@@ -24,7 +23,7 @@ use super::history::each_change;
 use crate::{
     hub::{Hub, by},
     model::{Cluster, Fact, FactSource},
-    registry::{at_least, visible},
+    registry::{Right, allow, visible},
     reply::{Answer, Refused, Sent, Who},
     store::{FactVersion, Span, StoreError, View, millis},
 };
@@ -50,7 +49,7 @@ pub(super) async fn store(
         .value
         .id
         .clone();
-    at_least(&caller, Role::Operator)?;
+    allow(&caller, Right::Inventory)?;
     let now = millis(hub.now());
     let changed = hub.store.change(by(&caller), {
         let id = id.clone();

@@ -5,7 +5,7 @@ use fairlead_api::{ClusterId, Code, Failure};
 use fairlead_gateway::{Authenticator, Authorizer, Caller, Grant};
 use secrecy::SecretString;
 
-use super::{Registry, clusters::visible, tokens};
+use super::{Registry, rights::visible, tokens};
 
 #[async_trait]
 impl Authenticator for Registry {
@@ -19,6 +19,7 @@ impl Authenticator for Registry {
             name: about.name.clone(),
             role: about.role,
             tenant: about.tenant.clone(),
+            cluster: about.cluster.clone(),
         })
     }
 }
@@ -28,9 +29,16 @@ impl Authorizer for Registry {
     /// Another tenant's cluster and none at all are one look-up and one answer.
     async fn authorize(&self, caller: &Caller, cluster: &ClusterId) -> Result<Grant, Failure> {
         let cluster = visible(&self.0.store.view(), caller, cluster.as_str())?;
-        // Every role may ask; what it may do in there is for the cluster's own RBAC to say.
+        // What a role may do in there is for the cluster's own RBAC to say.
+        let role = caller.role.in_clusters().ok_or_else(|| {
+            let detail = format!(
+                "{:?} is {}, which works in no cluster",
+                caller.name, caller.role
+            );
+            Failure::because(Code::NotAllowed, detail)
+        })?;
         Ok(Grant {
-            role: caller.role,
+            role,
             tenant: cluster.value.tenant.clone(),
         })
     }

@@ -1,127 +1,186 @@
-//! `/api/v1/clusters`
+//! `/clusters`, as Lieutenant's clients know it.
 
 use std::sync::Arc;
 
 use axum::{
     Router,
     extract::{Path, State},
-    response::IntoResponse,
-    routing::{get, post},
+    response::{IntoResponse, Response},
+    routing::get,
 };
-use fairlead_api::{
-    ClusterId, Code, Failure, TenantId,
-    resources::{self, CloneSeen, CreateCluster, JoinInfo, List, Role},
-};
+use fairlead_api::{ClusterId, Code, Failure, TenantId, resources::Role};
 use fairlead_certs::Registration;
 use fairlead_gateway::Caller;
-use http::StatusCode;
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use secrecy::ExposeSecret;
+use serde_json::{Map, Value, json};
 use tracing::info;
 
 use super::{
-    names::{display_name, made_up},
-    rights::{at_least, may_invite, scope},
-    tenants,
+    document::{ClusterSpec, Fields, OURS, ShownCluster, invalid, merge_cluster},
+    etag::{self, Demand},
+    listing,
+    names::made_up,
+    rights::{Right, allow, sees_cluster, sees_tenant, visible},
+    template::Effective,
 };
 use crate::{
     enroll::invitation,
     hub::{Hub, by},
-    model::{Binding, Bootstrap, Cluster},
-    reply::{Answer, Refused, Secret, Sent, Who},
-    store::{Draft, Record, StoreError, View, whole_millis},
+    model::{Binding, Bootstrap, Cluster, ClusterTemplate, FactSource},
+    reply::{Answer, Asks, Document, Refused, Secret},
+    store::{Draft, Record, View, millis, whole_millis},
 };
 
 /// How often a made-up id may turn out to be taken.
 const TRIES: usize = 5;
 
-pub(crate) fn routes() -> Router<Arc<Hub>> {
+pub(super) fn routes() -> Router<Arc<Hub>> {
     Router::new()
-        .route("/api/v1/clusters", get(list).post(create))
-        .route("/api/v1/clusters/{id}", get(show).delete(delete))
+        .route("/clusters", get(list).post(create))
         .route(
-            "/api/v1/clusters/{id}/join-token",
-            post(new_join_token).get(join_token),
+            "/clusters/{id}",
+            get(show).put(put).patch(patch).delete(delete),
         )
 }
 
-/// The cluster, if there is one and this caller may know of it: both take one and the same look-up.
-///
-/// # Errors
-/// `FL-1301`
-pub(crate) fn visible(
-    view: &View,
-    caller: &Caller,
-    id: &str,
-) -> Result<Arc<Record<Cluster>>, Failure> {
-    let id: ClusterId = id.parse().map_err(|_| Code::NoSuchCluster)?;
-    let cluster = view.cluster(&id).filter(|it| {
-        let own = scope(caller);
-        own.is_none_or(|own| *own == it.value.tenant)
-    });
-    Ok(cluster.cloned().ok_or(Code::NoSuchCluster)?)
-}
-
-async fn list(State(hub): State<Arc<Hub>>, Who(caller): Who) -> Answer<impl IntoResponse> {
+async fn list(
+    State(hub): State<Arc<Hub>>,
+    asks: Asks,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let asked = listing::Asked::of(&uri)?;
+    let caller = asks.who().await?;
     let view = hub.store.view();
-    let show = |record| shown(&hub, &caller, record);
-    let items: Result<Vec<resources::Cluster>, Failure> = match scope(&caller) {
-        None => view.clusters().map(show).collect(),
-        Some(own) => view.clusters_of(own).map(show).collect(),
-    };
-    Ok(Secret(List { items: items? }))
+    let (found, link) = asked.clusters(&hub, &view, &caller);
+    let shown = found.iter().map(|(record, status)| {
+        let status = Some(status.as_ref());
+        shown(&hub, &view, &caller, record, status.map(|it| &it.status))
+    });
+    let shown: Result<Vec<_>, Failure> = shown.collect();
+    let mut answer = etag::answer(&headers, StatusCode::OK, None, &shown?)?;
+    answer.headers_mut().extend(link);
+    let revision = HeaderValue::from(view.revision().0);
+    answer.headers_mut().insert(super::REVISION, revision);
+    Ok(answer)
 }
 
 async fn show(
     State(hub): State<Arc<Hub>>,
-    Who(caller): Who,
+    asks: Asks,
     Path(id): Path<String>,
-) -> Answer<impl IntoResponse> {
-    let cluster = visible(&hub.store.view(), &caller, &id)?;
-    Ok(Secret(shown(&hub, &caller, &cluster)?))
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let caller = asks.who().await?;
+    let view = hub.store.view();
+    let record = visible(&view, &caller, &id)?;
+    answer(&hub, &view, &caller, &record, &headers)
+}
+
+/// The cluster as it is, with its ETag.
+fn answer(
+    hub: &Hub,
+    view: &View,
+    caller: &Caller,
+    record: &Arc<Record<Cluster>>,
+    headers: &HeaderMap,
+) -> Answer<Response> {
+    let observed = hub.store.observed_of(record);
+    let shown = shown(hub, view, caller, record, Some(&observed.status))?;
+    let version = Some(record.version);
+    Ok(etag::answer(headers, StatusCode::OK, version, &shown)?)
+}
+
+/// As this caller may see it.
+fn shown<'a>(
+    hub: &Hub,
+    view: &'a View,
+    caller: &Caller,
+    record: &'a Record<Cluster>,
+    status: Option<&'a fairlead_api::resources::ClusterStatus>,
+) -> Result<ShownCluster<'a>, Failure> {
+    let cluster = &record.value;
+    let invited = cluster.binding.bootstrap.open(hub.now()) && allow(caller, Right::Invite).is_ok();
+    let install_url = match invited {
+        true => Some(
+            invitation(hub, cluster)?
+                .install_url
+                .expose_secret()
+                .to_owned(),
+        ),
+        false => None,
+    };
+    Ok(ShownCluster {
+        record,
+        template: template_of(view, &cluster.tenant),
+        status,
+        install_url,
+        more: Map::new(),
+    })
+}
+
+pub(super) fn template_of<'a>(view: &'a View, tenant: &TenantId) -> Option<&'a ClusterTemplate> {
+    view.tenant(tenant)?.value.cluster_template.as_ref()
+}
+
+/// A requested id gets its prefix.
+fn requested(id: &str) -> Result<ClusterId, Failure> {
+    ClusterId::from_name(id).map_err(|error| invalid(format_args!("id: {error}")))
+}
+
+fn tenant_in(given: &mut Fields) -> Result<TenantId, Failure> {
+    let tenant = given.text("tenant")?;
+    let tenant = tenant.ok_or_else(|| invalid("property \"tenant\" is missing"))?;
+    // Nothing else can be a tenant's name, so nothing else exists.
+    TenantId::from_name(&tenant).map_err(|_| no_such_tenant())
+}
+
+fn no_such_tenant() -> Failure {
+    Failure {
+        code: Code::NotFound,
+        cause: "tenant: there is no such tenant".to_owned(),
+    }
+}
+
+/// A deploy key needs a repository that it opens.
+fn check_key(view: &View, cluster: &Cluster, spec: &ClusterSpec) -> Result<(), Failure> {
+    let only_a_key = spec
+        .git_repo
+        .as_ref()
+        .is_some_and(super::document::Repo::is_only_a_key);
+    let known = Effective::of(cluster, template_of(view, &cluster.tenant)).has_repo();
+    if only_a_key && !known {
+        return Err(invalid("Cannot set deploy key for unmanaged git repo"));
+    }
+    Ok(())
 }
 
 async fn create(
     State(hub): State<Arc<Hub>>,
-    Who(caller): Who,
-    Sent(asked): Sent<CreateCluster>,
-) -> Answer<impl IntoResponse> {
-    at_least(&caller, Role::Admin)?;
-    let tenant = match (&asked.tenant, scope(&caller)) {
-        (Some(tenant), _) => tenants::parse(tenant)?,
-        (None, Some(own)) => own.clone(),
-        (None, None) => tenants::parse(tenants::DEFAULT)?,
-    };
-    if scope(&caller).is_some_and(|own| *own != tenant) {
-        return Err(no_such_tenant());
-    }
-    let given = match &asked.id {
-        Some(id) => Some(
-            ClusterId::from_name(id)
-                .map_err(|error| Failure::because(Code::Invalid, format_args!("id: {error}")))?,
-        ),
-        None => None,
-    };
+    asks: Asks,
+    headers: HeaderMap,
+    Document(body): Document,
+) -> Answer<Response> {
+    let mut given = Fields::of(body)?;
+    let requested = given.text("id")?.as_deref().map(requested).transpose()?;
+    let tenant = tenant_in(&mut given)?;
+    let spec = ClusterSpec::read(&mut given)?;
+    let caller = asks.who().await?;
+    allow(&caller, Right::WriteCluster)?;
     for _ in 0..TRIES {
-        let id = match &given {
+        let id = match &requested {
             Some(id) => id.clone(),
             None => ClusterId::from_name(&made_up()?)
                 .map_err(|error| Failure::because(Code::Internal, error))?,
         };
-        let cluster = new_cluster(
-            &hub,
-            &caller,
-            id,
-            tenant.clone(),
-            asked.display_name.clone(),
-        )?;
-        match register(&hub, &caller, cluster).await {
-            Err(StoreError::Conflict) if given.is_none() => {}
-            Err(StoreError::Missing) => return Err(no_such_tenant()),
-            Err(other) => return Err(other.into()),
-            Ok(cluster) => {
-                info!(cluster = %cluster.id, %tenant, caller = caller.name, "cluster created");
-                return Ok((StatusCode::CREATED, Secret(invitation(&hub, &cluster)?)));
-            }
+        let new = new_cluster(&hub, &caller, id, tenant.clone())?;
+        let (who, spec, now) = (caller.clone(), spec.clone(), millis(new.created));
+        let decide = move |draft: &mut Draft| make(draft, &who, new.clone(), spec.clone(), now);
+        match hub.store.change(by(&caller), decide).await {
+            Err(failure) if failure.code == Code::Conflict && requested.is_none() => {}
+            Err(failure) => return Err(failure.into()),
+            Ok(done) => return created(&hub, &caller, &done.value, &headers),
         }
     }
     Err(Refused::because(Code::Conflict, "no free name was found"))
@@ -133,121 +192,277 @@ fn new_cluster(
     caller: &Caller,
     id: ClusterId,
     tenant: TenantId,
-    name: Option<String>,
 ) -> Result<Cluster, Failure> {
     let created = whole_millis(hub.now());
     let expires = hub.bootstrap_expiry(created);
     let bootstrap = Bootstrap::new(1, expires, Some(caller.name.clone()));
     let binding = Binding::open(Registration::random()?, bootstrap);
-    Ok(Cluster {
-        display_name: Some(display_name(name, id.as_str())?),
-        ..Cluster::new(id, tenant, binding, created)
-    })
+    Ok(Cluster::new(id, tenant, binding, created))
 }
 
-async fn register(hub: &Hub, caller: &Caller, cluster: Cluster) -> Result<Cluster, StoreError> {
+fn make(
+    draft: &mut Draft,
+    who: &Caller,
+    mut new: Cluster,
+    spec: ClusterSpec,
+    now: i64,
+) -> Result<Arc<Record<Cluster>>, Failure> {
+    let known = draft.tenant(&new.tenant).is_some();
+    if !known || !sees_tenant(draft, who, &new.tenant) {
+        return Err(no_such_tenant());
+    }
+    if draft.cluster(&new.id).is_some() {
+        return Err(Code::Conflict.into());
+    }
+    check_key(draft, &new, &spec)?;
+    spec.write(&mut new, FactSource::People, now);
+    let id = new.id.clone();
+    draft.put_cluster(new)?;
+    kept(draft, &id)
+}
+
+fn kept(draft: &Draft, id: &ClusterId) -> Result<Arc<Record<Cluster>>, Failure> {
+    draft.cluster(id).cloned().ok_or(Code::NoSuchCluster.into())
+}
+
+fn created(
+    hub: &Hub,
+    caller: &Caller,
+    record: &Arc<Record<Cluster>>,
+    headers: &HeaderMap,
+) -> Answer<Response> {
+    let cluster = &record.value;
+    info!(cluster = %cluster.id, tenant = %cluster.tenant, caller = caller.name, "cluster created");
+    let view = hub.store.view();
+    let observed = hub.store.observed_of(record);
+    let mut shown = shown(hub, &view, caller, record, Some(&observed.status))?;
+    let invited = invitation(hub, cluster)?;
+    let more = json!({
+        "join": invited.join.expose_secret(),
+        "agentInstallURL": invited.agent_install_url.expose_secret(),
+        "expires": serde_json::to_value(&invited).ok().and_then(|it| it.get("expires").cloned()),
+    });
+    if let (Value::Object(more), true) = (more, shown.install_url.is_some()) {
+        shown.more = more;
+    }
+    let version = Some(record.version);
+    let mut answer = etag::answer(headers, StatusCode::CREATED, version, &shown)?;
+    answer
+        .headers_mut()
+        .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Ok(location) = HeaderValue::try_from(format!("/clusters/{}", cluster.id)) {
+        answer.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(answer)
+}
+
+async fn put(
+    State(hub): State<Arc<Hub>>,
+    asks: Asks,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    Document(body): Document,
+) -> Answer<Response> {
+    let id = requested(&id)?;
+    let mut given = Fields::of(body)?;
+    let tenant = tenant_in(&mut given)?;
+    let named: Vec<&str> = OURS
+        .into_iter()
+        .filter(|name| given.mentions(name))
+        .collect();
+    let spec = ClusterSpec::read(&mut given)?;
+    let demand = Demand::of(&headers);
+    let caller = asks.who().await?;
+    allow(&caller, Right::WriteCluster)?;
+    let new = new_cluster(&hub, &caller, id.clone(), tenant.clone())?;
+    let (who, now) = (caller.clone(), millis(new.created));
     let decide = move |draft: &mut Draft| {
-        if draft.cluster(&cluster.id).is_some() {
-            return Err(StoreError::Conflict);
+        // Whoever may not see the tenant learns nothing of the cluster, either.
+        if draft.tenant(&tenant).is_none() || !sees_tenant(draft, &who, &tenant) {
+            return Err(no_such_tenant());
         }
-        draft.put_cluster(cluster.clone())?;
-        Ok(cluster.clone())
+        let before = draft.cluster(&id).cloned();
+        demand.check(before.as_ref().map(|it| it.version))?;
+        let Some(before) = before else {
+            let made = make(draft, &who, new.clone(), spec.clone(), now)?;
+            return Ok((made, Put::Made));
+        };
+        if !sees_cluster(draft, &who, &before.value) {
+            return Err(Code::Conflict.into());
+        }
+        let mut cluster = before.value.clone();
+        let moves = cluster.tenant != tenant;
+        if moves {
+            move_to(
+                draft,
+                &who,
+                &mut cluster,
+                tenant.clone(),
+                new.binding.clone(),
+            )?;
+        }
+        let spec = spec.clone().over(&cluster, &named);
+        check_key(draft, &cluster, &spec)?;
+        spec.write(&mut cluster, FactSource::People, now);
+        draft.put_cluster(cluster)?;
+        let outcome = if moves { Put::Moved } else { Put::Replaced };
+        Ok((kept(draft, &id)?, outcome))
     };
-    Ok(hub.store.change(by(caller), decide).await?.value)
+    let (record, outcome) = hub.store.change(by(&caller), decide).await?.value;
+    match outcome {
+        Put::Made => return created(&hub, &caller, &record, &headers),
+        Put::Moved => moved(&hub, &caller, &record.value),
+        Put::Replaced => {}
+    }
+    answer(&hub, &hub.store.view(), &caller, &record, &HeaderMap::new())
 }
 
-fn no_such_tenant() -> Refused {
-    Refused::because(Code::NotFound, "no such tenant")
+enum Put {
+    Made,
+    Moved,
+    Replaced,
+}
+
+/// Another tenant's people work in it from now on, so its agent needs another identity: the old one is void.
+pub(super) fn move_to(
+    draft: &Draft,
+    who: &Caller,
+    cluster: &mut Cluster,
+    tenant: TenantId,
+    fresh: Binding,
+) -> Result<(), Failure> {
+    let known = draft.tenant(&tenant).is_some() && sees_tenant(draft, who, &tenant);
+    if !known {
+        return Err(no_such_tenant());
+    }
+    allow(who, Right::ManageTenants)?;
+    let generation = cluster.binding.bootstrap.generation;
+    cluster.tenant = tenant;
+    cluster.binding = fresh;
+    cluster.binding.bootstrap.generation = generation.saturating_add(1);
+    Ok(())
+}
+
+/// Ends the sessions of the old identity.
+pub(super) fn moved(hub: &Hub, caller: &Caller, cluster: &Cluster) {
+    info!(cluster = %cluster.id, tenant = %cluster.tenant, caller = caller.name, "cluster moved to another tenant");
+    // Nobody listening is fine: then there is no session to end.
+    let _ = hub.deleted.send(cluster.id.clone());
+}
+
+async fn patch(
+    State(hub): State<Arc<Hub>>,
+    asks: Asks,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    Document(body): Document,
+) -> Answer<Response> {
+    let patch = Fields::of(body)?;
+    // What can be said of it alone is said before anybody asks who has sent it.
+    judge(&patch)?;
+    let caller = asks.who().await?;
+    let view = hub.store.view();
+    let record = visible(&view, &caller, &id)?;
+    ClusterSpec::check_patch(&patch)?;
+    let patch = patch.into_rest();
+    let source = match caller.role {
+        Role::Cluster if ClusterSpec::is_of_agent(&patch) => FactSource::Steward,
+        Role::Cluster => {
+            let detail = "an agent changes its facts and its deploy key, and nothing else";
+            return Err(Refused::because(Code::NotAllowed, detail));
+        }
+        _ => {
+            allow(&caller, Right::WriteCluster)?;
+            FactSource::People
+        }
+    };
+    let now = millis(whole_millis(hub.now()));
+    if source == FactSource::Steward {
+        hub.store.facts_reported(&record.value.id, source, now);
+    }
+    let demand = Demand::of(&headers);
+    demand.check(Some(record.version))?;
+    // Most of what agents send changes nothing: that is told without a turn of the writer.
+    let same = patched(&view, &record.value, &patch, source, now)? == record.value;
+    if same {
+        return answer(&hub, &view, &caller, &record, &HeaderMap::new());
+    }
+    let who = caller.clone();
+    let decide = move |draft: &mut Draft| {
+        let record = visible(draft, &who, &id)?;
+        demand.check(Some(record.version))?;
+        let cluster = patched(draft, &record.value, &patch, source, now)?;
+        draft.put_cluster(cluster)?;
+        kept(draft, &record.value.id)
+    };
+    let record = hub.store.change(by(&caller), decide).await?.value;
+    answer(&hub, &hub.store.view(), &caller, &record, &HeaderMap::new())
+}
+
+/// Whether a patch makes sense by itself, on a cluster of which nothing is known.
+fn judge(patch: &Fields) -> Result<(), Failure> {
+    let mut alone = Map::new();
+    merge_cluster(&mut alone, patch.clone().into_rest());
+    ClusterSpec::read(&mut Fields::of(Value::Object(alone))?).map(drop)
+}
+
+/// The cluster as a patch makes it.
+fn patched(
+    view: &View,
+    cluster: &Cluster,
+    patch: &Map<String, Value>,
+    source: FactSource,
+    now: i64,
+) -> Result<Cluster, Failure> {
+    let mut document = ClusterSpec::document(cluster);
+    merge_cluster(&mut document, patch.clone());
+    let spec = ClusterSpec::read(&mut Fields::of(Value::Object(document))?)?;
+    check_key(view, cluster, &spec)?;
+    let mut cluster = cluster.clone();
+    // The document has the agent's key in it; if it does not any more, it was taken away.
+    if let (Some(repo), Some(spec)) = (&mut cluster.git_repo, &spec.git_repo) {
+        spec.forget_key(repo);
+    }
+    spec.write(&mut cluster, source, now);
+    Ok(cluster)
 }
 
 async fn delete(
     State(hub): State<Arc<Hub>>,
-    Who(caller): Who,
+    asks: Asks,
     Path(id): Path<String>,
-) -> Answer<StatusCode> {
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let demand = Demand::of(&headers);
+    let caller = asks.who().await?;
     visible(&hub.store.view(), &caller, &id)?;
-    at_least(&caller, Role::Admin)?;
+    allow(&caller, Right::WriteCluster)?;
     let who = caller.clone();
     let decide = move |draft: &mut Draft| {
-        let id = visible(draft, &who, &id)?.value.id.clone();
-        draft.delete_cluster(&id)?;
-        Ok::<_, Failure>(id)
+        let record = visible(draft, &who, &id)?;
+        demand.check(Some(record.version))?;
+        unprotected(draft, &record.value)?;
+        draft.delete_cluster(&record.value.id)?;
+        Ok::<_, Failure>(record.value.id.clone())
     };
     let id = hub.store.change(by(&caller), decide).await?.value;
     info!(cluster = %id, caller = caller.name, "cluster deleted");
     // Nobody listening is fine: then there is no session to end.
     let _ = hub.deleted.send(id);
-    Ok(StatusCode::NO_CONTENT)
+    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-async fn new_join_token(
-    State(hub): State<Arc<Hub>>,
-    Who(caller): Who,
-    Path(id): Path<String>,
-) -> Answer<impl IntoResponse> {
-    let current = visible(&hub.store.view(), &caller, &id)?;
-    at_least(&caller, Role::Admin)?;
-    let current = current.value.binding.bootstrap.generation;
-    let expires = hub.bootstrap_expiry(whole_millis(hub.now()));
-    let who = caller.clone();
-    let decide = move |draft: &mut Draft| {
-        let mut cluster = visible(draft, &who, &id)?.value.clone();
-        if cluster.binding.bootstrap.generation != current {
-            return Err(Failure::from(Code::Conflict));
-        }
-        let next = current.saturating_add(1);
-        cluster.binding.bootstrap = Bootstrap::new(next, expires, Some(who.name.clone()));
-        draft.put_cluster(cluster.clone())?;
-        Ok(cluster)
-    };
-    let cluster = hub.store.change(by(&caller), decide).await?.value;
-    let generation = cluster.binding.bootstrap.generation;
-    info!(cluster = %cluster.id, caller = caller.name, generation, "bootstrap token renewed");
-    Ok((StatusCode::CREATED, Secret(invitation(&hub, &cluster)?)))
-}
-
-/// The current token again, as long as it is good for something.
-async fn join_token(
-    State(hub): State<Arc<Hub>>,
-    Who(caller): Who,
-    Path(id): Path<String>,
-) -> Answer<Secret<JoinInfo>> {
-    let cluster = visible(&hub.store.view(), &caller, &id)?;
-    at_least(&caller, Role::Admin)?;
-    if !cluster.value.binding.bootstrap.open(hub.now()) {
-        let detail = "the bootstrap token has been used or has expired";
-        return Err(Refused::because(Code::NotFound, detail));
+/// # Errors
+/// `FL-4116`
+pub(super) fn unprotected(view: &View, cluster: &Cluster) -> Result<(), Failure> {
+    let effective = Effective::of(cluster, template_of(view, &cluster.tenant));
+    match effective.delete_protection() {
+        Some(true) => Err(Failure::because(Code::Protected, &cluster.id)),
+        _ => Ok(()),
     }
-    Ok(Secret(invitation(&hub, &cluster.value)?))
 }
 
-fn shown(
-    hub: &Hub,
-    caller: &Caller,
-    record: &Arc<Record<Cluster>>,
-) -> Result<resources::Cluster, Failure> {
-    let cluster = &record.value;
-    let binding = &cluster.binding;
-    let install_url = if may_invite(caller) && binding.bootstrap.open(hub.now()) {
-        let url = invitation(hub, cluster)?.install_url;
-        Some(url.expose_secret().to_owned())
-    } else {
-        None
-    };
-    let clone = binding.clone.as_ref().map(|clone| CloneSeen {
-        last_seen: clone.seen,
-        from: clone.from,
-        uid: clone.uid.clone(),
-    });
-    Ok(resources::Cluster {
-        id: cluster.id.clone(),
-        tenant: cluster.tenant.clone(),
-        display_name: cluster.shown_name().to_owned(),
-        created: cluster.created,
-        version: i64::try_from(record.version).unwrap_or(i64::MAX),
-        status: hub.store.observed_of(record).status.clone(),
-        uid: binding.uid.clone(),
-        clone,
-        install_url,
-    })
+/// The join string and the URLs once more.
+pub(super) fn invited(hub: &Hub, cluster: &Cluster) -> Answer<Response> {
+    Ok(Secret(invitation(hub, cluster)?).into_response())
 }

@@ -1,125 +1,301 @@
-//! `/api/v1/tenants`
+//! `/tenants`, as Lieutenant's clients know it.
 
 use std::sync::Arc;
 
 use axum::{
-    Json, Router,
+    Router,
     extract::{Path, State},
-    response::IntoResponse,
+    response::{IntoResponse, Response},
     routing::get,
 };
-use fairlead_api::{
-    Code, Failure, TenantId,
-    resources::{self, CreateTenant, List},
-};
-use http::StatusCode;
+use fairlead_api::{Code, Failure, TenantId};
+use fairlead_gateway::Caller;
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use serde_json::{Map, Value};
 use tracing::info;
 
 use super::{
-    names::{display_name, made_up},
-    rights::{admin_of_all, scope},
+    clusters::unprotected,
+    document::{Fields, ShownTenant, TenantSpec, invalid, merge_tenant},
+    etag::{self, Demand},
+    names::made_up,
+    page::{Page, Place, Query},
+    rights::{Right, allow, sees_tenant, visible_tenant},
 };
 use crate::{
     hub::{Hub, by},
     model::Tenant,
-    reply::{Answer, Refused, Sent, Who},
+    reply::{Answer, Asks, Document, Refused},
     store::{Draft, Record, StoreError, whole_millis},
 };
 
-/// The tenant of clusters that name none. It is there from the start.
+/// The tenant of clusters that the command line registers without naming one. It is there from the start.
 pub(crate) const DEFAULT: &str = "t-default";
+/// How often a made-up id may turn out to be taken.
+const TRIES: usize = 5;
+/// How many tenants may stand above one.
+const MAX_DEPTH: usize = 16;
 
-pub(crate) fn routes() -> Router<Arc<Hub>> {
+pub(super) fn routes() -> Router<Arc<Hub>> {
     Router::new()
-        .route("/api/v1/tenants", get(list).post(create))
-        .route("/api/v1/tenants/{id}", get(show).delete(delete))
-}
-
-pub(crate) fn parse(id: &str) -> Result<TenantId, Failure> {
-    TenantId::from_name(id)
-        .map_err(|error| Failure::because(Code::Invalid, format_args!("tenant: {error}")))
+        .route("/tenants", get(list).post(create))
+        .route(
+            "/tenants/{id}",
+            get(show).put(put).patch(patch).delete(delete),
+        )
 }
 
 async fn list(
     State(hub): State<Arc<Hub>>,
-    Who(caller): Who,
-) -> Answer<Json<List<resources::Tenant>>> {
-    let own = scope(&caller);
+    asks: Asks,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let query = Query::of(&uri)?;
+    let page = Page::of(&query)?;
+    let caller = asks.who().await?;
     let view = hub.store.view();
-    let visible = view
+    let seen = view
         .tenants()
-        .filter(|it| own.is_none_or(|own| *own == it.value.id));
-    let items = visible.map(|it| shown(it)).collect();
-    Ok(Json(List { items }))
+        .filter(|it| sees_tenant(&view, &caller, &it.value.id));
+    let placed = seen.map(|it| (Place(String::new(), it.value.id.to_string()), it));
+    let (found, link) = page.cut(placed.collect(), uri.path(), &query);
+    let shown: Vec<_> = found.into_iter().map(|it| ShownTenant(it)).collect();
+    let mut answer = etag::answer(&headers, StatusCode::OK, None, &shown)?;
+    answer.headers_mut().extend(link);
+    let revision = HeaderValue::from(view.revision().0);
+    answer.headers_mut().insert(super::REVISION, revision);
+    Ok(answer)
 }
 
 async fn show(
     State(hub): State<Arc<Hub>>,
-    Who(caller): Who,
+    asks: Asks,
     Path(id): Path<String>,
-) -> Answer<Json<resources::Tenant>> {
-    let id: TenantId = id.parse().map_err(|_| Code::NotFound)?;
-    let view = hub.store.view();
-    let visible = view
-        .tenant(&id)
-        .filter(|_| scope(&caller).is_none_or(|own| *own == id));
-    Ok(Json(shown(visible.ok_or(Code::NotFound)?)))
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let caller = asks.who().await?;
+    let record = visible_tenant(&hub.store.view(), &caller, &id)?;
+    answer(&record, StatusCode::OK, &headers)
 }
 
-fn shown(record: &Record<Tenant>) -> resources::Tenant {
-    let tenant = &record.value;
-    resources::Tenant {
-        id: tenant.id.clone(),
-        display_name: tenant.shown_name().to_owned(),
-        created: tenant.created,
-        version: i64::try_from(record.version).unwrap_or(i64::MAX),
+fn answer(record: &Record<Tenant>, status: StatusCode, headers: &HeaderMap) -> Answer<Response> {
+    let version = Some(record.version);
+    let mut answer = etag::answer(headers, status, version, &ShownTenant(record))?;
+    if status == StatusCode::CREATED
+        && let Ok(location) = HeaderValue::try_from(format!("/tenants/{}", record.value.id))
+    {
+        answer.headers_mut().insert(header::LOCATION, location);
     }
+    Ok(answer)
+}
+
+fn requested(id: &str) -> Result<TenantId, Failure> {
+    TenantId::from_name(id).map_err(|error| invalid(format_args!("id: {error}")))
 }
 
 async fn create(
     State(hub): State<Arc<Hub>>,
-    Who(caller): Who,
-    Sent(asked): Sent<CreateTenant>,
-) -> Answer<impl IntoResponse> {
-    admin_of_all(&caller)?;
-    let id = match &asked.id {
-        Some(id) => parse(id)?,
-        None => parse(&made_up()?)?,
-    };
-    let tenant = Tenant {
-        display_name: Some(display_name(asked.display_name, id.as_str())?),
-        ..Tenant::new(id.clone(), whole_millis(hub.now()))
-    };
-    let decide = move |draft: &mut Draft| {
-        if draft.tenant(&tenant.id).is_some() {
-            return Err(StoreError::Conflict);
+    asks: Asks,
+    headers: HeaderMap,
+    Document(body): Document,
+) -> Answer<Response> {
+    let mut given = Fields::of(body)?;
+    let asked = given.text("id")?.as_deref().map(requested).transpose()?;
+    let spec = TenantSpec::read(&mut given)?;
+    spec.needs_repo()?;
+    let caller = asks.who().await?;
+    allow(&caller, Right::ManageTenants)?;
+    for _ in 0..TRIES {
+        let id = match &asked {
+            Some(id) => id.clone(),
+            None => requested(&made_up()?)?,
+        };
+        let (spec, created) = (spec.clone(), whole_millis(hub.now()));
+        let new = Tenant::new(id.clone(), created);
+        let decide = move |draft: &mut Draft| match draft.tenant(&new.id) {
+            Some(_) => Err(Failure::from(Code::Conflict)),
+            None => written(draft, new.clone(), spec.clone()),
+        };
+        match hub.store.change(by(&caller), decide).await {
+            Err(failure) if failure.code == Code::Conflict && asked.is_none() => {}
+            Err(failure) => return Err(failure.into()),
+            Ok(done) => {
+                info!(tenant = %id, caller = caller.name, "tenant created");
+                return answer(&done.value, StatusCode::CREATED, &headers);
+            }
         }
-        draft.put_tenant(tenant.clone())?;
-        Ok(draft.tenant(&tenant.id).map(|it| shown(it)))
+    }
+    Err(Refused::because(Code::Conflict, "no free name was found"))
+}
+
+fn written(
+    draft: &mut Draft,
+    mut tenant: Tenant,
+    spec: TenantSpec,
+) -> Result<Arc<Record<Tenant>>, Failure> {
+    spec.write(&mut tenant);
+    let id = tenant.id.clone();
+    if let Some(parent) = &tenant.parent {
+        if draft.tenant(parent).is_none() {
+            return Err(invalid("tenantRef: there is no such tenant"));
+        }
+        if draft.within(parent, &id) {
+            return Err(invalid("tenantRef: a tenant would be above itself"));
+        }
+        if draft.lineage(parent).count() >= MAX_DEPTH {
+            let told = format_args!("tenantRef: {MAX_DEPTH} tenants above each other at most");
+            return Err(invalid(told));
+        }
+    }
+    draft.put_tenant(tenant)?;
+    draft.tenant(&id).cloned().ok_or(Code::NotFound.into())
+}
+
+/// Who is above whom is for an admin on all tenants to say.
+fn may_write(caller: &Caller, before: &Tenant, spec: &TenantSpec) -> Result<(), Failure> {
+    if spec.parent == before.parent {
+        allow(caller, Right::WriteTenant)
+    } else {
+        allow(caller, Right::ManageTenants)
+    }
+}
+
+async fn put(
+    State(hub): State<Arc<Hub>>,
+    asks: Asks,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    Document(body): Document,
+) -> Answer<Response> {
+    let id = requested(&id)?;
+    let mut given = Fields::of(body)?;
+    let ours = ["tenantRef", "clusterTemplate"].map(|name| given.mentions(name));
+    let spec = TenantSpec::read(&mut given)?;
+    spec.needs_repo()?;
+    let demand = Demand::of(&headers);
+    let caller = asks.who().await?;
+    allow(&caller, Right::WriteTenant)?;
+    let (who, created) = (caller.clone(), whole_millis(hub.now()));
+    let decide = move |draft: &mut Draft| {
+        let before = draft.tenant(&id).cloned();
+        demand.check(before.as_ref().map(|it| it.version))?;
+        let Some(before) = before else {
+            allow(&who, Right::ManageTenants)?;
+            let new = Tenant::new(id.clone(), created);
+            return Ok((written(draft, new, spec.clone())?, StatusCode::CREATED));
+        };
+        if !sees_tenant(draft, &who, &id) {
+            // As for one that is not there, which this caller may not make.
+            allow(&who, Right::ManageTenants)?;
+        }
+        let spec = spec.clone().over(&before.value, ours);
+        may_write(&who, &before.value, &spec)?;
+        let record = written(draft, before.value.clone(), spec)?;
+        Ok::<_, Failure>((record, StatusCode::OK))
     };
-    let created = hub.store.change(by(&caller), decide).await?.value;
-    info!(tenant = %id, caller = caller.name, "tenant created");
-    Ok((StatusCode::CREATED, Json(created)))
+    let (record, status) = hub.store.change(by(&caller), decide).await?.value;
+    info!(tenant = %record.value.id, caller = caller.name, "tenant put");
+    answer(&record, status, &HeaderMap::new())
+}
+
+async fn patch(
+    State(hub): State<Arc<Hub>>,
+    asks: Asks,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    Document(body): Document,
+) -> Answer<Response> {
+    let patch = Fields::of(body)?;
+    let mut alone = Map::new();
+    merge_tenant(&mut alone, patch.clone().into_rest());
+    TenantSpec::read(&mut Fields::of(Value::Object(alone))?)?;
+    let demand = Demand::of(&headers);
+    let caller = asks.who().await?;
+    visible_tenant(&hub.store.view(), &caller, &id)?;
+    allow(&caller, Right::WriteTenant)?;
+    TenantSpec::check_patch(&patch)?;
+    let patch = patch.into_rest();
+    let who = caller.clone();
+    let decide = move |draft: &mut Draft| {
+        let record = visible_tenant(draft, &who, &id)?;
+        demand.check(Some(record.version))?;
+        let mut document = TenantSpec::document(&record.value);
+        merge_tenant(&mut document, patch.clone());
+        let spec = TenantSpec::read(&mut Fields::of(Value::Object(document))?)?;
+        may_write(&who, &record.value, &spec)?;
+        written(draft, record.value.clone(), spec)
+    };
+    let record = hub.store.change(by(&caller), decide).await?.value;
+    answer(&record, StatusCode::OK, &HeaderMap::new())
 }
 
 async fn delete(
     State(hub): State<Arc<Hub>>,
-    Who(caller): Who,
+    asks: Asks,
     Path(id): Path<String>,
-) -> Answer<StatusCode> {
-    admin_of_all(&caller)?;
-    let id: TenantId = id.parse().map_err(|_| Code::NotFound)?;
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let query = Query::of(&uri)?;
+    let cascade = match query.one("cascade")? {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => return Err(invalid("cascade: it is true or false").into()),
+    };
+    let demand = Demand::of(&headers);
+    let caller = asks.who().await?;
+    let record = visible_tenant(&hub.store.view(), &caller, &id)?;
+    allow(&caller, Right::ManageTenants)?;
+    let id = record.value.id.clone();
     if id.as_str() == DEFAULT {
-        let detail = "clusters that name no tenant belong to it";
+        let detail = "the command line registers clusters with it";
         return Err(Refused::because(Code::InUse, detail));
     }
     let doomed = id.clone();
-    let decide = move |draft: &mut Draft| draft.delete_tenant(&doomed);
-    let done = hub.store.change(by(&caller), decide).await;
-    done.map_err(|error| match error {
-        StoreError::InUse => Refused::because(Code::InUse, "the tenant has clusters"),
-        other => other.into(),
-    })?;
-    info!(tenant = %id, caller = caller.name, "tenant deleted");
-    Ok(StatusCode::NO_CONTENT)
+    let decide = move |draft: &mut Draft| {
+        let record = draft.tenant(&doomed).ok_or(Code::NotFound)?;
+        demand.check(Some(record.version))?;
+        let mut gone = Vec::new();
+        if cascade {
+            delete_below(draft, &doomed, &mut gone)?;
+        }
+        match draft.delete_tenant(&doomed) {
+            Err(StoreError::InUse) => {
+                let detail = "the tenant has clusters, or tenants below it";
+                Err(Failure::because(Code::InUse, detail))
+            }
+            done => Ok(done.map(|()| gone)?),
+        }
+    };
+    let gone = hub.store.change(by(&caller), decide).await?.value;
+    info!(tenant = %id, caller = caller.name, clusters = gone.len(), "tenant deleted");
+    for cluster in gone {
+        // Nobody listening is fine: then there is no session to end.
+        let _ = hub.deleted.send(cluster);
+    }
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Deletes a tenant's clusters and all tenants below it, with theirs.
+fn delete_below(
+    draft: &mut Draft,
+    tenant: &TenantId,
+    gone: &mut Vec<fairlead_api::ClusterId>,
+) -> Result<(), Failure> {
+    let below: Vec<TenantId> = draft
+        .children_of(tenant)
+        .map(|it| it.value.id.clone())
+        .collect();
+    for child in below {
+        delete_below(draft, &child, gone)?;
+        draft.delete_tenant(&child)?;
+    }
+    let clusters: Vec<_> = draft.clusters_of(tenant).cloned().collect();
+    for cluster in clusters {
+        unprotected(draft, &cluster.value)?;
+        draft.delete_cluster(&cluster.value.id)?;
+        gone.push(cluster.value.id.clone());
+    }
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! `/api/v1/tokens`: bearer tokens of the kubectl side. The token is shown once; its hash is what is kept, and its id is
+//! `/v1/tokens`: bearer tokens of people and programs. The token is shown once; its hash is what is kept, and its id is
 //! the start of that hash.
 
 use std::sync::Arc;
@@ -12,9 +12,10 @@ use axum::{
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use fairlead_api::{
-    Code, Failure,
+    Code, Failure, TenantId,
     resources::{ApiToken, CreateToken, CreatedToken, List, Role},
 };
+use fairlead_gateway::Caller;
 use http::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
@@ -23,7 +24,7 @@ use tracing::info;
 
 use super::{
     names::caller_name,
-    rights::{at_least, scope},
+    rights::{Right, allow, sees_tenant, visible},
 };
 use crate::{
     hub::{Hub, by},
@@ -43,49 +44,94 @@ const MAX_TTL: u64 = 366 * 24 * 3600;
 
 pub(crate) fn routes() -> Router<Arc<Hub>> {
     Router::new()
-        .route("/api/v1/tokens", get(list).post(create))
-        .route("/api/v1/tokens/{id}", delete(remove))
+        .route("/v1/tokens", get(list).post(create))
+        .route("/v1/tokens/{id}", delete(remove))
 }
 
 /// Makes a token and keeps its hash.
 ///
 /// # Errors
-/// `FL-4109` for a name or lifetime that may not be, `FL-4107` if there is no such tenant, `FL-5102`.
+/// `FL-4109` for a name or lifetime that may not be, or a role that goes with something else; `FL-4107` if there is no such
+/// tenant or cluster; `FL-5102`.
 pub(crate) async fn mint(
     hub: &Hub,
     actor: Actor,
     asked: CreateToken,
 ) -> Result<CreatedToken, Failure> {
-    caller_name(&asked.name)?;
+    check(&asked)?;
     let ttl = asked.ttl_seconds.unwrap_or(DEFAULT_TTL);
     if !(MIN_TTL..=MAX_TTL).contains(&ttl) {
         let detail = format!("ttlSeconds is {MIN_TTL} to {MAX_TTL}");
         return Err(Failure::because(Code::Invalid, detail));
     }
-    let secret = random::bytes::<32>()?;
-    let token = SecretString::from(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(secret)));
-    let hash = hash(&token);
-    let created = whole_millis(hub.now());
-    let kept = Token {
-        id: id_of(&hash),
-        hash,
-        name: asked.name,
-        role: asked.role,
-        tenant: asked.tenant,
-        cluster: None,
-        created,
-        expires: created + Duration::seconds(i64::try_from(ttl).unwrap_or(i64::MAX)),
-        made_by: Some(actor.to_string()),
-    };
+    let lifetime = Duration::seconds(i64::try_from(ttl).unwrap_or(i64::MAX));
+    let (mut kept, token) = new(&asked.name, asked.role, whole_millis(hub.now()), lifetime)?;
+    kept.tenant = asked.tenant;
+    kept.cluster = asked.cluster;
+    kept.made_by = Some(actor.to_string());
     let about = shown(&kept);
     let decide = move |draft: &mut Draft| draft.put_token(kept.clone());
     let done = hub.store.change(actor, decide).await;
     done.map_err(|error| match error {
-        StoreError::Missing => Failure::because(Code::NotFound, "no such tenant"),
+        StoreError::Missing => Failure::because(Code::NotFound, "no such tenant or cluster"),
         other => other.into(),
     })?;
     info!(token = about.id, name = about.name, role = %about.role, tenant = about.tenant.as_ref().map(tracing::field::display), "token minted");
     Ok(CreatedToken { about, token })
+}
+
+/// A token, and what is kept of it.
+///
+/// # Errors
+/// `FL-5101` if the machine has no random numbers.
+pub(crate) fn new(
+    name: &str,
+    role: Role,
+    created: OffsetDateTime,
+    lifetime: Duration,
+) -> Result<(Token, SecretString), Failure> {
+    let secret = random::bytes::<32>()?;
+    let token = SecretString::from(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(secret)));
+    let hash = hash(&token);
+    let kept = Token {
+        id: id_of(&hash),
+        hash,
+        name: name.to_owned(),
+        role,
+        tenant: None,
+        cluster: None,
+        created,
+        expires: created + lifetime,
+        made_by: None,
+    };
+    Ok((kept, token))
+}
+
+/// What a role must be on.
+fn check(asked: &CreateToken) -> Result<(), Failure> {
+    caller_name(&asked.name)?;
+    let wrong = match (asked.role, &asked.tenant, &asked.cluster) {
+        (Role::Cluster, _, None) => "a token with the role cluster names its cluster",
+        (Role::Cluster, Some(_), _) => "a token with the role cluster names no tenant",
+        (Role::Tenant, None, _) => "a token with the role tenant names its tenant",
+        (Role::Cluster, None, Some(_)) => return Ok(()),
+        (_, _, Some(_)) => "only a token with the role cluster names a cluster",
+        _ => return Ok(()),
+    };
+    Err(Failure::because(Code::Invalid, wrong))
+}
+
+/// Whose token it is; `None`: of all tenants.
+fn tenant_of<'a>(view: &'a View, token: &'a Token) -> Option<&'a TenantId> {
+    match &token.cluster {
+        Some(cluster) => view.cluster(cluster).map(|it| &it.value.tenant),
+        None => token.tenant.as_ref(),
+    }
+}
+
+fn sees_token(view: &View, caller: &Caller, token: &Token) -> bool {
+    let tenant = tenant_of(view, token);
+    caller.tenant.is_none() || tenant.is_some_and(|it| sees_tenant(view, caller, it))
 }
 
 /// The token's entry, valid or expired. The hash is compared in constant time; the id, by which it is found, is public.
@@ -117,8 +163,10 @@ fn shown(token: &Token) -> ApiToken {
         name: token.name.clone(),
         role: token.role,
         tenant: token.tenant.clone(),
+        cluster: token.cluster.clone(),
         created: token.created,
         expires: token.expires,
+        made_by: token.made_by.clone(),
     }
 }
 
@@ -136,13 +184,12 @@ pub(super) async fn forget(hub: &Hub, before: OffsetDateTime) -> Result<usize, S
 }
 
 async fn list(State(hub): State<Arc<Hub>>, Who(caller): Who) -> Answer<Json<List<ApiToken>>> {
-    at_least(&caller, Role::Admin)?;
-    let own = scope(&caller);
+    allow(&caller, Right::Tokens)?;
     let view = hub.store.view();
-    let visible = view
+    let seen = view
         .tokens()
-        .filter(|it| own.is_none() || it.value.tenant.as_ref() == own);
-    let items = visible.map(|it| shown(&it.value)).collect();
+        .filter(|it| sees_token(&view, &caller, &it.value));
+    let items = seen.map(|it| shown(&it.value)).collect();
     Ok(Json(List { items }))
 }
 
@@ -151,18 +198,25 @@ async fn create(
     Who(caller): Who,
     Sent(asked): Sent<CreateToken>,
 ) -> Answer<impl IntoResponse> {
-    at_least(&caller, Role::Admin)?;
-    match (scope(&caller), &asked.tenant) {
-        (Some(_), None) => {
+    allow(&caller, Right::Tokens)?;
+    check(&asked)?;
+    let view = hub.store.view();
+    let seen = match (&asked.cluster, &asked.tenant) {
+        (Some(cluster), _) => visible(&view, &caller, cluster.as_str()).is_ok(),
+        (None, Some(tenant)) => sees_tenant(&view, &caller, tenant),
+        (None, None) if caller.tenant.is_none() => true,
+        (None, None) => {
             let detail =
                 "it takes an admin on all tenants to make a token on all tenants; name your tenant";
             return Err(Refused::because(Code::NotAllowed, detail));
         }
-        // As for a tenant that does not exist.
-        (Some(own), Some(other)) if own != other => {
-            return Err(Refused::because(Code::NotFound, "no such tenant"));
-        }
-        _ => {}
+    };
+    if !seen {
+        // As for one that does not exist.
+        return Err(Refused::because(
+            Code::NotFound,
+            "no such tenant or cluster",
+        ));
     }
     let created = mint(&hub, by(&caller), asked).await?;
     Ok((StatusCode::CREATED, Secret(created)))
@@ -173,12 +227,11 @@ async fn remove(
     Who(caller): Who,
     Path(id): Path<String>,
 ) -> Answer<StatusCode> {
-    at_least(&caller, Role::Admin)?;
-    let own = scope(&caller).cloned();
-    let doomed = id.clone();
+    allow(&caller, Right::Tokens)?;
+    let (who, doomed) = (caller.clone(), id.clone());
     let decide = move |draft: &mut Draft| {
         let token = draft.token(&doomed).ok_or(StoreError::Missing)?;
-        if own.is_some() && token.value.tenant != own {
+        if !sees_token(draft, &who, &token.value) {
             return Err(StoreError::Missing);
         }
         draft.delete_token(&doomed)

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::rig::{Reply, Rig, admin, caller, peer};
 
-const PATH: &str = "/api/v1/clusters/c-demo/catalog";
+const PATH: &str = "/v1/clusters/c-demo/catalog";
 
 fn object(name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } })
@@ -42,9 +42,7 @@ async fn a_catalog_changes_from_the_version_that_was_read() {
     );
     let viewer = rig.get(&caller(Role::Viewer, None), PATH).await;
     assert_eq!(viewer.code(), Code::NotAllowed, "it may hold Secrets");
-    let nowhere = rig
-        .get(&admin(), "/api/v1/clusters/c-nowhere/catalog")
-        .await;
+    let nowhere = rig.get(&admin(), "/v1/clusters/c-nowhere/catalog").await;
     assert_eq!(nowhere.code(), Code::NoSuchCluster);
 }
 
@@ -118,7 +116,7 @@ async fn an_agent_is_given_its_own_catalog_when_it_has_changed() {
     assert_eq!(as_nowhere.text, as_other.text);
     let nobody = pull(&rig, &AgentPeer::Anonymous, "", None).await;
     assert_eq!(nobody.code(), Code::EnrolOnly);
-    rig.delete(&admin(), "/api/v1/clusters/c-demo").await.good();
+    rig.delete(&admin(), "/clusters/c-demo").await.good();
     let gone = pull(&rig, &agent, "", None).await;
     assert_eq!(gone.code(), Code::ClusterDeleted);
 }

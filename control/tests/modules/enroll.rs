@@ -47,7 +47,7 @@ async fn a_token_becomes_an_identity() {
         LEAF_LIFETIME + CLOCK_SLACK
     );
     rig.control.seam().directory.admit(&identity).await.unwrap();
-    let shown = rig.get(&admin(), "/api/v1/clusters/c-demo").await.good();
+    let shown = rig.get(&admin(), "/clusters/c-demo").await.good();
     assert!(
         shown.get("installURL").is_none(),
         "a spent token is not shown"
@@ -63,12 +63,10 @@ async fn each_refusal_has_its_own_code() {
         rig.cluster("old", "t-default").await,
     );
     let deleted = bootstrap(&rig.cluster("deleted", "t-default").await);
-    rig.delete(&admin(), "/api/v1/clusters/c-deleted")
-        .await
-        .good();
+    rig.delete(&admin(), "/clusters/c-deleted").await.good();
     let own_key = csr();
     rig.enroll(&bootstrap(&spent), &own_key).await.good();
-    rig.post(&admin(), "/api/v1/clusters/c-old/join-token", Value::Null)
+    rig.post(&admin(), "/v1/clusters/c-old/bootstrap-token", Value::Null)
         .await
         .good();
     let fresh = bootstrap(&rig.cluster("fresh", "t-default").await);
@@ -243,7 +241,7 @@ async fn an_identity_is_renewed_for_itself_alone() {
     assert_eq!(renew(&peer(&identity), "x").await.code(), Code::BadCsr);
     let as_other = renew(&peer(&identity), &csr_naming("c-other")).await;
     assert_eq!(as_other.code(), Code::ForeignName);
-    rig.delete(&admin(), "/api/v1/clusters/c-demo").await.good();
+    rig.delete(&admin(), "/clusters/c-demo").await.good();
     assert_eq!(
         renew(&peer(&identity), &csr()).await.code(),
         Code::ClusterDeleted
@@ -260,7 +258,7 @@ async fn the_install_url_answers_a_manifest_until_the_token_is_spent() {
     let rig = Rig::new().await;
     rig.tenant("acme").await;
     let join = rig.cluster("demo", "acme").await;
-    let url = join.install_url.expose_secret();
+    let url = join.agent_install_url.expose_secret();
     let path = url.strip_prefix("https://hub.example:8443").unwrap();
     for _ in 0..2 {
         let reply = rig.open(path).await;
@@ -279,16 +277,13 @@ async fn the_install_url_answers_a_manifest_until_the_token_is_spent() {
         assert!(reply.text.contains("registry.example/fairlead:0.1.0"));
     }
     for (bad, code) in [
+        ("/install/agent.yaml".to_owned(), Code::BootstrapUnknown),
         (
-            "/install/v1/fairlead.yaml".to_owned(),
+            "/install/agent.yaml?token=".to_owned(),
             Code::BootstrapUnknown,
         ),
         (
-            "/install/v1/fairlead.yaml?token=".to_owned(),
-            Code::BootstrapUnknown,
-        ),
-        (
-            "/install/v1/fairlead.yaml?token=c-demo.1.1.x".to_owned(),
+            "/install/agent.yaml?token=c-demo.1.1.x".to_owned(),
             Code::BootstrapUnknown,
         ),
         (path.replace("c-demo", "c-other"), Code::BootstrapUnknown),
@@ -303,16 +298,14 @@ async fn the_install_url_answers_a_manifest_until_the_token_is_spent() {
     let other = rig.cluster("other", "acme").await;
     rig.enroll(&bootstrap(&join), &csr()).await.good();
     assert_eq!(rig.open(path).await.code(), Code::BootstrapSpent);
-    rig.post(&admin(), "/api/v1/clusters/c-demo/join-token", Value::Null)
+    rig.post(&admin(), "/v1/clusters/c-demo/bootstrap-token", Value::Null)
         .await
         .good();
     assert_eq!(rig.open(path).await.code(), Code::BootstrapUnknown);
     rig.advance(Duration::minutes(30));
-    let late = other.install_url.expose_secret();
+    let late = other.agent_install_url.expose_secret();
     let late = late.strip_prefix("https://hub.example:8443").unwrap();
     assert_eq!(rig.open(late).await.code(), Code::BootstrapExpired);
-    rig.delete(&admin(), "/api/v1/clusters/c-other")
-        .await
-        .good();
+    rig.delete(&admin(), "/clusters/c-other").await.good();
     assert_eq!(rig.open(late).await.code(), Code::BootstrapUnknown);
 }

@@ -129,7 +129,7 @@ async fn a_given_certificate_is_served_as_it_is() {
     let people = registry
         .people()
         .layer(axum::Extension(crate::rig::asker(&crate::rig::admin())));
-    let request = http::Request::get("/api/v1/hub")
+    let request = http::Request::get("/v1/hub")
         .body(axum::body::Body::empty())
         .unwrap();
     let response = tower::ServiceExt::oneshot(people, request).await.unwrap();

@@ -11,7 +11,7 @@ use fairlead_api::{
     resources::{CreateToken, JoinInfo, Role},
 };
 use fairlead_certs::{AgentIdentity, AgentKey, Leaf, agent_identity};
-use fairlead_control::{Clock, Config, Control};
+use fairlead_control::{Clock, Config, Control, Discovery};
 use fairlead_gateway::{AgentPeer, Asker, Caller};
 use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
@@ -44,6 +44,9 @@ pub(crate) fn config(dir: &TempDir) -> Config {
         bootstrap_ttl: std::time::Duration::from_secs(1800),
         version: "0.1.0".to_owned(),
         image: "registry.example/fairlead:0.1.0".to_owned(),
+        steward_image: "registry.example/steward:1".to_owned(),
+        discovery: Discovery::default(),
+        trusted_proxies: Vec::new(),
     }
 }
 
@@ -85,6 +88,7 @@ pub(crate) fn caller(role: Role, tenant: Option<&str>) -> Caller {
         name: format!("{role}-of-{}", tenant.unwrap_or("all")),
         role,
         tenant: tenant.map(|tenant| tenant.parse().unwrap()),
+        cluster: None,
     }
 }
 
@@ -201,13 +205,13 @@ impl Rig {
     }
 
     pub(crate) async fn tenant(&self, name: &str) {
-        let body = json!({ "id": name });
-        self.post(&admin(), "/api/v1/tenants", body).await.good();
+        let body = json!({ "id": name, "gitRepo": { "type": "unmanaged" } });
+        self.post(&admin(), "/tenants", body).await.good();
     }
 
     pub(crate) async fn cluster(&self, name: &str, tenant: &str) -> JoinInfo {
         let body = json!({ "id": name, "tenant": tenant });
-        let reply = self.post(&admin(), "/api/v1/clusters", body).await;
+        let reply = self.post(&admin(), "/clusters", body).await;
         serde_json::from_value(reply.good()).unwrap()
     }
 
@@ -216,6 +220,7 @@ impl Rig {
             name: "alice".to_owned(),
             role,
             tenant: None,
+            cluster: None,
             ttl_seconds: None,
         };
         self.control.mint_token(create).await.unwrap().token

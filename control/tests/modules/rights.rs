@@ -1,181 +1,344 @@
-//! Who may do what, and that what one may not see looks like what is not there.
+//! Who may do what, on every route; and that what one may not see looks like what is not there.
 
 use fairlead_api::{Code, resources::Role};
+use fairlead_gateway::Caller;
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::rig::{Rig, admin, caller};
 
+/// Every route of the modules with a body that makes sense, and who may call it: one letter for each of admin, operator,
+/// viewer, tenant, cluster, compile. `+` is let in, `-` is told that the role does not allow it, `?` sees nothing there.
+const TABLE: [(&str, &str, &str, &str); 44] = [
+    ("GET", "/v1/hub", "", "++++++"),
+    ("GET", "/v1/whoami", "", "++++++"),
+    ("GET", "/tenants", "", "++++++"),
+    (
+        "POST",
+        "/tenants",
+        r#"{"gitRepo":{"type":"unmanaged"}}"#,
+        "+-----",
+    ),
+    ("GET", "/tenants/t-a", "", "++++?+"),
+    (
+        "PUT",
+        "/tenants/t-a",
+        r#"{"gitRepo":{"type":"unmanaged"}}"#,
+        "+--+--",
+    ),
+    ("PATCH", "/tenants/t-a", r#"{"displayName":"A"}"#, "+--+?-"),
+    ("PATCH", "/tenants/t-a", r#"{"tenantRef":"t-b"}"#, "+---?-"),
+    ("DELETE", "/tenants/t-a?cascade=true", "", "+---?-"),
+    ("GET", "/clusters", "", "++++++"),
+    ("POST", "/clusters", r#"{"tenant":"t-a"}"#, "+--+--"),
+    ("GET", "/clusters/c-of-a", "", "++++++"),
+    ("PUT", "/clusters/c-of-a", r#"{"tenant":"t-a"}"#, "+--+--"),
+    (
+        "PATCH",
+        "/clusters/c-of-a",
+        r#"{"displayName":"A"}"#,
+        "+--+--",
+    ),
+    (
+        "PATCH",
+        "/clusters/c-of-a",
+        r#"{"facts":{"cloud":"x"}}"#,
+        "+--++-",
+    ),
+    (
+        "PATCH",
+        "/clusters/c-of-a",
+        r#"{"dynamicFacts":{"x":1}}"#,
+        "+--++-",
+    ),
+    (
+        "PATCH",
+        "/clusters/c-of-a",
+        r#"{"gitRepo":{"deployKey":"ssh-rsa AAAA"}}"#,
+        "+--++-",
+    ),
+    (
+        "PATCH",
+        "/clusters/c-of-a",
+        r#"{"gitRepo":{"url":"ssh://g@e/a/b"}}"#,
+        "+--+--",
+    ),
+    (
+        "PATCH",
+        "/clusters/c-of-a",
+        r#"{"deleteProtection":false}"#,
+        "+--+--",
+    ),
+    (
+        "PATCH",
+        "/clusters/c-of-a",
+        r#"{"compileMeta":{}}"#,
+        "+--+--",
+    ),
+    ("DELETE", "/clusters/c-of-a", "", "+--+--"),
+    ("POST", "/clusters/c-of-a/compileMeta", "{}", "+--+-+"),
+    ("GET", "/v1/compile-meta", "", "++++++"),
+    ("GET", "/v1/clusters/c-of-a/status", "", "++++++"),
+    ("GET", "/v1/clusters/c-of-a/sessions", "", "++++++"),
+    ("GET", "/v1/clusters/c-of-a/effective", "", "++++++"),
+    (
+        "POST",
+        "/v1/clusters/c-of-a/tenant",
+        r#"{"tenant":"t-b"}"#,
+        "+-----",
+    ),
+    ("GET", "/v1/clusters/c-of-a/bootstrap-token", "", "+--+--"),
+    (
+        "POST",
+        "/v1/clusters/c-of-a/bootstrap-token",
+        "{}",
+        "+--+--",
+    ),
+    (
+        "DELETE",
+        "/v1/clusters/c-of-a/bootstrap-token",
+        "",
+        "+--+--",
+    ),
+    ("GET", "/v1/bootstrap-tokens", "", "+--+--"),
+    ("GET", "/v1/clusters/c-of-a/catalog", "", "++-+--"),
+    (
+        "PUT",
+        "/v1/clusters/c-of-a/catalog",
+        r#"{"version":0,"objects":[]}"#,
+        "+-----",
+    ),
+    ("GET", "/v1/tokens", "", "+-----"),
+    (
+        "POST",
+        "/v1/tokens",
+        r#"{"name":"x","role":"viewer","tenant":"t-a"}"#,
+        "+-----",
+    ),
+    ("DELETE", "/v1/tokens/k-none", "", "?-----"),
+    ("GET", "/v1/clusters/c-of-a/facts", "", "++++++"),
+    (
+        "POST",
+        "/inventory",
+        r#"{"cluster":"c-of-a","inventory":{"x":1}}"#,
+        "++-++-",
+    ),
+    ("GET", "/v1/find?service=x", "", "++++++"),
+    ("GET", "/v1/changes?since=1", "", "++++++"),
+    ("GET", "/v1/audit", "", "+-----"),
+    ("GET", "/", "", "++++++"),
+    ("GET", "/healthz", "", "++++++"),
+    ("GET", "/install/agent.yaml", "", "??????"),
+];
+
+fn of_role(role: Role) -> Caller {
+    let mut who = caller(role, None);
+    match role {
+        Role::Tenant => who.tenant = Some("t-a".parse().unwrap()),
+        Role::Cluster => who.cluster = Some("c-of-a".parse().unwrap()),
+        _ => {}
+    }
+    who
+}
+
+async fn world(rig: &Rig) {
+    for tenant in ["t-a", "t-b"] {
+        let body = json!({ "gitRepo": { "type": "unmanaged" }, "tenantRef": null });
+        let path = format!("/tenants/{tenant}");
+        rig.call(&admin(), Method::PUT, &path, body).await.good();
+    }
+    for (cluster, tenant) in [("of-a", "t-a"), ("of-b", "t-b")] {
+        let path = format!("/clusters/c-{cluster}");
+        rig.delete(&admin(), &path).await;
+        let repo = json!({ "type": "unmanaged", "url": "file:///x" });
+        let body = json!({ "tenant": tenant, "gitRepo": repo });
+        rig.call(&admin(), Method::PUT, &path, body).await.good();
+    }
+}
+
+fn body(text: &str) -> Value {
+    if text.is_empty() {
+        Value::Null
+    } else {
+        serde_json::from_str(text).unwrap()
+    }
+}
+
 #[tokio::test]
-#[expect(clippy::too_many_lines, reason = "a table")]
-async fn tenants_are_kept_apart() {
+async fn every_role_may_call_its_routes_and_no_others() {
     let rig = Rig::new().await;
-    rig.tenant("a").await;
-    rig.tenant("b").await;
-    rig.cluster("of-a", "a").await;
-    rig.cluster("of-b", "b").await;
-    let token = |tenant: &str| json!({ "name": "x", "role": "viewer", "tenant": tenant });
-    let of_b = rig
-        .post(&admin(), "/api/v1/tokens", token("t-b"))
-        .await
-        .good();
-    let of_b = format!("/api/v1/tokens/{}", of_b["id"].as_str().unwrap());
-    let catalog = json!({ "version": 0, "objects": [] });
-    let (get, post, put, delete) = (Method::GET, Method::POST, Method::PUT, Method::DELETE);
-    for role in [Role::Viewer, Role::Operator, Role::Admin] {
-        let who = caller(role, Some("t-a"));
-        let of = |code_of_admin| {
-            if role == Role::Admin {
-                code_of_admin
+    for (at, role) in Role::ALL.into_iter().enumerate() {
+        let who = of_role(role);
+        for (method, path, text, who_may) in TABLE {
+            world(&rig).await;
+            let method: Method = method.parse().unwrap();
+            let open = ["/", "/healthz"].contains(&path) || path.starts_with("/install/");
+            let reply = if open {
+                rig.open(path).await
             } else {
-                Code::NotAllowed
-            }
-        };
-        let table = [
-            (
-                &get,
-                "/api/v1/clusters/c-of-b",
-                Value::Null,
-                Code::NoSuchCluster,
-            ),
-            (
-                &delete,
-                "/api/v1/clusters/c-of-b",
-                Value::Null,
-                Code::NoSuchCluster,
-            ),
-            (
-                &post,
-                "/api/v1/clusters/c-of-b/join-token",
-                Value::Null,
-                Code::NoSuchCluster,
-            ),
-            (
-                &get,
-                "/api/v1/clusters/c-of-b/join-token",
-                Value::Null,
-                Code::NoSuchCluster,
-            ),
-            (
-                &get,
-                "/api/v1/clusters/c-of-b/catalog",
-                Value::Null,
-                Code::NoSuchCluster,
-            ),
-            (
-                &put,
-                "/api/v1/clusters/c-of-b/catalog",
-                catalog.clone(),
-                Code::NoSuchCluster,
-            ),
-            (
-                &post,
-                "/api/v1/clusters",
-                json!({ "tenant": "b" }),
-                of(Code::NotFound),
-            ),
-            (&get, "/api/v1/tenants/t-b", Value::Null, Code::NotFound),
-            (
-                &delete,
-                "/api/v1/tenants/t-b",
-                Value::Null,
-                Code::NotAllowed,
-            ),
-            (&post, "/api/v1/tenants", json!({}), Code::NotAllowed),
-            (&post, "/api/v1/tokens", token("t-b"), of(Code::NotFound)),
-            (
-                &post,
-                "/api/v1/tokens",
-                json!({ "name": "x", "role": "viewer" }),
-                Code::NotAllowed,
-            ),
-            (&delete, of_b.as_str(), Value::Null, of(Code::NotFound)),
-        ];
-        for (method, path, body, code) in table {
-            let reply = rig.call(&who, method.clone(), path, body.clone()).await;
-            assert_eq!(reply.code(), code, "{role}: {method} {path}");
-            // What is not seen and what is not there must not be told apart, to the byte.
-            let nowhere = path.replace("of-b", "nowhere").replace("t-b", "t-nowhere");
-            let body = body
-                .to_string()
-                .replace("t-b", "t-nowhere")
-                .replace("\"b\"", "\"nowhere\"");
-            let body = if body == "null" {
-                Value::Null
-            } else {
-                body.parse().unwrap()
+                rig.call(&who, method.clone(), path, body(text)).await
             };
-            let missing = rig.call(&who, method.clone(), &nowhere, body).await;
-            assert_eq!(missing.text, reply.text, "{role}: {method} {path}");
+            let expected = who_may.as_bytes()[at];
+            let found = match reply.status.as_u16() {
+                200..=299 => b'+',
+                403 => b'-',
+                401 | 404 => b'?',
+                other => panic!("{role}: {method} {path} {text}: {other} {}", reply.text),
+            };
+            let (expected, found) = (char::from(expected), char::from(found));
+            assert_eq!(
+                found, expected,
+                "{role}: {method} {path} {text}: {}",
+                reply.text
+            );
         }
-        for (path, own) in [("/api/v1/clusters", "c-of-a"), ("/api/v1/tenants", "t-a")] {
-            let list = rig.get(&who, path).await.good();
-            assert_eq!(list["items"].as_array().unwrap().len(), 1, "{role} {path}");
-            assert_eq!(list["items"][0]["id"], own, "{role} {path}");
+    }
+}
+
+#[tokio::test]
+async fn what_one_may_not_see_answers_byte_for_byte_as_what_is_not_there() {
+    let rig = Rig::new().await;
+    for role in [
+        Role::Admin,
+        Role::Operator,
+        Role::Viewer,
+        Role::Tenant,
+        Role::Compile,
+    ] {
+        let who = caller(role, Some("t-a"));
+        for (method, path, text, _) in TABLE {
+            let theirs = (path.replace("of-a", "of-b"), text.replace("t-a", "t-b"));
+            let theirs = (theirs.0.replace("t-a", "t-b"), theirs.1);
+            if theirs == (path.to_owned(), text.to_owned()) {
+                continue;
+            }
+            world(&rig).await;
+            let method: Method = method.parse().unwrap();
+            let reply = rig
+                .call(&who, method.clone(), &theirs.0, body(&theirs.1))
+                .await;
+            assert!(
+                !reply.status.is_success(),
+                "{role}: {method} {theirs:?}: {}",
+                reply.text
+            );
+            let none = |text: &str| text.replace("c-of-b", "c-none").replace("t-b", "t-none");
+            let (path, text) = (none(&theirs.0), none(&theirs.1));
+            let missing = rig.call(&who, method.clone(), &path, body(&text)).await;
+            assert_eq!(missing.text, reply.text, "{role}: {method} {theirs:?}");
         }
         let seam = rig.control.seam();
         let ask = async |id: &str| seam.authorizer.authorize(&who, &id.parse().unwrap()).await;
         let (other, nowhere) = (
             ask("c-of-b").await.unwrap_err(),
-            ask("c-nowhere").await.unwrap_err(),
+            ask("c-none").await.unwrap_err(),
         );
         assert_eq!((other.code, &other), (Code::NoSuchCluster, &nowhere));
-        let grant = ask("c-of-a").await.unwrap();
-        assert_eq!((grant.role, grant.tenant.as_str()), (role, "t-a"));
     }
-    let own = caller(Role::Admin, Some("t-a"));
-    rig.post(&own, "/api/v1/tokens", token("t-a")).await.good();
+}
+
+#[tokio::test]
+async fn lists_show_what_the_caller_may_see() {
+    let rig = Rig::new().await;
+    world(&rig).await;
+    let child = json!({ "id": "child", "tenantRef": "t-a", "gitRepo": { "type": "unmanaged" } });
+    rig.post(&admin(), "/tenants", child).await.good();
+    rig.cluster("of-child", "t-child").await;
+    let ids = async |who: &Caller, path: &str| {
+        let list = rig.get(who, path).await.good();
+        let list = list.as_array().unwrap().clone();
+        let ids = list.iter().map(|it| it["id"].as_str().unwrap().to_owned());
+        ids.collect::<Vec<_>>().join(" ")
+    };
+    for role in [
+        Role::Admin,
+        Role::Operator,
+        Role::Viewer,
+        Role::Tenant,
+        Role::Compile,
+    ] {
+        let who = caller(role, Some("t-a"));
+        assert_eq!(ids(&who, "/clusters").await, "c-of-a c-of-child", "{role}");
+        assert_eq!(ids(&who, "/tenants").await, "t-a t-child", "{role}");
+        let below = caller(role, Some("t-child"));
+        assert_eq!(ids(&below, "/clusters").await, "c-of-child", "{role}");
+        assert_eq!(ids(&below, "/tenants").await, "t-child", "{role}");
+        let seam = rig.control.seam();
+        let grant = seam
+            .authorizer
+            .authorize(&who, &"c-of-child".parse().unwrap())
+            .await;
+        match role.in_clusters() {
+            Some(group) => {
+                let grant = grant.unwrap();
+                assert_eq!((grant.role, grant.tenant.as_str()), (group, "t-child"));
+            }
+            None => assert_eq!(grant.unwrap_err().code, Code::NotAllowed, "{role}"),
+        }
+    }
+    let own = of_role(Role::Cluster);
+    assert_eq!(ids(&own, "/clusters").await, "c-of-a");
+    assert_eq!(ids(&own, "/tenants").await, "");
     assert_eq!(
-        rig.get(&own, "/api/v1/tokens").await.good()["items"]
-            .as_array()
-            .unwrap()
-            .len(),
-        1
-    );
-    rig.delete(&own, "/api/v1/clusters/c-of-a").await.good();
-    assert!(
-        rig.get(&admin(), "/api/v1/clusters/c-of-b")
-            .await
-            .status
-            .is_success()
+        rig.get(&own, "/clusters/c-of-b").await.code(),
+        Code::NoSuchCluster
     );
 }
 
 #[tokio::test]
-async fn operators_and_viewers_read_and_change_nothing() {
+async fn a_tenants_admin_hands_out_tokens_for_its_own_and_sees_no_others() {
     let rig = Rig::new().await;
-    rig.cluster("demo", "t-default").await;
-    for who in [caller(Role::Operator, None), caller(Role::Viewer, None)] {
-        rig.get(&who, "/api/v1/clusters/c-demo").await.good();
-        for (method, path, body) in [
-            (Method::POST, "/api/v1/clusters", json!({})),
-            (Method::DELETE, "/api/v1/clusters/c-demo", Value::Null),
-            (
-                Method::POST,
-                "/api/v1/clusters/c-demo/join-token",
-                Value::Null,
-            ),
-            (
-                Method::PUT,
-                "/api/v1/clusters/c-demo/catalog",
-                json!({ "version": 0, "objects": [] }),
-            ),
-            (Method::POST, "/api/v1/tenants", json!({})),
-            (Method::GET, "/api/v1/tokens", Value::Null),
-            (
-                Method::POST,
-                "/api/v1/tokens",
-                json!({ "name": "x", "role": "viewer" }),
-            ),
-            (Method::DELETE, "/api/v1/tokens/k-1", Value::Null),
-        ] {
-            let reply = rig.call(&who, method.clone(), path, body).await;
-            assert_eq!(
-                reply.code(),
-                Code::NotAllowed,
-                "{}: {method} {path}",
-                who.name
-            );
+    world(&rig).await;
+    let own = caller(Role::Admin, Some("t-a"));
+    for (asked, code) in [
+        (
+            json!({ "name": "x", "role": "viewer", "tenant": "t-a" }),
+            None,
+        ),
+        (
+            json!({ "name": "x", "role": "cluster", "cluster": "c-of-a" }),
+            None,
+        ),
+        (
+            json!({ "name": "x", "role": "viewer" }),
+            Some(Code::NotAllowed),
+        ),
+        (
+            json!({ "name": "x", "role": "viewer", "tenant": "t-b" }),
+            Some(Code::NotFound),
+        ),
+        (
+            json!({ "name": "x", "role": "viewer", "tenant": "t-none" }),
+            Some(Code::NotFound),
+        ),
+        (
+            json!({ "name": "x", "role": "cluster", "cluster": "c-of-b" }),
+            Some(Code::NotFound),
+        ),
+        (
+            json!({ "name": "x", "role": "cluster" }),
+            Some(Code::Invalid),
+        ),
+        (
+            json!({ "name": "x", "role": "tenant" }),
+            Some(Code::Invalid),
+        ),
+        (
+            json!({ "name": "x", "role": "viewer", "cluster": "c-of-a" }),
+            Some(Code::Invalid),
+        ),
+    ] {
+        let reply = rig.post(&own, "/v1/tokens", asked.clone()).await;
+        match code {
+            None => drop(reply.good()),
+            Some(code) => assert_eq!(reply.code(), code, "{asked}"),
         }
     }
+    let count = async |who: &Caller| {
+        let list = rig.get(who, "/v1/tokens").await.good();
+        list["items"].as_array().unwrap().len()
+    };
+    assert_eq!(count(&own).await, 2);
+    assert_eq!(count(&caller(Role::Admin, Some("t-b"))).await, 0);
+    assert_eq!(count(&admin()).await, 2);
 }

@@ -29,12 +29,12 @@ async fn recognise(
 }
 
 async fn shown(rig: &Rig) -> Value {
-    rig.get(&admin(), "/api/v1/clusters/c-demo").await.good()
+    rig.get(&admin(), "/clusters/c-demo").await.good()
 }
 
 /// A new bootstrap token of the same cluster.
 async fn invited_again(rig: &Rig) -> JoinInfo {
-    let path = "/api/v1/clusters/c-demo/join-token";
+    let path = "/v1/clusters/c-demo/bootstrap-token";
     let reply = rig.call(&admin(), Method::POST, path, json!({})).await;
     serde_json::from_value(reply.good()).unwrap()
 }
@@ -133,7 +133,7 @@ async fn of_two_that_tell_at_once_one_binds_and_the_other_is_a_clone() {
 async fn nobody_is_recognised_in_a_cluster_that_is_gone() {
     let rig = Rig::new().await;
     let (_, agent) = rig.enrolled(&rig.cluster("demo", "t-default").await).await;
-    rig.delete(&admin(), "/api/v1/clusters/c-demo").await.good();
+    rig.delete(&admin(), "/clusters/c-demo").await.good();
     let gone = recognise(&rig, &agent, Some("uid-1")).await;
     assert_eq!(gone, Err(Code::ClusterDeleted));
 }

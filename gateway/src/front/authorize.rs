@@ -78,6 +78,7 @@ mod tests {
             name: name.to_owned(),
             role: Role::Admin,
             tenant: None,
+            cluster: None,
         };
         let grant = Grant {
             role: Role::Operator,

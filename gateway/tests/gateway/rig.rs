@@ -233,6 +233,7 @@ impl Authenticator for Fake {
             name: name.to_owned(),
             role: Role::Admin,
             tenant: None,
+            cluster: None,
         };
         match token.expose_secret() {
             "good" => Ok(admin("ada")),

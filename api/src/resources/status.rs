@@ -1,0 +1,108 @@
+//! How it stands with clusters.
+
+use std::{fmt, net::IpAddr};
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use crate::{
+    ClusterUid, Code,
+    hello::{Instance, Link},
+};
+
+/// An agent with a cluster's identity in another Kubernetes cluster, refused. Forgotten at the next enrolment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CloneSeen {
+    #[serde(with = "time::serde::rfc3339")]
+    pub last_seen: OffsetDateTime,
+    /// Where its connection came from, which may be a proxy or a load balancer.
+    pub from: IpAddr,
+    /// Of its namespace `kube-system`.
+    pub uid: ClusterUid,
+}
+
+/// How it stands with a cluster, and since when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterStatus {
+    pub state: State,
+    #[serde(with = "time::serde::rfc3339")]
+    pub since: OffsetDateTime,
+    pub last_error: Option<LastError>,
+    /// When an agent of it answered last. Of a cluster that was lost with the hub, up to a minute before that.
+    #[serde(
+        default,
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub last_seen: Option<OffsetDateTime>,
+    /// When its API server was last found ready, through the tunnel.
+    #[serde(
+        default,
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub last_good_probe: Option<OffsetDateTime>,
+}
+
+/// One session of a cluster that serves now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentSession {
+    /// Where its connection came from at first, which may be a proxy or a load balancer.
+    pub from: IpAddr,
+    #[serde(with = "time::serde::rfc3339")]
+    pub opened: OffsetDateTime,
+    /// Which run of an agent's process, and which of its links; none of an agent of the version before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<Instance>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<Link>,
+    /// Whether its link is up.
+    pub up: bool,
+    /// Whether its agent has shown that it is in the right Kubernetes cluster.
+    pub recognised: bool,
+    /// Requests that run on it.
+    pub requests: usize,
+    /// Round trip of its link in microseconds, once it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_micros: Option<u64>,
+    #[serde(
+        default,
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub last_seen: Option<OffsetDateTime>,
+    #[serde(
+        default,
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub last_good_probe: Option<OffsetDateTime>,
+    /// When its certificate ends, unless it is renewed before.
+    #[serde(with = "time::serde::rfc3339")]
+    pub certificate_until: OffsetDateTime,
+}
+
+/// `Connected` means that a probe came back from the kube-apiserver through the tunnel within the last 15 seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum State {
+    Never,
+    Connected,
+    ApiUnreachable,
+    Lost,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// Why a cluster was lost or its API server not reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastError {
+    pub code: Code,
+    pub cause: String,
+}

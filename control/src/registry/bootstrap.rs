@@ -1,0 +1,133 @@
+//! `/v1/clusters/{id}/bootstrap-token`: the invitation of an agent again, anew, or taken back; and all of them with their
+//! state and who made them.
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    extract::{Path, State},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use fairlead_api::{
+    Code, Failure,
+    resources::{BootstrapState, BootstrapToken, List},
+};
+use http::StatusCode;
+use time::OffsetDateTime;
+use tracing::info;
+
+use super::{
+    clusters::invited,
+    rights::{Right, allow, sees_cluster, visible},
+};
+use crate::{
+    hub::{Hub, by},
+    model::{Bootstrap, Cluster},
+    reply::{Answer, Refused, Who},
+    store::{Draft, whole_millis},
+};
+
+pub(super) fn routes() -> Router<Arc<Hub>> {
+    Router::new()
+        .route("/v1/bootstrap-tokens", get(list))
+        .route(
+            "/v1/clusters/{id}/bootstrap-token",
+            get(show).post(renew).delete(revoke),
+        )
+}
+
+fn about(cluster: &Cluster, now: OffsetDateTime) -> BootstrapToken {
+    let bootstrap = &cluster.binding.bootstrap;
+    let state = if bootstrap.revoked {
+        BootstrapState::Revoked
+    } else if bootstrap.spent_by.is_some() {
+        BootstrapState::Used
+    } else if now >= bootstrap.expires {
+        BootstrapState::Expired
+    } else {
+        BootstrapState::Valid
+    };
+    BootstrapToken {
+        cluster: cluster.id.clone(),
+        tenant: cluster.tenant.clone(),
+        generation: bootstrap.generation,
+        state,
+        expires: bootstrap.expires,
+        made_by: bootstrap.made_by.clone(),
+    }
+}
+
+async fn list(State(hub): State<Arc<Hub>>, Who(caller): Who) -> Answer<Json<List<BootstrapToken>>> {
+    allow(&caller, Right::Invite)?;
+    let view = hub.store.view();
+    let seen = view
+        .clusters()
+        .filter(|it| sees_cluster(&view, &caller, &it.value));
+    let items = seen.map(|it| about(&it.value, hub.now())).collect();
+    Ok(Json(List { items }))
+}
+
+/// The current token again, as long as it is good for something.
+async fn show(
+    State(hub): State<Arc<Hub>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+) -> Answer<Response> {
+    let cluster = visible(&hub.store.view(), &caller, &id)?;
+    allow(&caller, Right::Invite)?;
+    if !cluster.value.binding.bootstrap.open(hub.now()) {
+        let detail = "the bootstrap token has been used, was revoked or has expired";
+        return Err(Refused::because(Code::NotFound, detail));
+    }
+    invited(&hub, &cluster.value)
+}
+
+async fn renew(
+    State(hub): State<Arc<Hub>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+) -> Answer<Response> {
+    let current = visible(&hub.store.view(), &caller, &id)?;
+    allow(&caller, Right::Invite)?;
+    let current = current.value.binding.bootstrap.generation;
+    let expires = hub.bootstrap_expiry(whole_millis(hub.now()));
+    let who = caller.clone();
+    let decide = move |draft: &mut Draft| {
+        let mut cluster = visible(draft, &who, &id)?.value.clone();
+        if cluster.binding.bootstrap.generation != current {
+            return Err(Failure::from(Code::Conflict));
+        }
+        let next = current.saturating_add(1);
+        cluster.binding.bootstrap = Bootstrap::new(next, expires, Some(who.name.clone()));
+        draft.put_cluster(cluster.clone())?;
+        Ok(cluster)
+    };
+    let cluster = hub.store.change(by(&caller), decide).await?.value;
+    let generation = cluster.binding.bootstrap.generation;
+    info!(cluster = %cluster.id, caller = caller.name, generation, "bootstrap token renewed");
+    let mut answer = invited(&hub, &cluster)?;
+    *answer.status_mut() = StatusCode::CREATED;
+    Ok(answer)
+}
+
+/// Whoever has enrolled stays what they are.
+async fn revoke(
+    State(hub): State<Arc<Hub>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+) -> Answer<Response> {
+    visible(&hub.store.view(), &caller, &id)?;
+    allow(&caller, Right::Invite)?;
+    let who = caller.clone();
+    let decide = move |draft: &mut Draft| {
+        let mut cluster = visible(draft, &who, &id)?.value.clone();
+        cluster.binding.bootstrap.revoked = true;
+        let id = cluster.id.clone();
+        draft.put_cluster(cluster)?;
+        Ok::<_, Failure>(id)
+    };
+    let id = hub.store.change(by(&caller), decide).await?.value;
+    info!(cluster = %id, caller = caller.name, "bootstrap token revoked");
+    Ok(StatusCode::NO_CONTENT.into_response())
+}

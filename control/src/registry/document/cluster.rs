@@ -1,0 +1,199 @@
+//! A cluster as it was sent: what may be written of it.
+
+use std::collections::BTreeMap;
+
+use fairlead_api::Failure;
+use serde_json::{Map, Value, json};
+
+use super::{Fields, Repo, compile, invalid, policy::Policies, repo};
+use crate::{
+    model::{Cluster, CompileMeta, Fact, FactSource, Facts},
+    registry::names::display_name,
+};
+
+/// Fields that a PATCH may have.
+const KNOWN: [&str; 13] = [
+    "annotations",
+    "displayName",
+    "facts",
+    "dynamicFacts",
+    "compileMeta",
+    "gitRepo",
+    "tenantGitRepoRevision",
+    "globalGitRepoRevision",
+    "installURL",
+    "kubeApi",
+    "creationPolicy",
+    "deletionPolicy",
+    "deleteProtection",
+];
+/// What a cluster's own agent may write.
+const OF_AGENT: [&str; 3] = ["facts", "dynamicFacts", "gitRepo"];
+
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::registry) struct ClusterSpec {
+    pub(in crate::registry) display_name: Option<String>,
+    pub(in crate::registry) annotations: BTreeMap<String, String>,
+    pub(in crate::registry) facts: BTreeMap<String, String>,
+    pub(in crate::registry) dynamic_facts: BTreeMap<String, Value>,
+    pub(in crate::registry) git_repo: Option<Repo>,
+    pub(in crate::registry) tenant_revision: Option<String>,
+    pub(in crate::registry) global_revision: Option<String>,
+    pub(in crate::registry) compile_meta: Option<CompileMeta>,
+    pub(in crate::registry) policies: Policies,
+}
+
+impl ClusterSpec {
+    /// # Errors
+    /// `FL-4109` with the field.
+    pub(in crate::registry) fn read(given: &mut Fields) -> Result<Self, Failure> {
+        let compile_meta = given.object("compileMeta")?;
+        let compile_meta = compile_meta.map(|it| Value::Object(it.into_rest()));
+        Ok(ClusterSpec {
+            display_name: checked_name(given.text("displayName")?)?,
+            annotations: given.texts("annotations")?.unwrap_or_default(),
+            facts: given.texts("facts")?.unwrap_or_default(),
+            dynamic_facts: given.values("dynamicFacts")?.unwrap_or_default(),
+            git_repo: given.object("gitRepo")?.map(Repo::read).transpose()?,
+            tenant_revision: given.text("tenantGitRepoRevision")?,
+            global_revision: given.text("globalGitRepoRevision")?,
+            compile_meta: compile_meta.map(compile::read).transpose()?,
+            policies: Policies::read(given)?,
+        })
+    }
+
+    /// Which fields a PATCH may name: it is refused with the first that it may not.
+    ///
+    /// # Errors
+    /// `FL-4109`
+    pub(in crate::registry) fn check_patch(patch: &Fields) -> Result<(), Failure> {
+        match patch.names().find(|name| !KNOWN.contains(name)) {
+            None => Ok(()),
+            Some(name) => {
+                let name: String = name.chars().take(100).collect();
+                Err(invalid(format_args!("unknown field \"{name}\"")))
+            }
+        }
+    }
+
+    /// Whether a PATCH has nothing but what a cluster's own agent may write.
+    pub(in crate::registry) fn is_of_agent(patch: &Map<String, Value>) -> bool {
+        let only_key = |repo: &Value| {
+            let fields = repo.as_object();
+            // `type` is ignored anyway.
+            fields.is_some_and(|it| it.keys().all(|name| name == "deployKey" || name == "type"))
+        };
+        patch.iter().all(|(name, value)| {
+            OF_AGENT.contains(&name.as_str()) && (name != "gitRepo" || only_key(value))
+        })
+    }
+
+    /// The document of which [`ClusterSpec::read`] makes what is kept.
+    pub(in crate::registry) fn document(cluster: &Cluster) -> Map<String, Value> {
+        let mut fields = Map::new();
+        let mut put = |name: &str, value: Value| {
+            if !value.is_null() {
+                fields.insert(name.to_owned(), value);
+            }
+        };
+        put("displayName", json!(cluster.display_name));
+        put("annotations", json!(cluster.annotations));
+        put("facts", values(&cluster.facts));
+        put("dynamicFacts", values(&cluster.dynamic_facts));
+        let repo = cluster.git_repo.as_ref().map(repo::document);
+        put("gitRepo", repo.unwrap_or_default());
+        put(
+            "tenantGitRepoRevision",
+            json!(cluster.tenant_git_repo_revision),
+        );
+        put(
+            "globalGitRepoRevision",
+            json!(cluster.global_git_repo_revision),
+        );
+        put("compileMeta", json!(cluster.compile_meta));
+        put("kubeApi", json!(cluster.kube_api));
+        put("creationPolicy", json!(cluster.creation_policy));
+        put("deletionPolicy", json!(cluster.deletion_policy));
+        put("deleteProtection", json!(cluster.delete_protection));
+        fields
+    }
+
+    /// What PUT leaves of a cluster that is there: what its agent and Commodore say, and the fields of ours that somebody
+    /// who does not know them cannot have meant to take away.
+    pub(in crate::registry) fn over(mut self, before: &Cluster, named: &[&str]) -> Self {
+        let known = before.dynamic_facts.iter();
+        self.dynamic_facts = known
+            .map(|(name, fact)| (name.clone(), fact.value.clone()))
+            .collect();
+        self.compile_meta.clone_from(&before.compile_meta);
+        if !named.contains(&"kubeApi") {
+            self.policies.kube_api.clone_from(&before.kube_api);
+        }
+        if !named.contains(&"creationPolicy") {
+            self.policies.creation = before.creation_policy;
+        }
+        if !named.contains(&"deletionPolicy") {
+            self.policies.deletion = before.deletion_policy;
+        }
+        if !named.contains(&"deleteProtection") {
+            self.policies.delete_protection = before.delete_protection;
+        }
+        self
+    }
+
+    /// Writes all of it into a cluster. A fact that stays what it was keeps its time and its source.
+    pub(in crate::registry) fn write(self, cluster: &mut Cluster, source: FactSource, now: i64) {
+        cluster.display_name = self.display_name;
+        cluster.annotations = self.annotations;
+        let facts = self
+            .facts
+            .into_iter()
+            .map(|(name, text)| (name, text.into()));
+        cluster.facts = renewed(&cluster.facts, facts, source, now);
+        let facts = self.dynamic_facts.into_iter();
+        cluster.dynamic_facts = renewed(&cluster.dynamic_facts, facts, source, now);
+        let before = cluster.git_repo.take();
+        cluster.git_repo = self.git_repo.map(|repo| repo.kept(before.as_ref()));
+        cluster.tenant_git_repo_revision = self.tenant_revision;
+        cluster.global_git_repo_revision = self.global_revision;
+        cluster.compile_meta = self.compile_meta;
+        cluster.kube_api = self.policies.kube_api;
+        cluster.creation_policy = self.policies.creation;
+        cluster.deletion_policy = self.policies.deletion;
+        cluster.delete_protection = self.policies.delete_protection;
+    }
+}
+
+/// # Errors
+/// `FL-4109`
+pub(super) fn checked_name(name: Option<String>) -> Result<Option<String>, Failure> {
+    name.map(|name| display_name(Some(name), "")).transpose()
+}
+
+fn values(facts: &Facts) -> Value {
+    let values = facts
+        .iter()
+        .map(|(name, fact)| (name.clone(), fact.value.clone()));
+    Value::Object(values.collect())
+}
+
+fn renewed(
+    before: &Facts,
+    after: impl Iterator<Item = (String, Value)>,
+    source: FactSource,
+    now: i64,
+) -> Facts {
+    let renew = |(name, value): (String, Value)| {
+        let fact = match before.get(&name) {
+            Some(same) if same.value == value => same.clone(),
+            _ => Fact {
+                value,
+                source,
+                received: now,
+                observed: now,
+            },
+        };
+        (name, fact)
+    };
+    after.map(renew).collect()
+}

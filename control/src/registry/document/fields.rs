@@ -1,0 +1,167 @@
+//! A JSON object that somebody sent, from which fields are taken one by one. `null` is as good as nothing.
+
+use std::{collections::BTreeMap, fmt::Display};
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use fairlead_api::{Code, Failure};
+
+/// How many entries a map of a document may have.
+const MAX_ENTRIES: usize = 1024;
+/// The longest name of a fact or an annotation, in bytes: a prefix of 253, a slash, a name of 63.
+const MAX_NAME: usize = 317;
+
+/// What is left of the object.
+#[derive(Debug, Clone)]
+pub(in crate::registry) struct Fields {
+    /// Where it is in the document, with a dot behind; empty for the document itself.
+    at: String,
+    left: Map<String, Value>,
+}
+
+pub(in crate::registry) fn invalid(what: impl Display) -> Failure {
+    Failure {
+        code: Code::Invalid,
+        cause: what.to_string(),
+    }
+}
+
+impl Fields {
+    /// # Errors
+    /// `FL-4109` if it is no object.
+    pub(in crate::registry) fn of(document: Value) -> Result<Self, Failure> {
+        match document {
+            Value::Object(left) => Ok(Fields {
+                at: String::new(),
+                left,
+            }),
+            _ => Err(invalid("expected an object")),
+        }
+    }
+
+    fn take(&mut self, name: &str) -> Option<Value> {
+        self.left.remove(name).filter(|value| !value.is_null())
+    }
+
+    fn wrong(&self, name: &str, expected: &str) -> Failure {
+        invalid(format_args!("{}{name}: expected {expected}", self.at))
+    }
+
+    /// Empty is as good as nothing, too.
+    pub(in crate::registry) fn text(&mut self, name: &str) -> Result<Option<String>, Failure> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::String(text)) if text.is_empty() => Ok(None),
+            Some(Value::String(text)) if text.contains('\0') => {
+                Err(self.wrong(name, "a text without NUL"))
+            }
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(self.wrong(name, "a string")),
+        }
+    }
+
+    pub(in crate::registry) fn yes(&mut self, name: &str) -> Result<Option<bool>, Failure> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::Bool(yes)) => Ok(Some(yes)),
+            Some(_) => Err(self.wrong(name, "true or false")),
+        }
+    }
+
+    /// One of the words of an enum.
+    pub(in crate::registry) fn word<T: DeserializeOwned>(
+        &mut self,
+        name: &str,
+        words: &str,
+    ) -> Result<Option<T>, Failure> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(word) => match serde_json::from_value(word) {
+                Ok(word) => Ok(Some(word)),
+                Err(_) => Err(self.wrong(name, words)),
+            },
+        }
+    }
+
+    pub(in crate::registry) fn object(&mut self, name: &str) -> Result<Option<Fields>, Failure> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::Object(left)) => Ok(Some(Fields {
+                at: format!("{}{name}.", self.at),
+                left,
+            })),
+            Some(_) => Err(self.wrong(name, "an object")),
+        }
+    }
+
+    /// A map of texts; `null`s are left out.
+    pub(in crate::registry) fn texts(
+        &mut self,
+        name: &str,
+    ) -> Result<Option<BTreeMap<String, String>>, Failure> {
+        let Some(values) = self.values(name)? else {
+            return Ok(None);
+        };
+        let mut texts = BTreeMap::new();
+        for (key, value) in values {
+            let Value::String(text) = value else {
+                return Err(self.wrong(&format!("{name}.{key}"), "a string"));
+            };
+            texts.insert(key, text);
+        }
+        Ok(Some(texts))
+    }
+
+    /// A map of anything; `null`s are left out.
+    pub(in crate::registry) fn values(
+        &mut self,
+        name: &str,
+    ) -> Result<Option<BTreeMap<String, Value>>, Failure> {
+        let Some(map) = self.object(name)? else {
+            return Ok(None);
+        };
+        let given = map.left.into_iter().filter(|(_, value)| !value.is_null());
+        let values: BTreeMap<String, Value> = given.collect();
+        if values.len() > MAX_ENTRIES {
+            return Err(self.wrong(name, &format!("{MAX_ENTRIES} entries at most")));
+        }
+        let fits = |name: &String| {
+            (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control)
+        };
+        if let Some(bad) = values.keys().find(|name| !fits(name)) {
+            let bad: String = bad.chars().take(20).collect();
+            let told = format!("{}{name}: {bad:?} cannot be a name", self.at);
+            return Err(invalid(told));
+        }
+        Ok(Some(values))
+    }
+
+    /// The rest must be nothing that we know nothing of.
+    ///
+    /// # Errors
+    /// `FL-4109` with its name.
+    pub(in crate::registry) fn nothing_else(&self) -> Result<(), Failure> {
+        match self.left.keys().next() {
+            None => Ok(()),
+            Some(name) => {
+                let name: String = name.chars().take(100).collect();
+                Err(invalid(format_args!("unknown field \"{}{name}\"", self.at)))
+            }
+        }
+    }
+
+    /// Whether the field is there, `null` or not.
+    pub(in crate::registry) fn mentions(&self, name: &str) -> bool {
+        self.left.contains_key(name)
+    }
+
+    pub(in crate::registry) fn names(&self) -> impl Iterator<Item = &str> {
+        self.left.keys().map(String::as_str)
+    }
+
+    /// What is left, as it came.
+    pub(in crate::registry) fn into_rest(self) -> Map<String, Value> {
+        self.left
+    }
+}

@@ -1,0 +1,61 @@
+//! What Lieutenant's documents do not have: policies, and where a cluster's API server is.
+
+use fairlead_api::{Failure, HubUrl};
+
+use super::{Fields, invalid};
+use crate::model::{CreationPolicy, Credentials, DeletionPolicy, KubeApi};
+
+/// Names of these fields: a client that does not know them does not take them away by putting a document without them.
+pub(in crate::registry) const OURS: [&str; 4] = [
+    "kubeApi",
+    "creationPolicy",
+    "deletionPolicy",
+    "deleteProtection",
+];
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(in crate::registry) struct Policies {
+    pub(in crate::registry) kube_api: Option<KubeApi>,
+    pub(in crate::registry) creation: Option<CreationPolicy>,
+    pub(in crate::registry) deletion: Option<DeletionPolicy>,
+    pub(in crate::registry) delete_protection: Option<bool>,
+}
+
+impl Policies {
+    /// # Errors
+    /// `FL-4109`
+    pub(super) fn read(given: &mut Fields) -> Result<Self, Failure> {
+        Ok(Policies {
+            kube_api: given.object("kubeApi")?.map(kube_api).transpose()?,
+            creation: given.word("creationPolicy", "\"Create\" or \"Adopt\"")?,
+            deletion: given.word("deletionPolicy", "\"Delete\", \"Retain\" or \"Archive\"")?,
+            delete_protection: given.yes("deleteProtection")?,
+        })
+    }
+}
+
+fn kube_api(mut given: Fields) -> Result<KubeApi, Failure> {
+    let endpoint = given.text("endpoint")?;
+    let endpoint = endpoint.ok_or_else(|| invalid("property \"kubeApi.endpoint\" is missing"))?;
+    let url: Result<HubUrl, _> = endpoint.parse();
+    if url.is_err() {
+        return Err(invalid("kubeApi.endpoint: expected https://host[:port]"));
+    }
+    let credentials = match given.object("credentials")? {
+        None => None,
+        Some(mut credentials) => {
+            let name = credentials.text("name")?;
+            let name =
+                name.ok_or_else(|| invalid("property \"kubeApi.credentials.name\" is missing"))?;
+            let namespace = credentials.text("namespace")?;
+            // The value of a credential has no place here, whatever it is called.
+            credentials.nothing_else()?;
+            Some(Credentials { name, namespace })
+        }
+    };
+    given.nothing_else()?;
+    Ok(KubeApi {
+        endpoint,
+        credentials,
+    })
+}

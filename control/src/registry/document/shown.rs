@@ -1,0 +1,208 @@
+//! Tenants and clusters as they are given out, written straight from what is kept: a list of a thousand clusters copies none
+//! of their texts.
+
+use std::collections::BTreeMap;
+
+use fairlead_api::resources::{CloneSeen, ClusterStatus};
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde_json::{Map, Value};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+
+use super::{repo, tenant};
+use crate::{
+    model::{Cluster, ClusterTemplate, Fact, Facts, GitRepo, Tenant},
+    registry::template::Effective,
+    store::Record,
+};
+
+/// A cluster with what its tenant's template fills in.
+pub(in crate::registry) struct ShownCluster<'a> {
+    pub(in crate::registry) record: &'a Record<Cluster>,
+    pub(in crate::registry) template: Option<&'a ClusterTemplate>,
+    pub(in crate::registry) status: Option<&'a ClusterStatus>,
+    /// To those who may see it, while its token is valid.
+    pub(in crate::registry) install_url: Option<String>,
+    /// What else goes into the answer to create.
+    pub(in crate::registry) more: Map<String, Value>,
+}
+
+impl Serialize for ShownCluster<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let cluster = &self.record.value;
+        let effective = Effective::of(cluster, self.template);
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &cluster.id)?;
+        map.serialize_entry("tenant", &cluster.tenant)?;
+        let name = cluster.display_name.as_deref();
+        map.serialize_entry("displayName", name.unwrap_or(cluster.id.as_str()))?;
+        map.serialize_entry(
+            "annotations",
+            &Merged(&cluster.annotations, effective.annotations()),
+        )?;
+        map.serialize_entry("facts", &MergedFacts(&cluster.facts, effective.facts()))?;
+        if !cluster.dynamic_facts.is_empty() {
+            map.serialize_entry("dynamicFacts", &Values(&cluster.dynamic_facts))?;
+        }
+        map.serialize_entry("gitRepo", &ShownRepo::of(&effective))?;
+        entry(
+            &mut map,
+            "tenantGitRepoRevision",
+            effective.tenant_revision(),
+        )?;
+        entry(
+            &mut map,
+            "globalGitRepoRevision",
+            effective.global_revision(),
+        )?;
+        match &cluster.compile_meta {
+            Some(meta) => map.serialize_entry("compileMeta", meta)?,
+            None => map.serialize_entry("compileMeta", &Map::new())?,
+        }
+        entry(&mut map, "installURL", self.install_url.as_deref())?;
+        entry(&mut map, "kubeApi", cluster.kube_api.as_ref())?;
+        entry(&mut map, "creationPolicy", effective.creation_policy())?;
+        entry(&mut map, "deletionPolicy", effective.deletion_policy())?;
+        entry(&mut map, "deleteProtection", effective.delete_protection())?;
+        map.serialize_entry("created", &time(cluster.created))?;
+        map.serialize_entry("version", &self.record.version)?;
+        entry(&mut map, "status", self.status)?;
+        entry(&mut map, "uid", cluster.binding.uid.as_ref())?;
+        let clone = cluster.binding.clone.as_ref().map(|clone| CloneSeen {
+            last_seen: clone.seen,
+            from: clone.from,
+            uid: clone.uid.clone(),
+        });
+        entry(&mut map, "clone", clone)?;
+        for (name, value) in &self.more {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+pub(in crate::registry) struct ShownTenant<'a>(pub(in crate::registry) &'a Record<Tenant>);
+
+impl Serialize for ShownTenant<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let tenant = &self.0.value;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &tenant.id)?;
+        let name = tenant.display_name.as_deref();
+        map.serialize_entry("displayName", name.unwrap_or(tenant.id.as_str()))?;
+        map.serialize_entry("annotations", &tenant.annotations)?;
+        let repo = tenant::repo_document(tenant);
+        map.serialize_entry(
+            "gitRepo",
+            &repo.unwrap_or_else(|| Value::Object(Map::new())),
+        )?;
+        entry(
+            &mut map,
+            "globalGitRepoURL",
+            tenant.global_git_repo_url.as_ref(),
+        )?;
+        entry(
+            &mut map,
+            "globalGitRepoRevision",
+            tenant.global_git_repo_revision.as_ref(),
+        )?;
+        entry(&mut map, "tenantRef", tenant.parent.as_ref())?;
+        entry(
+            &mut map,
+            "clusterTemplate",
+            tenant::template_document(tenant),
+        )?;
+        map.serialize_entry("created", &time(tenant.created))?;
+        map.serialize_entry("version", &self.0.version)?;
+        map.end()
+    }
+}
+
+fn entry<M: SerializeMap, T: Serialize>(
+    map: &mut M,
+    name: &str,
+    value: Option<T>,
+) -> Result<(), M::Error> {
+    match value {
+        Some(value) => map.serialize_entry(name, &value),
+        None => Ok(()),
+    }
+}
+
+fn time(at: OffsetDateTime) -> String {
+    at.format(&Rfc3339).unwrap_or_default()
+}
+
+/// The cluster's own texts, then those of the template that it lacks.
+struct Merged<'a>(&'a BTreeMap<String, String>, &'a BTreeMap<String, String>);
+
+impl Serialize for Merged<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let more = self
+            .1
+            .iter()
+            .filter(|(name, _)| !self.0.contains_key(*name));
+        serializer.collect_map(self.0.iter().chain(more))
+    }
+}
+
+struct MergedFacts<'a>(&'a Facts, &'a BTreeMap<String, String>);
+
+impl Serialize for MergedFacts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (name, Fact { value, .. }) in self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        for (name, text) in self.1 {
+            if !self.0.contains_key(name) {
+                map.serialize_entry(name, text)?;
+            }
+        }
+        map.end()
+    }
+}
+
+struct Values<'a>(&'a Facts);
+
+impl Serialize for Values<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, fact)| (name, &fact.value)))
+    }
+}
+
+/// An object in any case: Steward crashes without.
+struct ShownRepo<'a> {
+    own: Option<&'a GitRepo>,
+    url: Option<&'a str>,
+    host_keys: Option<&'a str>,
+    kind: Option<&'static str>,
+}
+
+impl<'a> ShownRepo<'a> {
+    fn of(effective: &Effective<'a>) -> Self {
+        ShownRepo {
+            own: effective.own_repo(),
+            url: effective.repo_url(),
+            host_keys: effective.host_keys(),
+            kind: effective.repo_kind().map(repo::kind_word),
+        }
+    }
+}
+
+impl Serialize for ShownRepo<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        entry(&mut map, "url", self.url)?;
+        entry(&mut map, "type", self.kind)?;
+        entry(&mut map, "hostKeys", self.host_keys)?;
+        if let Some(own) = self.own {
+            entry(&mut map, "deployKey", repo::deploy_key(own))?;
+            let others = repo::others(own);
+            if !others.is_empty() {
+                map.serialize_entry("deployKeys", &others)?;
+            }
+            map.serialize_entry("state", &own.state)?;
+        }
+        map.end()
+    }
+}

@@ -1,0 +1,173 @@
+//! Which clusters a list shows, in which order, and which part of it.
+
+use std::{borrow::Cow, sync::Arc};
+
+use fairlead_api::{Failure, resources::State};
+use fairlead_gateway::Caller;
+use http::{HeaderMap, Uri};
+use serde_json::Value;
+
+use super::{
+    clusters::template_of,
+    document::invalid,
+    page::{Page, Place, Query},
+    rights::sees_cluster,
+    selector::Selector,
+};
+use crate::{
+    hub::Hub,
+    model::{Cluster, ClusterTemplate},
+    store::{Observed, Record, View},
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SortBy {
+    Id,
+    Tenant,
+    DisplayName,
+}
+
+/// What the query asks for.
+pub(super) struct Asked {
+    query: Query,
+    path: String,
+    tenant: Option<String>,
+    sort_by: SortBy,
+    /// Name, and the value that it must have.
+    facts: Vec<(String, Option<String>)>,
+    selector: Selector,
+    status: Option<State>,
+    /// In lower case.
+    text: Option<String>,
+    page: Page,
+}
+
+/// A cluster, and how it stands with it.
+type Found<'a> = (&'a Arc<Record<Cluster>>, Arc<Observed>);
+
+impl Asked {
+    /// # Errors
+    /// `FL-4109`
+    pub(super) fn of(uri: &Uri) -> Result<Self, Failure> {
+        let query = Query::of(uri)?;
+        let sort_by = match query.one("sort_by")? {
+            None | Some("id") => SortBy::Id,
+            Some("tenant") => SortBy::Tenant,
+            Some("displayName") => SortBy::DisplayName,
+            Some(_) => return Err(invalid("sort_by: it is id, tenant or displayName")),
+        };
+        let facts = query.all("fact").map(|fact| match fact.split_once(':') {
+            Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+            None => (fact.to_owned(), None),
+        });
+        Ok(Asked {
+            tenant: query.one("tenant")?.map(str::to_owned),
+            sort_by,
+            facts: facts.collect(),
+            selector: Selector::parse(query.one("selector")?.unwrap_or_default())?,
+            status: query.one("status")?.map(state).transpose()?,
+            text: query.one("text")?.map(str::to_lowercase),
+            page: Page::of(&query)?,
+            path: uri.path().to_owned(),
+            query,
+        })
+    }
+
+    /// The clusters, and the link to the next page.
+    pub(super) fn clusters<'a>(
+        &self,
+        hub: &Hub,
+        view: &'a View,
+        caller: &Caller,
+    ) -> (Vec<Found<'a>>, HeaderMap) {
+        let observed = hub.store.all_observed();
+        let status = |record: &Record<Cluster>| {
+            let known = observed.get(&record.value.id).cloned();
+            known.unwrap_or_else(|| Arc::new(Observed::nothing(record.value.created)))
+        };
+        let found = view.clusters().filter_map(|record| {
+            let cluster = &record.value;
+            if !sees_cluster(view, caller, cluster) || !self.wants(view, cluster) {
+                return None;
+            }
+            let status = status(record);
+            let wanted = self
+                .status
+                .is_none_or(|wanted| status.status.state == wanted);
+            wanted.then(|| (self.place(cluster), (record, status)))
+        });
+        let mut found: Vec<_> = found.collect();
+        if self.sort_by != SortBy::Id {
+            found.sort_by(|(one, _), (other, _)| one.cmp(other));
+        }
+        self.page.cut(found, &self.path, &self.query)
+    }
+
+    fn place(&self, cluster: &Cluster) -> Place {
+        let id = cluster.id.as_str();
+        let first = match self.sort_by {
+            SortBy::Id => String::new(),
+            SortBy::Tenant => cluster.tenant.to_string(),
+            SortBy::DisplayName => cluster.shown_name().to_owned(),
+        };
+        Place(first, id.to_owned())
+    }
+
+    fn wants(&self, view: &View, cluster: &Cluster) -> bool {
+        let tenant = self.tenant.as_deref();
+        if tenant.is_some_and(|tenant| tenant != cluster.tenant.as_str()) {
+            return false;
+        }
+        if let Some(text) = &self.text {
+            let texts = [
+                cluster.id.as_str(),
+                cluster.shown_name(),
+                cluster.tenant.as_str(),
+            ];
+            if !texts.iter().any(|it| it.to_lowercase().contains(text)) {
+                return false;
+            }
+        }
+        let template = template_of(view, &cluster.tenant);
+        let has = |(name, value): &(String, Option<String>)| {
+            let fact = fact(cluster, template, name);
+            fact.is_some_and(|fact| value.as_ref().is_none_or(|value| *value == fact))
+        };
+        self.facts.iter().all(has)
+            && self.selector.matches(|key| {
+                let own = cluster.annotations.get(key);
+                let own = own.or_else(|| template?.annotations.get(key));
+                own.map(|it| Cow::Borrowed(it.as_str()))
+                    .or_else(|| fact(cluster, template, key))
+            })
+    }
+}
+
+/// A fact as text: static ones come first.
+fn fact<'a>(
+    cluster: &'a Cluster,
+    template: Option<&'a ClusterTemplate>,
+    name: &str,
+) -> Option<Cow<'a, str>> {
+    let of_template = || Some(Cow::Borrowed(template?.facts.get(name)?.as_str()));
+    let text = |value: &'a Value| match value {
+        Value::String(text) => Cow::Borrowed(text.as_str()),
+        other => Cow::Owned(other.to_string()),
+    };
+    let own = cluster.facts.get(name).map(|it| text(&it.value));
+    let dynamic = || cluster.dynamic_facts.get(name).map(|it| text(&it.value));
+    own.or_else(of_template).or_else(dynamic)
+}
+
+fn state(text: &str) -> Result<State, Failure> {
+    let known = [
+        State::Never,
+        State::Connected,
+        State::ApiUnreachable,
+        State::Lost,
+    ];
+    let state = known
+        .into_iter()
+        .find(|state| state.to_string().eq_ignore_ascii_case(text));
+    state.ok_or_else(|| invalid("status: it is Never, Connected, ApiUnreachable or Lost"))
+}

@@ -1,0 +1,195 @@
+//! Query parameters of lists, and pages: a cursor is opaque to clients, and the next page is named in a `Link` header
+//! (RFC 8288). Who names no limit is given all.
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use fairlead_api::Failure;
+use http::{HeaderMap, HeaderValue, Uri, header};
+use serde::{Deserialize, Serialize};
+
+use super::document::invalid;
+
+/// The largest page.
+const MAX_LIMIT: usize = 1000;
+const MAX_CURSOR: usize = 1024;
+
+/// The query of a request, decoded.
+pub(super) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// # Errors
+    /// `FL-4109` if it cannot be decoded.
+    pub(super) fn of(uri: &Uri) -> Result<Self, Failure> {
+        let query = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri);
+        let query = query.map_err(|_| invalid("the query is malformed"))?;
+        Ok(Query(query.0))
+    }
+
+    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let of = self.0.iter().filter(move |(known, _)| known == name);
+        of.map(|(_, value)| value.as_str())
+    }
+
+    /// # Errors
+    /// `FL-4109` if it is empty or there twice.
+    pub(super) fn one<'a>(&'a self, name: &'a str) -> Result<Option<&'a str>, Failure> {
+        let mut values = self.all(name);
+        match (values.next(), values.next()) {
+            (None, _) => Ok(None),
+            (Some(""), None) => Err(invalid(format_args!("{name}: the parameter is empty"))),
+            (Some(value), None) => Ok(Some(value)),
+            (Some(_), Some(_)) => Err(invalid(format_args!(
+                "{name}: the parameter is given twice"
+            ))),
+        }
+    }
+
+    /// The query with another cursor, for a link.
+    fn with_cursor(&self, cursor: &str) -> String {
+        let kept = self.0.iter().filter(|(name, _)| name != "cursor");
+        let kept = kept.map(|(name, value)| format!("{}={}&", escaped(name), escaped(value)));
+        kept.chain([format!("cursor={cursor}")]).collect()
+    }
+}
+
+fn escaped(text: &str) -> String {
+    use std::fmt::Write;
+    text.bytes().fold(String::new(), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+        out
+    })
+}
+
+/// Which part of a list is asked for.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    limit: Option<usize>,
+    after: Option<Place>,
+}
+
+/// A place in a list: what it is sorted by, and the id.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Place(pub(super) String, pub(super) String);
+
+impl Page {
+    /// # Errors
+    /// `FL-4109`
+    pub(super) fn of(query: &Query) -> Result<Self, Failure> {
+        let limit = match query.one("limit")? {
+            None => None,
+            Some(text) => {
+                let limit = text.parse().ok().filter(|it| (1..=MAX_LIMIT).contains(it));
+                let told = || invalid(format_args!("limit: it is 1 to {MAX_LIMIT}"));
+                Some(limit.ok_or_else(told)?)
+            }
+        };
+        let after = match query.one("cursor")? {
+            None => None,
+            Some(cursor) => {
+                Some(decode(cursor).ok_or_else(|| invalid("cursor: it is not one of ours"))?)
+            }
+        };
+        Ok(Page { limit, after })
+    }
+
+    /// The part of a sorted list, and the link to what follows.
+    ///
+    /// # Errors
+    /// None at present.
+    pub(super) fn cut<T>(
+        &self,
+        mut sorted: Vec<(Place, T)>,
+        path: &str,
+        query: &Query,
+    ) -> (Vec<T>, HeaderMap) {
+        if let Some(after) = &self.after {
+            let start = sorted.partition_point(|(place, _)| place <= after);
+            sorted.drain(..start);
+        }
+        let mut headers = HeaderMap::new();
+        if let Some(limit) = self.limit.filter(|limit| sorted.len() > *limit) {
+            sorted.truncate(limit);
+            let last = sorted.last().map(|(place, _)| encode(place));
+            let link = last.map(|cursor| {
+                let query = query.with_cursor(&cursor);
+                HeaderValue::try_from(format!("<{path}?{query}>; rel=\"next\""))
+            });
+            if let Some(Ok(link)) = link {
+                headers.insert(header::LINK, link);
+            }
+        }
+        (sorted.into_iter().map(|(_, item)| item).collect(), headers)
+    }
+}
+
+fn encode(place: &Place) -> String {
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(place).unwrap_or_default())
+}
+
+fn decode(cursor: &str) -> Option<Place> {
+    if cursor.len() > MAX_CURSOR {
+        return None;
+    }
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(text: &str) -> Query {
+        Query::of(&format!("/clusters?{text}").parse().unwrap()).unwrap()
+    }
+
+    fn pages(limit: usize) -> Vec<Vec<usize>> {
+        let all = || {
+            (0..10)
+                .map(|n| (Place(format!("{}", n / 3), format!("c-{n}")), n))
+                .collect()
+        };
+        let mut asked = format!("limit={limit}&fact=a%3Ab%20c");
+        let mut pages = Vec::new();
+        loop {
+            let query = query(&asked);
+            let (page, headers) = Page::of(&query).unwrap().cut(all(), "/clusters", &query);
+            pages.push(page);
+            let Some(link) = headers.get(header::LINK) else {
+                return pages;
+            };
+            let link = link.to_str().unwrap();
+            let next = link.strip_prefix("</clusters?").unwrap();
+            next.strip_suffix(">; rel=\"next\"")
+                .unwrap()
+                .clone_into(&mut asked);
+            assert!(asked.contains("fact=a%3Ab%20c"), "{asked}");
+        }
+    }
+
+    #[test]
+    fn pages_together_are_the_list() {
+        for limit in 1..=11 {
+            let pages = pages(limit);
+            assert!(pages.iter().all(|page| page.len() <= limit));
+            assert_eq!(pages.concat(), (0..10).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_parameter_that_makes_no_sense_is_refused() {
+        for bad in [
+            "limit=0",
+            "limit=1001",
+            "limit=x",
+            "limit=",
+            "limit=1&limit=1",
+            "cursor=x",
+            "cursor=",
+        ] {
+            assert!(Page::of(&query(bad)).is_err(), "{bad}");
+        }
+        assert_eq!(query("a=1&a=2").all("a").collect::<Vec<_>>(), ["1", "2"]);
+    }
+}
