@@ -8,7 +8,7 @@ DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 FUZZ_SECONDS ?= 60
 
-.PHONY: help demo test unit lint doc postgres e2e net compat kube deny fuzz bench bench-smoke soak clean
+.PHONY: help demo test unit lint doc postgres crash e2e net compat kube deny fuzz bench bench-smoke soak clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -33,6 +33,9 @@ postgres: ## the store in a real PostgreSQL, unpacked from this Debian's package
 	else \
 		echo "SKIPPED: the store in PostgreSQL; e2e/postgres/build has told above why there is none"; \
 	fi
+
+crash: ## a hub killed KILLS times (500) in the middle of writing: nothing lost, nothing in halves
+	cargo test --locked -p fairlead-control --test crash -- --kills $(or $(KILLS),500)
 
 kube: ## build the real Kubernetes binaries (cached outside the checkout)
 	@e2e/kube/build > /dev/null

@@ -113,6 +113,7 @@ codes! {
     Protected = 4116, 409, "it is protected against deletion", "Set `deleteProtection` to false first.";
     Internal = 5101, 500, "something went wrong inside Fairlead", "Report it with the request id and the hub's log around it.";
     Store = 5102, 503, "the hub's store did not take or give the data", "Look at the hub's log and the room on its disk; nothing was changed.";
+    StoreFull = 5103, 507, "the hub's store cannot be written", "Its disk is full or read-only: make room. It goes on by itself then; nothing was changed.";
     StoreAway = 5104, 503, "the hub's database cannot be reached", "Come back in a few seconds; whoever runs the hub looks after the database.";
 }
 

@@ -5,6 +5,7 @@
 //! Reading takes no lock and waits for nothing. What was seen of clusters ([`Observed`]) goes another way: it may be lost.
 
 mod backend;
+mod check;
 mod draft;
 mod error;
 mod history;

@@ -61,6 +61,19 @@ pub(super) struct Page {
     pub(super) changes: Vec<Change>,
 }
 
+/// What the change log says of itself.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    pub(super) revision: u64,
+    pub(super) compacted: u64,
+    /// How many there are lines of.
+    pub(super) changes: u64,
+    /// How many of them lack a line.
+    pub(super) torn: u64,
+    /// The last line of each thing; no body where it was deleted.
+    pub(super) last: Vec<DocumentRow>,
+}
+
 /// A database that keeps the rows.
 #[async_trait]
 pub(super) trait Backend: Send + Sync {
@@ -111,6 +124,11 @@ pub(super) trait Backend: Send + Sync {
 
     /// Forgets facts that had become others before a time, in slices; says how many.
     async fn forget_facts(&self, before: i64, slice: u32) -> Result<u64>;
+
+    /// What the database itself finds wrong.
+    async fn integrity(&self) -> Result<Vec<String>>;
+
+    async fn ledger(&self) -> Result<Ledger>;
 
     /// Until another hub may have changed something.
     async fn moved(&self);

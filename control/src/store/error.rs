@@ -22,6 +22,8 @@ pub enum StoreError {
     Compacted { oldest: super::Revision },
     #[error("the store failed")]
     Failed(#[source] Arc<sqlx::Error>),
+    #[error("the disk is full, or cannot be written")]
+    Full(#[source] Arc<sqlx::Error>),
     #[error("the database cannot be reached")]
     Away,
     #[error("the store holds {0:?}, which nothing of ours has written")]
@@ -32,7 +34,27 @@ pub enum StoreError {
 
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
-        StoreError::Failed(Arc::new(error))
+        match cannot_write(&error) {
+            true => StoreError::Full(Arc::new(error)),
+            false => StoreError::Failed(Arc::new(error)),
+        }
+    }
+}
+
+/// Whether somebody has to make room, or to make the disk writable again.
+fn cannot_write(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    let Some(code) = code else {
+        return false;
+    };
+    match code.parse::<u32>() {
+        // SQLite: 8 is READONLY, 13 FULL, in whatever case; 778, 1034 and 1546 are IOERR while writing, syncing and cutting
+        // off: quotas and limits are told like that.
+        Ok(number) if code.len() < 5 => {
+            matches!(number & 0xff, 8 | 13) || matches!(number, 778 | 1034 | 1546)
+        }
+        // PostgreSQL, appendix A: disk full, read-only.
+        _ => matches!(code.as_ref(), "53100" | "25006"),
     }
 }
 
@@ -48,6 +70,10 @@ impl From<StoreError> for Failure {
                 Failure::because(Code::Compacted, detail)
             }
             StoreError::Away => Code::StoreAway.into(),
+            StoreError::Full(cause) => {
+                error!(%error, %cause, code = %Code::StoreFull, "store cannot be written");
+                Code::StoreFull.into()
+            }
             StoreError::Failed(_) | StoreError::Damaged(_) | StoreError::CutOff => {
                 // What the database says is for whoever runs the hub, not for whoever asked.
                 let cause = std::error::Error::source(&error).map(ToString::to_string);

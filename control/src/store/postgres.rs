@@ -21,7 +21,7 @@ use tokio::{
 
 use super::{
     Asked, Change, FactVersion, Revision, Span, StoreError,
-    backend::{Backend, Batch, Committed, Loaded, Page},
+    backend::{Backend, Batch, Committed, Ledger, Loaded, Page},
     error::Result,
     rows::uint,
 };
@@ -188,6 +188,15 @@ impl Backend for Postgres {
 
     async fn forget_facts(&self, before: i64, slice: u32) -> Result<u64> {
         reads::forget_facts(&self.pool, before, slice).await
+    }
+
+    /// The server looks after its pages itself.
+    async fn integrity(&self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    async fn ledger(&self) -> Result<Ledger> {
+        reads::ledger(&self.pool).await
     }
 
     async fn moved(&self) {

@@ -89,6 +89,16 @@ pub(super) const FORGET_REMOVED: &str = "DELETE FROM fact_history
                AND (o.at, o.revision) < (h.at, h.revision))
          LIMIT $2)";
 
+/// How many changes the log holds, and how many of them have lost a line.
+pub(super) const LOG_SHAPE: &str = "SELECT count(*), CAST(coalesce(sum(torn), 0) AS BIGINT) FROM (
+         SELECT CASE WHEN max(part) + 1 = count(*) THEN 0 ELSE 1 END AS torn FROM changes GROUP BY revision) AS shape";
+/// The last line of each thing.
+pub(super) const LAST_LINES: &str =
+    "SELECT c.kind, c.id, CAST(0 AS BIGINT) AS version, c.revision, CASE c.operation WHEN 'deleted' THEN NULL ELSE c.operation END AS body
+     FROM changes AS c
+     JOIN (SELECT kind, id, max(revision) AS revision FROM changes GROUP BY kind, id) AS l
+       ON l.kind = c.kind AND l.id = c.id AND l.revision = c.revision";
+
 /// The reading half of a [`Backend`](super::backend::Backend), for one database. Types that fit both would take more words
 /// than the queries.
 macro_rules! reads {
@@ -98,7 +108,7 @@ macro_rules! reads {
 
         use crate::store::{
             Asked, Change, FactVersion, Revision, Span,
-            backend::{Loaded, Page},
+            backend::{Ledger, Loaded, Page},
             error::Result,
             queries,
             rows::{self, int, uint},
@@ -131,6 +141,26 @@ macro_rules! reads {
                 documents: rows::all(documents)?,
                 catalogs: rows::all(catalogs)?,
             }))
+        }
+
+        pub(super) async fn ledger(pool: &Pool<Database>) -> Result<Ledger> {
+            let mut tx = pool.begin_with($snapshot).await?;
+            let (revision, compacted): (i64, i64) = sqlx::query_as(queries::REVISION)
+                .fetch_one(&mut *tx)
+                .await?;
+            let (changes, torn): (i64, i64) = sqlx::query_as(queries::LOG_SHAPE)
+                .fetch_one(&mut *tx)
+                .await?;
+            let last: Vec<rows::Document> = sqlx::query_as(queries::LAST_LINES)
+                .fetch_all(&mut *tx)
+                .await?;
+            Ok(Ledger {
+                revision: uint(revision)?,
+                compacted: uint(compacted)?,
+                changes: uint(changes)?,
+                torn: uint(torn)?,
+                last: rows::all(last)?,
+            })
         }
 
         pub(super) async fn catalog(

@@ -11,14 +11,14 @@ use std::{path::Path, time::Duration};
 use async_trait::async_trait;
 use fairlead_api::ClusterId;
 use sqlx::{
-    SqliteConnection, SqlitePool,
+    Connection, SqliteConnection, SqlitePool,
     migrate::Migrator,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 
 use super::{
     Asked, Change, FactVersion, Revision, Span,
-    backend::{Backend, Batch, Committed, DocumentRow, Loaded, Page},
+    backend::{Backend, Batch, Committed, DocumentRow, Ledger, Loaded, Page},
     error::Result,
     millis,
     rows::{int, uint},
@@ -77,33 +77,13 @@ impl Backend for Sqlite {
     }
 
     async fn commit(&self, batch: &Batch, on: Revision) -> Result<Committed> {
-        // Takes the file's lock at once: a transaction that first reads and then writes could not get it any more.
-        let mut tx = self.writer.begin_with("BEGIN IMMEDIATE").await?;
-        let moved = sqlx::query("UPDATE revision SET revision = ? WHERE revision = ?")
-            .bind(int(batch.revision.0)?)
-            .bind(int(on.0)?)
-            .execute(&mut *tx)
-            .await?;
-        if moved.rows_affected() == 0 {
-            return Ok(Committed::Behind);
+        let mut connection = self.writer.acquire().await?;
+        let done = commit(&mut connection, batch, on).await;
+        if done.is_err() {
+            // Where SQLite has undone a transaction by itself, as on a full disk, the connection does not know.
+            connection.close_on_drop();
         }
-        for cluster in &batch.gone {
-            forget(&mut tx, cluster).await?;
-        }
-        for row in batch.documents.values() {
-            put_document(&mut tx, row).await?;
-        }
-        for row in batch.catalogs.values() {
-            put_catalog(&mut tx, row).await?;
-        }
-        for row in &batch.log {
-            put_change(&mut tx, row).await?;
-        }
-        for row in &batch.facts {
-            put_fact(&mut tx, row).await?;
-        }
-        tx.commit().await?;
-        Ok(Committed::Done)
+        done
     }
 
     async fn catalog(&self, cluster: &ClusterId) -> Result<Option<(u64, String)>> {
@@ -118,20 +98,12 @@ impl Backend for Sqlite {
         if rows.is_empty() {
             return Ok(());
         }
-        let mut tx = self.reporter.begin_with("BEGIN IMMEDIATE").await?;
-        for (cluster, body) in rows {
-            sqlx::query(
-                "INSERT INTO observed (cluster, body)
-                 SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM documents WHERE kind = 'cluster' AND id = ?1)
-                 ON CONFLICT (cluster) DO UPDATE SET body = ?2",
-            )
-            .bind(cluster)
-            .bind(body)
-            .execute(&mut *tx)
-            .await?;
+        let mut connection = self.reporter.acquire().await?;
+        let done = observe(&mut connection, rows).await;
+        if done.is_err() {
+            connection.close_on_drop();
         }
-        tx.commit().await?;
-        Ok(())
+        done
     }
 
     async fn changes(&self, since: Revision, limit: u32) -> Result<Page> {
@@ -173,6 +145,17 @@ impl Backend for Sqlite {
         reads::forget_facts(&self.reporter, before, slice).await
     }
 
+    async fn integrity(&self) -> Result<Vec<String>> {
+        let said = sqlx::query_scalar("PRAGMA integrity_check");
+        let mut said: Vec<String> = said.fetch_all(&self.readers).await?;
+        said.retain(|line| line != "ok");
+        Ok(said)
+    }
+
+    async fn ledger(&self) -> Result<Ledger> {
+        reads::ledger(&self.readers).await
+    }
+
     /// Nobody else writes: the file is this hub's.
     async fn moved(&self) {
         std::future::pending().await
@@ -188,6 +171,57 @@ impl Backend for Sqlite {
         self.reporter.close().await;
         self.writer.close().await;
     }
+}
+
+async fn commit(
+    connection: &mut SqliteConnection,
+    batch: &Batch,
+    on: Revision,
+) -> Result<Committed> {
+    // Takes the file's lock at once: a transaction that first reads and then writes could not get it any more.
+    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let moved = sqlx::query("UPDATE revision SET revision = ? WHERE revision = ?")
+        .bind(int(batch.revision.0)?)
+        .bind(int(on.0)?)
+        .execute(&mut *tx)
+        .await?;
+    if moved.rows_affected() == 0 {
+        return Ok(Committed::Behind);
+    }
+    for cluster in &batch.gone {
+        forget(&mut tx, cluster).await?;
+    }
+    for row in batch.documents.values() {
+        put_document(&mut tx, row).await?;
+    }
+    for row in batch.catalogs.values() {
+        put_catalog(&mut tx, row).await?;
+    }
+    for row in &batch.log {
+        put_change(&mut tx, row).await?;
+    }
+    for row in &batch.facts {
+        put_fact(&mut tx, row).await?;
+    }
+    tx.commit().await?;
+    Ok(Committed::Done)
+}
+
+async fn observe(connection: &mut SqliteConnection, rows: &[(String, String)]) -> Result<()> {
+    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
+    for (cluster, body) in rows {
+        sqlx::query(
+            "INSERT INTO observed (cluster, body)
+             SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM documents WHERE kind = 'cluster' AND id = ?1)
+             ON CONFLICT (cluster) DO UPDATE SET body = ?2",
+        )
+        .bind(cluster)
+        .bind(body)
+        .execute(&mut *tx)
+        .await?;
+    }
+    tx.commit().await?;
+    Ok(())
 }
 
 /// What hangs on a cluster.

@@ -73,6 +73,7 @@ async fn hubs_that_write_at_once_lose_nothing_and_come_to_the_same() {
         .unwrap();
     let revisions: Vec<_> = changes.changes.iter().map(|it| it.revision.0).collect();
     assert_eq!(revisions, (2..=201).collect::<Vec<_>>());
+    assert_eq!(one.check().await.unwrap(), Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -176,3 +176,46 @@ async fn a_file_of_the_version_before_is_brought_up_to_date() {
     assert_eq!(view.token("k-2").unwrap().value.tenant, None);
     assert!(!spend(&store, claim("c-bare", 1, 1), NOW).await.unwrap());
 }
+
+#[tokio::test]
+async fn a_check_finds_what_nothing_of_ours_has_done() {
+    let (store, home) = store().await;
+    put_tenant(&store, tenant("t-acme")).await.unwrap();
+    put_cluster(&store, cluster("c-demo", "t-acme"))
+        .await
+        .unwrap();
+    put_catalog(&store, "c-demo", vec![]).await.unwrap();
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+    let mut other = other_program(&home).await;
+    for (damage, found) in [
+        (
+            "DELETE FROM changes WHERE revision = 3",
+            "2 changes where there were 3",
+        ),
+        (
+            "DELETE FROM documents WHERE id = 't-acme'",
+            "c-demo is of t-acme",
+        ),
+        (
+            "DELETE FROM documents WHERE id = 'c-demo'",
+            "a catalog of c-demo",
+        ),
+        (
+            "UPDATE documents SET revision = 9 WHERE id = 't-default'",
+            "the log ends elsewhere than tenant t-acme",
+        ),
+    ] {
+        sqlx::query(damage).execute(&mut other).await.unwrap();
+        let said = store.check().await.unwrap();
+        assert!(
+            said.iter().any(|line| line.contains(found)),
+            "{found}: {said:?}"
+        );
+    }
+    sqlx::query("UPDATE documents SET body = '{}'")
+        .execute(&mut other)
+        .await
+        .unwrap();
+    let unreadable = store.check().await;
+    assert!(matches!(unreadable, Err(StoreError::Damaged(_))));
+}
