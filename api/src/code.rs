@@ -49,6 +49,8 @@ codes! {
     BadToken = 1102, 401, "the bearer token is not one this hub has issued", "Ask the platform operator for a token, then run `fairlead login` again.";
     TokenExpired = 1103, 401, "the bearer token has expired", "Ask the platform operator for a new token, then run `fairlead login` again.";
     TooManyWrongTokens = 1104, 429, "too many wrong tokens came from this address", "Correct the client's token and try again in a minute; right tokens are let in all the time.";
+    IssuerDown = 1105, 503, "who issued this token cannot be asked now", "Try again in a moment; the platform operator looks at the hub's log for the issuer.";
+    NoRole = 1106, 403, "whoever this token stands for has no role here", "Ask the platform operator for a rule in the hub's file of issuers.";
     NotAllowed = 1201, 403, "your role does not allow this", "Ask an admin of the tenant for a role that does.";
     NoImpersonation = 1202, 403, "impersonation headers cannot be sent through the gateway, which sets them itself", "Leave out `--as` and `--as-group`, or use a token that belongs to that person.";
     NoSuchCluster = 1301, 404, "no cluster with this id is known to you", "List what you can reach with `fairlead cluster list`.";

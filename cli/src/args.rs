@@ -156,6 +156,9 @@ pub(crate) struct Server {
     /// How long the history of facts is kept [default: 400d]
     #[arg(long, value_name = "TIME")]
     keep_facts: Option<String>,
+    /// TOML file of issuers whose tokens are taken: OpenID Connect, Kubernetes clusters [default: none]
+    #[arg(long, value_name = "F")]
+    issuers: Option<String>,
     /// How long a bootstrap token is valid [default: 30m]
     #[arg(long, value_name = "TIME")]
     bootstrap_ttl: Option<String>,

@@ -57,6 +57,7 @@ pub(crate) struct Settings {
     /// None: a file in `data`.
     pub(crate) store: Option<Place>,
     pub(crate) retention: Retention,
+    pub(crate) issuers: Option<PathBuf>,
     pub(crate) bootstrap_ttl: Duration,
     pub(crate) max_requests_per_caller: usize,
     pub(crate) resume_window: Duration,
@@ -104,6 +105,7 @@ fn read_server(reader: &mut Reader) -> Settings {
         tls,
         store,
         retention: read_retention(reader),
+        issuers: reader.optional("issuers"),
         bootstrap_ttl: reader
             .or("bootstrap-ttl", Span(Duration::from_secs(1800)))
             .0,
@@ -283,6 +285,7 @@ fn control_config(
         front_ca_pem: None,
         store: settings.store.clone(),
         retention: settings.retention,
+        issuers: settings.issuers.clone(),
         bootstrap_ttl: settings.bootstrap_ttl,
         version: VERSION.to_owned(),
         image: settings.image.clone(),

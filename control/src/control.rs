@@ -24,6 +24,7 @@ use crate::{
     enroll::{BootstrapKey, Enroll},
     facts::FactsModule,
     hub::{Discovery, Hub, Settings},
+    issuers::Issuers,
     proxies::Network,
     registry::{RESTARTED, Registry, mint},
     store::{Actor, Place, Retention, Store},
@@ -52,6 +53,8 @@ pub struct Config {
     pub store: Option<Place>,
     /// How long what was is kept.
     pub retention: Retention,
+    /// Who else vouches for callers (`docs/issuers.md`).
+    pub issuers: Option<PathBuf>,
     /// How long a bootstrap token is good; 30 minutes by default.
     pub bootstrap_ttl: Duration,
     pub version: String,
@@ -109,7 +112,9 @@ impl Control {
         let store = Store::open(&place, clock.clone()).await?;
         let lost = store.lose_sessions(now, RESTARTED);
         info!(data = %data_dir.path().display(), store = %place, trust_domain = authority.trust_domain(), pin = %authority.pin(), lost, "modules opened");
+        let issuers = config.issuers.as_deref().map(Issuers::open).transpose()?;
         let hub = Arc::new(Hub {
+            issuers: issuers.unwrap_or_default(),
             settings: Settings {
                 install_base: (config.install_base)
                     .unwrap_or_else(|| config.public_url.to_string()),

@@ -16,6 +16,7 @@ use crate::{
     clock::Clock,
     data_dir::DataDir,
     enroll::BootstrapKey,
+    issuers::Issuers,
     proxies::Network,
     store::{Actor, Retention, Store},
 };
@@ -28,6 +29,7 @@ pub(crate) struct Hub {
     pub(crate) authority: Arc<Authority>,
     pub(crate) bootstrap: BootstrapKey,
     pub(crate) store: Store,
+    pub(crate) issuers: Issuers,
     pub(crate) clock: Clock,
     pub(crate) certificates: Certificates,
     pub(crate) deleted: broadcast::Sender<ClusterId>,

@@ -5,6 +5,7 @@
 pub mod clock;
 pub mod enroll;
 pub mod import;
+pub mod issuers;
 pub mod model;
 pub mod store;
 

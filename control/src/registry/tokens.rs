@@ -134,10 +134,15 @@ fn sees_token(view: &View, caller: &Caller, token: &Token) -> bool {
     caller.tenant.is_none() || tenant.is_some_and(|it| sees_tenant(view, caller, it))
 }
 
+/// Whether it is a token of this kind, be it good or not.
+pub(crate) fn is_one(token: &SecretString) -> bool {
+    token.expose_secret().starts_with(PREFIX)
+}
+
 /// The token's entry, valid or expired. The hash is compared in constant time; the id, by which it is found, is public.
 pub(crate) fn find(view: &View, token: &SecretString) -> Option<Arc<Record<Token>>> {
     let text = token.expose_secret();
-    if !text.starts_with(PREFIX) || text.len() > MAX_LEN {
+    if !is_one(token) || text.len() > MAX_LEN {
         return None;
     }
     let hash = hash(token);

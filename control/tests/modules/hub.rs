@@ -42,6 +42,10 @@ async fn mistakes_in_the_configuration_are_told() {
             |c| c.bootstrap_ttl = std::time::Duration::ZERO,
             Code::BadConfig,
         ),
+        (
+            |c| c.issuers = Some("/nowhere/issuers.toml".into()),
+            Code::BadConfig,
+        ),
         (|c| c.data_dir = "/proc/nothing/here".into(), Code::DataDir),
     ] {
         let dir = tempfile::tempdir().unwrap();

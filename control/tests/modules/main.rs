@@ -12,6 +12,7 @@ mod enroll;
 mod facts;
 mod hub;
 mod inventory;
+mod issuers;
 mod registry;
 mod rig;
 mod rights;

@@ -41,6 +41,7 @@ pub(crate) fn config(dir: &TempDir) -> Config {
         front_ca_pem: None,
         store: None,
         retention: fairlead_control::store::Retention::default(),
+        issuers: None,
         bootstrap_ttl: std::time::Duration::from_secs(1800),
         version: "0.1.0".to_owned(),
         image: "registry.example/fairlead:0.1.0".to_owned(),

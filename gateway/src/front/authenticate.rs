@@ -15,8 +15,8 @@ use crate::{
     seam::Caller,
 };
 
-/// Longest token in bytes.
-const MAX_TOKEN: usize = 4096;
+/// Longest token in bytes: some providers write all groups of somebody into it.
+const MAX_TOKEN: usize = 16 * 1024;
 
 /// Something whose caller is known.
 pub(crate) struct Known<T> {

@@ -1,0 +1,118 @@
+//! Callers whom others vouch for: JSON Web Tokens of configured issuers (RFC 7519, OpenID Connect Discovery 1.0; the service
+//! accounts of a Kubernetes cluster are one kind), and tokens that a configured cluster recognises (`TokenReview`).
+//!
+//! Which issuers, what their claims mean, and what their people are called is one TOML file. Who cannot be asked now is told
+//! from who says no: the one is 503, the other 401.
+
+mod cache;
+mod claims;
+mod config;
+mod fetch;
+mod jwt;
+mod keys;
+mod review;
+
+use std::path::Path;
+
+use fairlead_api::{ClusterId, Code, Failure, TenantId, resources::Role};
+use secrecy::{ExposeSecret, SecretString};
+use time::OffsetDateTime;
+
+use cache::Cache;
+use jwt::JwtIssuer;
+use review::Reviewer;
+
+/// Somebody for whom a configured issuer vouches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vouched {
+    pub name: String,
+    pub role: Role,
+    /// None: on all tenants.
+    pub tenant: Option<TenantId>,
+    /// The one cluster whose agent it is.
+    pub cluster: Option<ClusterId>,
+}
+
+/// All of them, in the order of their names.
+#[derive(Default)]
+pub struct Issuers {
+    tokens: Vec<JwtIssuer>,
+    reviewers: Vec<Reviewer>,
+    known: Cache,
+}
+
+impl Issuers {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// `FL-4101` with the table and the field.
+    pub fn open(path: &Path) -> Result<Self, Failure> {
+        let told = |cause: &dyn std::fmt::Display| {
+            Failure::because(Code::BadConfig, format_args!("{}: {cause}", path.display()))
+        };
+        let text = std::fs::read_to_string(path).map_err(|error| told(&error))?;
+        Issuers::read(&text).map_err(|failure| told(&failure.cause))
+    }
+
+    /// # Errors
+    /// `FL-4101` with the table and the field.
+    pub fn read(text: &str) -> Result<Self, Failure> {
+        let config = config::read(text)?;
+        Ok(Issuers {
+            tokens: config
+                .issuers
+                .into_iter()
+                .map(JwtIssuer::new)
+                .collect::<Result<_, _>>()?,
+            reviewers: config
+                .reviews
+                .into_iter()
+                .map(Reviewer::new)
+                .collect::<Result<_, _>>()?,
+            known: Cache::default(),
+        })
+    }
+
+    /// Who that is; `None` if nobody here has anything to say about it.
+    ///
+    /// # Errors
+    /// `FL-1102` and `FL-1103` for a token that is no good, `FL-1105` if that cannot be told now, `FL-1106` for somebody who is
+    /// known there and has no role here.
+    pub async fn vouch(
+        &self,
+        token: &SecretString,
+        now: OffsetDateTime,
+    ) -> Result<Option<Vouched>, Failure> {
+        if self.tokens.is_empty() && self.reviewers.is_empty() {
+            return Ok(None);
+        }
+        let text = token.expose_secret();
+        if let Some(known) = self.known.find(text, now) {
+            return Ok(Some(known));
+        }
+        if let Some(said) = jwt::Said::read(text)
+            && let Some(issuer) = self.tokens.iter().find(|issuer| issuer.is(&said))
+        {
+            let (vouched, until) = issuer.verify(text, &said, now).await?;
+            self.known.put(text, &vouched, now, until);
+            return Ok(Some(vouched));
+        }
+        let mut unasked = None;
+        for reviewer in &self.reviewers {
+            match reviewer.review(text).await {
+                Ok(Some(vouched)) => {
+                    self.known.put(text, &vouched, now, now + review::GOOD_FOR);
+                    return Ok(Some(vouched));
+                }
+                Ok(None) => {}
+                // Another one may know.
+                Err(failure) if failure.code == Code::IssuerDown => unasked = Some(failure),
+                Err(failure) => return Err(failure),
+            }
+        }
+        unasked.map_or(Ok(None), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests;

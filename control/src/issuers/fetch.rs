@@ -1,0 +1,76 @@
+//! Asks an issuer over HTTPS: small answers, soon, from nowhere but where it was told to ask.
+
+use std::{path::Path, time::Duration};
+
+use fairlead_api::{Code, Failure};
+use reqwest::{Client, RequestBuilder, redirect};
+
+/// For the whole answer.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// Its largest, in bytes.
+const MAX_ANSWER: usize = 512 * 1024;
+
+/// # Errors
+/// `FL-4101` if the CA file cannot be used.
+pub(super) fn client(table: &str, ca_file: Option<&Path>) -> Result<Client, Failure> {
+    let wrong = |cause: &dyn std::fmt::Display| {
+        Failure::because(Code::BadConfig, format_args!("[{table}] ca_file: {cause}"))
+    };
+    let ca = match ca_file {
+        None => None,
+        Some(path) => {
+            let read = std::fs::read_to_string(path);
+            Some(read.map_err(|error| wrong(&format_args!("{}: {error}", path.display())))?)
+        }
+    };
+    let tls = fairlead_certs::outer_client(ca.as_deref(), None)
+        .map_err(|failure| wrong(&failure.cause))?;
+    let client = Client::builder()
+        .tls_backend_preconfigured((*tls).clone())
+        .https_only(true)
+        // Who is asked is configured, not what somebody answers.
+        .redirect(redirect::Policy::none())
+        .timeout(DEADLINE)
+        .build();
+    client.map_err(|error| Failure::because(Code::Internal, error))
+}
+
+/// Why there is no answer. The texts hold no token.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FetchError {
+    #[error("{0}")]
+    Http(String),
+    #[error("it answered {0}")]
+    Status(u16),
+    #[error("its answer is longer than {MAX_ANSWER} bytes")]
+    TooLong,
+}
+
+impl From<reqwest::Error> for FetchError {
+    fn from(error: reqwest::Error) -> Self {
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        FetchError::Http(text)
+    }
+}
+
+/// # Errors
+/// [`FetchError`]
+pub(super) async fn fetch(request: RequestBuilder) -> Result<Vec<u8>, FetchError> {
+    let mut answer = request.send().await?;
+    if !answer.status().is_success() {
+        return Err(FetchError::Status(answer.status().as_u16()));
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await? {
+        if body.len() + chunk.len() > MAX_ANSWER {
+            return Err(FetchError::TooLong);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}

@@ -1,0 +1,156 @@
+//! One issuer of JSON Web Tokens: whose token it is, whether its signature and times are good, and what it says.
+
+use fairlead_api::{Code, Failure};
+use jsonwebtoken::{
+    Algorithm, Header, Validation, dangerous, decode, decode_header, errors::ErrorKind,
+};
+use serde_json::Value;
+use time::{Duration, OffsetDateTime};
+
+use super::{
+    Vouched,
+    config::{Issuer, Mapping},
+    fetch,
+    keys::{Found, Keys, Source},
+};
+
+/// What a token says of itself, before anybody has verified it.
+pub(super) struct Said {
+    header: Header,
+    issuer: String,
+}
+
+impl Said {
+    /// None for what is no JSON Web Token with an issuer.
+    pub(super) fn read(token: &str) -> Option<Self> {
+        if token.split('.').count() != 3 {
+            return None;
+        }
+        let header = decode_header(token).ok()?;
+        // Only to choose by whose keys it is to be verified.
+        let claims: Value = dangerous::insecure_decode_claims(token).ok()?;
+        Some(Said {
+            header,
+            issuer: claims.get("iss")?.as_str()?.to_owned(),
+        })
+    }
+}
+
+pub(super) struct JwtIssuer {
+    name: String,
+    url: String,
+    audience: Vec<String>,
+    algorithms: Vec<Algorithm>,
+    leeway: Duration,
+    mapping: Mapping,
+    keys: Keys,
+}
+
+impl JwtIssuer {
+    /// # Errors
+    /// `FL-4101` if its CA file cannot be used.
+    pub(super) fn new(config: Issuer) -> Result<Self, Failure> {
+        let source = match config.keys_file {
+            Some(path) => Source::File(path),
+            None => {
+                let table = format!("issuer.{}", config.name);
+                let client = fetch::client(&table, config.ca_file.as_deref())?;
+                Source::Discovery(config.url.clone(), client)
+            }
+        };
+        Ok(JwtIssuer {
+            name: config.name,
+            url: config.url,
+            audience: config.audience,
+            algorithms: config.algorithms,
+            leeway: config.leeway.try_into().unwrap_or(Duration::ZERO),
+            mapping: config.mapping,
+            keys: Keys::new(source),
+        })
+    }
+
+    pub(super) fn is(&self, said: &Said) -> bool {
+        said.issuer == self.url
+    }
+
+    /// Who it is, and until when that may be believed.
+    ///
+    /// # Errors
+    /// `FL-1102`, `FL-1103`, `FL-1105`, `FL-1106`.
+    pub(super) async fn verify(
+        &self,
+        token: &str,
+        said: &Said,
+        now: OffsetDateTime,
+    ) -> Result<(Vouched, OffsetDateTime), Failure> {
+        let refused = |cause: &dyn std::fmt::Display| {
+            Failure::because(
+                Code::BadToken,
+                format_args!("issuer {}: {cause}", self.name),
+            )
+        };
+        if !self.algorithms.contains(&said.header.alg) {
+            return Err(refused(&format_args!(
+                "its algorithm {:?} is not allowed",
+                said.header.alg
+            )));
+        }
+        let keys = match self.keys.find(said.header.kid.as_deref()).await {
+            Found::Keys(keys) => keys,
+            Found::None => return Err(refused(&"it has no such key")),
+            Found::Unknown(cause) => {
+                let cause = format!("issuer {}: {cause}", self.name);
+                return Err(Failure::because(Code::IssuerDown, cause));
+            }
+        };
+        let mut validation = Validation::new(said.header.alg);
+        validation.set_audience(&self.audience);
+        validation.set_issuer(&[&self.url]);
+        validation.set_required_spec_claims(&["exp", "iss", "aud"]);
+        // By the hub's own clock, below.
+        validation.validate_exp = false;
+        validation.validate_nbf = false;
+        let mut problem = refused(&"it is signed by none of its keys");
+        let mut verified = None;
+        for key in keys {
+            match decode::<Value>(token, &key, &validation) {
+                Ok(data) => {
+                    verified = Some(data.claims);
+                    break;
+                }
+                Err(error) => match error.kind() {
+                    // Another key may fit.
+                    ErrorKind::InvalidSignature | ErrorKind::InvalidAlgorithm => {}
+                    _ => problem = refused(&error),
+                },
+            }
+        }
+        let claims = verified.ok_or(problem)?;
+        let until = self.times(&claims, now)?;
+        Ok((self.mapping.apply(&claims)?, until))
+    }
+
+    /// When it ends.
+    fn times(&self, claims: &Value, now: OffsetDateTime) -> Result<OffsetDateTime, Failure> {
+        let at = |name: &str| {
+            let seconds = claims.get(name)?.as_f64()?;
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "it saturates, and that is no date"
+            )]
+            OffsetDateTime::from_unix_timestamp(seconds as i64).ok()
+        };
+        let Some(expires) = at("exp") else {
+            let cause = format!("issuer {}: it does not say when it ends", self.name);
+            return Err(Failure::because(Code::BadToken, cause));
+        };
+        if now >= expires + self.leeway {
+            return Err(Code::TokenExpired.into());
+        }
+        if at("nbf").is_some_and(|begins| now + self.leeway < begins) {
+            let cause = format!("issuer {}: it is not valid yet", self.name);
+            return Err(Failure::because(Code::BadToken, cause));
+        }
+        Ok(expires + self.leeway)
+    }
+}

@@ -1,0 +1,107 @@
+//! A Kubernetes cluster that says whose a token is (`authentication.k8s.io/v1`, TokenReview): the way of those who run
+//! Lieutenant, whose callers are service accounts of its cluster.
+
+use std::path::PathBuf;
+
+use fairlead_api::{Code, Failure};
+use reqwest::{Client, header};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use time::Duration;
+
+use super::{
+    Vouched,
+    config::{Mapping, Review},
+    fetch::{self, FetchError, fetch},
+};
+
+/// How long an answer is believed.
+pub(super) const GOOD_FOR: Duration = Duration::seconds(60);
+
+pub(super) struct Reviewer {
+    name: String,
+    url: String,
+    audience: Vec<String>,
+    token_file: PathBuf,
+    mapping: Mapping,
+    client: Client,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Default, Deserialize)]
+struct Status {
+    #[serde(default)]
+    authenticated: bool,
+    #[serde(default)]
+    user: Value,
+    #[serde(default)]
+    audiences: Vec<String>,
+}
+
+impl Reviewer {
+    /// # Errors
+    /// `FL-4101` if its CA file cannot be used.
+    pub(super) fn new(config: Review) -> Result<Self, Failure> {
+        let table = format!("review.{}", config.name);
+        Ok(Reviewer {
+            client: fetch::client(&table, config.ca_file.as_deref())?,
+            name: config.name,
+            url: config.url,
+            audience: config.audience,
+            token_file: config.token_file,
+            mapping: config.mapping,
+        })
+    }
+
+    /// Whose token it is there; `None` if it is nobody's.
+    ///
+    /// # Errors
+    /// `FL-1105` if the cluster does not say, `FL-1106` if they have no role here.
+    pub(super) async fn review(&self, token: &str) -> Result<Option<Vouched>, Failure> {
+        let status = self.ask(token).await.map_err(|cause| {
+            Failure::because(
+                Code::IssuerDown,
+                format_args!("review {}: {cause}", self.name),
+            )
+        })?;
+        // An API server that knows no audiences tells none: then nobody has said that the token is meant for us.
+        let ours = |told: &String| self.audience.contains(told);
+        if !status.authenticated || !(self.audience.is_empty() || status.audiences.iter().any(ours))
+        {
+            return Ok(None);
+        }
+        self.mapping.apply(&status.user).map(Some)
+    }
+
+    async fn ask(&self, token: &str) -> Result<Status, FetchError> {
+        let own = tokio::fs::read_to_string(&self.token_file).await;
+        let own = own
+            .map_err(|error| FetchError::Http(format!("{}: {error}", self.token_file.display())))?;
+        let mut bearer = header::HeaderValue::from_str(&format!("Bearer {}", own.trim()))
+            .map_err(|_| FetchError::Http("its token_file holds no token".to_owned()))?;
+        bearer.set_sensitive(true);
+        let review = json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": { "token": token, "audiences": self.audience },
+        });
+        let request = self
+            .client
+            .post(format!(
+                "{}/apis/authentication.k8s.io/v1/tokenreviews",
+                self.url
+            ))
+            .header(header::AUTHORIZATION, bearer)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(review.to_string());
+        let body = fetch(request).await?;
+        let answer: Answer = serde_json::from_slice(&body)
+            .map_err(|error| FetchError::Http(format!("its answer cannot be read: {error}")))?;
+        Ok(answer.status)
+    }
+}

@@ -1,0 +1,386 @@
+//! Against a real HTTPS server on loopback that answers as an issuer, and as a cluster that reviews tokens.
+
+mod rig;
+
+use fairlead_api::{Code, resources::Role};
+use jsonwebtoken::Algorithm;
+use serde_json::json;
+use time::Duration;
+
+use rig::{Idp, NOW, claims};
+
+use super::*;
+
+#[tokio::test]
+async fn a_token_of_the_issuer_is_somebody_with_a_role_and_is_asked_for_once() {
+    let idp = Idp::start().await;
+    let issuers = idp.issuers("");
+    let token = idp.sign(&claims(
+        &idp,
+        json!({ "sub": "Jane@Corp.example", "groups": ["dev", "ops"] }),
+    ));
+    let vouched = issuers.vouch(&token, NOW).await.unwrap().unwrap();
+    let expected = Vouched {
+        name: "corp.jane@corp.example".to_owned(),
+        role: Role::Operator,
+        tenant: Some("t-acme".parse().unwrap()),
+        cluster: None,
+    };
+    assert_eq!(vouched, expected);
+    let asked = idp.asked();
+    for _ in 0..3 {
+        assert_eq!(
+            issuers.vouch(&token, NOW).await.unwrap(),
+            Some(expected.clone())
+        );
+    }
+    assert_eq!(asked, ["/.well-known/openid-configuration", "/keys"]);
+    assert_eq!(idp.asked(), asked);
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_token_is_told() {
+    let idp = Idp::start().await;
+    let issuers = idp.issuers("");
+    let good = || claims(&idp, json!({ "groups": ["ops"] }));
+    let with = |name: &str, value: serde_json::Value| {
+        let mut claims = good();
+        claims[name] = value;
+        claims
+    };
+    let seconds = |from: Duration| (NOW + from).unix_timestamp();
+    let tampered = {
+        let (theirs, ours) = (
+            idp.sign(&good()),
+            idp.sign(&with("groups", json!(["root"]))),
+        );
+        let signed = theirs
+            .expose_secret()
+            .rsplit_once('.')
+            .unwrap()
+            .1
+            .to_owned();
+        format!(
+            "{}.{signed}",
+            ours.expose_secret().rsplit_once('.').unwrap().0
+        )
+    };
+    let mut no_expiry = good();
+    no_expiry.as_object_mut().unwrap().remove("exp");
+    let mut no_audience = good();
+    no_audience.as_object_mut().unwrap().remove("aud");
+    for (what, token, code) in [
+        (
+            "another audience",
+            idp.sign(&with("aud", json!(["other"]))),
+            Code::BadToken,
+        ),
+        ("no audience", idp.sign(&no_audience), Code::BadToken),
+        ("no expiry", idp.sign(&no_expiry), Code::BadToken),
+        (
+            "expired",
+            idp.sign(&with("exp", json!(seconds(Duration::seconds(-61))))),
+            Code::TokenExpired,
+        ),
+        (
+            "not yet",
+            idp.sign(&with("nbf", json!(seconds(Duration::seconds(61))))),
+            Code::BadToken,
+        ),
+        ("tampered with", tampered.into(), Code::BadToken),
+        (
+            "by a stranger",
+            idp.sign_as_stranger(&good()),
+            Code::BadToken,
+        ),
+        (
+            "by a shared secret",
+            idp.sign_with_public_key_as_secret(&good()),
+            Code::BadToken,
+        ),
+    ] {
+        let failure = issuers.vouch(&token, NOW).await.unwrap_err();
+        assert_eq!(failure.code, code, "{what}: {failure}");
+        assert!(
+            !failure.cause.contains(token.expose_secret()),
+            "{what}: {failure}"
+        );
+    }
+    let late = with("exp", json!(seconds(Duration::seconds(-59))));
+    assert!(
+        issuers
+            .vouch(&idp.sign(&late), NOW)
+            .await
+            .unwrap()
+            .is_some(),
+        "within the leeway"
+    );
+}
+
+#[tokio::test]
+async fn somebody_without_a_role_or_a_name_is_told_so() {
+    let idp = Idp::start().await;
+    let issuers = idp.issuers("");
+    for more in [
+        json!({ "groups": ["guests"] }),
+        json!({}),
+        json!({ "groups": ["ops"], "sub": "" }),
+        json!({ "groups": ["ops"], "sub": "a b" }),
+        json!({ "groups": ["ops"], "sub": "x".repeat(64) }),
+    ] {
+        let token = idp.sign(&claims(&idp, more.clone()));
+        let failure = issuers.vouch(&token, NOW).await.unwrap_err();
+        assert_eq!(failure.code, Code::NoRole, "{more}: {failure}");
+    }
+}
+
+#[tokio::test]
+async fn of_a_token_that_no_issuer_made_nobody_is_asked() {
+    let idp = Idp::start().await;
+    let issuers = idp.issuers("");
+    let mut other = claims(&idp, json!({ "groups": ["ops"] }));
+    let unsigned = Idp::unsigned(&other);
+    other["iss"] = json!("https://other.example");
+    for (what, token) in [
+        ("another issuer", idp.sign(&other)),
+        ("no algorithm", unsigned),
+        ("no token", "a.b.c".into()),
+        ("our own", "flt_0123456789".into()),
+        ("nothing", "".into()),
+    ] {
+        assert_eq!(issuers.vouch(&token, NOW).await.unwrap(), None, "{what}");
+    }
+    assert!(idp.asked().is_empty());
+}
+
+#[tokio::test]
+async fn a_new_key_is_found_and_one_that_was_taken_back_is_not_believed() {
+    let idp = Idp::start().await;
+    let issuers = idp.issuers("");
+    let ops = |name: &str| claims(&idp, json!({ "sub": name, "groups": ["ops"] }));
+    let first = |name: &str| idp.sign(&ops(name));
+    issuers.vouch(&first("one"), NOW).await.unwrap().unwrap();
+    let old = first("two");
+    idp.rotate();
+    let new = idp.sign(&ops("three"));
+    // Not asked again within seconds, whoever sends whatever.
+    assert_eq!(
+        issuers.vouch(&new, NOW).await.unwrap_err().code,
+        Code::BadToken
+    );
+    later(11).await;
+    issuers.vouch(&new, NOW).await.unwrap().unwrap();
+    assert_eq!(
+        issuers.vouch(&old, NOW).await.unwrap_err().code,
+        Code::BadToken
+    );
+}
+
+#[tokio::test]
+async fn an_issuer_that_cannot_be_asked_is_no_reason_to_say_no() {
+    let idp = Idp::start().await;
+    let issuers = idp.issuers("");
+    let ops = |name: &str| claims(&idp, json!({ "sub": name, "groups": ["ops"] }));
+    idp.down(true);
+    let token = idp.sign(&ops("one"));
+    let failure = issuers.vouch(&token, NOW).await.unwrap_err();
+    assert_eq!(failure.code, Code::IssuerDown, "{failure}");
+    idp.down(false);
+    later(11).await;
+    issuers.vouch(&token, NOW).await.unwrap().unwrap();
+    // Keys that are known do, for a day.
+    idp.down(true);
+    later(3600).await;
+    issuers
+        .vouch(&idp.sign(&ops("two")), NOW)
+        .await
+        .unwrap()
+        .unwrap();
+    idp.rotate();
+    later(11).await;
+    let failure = issuers
+        .vouch(&idp.sign(&ops("three")), NOW)
+        .await
+        .unwrap_err();
+    assert_eq!(failure.code, Code::IssuerDown, "{failure}");
+}
+
+#[tokio::test]
+async fn a_discovery_document_of_somebody_else_is_not_believed_and_no_redirect_followed() {
+    let idp = Idp::start().await;
+    idp.claim_to_be("https://other.example");
+    let token = idp.sign(&claims(&idp, json!({ "groups": ["ops"] })));
+    let failure = idp.issuers("").vouch(&token, NOW).await.unwrap_err();
+    assert_eq!(failure.code, Code::IssuerDown, "{failure}");
+    assert!(failure.cause.contains("other.example"), "{failure}");
+    let idp = Idp::start().await;
+    idp.redirect();
+    let token = idp.sign(&claims(&idp, json!({ "groups": ["ops"] })));
+    let failure = idp.issuers("").vouch(&token, NOW).await.unwrap_err();
+    assert!(failure.cause.contains("302"), "{failure}");
+    assert_eq!(idp.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn keys_may_come_from_a_file() {
+    let idp = Idp::start().await;
+    let issuers = idp.issuers_with_keys_file();
+    let token = idp.sign(&claims(&idp, json!({ "groups": ["ops"] })));
+    assert!(issuers.vouch(&token, NOW).await.unwrap().is_some());
+    assert!(idp.asked().is_empty());
+}
+
+#[tokio::test]
+async fn the_first_rule_that_fits_counts_and_a_star_names_the_cluster() {
+    let idp = Idp::start().await;
+    let issuers = idp.issuers("");
+    for (more, role, tenant, cluster) in [
+        (
+            json!({ "groups": ["ops", "root"] }),
+            Role::Admin,
+            None,
+            None,
+        ),
+        (
+            json!({ "groups": "ops" }),
+            Role::Operator,
+            Some("t-acme"),
+            None,
+        ),
+        (
+            json!({ "realm_access": { "roles": ["fairlead-viewer"] } }),
+            Role::Viewer,
+            None,
+            None,
+        ),
+        (
+            json!({ "sub": "system:serviceaccount:lieutenant:c-blue-sky-42" }),
+            Role::Cluster,
+            None,
+            Some("c-blue-sky-42"),
+        ),
+    ] {
+        let token = idp.sign(&claims(&idp, more.clone()));
+        let vouched = issuers.vouch(&token, NOW).await.unwrap().unwrap();
+        assert_eq!(vouched.role, role, "{more}");
+        assert_eq!(
+            vouched.tenant.as_ref().map(TenantId::as_str),
+            tenant,
+            "{more}"
+        );
+        assert_eq!(
+            vouched.cluster.as_ref().map(ClusterId::as_str),
+            cluster,
+            "{more}"
+        );
+    }
+    let token = idp.sign(&claims(
+        &idp,
+        json!({ "sub": "system:serviceaccount:lieutenant:c-a" }),
+    ));
+    let vouched = issuers.vouch(&token, NOW).await.unwrap().unwrap();
+    assert_eq!(vouched.name, "corp.lieutenant.c-a");
+    let token = idp.sign(&claims(
+        &idp,
+        json!({ "sub": "system:serviceaccount:lieutenant:default" }),
+    ));
+    assert_eq!(
+        issuers.vouch(&token, NOW).await.unwrap_err().code,
+        Code::NoRole
+    );
+}
+
+#[tokio::test]
+async fn a_cluster_that_knows_a_token_says_whose_it_is() {
+    let idp = Idp::start().await;
+    let issuers = idp.reviewing();
+    let vouched = issuers.vouch(&"opaque".into(), NOW).await.unwrap().unwrap();
+    assert_eq!(
+        (vouched.name.as_str(), vouched.role),
+        ("syn.lieutenant.api", Role::Admin)
+    );
+    let asked = idp.asked().len();
+    issuers.vouch(&"opaque".into(), NOW).await.unwrap().unwrap();
+    assert_eq!(idp.asked().len(), asked, "it is remembered");
+    assert_eq!(issuers.vouch(&"unknown".into(), NOW).await.unwrap(), None);
+    assert_eq!(
+        issuers.vouch(&"for-others".into(), NOW).await.unwrap(),
+        None
+    );
+    idp.down(true);
+    let failure = issuers.vouch(&"later".into(), NOW).await.unwrap_err();
+    assert_eq!(failure.code, Code::IssuerDown);
+    assert!(
+        !failure.cause.contains("later") && !failure.cause.contains("reviewers-own"),
+        "{failure}"
+    );
+}
+
+#[test]
+fn mistakes_in_the_file_are_told_with_their_table() {
+    let issuer = |more: &str| {
+        format!("[issuer.corp]\nurl = \"https://idp.example\"\naudience = [\"fairlead\"]\n{more}\n")
+    };
+    let role = "roles = [{ claim = \"sub\", value = \"x\", role = \"admin\" }]";
+    assert!(Issuers::read(&issuer(role)).is_ok());
+    assert!(Issuers::read("").is_ok());
+    for (text, told) in [
+        ("[issuer.corp]\nurl = 1".to_owned(), "string"),
+        (issuer(""), "roles"),
+        (issuer("roles = []"), "nobody would be let in"),
+        (issuer(role).replace("https", "http"), "url"),
+        (issuer(role).replace("[\"fairlead\"]", "[]"), "audience"),
+        (
+            issuer(&format!("{role}\nalgorithms = [\"HS256\"]")),
+            "HS256",
+        ),
+        (issuer(&format!("{role}\nleeway = \"1h\"")), "leeway"),
+        (issuer(&format!("{role}\ntypo = 1")), "typo"),
+        (issuer(&role.replace("\"admin\"", "\"root\"")), "role"),
+        (issuer(&role.replace("\"admin\"", "\"cluster\"")), "cluster"),
+        (
+            issuer(&role.replace("\"admin\"", "\"cluster\", cluster = \"*\"")),
+            "star",
+        ),
+        (
+            issuer(&role.replace("\"admin\"", "\"admin\", cluster = \"c-a\"")),
+            "cluster",
+        ),
+        (
+            issuer(&role.replace("\"admin\"", "\"admin\", tenant = \"x\"")),
+            "tenant",
+        ),
+        (
+            issuer(role) + &issuer(role).replace("corp", "corp2"),
+            "[issuer.corp]",
+        ),
+        (
+            issuer(&format!("{role}\nca_file = \"/nowhere/ca.pem\"")),
+            "/nowhere/ca.pem",
+        ),
+    ] {
+        let failure = Issuers::read(&text)
+            .err()
+            .unwrap_or_else(|| panic!("{text}"));
+        assert_eq!(failure.code, Code::BadConfig, "{text}");
+        assert!(failure.cause.contains(told), "{told}: {failure}");
+    }
+}
+
+/// As if so many seconds had passed.
+async fn later(seconds: u64) {
+    tokio::time::pause();
+    tokio::time::advance(std::time::Duration::from_secs(seconds)).await;
+    tokio::time::resume();
+}
+
+/// Nothing but what a public key verifies is ever allowed.
+#[test]
+fn no_algorithm_with_a_shared_secret_can_be_configured() {
+    for hmac in [Algorithm::HS256, Algorithm::HS384, Algorithm::HS512] {
+        let text = format!(
+            "[issuer.a]\nurl = \"https://a.example\"\naudience = [\"b\"]\nalgorithms = [\"{hmac:?}\"]\nroles = [{{ claim = \"sub\", value = \"x\", role = \"viewer\" }}]"
+        );
+        assert!(Issuers::read(&text).is_err(), "{hmac:?}");
+    }
+}

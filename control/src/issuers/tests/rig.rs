@@ -1,0 +1,275 @@
+//! An HTTPS server that is an issuer of tokens with discovery, and a cluster that reviews them.
+
+use std::sync::{Arc, Mutex};
+
+use axum::{
+    Json, Router,
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode, header},
+    middleware::{Next, from_fn_with_state},
+    response::{IntoResponse, Redirect, Response},
+    routing::{get, post},
+};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use fairlead_certs::Authority;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto,
+    service::TowerToHyperService,
+};
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, jwk::Jwk};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use time::{Duration, OffsetDateTime, macros::datetime};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use crate::issuers::Issuers;
+
+pub(super) const NOW: OffsetDateTime = datetime!(2026-11-22 12:00 UTC);
+
+pub(super) struct Idp {
+    shared: Arc<Shared>,
+    dir: TempDir,
+}
+
+struct Shared {
+    url: String,
+    state: Mutex<Answers>,
+}
+
+struct Answers {
+    key: EncodingKey,
+    /// Rises with each new key.
+    number: u32,
+    down: bool,
+    redirect: bool,
+    says_it_is: Option<String>,
+    asked: Vec<String>,
+}
+
+fn new_key() -> EncodingKey {
+    let pair = rcgen::KeyPair::generate().unwrap();
+    EncodingKey::from_ec_der(&pair.serialize_der())
+}
+
+/// Of somebody who may come in, unless `more` says otherwise.
+pub(super) fn claims(idp: &Idp, more: Value) -> Value {
+    let mut claims = json!({
+        "iss": idp.shared.url,
+        "sub": "jane",
+        "aud": ["fairlead", "others"],
+        "exp": (NOW + Duration::hours(1)).unix_timestamp(),
+    });
+    for (name, value) in more.as_object().unwrap() {
+        claims[name] = value.clone();
+    }
+    claims
+}
+
+impl Idp {
+    pub(super) async fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::open_or_create(dir.path()).unwrap();
+        std::fs::write(dir.path().join("front.pem"), authority.certificate_pem()).unwrap();
+        std::fs::write(dir.path().join("token"), "reviewers-own\n").unwrap();
+        let names = ["127.0.0.1".to_owned()];
+        let leaf = authority
+            .issue_front(&names, OffsetDateTime::now_utc())
+            .unwrap();
+        let tls = TlsAcceptor::from(fairlead_certs::front_server(&leaf).unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let shared = Arc::new(Shared {
+            url: format!("https://{}", listener.local_addr().unwrap()),
+            state: Mutex::new(Answers {
+                key: new_key(),
+                number: 1,
+                down: false,
+                redirect: false,
+                says_it_is: None,
+                asked: Vec::new(),
+            }),
+        });
+        let router = Router::new()
+            .route("/.well-known/openid-configuration", get(document))
+            .route(
+                "/keys",
+                get(async |State(shared): State<Arc<Shared>>| Json(shared.keys())),
+            )
+            .route("/apis/authentication.k8s.io/v1/tokenreviews", post(review))
+            .layer(from_fn_with_state(Arc::clone(&shared), watched))
+            .with_state(Arc::clone(&shared));
+        tokio::spawn(async move {
+            loop {
+                let (tcp, _) = listener.accept().await.unwrap();
+                let (tls, router) = (tls.clone(), router.clone());
+                tokio::spawn(async move {
+                    let stream = TokioIo::new(tls.accept(tcp).await?);
+                    let service = TowerToHyperService::new(router);
+                    // A client that goes away is no matter of the test's.
+                    let _ = auto::Builder::new(TokioExecutor::new())
+                        .serve_connection(stream, service)
+                        .await;
+                    std::io::Result::Ok(())
+                });
+            }
+        });
+        Idp { shared, dir }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, Answers> {
+        self.shared.state.lock().unwrap()
+    }
+
+    pub(super) fn issuers(&self, more: &str) -> Issuers {
+        let ca = self.dir.path().join("front.pem");
+        let text = format!(
+            r#"
+            [issuer.corp]
+            url = "{}"
+            audience = ["fairlead"]
+            ca_file = "{}"
+            {more}
+            roles = [
+                {{ claim = "groups", value = "root", role = "admin" }},
+                {{ claim = "groups", value = "ops", role = "operator", tenant = "t-acme" }},
+                {{ claim = "realm_access.roles", value = "fairlead-viewer", role = "viewer" }},
+                {{ claim = "sub", value = "system:serviceaccount:lieutenant:*", role = "cluster", cluster = "*" }},
+            ]
+            "#,
+            self.shared.url,
+            ca.display(),
+        );
+        Issuers::read(&text).unwrap()
+    }
+
+    pub(super) fn issuers_with_keys_file(&self) -> Issuers {
+        let file = self.dir.path().join("keys.json");
+        std::fs::write(&file, self.shared.keys().to_string()).unwrap();
+        self.issuers(&format!("keys_file = \"{}\"", file.display()))
+    }
+
+    pub(super) fn reviewing(&self) -> Issuers {
+        let at = |name: &str| self.dir.path().join(name).display().to_string();
+        let text = format!(
+            r#"
+            [review.syn]
+            url = "{}"
+            audience = ["fairlead"]
+            ca_file = "{}"
+            token_file = "{}"
+            roles = [{{ claim = "username", value = "system:serviceaccount:lieutenant:api", role = "admin" }}]
+            "#,
+            self.shared.url,
+            at("front.pem"),
+            at("token"),
+        );
+        Issuers::read(&text).unwrap()
+    }
+
+    pub(super) fn sign(&self, claims: &Value) -> SecretString {
+        let state = self.state();
+        let mut header = Header::new(Algorithm::ES256);
+        header.kid = Some(state.number.to_string());
+        encode(&header, claims, &state.key).unwrap().into()
+    }
+
+    /// With a key of nobody's, under the name of the issuer's.
+    pub(super) fn sign_as_stranger(&self, claims: &Value) -> SecretString {
+        let mut header = Header::new(Algorithm::ES256);
+        header.kid = Some(self.state().number.to_string());
+        encode(&header, claims, &new_key()).unwrap().into()
+    }
+
+    /// What anybody can make who knows the issuer's public key, if that were taken for a shared secret.
+    pub(super) fn sign_with_public_key_as_secret(&self, claims: &Value) -> SecretString {
+        let public = self.shared.keys()["keys"][0]["x"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        let key = EncodingKey::from_secret(&URL_SAFE_NO_PAD.decode(public).unwrap());
+        encode(&Header::new(Algorithm::HS256), claims, &key)
+            .unwrap()
+            .into()
+    }
+
+    pub(super) fn unsigned(claims: &Value) -> SecretString {
+        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        format!(
+            "{}.{}.",
+            part(&json!({ "alg": "none", "typ": "JWT" })),
+            part(claims)
+        )
+        .into()
+    }
+
+    pub(super) fn rotate(&self) {
+        let mut state = self.state();
+        state.key = new_key();
+        state.number += 1;
+    }
+
+    pub(super) fn down(&self, down: bool) {
+        self.state().down = down;
+    }
+
+    pub(super) fn redirect(&self) {
+        self.state().redirect = true;
+    }
+
+    pub(super) fn claim_to_be(&self, url: &str) {
+        self.state().says_it_is = Some(url.to_owned());
+    }
+
+    /// Paths, in order.
+    pub(super) fn asked(&self) -> Vec<String> {
+        self.state().asked.clone()
+    }
+}
+
+impl Shared {
+    fn keys(&self) -> Value {
+        let state = self.state.lock().unwrap();
+        let mut jwk = Jwk::from_encoding_key(&state.key, Algorithm::ES256).unwrap();
+        jwk.common.key_id = Some(state.number.to_string());
+        json!({ "keys": [jwk] })
+    }
+}
+
+async fn watched(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let (down, redirect) = {
+        let mut state = shared.state.lock().unwrap();
+        state.asked.push(request.uri().path().to_owned());
+        (state.down, state.redirect)
+    };
+    if down {
+        return StatusCode::BAD_GATEWAY.into_response();
+    }
+    if redirect {
+        let to = Redirect::temporary("https://127.0.0.1:1/elsewhere").into_response();
+        return (StatusCode::FOUND, to.headers().clone()).into_response();
+    }
+    next.run(request).await
+}
+
+async fn document(State(shared): State<Arc<Shared>>) -> Json<Value> {
+    let issuer = shared.state.lock().unwrap().says_it_is.clone();
+    let issuer = issuer.unwrap_or_else(|| shared.url.clone());
+    Json(json!({ "issuer": issuer, "jwks_uri": format!("{}/keys", shared.url) }))
+}
+
+async fn review(headers: HeaderMap, Json(review): Json<Value>) -> Response {
+    if headers[header::AUTHORIZATION] != "Bearer reviewers-own" {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    let user = json!({ "username": "system:serviceaccount:lieutenant:api", "groups": ["system:serviceaccounts"] });
+    let status = match review["spec"]["token"].as_str().unwrap() {
+        "opaque" => {
+            json!({ "authenticated": true, "user": user, "audiences": review["spec"]["audiences"] })
+        }
+        "for-others" => json!({ "authenticated": true, "user": user, "audiences": ["others"] }),
+        _ => json!({ "authenticated": false, "error": "invalid bearer token" }),
+    };
+    Json(json!({ "status": status })).into_response()
+}
