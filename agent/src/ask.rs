@@ -1,11 +1,12 @@
-//! What the agent asks the hub for itself, over a stream of its own session: enrolment and renewal; and what it says of
-//! itself there.
+//! What the agent asks the hub for itself, over a stream of its own session: enrolment, renewal, its configuration; and what
+//! it says of itself and its cluster there.
 
 use std::time::Duration;
 
-use fairlead_api::{Code, Failure, enroll::MAX_BODY};
-use fairlead_dialer::{Answer, BodyError, ExchangeError, Exchanges};
-use http::{HeaderValue, Method, Request, StatusCode, header};
+use bytes::Bytes;
+use fairlead_api::{Code, Failure, config::MAX_CONFIG, enroll::MAX_BODY};
+use fairlead_dialer::{Answer, Body, BodyError, ExchangeError, Exchanges};
+use http::{HeaderValue, Method, Request, StatusCode, header, response::Parts};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, de::DeserializeOwned};
 use tokio::time::timeout;
@@ -59,6 +60,85 @@ pub(crate) async fn post<T: DeserializeOwned>(
         .map_err(|_| AskError::Timeout)?
 }
 
+/// A document of the hub's.
+#[derive(Debug)]
+pub(crate) struct Document<T> {
+    pub(crate) etag: String,
+    pub(crate) value: T,
+}
+
+/// Gets `path`, if it is not what `known` names. What else the hub is to be told stands in `headers`.
+///
+/// # Errors
+/// [`AskError`].
+pub(crate) async fn get<T: DeserializeOwned>(
+    exchanges: &Exchanges,
+    path: &'static str,
+    known: Option<&str>,
+    headers: &[(&'static str, &str)],
+) -> Result<Option<Document<T>>, AskError> {
+    let mut request = Request::new(body::empty());
+    *request.uri_mut() = http::Uri::from_static(path);
+    let tag = known.map(|known| format!("\"{known}\""));
+    let own = [
+        (header::HOST.as_str(), "hub"),
+        (header::ACCEPT.as_str(), "application/json"),
+    ];
+    let tag = tag
+        .as_deref()
+        .map(|tag| (header::IF_NONE_MATCH.as_str(), tag));
+    for (name, value) in own
+        .iter()
+        .copied()
+        .chain(headers.iter().copied())
+        .chain(tag)
+    {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            request.headers_mut().insert(name, value);
+        }
+    }
+    let asking = async {
+        let (head, body) = send(exchanges, request, MAX_CONFIG).await?;
+        let status = head.status;
+        match status {
+            StatusCode::NOT_MODIFIED => return Ok(None),
+            StatusCode::OK => {}
+            _ => return Err(refused(status, &body)),
+        }
+        let etag = head
+            .headers
+            .get(header::ETAG)
+            .and_then(|etag| etag.to_str().ok());
+        let value = serde_json::from_slice(&body).map_err(|_| AskError::Unexpected(status))?;
+        Ok(Some(Document {
+            etag: etag.unwrap_or_default().trim_matches('"').to_owned(),
+            value,
+        }))
+    };
+    timeout(DEADLINE, asking)
+        .await
+        .map_err(|_| AskError::Timeout)?
+}
+
+/// The answer's head and its whole body.
+async fn send(
+    exchanges: &Exchanges,
+    request: Request<Body>,
+    limit: usize,
+) -> Result<(Parts, Bytes), AskError> {
+    let response = match exchanges.send(request).await? {
+        Answer::Response(response) => response,
+        Answer::Upgraded(head, _) => return Err(AskError::Unexpected(head.status())),
+    };
+    let (head, body) = response.into_parts();
+    let body = body::whole(body, limit).await.map_err(AskError::Body)?;
+    Ok((head, body))
+}
+
+fn refused(status: StatusCode, body: &[u8]) -> AskError {
+    refusal(body).map_or(AskError::Unexpected(status), AskError::Refused)
+}
+
 async fn exchange<T: DeserializeOwned>(
     exchanges: &Exchanges,
     path: &'static str,
@@ -74,16 +154,10 @@ async fn exchange<T: DeserializeOwned>(
         HeaderValue::from_static("application/json"),
     );
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-    let response = match exchanges.send(request).await? {
-        Answer::Response(response) => response,
-        Answer::Upgraded(head, _) => return Err(AskError::Unexpected(head.status())),
-    };
-    let status = response.status();
-    let body = body::whole(response.into_body(), MAX_BODY)
-        .await
-        .map_err(AskError::Body)?;
+    let (head, body) = send(exchanges, request, MAX_BODY).await?;
+    let status = head.status;
     if status != StatusCode::OK && status != StatusCode::CREATED {
-        return Err(refusal(&body).map_or(AskError::Unexpected(status), AskError::Refused));
+        return Err(refused(status, &body));
     }
     serde_json::from_slice(&body).map_err(|_| AskError::Unexpected(status))
 }

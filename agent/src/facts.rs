@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{
     Code,
-    config::{Collecting, Kind},
+    config::{AgentConfig, Collecting, Kind},
     facts::{FACTS_PATH, Received},
     hello::Instance,
 };
@@ -50,7 +50,7 @@ pub(crate) struct Facts {
     namespace: String,
     /// How often, as the agent was started.
     every: Option<Duration>,
-    settings: watch::Receiver<Arc<Collecting>>,
+    settings: watch::Receiver<Arc<AgentConfig>>,
     known: Known,
     told: Option<Instant>,
 }
@@ -61,8 +61,8 @@ impl Facts {
         (site, run): (Arc<Site>, Instance),
         namespace: String,
         every: Option<Duration>,
-        settings: watch::Receiver<Arc<Collecting>>,
     ) -> Self {
+        let settings = site.told.configuration();
         Facts {
             site,
             run,
@@ -90,7 +90,7 @@ impl Facts {
         sleep_until(Instant::now() + begin).await;
         loop {
             let settings = self.settings.borrow_and_update().clone();
-            self.look(&settings).await;
+            self.look(&settings.facts).await;
             let every = self.every();
             let next = Instant::now() + between(every.mul_f64(0.9), every.mul_f64(1.1), chance());
             let due = self.told.is_none_or(|told| next > told + HOURLY);
@@ -106,7 +106,7 @@ impl Facts {
     }
 
     fn every(&self) -> Duration {
-        let wanted = self.settings.borrow().every;
+        let wanted = self.settings.borrow().facts.every;
         let wanted = wanted.map(|seconds| Duration::from_secs(seconds.into()));
         (self.every.or(wanted))
             .unwrap_or(EVERY)

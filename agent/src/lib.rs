@@ -10,6 +10,7 @@ mod config;
 mod dial;
 mod enrol;
 mod facts;
+mod follow;
 mod hello;
 mod hold;
 mod identity;
@@ -37,9 +38,10 @@ use std::{
 pub use config::{Config, SERVICE_ACCOUNT_DIR, State, Target};
 use dial::Dials;
 use facts::Facts;
-use fairlead_api::{Code, Failure, config::Collecting, hello::Instance};
+use fairlead_api::{Code, Failure, hello::Instance};
 use fairlead_dialer::dial::ProxyRules;
 use fairlead_runtime::Process;
+use follow::Told;
 use hold::Hold;
 use identity::{Identity, Store, dir::DirStore, secret::SecretStore};
 use keeper::Keeper;
@@ -83,6 +85,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         metrics: metrics.clone(),
         spread: Spread::default(),
         requests: TaskTracker::new(),
+        told: Told::default(),
         sessions: Arc::default(),
         instance: config.instance.map_or_else(random_instance, Ok)?,
         uid,
@@ -104,11 +107,11 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         }
     });
     if config.facts_every != Some(Duration::ZERO) {
-        let (_settings, settings) = watch::channel(Arc::new(Collecting::default()));
         let (every, run) = (config.facts_every, random_instance()?);
-        let facts = Facts::new((site.clone(), run), namespace, every, settings);
+        let facts = Facts::new((site.clone(), run), namespace, every);
         process.spawn(facts.run());
     }
+    process.spawn(follow::run(site.clone()));
     let keeper = Arc::new(Keeper::new(site.clone(), store));
     process.spawn(keeper.clone().run());
     for link in config.links.all() {

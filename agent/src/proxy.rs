@@ -100,7 +100,7 @@ impl Proxy {
         let raw = request.extensions_mut().remove::<OnUpgrade>();
         let raw =
             raw.ok_or_else(|| Failure::because(Code::Internal, "this stream cannot be made raw"))?;
-        let socket = connect::open(&self.site.allow_connect, request.uri()).await?;
+        let socket = connect::open(&self.site.targets(), request.uri()).await?;
         self.join(raw, socket, running.clone());
         Ok((Response::new(empty()), Outcome::Connected))
     }

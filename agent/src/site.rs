@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
 use crate::{
+    follow::Told,
     metrics::{Held, Metrics},
     proxy::upstream::Upstream,
     sessions::Sessions,
@@ -30,6 +31,8 @@ pub(crate) struct Site {
     pub(crate) spread: Spread,
     /// Requests that run, upgraded ones included; draining waits for them.
     pub(crate) requests: TaskTracker,
+    /// What the hub wants of this agent.
+    pub(crate) told: Told,
     /// Those that serve.
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) instance: Instance,
@@ -39,6 +42,21 @@ pub(crate) struct Site {
 }
 
 impl Site {
+    /// What plain TCP may be opened to: what the site operator allows, as far as the hub wants it.
+    pub(crate) fn targets(&self) -> Vec<String> {
+        let configuration = self.told.configuration();
+        let configuration = configuration.borrow();
+        let is_wanted = |target: &&String| {
+            let wanted = configuration.allow_connect.as_ref();
+            wanted.is_none_or(|wanted| wanted.contains(target))
+        };
+        self.allow_connect
+            .iter()
+            .filter(is_wanted)
+            .cloned()
+            .collect()
+    }
+
     /// The cluster's UID, if the API server tells it soon.
     pub(crate) async fn uid(&self) -> Option<ClusterUid> {
         uid::soon(self.uid.clone()).await

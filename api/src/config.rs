@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ClusterId;
+
 /// Where an agent asks for its [`AgentConfig`]; the ETag is the document's revision.
 pub const CONFIG_PATH: &str = "/agent/v1/config";
 /// The largest document, in bytes of JSON.
@@ -30,6 +32,20 @@ pub struct AgentConfig {
     /// all of that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_connect: Option<Vec<String>>,
+}
+
+/// How it stands with one cluster's document, as `GET /v1/agents` lists it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Configured {
+    pub cluster: ClusterId,
+    /// Revision of the document as it is now.
+    pub wanted: String,
+    /// Revision by which the agent works, once it has said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acted_on: Option<String>,
+    /// It works by another one than it should.
+    pub lags: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

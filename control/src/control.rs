@@ -20,6 +20,7 @@ use crate::{
     catalog::CatalogModule,
     certificates::{CertificateExpiry, Certificates, CertificatesModule, Front},
     clock::Clock,
+    configuration::{ConfigurationModule, Wanted},
     data_dir::DataDir,
     enroll::{BootstrapKey, Enroll},
     facts::FactsModule,
@@ -134,6 +135,7 @@ impl Control {
             store,
             clock,
             certificates,
+            wanted: Wanted::default(),
             deleted: Hub::deletions(),
             presence: OnceLock::new(),
             _data_dir: data_dir,
@@ -156,6 +158,7 @@ impl Control {
             Arc::new(Enroll(hub())),
             Arc::new(CatalogModule(hub())),
             self.facts.clone(),
+            Arc::new(ConfigurationModule(hub())),
             Arc::new(CertificatesModule(hub())),
         ];
         Seam {

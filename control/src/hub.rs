@@ -14,6 +14,7 @@ use tokio::sync::broadcast;
 use crate::{
     certificates::Certificates,
     clock::Clock,
+    configuration::Wanted,
     data_dir::DataDir,
     enroll::BootstrapKey,
     issuers::Issuers,
@@ -32,6 +33,7 @@ pub(crate) struct Hub {
     pub(crate) issuers: Issuers,
     pub(crate) clock: Clock,
     pub(crate) certificates: Certificates,
+    pub(crate) wanted: Wanted,
     pub(crate) deleted: broadcast::Sender<ClusterId>,
     /// Which sessions there are; told by the gateway when it starts.
     pub(crate) presence: OnceLock<Arc<dyn Presence>>,

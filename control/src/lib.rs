@@ -11,6 +11,7 @@ pub mod store;
 
 mod catalog;
 mod certificates;
+mod configuration;
 mod control;
 mod data_dir;
 mod facts;

@@ -3,6 +3,7 @@
 //!
 //! The fields are those of Project Syn's SDD 0007; each is optional on disk, so that older rows can be read.
 
+mod agent;
 mod cluster;
 mod compile;
 mod fact;
@@ -11,6 +12,7 @@ pub(crate) mod hex;
 mod tenant;
 mod token;
 
+pub use agent::AgentSettings;
 pub use cluster::{
     Binding, Bootstrap, CloneSighting, Cluster, CreationPolicy, Credentials, DeletionPolicy,
     KubeApi,

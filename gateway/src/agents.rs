@@ -10,6 +10,7 @@ mod health;
 mod hello;
 mod lifetime;
 pub(crate) mod memory;
+mod news;
 pub(crate) mod patience;
 mod probe;
 pub(crate) mod reports;
@@ -27,5 +28,8 @@ pub(crate) fn start(hub: &Arc<Hub>) {
     let deletions = hub.seam.directory.deleted();
     hub.process
         .spawn(deleted::end_sessions(Arc::clone(hub), deletions));
+    if let Some(wanting) = hub.seam.directory.wanting() {
+        hub.process.spawn(news::tell(Arc::clone(hub), wanting));
+    }
     hub.process.spawn(reports::run(Arc::clone(hub)));
 }

@@ -174,6 +174,16 @@ pub trait Directory: Send + Sync {
 
     /// Clusters as they are deleted; their sessions end at once.
     fn deleted(&self) -> broadcast::Receiver<ClusterId>;
+
+    /// Names the configuration by which the cluster's agent should work; it is told on each probe.
+    fn wanted(&self, _cluster: &ClusterId) -> Option<Arc<str>> {
+        None
+    }
+
+    /// Clusters whose agent should work by another configuration from now on; they are told at once.
+    fn wanting(&self) -> Option<broadcast::Receiver<ClusterId>> {
+        None
+    }
 }
 
 /// What the gateway knows of sessions at this moment. Answered from memory.

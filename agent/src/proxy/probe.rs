@@ -1,9 +1,9 @@
 //! The hub's probe: a real `/readyz` on the API server with the agent's own credential. On it the hub also says how
-//! wide its agents should spread when they dial again.
+//! wide its agents should spread when they dial again, and which configuration there is.
 
 use std::time::Duration;
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::{Code, Failure, config::WANTED};
 use fairlead_dialer::Body;
 use http::{HeaderMap, Method, Response, StatusCode};
 use tokio::time::{Instant, timeout};
@@ -26,6 +26,9 @@ pub(crate) async fn answer(site: &Site, headers: &HeaderMap) -> Result<Response<
         .and_then(|value| value.to_str().ok()?.parse().ok())
     {
         site.spread.set(Duration::from_millis(millis));
+    }
+    if let Some(wanted) = headers.get(WANTED).and_then(|value| value.to_str().ok()) {
+        site.told.configuration_wanted(wanted);
     }
     let started = Instant::now();
     let asked = timeout(DEADLINE, site.upstream.ask(Method::GET, "/readyz", None)).await;

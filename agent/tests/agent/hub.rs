@@ -13,6 +13,7 @@ use std::{
 
 use fairlead_api::{
     Code, Failure, HubUrl,
+    config::{ACTED_ON, CONFIG_PATH},
     enroll::{ENROLL_PATH, EnrollRequest, Issued, RENEW_PATH, RenewRequest},
     facts::{FACTS_PATH, Received, Report},
     hello::{HELLO_PATH, Hello},
@@ -56,6 +57,10 @@ pub(crate) struct Story {
     pub(crate) renewed: Mutex<Vec<[u8; 32]>>,
     /// How many answers to enrolments are lost on their way.
     pub(crate) lose: AtomicUsize,
+    /// Revision and document of its configuration; none: it is of the version before.
+    pub(crate) configuration: Mutex<Option<(String, serde_json::Value)>>,
+    /// By what agents said that they work when they asked for it, in order.
+    pub(crate) acted_on: Mutex<Vec<Option<String>>>,
     /// Reports of facts, in order.
     pub(crate) reports: Mutex<Vec<Report>>,
     /// What the next reports are answered; after the last, the report's own number.
@@ -296,6 +301,9 @@ async fn issue(
     session: Session,
 ) -> Response<Body> {
     let path = request.uri().path().to_owned();
+    if path == CONFIG_PATH {
+        return configuration(&request, &story);
+    }
     let bytes = request.into_body().collect().await.unwrap().to_bytes();
     let csr = match path.as_str() {
         ENROLL_PATH => {
@@ -370,6 +378,26 @@ async fn issue(
         not_after: signed.not_after,
     };
     Response::new(text(&serde_json::to_string(&issued).unwrap()))
+}
+
+fn configuration(request: &Request<Body>, story: &Story) -> Response<Body> {
+    let Some((revision, document)) = story.configuration.lock().unwrap().clone() else {
+        return refusal(Code::NoSuchRoute);
+    };
+    let said = |name: &str| {
+        request
+            .headers()
+            .get(name)
+            .map(|value| value.to_str().unwrap().to_owned())
+    };
+    story.acted_on.lock().unwrap().push(said(ACTED_ON));
+    let tag = format!("\"{revision}\"");
+    let (status, body) = match said("if-none-match").as_ref() == Some(&tag) {
+        true => (304, String::new()),
+        false => (200, document.to_string()),
+    };
+    let response = Response::builder().status(status).header("etag", tag);
+    response.body(text(&body)).unwrap()
 }
 
 fn refusal(code: Code) -> Response<Body> {

@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod api_server;
+mod configuration;
 mod facts;
 mod hold;
 mod hub;

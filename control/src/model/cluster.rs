@@ -7,7 +7,7 @@ use fairlead_certs::Registration;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::{CompileMeta, Facts, GitRepo};
+use super::{AgentSettings, CompileMeta, Facts, GitRepo};
 
 /// One Kubernetes cluster, registered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,6 +41,8 @@ pub struct Cluster {
     pub deletion_policy: Option<DeletionPolicy>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_protection: Option<bool>,
+    #[serde(default, skip_serializing_if = "AgentSettings::is_empty")]
+    pub agent: AgentSettings,
     pub binding: Binding,
     #[serde(with = "time::serde::rfc3339")]
     pub created: OffsetDateTime,
@@ -65,6 +67,7 @@ impl Cluster {
             creation_policy: None,
             deletion_policy: None,
             delete_protection: None,
+            agent: AgentSettings::default(),
             binding,
             created,
         }

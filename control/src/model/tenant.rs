@@ -6,7 +6,7 @@ use fairlead_api::TenantId;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::{CreationPolicy, DeletionPolicy, GitRepo};
+use super::{AgentSettings, CreationPolicy, DeletionPolicy, GitRepo};
 
 /// Owner of clusters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -81,4 +81,6 @@ pub struct ClusterTemplate {
     pub deletion_policy: Option<DeletionPolicy>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_protection: Option<bool>,
+    #[serde(default, skip_serializing_if = "AgentSettings::is_empty")]
+    pub agent: AgentSettings,
 }

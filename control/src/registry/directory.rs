@@ -162,4 +162,14 @@ impl Directory for Registry {
     fn deleted(&self) -> broadcast::Receiver<ClusterId> {
         self.0.deleted.subscribe()
     }
+
+    fn wanted(&self, cluster: &ClusterId) -> Option<Arc<str>> {
+        let view = self.0.store.view();
+        let cluster = view.cluster(cluster)?;
+        Some(self.0.wanted.of(&view, cluster))
+    }
+
+    fn wanting(&self) -> Option<broadcast::Receiver<ClusterId>> {
+        Some(self.0.wanted.changed())
+    }
 }

@@ -213,6 +213,7 @@ mod tests {
             creation_policy: None,
             deletion_policy: None,
             delete_protection: None,
+            agent: crate::model::AgentSettings::default(),
             binding: Binding {
                 registration: Registration::random().unwrap(),
                 bootstrap: Bootstrap::new(1, at, None),

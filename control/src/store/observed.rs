@@ -32,6 +32,9 @@ pub struct Observed {
     /// When each source last reported facts, in milliseconds since 1970, whether or not any was new.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub reported: BTreeMap<FactSource, i64>,
+    /// By which revision of its configuration its agent works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acted_on: Option<String>,
 }
 
 impl Observed {
@@ -47,6 +50,7 @@ impl Observed {
                 last_good_probe: None,
             },
             reported: BTreeMap::new(),
+            acted_on: None,
         }
     }
 }

@@ -8,6 +8,7 @@
 
 mod catalog;
 mod clusters;
+mod configuration;
 mod enroll;
 mod facts;
 mod hub;

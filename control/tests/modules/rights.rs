@@ -9,7 +9,7 @@ use crate::rig::{Rig, admin, caller};
 
 /// Every route of the modules with a body that makes sense, and who may call it: one letter for each of admin, operator,
 /// viewer, tenant, cluster, compile. `+` is let in, `-` is told that the role does not allow it, `?` sees nothing there.
-const TABLE: [(&str, &str, &str, &str); 44] = [
+const TABLE: [(&str, &str, &str, &str); 50] = [
     ("GET", "/v1/hub", "", "++++++"),
     ("GET", "/v1/whoami", "", "++++++"),
     ("GET", "/tenants", "", "++++++"),
@@ -124,6 +124,12 @@ const TABLE: [(&str, &str, &str, &str); 44] = [
         "++-++-",
     ),
     ("GET", "/v1/find?service=x", "", "++++++"),
+    ("GET", "/v1/clusters/c-of-a/facts/history", "", "++++++"),
+    ("GET", "/v1/facts/x/changes", "", "++++++"),
+    ("GET", "/v1/agents", "", "++++++"),
+    ("GET", "/v1/clusters/c-of-a/config", "", "++++++"),
+    ("GET", "/v1/clusters/c-of-a/agent", "", "++++++"),
+    ("PUT", "/v1/clusters/c-of-a/agent", "{}", "+--+--"),
     ("GET", "/v1/changes?since=1", "", "++++++"),
     ("GET", "/v1/audit", "", "+-----"),
     ("GET", "/", "", "++++++"),

@@ -9,7 +9,7 @@ use fairlead_api::ClusterId;
 use fairlead_certs::AgentIdentity;
 use fairlead_dialer::{CloseReason, Exchanges, LinkState, Session, Stats};
 use time::OffsetDateTime;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
 use crate::metrics::{Hold, Metrics};
@@ -31,6 +31,8 @@ pub(crate) struct Entry {
     introduced: watch::Sender<bool>,
     end: watch::Sender<Option<CloseReason>>,
     good_until: watch::Sender<OffsetDateTime>,
+    /// There is something to be told on a probe.
+    news: Notify,
     counted: Mutex<Stats>,
     _open: Hold,
 }
@@ -54,6 +56,7 @@ impl Entry {
             introduced: watch::Sender::new(false),
             end: watch::Sender::new(None),
             good_until: watch::Sender::new(identity.not_after),
+            news: Notify::new(),
             counted: Mutex::default(),
             identity: Arc::new(identity),
             _open: Hold::of(&metrics.sessions),
@@ -92,6 +95,16 @@ impl Entry {
         if link.wait_for(|link| *link != LinkState::Up).await.is_err() {
             std::future::pending::<()>().await;
         }
+    }
+
+    /// The next probe comes at once.
+    pub(super) fn has_news(&self) {
+        self.news.notify_one();
+    }
+
+    /// Completes when there is something to be told on a probe.
+    pub(super) async fn news(&self) {
+        self.news.notified().await;
     }
 
     pub(super) fn introduce(&self) {

@@ -125,6 +125,10 @@ impl Seat {
 }
 
 impl Group {
+    pub(super) fn has_news(&self) {
+        self.seats.iter().for_each(|seat| seat.entry.has_news());
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.seats.is_empty()
     }

@@ -1,5 +1,5 @@
 //! Asks the cluster's API server, through the tunnel, whether it is ready: at once when a session begins, then every
-//! five seconds, and at once when the hub begins to drain, which the agent learns from it.
+//! five seconds, and at once when the hub begins to drain or there is another configuration, which the agent learns from it.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -9,6 +9,7 @@ use std::{
 
 use fairlead_api::{
     Code,
+    config::WANTED,
     headers::{DRAINING, PROBE_PATH},
     resources::LastError,
 };
@@ -80,6 +81,7 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
         tokio::select! {
             () = rest => wait = EVERY,
             Ok(()) = link.changed() => {}
+            () = entry.news(), if is_up => {}
             () = hub.process.draining(), if !is_leaving => {}
         }
     }
@@ -96,6 +98,9 @@ async fn probe(hub: &Hub, entry: &Entry) -> Probed {
         .uri(PROBE_PATH)
         .header(header::HOST, "kubernetes.default.svc")
         .header(SPREAD, hub.sessions.count().max(MIN_SPREAD));
+    if let Some(wanted) = hub.seam.directory.wanted(entry.cluster()) {
+        request = request.header(WANTED, &*wanted);
+    }
     if hub.process.is_draining() {
         request = request.header(DRAINING, "1");
     }

@@ -195,6 +195,13 @@ impl Sessions {
         }
     }
 
+    /// There is something to be told to a cluster's agents.
+    pub(crate) fn has_news(&self, cluster: &ClusterId) {
+        if let Some(group) = self.table().groups.get(cluster) {
+            group.has_news();
+        }
+    }
+
     /// What a probe over the session has found, and how far it is.
     pub(crate) fn probed(&self, entry: &Arc<Entry>, probed: &Probed, rtt: Option<Duration>) {
         if let Some(group) = self.table().groups.get_mut(entry.cluster()) {

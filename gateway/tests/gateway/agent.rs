@@ -11,6 +11,7 @@ use std::{
 use bytes::Bytes;
 use fairlead_api::{
     ClusterId, Failure,
+    config::WANTED,
     headers::{DRAINING, PROBE_PATH},
     hello::{HELLO_PATH, Hello, Instance, Link},
 };
@@ -24,7 +25,7 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use time::OffsetDateTime;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    sync::mpsc,
+    sync::{mpsc, watch},
     task::JoinHandle,
 };
 
@@ -51,6 +52,8 @@ pub(crate) struct Api {
     pub(crate) requests: tokio::sync::Mutex<mpsc::Receiver<String>>,
     /// A probe has said that the hub is about to go.
     pub(crate) draining: AtomicBool,
+    /// The configuration that the last probe has named.
+    pub(crate) wanted: watch::Sender<Option<String>>,
 }
 
 /// What an agent says of itself.
@@ -143,6 +146,7 @@ impl Agent {
             seen,
             requests: tokio::sync::Mutex::new(requests),
             draining: AtomicBool::new(false),
+            wanted: watch::Sender::default(),
         });
         let serving = tokio::spawn(accept(session.clone(), Arc::clone(&api)));
         let agent = Agent {
@@ -251,6 +255,9 @@ impl Api {
             PROBE_PATH => {
                 let draining = request.headers().contains_key(DRAINING);
                 self.draining.fetch_or(draining, SeqCst);
+                let wanted = request.headers().get(WANTED);
+                let wanted = wanted.map(|wanted| wanted.to_str().unwrap().to_owned());
+                self.wanted.send_replace(wanted);
                 self.probe()
             }
             "/headers" => Response::new(full(told(request.headers()))),

@@ -57,6 +57,9 @@ pub(crate) struct Fake {
     pub(crate) reported: watch::Sender<HashMap<ClusterId, ClusterStatus>>,
     pub(crate) deleted: broadcast::Sender<ClusterId>,
     /// How often a cluster's last status was asked for.
+    /// By what its agents should work.
+    pub(crate) wanted: Mutex<Option<Arc<str>>>,
+    pub(crate) wanting: broadcast::Sender<ClusterId>,
     pub(crate) asked: watch::Sender<usize>,
     pub(crate) presence: OnceLock<Arc<dyn Presence>>,
     /// The UID that agents must have, if they say one.
@@ -88,6 +91,8 @@ impl Rig {
             ])),
             reported: watch::Sender::default(),
             deleted: broadcast::Sender::new(16),
+            wanted: Mutex::default(),
+            wanting: broadcast::Sender::new(16),
             asked: watch::Sender::default(),
             presence: OnceLock::new(),
             uid: Mutex::default(),
@@ -316,6 +321,14 @@ impl Directory for Fake {
 
     fn deleted(&self) -> broadcast::Receiver<ClusterId> {
         self.deleted.subscribe()
+    }
+
+    fn wanted(&self, _cluster: &ClusterId) -> Option<Arc<str>> {
+        self.wanted.lock().unwrap().clone()
+    }
+
+    fn wanting(&self) -> Option<broadcast::Receiver<ClusterId>> {
+        Some(self.wanting.subscribe())
     }
 }
 

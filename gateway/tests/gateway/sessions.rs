@@ -39,6 +39,25 @@ async fn a_session_makes_the_cluster_connected_and_its_end_lost() {
 }
 
 #[tokio::test]
+async fn an_agent_is_told_of_another_configuration_on_a_probe_that_comes_at_once() {
+    let rig = Rig::start();
+    let agent = Agent::saying(&rig, "c-a", hello(1, 0, None)).await;
+    status(&rig, State::Connected).await;
+    assert_eq!(*agent.api.wanted.borrow(), None);
+    let mut named = agent.api.wanted.subscribe();
+    // Probes that come by themselves would take half a minute for these.
+    let all = async {
+        for revision in ["one", "two", "three", "four", "five", "six"] {
+            *rig.modules.wanted.lock().unwrap() = Some(revision.into());
+            rig.modules.wanting.send("c-a".parse().unwrap()).unwrap();
+            let is_named = named.wait_for(|named| named.as_deref() == Some(revision));
+            drop(is_named.await.unwrap());
+        }
+    };
+    timeout(PATIENCE, all).await.unwrap();
+}
+
+#[tokio::test]
 async fn modules_and_metrics_tell_which_sessions_a_cluster_has() {
     let rig = Rig::start();
     let presence = rig.modules.presence.get().unwrap();

@@ -6,7 +6,10 @@ use fairlead_api::{Failure, TenantId};
 use serde_json::{Map, Value, json};
 
 use super::{Fields, Repo, cluster::checked_name, invalid, policy::Policies, repo};
-use crate::model::{ClusterTemplate, Tenant};
+use crate::{
+    configuration,
+    model::{AgentSettings, ClusterTemplate, Tenant},
+};
 
 /// Fields that a PATCH may have.
 const KNOWN: [&str; 7] = [
@@ -171,7 +174,18 @@ fn template(mut given: Fields) -> Result<ClusterTemplate, Failure> {
         creation_policy: policies.creation,
         deletion_policy: policies.deletion,
         delete_protection: policies.delete_protection,
+        agent: match given.object("agent")? {
+            Some(settings) => agent(settings)?,
+            None => AgentSettings::default(),
+        },
     };
     given.nothing_else()?;
     Ok(template)
+}
+
+fn agent(given: Fields) -> Result<AgentSettings, Failure> {
+    let settings = serde_json::from_value(given.into_rest().into())
+        .map_err(|error| invalid(format_args!("clusterTemplate.agent: {error}")))?;
+    configuration::check(&settings)?;
+    Ok(settings)
 }

@@ -1,0 +1,128 @@
+//! Follows the hub's configuration for this cluster: gets it when a session is there and when a probe names another one, and
+//! says by which it works. A hub that cannot be asked changes nothing.
+
+use std::{sync::Arc, time::Duration};
+
+use fairlead_api::{
+    Code,
+    config::{ACTED_ON, AgentConfig, CONFIG_PATH},
+};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
+use tracing::{debug, info};
+
+use crate::{
+    ask::{self, AskError, Document},
+    backoff::{Backoff, chance},
+    site::Site,
+};
+
+/// At the latest, the hub is asked again.
+const HOURLY: Duration = Duration::from_secs(3600);
+const FIRST: Duration = Duration::from_millis(250);
+const CAP: Duration = Duration::from_secs(60);
+/// The longest revision that is believed to be one.
+const LONGEST: usize = 64;
+
+/// What the hub has told.
+pub(crate) struct Told {
+    /// Revision of the configuration that it has.
+    wanted: watch::Sender<Option<String>>,
+    configuration: watch::Sender<Arc<AgentConfig>>,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        Told {
+            wanted: watch::Sender::new(None),
+            configuration: watch::Sender::new(Arc::default()),
+        }
+    }
+}
+
+impl Told {
+    /// A probe has named it.
+    pub(crate) fn configuration_wanted(&self, revision: &str) {
+        if revision.len() > LONGEST {
+            return;
+        }
+        self.wanted.send_if_modified(|wanted| {
+            let is_new = wanted.as_deref() != Some(revision);
+            if is_new {
+                *wanted = Some(revision.to_owned());
+            }
+            is_new
+        });
+    }
+
+    /// By what the agent works.
+    pub(crate) fn configuration(&self) -> watch::Receiver<Arc<AgentConfig>> {
+        self.configuration.subscribe()
+    }
+}
+
+/// Until the process drains.
+pub(crate) async fn run(site: Arc<Site>) {
+    tokio::select! {
+        () = follow(&site) => {}
+        () = site.process.draining() => {}
+    }
+}
+
+async fn follow(site: &Site) {
+    let mut wanted = site.told.wanted.subscribe();
+    let mut acted_on = None::<String>;
+    let mut backoff = Backoff::new(FIRST, CAP);
+    loop {
+        wanted.mark_unchanged();
+        match ask(site, acted_on.as_deref()).await {
+            Ok(Some(Document { etag, value })) => {
+                info!(
+                    revision = etag,
+                    agent_version = value.agent_version,
+                    "configured by the hub"
+                );
+                site.told.configuration.send_replace(Arc::new(value));
+                acted_on = Some(etag);
+                backoff.reset();
+                // Asked again soon, to say so.
+                sleep(FIRST).await;
+                continue;
+            }
+            Ok(None) => backoff.reset(),
+            // Of the version before; it may be another one within the hour.
+            Err(AskError::Refused(failure)) if failure.code == Code::NoSuchRoute => {}
+            Err(error) => {
+                let cause = crate::chain(&error);
+                debug!(
+                    cause,
+                    "the hub did not tell its configuration; asking again"
+                );
+                sleep(backoff.next(chance()).max(FIRST)).await;
+                continue;
+            }
+        }
+        // A probe that came meanwhile may have named the one that is known by now.
+        let another = async {
+            let is_another = |wanted: &Option<String>| wanted.is_some() && *wanted != acted_on;
+            while wanted.changed().await.is_ok() {
+                if is_another(&wanted.borrow_and_update()) {
+                    return;
+                }
+            }
+            std::future::pending().await
+        };
+        let _ = timeout(HOURLY, another).await;
+    }
+}
+
+async fn ask(
+    site: &Site,
+    acted_on: Option<&str>,
+) -> Result<Option<Document<AgentConfig>>, AskError> {
+    let exchanges = site.sessions.any().await;
+    let said = acted_on.map(|revision| (ACTED_ON, revision));
+    ask::get(&exchanges, CONFIG_PATH, acted_on, said.as_slice()).await
+}

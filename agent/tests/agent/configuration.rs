@@ -1,0 +1,116 @@
+//! What the hub wants of an agent, and what the site operator does not allow it to want.
+
+use std::time::Duration;
+
+use fairlead_api::config::WANTED;
+use http::Request;
+use serde_json::{Value, json};
+
+use crate::{
+    hub::Connected,
+    rig::{Rig, nothing, send, soon, until},
+};
+
+fn configure(rig: &Rig, revision: &str, document: Value) {
+    *rig.hub.story.configuration.lock().unwrap() = Some((revision.to_owned(), document));
+}
+
+/// Until the agent has said that it works by this one.
+async fn acted_on(rig: &Rig, revision: &str) {
+    let said = || {
+        rig.hub
+            .story
+            .acted_on
+            .lock()
+            .unwrap()
+            .last()
+            .cloned()
+            .flatten()
+    };
+    until(|| said().as_deref() == Some(revision)).await;
+}
+
+/// As the hub's probe.
+async fn probe(connected: &Connected, wanted: &str) {
+    let probe = Request::get(fairlead_api::headers::PROBE_PATH).header(WANTED, wanted);
+    let probe = probe
+        .header("host", "kubernetes.default.svc")
+        .body(nothing())
+        .unwrap();
+    assert_eq!(send(&connected.exchanges, probe).await.status(), 200);
+}
+
+/// The status of the answer to a CONNECT.
+async fn connects(connected: &Connected, target: &str) -> bool {
+    let request = Request::connect(target)
+        .header("host", target)
+        .body(nothing())
+        .unwrap();
+    let answer = soon(connected.exchanges.send(request)).await.unwrap();
+    matches!(answer, fairlead_dialer::Answer::Upgraded(..))
+}
+
+#[tokio::test]
+async fn an_agent_works_by_the_newest_configuration_and_says_so() {
+    let rig = Rig::new().await;
+    configure(&rig, "one", json!({ "agentVersion": "0.2.0" }));
+    let (_agent, connected) = rig.connected().await;
+    acted_on(&rig, "one").await;
+    assert_eq!(rig.hub.story.acted_on.lock().unwrap()[0], None);
+
+    configure(&rig, "two", json!({ "facts": { "off": ["nodes"] } }));
+    probe(&connected, "two").await;
+    acted_on(&rig, "two").await;
+    let asked = rig.hub.story.acted_on.lock().unwrap().len();
+    probe(&connected, "two").await;
+    assert_eq!(
+        rig.hub.story.acted_on.lock().unwrap().len(),
+        asked,
+        "it knows that one"
+    );
+}
+
+#[tokio::test]
+async fn the_hub_narrows_what_the_site_operator_allows_and_widens_it_never() {
+    let rig = Rig::new().await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let open = listener.local_addr().unwrap().to_string();
+    let mut config = rig.config();
+    config.allow_connect = vec![open.clone()];
+    let _agent = rig.start(config);
+    let connected = rig.hub.next().await;
+    assert!(connects(&connected, &open).await);
+
+    let api = format!("127.0.0.1:{}", rig.api.port());
+    configure(&rig, "one", json!({ "allowConnect": [api] }));
+    // The hub was of the version before, and asked within the hour: the probe names what there is.
+    probe(&connected, "one").await;
+    acted_on(&rig, "one").await;
+    assert!(!connects(&connected, &open).await);
+    assert!(!connects(&connected, &api).await);
+}
+
+#[tokio::test]
+async fn a_collector_is_switched_off_by_the_hub_and_takes_its_facts_back() {
+    let rig = Rig::new().await;
+    let version = (200, json!({ "major": "1", "minor": "37" }));
+    let answers = &rig.api.story.answers;
+    answers
+        .lock()
+        .unwrap()
+        .insert("/version".to_owned(), version);
+    let mut config = rig.config();
+    config.facts_every = Some(Duration::from_secs(1));
+    let _agent = rig.start(config);
+    let connected = rig.hub.next().await;
+    let told = || {
+        let reports = rig.hub.story.reports.lock().unwrap();
+        let facts = reports.iter().flat_map(|report| &report.facts);
+        let mut named = facts.filter(|(name, _)| name.as_str() == "kubernetesVersion");
+        named.next_back().map(|(_, fact)| fact.is_some())
+    };
+    until(|| told() == Some(true)).await;
+    configure(&rig, "one", json!({ "facts": { "off": ["version"] } }));
+    probe(&connected, "one").await;
+    until(|| told() == Some(false)).await;
+}

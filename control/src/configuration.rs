@@ -1,0 +1,171 @@
+//! Configuration: what an agent needs to know to do its work, one document for each cluster. The agent pulls its own; that
+//! another one is there it learns on the next probe, which comes at once. It says by which one it works.
+
+mod document;
+mod wanted;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::{
+    Extension, Json, Router,
+    extract::{Path, State},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use fairlead_api::{
+    Code, Failure,
+    config::{ACTED_ON, CONFIG_PATH, Configured},
+    resources::List,
+};
+use fairlead_gateway::{AgentPeer, Asker, Module};
+use fairlead_runtime::Process;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use tracing::info;
+
+use crate::{
+    hub::{Hub, by},
+    model::{AgentSettings, Cluster},
+    registry::{Right, admit, allow, visible},
+    reply::{Answer, Peer, Sent, Who, finish},
+    store::{Record, View},
+};
+pub(crate) use document::check;
+pub(crate) use wanted::Wanted;
+
+pub(crate) struct ConfigurationModule(pub(crate) Arc<Hub>);
+
+#[async_trait]
+impl Module for ConfigurationModule {
+    fn name(&self) -> &'static str {
+        "configuration"
+    }
+
+    fn people(&self) -> Router {
+        let router = Router::new()
+            .route("/v1/agents", get(list))
+            .route("/v1/clusters/{id}/agent", get(settings).put(put))
+            .route("/v1/clusters/{id}/config", get(show));
+        finish(router.with_state(Arc::clone(&self.0)))
+    }
+
+    fn agents(&self) -> Router {
+        let router = Router::new().route(CONFIG_PATH, get(pull));
+        finish(router.with_state(Arc::clone(&self.0)))
+    }
+
+    async fn run(&self, process: Process) {
+        tokio::select! {
+            () = self.0.wanted.watch(&self.0.store) => {}
+            () = process.draining() => {}
+        }
+    }
+}
+
+/// `GET /v1/agents`: which agents work by an older document than they should.
+async fn list(State(hub): State<Arc<Hub>>, Who(caller): Who) -> Json<List<Configured>> {
+    let view = hub.store.view();
+    let visible = |cluster: &&Arc<Record<Cluster>>| {
+        visible(&view, &caller, cluster.value.id.as_str()).is_ok()
+    };
+    let seen = view.clusters().filter(visible);
+    let items = seen
+        .map(|cluster| configured(&hub, &view, cluster))
+        .collect();
+    Json(List { items })
+}
+
+fn configured(hub: &Hub, view: &View, cluster: &Record<Cluster>) -> Configured {
+    let wanted = hub.wanted.of(view, cluster);
+    let acted_on = hub.store.observed_of(cluster).acted_on.clone();
+    Configured {
+        cluster: cluster.value.id.clone(),
+        lags: acted_on
+            .as_deref()
+            .is_some_and(|acted_on| *acted_on != *wanted),
+        wanted: wanted.to_string(),
+        acted_on,
+    }
+}
+
+/// `GET /v1/clusters/{id}/config`: the document as its agent gets it.
+async fn show(
+    State(hub): State<Arc<Hub>>,
+    Path(id): Path<String>,
+    Who(caller): Who,
+) -> Answer<Response> {
+    let view = hub.store.view();
+    let cluster = visible(&view, &caller, &id)?;
+    let (document, revision) = wanted::current(&view, &cluster);
+    Ok((etag(&revision)?, Json(document)).into_response())
+}
+
+/// `GET /v1/clusters/{id}/agent`: what of it was said of this very cluster.
+async fn settings(
+    State(hub): State<Arc<Hub>>,
+    Path(id): Path<String>,
+    Who(caller): Who,
+) -> Answer<Json<AgentSettings>> {
+    let cluster = visible(&hub.store.view(), &caller, &id)?;
+    Ok(Json(cluster.value.agent.clone()))
+}
+
+/// `PUT /v1/clusters/{id}/agent`: says it anew.
+async fn put(
+    State(hub): State<Arc<Hub>>,
+    Path(id): Path<String>,
+    Extension(asker): Extension<Asker>,
+    Sent(settings): Sent<AgentSettings>,
+) -> Answer<Json<AgentSettings>> {
+    check(&settings)?;
+    let caller = asker.caller().await?;
+    visible(&hub.store.view(), &caller, &id)?;
+    allow(&caller, Right::WriteCluster)?;
+    let (who, said) = (caller.clone(), settings.clone());
+    let changed = hub.store.change(by(&caller), move |draft| {
+        let id = visible(draft, &who, &id)?.value.id.clone();
+        draft.amend_cluster(&id, |cluster| cluster.agent = said.clone())?;
+        Ok::<_, Failure>(id)
+    });
+    let id = changed.await?.value;
+    info!(cluster = %id, caller = caller.name, "settings of the agent changed");
+    Ok(Json(settings))
+}
+
+/// `GET /agent/v1/config`
+async fn pull(
+    State(hub): State<Arc<Hub>>,
+    Peer(peer): Peer,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let AgentPeer::Agent(identity) = peer else {
+        return Err(Code::EnrolOnly.into());
+    };
+    let cluster = admit(&hub, &identity)?;
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let acted_on = text(ACTED_ON).filter(|revision| is_revision(revision));
+    if let Some(revision) = acted_on {
+        hub.store.observe(&identity.cluster, |observed| {
+            observed.acted_on = Some(revision.to_owned());
+        });
+    }
+    let view = hub.store.view();
+    let wanted = hub.wanted.of(&view, &cluster);
+    let known = text(header::IF_NONE_MATCH.as_str()).map(|tag| tag.trim_matches('"'));
+    if known == Some(&*wanted) {
+        return Ok((StatusCode::NOT_MODIFIED, etag(&wanted)?).into_response());
+    }
+    let (document, revision) = wanted::current(&view, &cluster);
+    Ok((etag(&revision)?, Json(document)).into_response())
+}
+
+/// One of ours, be it of another time.
+fn is_revision(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+fn etag(revision: &str) -> Result<HeaderMap, Failure> {
+    let value = HeaderValue::try_from(format!("\"{revision}\""))
+        .map_err(|error| Failure::because(Code::Internal, error))?;
+    Ok(HeaderMap::from_iter([(header::ETAG, value)]))
+}

@@ -1,0 +1,231 @@
+//! The document that an agent works by, made of what its cluster and its tenant say: a function of both records.
+
+use std::collections::BTreeMap;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use fairlead_api::{
+    Code, Failure,
+    config::{AgentConfig, Repository, Revisions},
+};
+
+use crate::model::{AgentSettings, Cluster, GitRepo, Tenant, hex};
+
+/// Of a cluster, where it says nothing of its tenant.
+pub(super) fn document(cluster: &Cluster, tenant: Option<&Tenant>) -> AgentConfig {
+    let template = tenant.and_then(|tenant| tenant.cluster_template.as_ref());
+    let repository = |repo: &GitRepo| {
+        let url = repo.url.clone()?;
+        Some(Repository {
+            url,
+            host_keys: repo.host_keys.clone(),
+        })
+    };
+    let of_template = || template.and_then(|it| it.git_repo.as_ref());
+    let own = cluster.git_repo.as_ref().and_then(repository);
+    let mut overrides = BTreeMap::new();
+    for (name, own, of_template) in [
+        (
+            "tenant",
+            &cluster.tenant_git_repo_revision,
+            template.and_then(|it| it.tenant_git_repo_revision.as_ref()),
+        ),
+        (
+            "global",
+            &cluster.global_git_repo_revision,
+            template.and_then(|it| it.global_git_repo_revision.as_ref()),
+        ),
+    ] {
+        if let Some(revision) = own.as_ref().or(of_template) {
+            overrides.insert(name.to_owned(), revision.clone());
+        }
+    }
+    let nothing = AgentSettings::default();
+    let (own_agent, of_all) = (&cluster.agent, template.map_or(&nothing, |it| &it.agent));
+    let either = |one: &Option<String>, other: &Option<String>| one.clone().or(other.clone());
+    AgentConfig {
+        repository: own.or_else(|| of_template().and_then(repository)),
+        revisions: Revisions {
+            global: tenant.and_then(|tenant| tenant.global_git_repo_revision.clone()),
+            tenant: tenant.and_then(|tenant| tenant.revision.clone()),
+            overrides,
+        },
+        agent_version: either(&own_agent.version, &of_all.version),
+        facts: (own_agent.facts.clone())
+            .or_else(|| of_all.facts.clone())
+            .unwrap_or_default(),
+        allow_connect: (own_agent.allow_connect.clone()).or_else(|| of_all.allow_connect.clone()),
+    }
+}
+
+/// Names a document: equal exactly where that is equal.
+pub(super) fn revision(document: &AgentConfig) -> String {
+    // Texts, numbers and lists of them: nothing in it could fail.
+    let bytes = serde_json::to_vec(document).unwrap_or_default();
+    let hash = digest(&SHA256, &bytes);
+    hex::encode(hash.as_ref().get(..16).unwrap_or_default())
+}
+
+/// What no agent could work by.
+///
+/// # Errors
+/// `FL-4109`
+pub(crate) fn check(settings: &AgentSettings) -> Result<(), Failure> {
+    let invalid = |detail: &str| Err(Failure::because(Code::Invalid, detail));
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_');
+    let version = settings.version.as_deref().unwrap_or("0");
+    if version.is_empty() || version.len() > 64 || !version.chars().all(plain) {
+        return invalid("version: 1 to 64 letters, digits, dots, dashes, plusses and underscores");
+    }
+    if let Some(facts) = &settings.facts {
+        let prefixes = [&facts.annotation_prefixes, &facts.contact_prefixes];
+        let mut prefixes = prefixes.into_iter().flatten();
+        let count = prefixes.clone().count().max(facts.off.len());
+        if count > 64 || prefixes.any(|it| it.is_empty() || it.len() > 253) {
+            return invalid(
+                "facts: 64 prefixes at the most, of 1 to 253 characters, and 64 names that are off",
+            );
+        }
+        if facts.off.iter().any(|name| name.len() > 64) || facts.every == Some(0) {
+            return invalid(
+                "facts: names have 64 characters at the most, and every is a second or more",
+            );
+        }
+    }
+    let targets = settings.allow_connect.iter().flatten();
+    let is_target = |target: &String| {
+        let parts = target.rsplit_once(':');
+        target.len() <= 261
+            && parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+    };
+    if targets.clone().count() > 64 || !targets.clone().all(is_target) {
+        return invalid("allowConnect: 64 targets at the most, each host:port");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use fairlead_api::config::Collecting;
+    use fairlead_certs::Registration;
+    use time::OffsetDateTime;
+
+    use super::*;
+    use crate::model::{Binding, Bootstrap, ClusterTemplate};
+
+    const START: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
+
+    fn cluster() -> Cluster {
+        let bootstrap = Bootstrap::new(1, START, None);
+        let binding = Binding::open(Registration::from_bytes([1; 8]), bootstrap);
+        Cluster::new(
+            "c-demo".parse().unwrap(),
+            "t-acme".parse().unwrap(),
+            binding,
+            START,
+        )
+    }
+
+    fn tenant(template: ClusterTemplate) -> Tenant {
+        let mut tenant: Tenant = serde_json::from_value(serde_json::json!({
+            "id": "t-acme", "created": "1970-01-01T00:00:00Z", "revision": "main", "globalGitRepoRevision": "v1",
+        }))
+        .unwrap();
+        tenant.cluster_template = Some(template);
+        tenant
+    }
+
+    fn repo(url: &str) -> GitRepo {
+        GitRepo {
+            url: Some(url.to_owned()),
+            ..GitRepo::default()
+        }
+    }
+
+    #[test]
+    fn a_cluster_says_what_its_tenant_does_not() {
+        let template = ClusterTemplate {
+            git_repo: Some(repo("ssh://of-all")),
+            tenant_git_repo_revision: Some("of-all".to_owned()),
+            agent: AgentSettings {
+                version: Some("0.2.0".to_owned()),
+                allow_connect: Some(vec!["db:5432".to_owned()]),
+                ..AgentSettings::default()
+            },
+            ..ClusterTemplate::default()
+        };
+        let tenant = tenant(template);
+        let mut cluster = cluster();
+        let before = document(&cluster, Some(&tenant));
+        assert_eq!(before.repository.as_ref().unwrap().url, "ssh://of-all");
+        assert_eq!(before.revisions.overrides["tenant"], "of-all");
+        assert_eq!(before.revisions.global.as_deref(), Some("v1"));
+        assert_eq!(before.agent_version.as_deref(), Some("0.2.0"));
+
+        cluster.git_repo = Some(repo("ssh://own"));
+        cluster.agent.version = Some("0.3.0".to_owned());
+        let after = document(&cluster, Some(&tenant));
+        assert_eq!(after.repository.as_ref().unwrap().url, "ssh://own");
+        assert_eq!(after.agent_version.as_deref(), Some("0.3.0"));
+        assert_eq!(after.allow_connect, before.allow_connect);
+        assert_ne!(revision(&before), revision(&after));
+
+        cluster.facts.insert(
+            "site".to_owned(),
+            crate::model::Fact {
+                value: "Berlin".into(),
+                source: crate::model::FactSource::People,
+                received: 0,
+                observed: 0,
+            },
+        );
+        let same = document(&cluster, Some(&tenant));
+        assert_eq!(
+            revision(&same),
+            revision(&after),
+            "a fact is no matter of the agent's"
+        );
+        assert_eq!(document(&self::cluster(), None), AgentConfig::default());
+    }
+
+    #[test]
+    fn what_no_agent_could_work_by_is_refused() {
+        let facts = |facts: Collecting| AgentSettings {
+            facts: Some(facts),
+            ..AgentSettings::default()
+        };
+        let targets = |targets: &[&str]| AgentSettings {
+            allow_connect: Some(targets.iter().map(ToString::to_string).collect()),
+            ..AgentSettings::default()
+        };
+        assert!(check(&targets(&["db:5432", "[::1]:80"])).is_ok());
+        assert!(check(&facts(Collecting::default())).is_ok());
+        let version = AgentSettings {
+            version: Some("a b".to_owned()),
+            ..AgentSettings::default()
+        };
+        for bad in [
+            version,
+            targets(&["db"]),
+            targets(&[":80"]),
+            targets(&["db:x"]),
+            facts(Collecting {
+                every: Some(0),
+                ..Collecting::default()
+            }),
+            facts(Collecting {
+                off: vec!["x".repeat(65)],
+                ..Collecting::default()
+            }),
+            facts(Collecting {
+                contact_prefixes: vec![String::new()],
+                ..Collecting::default()
+            }),
+            facts(Collecting {
+                annotation_prefixes: vec!["a".to_owned(); 65],
+                ..Collecting::default()
+            }),
+        ] {
+            assert!(check(&bad).is_err(), "{bad:?}");
+        }
+    }
+}

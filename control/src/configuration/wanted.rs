@@ -1,0 +1,102 @@
+//! By which document each cluster's agent should work, named by its revision: remembered per version of the records that it
+//! is made of, so that a probe costs a look-up. Whoever listens is told when one has become another.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use fairlead_api::{ClusterId, config::AgentConfig};
+use tokio::{sync::broadcast, time::sleep};
+
+use super::document::{document, revision};
+use crate::{
+    model::Cluster,
+    store::{Record, Store, View},
+};
+
+/// How many changes a slow listener may be behind.
+const BACKLOG: usize = 1024;
+/// Changes that come within this time are looked at together.
+const GATHER: Duration = Duration::from_millis(300);
+
+pub(crate) struct Wanted {
+    known: Mutex<HashMap<ClusterId, Known>>,
+    changed: broadcast::Sender<ClusterId>,
+}
+
+struct Known {
+    /// Versions of the cluster's record and of its tenant's.
+    of: (u64, u64),
+    revision: Arc<str>,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Wanted {
+            known: Mutex::default(),
+            changed: broadcast::Sender::new(BACKLOG),
+        }
+    }
+}
+
+impl Wanted {
+    fn known(&self) -> MutexGuard<'_, HashMap<ClusterId, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn changed(&self) -> broadcast::Receiver<ClusterId> {
+        self.changed.subscribe()
+    }
+
+    /// The revision of a cluster's document. Where it has become another one, that is told.
+    pub(crate) fn of(&self, view: &View, cluster: &Record<Cluster>) -> Arc<str> {
+        let id = &cluster.value.id;
+        let tenant = view.tenant(&cluster.value.tenant);
+        let of = (cluster.version, tenant.map_or(0, |tenant| tenant.version));
+        if let Some(known) = self.known().get(id)
+            && known.of == of
+        {
+            return Arc::clone(&known.revision);
+        }
+        let document = document(&cluster.value, tenant.map(|tenant| &tenant.value));
+        let revision: Arc<str> = revision(&document).into();
+        let known = Known {
+            of,
+            revision: Arc::clone(&revision),
+        };
+        let before = self.known().insert(id.clone(), known);
+        let is_another = before.is_some_and(|before| before.revision != revision);
+        if is_another {
+            // Nobody may be listening.
+            let _ = self.changed.send(id.clone());
+        }
+        revision
+    }
+
+    /// Tells of each document that becomes another, as long as the store is there.
+    pub(super) async fn watch(&self, store: &Store) {
+        let mut revisions = store.watch();
+        loop {
+            let view = store.view();
+            for cluster in view.clusters() {
+                self.of(&view, cluster);
+            }
+            self.known().retain(|id, _| view.cluster(id).is_some());
+            if revisions.changed().await.is_err() {
+                return;
+            }
+            sleep(GATHER).await;
+            revisions.mark_unchanged();
+        }
+    }
+}
+
+/// A cluster's document with its revision.
+pub(super) fn current(view: &View, cluster: &Record<Cluster>) -> (AgentConfig, String) {
+    let tenant = view.tenant(&cluster.value.tenant);
+    let document = document(&cluster.value, tenant.map(|tenant| &tenant.value));
+    let revision = revision(&document);
+    (document, revision)
+}

@@ -1,0 +1,158 @@
+//! What agents should work by, told to each its own, and who does.
+
+use fairlead_api::{
+    Code,
+    config::{ACTED_ON, CONFIG_PATH},
+    resources::Role,
+};
+use fairlead_gateway::AgentPeer;
+use http::{Method, Request, StatusCode, header};
+use serde_json::json;
+
+use crate::rig::{Reply, Rig, admin, caller, peer};
+
+const AGENT: &str = "/v1/clusters/c-demo/agent";
+
+async fn agent(rig: &Rig, name: &str, tenant: &str) -> AgentPeer {
+    let join = rig.cluster(name, tenant).await;
+    peer(&rig.enrolled(&join).await.1)
+}
+
+async fn pull(rig: &Rig, peer: &AgentPeer, known: Option<&str>, acted_on: Option<&str>) -> Reply {
+    let mut request = Request::get(CONFIG_PATH);
+    for (name, value) in [
+        (header::IF_NONE_MATCH.as_str(), known),
+        (ACTED_ON, acted_on),
+    ] {
+        if let Some(value) = value {
+            request = request.header(name, value);
+        }
+    }
+    rig.agent(peer, request.body(String::new()).unwrap()).await
+}
+
+fn tag(reply: &Reply) -> String {
+    reply.headers[header::ETAG].to_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn an_agent_is_given_its_own_document_when_it_is_another_one() {
+    let rig = Rig::new().await;
+    let demo = agent(&rig, "demo", "t-default").await;
+    let other = agent(&rig, "other", "t-default").await;
+    let first = pull(&rig, &demo, None, None).await;
+    assert_eq!(
+        first.good(),
+        json!({ "revisions": {}, "facts": { "annotationPrefixes": [], "contactPrefixes": ["a8r.io/"] } })
+    );
+    assert_eq!(
+        pull(&rig, &demo, Some(&tag(&first)), None).await.status,
+        StatusCode::NOT_MODIFIED
+    );
+
+    let said = json!({ "version": "0.2.0", "allowConnect": ["db:5432"] });
+    rig.call(&admin(), Method::PUT, AGENT, said.clone())
+        .await
+        .good();
+    assert_eq!(rig.get(&admin(), AGENT).await.good(), said);
+    let second = pull(&rig, &demo, Some(&tag(&first)), None).await;
+    assert_eq!(second.good()["agentVersion"], "0.2.0");
+    assert_eq!(second.good()["allowConnect"], json!(["db:5432"]));
+    assert_eq!(
+        rig.get(&admin(), "/v1/clusters/c-demo/config").await.good(),
+        second.good()
+    );
+    assert_eq!(
+        tag(&pull(&rig, &other, None, None).await),
+        tag(&first),
+        "no business of others"
+    );
+    let anonymous = pull(&rig, &AgentPeer::Anonymous, None, None).await;
+    assert_eq!(anonymous.code(), Code::EnrolOnly);
+}
+
+#[tokio::test]
+async fn who_works_by_an_older_document_lags() {
+    let rig = Rig::new().await;
+    rig.tenant("acme").await;
+    let demo = agent(&rig, "demo", "t-default").await;
+    agent(&rig, "new", "t-acme").await;
+    let stands = async |tenant: Option<&str>| {
+        let items = rig
+            .get(&caller(Role::Viewer, tenant), "/v1/agents")
+            .await
+            .good()["items"]
+            .clone();
+        let items = items.as_array().unwrap().iter();
+        items
+            .map(|it| {
+                (
+                    it["cluster"].as_str().unwrap().to_owned(),
+                    it["lags"].as_bool().unwrap(),
+                    it["actedOn"].is_string(),
+                )
+            })
+            .collect::<Vec<_>>()
+    };
+    let demo_is = |lags, has_said| ("c-demo".to_owned(), lags, has_said);
+    let new = ("c-new".to_owned(), false, false);
+    assert_eq!(stands(None).await, [demo_is(false, false), new.clone()]);
+    let known = tag(&pull(&rig, &demo, None, None).await);
+    pull(&rig, &demo, Some(&known), Some(known.trim_matches('"'))).await;
+    assert_eq!(stands(None).await[0], demo_is(false, true));
+    rig.call(&admin(), Method::PUT, AGENT, json!({ "version": "0.2.0" }))
+        .await
+        .good();
+    assert_eq!(stands(None).await[0], demo_is(true, true));
+    assert_eq!(stands(Some("t-acme")).await, [new]);
+    for odd in ["x", "\u{1}", &"0".repeat(33)] {
+        let request = Request::get(CONFIG_PATH).header(ACTED_ON, odd);
+        if let Ok(request) = request.body(String::new()) {
+            rig.agent(&demo, request).await.good();
+        }
+    }
+    assert_eq!(
+        stands(None).await[0],
+        demo_is(true, true),
+        "that is no revision"
+    );
+}
+
+#[tokio::test]
+async fn a_change_is_told_to_whoever_listens() {
+    let rig = Rig::new().await;
+    agent(&rig, "demo", "t-default").await;
+    let directory = rig.control.seam().directory;
+    let id = "c-demo".parse().unwrap();
+    let before = directory.wanted(&id).unwrap();
+    let mut changes = directory.wanting().unwrap();
+    rig.call(&admin(), Method::PUT, AGENT, json!({ "version": "0.2.0" }))
+        .await
+        .good();
+    assert_ne!(directory.wanted(&id).unwrap(), before);
+    assert_eq!(changes.try_recv().unwrap(), id);
+    assert!(changes.try_recv().is_err(), "once");
+    assert_eq!(directory.wanted(&"c-none".parse().unwrap()), None);
+}
+
+#[tokio::test]
+async fn settings_are_for_the_tenants_admins_and_must_make_sense() {
+    let rig = Rig::new().await;
+    rig.cluster("demo", "t-default").await;
+    let operator = caller(Role::Operator, None);
+    let refused = rig.call(&operator, Method::PUT, AGENT, json!({})).await;
+    assert_eq!(refused.code(), Code::NotAllowed);
+    let stranger = caller(Role::Admin, Some("t-other"));
+    let hidden = rig.call(&stranger, Method::PUT, AGENT, json!({})).await;
+    assert_eq!(hidden.code(), Code::NoSuchCluster);
+    for (bad, says) in [
+        (json!({ "version": "a b" }), "version"),
+        (json!({ "allowConnect": ["db"] }), "allowConnect"),
+        (json!({ "facts": { "every": 0 } }), "every"),
+        (json!({ "colour": "red" }), "colour"),
+    ] {
+        let reply = rig.call(&admin(), Method::PUT, AGENT, bad).await;
+        assert_eq!(reply.code(), Code::Invalid);
+        assert!(reply.text.contains(says), "{reply:?}");
+    }
+}
