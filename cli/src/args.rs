@@ -68,6 +68,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Token,
     },
+    /// Take over what another program keeps
+    Import {
+        #[command(subcommand)]
+        command: Import,
+    },
     /// Print a kubeconfig with one context for each cluster
     Kubeconfig(Kubeconfig),
     /// Remember a hub and a token for it
@@ -433,6 +438,39 @@ pub(crate) enum Token {
     List(Output),
     /// Revoke a token
     Delete { id: String },
+}
+
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  fairlead import lieutenant --kubeconfig lieutenant.yaml --namespace lieutenant --dry-run
+  kubectl get tenants,tenanttemplates,clusters,gitrepos -A -o yaml | fairlead import lieutenant -f -";
+
+#[derive(Subcommand)]
+pub(crate) enum Import {
+    /// Tenants, clusters and repositories of Project Syn's Lieutenant; again, to catch up
+    #[command(after_help = IMPORT_EXAMPLES)]
+    Lieutenant {
+        /// File with its objects in YAML or JSON, a folder of such files, or - for standard input; repeatable
+        #[arg(
+            short,
+            long = "filename",
+            value_name = "F",
+            required_unless_present = "kubeconfig"
+        )]
+        files: Vec<std::path::PathBuf>,
+        /// Read them from this cluster
+        #[arg(long, value_name = "F", conflicts_with = "files")]
+        kubeconfig: Option<std::path::PathBuf>,
+        /// Context of that kubeconfig [default: its current one]
+        #[arg(long, value_name = "C", requires = "kubeconfig")]
+        context: Option<String>,
+        /// Namespace there [default: all]
+        #[arg(long, value_name = "N", requires = "kubeconfig")]
+        namespace: Option<String>,
+        /// Show what would change, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
 }
 
 const KUBECONFIG_EXAMPLES: &str = "\

@@ -103,6 +103,29 @@ impl HubClient {
         read(&self.send(Method::POST, path, body.into()).await?)
     }
 
+    /// None where there is no such thing, or none for us to see.
+    pub(crate) async fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Failure> {
+        match self.get(path).await {
+            Ok(found) => Ok(Some(found)),
+            Err(failure) if matches!(failure.code, Code::NotFound | Code::NoSuchCluster) => {
+                Ok(None)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Sends JSON; what the hub answers with is not looked at.
+    pub(crate) async fn tell<B: Serialize>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &B,
+    ) -> Result<(), Failure> {
+        let body =
+            serde_json::to_vec(body).map_err(|error| Failure::because(Code::Internal, error))?;
+        self.send(method, path, body.into()).await.map(drop)
+    }
+
     pub(crate) async fn delete(&self, path: &str) -> Result<(), Failure> {
         self.send(Method::DELETE, path, Bytes::new())
             .await
@@ -137,6 +160,10 @@ impl HubClient {
             .connect(name, connected.tcp)
             .await?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        let kind = match method {
+            Method::PATCH => "application/merge-patch+json",
+            _ => "application/json",
+        };
         let request = Request::builder()
             .method(method)
             .uri(path)
@@ -146,7 +173,7 @@ impl HubClient {
                 format!("Bearer {}", self.token.expose_secret()),
             )
             .header(header::ACCEPT, "application/json")
-            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::CONTENT_TYPE, kind)
             .body(Full::new(body))?;
         let answer = async {
             let (head, body) = sender.send_request(request).await?.into_parts();

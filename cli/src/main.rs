@@ -11,6 +11,7 @@ mod files;
 mod find;
 mod hub;
 mod hub_client;
+mod import;
 mod kubeconfig;
 mod login;
 mod outcome;
@@ -54,6 +55,7 @@ fn dispatch(
         Command::Facts(args) => facts::run(args, environment),
         Command::Find(args) => find::run(args, environment),
         Command::Token { command } => token::run(command, environment),
+        Command::Import { command } => import::run(command, environment),
         Command::Kubeconfig(args) => kubeconfig::run(&args, environment),
         Command::Login(args) => login::run(&args, environment),
         Command::Explain { code } => explain::run(code.as_deref()),

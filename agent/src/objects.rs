@@ -1,0 +1,106 @@
+//! Reads objects of a cluster's API server by a kubeconfig, in pages: for commands that look at a cluster without being its
+//! agent.
+
+use std::path::PathBuf;
+
+use fairlead_api::{Code, Failure};
+use http::{Method, StatusCode};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{
+    config::Target,
+    proxy::upstream::{Upstream, UpstreamError},
+    target::Credentials,
+};
+
+/// Objects a page; with 40 KiB each they stay below what is taken of an answer.
+const PAGE: usize = 50;
+/// More pages than any cluster has: whoever sends the same page for ever is not followed.
+const PAGES: usize = 20_000;
+
+/// The API server that a kubeconfig names.
+pub struct Objects {
+    upstream: Upstream,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    items: Vec<Value>,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    #[serde(default, rename = "continue")]
+    next: String,
+}
+
+impl Objects {
+    /// By this kubeconfig; without `context` by its current one.
+    #[must_use]
+    pub fn of_kubeconfig(path: PathBuf, context: Option<String>) -> Self {
+        let target = Target::Kubeconfig { path, context };
+        Objects {
+            upstream: Upstream::new(Credentials::new(&target)),
+        }
+    }
+
+    /// All of one kind, by the path of its list, like `/apis/apps/v1/deployments`; `None` if the API server does not know it.
+    ///
+    /// # Errors
+    /// `FL-4110` for the kubeconfig, `FL-1502` if the API server does not answer or says no.
+    pub async fn list(&self, path: &str) -> Result<Option<Vec<Value>>, Failure> {
+        let mut all = Vec::new();
+        let mut next = String::new();
+        for _ in 0..PAGES {
+            let query = format!("{path}?limit={PAGE}&continue={next}");
+            let asked = self.upstream.ask(Method::GET, &query, None).await;
+            let (status, body) = asked.map_err(|error| match error {
+                UpstreamError::Target(error) => error.into(),
+                other => Failure::because(Code::ApiUnreachable, crate::chain(&other)),
+            })?;
+            match status {
+                StatusCode::OK => {}
+                StatusCode::NOT_FOUND => return Ok(None),
+                other => {
+                    let detail = format!("{path}: {other}: {}", message(&body));
+                    return Err(Failure::because(Code::ApiUnreachable, detail));
+                }
+            }
+            let page: Page = serde_json::from_slice(&body).map_err(|error| {
+                Failure::because(Code::ApiUnreachable, format_args!("{path}: {error}"))
+            })?;
+            all.extend(page.items);
+            if page.metadata.next.is_empty() {
+                return Ok(Some(all));
+            }
+            // It is of base64url, and what else it may be has a place in a query.
+            next = page
+                .metadata
+                .next
+                .replace('%', "%25")
+                .replace('&', "%26")
+                .replace('+', "%2B");
+        }
+        let detail = format!("{path}: it has more than {PAGES} pages");
+        Err(Failure::because(Code::ApiUnreachable, detail))
+    }
+}
+
+/// What a Status says.
+fn message(body: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Status {
+        message: String,
+    }
+    let status: Option<Status> = serde_json::from_slice(body).ok();
+    let message = status.map_or_else(String::new, |status| status.message);
+    message
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(300)
+        .collect()
+}

@@ -1,0 +1,348 @@
+//! `fairlead import lieutenant`: reads Lieutenant's objects, and has the hub know what they say. What is there already is
+//! amended, never taken away; a second run changes nothing that has not changed.
+
+use std::{
+    fs,
+    io::{self, IsTerminal, Read},
+    path::{Path, PathBuf},
+};
+
+use fairlead_agent::Objects;
+use fairlead_api::{Code, Failure};
+use fairlead_control::import::{self, Plan, PlannedCluster, differences};
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    args, environment::Environment, files, hub_client::HubClient, output, settings::block_on,
+};
+
+const KINDS: [&str; 4] = ["tenants", "tenanttemplates", "clusters", "gitrepos"];
+
+pub(crate) fn run(command: args::Import, environment: &Environment) -> Result<(), Failure> {
+    let args::Import::Lieutenant {
+        files,
+        kubeconfig,
+        context,
+        namespace,
+        dry_run,
+    } = command;
+    let hub = HubClient::of(environment)?;
+    block_on(async {
+        let objects = match kubeconfig {
+            Some(path) => from_cluster(path, context, namespace.as_deref()).await?,
+            None => from_files(&files)?,
+        };
+        let plan = import::plan(objects);
+        let mut importer = Importer::new(hub, dry_run, &plan);
+        let done = importer.carry_out(&plan).await;
+        importer.progress.clear();
+        for line in &plan.left_out {
+            eprintln!("left out: {line}");
+        }
+        let told = importer.told();
+        done?;
+        output::print(&told)
+    })?
+}
+
+async fn from_cluster(
+    path: PathBuf,
+    context: Option<String>,
+    namespace: Option<&str>,
+) -> Result<Vec<Value>, Failure> {
+    let cluster = Objects::of_kubeconfig(path, context);
+    let within = namespace.map_or(String::new(), |name| format!("/namespaces/{name}"));
+    let mut all = Vec::new();
+    for kind in KINDS {
+        let path = format!("/apis/syn.tools/v1alpha1{within}/{kind}");
+        let Some(mut items) = cluster.list(&path).await? else {
+            let detail =
+                format!("this cluster has no {kind}.syn.tools: no Lieutenant is installed in it");
+            return Err(Failure::because(Code::NotFound, detail));
+        };
+        for item in &mut items {
+            // In a list, only that says what they are.
+            if let Some(fields) = item.as_object_mut() {
+                fields
+                    .entry("apiVersion")
+                    .or_insert_with(|| "syn.tools/v1alpha1".into());
+                fields.entry("kind").or_insert_with(|| kind_of(kind).into());
+            }
+        }
+        all.append(&mut items);
+    }
+    Ok(all)
+}
+
+fn kind_of(plural: &str) -> &'static str {
+    match plural {
+        "tenants" => "Tenant",
+        "tenanttemplates" => "TenantTemplate",
+        "clusters" => "Cluster",
+        _ => "GitRepo",
+    }
+}
+
+fn from_files(paths: &[PathBuf]) -> Result<Vec<Value>, Failure> {
+    let mut all = Vec::new();
+    for path in paths {
+        if path.as_os_str() == "-" {
+            let mut text = String::new();
+            let read = io::stdin().lock().read_to_string(&mut text);
+            read.map_err(|error| {
+                Failure::because(Code::BadConfig, format_args!("standard input: {error}"))
+            })?;
+            all.extend(read_named("standard input", &text)?);
+        } else if path.is_dir() {
+            for file in objects_in(path)? {
+                all.extend(read_named(
+                    &file.display().to_string(),
+                    &files::read(&file)?,
+                )?);
+            }
+        } else {
+            all.extend(read_named(
+                &path.display().to_string(),
+                &files::read(path)?,
+            )?);
+        }
+    }
+    Ok(all)
+}
+
+fn read_named(name: &str, text: &str) -> Result<Vec<Value>, Failure> {
+    import::read(text).map_err(|failure| Failure {
+        cause: format!("{name}: {}", failure.cause),
+        ..failure
+    })
+}
+
+/// Files of a folder that hold objects, in the order of their names.
+fn objects_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let told = |error| {
+        Failure::because(
+            Code::BadConfig,
+            format_args!("{}: {error}", folder.display()),
+        )
+    };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(told)? {
+        let path = entry.map_err(told)?.path();
+        let extension = path.extension().and_then(|it| it.to_str());
+        if matches!(extension, Some("yaml" | "yml" | "json")) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+struct Importer {
+    hub: HubClient,
+    dry_run: bool,
+    lines: Vec<String>,
+    created: usize,
+    changed: usize,
+    unchanged: usize,
+    progress: Progress,
+}
+
+impl Importer {
+    fn new(hub: HubClient, dry_run: bool, plan: &Plan) -> Self {
+        Importer {
+            hub,
+            dry_run,
+            lines: Vec::new(),
+            created: 0,
+            changed: 0,
+            unchanged: 0,
+            progress: Progress::new(plan.tenants.len() + plan.clusters.len()),
+        }
+    }
+
+    async fn carry_out(&mut self, plan: &Plan) -> Result<(), Failure> {
+        for tenant in &plan.tenants {
+            self.progress.step(tenant.id.as_str());
+            let path = format!("/tenants/{}", tenant.id);
+            let at = |failure: Failure| about(tenant.id.as_str(), failure);
+            let now = self.hub.find::<Value>(&path).await.map_err(at)?;
+            self.bring(&path, now.as_ref(), &tenant.document)
+                .await
+                .map_err(at)?;
+        }
+        for cluster in &plan.clusters {
+            self.progress.step(cluster.id.as_str());
+            let at = |failure: Failure| about(cluster.id.as_str(), failure);
+            self.cluster(cluster).await.map_err(at)?;
+        }
+        Ok(())
+    }
+
+    async fn cluster(&mut self, cluster: &PlannedCluster) -> Result<(), Failure> {
+        let path = format!("/clusters/{}", cluster.id);
+        let now = self.hub.find::<Value>(&path).await?;
+        let tenant = |document: &Value| {
+            document
+                .get("tenant")
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
+        if let Some(now) = &now
+            && tenant(now) != tenant(&cluster.document)
+        {
+            let detail = format!(
+                "{} is of tenant {} here, and of {} there",
+                cluster.id,
+                tenant(now).unwrap_or_default(),
+                tenant(&cluster.document).unwrap_or_default()
+            );
+            return Err(Failure::because(Code::Conflict, detail));
+        }
+        let mut document = cluster.document.clone();
+        if let (Some(now), Some(facts)) = (&now, &cluster.dynamic_facts) {
+            // What its agent has told this hub is newer than what it told the other one.
+            let known = now.get("dynamicFacts").and_then(Value::as_object);
+            let unknown = facts.as_object().into_iter().flatten();
+            let unknown =
+                unknown.filter(|(name, _)| known.is_none_or(|known| !known.contains_key(*name)));
+            let unknown: Map<String, Value> = unknown
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect();
+            if let Some(document) = document.as_object_mut().filter(|_| !unknown.is_empty()) {
+                document.insert("dynamicFacts".to_owned(), unknown.into());
+            }
+        } else if let (Some(facts), Some(document)) =
+            (&cluster.dynamic_facts, document.as_object_mut())
+        {
+            document.insert("dynamicFacts".to_owned(), facts.clone());
+        }
+        self.bring(&path, now.as_ref(), &document).await?;
+        let compiled = now
+            .as_ref()
+            .and_then(|now| now.get("compileMeta"))
+            .unwrap_or(&Value::Null);
+        if let Some(meta) = &cluster.compile_meta
+            && !differences(compiled, meta).is_empty()
+            && !is_newer(compiled, meta)
+            && !self.dry_run
+        {
+            self.hub
+                .tell(Method::POST, &format!("{path}/compileMeta"), meta)
+                .await?;
+        }
+        if now.is_none() && !cluster.awaits_agent && !self.dry_run {
+            // Its agent was there already: nobody is to come with a new token unless somebody makes one.
+            self.hub
+                .delete(&format!("/v1{path}/bootstrap-token"))
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Has the hub know a document; what only the hub knows stays.
+    async fn bring(
+        &mut self,
+        path: &str,
+        now: Option<&Value>,
+        planned: &Value,
+    ) -> Result<(), Failure> {
+        let nothing = json!({});
+        let differences = differences(now.unwrap_or(&nothing), planned);
+        match now {
+            Some(_) if differences.is_empty() => {
+                self.unchanged += 1;
+                return Ok(());
+            }
+            Some(_) => {
+                self.changed += 1;
+                self.lines
+                    .push(format!("change {}", path.trim_start_matches('/')));
+            }
+            None => {
+                self.created += 1;
+                self.lines
+                    .push(format!("create {}", path.trim_start_matches('/')));
+            }
+        }
+        self.lines
+            .extend(differences.iter().map(|one| format!("  {one}")));
+        if self.dry_run {
+            return Ok(());
+        }
+        if now.is_none() {
+            return self.hub.tell(Method::PUT, path, planned).await;
+        }
+        let mut patch = planned.clone();
+        if let Some(fields) = patch.as_object_mut() {
+            // It is the same, and no field of a patch.
+            fields.remove("tenant");
+        }
+        self.hub.tell(Method::PATCH, path, &patch).await
+    }
+
+    /// What was done, for standard output.
+    fn told(&self) -> String {
+        let would = if self.dry_run { "would be " } else { "" };
+        let mut text = self.lines.join("\n");
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        let Importer {
+            created,
+            changed,
+            unchanged,
+            ..
+        } = self;
+        text + &format!(
+            "{created} {would}created, {changed} {would}changed, {unchanged} unchanged.\n"
+        )
+    }
+}
+
+/// Whether what the hub knows was compiled after what is to be imported.
+fn is_newer(known: &Value, imported: &Value) -> bool {
+    use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+    let at = |of: &Value| {
+        let text = of.get("lastCompile")?.as_str()?;
+        OffsetDateTime::parse(text, &Rfc3339).ok()
+    };
+    at(known) > at(imported)
+}
+
+fn about(id: &str, failure: Failure) -> Failure {
+    Failure {
+        cause: format!(
+            "{id}: {}; what came before it is done, run the import again to go on",
+            failure.cause
+        ),
+        ..failure
+    }
+}
+
+/// One line on a terminal that counts; elsewhere nothing.
+struct Progress {
+    at: usize,
+    of: usize,
+    shown: bool,
+}
+
+impl Progress {
+    fn new(of: usize) -> Self {
+        let shown = io::stderr().is_terminal();
+        Progress { at: 0, of, shown }
+    }
+
+    fn step(&mut self, id: &str) {
+        self.at += 1;
+        if self.shown {
+            eprint!("\r\x1b[K{} of {}: {id}", self.at, self.of);
+        }
+    }
+
+    fn clear(&self) {
+        if self.shown && self.at > 0 {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The registry from outside: what moves over from Lieutenant.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::large_futures,
+    reason = "a test may panic, and waits for one future at a time"
+)]
+
+use std::fmt::Write as _;
+use std::fs;
+
+use anyhow::{Context, ensure};
+use fairlead_e2e::{Cluster, Hub, Output, eventually};
+use serde_json::{Value, json};
+
+const TENANTS: usize = 20;
+const CLUSTERS: usize = 200;
+const SOON: std::time::Duration = std::time::Duration::from_secs(20);
+
+/// The kinds of the operator's API group, as far as an API server has to know them: the operator's own definitions are in no
+/// package registry.
+fn definitions() -> String {
+    let mut yaml = String::new();
+    for (plural, kind) in [
+        ("tenants", "Tenant"),
+        ("tenanttemplates", "TenantTemplate"),
+        ("clusters", "Cluster"),
+        ("gitrepos", "GitRepo"),
+    ] {
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": { "name": format!("{plural}.syn.tools") },
+            "spec": {
+                "group": "syn.tools",
+                "scope": "Namespaced",
+                "names": { "plural": plural, "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List") },
+                "versions": [{
+                    "name": "v1alpha1",
+                    "served": true,
+                    "storage": true,
+                    "schema": { "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+                            "status": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+                        },
+                    } },
+                }],
+            },
+        });
+        let _ = writeln!(yaml, "---\n{definition}");
+    }
+    yaml
+}
+
+fn object(kind: &str, name: &str, spec: &Value, status: &Value) -> Value {
+    json!({
+        "apiVersion": "syn.tools/v1alpha1",
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "namespace": "lieutenant",
+            "annotations": { "monitoring.syn.tools/sla": "24/7" },
+        },
+        "spec": spec,
+        "status": status,
+    })
+}
+
+/// What a Lieutenant of some size keeps, every field of it.
+fn objects() -> Vec<Value> {
+    let mut all = Vec::new();
+    for number in 0..TENANTS {
+        let spec = json!({
+            "displayName": format!("Tenant {number}"),
+            "gitRepoURL": format!("ssh://git@git.example/t-{number}/config.git"),
+            "gitRepoRevision": "master",
+            "globalGitRepoURL": "ssh://git@git.example/global/defaults.git",
+            "globalGitRepoRevision": "v1.0.0",
+            "gitRepoTemplate": { "repoType": "auto", "path": format!("t-{number}"), "repoName": "config" },
+            "clusterTemplate": { "facts": { "sla": "standard" }, "deletionPolicy": "Archive" },
+        });
+        all.push(object(
+            "Tenant",
+            &format!("t-tenant-{number}"),
+            &spec,
+            &json!({}),
+        ));
+    }
+    for number in 0..CLUSTERS {
+        let name = format!("c-cluster-{number}");
+        let spec = json!({
+            "displayName": format!("Cluster {number}"),
+            "tenantRef": { "name": format!("t-tenant-{}", number % TENANTS) },
+            "gitRepoURL": format!("ssh://git@git.example/catalogs/{name}.git"),
+            "gitHostKeys": "git.example ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAfuCHKVTjquxvt6CM6tdG4SLp1Btn",
+            "gitRepoTemplate": { "deployKeys": { "steward": { "type": "ssh-rsa", "key": "QUJDRA==" } } },
+            "tenantGitRepoRevision": "v2",
+            "facts": { "cloud": "aws", "distribution": "openshift4", "region": "eu-west-1" },
+            "creationPolicy": "Create",
+            "deletionPolicy": "Retain",
+        });
+        let status = json!({
+            "bootstrapToken": { "token": format!("s3cret-{number}"), "tokenValid": number == 7 },
+            "facts": {
+                "kubernetesVersion": "{\"gitVersion\":\"v1.31.2\",\"major\":\"1\",\"minor\":\"31\"}",
+                "openshiftOAuthRoute": format!("oauth.apps.{name}.example"),
+            },
+            "compileMeta": {
+                "lastCompile": "2026-11-01T10:00:00Z",
+                "commodoreBuildInfo": { "version": "v1.30.0" },
+                "instances": { "argocd": { "component": "argocd", "version": "v6.1.0" } },
+            },
+        });
+        all.push(object("Cluster", &name, &spec, &status));
+    }
+    all
+}
+
+fn counts(output: Output) -> anyhow::Result<(String, String)> {
+    let said = output.stderr.clone();
+    let text = output.success()?;
+    let last = text.lines().last().context("no last line")?;
+    Ok((last.to_owned(), said))
+}
+
+#[tokio::test]
+async fn what_lieutenant_keeps_comes_over_whole_and_a_second_time_changes_nothing()
+-> anyhow::Result<()> {
+    let hub = Hub::start().await?;
+    let folder = hub.dir().join("lieutenant");
+    fs::create_dir(&folder)?;
+    for (number, object) in objects().iter().enumerate() {
+        fs::write(folder.join(format!("{number:03}.yaml")), object.to_string())?;
+    }
+    let folder = folder.to_str().context("its path is no text")?;
+    let all = TENANTS + CLUSTERS;
+    let dry = hub
+        .cli(["import", "lieutenant", "-f", folder, "--dry-run"])
+        .await?;
+    let (told, said) = counts(dry)?;
+    ensure!(
+        told == format!("{all} would be created, 0 would be changed, 0 unchanged."),
+        "{told}"
+    );
+    ensure!(
+        said.contains("path of its repository has no place here"),
+        "{said}"
+    );
+    ensure!(!said.contains("s3cret"), "{said}");
+    let none = hub
+        .cli(["cluster", "list", "-o", "json"])
+        .await?
+        .success()?;
+    ensure!(!none.contains("c-cluster-"), "a dry run has made clusters");
+
+    let (told, _) = counts(hub.cli(["import", "lieutenant", "-f", folder]).await?)?;
+    ensure!(
+        told == format!("{all} created, 0 changed, 0 unchanged."),
+        "{told}"
+    );
+    let one: Value = hub.cluster("c-cluster-42").await?;
+    for (pointer, expected) in [
+        ("/displayName", json!("Cluster 42")),
+        ("/tenant", json!("t-tenant-2")),
+        ("/facts/region", json!("eu-west-1")),
+        ("/dynamicFacts/kubernetesVersion/minor", json!("31")),
+        ("/compileMeta/instances/argocd/version", json!("v6.1.0")),
+        ("/gitRepo/deployKey", json!("ssh-rsa QUJDRA==")),
+        (
+            "/gitRepo/url",
+            json!("ssh://git@git.example/catalogs/c-cluster-42.git"),
+        ),
+        ("/deletionPolicy", json!("Retain")),
+        ("/annotations/monitoring.syn.tools~1sla", json!("24/7")),
+    ] {
+        ensure!(one.pointer(pointer) == Some(&expected), "{pointer}: {one}");
+    }
+    ensure!(
+        one.get("installURL").is_none(),
+        "its agent was there already: {one}"
+    );
+    let open: Value = hub.cluster("c-cluster-7").await?;
+    ensure!(
+        open.get("installURL").is_some(),
+        "its agent was still awaited: {open}"
+    );
+
+    let (told, _) = counts(hub.cli(["import", "lieutenant", "-f", folder]).await?)?;
+    ensure!(
+        told == format!("0 created, 0 changed, {all} unchanged."),
+        "{told}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cluster_with_lieutenants_objects_is_read_by_its_kubeconfig() -> anyhow::Result<()> {
+    let (hub, cluster) = tokio::try_join!(Hub::start(), Cluster::start_lite())?;
+    let kubeconfig = cluster.kubeconfig();
+    let kubeconfig = kubeconfig.to_str().context("its path is no text")?;
+    let read = ["import", "lieutenant", "--kubeconfig", kubeconfig];
+    let none = hub.cli(read).await?;
+    ensure!(
+        none.stderr.contains("no Lieutenant is installed in it"),
+        "{}",
+        none.stderr
+    );
+
+    let kubectl = || cluster.kubectl();
+    kubectl()
+        .args(["apply", "-f", "-"])
+        .stdin(definitions())
+        .run()
+        .await?
+        .success()?;
+    kubectl()
+        .args(["create", "namespace", "lieutenant"])
+        .run()
+        .await?
+        .success()?;
+    // More than one page of them.
+    let some: Vec<String> = objects().iter().take(90).map(Value::to_string).collect();
+    let yaml = some.join("\n---\n");
+    eventually(SOON, "the kinds to be served", async || {
+        let apply = kubectl()
+            .args(["apply", "-f", "-"])
+            .stdin(yaml.clone())
+            .run();
+        apply.await.ok()?.success().ok()
+    })
+    .await?;
+    let (told, _) = counts(hub.cli(read).await?)?;
+    ensure!(told == "90 created, 0 changed, 0 unchanged.", "{told}");
+    let one: Value = hub.cluster("c-cluster-3").await?;
+    ensure!(
+        one["dynamicFacts"]["kubernetesVersion"]["minor"] == "31",
+        "{one}"
+    );
+    let (told, _) = counts(hub.cli(read).await?)?;
+    ensure!(told == "0 created, 0 changed, 90 unchanged.", "{told}");
+    Ok(())
+}
