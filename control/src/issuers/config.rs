@@ -278,6 +278,9 @@ fn rule_of(table: &str, given: RoleTable) -> Result<Rule, Failure> {
             &"it belongs to the role cluster, and to no other",
         ));
     }
+    if role == Role::Tenant && given.tenant.is_none() {
+        return Err(wrong("tenant", &"the role tenant is on one"));
+    }
     if given.claim.is_empty() {
         return Err(wrong("claim", &"it is empty"));
     }

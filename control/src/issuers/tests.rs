@@ -338,6 +338,7 @@ fn mistakes_in_the_file_are_told_with_their_table() {
         (issuer(&format!("{role}\ntypo = 1")), "typo"),
         (issuer(&role.replace("\"admin\"", "\"root\"")), "role"),
         (issuer(&role.replace("\"admin\"", "\"cluster\"")), "cluster"),
+        (issuer(&role.replace("\"admin\"", "\"tenant\"")), "tenant"),
         (
             issuer(&role.replace("\"admin\"", "\"cluster\", cluster = \"*\"")),
             "star",
