@@ -1,9 +1,10 @@
 //! `fairlead cluster`.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use fairlead_api::{
-    Code, Failure, TenantId,
+    ClusterId, Code, Failure, TenantId,
+    config::Configured,
     resources::{BootstrapToken, Cluster, CreateCluster, JoinInfo, List, State, WhoAmI},
 };
 use secrecy::ExposeSecret;
@@ -44,12 +45,16 @@ pub(crate) fn run(command: args::Cluster, environment: &Environment) -> Result<(
             }
             args::Cluster::List(output) => {
                 let clusters: Vec<Cluster> = hub.get("/clusters").await?;
-                output::show(output.output, &clusters, |clusters| table(clusters))
+                let lagging = lagging(&hub).await?;
+                output::show(output.output, &clusters, |clusters| {
+                    table(clusters, &lagging)
+                })
             }
             args::Cluster::Get { name, output } => {
                 let cluster = find(&hub, &name).await?;
+                let lagging = lagging(&hub).await?;
                 output::show(output.output, &cluster, |cluster| {
-                    table(std::slice::from_ref(cluster)) + &clone_line(cluster)
+                    table(std::slice::from_ref(cluster), &lagging) + &clone_line(cluster)
                 })
             }
             args::Cluster::Token { command } => token(&hub, command).await,
@@ -218,7 +223,14 @@ fn clone_line(cluster: &Cluster) -> String {
     )
 }
 
-fn table(clusters: &[Cluster]) -> String {
+/// Clusters whose agents work by an older configuration than they should.
+async fn lagging(hub: &HubClient) -> Result<BTreeSet<ClusterId>, Failure> {
+    let all: List<Configured> = hub.get("/v1/agents").await?;
+    let lagging = all.items.into_iter().filter(|it| it.lags);
+    Ok(lagging.map(|it| it.cluster).collect())
+}
+
+fn table(clusters: &[Cluster], lagging: &BTreeSet<ClusterId>) -> String {
     let row = |c: &Cluster| {
         let error = c
             .status
@@ -231,6 +243,7 @@ fn table(clusters: &[Cluster]) -> String {
             c.tenant.to_string(),
             c.status.state.to_string(),
             output::time(c.status.since),
+            if lagging.contains(&c.id) { "lags" } else { "" }.to_owned(),
             match (error, &c.clone) {
                 (Some(e), _) => format!("{}: {}", e.code, e.cause),
                 (None, Some(clone)) => format!(
@@ -243,7 +256,15 @@ fn table(clusters: &[Cluster]) -> String {
         ]
     };
     output::table(
-        ["ID", "NAME", "TENANT", "STATE", "SINCE", "LAST ERROR"],
+        [
+            "ID",
+            "NAME",
+            "TENANT",
+            "STATE",
+            "SINCE",
+            "CONFIG",
+            "LAST ERROR",
+        ],
         clusters.iter().map(row),
     )
 }
