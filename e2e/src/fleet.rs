@@ -326,6 +326,21 @@ impl Site {
         Self::run(hub, launch.env("FAIRLEAD_POD_UID", uid), None, name, join)
     }
 
+    /// As [`Site::begin_in`], and looks for facts as often as `every` says, like `1s`.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn begin_looking(
+        hub: &Hub,
+        pod: &Pod,
+        join: &str,
+        name: &str,
+        every: &str,
+    ) -> anyhow::Result<Self> {
+        let launch = Launch::agent()?.args(["agent", "--facts-every", every]);
+        Self::run(hub, launch.in_pod(pod), None, name, join)
+    }
+
     fn run(
         hub: &Hub,
         launch: Launch,
