@@ -12,6 +12,7 @@ mod document;
 mod etag;
 mod listing;
 mod names;
+mod openapi;
 mod page;
 mod rights;
 mod selector;
@@ -66,7 +67,8 @@ impl Module for Registry {
     }
 
     fn open(&self) -> Router {
-        finish(about::open().with_state(Arc::clone(&self.0)))
+        let router = about::open().merge(openapi::open());
+        finish(router.with_state(Arc::clone(&self.0)))
     }
 
     async fn run(&self, process: Process) {

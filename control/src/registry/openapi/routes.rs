@@ -1,0 +1,166 @@
+//! Every route of the hub for people, with what it takes and answers. A test asks each of them, and another holds this table
+//! against Lieutenant's own document.
+
+/// One method of one path.
+pub(super) struct Route {
+    pub(super) method: &'static str,
+    pub(super) path: &'static str,
+    /// Operation id; Lieutenant's where it has one.
+    pub(super) id: &'static str,
+    pub(super) tag: &'static str,
+    pub(super) summary: &'static str,
+    /// Query parameters.
+    pub(super) query: &'static [&'static str],
+    /// Content type and schema.
+    pub(super) body: Option<(&'static str, &'static str)>,
+    /// Status, schema, and whether that is an array of it. Failures are added to all.
+    pub(super) answers: &'static [(u16, Answer)],
+    /// Nobody is asked who they are.
+    pub(super) open: bool,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Answer {
+    Nothing,
+    Json(&'static str),
+    List(&'static str),
+    Text(&'static str),
+}
+
+use Answer::{Json, List, Nothing, Text};
+
+pub(super) const JSON: &str = "application/json";
+pub(super) const MERGE: &str = "application/merge-patch+json";
+
+const PAGE: [&str; 2] = ["limit", "cursor"];
+const CLUSTERS: &[&str] = &[
+    "tenant", "sort_by", "fact", "selector", "status", "text", PAGE[0], PAGE[1],
+];
+
+const fn route(
+    method: &'static str,
+    path: &'static str,
+    id: &'static str,
+    tag: &'static str,
+    summary: &'static str,
+) -> Route {
+    Route {
+        method,
+        path,
+        id,
+        tag,
+        summary,
+        query: &[],
+        body: None,
+        answers: &[],
+        open: false,
+    }
+}
+
+impl Route {
+    const fn open(mut self) -> Self {
+        self.open = true;
+        self
+    }
+
+    const fn query(mut self, query: &'static [&'static str]) -> Self {
+        self.query = query;
+        self
+    }
+
+    const fn takes(mut self, schema: &'static str) -> Self {
+        self.body = Some((JSON, schema));
+        self
+    }
+
+    const fn merges(mut self, schema: &'static str) -> Self {
+        self.body = Some((MERGE, schema));
+        self
+    }
+
+    const fn gives(mut self, answers: &'static [(u16, Answer)]) -> Self {
+        self.answers = answers;
+        self
+    }
+}
+
+#[rustfmt::skip]
+pub(super) const ROUTES: &[Route] = &[
+    route("get", "/", "discovery", "system", "What this API is, and where to log in").open().gives(&[(200, Json("Metadata"))]),
+    route("get", "/healthz", "healthz", "system", "Whether the hub answers").open().gives(&[(200, Text("text/plain"))]),
+    route("get", "/openapi.json", "openapi", "system", "This document").open().gives(&[(200, Json("Any"))]),
+    route("get", "/docs", "docs", "system", "This document, to be read and tried").open().gives(&[(200, Text("text/html"))]),
+    route("get", "/v1/hub", "getHub", "system", "What a kubeconfig needs to know of the hub").gives(&[(200, Json("HubInfo"))]),
+    route("get", "/v1/whoami", "whoAmI", "system", "Who the token stands for, here and in clusters").gives(&[(200, Json("WhoAmI"))]),
+
+    route("get", "/tenants", "listTenants", "tenant", "The tenants that the caller may see").query(&PAGE).gives(&[(200, List("Tenant"))]),
+    route("post", "/tenants", "createTenant", "tenant", "Make a tenant").takes("Tenant").gives(&[(201, Json("Tenant"))]),
+    route("get", "/tenants/{tenantId}", "getTenant", "tenant", "One tenant").gives(&[(200, Json("Tenant"))]),
+    route("put", "/tenants/{tenantId}", "putTenant", "tenant", "Make or replace a tenant").takes("Tenant").gives(&[(200, Json("Tenant")), (201, Json("Tenant"))]),
+    route("patch", "/tenants/{tenantId}", "updateTenant", "tenant", "Change a tenant (RFC 7396)").merges("Tenant").gives(&[(200, Json("Tenant"))]),
+    route("delete", "/tenants/{tenantId}", "deleteTenant", "tenant", "Delete a tenant").query(&["cascade"]).gives(&[(204, Nothing)]),
+
+    route("get", "/clusters", "listClusters", "cluster", "The clusters that the caller may see").query(CLUSTERS).gives(&[(200, List("Cluster"))]),
+    route("post", "/clusters", "createCluster", "cluster", "Register a cluster").takes("NewCluster").gives(&[(201, Json("CreatedCluster"))]),
+    route("get", "/clusters/{clusterId}", "getCluster", "cluster", "One cluster").gives(&[(200, Json("Cluster"))]),
+    route("put", "/clusters/{clusterId}", "putCluster", "cluster", "Register or replace a cluster").takes("NewCluster").gives(&[(200, Json("Cluster")), (201, Json("CreatedCluster"))]),
+    route("patch", "/clusters/{clusterId}", "updateCluster", "cluster", "Change a cluster (RFC 7396)").merges("Cluster").gives(&[(200, Json("Cluster"))]),
+    route("delete", "/clusters/{clusterId}", "deleteCluster", "cluster", "Delete a cluster").gives(&[(204, Nothing)]),
+    route("post", "/clusters/{clusterId}/compileMeta", "postClusterCompileMeta", "cluster", "Write down what was compiled").takes("CompileMeta").gives(&[(204, Nothing)]),
+    route("get", "/v1/compile-meta", "findCompileMeta", "cluster", "Clusters that run a component below a version, or were not compiled for days").query(&["component", "below", "staleDays"]).gives(&[(200, Json("CompileFound"))]),
+    route("get", "/v1/clusters/{clusterId}/status", "getClusterStatus", "cluster", "How it stands with a cluster, as the last probe has found").gives(&[(200, Json("Status"))]),
+    route("get", "/v1/clusters/{clusterId}/sessions", "getClusterSessions", "cluster", "The agents' sessions that serve").gives(&[(200, Json("Sessions"))]),
+    route("get", "/v1/clusters/{clusterId}/effective", "getClusterEffective", "cluster", "Each value with where it is from").gives(&[(200, Json("Effective"))]),
+    route("post", "/v1/clusters/{clusterId}/tenant", "moveCluster", "cluster", "Move a cluster to another tenant; its agent enrols anew").takes("Move").gives(&[(200, Json("JoinInfo"))]),
+    route("get", "/v1/clusters/{clusterId}/catalog", "getCatalog", "cluster", "What should be in a cluster").gives(&[(200, Json("Catalog"))]),
+    route("put", "/v1/clusters/{clusterId}/catalog", "putCatalog", "cluster", "Say what should be in a cluster").takes("Catalog").gives(&[(200, Json("Catalog"))]),
+
+    route("get", "/install/steward.json", "installSteward", "bootstrapping", "Steward's manifests, for a bootstrap token that is spent for them").open().query(&["token"]).gives(&[(200, Json("Any"))]),
+    route("get", "/install/agent.yaml", "installAgent", "bootstrapping", "Our agent's manifest, for a bootstrap token that the agent spends").open().query(&["token"]).gives(&[(200, Text("application/yaml"))]),
+    route("get", "/v1/bootstrap-tokens", "listBootstrapTokens", "bootstrapping", "Bootstrap tokens with their state and who made them").gives(&[(200, Json("BootstrapTokens"))]),
+    route("get", "/v1/clusters/{clusterId}/bootstrap-token", "getBootstrapToken", "bootstrapping", "The bootstrap token again, while it is valid").gives(&[(200, Json("JoinInfo"))]),
+    route("post", "/v1/clusters/{clusterId}/bootstrap-token", "renewBootstrapToken", "bootstrapping", "A new bootstrap token; the older one dies").gives(&[(201, Json("JoinInfo"))]),
+    route("delete", "/v1/clusters/{clusterId}/bootstrap-token", "revokeBootstrapToken", "bootstrapping", "Take the bootstrap token back").gives(&[(204, Nothing)]),
+
+    route("get", "/v1/agents", "listAgents", "cluster", "Which agents run which version and act on which configuration").gives(&[(200, Json("Any"))]),
+    route("get", "/v1/clusters/{clusterId}/config", "getAgentConfig", "cluster", "What the agent is told").gives(&[(200, Json("Any"))]),
+    route("get", "/v1/clusters/{clusterId}/agent", "getAgent", "cluster", "What is asked of the agent").gives(&[(200, Json("Any"))]),
+    route("put", "/v1/clusters/{clusterId}/agent", "putAgent", "cluster", "Ask something of the agent").takes("Any").gives(&[(200, Json("Any"))]),
+
+    route("get", "/v1/clusters/{clusterId}/facts", "getFacts", "inventory", "Facts with source, times and whether they are stale").gives(&[(200, Json("Facts"))]),
+    route("get", "/v1/clusters/{clusterId}/facts/history", "getFactHistory", "inventory", "What became of a cluster's facts").query(&["name", "at", "after", "until", "limit"]).gives(&[(200, Json("Facts"))]),
+    route("get", "/v1/facts/{name}/changes", "getFactChanges", "inventory", "Where a fact has changed").query(&["after", "until", "limit"]).gives(&[(200, Json("Facts"))]),
+    route("get", "/v1/find", "find", "inventory", "Clusters by host, version, service or fact").query(&["host", "version", "service", "fact"]).gives(&[(200, Json("Facts"))]),
+    route("get", "/inventory", "queryInventory", "inventory", "Ask in a part of InfluxQL what facts were").query(&["q"]).gives(&[(200, Json("Inventory"))]),
+    route("post", "/inventory", "updateInventory", "inventory", "Store what was found in a cluster").takes("Inventory").gives(&[(201, Nothing)]),
+
+    route("get", "/v1/tokens", "listTokens", "token", "API tokens, without their secrets").gives(&[(200, Json("Tokens"))]),
+    route("post", "/v1/tokens", "createToken", "token", "Make an API token; it is shown this once").takes("NewToken").gives(&[(201, Json("CreatedToken"))]),
+    route("delete", "/v1/tokens/{tokenId}", "deleteToken", "token", "Revoke an API token").gives(&[(204, Nothing)]),
+
+    route("get", "/v1/changes", "watchChanges", "change", "What changes, by long poll or, with `Accept: text/event-stream`, as events").query(&["since", "wait"]).gives(&[(200, Json("Changes"))]),
+    route("get", "/v1/audit", "audit", "change", "Who has changed what, the latest first").query(&["cluster", "tenant", "actor", "before", "limit"]).gives(&[(200, Json("Audit"))]),
+];
+
+/// What a query parameter is.
+pub(super) const fn parameter(name: &str) -> &'static str {
+    match name.as_bytes() {
+        b"tenant" => "Only of this tenant",
+        b"sort_by" => "id (default), tenant or displayName",
+        b"fact" => "`name:value`, or `name` for having it; repeatable",
+        b"selector" => "Label selector in Kubernetes' syntax over annotations and facts",
+        b"status" => "Never, Connected, ApiUnreachable or Lost",
+        b"text" => "Part of id, display name or tenant",
+        b"limit" => "How many at most",
+        b"cursor" => "From the `Link` header of the page before",
+        b"cascade" => "true: with its clusters and the tenants below it",
+        b"token" => "The bootstrap token; may be a bearer token instead",
+        b"component" => "Name of a component",
+        b"below" => "Only versions below this one",
+        b"staleDays" => "Only what was not compiled for so many days",
+        b"since" => "The revision that was seen last",
+        b"wait" => "Seconds to wait for a change, 25 at most",
+        b"q" => "InfluxQL query string",
+        _ => "See docs/api.md and docs/facts.md",
+    }
+}

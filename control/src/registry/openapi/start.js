@@ -1,0 +1,3 @@
+window.onload = () => {
+  SwaggerUIBundle({ url: "/openapi.json", dom_id: "#swagger-ui", deepLinking: true });
+};

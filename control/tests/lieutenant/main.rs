@@ -1,0 +1,15 @@
+//! What clients of Project Syn's Lieutenant rely on, and what is better here: one test for each point, through the real
+//! front of a hub.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod better;
+mod bootstrap;
+mod document;
+mod keep;
+mod patch;
+mod rig;

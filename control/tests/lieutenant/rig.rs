@@ -1,0 +1,250 @@
+//! A hub with a real front on a free port, and requests of any kind to it.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use fairlead_api::resources::{CreateToken, Role};
+use fairlead_control::{Clock, Config, Control, Discovery};
+use fairlead_gateway::Gateway;
+use fairlead_runtime::{Process, listen};
+use http::{HeaderMap, Request};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use secrecy::ExposeSecret;
+use serde_json::Value;
+use tempfile::TempDir;
+use time::{OffsetDateTime, macros::datetime};
+use tokio::{net::TcpStream, time::timeout};
+
+const START: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
+/// Fails a test that waits for what does not come.
+const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const MERGE: &str = "application/merge-patch+json";
+
+pub(crate) struct Rig {
+    pub(crate) control: Control,
+    address: SocketAddr,
+    admin: String,
+    now: Arc<Mutex<OffsetDateTime>>,
+    process: Process,
+    _dir: TempDir,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Reply {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+
+    pub(crate) fn good(&self) -> Value {
+        assert!((200..300).contains(&self.status), "{self:?}");
+        match self.text.as_str() {
+            "" => Value::Null,
+            _ => self.json(),
+        }
+    }
+
+    pub(crate) fn reason(&self) -> String {
+        let body = self.json();
+        let reason = body["reason"].as_str();
+        let reason = reason.unwrap_or_else(|| panic!("no reason: {self:?}"));
+        assert!(!reason.contains('\n'), "{reason}");
+        reason.to_owned()
+    }
+
+    /// It is this failure, and says this.
+    pub(crate) fn is(&self, status: u16, says: &str) {
+        assert_eq!(self.status, status, "{self:?}");
+        let reason = self.reason();
+        assert!(reason.contains(says), "{reason:?} does not say {says:?}");
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |it| it.to_str().unwrap())
+    }
+}
+
+impl Rig {
+    pub(crate) async fn new() -> Self {
+        Rig::with(|_| {}).await
+    }
+
+    pub(crate) async fn with(change: impl FnOnce(&mut Config)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = Config {
+            store: None,
+            retention: fairlead_control::store::Retention::default(),
+            issuers: None,
+            data_dir: dir.path().join("data"),
+            public_url: "https://hub.example".parse().unwrap(),
+            install_base: None,
+            cluster_domain: "clusters.hub.example".to_owned(),
+            front_names: Vec::new(),
+            front_leaf: None,
+            front_ca_pem: None,
+            bootstrap_ttl: Duration::from_secs(1800),
+            version: "0.1.0".to_owned(),
+            image: "fairlead:1".to_owned(),
+            steward_image: "steward:1".to_owned(),
+            discovery: Discovery::default(),
+            trusted_proxies: Vec::new(),
+        };
+        change(&mut config);
+        let now = Arc::new(Mutex::new(START));
+        let clock = Arc::clone(&now);
+        let clock = Clock::new(move || *clock.lock().unwrap());
+        let control = Control::open_at(config, clock).await.unwrap();
+        let process = Process::new();
+        let address = serve(&control, &process);
+        let mut rig = Rig {
+            control,
+            address,
+            admin: String::new(),
+            now,
+            process,
+            _dir: dir,
+        };
+        rig.admin = rig.token(Role::Admin, None, None).await;
+        rig
+    }
+
+    pub(crate) fn advance(&self, by: time::Duration) {
+        *self.now.lock().unwrap() += by;
+    }
+
+    pub(crate) async fn token(
+        &self,
+        role: Role,
+        tenant: Option<&str>,
+        cluster: Option<&str>,
+    ) -> String {
+        let create = CreateToken {
+            name: format!("a-{role}"),
+            role,
+            tenant: tenant.map(|it| it.parse().unwrap()),
+            cluster: cluster.map(|it| it.parse().unwrap()),
+            ttl_seconds: None,
+        };
+        let created = self.control.mint_token(create).await.unwrap();
+        created.token.expose_secret().to_owned()
+    }
+
+    /// Anything at all.
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Reply {
+        let sending = async {
+            let tcp = TcpStream::connect(self.address).await.unwrap();
+            let (mut sender, connection) = http1::handshake(TokioIo::new(tcp)).await.unwrap();
+            let driver = tokio::spawn(connection);
+            let mut request = Request::builder().method(method).uri(path);
+            if !headers.iter().any(|(name, _)| *name == "host") {
+                request = request.header("host", "hub.example");
+            }
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let request = request
+                .body(Full::new(bytes::Bytes::from(body.to_owned())))
+                .unwrap();
+            let (head, body) = sender.send_request(request).await.unwrap().into_parts();
+            let body = body.collect().await.unwrap().to_bytes();
+            drop(sender);
+            drop(driver.await);
+            Reply {
+                status: head.status.as_u16(),
+                headers: head.headers,
+                text: String::from_utf8(body.to_vec()).unwrap(),
+            }
+        };
+        timeout(PATIENCE, sending).await.unwrap()
+    }
+
+    pub(crate) async fn as_who(&self, token: &str, method: &str, path: &str, body: &str) -> Reply {
+        let kind = if method == "PATCH" {
+            MERGE
+        } else {
+            "application/json"
+        };
+        let bearer = format!("Bearer {token}");
+        let headers = [("authorization", bearer.as_str()), ("content-type", kind)];
+        self.send(method, path, &headers, body).await
+    }
+
+    /// As an admin on all tenants.
+    pub(crate) async fn call(&self, method: &str, path: &str, body: &str) -> Reply {
+        self.as_who(&self.admin, method, path, body).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.call("GET", path, "").await
+    }
+
+    pub(crate) async fn patch(&self, path: &str, body: &Value) -> Reply {
+        self.call("PATCH", path, &body.to_string()).await
+    }
+
+    pub(crate) async fn tenant(&self, id: &str) -> Value {
+        let body = serde_json::json!({
+            "id": id, "gitRepo": { "url": "ssh://git@git.example/syn/tenant.git" },
+            "globalGitRepoURL": "ssh://git@git.example/syn/global.git",
+        });
+        self.call("POST", "/tenants", &body.to_string())
+            .await
+            .good()
+    }
+
+    /// A tenant `t-acme` and a cluster `c-demo` with a repository that nobody looks after.
+    pub(crate) async fn demo(&self) -> Value {
+        self.tenant("t-acme").await;
+        let body = serde_json::json!({
+            "id": "c-demo", "tenant": "t-acme", "displayName": "Demo",
+            "facts": { "cloud": "aws", "distribution": "openshift4" },
+            "gitRepo": { "url": "ssh://git@git.example/syn/demo.git", "type": "unmanaged" },
+        });
+        self.call("POST", "/clusters", &body.to_string())
+            .await
+            .good()
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.process.start_drain();
+    }
+}
+
+fn serve(control: &Control, process: &Process) -> SocketAddr {
+    let config = fairlead_gateway::Config {
+        public_url: "https://hub.example".parse().unwrap(),
+        cluster_domain: "clusters.hub.example".to_owned(),
+        front_tls: control.front_tls(),
+        session_tls: control.session_tls(),
+        trust_domain: control.trust_domain().to_owned(),
+        head_timeout: Duration::from_secs(60),
+        max_requests_per_caller: 1000,
+        resume_window: Duration::from_secs(60),
+        session_memory: 1 << 30,
+    };
+    let listener = listen::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let plain = listen::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = plain.local_addr().unwrap();
+    let gateway = Gateway::build(config, control.seam(), listener, process).unwrap();
+    let gateway = gateway.with_plain(Some(plain));
+    process.spawn(async move { gateway.serve().await.unwrap() });
+    address
+}
