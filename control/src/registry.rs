@@ -11,6 +11,7 @@ mod directory;
 mod document;
 mod etag;
 mod listing;
+mod metrics;
 mod names;
 mod openapi;
 mod page;
@@ -72,6 +73,11 @@ impl Module for Registry {
     }
 
     async fn run(&self, process: Process) {
+        let registered = metrics::Registered::new(&self.0)
+            .and_then(|registered| process.registry().register(Box::new(registered)));
+        if let Err(error) = registered {
+            warn!(%error, "metrics of what is registered are not there");
+        }
         loop {
             let before = self.0.now() - REMEMBER_EXPIRED;
             if let Err(error) = tokens::forget(&self.0, before).await {
