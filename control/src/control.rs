@@ -138,6 +138,7 @@ impl Control {
             wanted: Wanted::default(),
             deleted: Hub::deletions(),
             presence: OnceLock::new(),
+            process: OnceLock::new(),
             _data_dir: data_dir,
         });
         let registry = Arc::new(Registry(Arc::clone(&hub)));

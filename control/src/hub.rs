@@ -8,6 +8,7 @@ use std::{
 use fairlead_api::{ClusterId, HubUrl};
 use fairlead_certs::Authority;
 use fairlead_gateway::{Caller, Presence};
+use fairlead_runtime::Process;
 use time::OffsetDateTime;
 use tokio::sync::broadcast;
 
@@ -37,6 +38,8 @@ pub(crate) struct Hub {
     pub(crate) deleted: broadcast::Sender<ClusterId>,
     /// Which sessions there are; told by the gateway when it starts.
     pub(crate) presence: OnceLock<Arc<dyn Presence>>,
+    /// What the modules run in, once they do.
+    pub(crate) process: OnceLock<Process>,
     // Last, so that it is unlocked when all else is closed.
     pub(crate) _data_dir: DataDir,
 }
@@ -77,6 +80,14 @@ pub struct Discovery {
 impl Hub {
     pub(crate) fn now(&self) -> OffsetDateTime {
         self.clock.now()
+    }
+
+    /// When the process drains, whoever waits for something is to stop.
+    pub(crate) async fn draining(&self) {
+        match self.process.get() {
+            Some(process) => process.draining().await,
+            None => std::future::pending().await,
+        }
     }
 
     pub(crate) fn deletions() -> broadcast::Sender<ClusterId> {

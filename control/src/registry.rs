@@ -73,6 +73,8 @@ impl Module for Registry {
     }
 
     async fn run(&self, process: Process) {
+        // Called once.
+        let _ = self.0.process.set(process.clone());
         let registered = metrics::Registered::new(&self.0)
             .and_then(|registered| process.registry().register(Box::new(registered)));
         if let Err(error) = registered {

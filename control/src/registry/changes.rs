@@ -174,12 +174,16 @@ async fn poll(hub: &Hub, caller: &Caller, since: Revision, wait: Duration) -> An
             return Ok(([(header::CACHE_CONTROL, no_store)], Json(polled)).into_response());
         }
         // What was read may not be all there is.
-        if !go_on
-            && timeout_at(deadline, watch.changed())
-                .await
-                .is_ok_and(|it| it.is_err())
-        {
-            return Err(Code::Draining.into());
+        if go_on {
+            continue;
+        }
+        tokio::select! {
+            changed = timeout_at(deadline, watch.changed()) => {
+                if changed.is_ok_and(|it| it.is_err()) {
+                    return Err(Code::Draining.into());
+                }
+            }
+            () = hub.draining() => return Err(Code::Draining.into()),
         }
     }
 }
@@ -239,7 +243,12 @@ impl Streaming {
                 continue;
             }
             let beat = Instant::now() + HEARTBEAT;
-            match timeout_at(beat.min(self.ends), self.watch.changed()).await {
+            let changed = tokio::select! {
+                changed = timeout_at(beat.min(self.ends), self.watch.changed()) => changed,
+                // A stream that went on would keep the hub from ending.
+                () = self.hub.draining() => return None,
+            };
+            match changed {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return None,
                 Err(_) => return Some(Bytes::from_static(b": nothing new\n\n")),

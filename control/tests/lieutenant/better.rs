@@ -337,3 +337,30 @@ async fn changes_are_told_from_a_revision_on() {
         .await
         .is(410, "no longer kept");
 }
+
+#[tokio::test]
+async fn who_watches_changes_does_not_keep_the_hub_from_ending() {
+    let rig = Rig::new().await;
+    rig.demo().await;
+    let token = rig.token(Role::Viewer, None, None).await;
+    let bearer = format!("Bearer {token}");
+    let headers = [
+        ("authorization", bearer.as_str()),
+        ("accept", "text/event-stream"),
+    ];
+    let drained = async {
+        rig.until_open(2.0).await;
+        rig.drain();
+    };
+    let polling = rig.get("/v1/changes?wait=25");
+    let streaming = rig.send("GET", "/v1/changes?since=1", &headers, "");
+    let (events, polled, ()) = tokio::join!(streaming, polling, drained);
+    assert_eq!(events.header("content-type"), "text/event-stream");
+    assert!(
+        events.text.contains("event: cluster\ndata: {"),
+        "{}",
+        events.text
+    );
+    assert!(events.text.starts_with("id: "), "{}", events.text);
+    assert!([200, 503].contains(&polled.status), "{polled:?}");
+}

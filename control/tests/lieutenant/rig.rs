@@ -222,6 +222,29 @@ impl Rig {
     }
 }
 
+impl Rig {
+    pub(crate) fn drain(&self) {
+        self.process.start_drain();
+    }
+
+    /// Until so many requests are under way.
+    pub(crate) async fn until_open(&self, count: f64) {
+        let open = || {
+            let families = self.process.registry().gather();
+            let gauge = families
+                .iter()
+                .find(|it| it.name() == "fairlead_requests_open");
+            gauge.map_or(0.0, |it| it.get_metric()[0].get_gauge().get_value())
+        };
+        let waiting = async {
+            while open() < count {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, waiting).await.unwrap();
+    }
+}
+
 impl Drop for Rig {
     fn drop(&mut self) {
         self.process.start_drain();
