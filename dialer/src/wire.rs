@@ -90,7 +90,7 @@ enum State {
 
 struct Resumption {
     line: Arc<Line>,
-    takeovers: mpsc::Receiver<Takeover>,
+    takeovers: mpsc::Receiver<Box<Takeover>>,
 }
 
 impl Wire {

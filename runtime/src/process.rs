@@ -76,6 +76,8 @@ impl Process {
         F: Future<Output = ()> + Send + 'static,
     {
         let end = self.end.clone();
+        // Boxed before it is moved: else there would be room for it twice, as what was given and as what is polled.
+        let task = Box::pin(task);
         async move {
             tokio::select! {
                 () = task => {}

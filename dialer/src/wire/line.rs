@@ -45,7 +45,8 @@ pub(crate) struct Line {
     state: watch::Sender<LinkState>,
     /// As it was when the link was lost.
     received: AtomicU64,
-    takeovers: mpsc::Sender<Takeover>,
+    /// Boxed: a channel has room for 32 at once, however few it takes, for as long as it lives.
+    takeovers: mpsc::Sender<Box<Takeover>>,
     /// One resumption at a time.
     resuming: tokio::sync::Mutex<()>,
 }
@@ -62,7 +63,7 @@ pub(super) struct Takeover {
 }
 
 impl Line {
-    pub(super) fn new(id: SessionId, secret: Secret) -> (Arc<Self>, mpsc::Receiver<Takeover>) {
+    pub(super) fn new(id: SessionId, secret: Secret) -> (Arc<Self>, mpsc::Receiver<Box<Takeover>>) {
         let (takeovers, taken) = mpsc::channel(1);
         let line = Line {
             id,
@@ -164,13 +165,13 @@ impl Line {
     ) -> Result<(), LinkEnd> {
         let over = || LinkEnd::Protocol("the session has ended".to_owned());
         let (outcome, done) = oneshot::channel();
-        let takeover = Takeover {
+        let takeover = Box::new(Takeover {
             socket,
             body: agreed.body,
             received,
             answer,
             outcome,
-        };
+        });
         self.takeovers.send(takeover).await.map_err(|_| over())?;
         done.await.map_err(|_| over())?
     }

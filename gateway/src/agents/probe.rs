@@ -51,7 +51,8 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
             }),
             // A link that breaks meanwhile is no matter of the API server's.
             LinkState::Up => tokio::select! {
-                probed = probe(hub, entry) => probed,
+                // Boxed: between two probes there is nothing of it.
+                probed = Box::pin(probe(hub, entry)) => probed,
                 Ok(()) = link.changed() => continue,
                 () = hub.process.draining(), if !is_leaving => continue,
             },
