@@ -31,7 +31,7 @@ use crate::{
     store::{Actor, Place, Retention, Store},
 };
 
-const STORE: &str = "fairlead.db";
+pub(crate) const STORE: &str = "fairlead.db";
 
 /// What the modules need to start.
 #[derive(Debug, Clone)]

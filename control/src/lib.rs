@@ -8,6 +8,7 @@ pub mod import;
 pub mod issuers;
 pub mod model;
 pub mod store;
+pub mod upkeep;
 
 mod catalog;
 mod certificates;

@@ -7,6 +7,7 @@
 mod backend;
 mod check;
 mod draft;
+pub(crate) mod dump;
 mod error;
 mod history;
 mod journal;
@@ -17,6 +18,7 @@ mod queries;
 mod record;
 mod rows;
 mod sqlite;
+mod tables;
 mod view;
 mod writer;
 
@@ -39,6 +41,7 @@ use observed::Observations;
 use writer::{Job, LINE, Pending};
 
 pub use draft::Draft;
+pub use dump::{Tallies, Tally};
 pub use error::StoreError;
 pub use history::{Asked, Change, Changes, FactVersion, MAX_PAGE, Retention, Span, Tidied};
 pub use journal::{Actor, Operation};
@@ -89,23 +92,21 @@ impl Store {
         clock: Clock,
         busy: Duration,
     ) -> std::result::Result<Self, Failure> {
-        let failed = |error: &dyn std::error::Error| {
-            let cause = error.source().map(|cause| format!(": {cause}"));
-            let cause = cause.unwrap_or_default();
-            Failure::because(Code::DataDir, format_args!("{place}: {error}{cause}"))
-        };
-        let backend: Arc<dyn Backend> = match place {
-            Place::File(path) => {
-                let file = sqlite::Sqlite::open(path, busy).await;
-                Arc::new(file.map_err(|error| failed(error.as_ref()))?)
-            }
-            Place::Postgres(it) => {
-                let database = postgres::Postgres::open(it.options.clone()).await;
-                Arc::new(database.map_err(|error| failed(error.as_ref()))?)
-            }
-        };
+        let backend = backend(place, busy, false).await?;
         let store = Store::over(backend, clock).await;
-        store.map_err(|error| failed(&error))
+        store.map_err(|error| unusable(place, &error))
+    }
+
+    /// As [`Store::open`], for a store that is there and of this very version: its hub may be running.
+    ///
+    /// # Errors
+    /// `FL-4103`
+    pub(crate) async fn open_as_it_is(
+        place: &Place,
+        clock: Clock,
+    ) -> std::result::Result<Self, Failure> {
+        let store = Store::over(as_it_is(place).await?, clock).await;
+        store.map_err(|error| unusable(place, &error))
     }
 
     async fn over(backend: Arc<dyn Backend>, clock: Clock) -> Result<Self> {
@@ -282,6 +283,56 @@ impl Shared {
         }
         Ok(())
     }
+}
+
+async fn backend(
+    place: &Place,
+    busy: Duration,
+    as_it_is: bool,
+) -> std::result::Result<Arc<dyn Backend>, Failure> {
+    match place {
+        Place::File(path) => match sqlite::Sqlite::open(path, busy, as_it_is).await {
+            Ok(file) => Ok(Arc::new(file)),
+            Err(error) => Err(unusable(place, error.as_ref())),
+        },
+        Place::Postgres(it) => {
+            let options = it.options.clone();
+            match postgres::Postgres::open(options, as_it_is).await {
+                Ok(database) => Ok(Arc::new(database)),
+                Err(error) => Err(unusable(place, error.as_ref())),
+            }
+        }
+    }
+}
+
+/// A database that is there; nothing is made and nothing brought up to date.
+async fn as_it_is(place: &Place) -> std::result::Result<Arc<dyn Backend>, Failure> {
+    backend(place, BUSY, true).await
+}
+
+async fn up_to_date(place: &Place) -> std::result::Result<Arc<dyn Backend>, Failure> {
+    backend(place, BUSY, false).await
+}
+
+fn unusable(place: &Place, error: &dyn std::error::Error) -> Failure {
+    let cause = error.source().map(|cause| format!(": {cause}"));
+    let cause = cause.unwrap_or_default();
+    Failure::because(Code::DataDir, format_args!("{place}: {error}{cause}"))
+}
+
+/// Whether the tables are those that this version works with.
+fn of_this_version(
+    known: &sqlx::migrate::Migrator,
+    there: Option<i64>,
+) -> std::result::Result<(), String> {
+    let last = known.iter().map(|migration| migration.version).max();
+    if there == last {
+        return Ok(());
+    }
+    Err(
+        "its tables are those of another version: use that version, or start this one's hub first"
+            .to_owned(),
+    )
 }
 
 async fn whole(backend: &dyn Backend) -> Result<View> {

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use fairlead_api::ClusterId;
+use tokio::sync::mpsc;
 
-use super::{Asked, Change, FactVersion, Kind, Revision, Span, error::Result};
+use super::{Asked, Change, FactVersion, Kind, Revision, Span, error::Result, tables::Part};
 
 /// A kept thing as it is written down.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,6 +130,12 @@ pub(super) trait Backend: Send + Sync {
     async fn integrity(&self) -> Result<Vec<String>>;
 
     async fn ledger(&self) -> Result<Ledger>;
+
+    /// All rows as they were at one moment, and an end.
+    async fn export(&self, to: mpsc::Sender<Part>) -> Result<()>;
+
+    /// Puts these rows in the place of all there are; nothing happens if they come to no end.
+    async fn import(&self, from: mpsc::Receiver<Part>) -> Result<()>;
 
     /// Until another hub may have changed something.
     async fn moved(&self);

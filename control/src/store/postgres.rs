@@ -15,7 +15,7 @@ use sqlx::{
     postgres::{PgConnectOptions, PgListener, PgPoolOptions},
 };
 use tokio::{
-    sync::Mutex,
+    sync::{Mutex, mpsc},
     time::{sleep, timeout},
 };
 
@@ -23,9 +23,25 @@ use super::{
     Asked, Change, FactVersion, Revision, Span, StoreError,
     backend::{Backend, Batch, Committed, Ledger, Loaded, Page},
     error::Result,
+    of_this_version,
     rows::uint,
+    tables::Part,
 };
 use crate::random;
+
+mod moves {
+    crate::store::tables::moves!(
+        sqlx::Postgres,
+        snapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        write: "BEGIN",
+        patient: [
+            "SET LOCAL statement_timeout = 0",
+            "SET LOCAL idle_in_transaction_session_timeout = 0"
+        ],
+        array: "json_build_array",
+        source: "json_array_elements(CAST($1 AS JSON)) AS source (item)"
+    );
+}
 
 mod reads {
     crate::store::queries::reads!(
@@ -61,12 +77,18 @@ pub(super) struct Postgres {
 impl Postgres {
     pub(super) async fn open(
         options: PgConnectOptions,
+        as_it_is: bool,
     ) -> std::result::Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let pool = PgPoolOptions::new()
             .max_connections(CONNECTIONS)
             .acquire_timeout(PATIENCE)
             .connect_lazy_with(options.options(LIMITS));
-        MIGRATIONS.run(&pool).await?;
+        if as_it_is {
+            let there = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations");
+            of_this_version(&MIGRATIONS, there.fetch_one(&pool).await?)?;
+        } else {
+            MIGRATIONS.run(&pool).await?;
+        }
         Ok(Postgres {
             pool,
             listener: Mutex::new(None),
@@ -193,6 +215,14 @@ impl Backend for Postgres {
     /// The server looks after its pages itself.
     async fn integrity(&self) -> Result<Vec<String>> {
         Ok(Vec::new())
+    }
+
+    async fn export(&self, to: mpsc::Sender<Part>) -> Result<()> {
+        moves::export(&self.pool, to).await
+    }
+
+    async fn import(&self, from: mpsc::Receiver<Part>) -> Result<()> {
+        moves::import(&self.pool, from).await
     }
 
     async fn ledger(&self) -> Result<Ledger> {

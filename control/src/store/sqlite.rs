@@ -2,6 +2,17 @@
 //!
 //! The queries are checked by the contract's tests, not by the compiler: two dialects have none in common to check.
 
+mod moves {
+    crate::store::tables::moves!(
+        sqlx::Sqlite,
+        snapshot: "BEGIN",
+        write: "BEGIN IMMEDIATE",
+        patient: [],
+        array: "json_array",
+        source: "(SELECT value AS item FROM json_each($1)) AS source"
+    );
+}
+
 mod reads {
     crate::store::queries::reads!(sqlx::Sqlite, "BEGIN");
 }
@@ -15,13 +26,15 @@ use sqlx::{
     migrate::Migrator,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
+use tokio::sync::mpsc;
 
 use super::{
     Asked, Change, FactVersion, Revision, Span,
     backend::{Backend, Batch, Committed, DocumentRow, Ledger, Loaded, Page},
     error::Result,
-    millis,
+    millis, of_this_version,
     rows::{int, uint},
+    tables::Part,
 };
 
 const READERS: u32 = 4;
@@ -43,10 +56,11 @@ impl Sqlite {
     pub(super) async fn open(
         path: &Path,
         busy: Duration,
+        as_it_is: bool,
     ) -> std::result::Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let options = SqliteConnectOptions::new()
             .filename(path)
-            .create_if_missing(true)
+            .create_if_missing(!as_it_is)
             .foreign_keys(true)
             .busy_timeout(busy)
             .journal_mode(SqliteJournalMode::Wal);
@@ -61,7 +75,12 @@ impl Sqlite {
                 .connect_with(options)
         };
         let writer = pool(1, SqliteSynchronous::Full, false).await?;
-        MIGRATIONS.run(&writer).await?;
+        if as_it_is {
+            let there = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations");
+            of_this_version(&MIGRATIONS, there.fetch_one(&writer).await?)?;
+        } else {
+            MIGRATIONS.run(&writer).await?;
+        }
         Ok(Sqlite {
             reporter: pool(1, SqliteSynchronous::Normal, false).await?,
             readers: pool(READERS, SqliteSynchronous::Full, true).await?,
@@ -150,6 +169,14 @@ impl Backend for Sqlite {
         let mut said: Vec<String> = said.fetch_all(&self.readers).await?;
         said.retain(|line| line != "ok");
         Ok(said)
+    }
+
+    async fn export(&self, to: mpsc::Sender<Part>) -> Result<()> {
+        moves::export(&self.readers, to).await
+    }
+
+    async fn import(&self, from: mpsc::Receiver<Part>) -> Result<()> {
+        moves::import(&self.writer, from).await
     }
 
     async fn ledger(&self) -> Result<Ledger> {

@@ -20,5 +20,7 @@ mod rig;
 mod server;
 #[path = "../store/spending.rs"]
 mod spending;
+#[path = "../store/whole.rs"]
+mod whole;
 
 pub(crate) use kit::*;

@@ -18,6 +18,12 @@ static DATABASES: AtomicU32 = AtomicU32::new(0);
 
 pub(crate) struct Home(pub(crate) Place);
 
+impl Home {
+    pub(crate) fn place(&self) -> Place {
+        self.0.clone()
+    }
+}
+
 pub(crate) async fn home() -> Home {
     let server = SERVER.get_or_init(|| Mutex::new(Server::start()));
     let folder = server.lock().unwrap().folder().to_owned();

@@ -13,5 +13,6 @@ mod observed;
 mod rig;
 mod spending;
 mod sqlite;
+mod whole;
 
 pub(crate) use kit::*;

@@ -9,6 +9,10 @@ use tempfile::TempDir;
 pub(crate) struct Home(TempDir);
 
 impl Home {
+    pub(crate) fn place(&self) -> Place {
+        Place::File(self.path())
+    }
+
     pub(crate) fn path(&self) -> std::path::PathBuf {
         self.0.path().join("fairlead.db")
     }

@@ -1,0 +1,205 @@
+//! A store as a whole: backed up while it is written to, restored, moved.
+
+use std::{
+    io::{self, BufReader, Write},
+    sync::{Arc, Mutex},
+};
+
+use fairlead_api::Code;
+use fairlead_control::{
+    model::{Fact, FactSource},
+    store::{Place, Revision},
+    upkeep::{HubData, migrate},
+};
+use serde_json::json;
+
+use crate::*;
+
+/// What was written, to look at.
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The data of a hub with this store, and a folder of its own.
+fn data(home: &Home) -> (HubData, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let data = HubData {
+        data_dir: dir.path().join("data"),
+        store: Some(home.place()),
+    };
+    std::fs::create_dir(&data.data_dir).unwrap();
+    (data, dir)
+}
+
+async fn backup(data: &HubData) -> Vec<u8> {
+    let sink = Sink::default();
+    data.back_up(Box::new(sink.clone()), true).await.unwrap();
+    let bytes = sink.0.lock().unwrap().clone();
+    bytes
+}
+
+async fn restore(data: &HubData, backup: &[u8], overwrite: bool) -> Result<(), Code> {
+    let source = BufReader::new(io::Cursor::new(backup.to_vec()));
+    let done = data.restore(Box::new(source), overwrite).await;
+    done.map(drop).map_err(|failure| failure.code)
+}
+
+/// A tenant, its cluster with a fact and a catalog, all in one change.
+async fn fill(store: &Store, n: usize) {
+    change(store, move |draft| {
+        let (tenant_name, cluster_name) = (format!("t-{n}"), format!("c-{n}"));
+        draft.put_tenant(tenant(&tenant_name))?;
+        let mut cluster = cluster(&cluster_name, &tenant_name);
+        let fact = Fact {
+            value: json!({"n": n, "odd \"text\"": "ä\u{0}\n"}),
+            source: FactSource::Agent,
+            received: 0,
+            observed: 0,
+        };
+        cluster.facts.insert("n".to_owned(), fact.clone());
+        cluster.dynamic_facts.insert("n".to_owned(), fact);
+        draft.put_cluster(cluster)?;
+        draft.put_catalog(&cluster_id(&cluster_name), vec![json!({"n": n})])
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_under_load_restores_to_a_state_that_was() {
+    let (store, home) = store().await;
+    let (there, _there) = data(&home);
+    std::fs::write(there.data_dir.join("ca.key"), "a key").unwrap();
+    let writer = {
+        let store = store.clone();
+        tokio::spawn(async move {
+            for n in 0..300 {
+                fill(&store, n).await;
+            }
+        })
+    };
+    let mut told = store.watch();
+    told.wait_for(|revision| revision.0 > 20).await.unwrap();
+    let copy = backup(&there).await;
+    writer.await.unwrap();
+
+    let second = home_of_its_own().await;
+    let (here, _here) = data(&second);
+    restore(&here, &copy, false).await.unwrap();
+    assert_eq!(here.check().await.unwrap(), Vec::<String>::new());
+    let key = std::fs::read_to_string(here.data_dir.join("ca.key")).unwrap();
+    assert_eq!(key, "a key");
+    let restored = open(&second).await;
+    let view = restored.view();
+    // One revision each, so that it tells how many there were.
+    let count = usize::try_from(view.revision().0 - 1).unwrap();
+    assert!((20..=300).contains(&count), "{count}");
+    assert_eq!(view.clusters().count(), count);
+    for n in 0..count {
+        let id = cluster_id(&format!("c-{n}"));
+        let now = store.view().cluster(&id).unwrap().clone();
+        assert_eq!(view.cluster(&id), Some(&now));
+        let catalog = restored.catalog(&id).await.unwrap();
+        assert_eq!(catalog.objects, [json!({"n": n})]);
+    }
+    let log = restored.changes(Revision(1), 10_000).await.unwrap();
+    assert_eq!(log.changes.len(), count * 3);
+    fill(&restored, 1000).await;
+}
+
+async fn home_of_its_own() -> Home {
+    crate::rig::home().await
+}
+
+#[tokio::test]
+async fn nothing_is_overwritten_unless_that_is_said() {
+    let (store, home) = store().await;
+    let (there, _there) = data(&home);
+    fill(&store, 1).await;
+    let copy = backup(&there).await;
+    store.close().await;
+    assert_eq!(restore(&there, &copy, false).await, Err(Code::InUse));
+    let second = home_of_its_own().await;
+    let other = open(&second).await;
+    put_tenant(&other, tenant("t-other")).await.unwrap();
+    other.close().await;
+    let (here, _here) = data(&second);
+    assert_eq!(restore(&here, &copy, false).await, Err(Code::InUse));
+    assert!(
+        open(&second)
+            .await
+            .view()
+            .tenant(&tenant_id("t-other"))
+            .is_some()
+    );
+    restore(&here, &copy, true).await.unwrap();
+    let restored = open(&second).await;
+    assert!(restored.view().tenant(&tenant_id("t-other")).is_none());
+    assert!(restored.view().tenant(&tenant_id("t-1")).is_some());
+    // Keys, too, are not written over.
+    restored.close().await;
+    std::fs::write(here.data_dir.join("bootstrap.key"), "mine").unwrap();
+    assert_eq!(restore(&here, &copy, false).await, Err(Code::InUse));
+}
+
+#[tokio::test]
+async fn a_damaged_backup_changes_nothing() {
+    let (store, home) = store().await;
+    let (there, _there) = data(&home);
+    for n in 0..5 {
+        fill(&store, n).await;
+    }
+    let copy = backup(&there).await;
+    let text = String::from_utf8(copy.clone()).unwrap();
+    let second = home_of_its_own().await;
+    let (here, _here) = data(&second);
+    let cut: String = text.split_inclusive('\n').take(3).collect();
+    for damaged in [
+        "",
+        "{}\n",
+        &text.replacen("T-3", "T-4", 1),
+        &text.replacen("{\"fairlead\":1}", "{\"fairlead\":2}", 1),
+        &text[..text.len() / 2],
+        &cut,
+    ] {
+        let refused = restore(&here, damaged.as_bytes(), true).await;
+        assert_eq!(refused, Err(Code::Invalid), "{} bytes", damaged.len());
+        assert_eq!(open(&second).await.view().revision(), Revision(1));
+    }
+    restore(&here, &copy, false).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_moves_to_a_file_and_back_and_stays_the_same() {
+    let (store, home) = store().await;
+    for n in 0..700 {
+        put_tenant(&store, tenant(&format!("t-many-{n}")))
+            .await
+            .unwrap();
+    }
+    fill(&store, 1).await;
+    delete_cluster(&store, "c-1").await.unwrap();
+    store.close().await;
+    let dir = tempfile::tempdir().unwrap();
+    let file = Place::File(dir.path().join("other.db"));
+    let there = migrate(&home.place(), &file, false).await.unwrap();
+    let rows = |table: &str| there.get(table).unwrap().rows;
+    assert_eq!((rows("documents"), rows("changes")), (702, 704));
+    let twice = migrate(&home.place(), &file, false).await.unwrap_err();
+    assert_eq!(twice.code, Code::InUse);
+    let back = home_of_its_own().await;
+    let again = migrate(&file, &back.place(), false).await.unwrap();
+    assert_eq!(there, again);
+    let moved = open(&back).await;
+    assert!(moved.view().tenants().eq(store.view().tenants()));
+    assert_eq!(moved.check().await.unwrap(), Vec::<String>::new());
+}
