@@ -73,6 +73,15 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Import,
     },
+    /// Write a hub's store and keys into a file, while the hub runs
+    Backup(Backup),
+    /// Put a backup in the place of a hub's store and keys; the hub must not run
+    Restore(Restore),
+    /// A hub's store as a whole
+    Store {
+        #[command(subcommand)]
+        command: Store,
+    },
     /// Print a kubeconfig with one context for each cluster
     Kubeconfig(Kubeconfig),
     /// Remember a hub and a token for it
@@ -277,6 +286,77 @@ pub(crate) struct Output {
     /// How to print the answer
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
+}
+
+/// Which hub's data, on this machine.
+#[derive(clap::Args)]
+pub(crate) struct HubPlace {
+    /// Folder of the hub's store and keys
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/fairlead")]
+    pub(crate) data: std::path::PathBuf,
+    /// Where the store is, if not in that folder, as for `fairlead server`
+    #[arg(long, value_name = "URL", env = "FAIRLEAD_STORE")]
+    pub(crate) store: Option<String>,
+    /// File with the password of the store; FAIRLEAD_STORE_PASSWORD may hold it, too
+    #[arg(long, value_name = "F")]
+    pub(crate) store_password_file: Option<std::path::PathBuf>,
+}
+
+#[derive(Parser)]
+#[command(
+    after_help = "Examples:\n  fairlead backup hub.backup\n  fairlead backup hub.age --recipient age1… --store postgres://fairlead@db/fairlead"
+)]
+pub(crate) struct Backup {
+    /// Written by this user alone (0600)
+    pub(crate) file: std::path::PathBuf,
+    #[command(flatten)]
+    pub(crate) place: HubPlace,
+    /// Encrypt it with age for whoever holds this key; may be given several times
+    #[arg(long, value_name = "AGE1…")]
+    pub(crate) recipient: Vec<String>,
+    /// Leave the CA and the key of bootstrap tokens out: the hub that is restored from it is another authority
+    #[arg(long)]
+    pub(crate) without_ca: bool,
+    /// Write over a file that is there
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Parser)]
+pub(crate) struct Restore {
+    pub(crate) file: std::path::PathBuf,
+    #[command(flatten)]
+    pub(crate) place: HubPlace,
+    /// The file of age-keygen that opens an encrypted backup
+    #[arg(long, value_name = "F")]
+    pub(crate) identity: Option<std::path::PathBuf>,
+    /// All that is there goes
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Store {
+    /// Look through all of it; the hub may go on
+    Check(HubPlace),
+    /// Put all of one store into another one and compare both; the hub must not run
+    #[command(
+        after_help = "Example:\n  fairlead store migrate --from sqlite:/var/lib/fairlead/fairlead.db --to postgres://fairlead@db/fairlead"
+    )]
+    Migrate {
+        /// sqlite:PATH or postgres://USER@HOST/DATABASE
+        #[arg(long, value_name = "URL")]
+        from: String,
+        /// Likewise
+        #[arg(long, value_name = "URL")]
+        to: String,
+        /// File with the password of the stores; FAIRLEAD_STORE_PASSWORD may hold it, too
+        #[arg(long, value_name = "F")]
+        store_password_file: Option<std::path::PathBuf>,
+        /// All that is in the other one goes
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 #[derive(Subcommand)]

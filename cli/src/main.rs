@@ -19,6 +19,7 @@ mod output;
 mod settings;
 mod tenant;
 mod token;
+mod upkeep;
 mod version;
 
 use std::process::ExitCode;
@@ -56,6 +57,9 @@ fn dispatch(
         Command::Find(args) => find::run(args, environment),
         Command::Token { command } => token::run(command, environment),
         Command::Import { command } => import::run(command, environment),
+        Command::Backup(args) => upkeep::backup(args, environment),
+        Command::Restore(args) => upkeep::restore(args, environment),
+        Command::Store { command } => upkeep::store(command, environment),
         Command::Kubeconfig(args) => kubeconfig::run(&args, environment),
         Command::Login(args) => login::run(&args, environment),
         Command::Explain { code } => explain::run(code.as_deref()),

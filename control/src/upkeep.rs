@@ -1,8 +1,10 @@
 //! What the platform operator does with a hub's data as a whole: back it up while the hub runs, put it back while it does
 //! not, look whether it is whole.
 
+mod sealed;
+
 use std::{
-    io::{BufRead, Write},
+    io::BufRead,
     path::{Path, PathBuf},
 };
 
@@ -18,6 +20,7 @@ use crate::{
 };
 
 pub use crate::store::dump::migrate;
+pub use sealed::{Sink, opened};
 
 /// What a hub has beside its store, and cannot do without.
 const KEYS: [&str; 3] = ["ca.key", "ca.pem", "bootstrap.key"];
@@ -41,11 +44,7 @@ impl HubData {
     ///
     /// # Errors
     /// `FL-4103` if it cannot be read or is of another version, `FL-4112` if `sink` takes no more.
-    pub async fn back_up(
-        &self,
-        sink: Box<dyn Write + Send>,
-        with_keys: bool,
-    ) -> Result<Tallies, Failure> {
+    pub async fn back_up(&self, sink: Sink, with_keys: bool) -> Result<Tallies, Failure> {
         let mut files = dump::Files::new();
         for name in KEYS.into_iter().filter(|_| with_keys) {
             if let Some(text) = read_key(&self.data_dir, name)? {

@@ -20,7 +20,7 @@ use super::{
     error::Result,
     tables::{Part, Row, TABLES},
 };
-use crate::model::hex;
+use crate::{model::hex, upkeep::Sink};
 
 /// Of the file's form, which changes with the tables.
 const FORMAT: u32 = 1;
@@ -96,7 +96,7 @@ fn unreadable(detail: impl std::fmt::Display) -> Failure {
 pub(crate) async fn write(
     place: &Place,
     files: Files,
-    sink: Box<dyn Write + Send>,
+    sink: Sink,
 ) -> std::result::Result<Tallies, Failure> {
     let backend = super::as_it_is(place).await?;
     let (rows, taken) = mpsc::channel(ON_THE_WAY);
@@ -118,7 +118,7 @@ pub(crate) async fn write(
 fn write_lines(
     mut rows: mpsc::Receiver<Part>,
     files: &Files,
-    mut sink: Box<dyn Write + Send>,
+    mut sink: Sink,
 ) -> std::io::Result<Option<Tallies>> {
     let mut counter = Counter::default();
     let mut line = |line: &Line| {
@@ -146,7 +146,7 @@ fn write_lines(
     }
     let tallies = counter.finish();
     line(&Line::End(tallies.clone()))?;
-    sink.flush()?;
+    sink.finish()?;
     Ok(Some(tallies))
 }
 

@@ -9,7 +9,7 @@ use fairlead_api::Code;
 use fairlead_control::{
     model::{Fact, FactSource},
     store::{Place, Revision},
-    upkeep::{HubData, migrate},
+    upkeep::{self, HubData, migrate},
 };
 use serde_json::json;
 
@@ -42,9 +42,9 @@ fn data(home: &Home) -> (HubData, tempfile::TempDir) {
 
 async fn backup(data: &HubData) -> Vec<u8> {
     let sink = Sink::default();
-    data.back_up(Box::new(sink.clone()), true).await.unwrap();
-    let bytes = sink.0.lock().unwrap().clone();
-    bytes
+    let plain = upkeep::Sink::new(Box::new(sink.clone()), &[]).unwrap();
+    data.back_up(plain, true).await.unwrap();
+    std::mem::take(&mut *sink.0.lock().unwrap())
 }
 
 async fn restore(data: &HubData, backup: &[u8], overwrite: bool) -> Result<(), Code> {
@@ -202,4 +202,31 @@ async fn a_store_moves_to_a_file_and_back_and_stays_the_same() {
     let moved = open(&back).await;
     assert!(moved.view().tenants().eq(store.view().tenants()));
     assert_eq!(moved.check().await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_encrypted_backup_is_opened_by_whom_it_is_for_and_by_nobody_else() {
+    let (store, home) = store().await;
+    let (there, _there) = data(&home);
+    fill(&store, 1).await;
+    std::fs::write(there.data_dir.join("ca.key"), "a key").unwrap();
+    // A pair of `age-keygen`, and the key of another one.
+    let recipient = "age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj";
+    let mine = "# created: 2021-01-02\nAGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX\n";
+    let sink = Sink::default();
+    let sealed = upkeep::Sink::new(Box::new(sink.clone()), &[recipient.to_owned()]).unwrap();
+    there.back_up(sealed, true).await.unwrap();
+    let bytes = sink.0.lock().unwrap().clone();
+    assert!(!bytes.windows(5).any(|window| window == b"a key"));
+
+    let source = || Box::new(BufReader::new(io::Cursor::new(bytes.clone())));
+    let second = home_of_its_own().await;
+    let (here, _here) = data(&second);
+    let refused = upkeep::opened(source(), None).map(drop).unwrap_err();
+    assert_eq!(refused.code, Code::Invalid);
+    let mine = mine.to_owned().into();
+    let opened = upkeep::opened(source(), Some(&mine)).unwrap();
+    here.restore(opened, false).await.unwrap();
+    let key = std::fs::read_to_string(here.data_dir.join("ca.key")).unwrap();
+    assert_eq!(key, "a key");
 }

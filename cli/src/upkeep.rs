@@ -1,0 +1,136 @@
+//! `fairlead backup`, `fairlead restore`, `fairlead store`: a hub's data as a whole, on the hub's own machine.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{BufReader, BufWriter},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use fairlead_api::{Code, Failure};
+use fairlead_control::{
+    store::{Place, Tallies},
+    upkeep::{HubData, Sink, migrate, opened},
+};
+use secrecy::SecretString;
+
+use crate::{args, environment::Environment, files, output, settings::block_on};
+
+pub(crate) fn backup(asked: args::Backup, environment: &Environment) -> Result<(), Failure> {
+    let data = hub_data(asked.place, environment)?;
+    if asked.file.exists() && !asked.yes {
+        let detail = format_args!("{} is there; with --yes it goes", asked.file.display());
+        return Err(Failure::because(Code::InUse, detail));
+    }
+    let part = beside(&asked.file);
+    let written = write(&data, &part, &asked.recipient, !asked.without_ca);
+    let kept = written.and_then(|tallies| {
+        // It is called a backup only when it is on the disk.
+        let synced = File::open(&part).and_then(|file| file.sync_all());
+        let renamed = synced.and_then(|()| fs::rename(&part, &asked.file));
+        renamed.map_err(|error| cannot_write(&asked.file, &error))?;
+        Ok(tallies)
+    });
+    if kept.is_err() {
+        // What is left of it would only be taken for one.
+        let _ = fs::remove_file(&part);
+    }
+    output::print(&shown(&kept?))
+}
+
+fn write(
+    data: &HubData,
+    file: &Path,
+    recipients: &[String],
+    with_keys: bool,
+) -> Result<Tallies, Failure> {
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    let opened = options.open(file);
+    let opened = opened.map_err(|error| cannot_write(file, &error))?;
+    let sink = Sink::new(Box::new(BufWriter::new(opened)), recipients)?;
+    block_on(data.back_up(sink, with_keys))?
+}
+
+pub(crate) fn restore(asked: args::Restore, environment: &Environment) -> Result<(), Failure> {
+    let data = hub_data(asked.place, environment)?;
+    let identity = asked.identity.as_deref().map(files::read).transpose()?;
+    let identity = identity.map(SecretString::from);
+    let file = File::open(&asked.file).map_err(|error| {
+        let detail = format_args!("{}: {error}", asked.file.display());
+        Failure::because(Code::BadConfig, detail)
+    })?;
+    let source = opened(Box::new(BufReader::new(file)), identity.as_ref())?;
+    let restored = block_on(data.restore(source, asked.yes))?;
+    output::print(&shown(&restored?))
+}
+
+pub(crate) fn store(command: args::Store, environment: &Environment) -> Result<(), Failure> {
+    match command {
+        args::Store::Check(place) => {
+            let wrong = block_on(hub_data(place, environment)?.check())??;
+            if wrong.is_empty() {
+                return output::print("The store is whole.\n");
+            }
+            output::print(&format!("{}\n", wrong.join("\n")))?;
+            let detail = format_args!("{} things are wrong with the store", wrong.len());
+            Err(Failure::because(Code::DataDir, detail))
+        }
+        args::Store::Migrate {
+            from,
+            to,
+            store_password_file,
+            yes,
+        } => {
+            let password = password(store_password_file.as_deref(), environment)?;
+            let place = |text: String| {
+                let place: Result<Place, Failure> = text.parse();
+                place.map(|place| place.with_password(password.as_ref()))
+            };
+            let (from, to) = (place(from)?, place(to)?);
+            let moved = block_on(migrate(&from, &to, yes))?;
+            output::print(&shown(&moved?))
+        }
+    }
+}
+
+fn hub_data(place: args::HubPlace, environment: &Environment) -> Result<HubData, Failure> {
+    let password = password(place.store_password_file.as_deref(), environment)?;
+    let store: Option<Place> = place.store.map(|text| text.parse()).transpose()?;
+    Ok(HubData {
+        data_dir: place.data,
+        store: store.map(|store| store.with_password(password.as_ref())),
+    })
+}
+
+fn password(
+    file: Option<&Path>,
+    environment: &Environment,
+) -> Result<Option<SecretString>, Failure> {
+    let Some(file) = file else {
+        let variable = environment.get("FAIRLEAD_STORE_PASSWORD");
+        return Ok(variable.map(SecretString::from));
+    };
+    let text = files::read(file)?;
+    Ok(Some(text.trim_end_matches(['\r', '\n']).into()))
+}
+
+fn shown(tallies: &Tallies) -> String {
+    let rows = tallies.iter();
+    let rows =
+        rows.map(|(name, tally)| [name.clone(), tally.rows.to_string(), tally.sha256.clone()]);
+    output::table(["WHAT", "ROWS", "SHA-256"], rows)
+}
+
+fn beside(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".part");
+    name.into()
+}
+
+fn cannot_write(file: &Path, error: &std::io::Error) -> Failure {
+    Failure::because(
+        Code::CannotWrite,
+        format_args!("{}: {error}", file.display()),
+    )
+}
