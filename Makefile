@@ -65,16 +65,19 @@ fuzz: $(TOOLS)/bin/cargo-fuzz ## each fuzz target for FUZZ_SECONDS
 	done
 
 bench-smoke: ## requests and bodies through the tunnel beside direct access and a one-hop proxy
-	cargo build --release --locked -p fairlead -p fairlead-bench
-	target/release/fairlead-bench smoke --fairlead target/release/fairlead --pin
+	cargo build --release --locked -p fairlead-bench
+	cargo build --profile dist --locked -p fairlead
+	target/release/fairlead-bench smoke --fairlead target/dist/fairlead --pin
 
 bench: ## every scenario against Fairlead and its peers, in one run: figures, a table, plots
-	cargo build --release --locked -p fairlead -p fairlead-bench
-	target/release/fairlead-bench run --fairlead target/release/fairlead $(BENCH_ARGS)
+	cargo build --release --locked -p fairlead-bench
+	cargo build --profile dist --locked -p fairlead
+	target/release/fairlead-bench run --fairlead target/dist/fairlead $(BENCH_ARGS)
 
 soak: ## an hour of requests through Fairlead, many broken off in the middle: nothing may leak
-	cargo build --release --locked -p fairlead -p fairlead-bench
-	target/release/fairlead-bench soak --fairlead target/release/fairlead --minutes $(or $(SOAK_MINUTES),60)
+	cargo build --release --locked -p fairlead-bench
+	cargo build --profile dist --locked -p fairlead
+	target/release/fairlead-bench soak --fairlead target/dist/fairlead --minutes $(or $(SOAK_MINUTES),60)
 
 clean: ## remove what was built here (the cache outside stays)
 	cargo clean

@@ -77,11 +77,23 @@ impl Asker {
         let host = self.host.as_ref().and_then(|host| host.to_str().ok());
         let host = host.or_else(|| self.uri.authority().map(http::uri::Authority::as_str));
         let sni = self.sni.as_deref();
-        if hub.names.is_for_a_cluster(sni, host, self.uri.path()) {
+        let path = self.uri.path();
+        if hub.names.is_for_a_cluster(sni, host, path) || is_of_kubernetes(path) {
             Shape::Status(encoding(&self.accept))
         } else {
             Shape::Reason
         }
+    }
+}
+
+/// Whether whoever asks for this path takes the hub for an API server: a proxy has dropped the path of a cluster, say.
+fn is_of_kubernetes(path: &str) -> bool {
+    let mut segments = path.split('/').skip(1);
+    let (first, second) = (segments.next(), segments.next());
+    match first {
+        Some("api" | "apis" | "version") => true,
+        Some("openapi") => matches!(second, Some("v2" | "v3")),
+        _ => false,
     }
 }
 
@@ -190,6 +202,23 @@ mod tests {
         let body = response.into_body().collect().await.unwrap().to_bytes();
         let status: serde_json::Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(status["reason"], "TooManyRequests");
+    }
+
+    #[test]
+    fn who_takes_the_hub_for_an_api_server_is_answered_as_by_one() {
+        for (path, its) in [
+            ("/api", true),
+            ("/api/v1/nodes", true),
+            ("/apis/apps/v1", true),
+            ("/openapi/v3", true),
+            ("/version", true),
+            ("/openapi.json", false),
+            ("/clusters/c-api", false),
+            ("/v1/whoami", false),
+            ("/", false),
+        ] {
+            assert_eq!(is_of_kubernetes(path), its, "{path}");
+        }
     }
 
     #[test]
