@@ -4,6 +4,7 @@ mod server;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -320,8 +321,10 @@ impl Site {
     /// # Errors
     /// It cannot be started.
     pub fn begin_in(hub: &Hub, pod: &Pod, join: &str, name: &str) -> anyhow::Result<Self> {
-        // As the manifest's container has it.
-        let uid = "5f0c6b0a-2b6f-4f4e-9a53-0d1f0a7c9e21";
+        // As the manifest's container has it: each pod has its own, and keeps it when its container is begun anew.
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let uid = format!("5f0c6b0a-2b6f-4f4e-9a53-{number:012x}");
         let launch = Launch::agent()?.args(["agent"]).in_pod(pod);
         Self::run(hub, launch.env("FAIRLEAD_POD_UID", uid), None, name, join)
     }
