@@ -1,0 +1,256 @@
+//! Arguments of the commands that work on the registry, and on the store it is kept in.
+
+use clap::{Parser, Subcommand};
+
+use super::{HubPlace, Output};
+
+#[derive(Parser)]
+#[command(
+    after_help = "Examples:\n  fairlead backup hub.backup\n  fairlead backup hub.age --recipient age1… --store postgres://fairlead@db/fairlead"
+)]
+pub(crate) struct Backup {
+    /// Written by this user alone (0600)
+    pub(crate) file: std::path::PathBuf,
+    #[command(flatten)]
+    pub(crate) place: HubPlace,
+    /// Encrypt it with age for whoever holds this key; may be given several times
+    #[arg(long, value_name = "AGE1…")]
+    pub(crate) recipient: Vec<String>,
+    /// Leave the CA and the key of bootstrap tokens out: the hub that is restored from it is another authority
+    #[arg(long)]
+    pub(crate) without_ca: bool,
+    /// Write over a file that is there
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Parser)]
+pub(crate) struct Restore {
+    pub(crate) file: std::path::PathBuf,
+    #[command(flatten)]
+    pub(crate) place: HubPlace,
+    /// The file of age-keygen that opens an encrypted backup
+    #[arg(long, value_name = "F")]
+    pub(crate) identity: Option<std::path::PathBuf>,
+    /// All that is there goes
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Store {
+    /// Look through all of it; the hub may go on
+    Check(HubPlace),
+    /// Put all of one store into another one and compare both; the hub must not run
+    #[command(
+        after_help = "Example:\n  fairlead store migrate --from sqlite:/var/lib/fairlead/fairlead.db --to postgres://fairlead@db/fairlead"
+    )]
+    Migrate {
+        /// sqlite:PATH or postgres://USER@HOST/DATABASE
+        #[arg(long, value_name = "URL")]
+        from: String,
+        /// Likewise
+        #[arg(long, value_name = "URL")]
+        to: String,
+        /// File with the password of the stores; FAIRLEAD_STORE_PASSWORD may hold it, too
+        #[arg(long, value_name = "F")]
+        store_password_file: Option<std::path::PathBuf>,
+        /// All that is in the other one goes
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Tenant {
+    /// Make a tenant
+    Create {
+        /// Its name; the id is t-NAME
+        name: String,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// All tenants you may see
+    List(Output),
+    /// One tenant
+    Get {
+        id: String,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Delete a tenant that has no clusters
+    Delete { id: String },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Cluster {
+    /// Register a cluster and print the one command for its site
+    #[command(
+        after_help = "Examples:\n  fairlead cluster create demo --wait\n  fairlead cluster create edge-7 --tenant t-acme -o json | jq -r .agentInstallURL"
+    )]
+    Create {
+        /// Shown to people and used as context name
+        name: String,
+        /// Owner, by id [default: your tenant, else t-default]
+        #[arg(long, value_name = "T")]
+        tenant: Option<String>,
+        /// Wait until kubectl works, showing each step
+        #[arg(long)]
+        wait: bool,
+        /// How long to wait
+        #[arg(long, value_name = "TIME", default_value = "30m", requires = "wait")]
+        timeout: fairlead_runtime::config::Span,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// All clusters you may see
+    List(Output),
+    /// One cluster, by id or by a name that only one has
+    Get {
+        #[arg(value_name = "NAME|ID")]
+        name: String,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// The bootstrap token of a cluster, which lets one agent enrol
+    Token {
+        #[command(subcommand)]
+        command: ClusterToken,
+    },
+    /// Delete a cluster; its session ends at once and its identity dies
+    Delete {
+        #[arg(value_name = "NAME|ID")]
+        name: String,
+    },
+}
+
+const FACTS_EXAMPLES: &str = "\
+Examples:
+  fairlead facts demo
+  fairlead facts demo --at 2026-11-01T12:00:00Z
+  fairlead facts demo --since 24h --fact kubernetesVersion
+  fairlead facts --fact kubernetesVersion --since 7d      # which clusters have changed it";
+
+#[derive(Parser)]
+#[command(after_help = FACTS_EXAMPLES)]
+pub(crate) struct Facts {
+    /// The cluster; without one, all in which `--fact` has changed
+    #[arg(value_name = "NAME|ID", required_unless_present = "fact")]
+    pub(crate) name: Option<String>,
+    /// This one only
+    #[arg(long, value_name = "FACT")]
+    pub(crate) fact: Option<String>,
+    /// As they were then, in RFC 3339
+    #[arg(long, value_name = "TIME", conflicts_with = "since", requires = "name")]
+    pub(crate) at: Option<String>,
+    /// What has changed in this time [default without a cluster: 24h]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<fairlead_runtime::config::Span>,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+const FIND_EXAMPLES: &str = "\
+Examples:
+  fairlead find host shop.example.com
+  fairlead find version '<1.31'
+  fairlead find service 'postgres<15'
+  fairlead find fact distribution=openshift4
+  fairlead find fact 'nodes.count>=3' version '>=1.29,<1.31'";
+
+#[derive(Parser)]
+#[command(after_help = FIND_EXAMPLES)]
+pub(crate) struct Find {
+    /// Pairs of host, version, service or fact, and what it must be; all must be so
+    #[arg(value_name = "KIND TERM", required = true, num_args = 2..)]
+    pub(crate) terms: Vec<String>,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ClusterToken {
+    /// Make a new one, to install an agent anew; the older one dies, the cluster stays what it is
+    Renew {
+        #[arg(value_name = "NAME|ID")]
+        name: String,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Show the one that is valid now
+    Show {
+        #[arg(value_name = "NAME|ID")]
+        name: String,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Take it back; an agent that has enrolled stays
+    Revoke {
+        #[arg(value_name = "NAME|ID")]
+        name: String,
+    },
+    /// Those of all clusters you may see, with their state and who made them
+    List(Output),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Token {
+    /// Make a token; it is shown this once
+    #[command(
+        after_help = "Examples:\n  fairlead token create ci --role operator --tenant t-acme --ttl 7d"
+    )]
+    Create {
+        /// Whom it stands for; becomes the user fairlead:NAME
+        name: String,
+        #[arg(long, value_name = "admin|operator|viewer|tenant|cluster|compile")]
+        role: fairlead_api::resources::Role,
+        /// The tenant it is good for [default: all]
+        #[arg(long, value_name = "T")]
+        tenant: Option<fairlead_api::TenantId>,
+        /// The one cluster it is good for, with the role cluster
+        #[arg(long, value_name = "ID")]
+        cluster: Option<fairlead_api::ClusterId>,
+        /// How long it is valid
+        #[arg(long, value_name = "TIME", default_value = "8h")]
+        ttl: fairlead_runtime::config::Span,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// All tokens you may see, without their secrets
+    List(Output),
+    /// Revoke a token
+    Delete { id: String },
+}
+
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  fairlead import lieutenant --kubeconfig lieutenant.yaml --namespace lieutenant --dry-run
+  kubectl get tenants,tenanttemplates,clusters,gitrepos -A -o yaml | fairlead import lieutenant -f -";
+
+#[derive(Subcommand)]
+pub(crate) enum Import {
+    /// Tenants, clusters and repositories of Project Syn's Lieutenant; again, to catch up
+    #[command(after_help = IMPORT_EXAMPLES)]
+    Lieutenant {
+        /// File with its objects in YAML or JSON, a folder of such files, or - for standard input; repeatable
+        #[arg(
+            short,
+            long = "filename",
+            value_name = "F",
+            required_unless_present = "kubeconfig"
+        )]
+        files: Vec<std::path::PathBuf>,
+        /// Read them from this cluster
+        #[arg(long, value_name = "F", conflicts_with = "files")]
+        kubeconfig: Option<std::path::PathBuf>,
+        /// Context of that kubeconfig [default: its current one]
+        #[arg(long, value_name = "C", requires = "kubeconfig")]
+        context: Option<String>,
+        /// Namespace there [default: all]
+        #[arg(long, value_name = "N", requires = "kubeconfig")]
+        namespace: Option<String>,
+        /// Show what would change, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
