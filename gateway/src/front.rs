@@ -64,6 +64,8 @@ use crate::{
 };
 
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// More than a request may have: what hyper refuses by itself is told without a code.
+const HEAD_FIELDS: usize = 2 * headers::MAX_FIELDS;
 /// Longer than Go keeps an idle connection (90 s), so that a client seldom writes into one that is being closed.
 const HEAD_OR_IDLE: Duration = Duration::from_secs(100);
 /// A little above what [`headers::check`] takes, so that most heads that are too large get an answer with a code;
@@ -204,7 +206,8 @@ fn h1() -> http1::Builder {
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_OR_IDLE)
-        .max_buf_size(HEAD_BUFFER);
+        .max_buf_size(HEAD_BUFFER)
+        .max_headers(HEAD_FIELDS);
     builder
 }
 

@@ -254,15 +254,11 @@ async fn forms_of_smuggling_are_refused() {
 async fn heads_that_are_too_large_are_refused() {
     let rig = Rig::start();
     let long = format!("X-Long: {}\r\n", "x".repeat(70_000));
-    let many = "X-Many: 1\r\n".repeat(95);
+    let many = "X-Many: 1\r\n".repeat(120);
     for headers in [&long, &many] {
         let answer = rig.get(HUB, "/v1/whoami", headers).await;
         assert_eq!((answer.status, answer.code()), (431, "FL-1306"));
     }
-    // What reads the head takes no more than 100, and has no codes.
-    let more = "X-Many: 1\r\n".repeat(120);
-    let answer = rig.get(HUB, "/v1/whoami", &more).await;
-    assert_eq!(answer.status, 431);
     let endless = format!("X-Long: {}\r\n", "x".repeat(300_000));
     let mut tls = rig.connect(HUB, "http/1.1").await;
     // The gateway may stop reading before all is sent.
