@@ -17,7 +17,12 @@ use crate::{
     args, environment::Environment, files, hub_client::HubClient, output, settings::block_on,
 };
 
-const KINDS: [&str; 4] = ["tenants", "tenanttemplates", "clusters", "gitrepos"];
+const KINDS: [(&str, &str); 4] = [
+    ("tenants", "Tenant"),
+    ("tenanttemplates", "TenantTemplate"),
+    ("clusters", "Cluster"),
+    ("gitrepos", "GitRepo"),
+];
 
 pub(crate) fn run(command: args::Import, environment: &Environment) -> Result<(), Failure> {
     let args::Import::Lieutenant {
@@ -54,11 +59,11 @@ async fn from_cluster(
     let cluster = Objects::of_kubeconfig(path, context);
     let within = namespace.map_or(String::new(), |name| format!("/namespaces/{name}"));
     let mut all = Vec::new();
-    for kind in KINDS {
-        let path = format!("/apis/syn.tools/v1alpha1{within}/{kind}");
+    for (plural, kind) in KINDS {
+        let path = format!("/apis/syn.tools/v1alpha1{within}/{plural}");
         let Some(mut items) = cluster.list(&path).await? else {
             let detail =
-                format!("this cluster has no {kind}.syn.tools: no Lieutenant is installed in it");
+                format!("this cluster has no {plural}.syn.tools: no Lieutenant is installed in it");
             return Err(Failure::because(Code::NotFound, detail));
         };
         for item in &mut items {
@@ -67,21 +72,12 @@ async fn from_cluster(
                 fields
                     .entry("apiVersion")
                     .or_insert_with(|| "syn.tools/v1alpha1".into());
-                fields.entry("kind").or_insert_with(|| kind_of(kind).into());
+                fields.entry("kind").or_insert_with(|| kind.into());
             }
         }
         all.append(&mut items);
     }
     Ok(all)
-}
-
-fn kind_of(plural: &str) -> &'static str {
-    match plural {
-        "tenants" => "Tenant",
-        "tenanttemplates" => "TenantTemplate",
-        "clusters" => "Cluster",
-        _ => "GitRepo",
-    }
 }
 
 fn from_files(paths: &[PathBuf]) -> Result<Vec<Value>, Failure> {
@@ -200,22 +196,16 @@ impl Importer {
             return Err(Failure::because(Code::Conflict, detail));
         }
         let mut document = cluster.document.clone();
-        if let (Some(now), Some(facts)) = (&now, &cluster.dynamic_facts) {
-            // What its agent has told this hub is newer than what it told the other one.
-            let known = now.get("dynamicFacts").and_then(Value::as_object);
-            let unknown = facts.as_object().into_iter().flatten();
-            let unknown =
-                unknown.filter(|(name, _)| known.is_none_or(|known| !known.contains_key(*name)));
-            let unknown: Map<String, Value> = unknown
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect();
-            if let Some(document) = document.as_object_mut().filter(|_| !unknown.is_empty()) {
-                document.insert("dynamicFacts".to_owned(), unknown.into());
-            }
-        } else if let (Some(facts), Some(document)) =
-            (&cluster.dynamic_facts, document.as_object_mut())
-        {
-            document.insert("dynamicFacts".to_owned(), facts.clone());
+        // What its agent has told this hub is newer than what it told the other one.
+        let known = now.as_ref().and_then(|now| now.get("dynamicFacts"));
+        let is_new = |name: &str| known.is_none_or(|known| known.get(name).is_none());
+        let facts = cluster.dynamic_facts.as_ref().and_then(Value::as_object);
+        let facts = facts.into_iter().flatten().filter(|(name, _)| is_new(name));
+        let facts: Map<_, _> = facts
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        if let Some(document) = document.as_object_mut().filter(|_| !facts.is_empty()) {
+            document.insert("dynamicFacts".to_owned(), facts.into());
         }
         self.bring(&path, now.as_ref(), &document).await?;
         let compiled = now

@@ -36,8 +36,6 @@ pub(crate) use tokens::{mint, new as new_token};
 
 use crate::{hub::Hub, reply::finish};
 
-/// On lists: the revision that they show, to watch changes from.
-const REVISION: &str = "fairlead-revision";
 /// An expired token is told apart from a forged one for this long.
 const REMEMBER_EXPIRED: time::Duration = time::Duration::days(7);
 const TIDY_EVERY: Duration = Duration::from_secs(3600);

@@ -59,11 +59,7 @@ async fn list(
         shown(&hub, &view, &caller, record, status.map(|it| &it.status))
     });
     let shown: Result<Vec<_>, Failure> = shown.collect();
-    let mut answer = etag::answer(&headers, StatusCode::OK, None, &shown?)?;
-    answer.headers_mut().extend(link);
-    let revision = HeaderValue::from(view.revision().0);
-    answer.headers_mut().insert(super::REVISION, revision);
-    Ok(answer)
+    Ok(etag::listed(&headers, &view, &shown?, link)?)
 }
 
 async fn show(

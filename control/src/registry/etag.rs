@@ -7,11 +7,16 @@ use fairlead_api::{Code, Failure};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
 
+use crate::store::View;
+
+/// On lists: the revision that they show, to watch changes from.
+const REVISION: &str = "fairlead-revision";
+
 /// A good answer of JSON with its ETag, or 304. Nobody else may keep it: what it shows depends on who asks.
 ///
 /// # Errors
 /// `FL-5101`
-pub(super) fn answer<T: Serialize>(
+pub(super) fn answer<T: Serialize + ?Sized>(
     asked: &HeaderMap,
     status: StatusCode,
     version: Option<u64>,
@@ -53,6 +58,23 @@ fn tag(version: Option<u64>, body: &[u8]) -> String {
     });
     tag.push('"');
     tag
+}
+
+/// A list of what is in `view`, and where the rest of it is.
+///
+/// # Errors
+/// `FL-5101`
+pub(super) fn listed<T: Serialize>(
+    headers: &HeaderMap,
+    view: &View,
+    shown: &[T],
+    link: HeaderMap,
+) -> Result<Response, Failure> {
+    let mut listed = answer(headers, StatusCode::OK, None, shown)?;
+    listed.headers_mut().extend(link);
+    let revision = HeaderValue::from(view.revision().0);
+    listed.headers_mut().insert(REVISION, revision);
+    Ok(listed)
 }
 
 /// What a change demands of what it changes.

@@ -61,11 +61,7 @@ async fn list(
     let placed = seen.map(|it| (Place(String::new(), it.value.id.to_string()), it));
     let (found, link) = page.cut(placed.collect(), uri.path(), &query);
     let shown: Vec<_> = found.into_iter().map(|it| ShownTenant(it)).collect();
-    let mut answer = etag::answer(&headers, StatusCode::OK, None, &shown)?;
-    answer.headers_mut().extend(link);
-    let revision = HeaderValue::from(view.revision().0);
-    answer.headers_mut().insert(super::REVISION, revision);
-    Ok(answer)
+    Ok(etag::listed(&headers, &view, &shown, link)?)
 }
 
 async fn show(
