@@ -8,7 +8,7 @@ use fairlead_api::{
     Code, Failure,
     headers::{DRAINING, PROBE_PATH},
 };
-use fairlead_dialer::{Answer, Body, OnUpgrade, Spliced, splice};
+use fairlead_dialer::{Answer, Body, OnUpgrade, Spliced, frames::Protocol, splice};
 use http::{Method, Request, Response, StatusCode};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -27,10 +27,12 @@ use crate::{
 pub(crate) mod admit;
 pub(crate) mod connect;
 pub(crate) mod headers;
+mod pongs;
 pub(crate) mod probe;
 pub(crate) mod upstream;
 
 use admit::Rules;
+use pongs::Ponged;
 use upstream::UpstreamError;
 
 /// How long the stream of an upgrade may take to become raw after its answer was sent.
@@ -141,7 +143,10 @@ impl Proxy {
                     upgrade.as_ref(),
                     Some(started.elapsed()),
                 );
-                self.join(raw, upgraded, running.clone());
+                match upgrade.as_ref().and_then(Protocol::of) {
+                    Some(spoken) => self.join(raw, Ponged::new(upgraded, spoken), running.clone()),
+                    None => self.join(raw, upgraded, running.clone()),
+                }
                 Ok((response.map(|()| empty()), Outcome::Upgraded))
             }
         }

@@ -16,6 +16,7 @@ pub mod accept;
 mod ahead;
 pub mod dial;
 pub mod exchange;
+pub mod frames;
 pub mod link;
 pub mod mux;
 mod reserve;

@@ -6,14 +6,20 @@ use std::{
     io,
     pin::Pin,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::timeout,
+};
 
 /// Lent to a direction from the moment something can be read until it is written.
 const BUFFER: usize = 32 * 1024;
 /// How many buffers a thread keeps.
 const SPARE: usize = 4;
+/// How long a client may take for what is on its way to it, after its server has closed.
+const LINGER: Duration = Duration::from_secs(600);
 
 thread_local! {
     static SPARES: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
@@ -41,14 +47,16 @@ pub enum End {
 
 /// Copies both ways until both have ended: `a` is the client's side, `b` the server's. An error on either side drops both
 /// without a clean end, but for one: a server that has said all it had to say may close while its client still speaks (to
-/// kubectl's pings kube-apiserver does so). What it has said is passed on, and how that ends is the end.
+/// kubectl's pings kube-apiserver does so). What it has said is passed on, and how that ends is the end. What the client
+/// says meanwhile is read and dropped until it has ended, too: a socket that is closed with something unread, or gets
+/// more, answers with a reset, and that takes what its peer has not read yet.
 pub async fn splice<A, B>(mut a: A, mut b: B) -> Spliced
 where
     A: AsyncRead + AsyncWrite + Unpin,
     B: AsyncRead + AsyncWrite + Unpin,
 {
     let (mut there, mut back) = (Direction::new(), Direction::new());
-    let end = poll_fn(|cx| {
+    let both = poll_fn(|cx| {
         let one = there.poll(cx, &mut a, &mut b);
         let other = back.poll(cx, &mut b, &mut a);
         match (one, other) {
@@ -61,7 +69,13 @@ where
             _ => Poll::Pending,
         }
     });
-    let end = end.await;
+    let mut end = both.await;
+    if there.refused.is_some() && matches!(end, End::Clean) {
+        let rest = poll_fn(|cx| poll_drain(cx, &mut a));
+        if let Ok(Err(error)) = timeout(LINGER, rest).await {
+            end = End::A(error);
+        }
+    }
     Spliced {
         to_b: there.copied,
         to_a: back.copied,
@@ -156,6 +170,21 @@ impl Direction {
         self.refused = Some(error);
         Poll::Ready(Ok(()))
     }
+}
+
+/// Reads to the end of `from`, for nobody.
+fn poll_drain<R: AsyncRead + Unpin>(cx: &mut Context<'_>, from: &mut R) -> Poll<io::Result<()>> {
+    let mut buffer = borrow();
+    let drained = loop {
+        match poll_fill(cx, from, &mut buffer) {
+            Poll::Ready(Ok(0)) => break Poll::Ready(Ok(())),
+            Poll::Ready(Ok(_)) => {}
+            Poll::Ready(Err(error)) => break Poll::Ready(Err(error)),
+            Poll::Pending => break Poll::Pending,
+        }
+    };
+    give_back(buffer);
+    drained
 }
 
 fn poll_fill<R: AsyncRead + Unpin>(

@@ -316,7 +316,7 @@ fn watching(story: Arc<Story>, events: watch::Receiver<String>) -> Body {
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// Greets, ends its own direction if it is asked to, listens to the other's end, and repeats it if it still can.
+/// Closes as soon as all it has to say is in its socket, if it is asked to. Else it greets, ends its own direction if it is asked to, listens to the other's end, and repeats it if it still can.
 fn upgrade(request: &mut Request<Incoming>, story: Arc<Story>) -> Response<Body> {
     let query: HashMap<_, _> = request
         .uri()
@@ -329,10 +329,20 @@ fn upgrade(request: &mut Request<Incoming>, story: Arc<Story>) -> Response<Body>
         return status(403, "no exec for you");
     }
     let speaks_first = query.contains_key("ends-first");
+    let closes = query.contains_key("closes");
     let protocol = request.headers().get("upgrade").unwrap().clone();
     let on = hyper::upgrade::on(request);
     tokio::spawn(async move {
         let mut io = TokioIo::new(on.await.unwrap());
+        if closes {
+            // Data on stream 1 of SPDY, more of it than is on its way at any time.
+            io.write_all(b"\0\0\0\x01\0\x20\0\0").await.unwrap();
+            io.write_all(&vec![7; 0x0020_0000]).await.unwrap();
+            io.shutdown().await.unwrap();
+            drop(io);
+            story.told.lock().unwrap().push("closed".to_owned());
+            return;
+        }
         io.write_all(b"hello ").await.unwrap();
         if speaks_first {
             io.shutdown().await.unwrap();

@@ -83,6 +83,27 @@ async fn an_upgraded_stream_that_vanishes_ends_at_the_api_server() {
     );
 }
 
+/// To a ping, the kernel of a server that has closed answers with a reset, and forgets what it has not sent.
+#[tokio::test]
+async fn a_ping_takes_nothing_of_what_an_api_server_said_before_it_closed() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    let mut raw = exec(&hub, "/exec?closes").await;
+    let mut head = [0; 8];
+    soon(raw.read_exact(&mut head)).await.unwrap();
+    until(|| *rig.api.story.told.lock().unwrap() == ["closed"]).await;
+    let ping = b"\x80\x03\x00\x06\x00\x00\x00\x04\x00\x00\x00\x01";
+    for _ in 0..3 {
+        raw.write_all(ping).await.unwrap();
+        raw.flush().await.unwrap();
+        // A round with the agent, which takes what comes in its order.
+        send(&hub.exchanges, request("GET", "/").body(nothing()).unwrap()).await;
+    }
+    let mut heard = Vec::new();
+    soon(raw.read_to_end(&mut heard)).await.unwrap();
+    assert_eq!(heard.len(), 0x0020_0000 + 3 * ping.len());
+}
+
 #[tokio::test]
 async fn a_refused_upgrade_passes_as_it_is() {
     let rig = Rig::new().await;

@@ -142,6 +142,29 @@ async fn what_a_server_said_before_it_closed_arrives_though_its_client_still_spe
     let mut got = Vec::new();
     left.read_to_end(&mut got).await.unwrap();
     assert_eq!(got.len(), ANSWER.len());
+    drop(left);
     let spliced = spliced.await.unwrap();
     assert!(matches!(spliced.end, End::Clean), "{spliced:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_is_heard_to_its_end_after_its_server_has_closed_and_for_ten_minutes_at_most() {
+    for silent in [false, true] {
+        let (mut left, a) = duplex(1024);
+        left.write_all(b"ping").await.unwrap();
+        let begun = tokio::time::Instant::now();
+        let spliced = tokio::spawn(splice(a, Closed(b"answer")));
+        let mut got = Vec::new();
+        left.read_to_end(&mut got).await.unwrap();
+        assert_eq!(got, b"answer");
+        // More than the pipe holds: somebody reads it.
+        left.write_all(&[0; 5000]).await.unwrap();
+        assert!(!spliced.is_finished());
+        if !silent {
+            drop(left);
+        }
+        let spliced = spliced.await.unwrap();
+        assert!(matches!(spliced.end, End::Clean), "{spliced:?}");
+        assert_eq!(begun.elapsed() >= LINGER, silent);
+    }
 }

@@ -1,7 +1,9 @@
 //! exec and attach, over WebSocket and over SPDY.
 
+use std::time::Duration;
+
 use fairlead_e2e::Transport;
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::sleep};
 
 use crate::row::{check, row};
 use crate::world::{Way, World};
@@ -9,6 +11,8 @@ use crate::{BOTH, SOON};
 
 /// More than all buffers on the way hold, bytes.
 const MUCH: usize = 30_000_000;
+/// What a slow reader takes in a second, of 1 KiB each.
+const LINES: usize = 2000;
 
 #[tokio::test]
 async fn exec_has_input_both_outputs_and_an_exit_code() -> anyhow::Result<()> {
@@ -75,6 +79,40 @@ async fn input_that_nobody_reads_for_long_arrives_whole() -> anyhow::Result<()> 
             "{way:?} {over:?}: {output:?}"
         );
         assert_eq!(output.stderr, "", "{way:?} {over:?}");
+    }
+    Ok(())
+}
+
+/// kubectl pings every five seconds. kube-apiserver, which has closed by then, would answer with a reset and take up to
+/// some megabytes with it, of which SPDY would tell nobody.
+#[tokio::test]
+async fn a_slow_reader_gets_all_of_an_output_whose_program_has_ended_long_ago() -> anyhow::Result<()>
+{
+    let world = World::shared().await?;
+    let mut calls = JoinSet::new();
+    // So that a ping comes at another moment of each one's end.
+    for (seconds, way) in (7..12).zip(Way::TUNNELLED.into_iter().cycle()) {
+        for over in BOTH {
+            let lines = seconds * LINES;
+            let script = format!("yes {} | head -n {lines}", "x".repeat(1023));
+            let exec = ["exec", world.pod(0), "--", "sh", "-c", &script];
+            let mut exec = world.kubectl(way).transport(over).args(exec).spawn()?;
+            calls.spawn(async move {
+                let mut read = 0;
+                while exec.next_line().await?.is_some() {
+                    read += 1;
+                    if read % (LINES / 20) == 0 {
+                        sleep(Duration::from_millis(50)).await;
+                    }
+                }
+                let ended = exec.wait().await?;
+                anyhow::Ok((read, lines, ended.code(), exec.stderr(), over))
+            });
+        }
+    }
+    while let Some(call) = calls.join_next().await {
+        let (read, lines, code, stderr, over) = call??;
+        assert_eq!((read, code), (lines, Some(0)), "{over:?}: {stderr}");
     }
     Ok(())
 }

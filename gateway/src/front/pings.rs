@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use fairlead_dialer::frames::{Frames, Protocol};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::{Instant, Sleep, sleep},
@@ -19,7 +20,6 @@ use tokio::{
 pub(crate) const IDLE: Duration = Duration::from_secs(15);
 /// A whole frame from a server: FIN and opcode 9, unmasked, no body.
 const PING: &[u8] = &[0x89, 0x00];
-const CLOSE: u8 = 8;
 
 /// A client's connection that speaks WebSocket from its first byte on.
 pub(crate) struct Pinged<IO> {
@@ -35,7 +35,7 @@ impl<IO> Pinged<IO> {
     pub(crate) fn new(io: IO) -> Self {
         Pinged {
             io,
-            said: Frames::default(),
+            said: Frames::new(Protocol::WebSocket),
             ping: &[],
             unflushed: false,
             idle: Box::pin(sleep(IDLE)),
@@ -115,60 +115,8 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Pinged<IO> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_ping(cx))?;
-        self.said.closed = true;
+        self.said.close();
         Pin::new(&mut self.io).poll_shutdown(cx)
-    }
-}
-
-/// Where in the framing (RFC 6455, 5.2) the next byte stands. It checks nothing: that is for the two ends.
-#[derive(Default)]
-struct Frames {
-    /// The head of a frame, as far as it has come: 14 bytes at most.
-    head: Vec<u8>,
-    /// What of a frame's body is still to come.
-    body: u64,
-    /// After a close frame there is nothing more to say.
-    closed: bool,
-}
-
-impl Frames {
-    fn may_begin(&self) -> bool {
-        self.head.is_empty() && self.body == 0 && !self.closed
-    }
-
-    fn follow(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            if self.body > 0 {
-                let now = usize::try_from(self.body).unwrap_or(usize::MAX);
-                let now = now.min(bytes.len());
-                self.body -= now as u64;
-                bytes = bytes.get(now..).unwrap_or_default();
-            } else if let Some((&byte, rest)) = bytes.split_first() {
-                self.head.push(byte);
-                bytes = rest;
-                self.end_of_head();
-            }
-        }
-    }
-
-    /// Goes over to the body, if the head is whole.
-    fn end_of_head(&mut self) {
-        let &[first, second, ref rest @ ..] = self.head.as_slice() else {
-            return;
-        };
-        let key = if second & 0x80 == 0 { 0 } else { 4 };
-        let (length, size) = match second & 0x7f {
-            126 => (rest.first_chunk().map(|&b| u16::from_be_bytes(b).into()), 2),
-            127 => (rest.first_chunk().map(|&b| u64::from_be_bytes(b)), 8),
-            short => (Some(short.into()), 0),
-        };
-        if let Some(length) = length
-            && rest.len() == size + key
-        {
-            self.closed |= first & 0x0f == CLOSE;
-            self.body = length;
-            self.head.clear();
-        }
     }
 }
 
@@ -177,36 +125,6 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
     use super::*;
-
-    /// Frames of a server: text, a longer one, one that is masked though it need not be.
-    fn frames() -> Vec<Vec<u8>> {
-        let mut long = vec![0x82, 126, 1, 44];
-        long.resize(4 + 300, 0x89);
-        let mut longest = vec![0x82, 127, 0, 0, 0, 0, 0, 1, 0, 0];
-        longest.resize(10 + 65536, 0);
-        vec![
-            b"\x81\x02hi".to_vec(),
-            vec![0x82, 0],
-            long,
-            longest,
-            b"\x81\x83\x01\x02\x03\x04abc".to_vec(),
-        ]
-    }
-
-    #[test]
-    fn a_frame_may_begin_where_one_has_ended_and_nowhere_else() {
-        let mut said = Frames::default();
-        for frame in frames() {
-            for (at, byte) in frame.iter().enumerate() {
-                assert!(said.may_begin() == (at == 0), "{:?} at {at}", &frame[..2]);
-                said.follow(&[*byte]);
-            }
-        }
-        said.follow(&frames().concat());
-        assert!(said.may_begin());
-        said.follow(&[0x88, 2, 3, 232]);
-        assert!(!said.may_begin(), "it is closed");
-    }
 
     fn pair() -> (Pinged<DuplexStream>, DuplexStream) {
         let (server, client) = duplex(64);
