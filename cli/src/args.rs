@@ -196,6 +196,9 @@ pub(crate) struct Server {
     /// The image of Project Syn's Steward in its install manifests [default: projectsyn/steward:latest]
     #[arg(long, value_name = "IMAGE")]
     steward_image: Option<String>,
+    /// Fact that is a label of syn_lieutenant_cluster_facts, like distribution; repeatable [default: none]
+    #[arg(long, value_name = "NAME")]
+    metric_fact: Vec<String>,
     /// Proxy in front, like 10.0.0.0/8, whose X-Forwarded-Proto and host are believed; repeatable
     #[arg(long, value_name = "NETWORK")]
     trusted_proxy: Vec<String>,

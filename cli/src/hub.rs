@@ -64,6 +64,7 @@ pub(crate) struct Settings {
     pub(crate) session_memory: usize,
     pub(crate) image: String,
     pub(crate) steward_image: String,
+    pub(crate) metric_facts: Vec<String>,
     pub(crate) discovery: Discovery,
     pub(crate) trusted_proxies: Vec<Network>,
     /// Everything on this machine, for one person: install manifests on the admin port, logged in at once.
@@ -114,6 +115,7 @@ fn read_server(reader: &mut Reader) -> Settings {
         session_memory: reader.or("session-memory", Size(SESSION_MEMORY)).0,
         image: reader.or("image", default_image()),
         steward_image: reader.or("steward-image", STEWARD_IMAGE.to_owned()),
+        metric_facts: reader.list("metric-fact"),
         discovery: read_discovery(reader),
         trusted_proxies: reader.list("trusted-proxy"),
         dev: None,
@@ -290,6 +292,7 @@ fn control_config(
         version: VERSION.to_owned(),
         image: settings.image.clone(),
         steward_image: settings.steward_image.clone(),
+        metric_facts: settings.metric_facts.clone(),
         discovery: settings.discovery.clone(),
         trusted_proxies: settings.trusted_proxies.clone(),
     })

@@ -32,6 +32,8 @@ use crate::{
 };
 
 pub(crate) const STORE: &str = "fairlead.db";
+/// Each is a label of every cluster's row.
+const METRIC_FACTS: usize = 32;
 
 /// What the modules need to start.
 #[derive(Debug, Clone)]
@@ -64,6 +66,8 @@ pub struct Config {
     /// The image of Project Syn's Steward, for its install manifests.
     pub steward_image: String,
     pub discovery: Discovery,
+    /// Facts that become labels of `syn_lieutenant_cluster_facts`, by name; 32 at the most.
+    pub metric_facts: Vec<String>,
     /// Proxies in front of the hub whose `X-Forwarded-Proto` and host are believed.
     pub trusted_proxies: Vec<Network>,
 }
@@ -93,6 +97,10 @@ impl Control {
         let ttl = config.bootstrap_ttl;
         if !(Duration::from_secs(60)..=Duration::from_secs(7 * 24 * 3600)).contains(&ttl) {
             let detail = "a bootstrap token lives for a minute to a week";
+            return Err(Failure::because(Code::BadConfig, detail));
+        }
+        if config.metric_facts.len() > METRIC_FACTS {
+            let detail = format_args!("{METRIC_FACTS} facts at the most are labels of metrics");
             return Err(Failure::because(Code::BadConfig, detail));
         }
         let data_dir = DataDir::open(&config.data_dir)?;
@@ -128,6 +136,7 @@ impl Control {
                 image: config.image,
                 steward_image: config.steward_image,
                 discovery: config.discovery,
+                metric_facts: config.metric_facts,
                 trusted_proxies: config.trusted_proxies,
             },
             authority,

@@ -22,6 +22,8 @@ use fairlead_gateway::Module;
 use crate::{hub::Hub, reply::finish};
 use report::Reports;
 
+pub(crate) use stale::is_stale;
+
 pub(crate) struct FactsModule {
     hub: Arc<Hub>,
     reports: Arc<Reports>,

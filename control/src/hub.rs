@@ -65,6 +65,8 @@ pub(crate) struct Settings {
     /// Steward's, for its install manifests.
     pub(crate) steward_image: String,
     pub(crate) discovery: Discovery,
+    /// Which facts are labels of metrics.
+    pub(crate) metric_facts: Vec<String>,
     pub(crate) trusted_proxies: Vec<Network>,
 }
 

@@ -74,9 +74,10 @@ impl Module for Registry {
         // Called once.
         let _ = self.0.process.set(process.clone());
         let registered = metrics::Registered::new(&self.0)
-            .and_then(|registered| process.registry().register(Box::new(registered)));
+            .and_then(|registered| process.registry().register(Box::new(registered)))
+            .and_then(|()| process.registry().register(Box::new(self.0.store.meter())));
         if let Err(error) = registered {
-            warn!(%error, "metrics of what is registered are not there");
+            warn!(%error, "metrics of the registry are not there");
         }
         loop {
             let before = self.0.now() - REMEMBER_EXPIRED;

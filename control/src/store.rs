@@ -11,6 +11,7 @@ pub(crate) mod dump;
 mod error;
 mod history;
 mod journal;
+mod meter;
 mod observed;
 mod place;
 mod postgres;
@@ -28,7 +29,10 @@ use arc_swap::ArcSwap;
 use fairlead_api::{ClusterId, Code, Failure, catalog::Catalog, resources::ClusterStatus};
 use imbl::OrdMap;
 use time::OffsetDateTime;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::{
+    sync::{Notify, mpsc, oneshot, watch},
+    time::Instant,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -37,6 +41,7 @@ use crate::{
 };
 use backend::{Backend, DocumentRow, Loaded};
 use error::Result;
+use meter::Meter;
 use observed::Observations;
 use writer::{Job, LINE, Pending};
 
@@ -70,6 +75,7 @@ struct Shared {
     view: ArcSwap<View>,
     revision: watch::Sender<Revision>,
     observations: Observations,
+    meter: Meter,
     /// Another hub may have changed something.
     nudge: Notify,
 }
@@ -93,7 +99,8 @@ impl Store {
         busy: Duration,
     ) -> std::result::Result<Self, Failure> {
         let backend = backend(place, busy, false).await?;
-        let store = Store::over(backend, clock).await;
+        let meter = meter(place)?;
+        let store = Store::over(backend, clock, meter).await;
         store.map_err(|error| unusable(place, &error))
     }
 
@@ -105,11 +112,11 @@ impl Store {
         place: &Place,
         clock: Clock,
     ) -> std::result::Result<Self, Failure> {
-        let store = Store::over(as_it_is(place).await?, clock).await;
+        let store = Store::over(as_it_is(place).await?, clock, meter(place)?).await;
         store.map_err(|error| unusable(place, &error))
     }
 
-    async fn over(backend: Arc<dyn Backend>, clock: Clock) -> Result<Self> {
+    async fn over(backend: Arc<dyn Backend>, clock: Clock, meter: Meter) -> Result<Self> {
         let view = whole(backend.as_ref()).await?;
         let observations = Observations::load(backend.observed().await?)?;
         let shared = Arc::new(Shared {
@@ -118,6 +125,7 @@ impl Store {
             backend,
             clock,
             observations,
+            meter,
             nudge: Notify::new(),
         });
         let (line, waiting) = mpsc::channel(LINE);
@@ -161,6 +169,7 @@ impl Store {
         E: From<StoreError> + Send + 'static,
         Decide: FnMut(&mut Draft) -> std::result::Result<T, E> + Send + 'static,
     {
+        let asked = Instant::now();
         let (reply, answer) = oneshot::channel();
         let job = Pending {
             actor,
@@ -170,9 +179,14 @@ impl Store {
         };
         let sent = self.line.send(Box::new(job)).await;
         sent.map_err(|_| StoreError::CutOff)?;
-        answer
-            .await
-            .unwrap_or_else(|_| Err(StoreError::CutOff.into()))
+        let answer = answer.await;
+        self.shared.meter.change_took(asked.elapsed());
+        answer.unwrap_or_else(|_| Err(StoreError::CutOff.into()))
+    }
+
+    /// What it counts of its own work.
+    pub(crate) fn meter(&self) -> Meter {
+        self.shared.meter.clone()
     }
 
     /// The cluster's catalog; version 0 and empty where none was ever given.
@@ -312,6 +326,10 @@ async fn as_it_is(place: &Place) -> std::result::Result<Arc<dyn Backend>, Failur
 
 async fn up_to_date(place: &Place) -> std::result::Result<Arc<dyn Backend>, Failure> {
     backend(place, BUSY, false).await
+}
+
+fn meter(place: &Place) -> std::result::Result<Meter, Failure> {
+    Meter::new().map_err(|error| unusable(place, &error))
 }
 
 fn unusable(place: &Place, error: &dyn std::error::Error) -> Failure {

@@ -15,7 +15,7 @@ const fn interval(source: FactSource) -> Option<i64> {
 }
 
 /// `seen`: when the source last reported, in milliseconds since 1970 as `now`.
-pub(super) fn is_stale(source: FactSource, seen: i64, now: i64) -> bool {
+pub(crate) fn is_stale(source: FactSource, seen: i64, now: i64) -> bool {
     interval(source).is_some_and(|interval| now.saturating_sub(seen) > 3 * interval)
 }
 

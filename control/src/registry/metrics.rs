@@ -1,5 +1,10 @@
-//! Metrics of what is registered, under the names that Lieutenant's operator uses, so that existing dashboards go on; counted
-//! when somebody looks. Labels are ids that this registry has issued, and words of its own.
+//! Metrics of what is registered, under the names that Lieutenant's operator uses, so that existing dashboards go on; made
+//! when somebody looks. Labels are ids that this registry has issued, words of its own, and, where Lieutenant has them,
+//! texts that its people have written: those are cut, and there is a most of them (`docs/api.md`).
+
+mod compiled;
+mod facts;
+mod family;
 
 use std::{
     collections::BTreeMap,
@@ -8,124 +13,137 @@ use std::{
 
 use fairlead_api::resources::Role;
 use prometheus::{
-    IntGaugeVec, Opts,
     core::{Collector, Desc},
     proto::MetricFamily,
 };
+use time::OffsetDateTime;
 
-use crate::{hub::Hub, store::View};
+use crate::{
+    hub::Hub,
+    model::Cluster,
+    store::{View, millis},
+};
+use compiled::{Compiled, left_out};
+use facts::Told;
+use family::{Family, number};
 
 pub(super) struct Registered {
     /// The hub may end before whoever counts it.
     hub: Weak<Hub>,
-    clusters: IntGaugeVec,
-    tenants: IntGaugeVec,
-    compiled: IntGaugeVec,
-    tokens: IntGaugeVec,
-    bootstraps: IntGaugeVec,
+    descriptions: Vec<Desc>,
 }
 
 impl Registered {
     /// # Errors
-    /// A name or a label that Prometheus does not know.
+    /// A name that Prometheus does not know.
     pub(super) fn new(hub: &Arc<Hub>) -> prometheus::Result<Self> {
-        let gauge = |name: &str, help: &str, labels: &[&str]| {
-            IntGaugeVec::new(Opts::new(name, help), labels)
-        };
+        let families = count(hub, &View::default());
+        let descriptions = families.iter().map(Family::describe);
         Ok(Registered {
             hub: Arc::downgrade(hub),
-            clusters: gauge(
-                "syn_lieutenant_cluster_info",
-                "Registered clusters; always 1.",
-                &["cluster", "tenant"],
-            )?,
-            tenants: gauge(
-                "syn_lieutenant_tenant_info",
-                "Tenants; always 1.",
-                &["tenant"],
-            )?,
-            compiled: gauge(
-                "syn_lieutenant_compile_meta_last_compile",
-                "When a cluster's catalog was last compiled, in seconds since 1970.",
-                &["cluster", "tenant"],
-            )?,
-            tokens: gauge("fairlead_tokens", "Valid API tokens.", &["role"])?,
-            bootstraps: gauge(
-                "fairlead_bootstrap_tokens",
-                "Current bootstrap tokens of the clusters.",
-                &["state"],
-            )?,
+            descriptions: descriptions.collect::<prometheus::Result<_>>()?,
         })
-    }
-
-    fn gauges(&self) -> [&IntGaugeVec; 5] {
-        [
-            &self.clusters,
-            &self.tenants,
-            &self.compiled,
-            &self.tokens,
-            &self.bootstraps,
-        ]
-    }
-
-    fn count(&self, hub: &Hub, view: &View) {
-        let now = hub.now();
-        let mut states =
-            BTreeMap::from([("valid", 0), ("used", 0), ("expired", 0), ("revoked", 0)]);
-        for record in view.clusters() {
-            let cluster = &record.value;
-            let labels = [cluster.id.as_str(), cluster.tenant.as_str()];
-            self.clusters.with_label_values(&labels).set(1);
-            let last = cluster.compile_meta.as_ref().and_then(|it| it.last_compile);
-            if let Some(at) = last {
-                self.compiled
-                    .with_label_values(&labels)
-                    .set(at.unix_timestamp());
-            }
-            let bootstrap = &cluster.binding.bootstrap;
-            let state = match (bootstrap.revoked, &bootstrap.spent_by) {
-                (true, _) => "revoked",
-                (false, Some(_)) => "used",
-                (false, None) if bootstrap.open(now) => "valid",
-                (false, None) => "expired",
-            };
-            *states.entry(state).or_default() += 1;
-        }
-        for (state, count) in states {
-            self.bootstraps.with_label_values(&[state]).set(count);
-        }
-        for record in view.tenants() {
-            let labels = [record.value.id.as_str()];
-            self.tenants.with_label_values(&labels).set(1);
-        }
-        for role in Role::ALL {
-            let valid = view.tokens().map(|it| &it.value);
-            let valid = valid.filter(|it| it.role == role && now < it.expires);
-            let count = i64::try_from(valid.count()).unwrap_or(i64::MAX);
-            self.tokens.with_label_values(&[role.as_str()]).set(count);
-        }
     }
 }
 
 impl Collector for Registered {
     fn desc(&self) -> Vec<&Desc> {
-        self.gauges()
-            .into_iter()
-            .flat_map(Collector::desc)
-            .collect()
+        self.descriptions.iter().collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         let Some(hub) = self.hub.upgrade() else {
             return Vec::new();
         };
-        for gauge in self.gauges() {
-            gauge.reset();
-        }
-        self.count(&hub, &hub.store.view());
-        self.gauges()
-            .into_iter()
-            .flat_map(Collector::collect)
-            .collect()
+        let families = count(&hub, &hub.store.view());
+        families.into_iter().map(Family::into_proto).collect()
     }
+}
+
+fn count(hub: &Hub, view: &View) -> Vec<Family> {
+    let now = hub.now();
+    let mut compiled = Compiled::new();
+    let mut told = Told::new(&hub.settings.metric_facts);
+    let mut clusters = Family::new(
+        "syn_lieutenant_cluster_info",
+        "Registered clusters; always 1.",
+    );
+    let mut states = BTreeMap::from([("valid", 0), ("used", 0), ("expired", 0), ("revoked", 0)]);
+    for record in view.clusters() {
+        let cluster = &record.value;
+        let labels = [
+            ("cluster", cluster.id.as_str()),
+            ("tenant", cluster.tenant.as_str()),
+            ("display_name", cluster.shown_name()),
+        ];
+        clusters.add(labels, 1.0);
+        compiled.add(cluster);
+        told.add(cluster, &hub.store.observed_of(record), millis(now));
+        *states.entry(bootstrap_state(cluster, now)).or_default() += 1;
+    }
+    let mut bootstraps = Family::new(
+        "fairlead_bootstrap_tokens",
+        "Current bootstrap tokens of the clusters.",
+    );
+    for (state, count) in states {
+        bootstraps.add([("state", state)], number(count));
+    }
+    let mut families = vec![clusters, tenants(view), tokens(view, now), bootstraps];
+    families.extend(compiled.into_families());
+    families.extend(told.into_families());
+    families.push(revision(view));
+    let mut missing = Family::new(
+        "fairlead_metrics_left_out",
+        "Rows of this page for which there was no room.",
+    );
+    missing.add([], left_out(&families));
+    families.push(missing);
+    families
+}
+
+fn bootstrap_state(cluster: &Cluster, now: OffsetDateTime) -> &'static str {
+    let bootstrap = &cluster.binding.bootstrap;
+    match (bootstrap.revoked, &bootstrap.spent_by) {
+        (true, _) => "revoked",
+        (false, Some(_)) => "used",
+        (false, None) if bootstrap.open(now) => "valid",
+        (false, None) => "expired",
+    }
+}
+
+fn tenants(view: &View) -> Family {
+    let mut tenants = Family::new("syn_lieutenant_tenant_info", "Tenants; always 1.");
+    for record in view.tenants() {
+        let tenant = &record.value;
+        let name = tenant.display_name.as_deref();
+        let name = name.unwrap_or(tenant.id.as_str());
+        tenants.add(
+            [("tenant", tenant.id.as_str()), ("display_name", name)],
+            1.0,
+        );
+    }
+    tenants
+}
+
+/// Those that were deleted are gone; expired ones are known for a week.
+fn tokens(view: &View, now: OffsetDateTime) -> Family {
+    let mut tokens = Family::new("fairlead_tokens", "API tokens.");
+    for role in Role::ALL {
+        let of_role = view.tokens().filter(|it| it.value.role == role);
+        let (valid, expired): (Vec<_>, Vec<_>) = of_role.partition(|it| now < it.value.expires);
+        for (state, count) in [("valid", valid.len()), ("expired", expired.len())] {
+            tokens.add([("role", role.as_str()), ("state", state)], number(count));
+        }
+    }
+    tokens
+}
+
+fn revision(view: &View) -> Family {
+    let mut revision = Family::new(
+        "fairlead_store_revision",
+        "The last change of the registry that this hub knows of.",
+    );
+    let at = usize::try_from(view.revision().0).unwrap_or(usize::MAX);
+    revision.add([], number(at));
+    revision
 }

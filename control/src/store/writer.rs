@@ -21,6 +21,7 @@ use super::{
     draft::Draft,
     error::Result,
     journal::{self, Actor},
+    meter::Outcome,
     observed::GATHER,
     whole_millis,
 };
@@ -164,20 +165,22 @@ async fn observe(shared: &Shared) -> bool {
 struct Decided {
     view: View,
     batch: Batch,
-    /// Of each change, in their order.
-    revisions: Vec<Revision>,
+    /// Of each change, in their order: what became of it, and at which revision that can be seen.
+    changes: Vec<(Outcome, Revision)>,
 }
 
 async fn turn(shared: &Shared, mut jobs: Vec<Box<dyn Job>>) {
     match attempt(shared, &mut jobs).await {
         Ok(decided) => {
             shared.publish(decided.view, decided.batch.documents.values());
-            for (job, revision) in jobs.into_iter().zip(decided.revisions) {
+            for (job, (outcome, revision)) in jobs.into_iter().zip(decided.changes) {
+                shared.meter.changed(outcome);
                 job.settle(revision);
             }
         }
         Err(error) => {
             for job in jobs {
+                shared.meter.changed(Outcome::Failed);
                 job.fail(error.clone());
             }
         }
@@ -191,9 +194,15 @@ async fn attempt(shared: &Shared, jobs: &mut [Box<dyn Job>]) -> Result<Decided> 
         if decided.batch.log.is_empty() {
             return Ok(decided);
         }
-        match shared.backend.commit(&decided.batch, base.revision).await? {
+        let begun = Instant::now();
+        let committed = shared.backend.commit(&decided.batch, base.revision).await;
+        shared.meter.commit_took(begun.elapsed());
+        match committed? {
             Committed::Done => return Ok(decided),
-            Committed::Behind => shared.catch_up().await?,
+            Committed::Behind => {
+                shared.meter.conflict();
+                shared.catch_up().await?;
+            }
         }
     }
 }
@@ -203,14 +212,19 @@ fn decide(shared: &Shared, base: &View, jobs: &mut [Box<dyn Job>]) -> Result<Dec
     let mut decided = Decided {
         view: base.clone(),
         batch: Batch::default(),
-        revisions: Vec::with_capacity(jobs.len()),
+        changes: Vec::with_capacity(jobs.len()),
     };
     for job in jobs {
         let mut draft = Draft::new(decided.view.clone());
-        if job.decide(&mut draft) && journal::record(&draft, job.actor(), at, &mut decided.batch)? {
+        let outcome = if !job.decide(&mut draft) {
+            Outcome::Refused
+        } else if journal::record(&draft, job.actor(), at, &mut decided.batch)? {
             decided.view = draft.view;
-        }
-        decided.revisions.push(decided.view.revision);
+            Outcome::Written
+        } else {
+            Outcome::Unchanged
+        };
+        decided.changes.push((outcome, decided.view.revision));
     }
     Ok(decided)
 }

@@ -96,6 +96,7 @@ impl Rig {
             version: "0.1.0".to_owned(),
             image: "fairlead:1".to_owned(),
             steward_image: "steward:1".to_owned(),
+            metric_facts: vec!["distribution".to_owned()],
             discovery: Discovery::default(),
             trusted_proxies: Vec::new(),
         };

@@ -274,40 +274,6 @@ async fn the_store_holds_no_token_in_any_form() {
 }
 
 #[tokio::test]
-async fn what_is_registered_is_counted_under_lieutenants_names() {
-    let rig = Rig::new().await;
-    rig.tenant("acme").await;
-    rig.cluster("demo", "acme").await;
-    let _token = rig.token(Role::Viewer).await;
-    let process = fairlead_runtime::Process::new();
-    process.start_drain();
-    let modules = rig.control.seam().modules;
-    let registry = modules.iter().find(|it| it.name() == "registry").unwrap();
-    registry.run(process.clone()).await;
-    let value = |name: &str, labels: &[&str]| {
-        let families = process.registry().gather();
-        let of_name = families.iter().filter(|family| family.name() == name);
-        let metrics = of_name.flat_map(|family| family.get_metric());
-        let with_labels = metrics.filter(|metric| {
-            let has = |label: &str| metric.get_label().iter().any(|it| it.value() == label);
-            labels.iter().all(|label| has(label))
-        });
-        with_labels
-            .map(|it| it.get_gauge().get_value())
-            .sum::<f64>()
-    };
-    assert_eq!(
-        value("syn_lieutenant_cluster_info", &["c-demo", "t-acme"]),
-        1.0
-    );
-    assert_eq!(value("syn_lieutenant_tenant_info", &[]), 2.0);
-    assert_eq!(value("fairlead_tokens", &["viewer"]), 1.0);
-    assert_eq!(value("fairlead_bootstrap_tokens", &["valid"]), 1.0);
-    rig.delete(&admin(), "/clusters/c-demo").await.good();
-    assert_eq!(value("syn_lieutenant_cluster_info", &[]), 0.0);
-}
-
-#[tokio::test]
 async fn old_tokens_are_forgotten_in_the_background() {
     let rig = Rig::new().await;
     let token = rig.token(Role::Viewer).await;

@@ -46,6 +46,7 @@ pub(crate) fn config(dir: &TempDir) -> Config {
         version: "0.1.0".to_owned(),
         image: "registry.example/fairlead:0.1.0".to_owned(),
         steward_image: "registry.example/steward:1".to_owned(),
+        metric_facts: vec!["distribution".to_owned()],
         discovery: Discovery::default(),
         trusted_proxies: Vec::new(),
     }

@@ -1,0 +1,188 @@
+//! The page of metrics, read as a Prometheus reads it.
+
+use std::collections::BTreeMap;
+
+use fairlead_api::resources::Role;
+use http::Method;
+use prometheus::TextEncoder;
+use serde_json::json;
+use time::Duration;
+
+use crate::rig::{Rig, admin, caller};
+
+/// Rows by name and labels, `name{a="b"}` with labels by their names.
+struct Page(BTreeMap<String, f64>);
+
+impl Page {
+    fn value(&self, row: &str) -> Option<f64> {
+        self.0.get(row).copied()
+    }
+
+    fn of(&self, name: &str) -> usize {
+        let start = format!("{name}{{");
+        let rows = self.0.keys();
+        rows.filter(|row| row.starts_with(&start)).count()
+    }
+}
+
+struct Metrics(fairlead_runtime::Process);
+
+impl Metrics {
+    async fn of(rig: &Rig) -> Self {
+        let process = fairlead_runtime::Process::new();
+        process.start_drain();
+        let modules = rig.control.seam().modules;
+        let registry = modules.iter().find(|it| it.name() == "registry").unwrap();
+        registry.run(process.clone()).await;
+        Metrics(process)
+    }
+
+    fn page(&self) -> Page {
+        let families = self.0.registry().gather();
+        let text = TextEncoder::new().encode_to_string(&families).unwrap();
+        let rows = text.lines().filter(|line| !line.starts_with('#'));
+        Page(rows.map(row).collect())
+    }
+}
+
+fn row(line: &str) -> (String, f64) {
+    let (row, value) = line.rsplit_once(' ').unwrap();
+    let value = value.parse().unwrap();
+    let Some((name, labels)) = row.split_once('{') else {
+        return (row.to_owned(), value);
+    };
+    // No text in these tests has a comma between quotes.
+    let mut labels: Vec<&str> = labels.strip_suffix('}').unwrap().split(',').collect();
+    labels.sort_unstable();
+    (format!("{name}{{{}}}", labels.join(",")), value)
+}
+
+#[tokio::test]
+async fn what_is_registered_is_counted_under_lieutenants_names() {
+    let rig = Rig::new().await;
+    rig.tenant("acme").await;
+    rig.cluster("demo", "acme").await;
+    let _token = rig.token(Role::Viewer).await;
+    let metrics = Metrics::of(&rig).await;
+    let page = metrics.page();
+    let info =
+        r#"syn_lieutenant_cluster_info{cluster="c-demo",display_name="c-demo",tenant="t-acme"}"#;
+    assert_eq!(page.value(info), Some(1.0));
+    assert_eq!(page.of("syn_lieutenant_tenant_info"), 2);
+    let token = r#"fairlead_tokens{role="viewer",state="valid"}"#;
+    assert_eq!(page.value(token), Some(1.0));
+    let bootstrap = r#"fairlead_bootstrap_tokens{state="valid"}"#;
+    assert_eq!(page.value(bootstrap), Some(1.0));
+    rig.advance(Duration::days(1));
+    let page = metrics.page();
+    assert_eq!(page.value(token), Some(0.0));
+    let expired = r#"fairlead_tokens{role="viewer",state="expired"}"#;
+    assert_eq!(page.value(expired), Some(1.0));
+    rig.delete(&admin(), "/clusters/c-demo").await.good();
+    assert_eq!(metrics.page().of("syn_lieutenant_cluster_info"), 0);
+}
+
+#[tokio::test]
+async fn what_was_compiled_has_a_row_for_each_instance_and_package_up_to_a_bound() {
+    let rig = Rig::new().await;
+    rig.cluster("demo", "default").await;
+    let version = |n: usize| json!({ "url": "https://git.example/x", "version": format!("v{n}") });
+    let many: BTreeMap<String, _> = (0..250)
+        .map(|n| (format!("p-{n:03}"), version(n)))
+        .collect();
+    let body = json!({
+        "lastCompile": "2026-11-21T11:00:00.000Z",
+        "commodoreBuildInfo": { "gitVersion": "v1.2.3", "python-version": "3.12", "tenant": "x" },
+        "global": { "url": "https://git.example/global", "gitSha": "abc" },
+        "packages": many,
+        "instances": { "web": { "component": "nginx", "version": "v1", "url": "u", "path": "p", "gitSha": "s" } },
+    });
+    let compile = caller(Role::Compile, None);
+    rig.post(&compile, "/clusters/c-demo/compileMeta", body)
+        .await
+        .good();
+    let page = Metrics::of(&rig).await.page();
+    let meta = "syn_lieutenant_cluster_compile_meta";
+    let whose = r#"cluster="c-demo""#;
+    for (row, value) in [
+        (
+            format!(r#"{meta}_last_compile{{{whose},tenant="t-default"}}"#),
+            1_795_258_800.0,
+        ),
+        (
+            format!(
+                r#"{meta}_commodore_build_info{{{whose},gitVersion="v1.2.3",orig_tenant="x",python_version="3.12",tenant="t-default"}}"#
+            ),
+            1.0,
+        ),
+        (
+            format!(
+                r#"{meta}_global{{{whose},gitSha="abc",tenant="t-default",url="https://git.example/global"}}"#
+            ),
+            1.0,
+        ),
+        (
+            format!(
+                r#"{meta}_instance{{{whose},component="nginx",gitSha="s",name="web",path="p",tenant="t-default",url="u",version="v1"}}"#
+            ),
+            1.0,
+        ),
+        ("fairlead_metrics_left_out".to_owned(), 50.0),
+    ] {
+        assert_eq!(page.value(&row), Some(value), "{row}");
+    }
+    assert_eq!(page.of(&format!("{meta}_package")), 200);
+}
+
+#[tokio::test]
+async fn chosen_facts_are_labels_and_a_source_that_went_silent_is_stale() {
+    let rig = Rig::new().await;
+    rig.cluster("demo", "default").await;
+    let steward = fairlead_gateway::Caller {
+        cluster: Some("c-demo".parse().unwrap()),
+        ..caller(Role::Cluster, None)
+    };
+    let told = json!({ "dynamicFacts": { "distribution": "k3s", "secret": "not a label" } });
+    rig.call(&steward, Method::PATCH, "/clusters/c-demo", told)
+        .await
+        .good();
+    let metrics = Metrics::of(&rig).await;
+    let page = metrics.page();
+    let facts = r#"syn_lieutenant_cluster_dynamic_facts{cluster="c-demo",distribution="k3s",tenant="t-default"}"#;
+    assert_eq!(page.value(facts), Some(1.0));
+    assert_eq!(page.of("syn_lieutenant_cluster_facts"), 0);
+    let reported =
+        r#"fairlead_cluster_facts_reported_timestamp_seconds{cluster="c-demo",source="steward"}"#;
+    assert_eq!(page.value(reported), Some(1_795_262_400.25));
+    let state = |state: &str| {
+        let row = format!(r#"fairlead_facts_sources{{source="steward",state="{state}"}}"#);
+        metrics.page().value(&row)
+    };
+    assert_eq!((state("fresh"), state("stale")), (Some(1.0), None));
+    rig.advance(Duration::minutes(4));
+    assert_eq!((state("fresh"), state("stale")), (None, Some(1.0)));
+}
+
+#[tokio::test]
+async fn the_store_counts_what_became_of_changes_and_how_long_they_took() {
+    let rig = Rig::new().await;
+    rig.cluster("demo", "default").await;
+    let metrics = Metrics::of(&rig).await;
+    let count = |outcome: &str| {
+        let row = format!(r#"fairlead_store_changes_total{{outcome="{outcome}"}}"#);
+        metrics.page().value(&row).unwrap()
+    };
+    let (written, refused) = (count("written"), count("refused"));
+    rig.tenant("acme").await;
+    let twice = json!({ "id": "acme", "gitRepo": { "type": "unmanaged" } });
+    rig.post(&admin(), "/tenants", twice).await.code();
+    assert_eq!(count("written"), written + 1.0);
+    assert_eq!(count("refused"), refused + 1.0);
+    assert_eq!(count("failed"), 0.0);
+    let page = metrics.page();
+    let value = |row: &str| page.value(row).unwrap();
+    assert_eq!(value("fairlead_store_conflicts_total"), 0.0);
+    let commits = value("fairlead_store_commit_seconds_count");
+    assert!(commits > 0.0 && commits <= value("fairlead_store_change_seconds_count"));
+    assert!(value("fairlead_store_revision") > 2.0);
+}
