@@ -150,6 +150,12 @@ impl Hold {
         if names_itself {
             told = match self.named().say(&exchanges).await {
                 Ok(told) => told,
+                Err(Failure {
+                    code: Code::CertificateExpired,
+                    ..
+                }) => {
+                    return Err(self.lapsed(&exchanges, identity).await);
+                }
                 Err(failure) => return Err(self.unheard(&session, identity, &failure).await),
             };
         }
@@ -173,6 +179,22 @@ impl Hold {
             site: &self.site,
             link: self.link,
             version: self.dials.version(),
+        }
+    }
+
+    /// The identity has ended while there was no session; the hub may renew it all the same.
+    async fn lapsed(&mut self, exchanges: &Exchanges, identity: &Arc<Identity>) -> Again {
+        info!(not_after = %identity.not_after, "the identity has expired; asking the hub to renew it");
+        let session = exchanges.session().clone();
+        match renew::renew(identity, exchanges, self.dials.version()).await {
+            Ok(renewed) => {
+                info!(not_after = %renewed.not_after, "identity renewed");
+                session.close(CloseReason::Done);
+                self.keeper.renewed(renewed).await;
+                self.backoff.reset();
+                Again::Soon
+            }
+            Err(failure) => self.unheard(&session, identity, &failure).await,
         }
     }
 
@@ -298,6 +320,8 @@ impl Hold {
         };
         warn!(%code, cause = %error, next = code.next_step(), ?lived, "session ended");
         match code {
+            // The next dial tells whether the hub renews it.
+            Code::CertificateExpired => Again::Soon,
             Code::DialReplaced => Again::After(between(REPLACED.0, REPLACED.1, chance())),
             code if is_refusal(code) => self.keeper.refused(identity, &mut self.dials).await,
             _ => Again::Soon,

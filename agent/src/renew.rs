@@ -1,5 +1,6 @@
 //! Renewal of the certificate over the live session, at two thirds of its life, with the same key. The session stays;
-//! the next dial uses what was issued. Each session renews for itself: the hub ends one whose own certificate has expired.
+//! the next dial uses what was issued. Each session renews for itself: the hub ends one whose own certificate has expired,
+//! and lets one that comes with such a certificate renew it and nothing else.
 
 use std::time::Duration;
 
@@ -53,7 +54,11 @@ fn due(not_before: OffsetDateTime, not_after: OffsetDateTime, chance: f64) -> Of
     renew_at(not_before, not_after) + (not_after - not_before) * (SPREAD * chance)
 }
 
-async fn renew(
+/// Once, now.
+///
+/// # Errors
+/// The hub does not issue, or was not reached.
+pub(crate) async fn renew(
     identity: &Identity,
     exchanges: &Exchanges,
     version: &str,

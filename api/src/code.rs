@@ -82,7 +82,7 @@ codes! {
     ForeignCertificate = 2107, 401, "the certificate is not of this hub's authority", "Enrol again with a new join string.";
     ForeignCluster = 2108, 403, "the certificate belongs to another cluster", "An agent speaks for its own cluster only.";
     ClusterDeleted = 2109, 403, "the cluster of this identity has been deleted", "Register the cluster again if it is to come back.";
-    CertificateExpired = 2110, 401, "the certificate has expired", "Enrol again with a new join string, and check the clock of the agent's node.";
+    CertificateExpired = 2110, 401, "the certificate has expired", "An agent renews its identity by itself until the hub's `--renew-grace` after its end; later, `fairlead cluster token renew` gives a join string to enrol with. Check the clock of the agent's node.";
     NotEnrolled = 2111, 401, "the agent has neither an identity nor a join string", "Start the agent with `--join`, or install it with the manifest of its cluster.";
     IdentityCloned = 2112, 403, "this agent's identity belongs to another Kubernetes cluster", "If this cluster takes the other's place, enrol it with a new join string from `fairlead cluster token renew`; else register it as a cluster of its own.";
     DialDns = 3101, 0, "the hub's name cannot be resolved", "Check the name and the DNS of the machine the agent runs on.";

@@ -1,23 +1,27 @@
 //! Both ends of the inner TLS, which proves hub and agent to each other whatever ends the outer one. TLS 1.3 only, and
 //! never resumed: a resumed session would skip the verification of the agent's certificate.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{CaPin, Code, Failure, hello::PROTOCOL};
 use rustls::{
-    ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig, SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
+    ServerConfig, SignatureScheme,
     client::{
         Resumption,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     },
     crypto::verify_tls13_signature,
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
-    server::{NoServerSessionStorage, WebPkiClientVerifier},
+    server::{
+        NoServerSessionStorage, WebPkiClientVerifier,
+        danger::{ClientCertVerified, ClientCertVerifier},
+    },
     version::TLS13,
 };
 
 use crate::{
-    leaf::Leaf,
+    leaf::{Leaf, validity},
     pin,
     tls::{algorithms, internal, provider},
 };
@@ -25,13 +29,17 @@ use crate::{
 /// The name by which every agent asks for its hub inside of the tunnel. It is in no DNS and needs none.
 pub const HUB_SERVER_NAME: &str = "hub.fairlead.internal";
 
-/// The hub's end of the inner TLS 1.3: a client certificate of `authority_pem` is believed, a peer without one is let
-/// in as anonymous, any other certificate ends the handshake with an alert. An agent that offers no [`PROTOCOL`] is of the
-/// version before.
+/// The hub's end of the inner TLS 1.3: a client certificate of `authority_pem` is believed, and for `late` after its end,
+/// too, when whoever admits it has to look at that; a peer without one is let in as anonymous, any other certificate ends
+/// the handshake with an alert. An agent that offers no [`PROTOCOL`] is of the version before.
 ///
 /// # Errors
 /// `FL-4101` if there is no certificate in `authority_pem`.
-pub fn session_server(leaf: &Leaf, authority_pem: &str) -> Result<Arc<ServerConfig>, Failure> {
+pub fn session_server(
+    leaf: &Leaf,
+    authority_pem: &str,
+    late: Duration,
+) -> Result<Arc<ServerConfig>, Failure> {
     let mut roots = RootCertStore::empty();
     CertificateDer::from_pem_slice(authority_pem.as_bytes())
         .ok()
@@ -44,7 +52,10 @@ pub fn session_server(leaf: &Leaf, authority_pem: &str) -> Result<Arc<ServerConf
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13])
         .map_err(internal)?
-        .with_client_cert_verifier(clients)
+        .with_client_cert_verifier(Arc::new(LateClients {
+            punctual: clients,
+            late,
+        }))
         .with_cert_resolver(leaf.resolver());
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
@@ -73,6 +84,72 @@ pub fn session_client(pin: CaPin, identity: Option<&Leaf>) -> Result<Arc<ClientC
     config.resumption = Resumption::disabled();
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Ok(Arc::new(config))
+}
+
+/// Takes a certificate for what it was at its end, if that was not too long ago.
+#[derive(Debug)]
+struct LateClients {
+    punctual: Arc<dyn ClientCertVerifier>,
+    late: Duration,
+}
+
+impl ClientCertVerifier for LateClients {
+    fn offer_client_auth(&self) -> bool {
+        self.punctual.offer_client_auth()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.punctual.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.punctual.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let verify = |at| (self.punctual).verify_client_cert(end_entity, intermediates, at);
+        let expired = match verify(now) {
+            Err(Error::InvalidCertificate(
+                cause @ (CertificateError::Expired | CertificateError::ExpiredContext { .. }),
+            )) => cause,
+            verified => return verified,
+        };
+        let end =
+            validity(end_entity).and_then(|(_, end)| u64::try_from(end.unix_timestamp()).ok());
+        match end {
+            Some(end) if now.as_secs().saturating_sub(end) <= self.late.as_secs() => {
+                verify(UnixTime::since_unix_epoch(Duration::from_secs(end)))
+            }
+            _ => Err(Error::InvalidCertificate(expired)),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.punctual.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.punctual.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.punctual.supported_verify_schemes()
+    }
 }
 
 #[derive(Debug)]

@@ -101,7 +101,8 @@ impl fmt::Debug for Leaf {
     }
 }
 
-fn validity(der: &[u8]) -> Option<(OffsetDateTime, OffsetDateTime)> {
+/// From when to when a certificate is valid.
+pub(crate) fn validity(der: &[u8]) -> Option<(OffsetDateTime, OffsetDateTime)> {
     let (_, parsed) = X509Certificate::from_der(der).ok()?;
     let validity = parsed.validity();
     Some((

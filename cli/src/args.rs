@@ -181,6 +181,9 @@ pub(crate) struct Server {
     /// How long a bootstrap token is valid [default: 30m]
     #[arg(long, value_name = "TIME")]
     bootstrap_ttl: Option<String>,
+    /// How long after its end an agent's identity may renew itself, if no other has enrolled since; 0s not at all [default: 30d]
+    #[arg(long, value_name = "TIME")]
+    renew_grace: Option<String>,
     /// Requests of one caller under way at once, watches included; more are refused with 429 [default: 1000]
     #[arg(long, value_name = "N")]
     max_requests_per_caller: Option<String>,

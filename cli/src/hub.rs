@@ -39,6 +39,9 @@ pub(crate) const SESSION_MEMORY: usize = 1 << 30;
 /// How long the first login of a hub is good.
 const FIRST_LOGIN: Duration = Duration::from_secs(8 * 3600);
 
+/// A cluster that was switched off for a month comes back by itself.
+pub(crate) const RENEW_GRACE: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// What a person with many windows and a few controllers needs, and not the whole hub.
 pub(crate) const MAX_REQUESTS_PER_CALLER: usize = 1000;
 
@@ -59,6 +62,7 @@ pub(crate) struct Settings {
     pub(crate) retention: Retention,
     pub(crate) issuers: Option<PathBuf>,
     pub(crate) bootstrap_ttl: Duration,
+    pub(crate) renew_grace: Duration,
     pub(crate) max_requests_per_caller: usize,
     pub(crate) resume_window: Duration,
     pub(crate) session_memory: usize,
@@ -110,6 +114,7 @@ fn read_server(reader: &mut Reader) -> Settings {
         bootstrap_ttl: reader
             .or("bootstrap-ttl", Span(Duration::from_secs(1800)))
             .0,
+        renew_grace: reader.or("renew-grace", Span(RENEW_GRACE)).0,
         max_requests_per_caller: reader.or("max-requests-per-caller", MAX_REQUESTS_PER_CALLER),
         resume_window: reader.or("resume-window", Span(RESUME_WINDOW)).0,
         session_memory: reader.or("session-memory", Size(SESSION_MEMORY)).0,
@@ -289,6 +294,7 @@ fn control_config(
         retention: settings.retention,
         issuers: settings.issuers.clone(),
         bootstrap_ttl: settings.bootstrap_ttl,
+        renew_grace: settings.renew_grace,
         version: VERSION.to_owned(),
         image: settings.image.clone(),
         steward_image: settings.steward_image.clone(),

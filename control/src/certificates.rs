@@ -44,6 +44,8 @@ pub(crate) struct Certificates {
     authority: Arc<Authority>,
     /// None if the front's certificate is given.
     names: Option<Vec<String>>,
+    /// For how long after its end an agent's certificate may still be shown.
+    renew_grace: Duration,
     leaves: RwLock<Leaves>,
     front: watch::Sender<Arc<ServerConfig>>,
     session: watch::Sender<Arc<ServerConfig>>,
@@ -58,6 +60,7 @@ impl Certificates {
     pub(crate) fn new(
         authority: Arc<Authority>,
         front: Front,
+        renew_grace: Duration,
         now: OffsetDateTime,
     ) -> Result<Self, Failure> {
         let (front, names) = match front {
@@ -70,13 +73,14 @@ impl Certificates {
             Front::Own(names) => (authority.issue_front(&names, now)?, Some(names)),
         };
         let hub = authority.issue_hub(now)?;
-        let session = session_server(&hub, authority.certificate_pem())?;
+        let session = session_server(&hub, authority.certificate_pem(), renew_grace)?;
         Ok(Certificates {
             front: watch::Sender::new(front_server(&front)?),
             session: watch::Sender::new(session),
             leaves: RwLock::new(Leaves { front, hub }),
             authority,
             names,
+            renew_grace,
         })
     }
 
@@ -115,7 +119,8 @@ impl Certificates {
         };
         if hub_due {
             let leaf = self.authority.issue_hub(now)?;
-            let config = session_server(&leaf, self.authority.certificate_pem())?;
+            let authority = self.authority.certificate_pem();
+            let config = session_server(&leaf, authority, self.renew_grace)?;
             info!(kind = "hub", ends = %leaf.not_after(), "certificate renewed");
             self.write().hub = leaf;
             self.session.send_replace(config);

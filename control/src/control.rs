@@ -60,6 +60,8 @@ pub struct Config {
     pub issuers: Option<PathBuf>,
     /// How long a bootstrap token is good; 30 minutes by default.
     pub bootstrap_ttl: Duration,
+    /// For how long after its end an identity may renew itself, if no other key has enrolled since; zero: not at all.
+    pub renew_grace: Duration,
     pub version: String,
     /// The agent's image, for the install manifest.
     pub image: String,
@@ -115,7 +117,8 @@ impl Control {
             None => Front::Own(front_names(&config)),
         };
         let now = clock.now();
-        let certificates = Certificates::new(Arc::clone(&authority), front, now)?;
+        let certificates =
+            Certificates::new(Arc::clone(&authority), front, config.renew_grace, now)?;
         let file = || Place::File(data_dir.join(STORE));
         let place = config.store.clone().unwrap_or_else(file);
         let store = Store::open(&place, clock.clone()).await?;
@@ -131,6 +134,7 @@ impl Control {
                 cluster_domain: config.cluster_domain,
                 front_ca_pem,
                 bootstrap_ttl: ttl,
+                renew_grace: config.renew_grace,
                 retention: config.retention,
                 version: config.version,
                 image: config.image,

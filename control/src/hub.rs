@@ -59,6 +59,8 @@ pub(crate) struct Settings {
     /// What a client needs to trust the front; none where the web's own trust does.
     pub(crate) front_ca_pem: Option<String>,
     pub(crate) bootstrap_ttl: Duration,
+    /// For how long after its end an identity may renew itself.
+    pub(crate) renew_grace: Duration,
     pub(crate) retention: Retention,
     pub(crate) version: String,
     pub(crate) image: String,

@@ -15,7 +15,7 @@ mod token;
 pub use agent::AgentSettings;
 pub use cluster::{
     Binding, Bootstrap, CloneSighting, Cluster, CreationPolicy, Credentials, DeletionPolicy,
-    KubeApi,
+    KubeApi, LateRenewal,
 };
 pub use compile::{CompileMeta, InstanceVersion, SourceVersion};
 pub use fact::{Fact, FactSource, Facts};

@@ -23,7 +23,7 @@ use crate::{
 /// for every agent; more than this push each other out, oldest first.
 const MAX_HANDSHAKES: usize = 4096;
 /// Sessions without an identity; an agent that enrols needs one for a second or two.
-const MAX_ANONYMOUS: usize = 512;
+const MAX_VISITORS: usize = 512;
 
 pub(crate) struct Hub {
     pub(crate) process: Process,
@@ -46,7 +46,7 @@ pub(crate) struct Hub {
     pub(crate) reserve: Reserve,
     pub(crate) front_handshakes: WaitingRoom,
     pub(crate) session_handshakes: WaitingRoom,
-    pub(crate) anonymous: WaitingRoom,
+    pub(crate) visitors: WaitingRoom,
 }
 
 impl Hub {
@@ -87,7 +87,7 @@ impl Hub {
             reserve: memory::reserve(config.session_memory, process.registry())?,
             front_handshakes: WaitingRoom::new(MAX_HANDSHAKES),
             session_handshakes: WaitingRoom::new(MAX_HANDSHAKES),
-            anonymous: WaitingRoom::new(MAX_ANONYMOUS),
+            visitors: WaitingRoom::new(MAX_VISITORS),
             process: process.clone(),
             seam,
         })

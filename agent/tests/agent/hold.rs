@@ -188,6 +188,33 @@ async fn renewal_happens_on_the_live_session_with_the_same_key_and_disturbs_no_r
 }
 
 #[tokio::test]
+async fn an_identity_that_has_expired_is_renewed_where_the_hub_still_knows_its_key() {
+    let rig = Rig::new().await;
+    *rig.hub.story.age.lock().unwrap() = Duration::from_secs(24 * 3600 + 600);
+    *rig.hub.story.refuse_hellos.lock().unwrap() = Some(Code::CertificateExpired);
+    let agent = rig.start(rig.config());
+    let lapsed = rig.hub.next().await;
+    assert!(lapsed.identity.not_after < OffsetDateTime::now_utc());
+    let renewed = rig.hub.next().await;
+    assert!(renewed.identity.not_after > OffsetDateTime::now_utc());
+    until(|| agent.process.is_ready()).await;
+    let keys = rig.hub.story.enrolled.lock().unwrap().clone();
+    assert_eq!(keys, *rig.hub.story.renewed.lock().unwrap(), "once each");
+    assert!(kept_until(&rig) == renewed.identity.not_after);
+}
+
+/// Where it is renewed no more, a new join string is what helps.
+#[tokio::test]
+async fn an_identity_whose_renewal_is_refused_for_good_is_replaced_with_the_join_string() {
+    let rig = Rig::new().await;
+    let (_agent, hub) = rig.connected().await;
+    *rig.hub.story.refuse_late.lock().unwrap() = true;
+    *rig.hub.story.refuse_hellos.lock().unwrap() = Some(Code::CertificateExpired);
+    hub.session.close(CloseReason::Expired);
+    until(|| rig.hub.story.enrolled.lock().unwrap().len() == 2).await;
+}
+
+#[tokio::test]
 async fn an_identity_that_the_hub_takes_no_more_is_replaced_with_the_join_string() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;

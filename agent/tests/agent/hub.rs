@@ -69,6 +69,8 @@ pub(crate) struct Story {
     pub(crate) renewals: AtomicUsize,
     /// How many renewals are refused.
     pub(crate) refuse_renewals: AtomicUsize,
+    /// Renewals are refused for good.
+    pub(crate) refuse_late: Mutex<bool>,
     /// What enrolments are refused with.
     pub(crate) refuse: Mutex<Option<Code>>,
     /// What agents have said of themselves, in order.
@@ -85,6 +87,9 @@ pub(crate) struct Story {
     pub(crate) resumable: Mutex<Option<Resumable>>,
     connections: Mutex<Vec<AbortHandle>>,
 }
+
+/// For how long after its end an agent's certificate may be shown.
+const LATE: Duration = Duration::from_secs(3600);
 
 /// How a report of facts is answered.
 pub(crate) enum Receipt {
@@ -257,7 +262,7 @@ async fn agent(
     agents: mpsc::Sender<Connected>,
 ) {
     let inner = authority.issue_hub(OffsetDateTime::now_utc()).unwrap();
-    let mut inner = session_server(&inner, authority.certificate_pem()).unwrap();
+    let mut inner = session_server(&inner, authority.certificate_pem(), LATE).unwrap();
     if story.older.load(SeqCst) {
         Arc::make_mut(&mut inner).alpn_protocols.clear();
     }
@@ -346,24 +351,10 @@ async fn issue(
             let received = serde_json::to_string(&Received { etag }).unwrap();
             return Response::new(text(&received));
         }
-        RENEW_PATH => {
-            let asked: RenewRequest = serde_json::from_slice(&bytes).unwrap();
-            story
-                .renewed
-                .lock()
-                .unwrap()
-                .push(csr_fingerprint(&asked.csr).unwrap());
-            if story
-                .refuse_renewals
-                .fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1))
-                .is_ok()
-            {
-                return refusal(Code::Store);
-            }
-            *story.age.lock().unwrap() = Duration::ZERO;
-            story.renewals.fetch_add(1, SeqCst);
-            asked.csr
-        }
+        RENEW_PATH => match renewal(&bytes, &story) {
+            Ok(csr) => csr,
+            Err(code) => return refusal(code),
+        },
         other => panic!("{other}"),
     };
     let now = OffsetDateTime::now_utc() - *story.age.lock().unwrap();
@@ -378,6 +369,29 @@ async fn issue(
         not_after: signed.not_after,
     };
     Response::new(text(&serde_json::to_string(&issued).unwrap()))
+}
+
+/// Whose key is to be renewed, if it may be.
+fn renewal(body: &[u8], story: &Story) -> Result<String, Code> {
+    let asked: RenewRequest = serde_json::from_slice(body).unwrap();
+    let key = csr_fingerprint(&asked.csr).unwrap();
+    story.renewed.lock().unwrap().push(key);
+    if *story.refuse_late.lock().unwrap() {
+        return Err(Code::CertificateExpired);
+    }
+    let fewer = |left: usize| left.checked_sub(1);
+    if story
+        .refuse_renewals
+        .fetch_update(SeqCst, SeqCst, fewer)
+        .is_ok()
+    {
+        return Err(Code::Store);
+    }
+    *story.age.lock().unwrap() = Duration::ZERO;
+    let mut refused = story.refuse_hellos.lock().unwrap();
+    refused.take_if(|code| *code == Code::CertificateExpired);
+    story.renewals.fetch_add(1, SeqCst);
+    Ok(asked.csr)
 }
 
 fn configuration(request: &Request<Body>, story: &Story) -> Response<Body> {

@@ -1,4 +1,5 @@
-//! `POST /agent/v1/enroll` and `POST /agent/v1/renew`: certificates for agents' keys.
+//! `POST /agent/v1/enroll` and `POST /agent/v1/renew`: certificates for agents' keys. An identity may renew itself for a
+//! while after its end, too: the cluster was switched off, and nobody has to go there.
 
 use std::sync::Arc;
 
@@ -15,9 +16,10 @@ use tracing::{info, warn};
 use super::{Claim, Enrolled, SpendError, spend};
 use crate::{
     hub::Hub,
-    model::Cluster,
+    model::{Cluster, LateRenewal, hex},
     registry::admit,
     reply::{Answer, Peer, Refused, Sent},
+    store::{Actor, Draft, StoreError, whole_millis},
 };
 
 pub(super) async fn enroll(
@@ -67,21 +69,63 @@ pub(super) async fn renew(
     let AgentPeer::Agent(identity) = peer else {
         return Err(refused("renewal", Code::EnrolOnly.into()));
     };
-    let answer = try_renew(&hub, &identity, &asked);
+    let answer = try_renew(&hub, &identity, &asked).await;
     answer.map_err(|failure| refused("renewal", failure))
 }
 
-fn try_renew(
+async fn try_renew(
     hub: &Hub,
     identity: &AgentIdentity,
     asked: &RenewRequest,
 ) -> Result<Json<Issued>, Failure> {
     let home = admit(hub, identity)?;
+    if identity.not_after <= hub.now() {
+        late(hub, identity, asked).await?;
+    }
     let (cluster, tenant) = (&identity.cluster, &home.value.tenant);
     let (registration, now) = (home.value.binding.registration, hub.now());
     let signed = (hub.authority).sign_agent_of(registration, &asked.csr, tenant, cluster, now)?;
     info!(%cluster, %tenant, serial = signed.serial, agent.version = printable(&asked.agent_version), "agent's certificate renewed");
     Ok(Json(issued(hub, (cluster.clone(), tenant.clone()), signed)))
+}
+
+/// An identity that has ended: it renews itself with the key that enrolled last and no other, and that is written down.
+///
+/// # Errors
+/// `FL-2110`, `FL-2109`, `FL-5102`
+async fn late(hub: &Hub, identity: &AgentIdentity, asked: &RenewRequest) -> Result<(), Failure> {
+    let ended = |detail: &str| Failure::because(Code::CertificateExpired, detail);
+    let renewal = LateRenewal {
+        at: whole_millis(hub.now()),
+        expired: identity.not_after,
+    };
+    if renewal.at - renewal.expired > hub.settings.renew_grace {
+        return Err(ended("it ended too long ago to be renewed"));
+    }
+    if csr_fingerprint(&asked.csr)? != identity.key {
+        return Err(ended("after its end it is renewed for its own key only"));
+    }
+    let (id, key) = (identity.cluster.clone(), hex::encode(&identity.key));
+    let decide = move |draft: &mut Draft| {
+        let cluster = draft.cluster(&id).ok_or(StoreError::Missing)?;
+        let known = cluster.value.binding.bootstrap.spent_by.as_ref() == Some(&key);
+        if known {
+            draft.amend_cluster(&id, |it| it.binding.late_renewal = Some(renewal.clone()))?;
+        }
+        Ok(known)
+    };
+    let actor = Actor::Agent(identity.cluster.clone());
+    match hub.store.change(actor, decide).await {
+        Ok(done) if done.value => {
+            warn!(cluster = %identity.cluster, serial = identity.serial, expired = %identity.not_after, "an identity is renewed after its end");
+            Ok(())
+        }
+        Ok(_) => Err(ended(
+            "the cluster has been invited anew since it was issued",
+        )),
+        Err(StoreError::Missing) => Err(Code::ClusterDeleted.into()),
+        Err(other) => Err(other.into()),
+    }
 }
 
 fn issued(

@@ -128,6 +128,9 @@ pub struct Binding {
     /// The last agent that had its identity in another cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clone: Option<CloneSighting>,
+    /// The last time that its agent came back with an identity that had expired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_renewal: Option<LateRenewal>,
 }
 
 /// An agent with a cluster's identity in another Kubernetes cluster.
@@ -138,6 +141,16 @@ pub struct CloneSighting {
     pub seen: OffsetDateTime,
     pub from: IpAddr,
     pub uid: ClusterUid,
+}
+
+/// An agent's renewal after its identity's end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LateRenewal {
+    #[serde(with = "time::serde::rfc3339")]
+    pub at: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339")]
+    pub expired: OffsetDateTime,
 }
 
 /// The current bootstrap token, without what makes it one: it is a keyed hash of cluster, generation and expiry.
@@ -167,6 +180,7 @@ impl Binding {
             bootstrap,
             uid: None,
             clone: None,
+            late_renewal: None,
         }
     }
 }

@@ -219,6 +219,7 @@ mod tests {
                 bootstrap: Bootstrap::new(1, at, None),
                 uid: None,
                 clone: None,
+                late_renewal: None,
             },
             created: at,
         }

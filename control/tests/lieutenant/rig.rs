@@ -93,6 +93,7 @@ impl Rig {
             front_leaf: None,
             front_ca_pem: None,
             bootstrap_ttl: Duration::from_secs(1800),
+            renew_grace: Duration::ZERO,
             version: "0.1.0".to_owned(),
             image: "fairlead:1".to_owned(),
             steward_image: "steward:1".to_owned(),

@@ -1,7 +1,7 @@
 //! From invitation to identity: tokens are good once, for one key, for half an hour, and for one cluster.
 
 use fairlead_api::{Code, enroll::RENEW_PATH};
-use fairlead_certs::{AgentKey, CLOCK_SLACK, LEAF_LIFETIME, agent_identity};
+use fairlead_certs::{AgentIdentity, AgentKey, CLOCK_SLACK, LEAF_LIFETIME, agent_identity};
 use fairlead_gateway::AgentPeer;
 use http::{Request, StatusCode, header};
 use secrecy::ExposeSecret;
@@ -12,6 +12,18 @@ use crate::rig::{Rig, admin, bootstrap, peer};
 
 fn csr() -> String {
     AgentKey::generate().unwrap().csr().unwrap()
+}
+
+/// An agent of a new cluster `demo`: its request, and who it is.
+async fn enrolled(rig: &Rig) -> (String, AgentIdentity) {
+    let join = rig.cluster("demo", "t-default").await;
+    let key = AgentKey::generate().unwrap();
+    let own = key.csr().unwrap();
+    let reply = rig.enroll(&bootstrap(&join), &own).await.good();
+    let chain = reply["certificate"].as_str().unwrap();
+    let leaf = key.with_certificate(chain).unwrap();
+    let identity = agent_identity(leaf.chain(), rig.control.trust_domain()).unwrap();
+    (own, identity)
 }
 
 /// A request that asks for this common name.
@@ -251,6 +263,45 @@ async fn an_identity_is_renewed_for_itself_alone() {
         renew(&peer(&identity), &csr()).await.code(),
         Code::ForeignCertificate
     );
+}
+
+#[tokio::test]
+async fn an_identity_that_has_expired_is_renewed_for_a_while_by_the_key_that_enrolled_last() {
+    let rig = Rig::new().await;
+    let (own, identity) = enrolled(&rig).await;
+    let renew = async |csr: &str| {
+        let body = json!({ "csr": csr, "agentVersion": "0.1.0" }).to_string();
+        let request = Request::post(RENEW_PATH).body(body).unwrap();
+        rig.agent(&peer(&identity), request).await
+    };
+    let late = async || {
+        let shown = rig.get(&admin(), "/v1/audit?cluster=c-demo").await;
+        shown.text.matches("lateRenewal").count()
+    };
+
+    rig.advance(LEAF_LIFETIME - Duration::minutes(1));
+    renew(&own).await.good();
+    assert_eq!(late().await, 0, "that was in time");
+    rig.advance(Duration::hours(47));
+    assert_eq!(renew(&csr()).await.code(), Code::CertificateExpired);
+    renew(&own).await.good();
+    assert!(late().await > 0, "it is written down");
+    rig.advance(Duration::hours(2));
+    assert_eq!(renew(&own).await.code(), Code::CertificateExpired);
+}
+
+#[tokio::test]
+async fn an_identity_that_has_expired_is_not_renewed_once_its_cluster_was_invited_anew() {
+    let rig = Rig::new().await;
+    let (own, identity) = enrolled(&rig).await;
+    rig.post(&admin(), "/v1/clusters/c-demo/bootstrap-token", Value::Null)
+        .await
+        .good();
+    rig.advance(LEAF_LIFETIME + Duration::hours(1));
+    let body = json!({ "csr": own, "agentVersion": "0.1.0" }).to_string();
+    let request = Request::post(RENEW_PATH).body(body).unwrap();
+    let refused = rig.agent(&peer(&identity), request).await;
+    assert_eq!(refused.code(), Code::CertificateExpired);
 }
 
 #[tokio::test]

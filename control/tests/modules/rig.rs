@@ -43,6 +43,7 @@ pub(crate) fn config(dir: &TempDir) -> Config {
         retention: fairlead_control::store::Retention::default(),
         issuers: None,
         bootstrap_ttl: std::time::Duration::from_secs(1800),
+        renew_grace: std::time::Duration::from_hours(48),
         version: "0.1.0".to_owned(),
         image: "registry.example/fairlead:0.1.0".to_owned(),
         steward_image: "registry.example/steward:1".to_owned(),

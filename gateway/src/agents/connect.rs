@@ -10,6 +10,7 @@ use fairlead_dialer::{
 };
 use http::Response;
 use hyper::upgrade::OnUpgrade;
+use time::OffsetDateTime;
 use tokio::time::timeout;
 use tracing::info;
 
@@ -122,7 +123,7 @@ async fn admit(hub: &Arc<Hub>, accepted: Accepted, from: IpAddr) {
     // Of the version before, an agent names nothing, itself neither.
     let names_itself = protocol.as_deref() == Some(PROTOCOL);
     if certificates.is_empty() {
-        return lifetime::anonymous(hub, session, from).await;
+        return lifetime::visitor(hub, session, from, None).await;
     }
     let identity = agent_identity(&certificates, &hub.trust_domain);
     let admitted = match identity {
@@ -130,6 +131,13 @@ async fn admit(hub: &Arc<Hub>, accepted: Accepted, from: IpAddr) {
         Err(failure) => Err(failure),
     };
     match admitted {
+        Ok(identity) if identity.not_after <= OffsetDateTime::now_utc() => {
+            if names_itself {
+                lifetime::visitor(hub, session, from, Some(identity)).await;
+            } else {
+                lifetime::close(&session, CloseReason::Expired).await;
+            }
+        }
         Ok(identity) => {
             let entry = hub.sessions.open(session, identity, from);
             lifetime::agent(hub, entry, names_itself).await;

@@ -6,6 +6,7 @@ use fairlead_api::{
     Code,
     resources::{ClusterStatus, LastError, State},
 };
+use fairlead_certs::AgentIdentity;
 use fairlead_dialer::{CloseReason, Session, SessionError};
 use time::OffsetDateTime;
 use tokio::{
@@ -26,8 +27,8 @@ use crate::{
 
 /// How long requests on a replaced session may go on.
 const GRACE: Duration = Duration::from_secs(30);
-/// How long a peer without an identity may ask nothing.
-const ANONYMOUS_IDLE: Duration = Duration::from_secs(60);
+/// How long a peer without a good identity may ask nothing.
+const VISITOR_IDLE: Duration = Duration::from_secs(60);
 /// How long an agent may take to name itself.
 const INTRODUCTION: Duration = Duration::from_secs(10);
 /// How long one that is refused may take to read why.
@@ -37,14 +38,23 @@ const CLOSING: Duration = Duration::from_secs(5);
 /// Sleeping towards an expiry looks at the wall clock this often, for that clock may be set.
 const CLOCK_LOOK: Duration = Duration::from_secs(60);
 
-/// A session without an identity.
-pub(crate) async fn anonymous(hub: &Arc<Hub>, session: Session, from: IpAddr) {
-    let place = hub.anonymous.enter(from);
+/// A session without an identity, or with one that has expired and may be renewed.
+pub(crate) async fn visitor(
+    hub: &Arc<Hub>,
+    session: Session,
+    from: IpAddr,
+    lapsed: Option<AgentIdentity>,
+) {
+    let place = hub.visitors.enter(from);
     let seen = Arc::new(Notify::new());
-    let idle = async { while timeout(ANONYMOUS_IDLE, seen.notified()).await.is_ok() {} };
+    let guest = match lapsed {
+        None => Guest::Anonymous(Arc::clone(&seen)),
+        Some(identity) => Guest::Lapsed(Arc::new(identity), Arc::clone(&seen)),
+    };
+    let idle = async { while timeout(VISITOR_IDLE, seen.notified()).await.is_ok() {} };
     let reason = tokio::select! {
         _ = session.closed() => return,
-        () = serve_streams(hub, &session, Guest::Anonymous(Arc::clone(&seen))) => CloseReason::Done,
+        () = serve_streams(hub, &session, guest) => CloseReason::Done,
         () = idle => CloseReason::Done,
         () = place.evicted() => CloseReason::Done,
         () = hub.process.draining() => CloseReason::Draining,

@@ -1,5 +1,5 @@
 //! What agents ask of modules, over streams that they open themselves. A peer without an identity reaches the enrolment
-//! route and nothing else, and one that names itself reaches nothing before it has.
+//! route and nothing else, one whose identity has expired the renewal, and one that names itself nothing before it has.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -8,6 +8,7 @@ use fairlead_api::{
     enroll::{ENROLL_PATH, Issued, MAX_BODY, RENEW_PATH},
     hello::HELLO_PATH,
 };
+use fairlead_certs::AgentIdentity;
 use fairlead_dialer::{Body, Session, serve};
 use futures_util::FutureExt;
 use http::{Method, Request, Response, StatusCode};
@@ -33,6 +34,8 @@ const MAX_ISSUED: usize = 16 * MAX_BODY;
 pub(crate) enum Guest {
     /// Told of each request, so that an idle one can be sent away.
     Anonymous(Arc<Notify>),
+    /// As it, with an identity that was good until not too long ago.
+    Lapsed(Arc<AgentIdentity>, Arc<Notify>),
     Agent(Arc<Entry>),
 }
 
@@ -85,6 +88,14 @@ async fn ask(
         Guest::Anonymous(seen) => {
             seen.notify_one();
             AgentPeer::Anonymous
+        }
+        Guest::Lapsed(..) if !renews => {
+            let detail = "it may be renewed, and nothing else";
+            return Err(Failure::because(Code::CertificateExpired, detail));
+        }
+        Guest::Lapsed(identity, seen) => {
+            seen.notify_one();
+            AgentPeer::Agent(Arc::clone(identity))
         }
         Guest::Agent(entry) if greets => return hello::receive(hub, entry, request).await,
         Guest::Agent(entry) if !entry.is_introduced() => {

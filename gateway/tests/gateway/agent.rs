@@ -104,6 +104,12 @@ impl Agent {
         Agent::issued_at(rig, rig.address.port(), Some(cluster), somebody(), issued).await
     }
 
+    /// With a certificate that expired so long ago.
+    pub(crate) async fn lapsed(rig: &Rig, cluster: &str, since: Duration, says: Says) -> Self {
+        let issued = OffsetDateTime::now_utc() - LEAF_LIFETIME - since;
+        Agent::issued_at(rig, rig.address.port(), Some(cluster), says, issued).await
+    }
+
     async fn issued_at(
         rig: &Rig,
         port: u16,

@@ -38,6 +38,8 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 pub(crate) const HUB: &str = "hub.test";
 pub(crate) const DOMAIN: &str = "clusters.hub.test";
+/// For how long after its end an agent's certificate may be shown.
+const LATE: Duration = Duration::from_secs(3600);
 /// Fails a test that waits for what does not come; no test waits for it to pass.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -83,7 +85,7 @@ impl Rig {
         let inner = authority.issue_hub(now).unwrap();
         let front_tls = fairlead_certs::front_server(&front).unwrap();
         let session_tls =
-            fairlead_certs::session_server(&inner, authority.certificate_pem()).unwrap();
+            fairlead_certs::session_server(&inner, authority.certificate_pem(), LATE).unwrap();
         let modules = Arc::new(Fake {
             clusters: Mutex::new(HashMap::from([
                 ("c-a".parse().unwrap(), None),

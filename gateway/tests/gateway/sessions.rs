@@ -216,6 +216,41 @@ async fn a_session_ends_with_its_certificate_unless_that_is_renewed() {
     assert_eq!(ask(&exchanges, "GET", "/agent/v1/catalog").await.0, 200);
 }
 
+#[tokio::test]
+async fn an_identity_that_has_expired_may_be_renewed_and_nothing_else() {
+    let rig = Rig::start();
+    let hour = Duration::from_mins(59);
+    let lapsed = Agent::lapsed(&rig, "c-a", hour, Says::Nothing).await;
+    let exchanges = Exchanges::new(lapsed.session.clone());
+    for (method, path, status, code) in [
+        ("POST", "/agent/v1/hello", 401, "FL-2110"),
+        ("GET", "/agent/v1/catalog", 401, "FL-2110"),
+        ("POST", "/agent/v1/enroll", 401, "FL-2110"),
+        ("POST", "/agent/v1/renew", 200, "none"),
+        ("POST", "/agent/v1/hello", 401, "FL-2110"),
+    ] {
+        assert_eq!(
+            ask(&exchanges, method, path).await,
+            (status, code.to_owned()),
+            "{method} {path}"
+        );
+    }
+    assert_eq!(
+        rig.metric("fairlead_sessions", &[]),
+        0.0,
+        "it serves nobody"
+    );
+    let answer = rig.get(HUB, &format!("{ROOT}/api?timeout=0s"), "").await;
+    assert_eq!((answer.status, answer.code()), (503, "FL-1401"));
+
+    let older = Agent::lapsed(&rig, "c-a", hour, Says::Older).await;
+    let ended = timeout(PATIENCE, older.session.closed()).await.unwrap();
+    assert!(
+        matches!(ended, SessionError::Peer(CloseReason::Expired)),
+        "{ended:?}"
+    );
+}
+
 async fn ask(exchanges: &Exchanges, method: &str, path: &str) -> (u16, String) {
     let request = Request::builder()
         .method(method)
