@@ -8,7 +8,7 @@ DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 FUZZ_SECONDS ?= 60
 
-.PHONY: help demo test unit lint doc postgres crash e2e net compat kube deny fuzz bench bench-smoke soak clean
+.PHONY: help demo test without-kube unit lint doc postgres crash e2e net compat kube deny fuzz bench bench-smoke soak clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -16,20 +16,27 @@ help: ## list the targets
 demo: ## a real cluster, a hub, an agent, and kubectl through the tunnel; Ctrl-C removes all
 	@deploy/demo
 
-test: lint unit postgres e2e ## every rung of the test ladder
+test: ## every rung of the test ladder
+	@# Kubernetes builds beside the rungs that do without it: that takes minutes, once.
+	@$(MAKE) --no-print-directory -j2 kube without-kube
+	@$(MAKE) --no-print-directory e2e
+
+without-kube:
+	@$(MAKE) --no-print-directory -j1 lint unit postgres
 
 unit: ## rungs 1 to 3: everything that needs no other program
 	cargo test --workspace --exclude fairlead-e2e --locked
 
+# Cargo chooses the features of a crate by the packages that are named: always the same ones, so that nothing is compiled twice.
 lint: ## formatting, clippy with warnings as errors, documentation without warnings
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	cargo clippy -p fairlead-control --test postgres --locked -- -D warnings
+	cargo clippy --workspace --test postgres --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --quiet
 
 postgres: ## the store in a real PostgreSQL, unpacked from this Debian's packages (cached outside the checkout)
 	@if e2e/postgres/build > /dev/null; then \
-		cargo test --locked -p fairlead-control --test postgres -- --test-threads=4; \
+		cargo test --locked --workspace --exclude fairlead-e2e --test postgres -- --test-threads=4; \
 	else \
 		echo "SKIPPED: the store in PostgreSQL; e2e/postgres/build has told above why there is none"; \
 	fi
