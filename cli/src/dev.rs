@@ -1,11 +1,16 @@
 //! `fairlead dev`: a hub on this machine, for one person.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::ArgMatches;
 use fairlead_api::{Failure, HubUrl, resources::Cluster};
-use fairlead_control::store::Retention;
+use fairlead_control::store::{Retention, Revision};
 use fairlead_runtime::{Process, config::Span, workers};
+use tokio::sync::watch;
 use tracing::warn;
 
 use crate::{
@@ -17,8 +22,8 @@ use crate::{
     settings::{self, ProcessSettings},
 };
 
-/// How often the kubeconfig is brought up to date.
-const REFRESH: Duration = Duration::from_secs(1);
+/// How soon the kubeconfig is tried again when it could not be brought up to date.
+const RETRY: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
     let mut reader = settings::reader("dev", matches, environment);
@@ -71,25 +76,37 @@ pub(crate) fn greet(url: &HubUrl) -> Result<(), Failure> {
 }
 
 /// Keeps the kubeconfig of the ready file true: every cluster has its context in it.
-pub(crate) async fn keep_kubeconfig(file: PathBuf, hub: HubClient, process: Process) {
+pub(crate) async fn keep_kubeconfig(
+    file: PathBuf,
+    hub: HubClient,
+    mut revision: watch::Receiver<Revision>,
+    process: Process,
+) {
     let mut written = String::new();
     loop {
-        match current(&hub).await {
-            Ok(text) if text != written => match files::write(&file, &text) {
-                Ok(()) => written = text,
-                Err(error) => warn!(%error, "kubeconfig not written"),
-            },
-            Ok(_) => {}
-            Err(error) => warn!(%error, "kubeconfig not brought up to date"),
+        revision.mark_unchanged();
+        let current = write_kubeconfig(&file, &hub, &mut written).await;
+        if let Err(error) = &current {
+            warn!(%error, "kubeconfig not brought up to date");
         }
         tokio::select! {
             () = process.draining() => return,
-            () = tokio::time::sleep(REFRESH) => {}
+            changed = revision.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep(RETRY), if current.is_err() => {}
         }
     }
 }
 
-async fn current(hub: &HubClient) -> Result<String, Failure> {
+async fn write_kubeconfig(
+    file: &Path,
+    hub: &HubClient,
+    written: &mut String,
+) -> Result<(), Failure> {
     let clusters: Vec<Cluster> = hub.get("/clusters").await?;
-    kubeconfig::write(hub, &clusters, None).await
+    let text = kubeconfig::write(hub, &clusters, None).await?;
+    if text != *written {
+        files::write(file, &text)?;
+        *written = text;
+    }
+    Ok(())
 }

@@ -227,6 +227,7 @@ pub(crate) async fn serve(settings: Settings, process: Process) -> Result<(), Fa
         process.spawn(dev::keep_kubeconfig(
             ready.kubeconfig.clone(),
             ready.client(&url)?,
+            control.revision(),
             process.clone(),
         ));
         dev::greet(&url)?;

@@ -28,7 +28,7 @@ use crate::{
     issuers::Issuers,
     proxies::Network,
     registry::{RESTARTED, Registry, mint},
-    store::{Actor, Place, Retention, Store},
+    store::{Actor, Place, Retention, Revision, Store},
 };
 
 pub(crate) const STORE: &str = "fairlead.db";
@@ -193,6 +193,12 @@ impl Control {
     #[must_use]
     pub fn session_tls(&self) -> watch::Receiver<Arc<ServerConfig>> {
         self.hub.certificates.session()
+    }
+
+    /// How far the registry has changed; told of every change.
+    #[must_use]
+    pub fn revision(&self) -> watch::Receiver<Revision> {
+        self.hub.store.watch()
     }
 
     /// Trust domain of agents' identities.
