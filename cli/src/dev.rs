@@ -22,8 +22,8 @@ use crate::{
     settings::{self, ProcessSettings},
 };
 
-/// How soon the kubeconfig is tried again when it could not be brought up to date.
-const RETRY: Duration = Duration::from_secs(1);
+/// The kubeconfig is brought up to date at once, and again no sooner than this.
+const REST: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
     let mut reader = settings::reader("dev", matches, environment);
@@ -89,10 +89,16 @@ pub(crate) async fn keep_kubeconfig(
         if let Err(error) = &current {
             warn!(%error, "kubeconfig not brought up to date");
         }
+        let next = async {
+            tokio::time::sleep(REST).await;
+            if current.is_ok() {
+                // The store, which tells it, ends after the process.
+                let _ = revision.changed().await;
+            }
+        };
         tokio::select! {
             () = process.draining() => return,
-            changed = revision.changed() => if changed.is_err() { return },
-            () = tokio::time::sleep(RETRY), if current.is_err() => {}
+            () = next => {}
         }
     }
 }
