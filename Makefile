@@ -8,7 +8,7 @@ DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 FUZZ_SECONDS ?= 60
 
-.PHONY: help demo test without-kube unit lint doc postgres crash e2e net compat kube deny fuzz bench bench-smoke soak clean
+.PHONY: help demo test without-kube unit lint doc postgres crash e2e commodore net compat kube deny fuzz bench bench-smoke soak clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -31,7 +31,7 @@ unit: ## rungs 1 to 3: everything that needs no other program
 lint: ## formatting, clippy with warnings as errors, documentation without warnings
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	cargo clippy --workspace --test postgres --locked -- -D warnings
+	cargo clippy --workspace --test postgres --test commodore --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --quiet
 
 postgres: ## the store in a real PostgreSQL, unpacked from this Debian's packages (cached outside the checkout)
@@ -50,6 +50,11 @@ kube: ## build the real Kubernetes binaries (cached outside the checkout)
 e2e: kube ## rung 4: the built binary against a real kube-apiserver and kubectl
 	cargo build --locked -p fairlead
 	cargo test --locked -p fairlead-e2e -- --test-threads=$(or $(E2E_THREADS),2)
+
+commodore: ## Commodore, unmodified, against a hub: its lists, a catalog compiled and pushed (cached outside the checkout)
+	@e2e/clients/build commodore > /dev/null
+	cargo build --locked -p fairlead
+	cargo test --locked -p fairlead-e2e --test commodore -- --test-threads=2
 
 net: kube ## rung 4 over real networks: namespaces, proxies, bad links, faults; Linux, as root
 	@e2e/net/setup
