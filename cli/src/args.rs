@@ -196,7 +196,7 @@ pub(crate) struct Server {
     /// The agent's image in install manifests [default: fairlead:<version>]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
-    /// The image of Project Syn's Steward in its install manifests [default: projectsyn/steward:latest]
+    /// The image of Project Syn's Steward in its install manifests [default: docker.io/projectsyn/steward:v0.13.0]
     #[arg(long, value_name = "IMAGE")]
     steward_image: Option<String>,
     /// Fact that is a label of syn_lieutenant_cluster_facts, like distribution; repeatable [default: none]

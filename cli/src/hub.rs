@@ -33,7 +33,8 @@ use crate::{
     version::VERSION,
 };
 
-pub(crate) const STEWARD_IMAGE: &str = "projectsyn/steward:latest";
+/// A version that is known to work, and not whichever is the newest on the day of an installation.
+pub(crate) const STEWARD_IMAGE: &str = "docker.io/projectsyn/steward:v0.13.0";
 pub(crate) const RESUME_WINDOW: Duration = Duration::from_secs(60);
 pub(crate) const SESSION_MEMORY: usize = 1 << 30;
 /// How long the first login of a hub is good.

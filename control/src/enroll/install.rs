@@ -65,15 +65,17 @@ pub(super) async fn agent(
     headers: HeaderMap,
 ) -> Answer<impl IntoResponse> {
     let token = token(query.as_deref(), &headers).unwrap_or_default();
-    let body = render(&hub, token).map_err(|failure| {
-        warn!(code = %failure.code, "install manifest refused");
-        Refused::from(counted(&asks, failure))
-    })?;
+    let body = render(&hub, token)
+        .map_err(|failure| Refused::from(counted(&asks, failure, "agent.yaml")))?;
     Ok((private("application/yaml; charset=utf-8"), body))
 }
 
-/// A wrong one counts against the address that it comes from.
-fn counted(asks: &Asks, failure: Failure) -> Failure {
+/// A wrong one counts against the address that it comes from, which is told of once and not with each guess; one that was a
+/// token once says that somebody comes too late.
+fn counted(asks: &Asks, failure: Failure, what: &'static str) -> Failure {
+    if failure.code != Code::BootstrapUnknown {
+        warn!(what, code = %failure.code, "install manifest refused");
+    }
     match asks.asker() {
         Some(asker) => asker.wrong(failure),
         None => failure,
@@ -125,10 +127,8 @@ pub(super) async fn steward(
     let missing = || Refused::saying(Code::Invalid, StatusCode::BAD_REQUEST, "missing token");
     let token = token(query.as_deref(), &headers).ok_or_else(missing)?;
     let handed_out = hand_out(&hub, &token).await;
-    let (cluster, token) = handed_out.map_err(|failure| {
-        warn!(code = %failure.code, "Steward's manifests refused");
-        told(counted(&asks, failure))
-    })?;
+    let (cluster, token) =
+        handed_out.map_err(|failure| told(counted(&asks, failure, "steward.json")))?;
     info!(%cluster, "Steward's manifests handed out");
     let from = asks.asker().map(fairlead_gateway::Asker::from);
     let manifests = steward::manifests(&Steward {

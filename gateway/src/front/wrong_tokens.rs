@@ -34,6 +34,20 @@ struct Count {
 
 impl WrongTokens {
     pub(crate) fn note(&self, from: IpAddr) -> Verdict {
+        let (nth, from) = self.count(from);
+        if nth == 1 {
+            let from = from.map_or_else(|| "many addresses".to_owned(), |from| from.to_string());
+            warn!(peer.ip = from, "wrong token");
+        }
+        if nth > ALLOWED {
+            Verdict::TooMany
+        } else {
+            Verdict::Wrong
+        }
+    }
+
+    /// The how manieth it is of its window, and whose: of none in particular where there are too many to tell apart.
+    fn count(&self, from: IpAddr) -> (u32, Option<IpAddr>) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let mut from = Some(network(from));
@@ -43,27 +57,16 @@ impl WrongTokens {
                 from = None;
             }
         }
-        let fresh = Count {
+        let fresh = || Count {
             since: now,
             wrong: 0,
         };
-        let count = counts.entry(from).or_insert(fresh);
+        let count = counts.entry(from).or_insert_with(fresh);
         if now - count.since >= WINDOW {
-            *count = Count {
-                since: now,
-                wrong: 0,
-            };
+            *count = fresh();
         }
         count.wrong = count.wrong.saturating_add(1);
-        if count.wrong == 1 {
-            let from = from.map_or_else(|| "many addresses".to_owned(), |from| from.to_string());
-            warn!(peer.ip = from, "wrong token");
-        }
-        if count.wrong > ALLOWED {
-            Verdict::TooMany
-        } else {
-            Verdict::Wrong
-        }
+        (count.wrong, from)
     }
 }
 
@@ -96,6 +99,16 @@ mod tests {
         assert_eq!(wrong.note(v4(2)), Verdict::Wrong);
         tokio::time::advance(WINDOW).await;
         assert_eq!(wrong.note(v4(1)), Verdict::Wrong);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ten_thousand_of_one_address_are_told_of_once_a_minute() {
+        let wrong = WrongTokens::default();
+        for _ in 0..3 {
+            let firsts = (0..10_000).filter(|_| wrong.count(v4(1)).0 == 1);
+            assert_eq!(firsts.count(), 1);
+            tokio::time::advance(WINDOW).await;
+        }
     }
 
     #[tokio::test(start_paused = true)]
