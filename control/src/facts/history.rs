@@ -41,6 +41,10 @@ type AskedOf = Result<Query<Asked>, QueryRejection>;
 impl Asked {
     fn read(asked: AskedOf) -> Answer<Asked> {
         let asked = asked.map_err(|error| Refused::because(Code::Invalid, error.body_text()))?;
+        // No fact's name has one, and a database may not be asked for it.
+        if asked.fact.as_ref().is_some_and(|fact| fact.contains('\0')) {
+            return Err(Refused::because(Code::Invalid, "fact: it has a NUL"));
+        }
         Ok(asked.0)
     }
 

@@ -122,6 +122,9 @@ pub(super) async fn query(
     let Query(asked) =
         asked.map_err(|error| Refused::because(Code::BadRequest, error.body_text()))?;
     let text = asked.q.unwrap_or_default();
+    if text.contains('\0') {
+        return Err(Refused::because(Code::Invalid, "q: it has a NUL"));
+    }
     let query = influxql::parse(&text)
         .map_err(|error| Refused::because(Code::Invalid, format_args!("q: {error}")))?;
     let view = hub.store.view();

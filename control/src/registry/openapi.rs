@@ -1,6 +1,7 @@
 //! The API's own description (OpenAPI 3.1), made of the table of its routes, and a page to read and try it, served from the
 //! binary: nothing is loaded from anywhere else.
 
+mod parameters;
 mod routes;
 
 use std::sync::{Arc, LazyLock};
@@ -21,7 +22,8 @@ use crate::{
     hub::Hub,
     reply::{Answer, Refused},
 };
-use routes::{Answer as Given, ROUTES, Route, parameter};
+use parameters::parameters;
+use routes::{Answer as Given, ROUTES, Route};
 
 const SCHEMAS: &str = include_str!("openapi/schemas.yaml");
 const TAGS: [(&str, &str); 7] = [
@@ -142,24 +144,6 @@ fn operation(route: &Route) -> Value {
 
 fn reference(schema: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{schema}") })
-}
-
-fn parameters(route: &Route) -> Vec<Value> {
-    let in_path = route.path.split('/').filter_map(|segment| {
-        let name = segment.strip_prefix('{')?.strip_suffix('}')?;
-        let schema = reference("Id");
-        Some(json!({ "in": "path", "name": name, "required": true, "schema": schema }))
-    });
-    let in_query = route.query.iter().map(|name| {
-        let schema = match *name {
-            "sort_by" => json!({ "type": "string", "enum": ["id", "tenant", "displayName"], "default": "id" }),
-            "limit" | "wait" | "staleDays" => json!({ "type": "integer", "minimum": 0 }),
-            "fact" => json!({ "type": "array", "items": { "type": "string" } }),
-            _ => json!({ "type": "string" }),
-        };
-        json!({ "in": "query", "name": name, "description": parameter(name), "schema": schema })
-    });
-    in_path.chain(in_query).collect()
 }
 
 fn failure(what: &str) -> Value {

@@ -21,6 +21,10 @@ impl Query {
     pub(super) fn of(uri: &Uri) -> Result<Self, Failure> {
         let query = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri);
         let query = query.map_err(|_| invalid("the query is malformed"))?;
+        // No text of ours has one, and a database may not be asked for it.
+        if query.0.iter().any(|(_, value)| value.contains('\0')) {
+            return Err(invalid("the query has a NUL"));
+        }
         Ok(Query(query.0))
     }
 

@@ -132,6 +132,8 @@ impl Store {
     /// [`StoreError::Compacted`] if `since` is before what is kept, or has never been.
     pub async fn changes(&self, since: Revision, limit: u32) -> Result<Changes> {
         let limit = limit.clamp(1, MAX_PAGE);
+        // Databases count with a sign; so late a revision has never been, either.
+        let since = Revision(since.0.min(i64::MAX as u64));
         let page = self.shared.backend.changes(since, limit).await?;
         if since < page.compacted || since > page.revision {
             return Err(StoreError::Compacted {

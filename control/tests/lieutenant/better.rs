@@ -73,6 +73,7 @@ async fn nothing_that_is_sent_gives_500() {
             "?selector=((",
             "?fact=",
             "?text=%e2",
+            "?text=%00",
         ] {
             let reply = rig.get(&format!("{path}{query}")).await;
             assert!(reply.status < 500, "{path}{query}: {reply:?}");
@@ -96,6 +97,31 @@ async fn an_install_url_in_a_body_is_ignored() {
         .patch("/clusters/c-demo", &json!({ "installURL": "x" }))
         .await;
     assert_eq!(patch.status, 200);
+}
+
+#[tokio::test]
+async fn a_409_has_written_nothing() {
+    let rig = Rig::new().await;
+    rig.demo().await;
+    let before = [
+        rig.get("/clusters").await.text,
+        rig.get("/tenants").await.text,
+    ];
+    let cluster =
+        json!({ "id": "demo", "tenant": "t-acme", "displayName": "x", "facts": { "cloud": "x" } });
+    let tenant = json!({ "id": "acme", "displayName": "x", "gitRepo": { "url": "ssh://g@e/a/b" } });
+    for (method, path, body) in [
+        ("POST", "/clusters", cluster.to_string()),
+        ("POST", "/tenants", tenant.to_string()),
+        ("DELETE", "/tenants/t-acme", String::new()),
+    ] {
+        assert_eq!(rig.call(method, path, &body).await.status, 409, "{path}");
+    }
+    let after = [
+        rig.get("/clusters").await.text,
+        rig.get("/tenants").await.text,
+    ];
+    assert_eq!(before, after);
 }
 
 #[tokio::test]
@@ -333,9 +359,10 @@ async fn changes_are_told_from_a_revision_on() {
     let audit = rig.get("/v1/audit?cluster=c-demo&limit=1").await.good();
     assert_eq!(audit["items"][0]["after"]["displayName"], "x");
     assert_eq!(audit["items"][0]["actor"], "a-admin");
-    rig.get("/v1/changes?since=99999")
-        .await
-        .is(410, "no longer kept");
+    for never in ["99999", "9223372036854775808", "18446744073709551615"] {
+        let path = format!("/v1/changes?since={never}");
+        rig.get(&path).await.is(410, "no longer kept");
+    }
 }
 
 #[tokio::test]

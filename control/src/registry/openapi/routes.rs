@@ -124,12 +124,12 @@ pub(super) const ROUTES: &[Route] = &[
 
     route("get", "/v1/agents", "listAgents", "cluster", "Which agents run which version and act on which configuration").gives(&[(200, Json("Any"))]),
     route("get", "/v1/clusters/{clusterId}/config", "getAgentConfig", "cluster", "What the agent is told").gives(&[(200, Json("Any"))]),
-    route("get", "/v1/clusters/{clusterId}/agent", "getAgent", "cluster", "What is asked of the agent").gives(&[(200, Json("Any"))]),
-    route("put", "/v1/clusters/{clusterId}/agent", "putAgent", "cluster", "Ask something of the agent").takes("Any").gives(&[(200, Json("Any"))]),
+    route("get", "/v1/clusters/{clusterId}/agent", "getAgent", "cluster", "What is asked of the agent").gives(&[(200, Json("AgentSettings"))]),
+    route("put", "/v1/clusters/{clusterId}/agent", "putAgent", "cluster", "Ask something of the agent").takes("AgentSettings").gives(&[(200, Json("AgentSettings"))]),
 
     route("get", "/v1/clusters/{clusterId}/facts", "getFacts", "inventory", "Facts with source, times and whether they are stale").gives(&[(200, Json("Facts"))]),
-    route("get", "/v1/clusters/{clusterId}/facts/history", "getFactHistory", "inventory", "What became of a cluster's facts").query(&["name", "at", "after", "until", "limit"]).gives(&[(200, Json("Facts"))]),
-    route("get", "/v1/facts/{name}/changes", "getFactChanges", "inventory", "Where a fact has changed").query(&["after", "until", "limit"]).gives(&[(200, Json("Facts"))]),
+    route("get", "/v1/clusters/{clusterId}/facts/history", "getFactHistory", "inventory", "What became of a cluster's facts").query(&["fact", "at", "from", "to", "limit"]).gives(&[(200, Json("Facts"))]),
+    route("get", "/v1/facts/{name}/changes", "getFactChanges", "inventory", "Where a fact has changed").query(&["from", "to", "limit"]).gives(&[(200, Json("Facts"))]),
     route("get", "/v1/find", "find", "inventory", "Clusters by host, version, service or fact").query(&["host", "version", "service", "fact"]).gives(&[(200, Json("Facts"))]),
     route("get", "/inventory", "queryInventory", "inventory", "Ask in a part of InfluxQL what facts were").query(&["q"]).gives(&[(200, Json("Inventory"))]),
     route("post", "/inventory", "updateInventory", "inventory", "Store what was found in a cluster").takes("Inventory").gives(&[(201, Nothing)]),
@@ -141,26 +141,3 @@ pub(super) const ROUTES: &[Route] = &[
     route("get", "/v1/changes", "watchChanges", "change", "What changes, by long poll or, with `Accept: text/event-stream`, as events").query(&["since", "wait"]).gives(&[(200, Json("Changes"))]),
     route("get", "/v1/audit", "audit", "change", "Who has changed what, the latest first").query(&["cluster", "tenant", "actor", "before", "limit"]).gives(&[(200, Json("Audit"))]),
 ];
-
-/// What a query parameter is.
-pub(super) const fn parameter(name: &str) -> &'static str {
-    match name.as_bytes() {
-        b"tenant" => "Only of this tenant",
-        b"sort_by" => "id (default), tenant or displayName",
-        b"fact" => "`name:value`, or `name` for having it; repeatable",
-        b"selector" => "Label selector in Kubernetes' syntax over annotations and facts",
-        b"status" => "Never, Connected, ApiUnreachable or Lost",
-        b"text" => "Part of id, display name or tenant",
-        b"limit" => "How many at most",
-        b"cursor" => "From the `Link` header of the page before",
-        b"cascade" => "true: with its clusters and the tenants below it",
-        b"token" => "The bootstrap token; may be a bearer token instead",
-        b"component" => "Name of a component",
-        b"below" => "Only versions below this one",
-        b"staleDays" => "Only what was not compiled for so many days",
-        b"since" => "The revision that was seen last",
-        b"wait" => "Seconds to wait for a change, 25 at most",
-        b"q" => "InfluxQL query string",
-        _ => "See docs/api.md and docs/facts.md",
-    }
-}

@@ -1,0 +1,82 @@
+//! What each route takes in its path and its query, with the values that are allowed.
+
+use serde_json::{Value, json};
+
+use super::{reference, routes::Route};
+
+pub(super) fn parameters(route: &Route) -> Vec<Value> {
+    let in_path = route.path.split('/').filter_map(|segment| {
+        let name = segment.strip_prefix('{')?.strip_suffix('}')?;
+        let schema = match name {
+            "tokenId" => json!({ "type": "string", "pattern": "^k-[0-9a-f]{16}$" }),
+            // What cannot be in a path is refused, whatever it names.
+            "name" => json!({ "type": "string", "pattern": r"^(?!\.{1,2}$)[^/\\\x00-\x1f\x7f]+$" }),
+            _ => reference("Id"),
+        };
+        Some(json!({ "in": "path", "name": name, "required": true, "schema": schema }))
+    });
+    let in_query = route.query.iter().map(|name| {
+        json!({ "in": "query", "name": name, "description": meaning(name), "schema": schema(route, name) })
+    });
+    in_path.chain(in_query).collect()
+}
+
+/// A number is asked for as often as a text: one that is empty is as wrong as one that is none.
+fn schema(route: &Route, name: &str) -> Value {
+    match (name, route.tag) {
+        ("sort_by", _) => {
+            json!({ "type": "string", "enum": ["id", "tenant", "displayName"], "default": "id" })
+        }
+        ("status", _) => {
+            json!({ "type": "string", "enum": ["Never", "Connected", "ApiUnreachable", "Lost"] })
+        }
+        ("limit", "inventory") => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
+        ("limit", _) => json!({ "type": "integer", "minimum": 1, "maximum": 1000 }),
+        ("wait", _) => json!({ "type": "integer", "minimum": 0, "maximum": 25 }),
+        ("staleDays", _) => json!({ "type": "integer", "minimum": 0, "maximum": 36500 }),
+        ("since" | "before", _) => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
+        ("cascade", _) => json!({ "type": "boolean" }),
+        ("at" | "from" | "to", _) => json!({ "type": "string", "format": "date-time" }),
+        ("fact", "cluster") => json!({ "type": "array", "items": { "type": "string" } }),
+        ("cluster", _) => {
+            json!({ "type": "string", "pattern": "^c-[a-z0-9]([-a-z0-9]{0,59}[a-z0-9])?$" })
+        }
+        ("tenant", "change") => {
+            json!({ "type": "string", "pattern": "^t-[a-z0-9]([-a-z0-9]{0,59}[a-z0-9])?$" })
+        }
+        ("host" | "version" | "service" | "fact", "inventory") => {
+            json!({ "type": "string", "minLength": 1, "maxLength": 512 })
+        }
+        _ => json!({ "type": "string", "minLength": 1 }),
+    }
+}
+
+const fn meaning(name: &str) -> &'static str {
+    match name.as_bytes() {
+        b"tenant" => "Only of this tenant",
+        b"cluster" => "Only of this cluster",
+        b"actor" => "Only by this one",
+        b"before" => "Only of earlier revisions",
+        b"sort_by" => "id (default), tenant or displayName",
+        b"fact" => {
+            "`name:value`, or `name` for having it; repeatable. In a search `name=value`, in a history the name"
+        }
+        b"selector" => "Label selector in Kubernetes' syntax over annotations and facts",
+        b"status" => "Never, Connected, ApiUnreachable or Lost",
+        b"text" => "Part of id, display name or tenant",
+        b"limit" => "How many at most",
+        b"cursor" => "From the `Link` header of the page before",
+        b"cascade" => "true: with its clusters and the tenants below it",
+        b"token" => "The bootstrap token; may be a bearer token instead",
+        b"component" => "Name of a component",
+        b"below" => "Only versions of the component below this one",
+        b"staleDays" => "Only what was not compiled for so many days",
+        b"since" => "The revision that was seen last",
+        b"wait" => "Seconds to wait for a change, 25 at most",
+        b"at" => "What was so at that time; goes without from and to",
+        b"from" => "What became so at that time or later",
+        b"to" => "What became so until that time",
+        b"q" => "InfluxQL query string",
+        _ => "See docs/api.md and docs/facts.md",
+    }
+}
