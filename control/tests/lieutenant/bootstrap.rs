@@ -205,6 +205,16 @@ async fn a_trusted_proxy_says_where_the_api_is() {
 }
 
 #[tokio::test]
+async fn nobody_else_says_where_the_api_is() {
+    let rig = Rig::new().await;
+    let made = rig.demo().await;
+    let headers = [("host", "evil.example"), ("x-forwarded-proto", "http")];
+    let list = rig.send("GET", &path(&made), &headers, "").await.good();
+    let env = &list["items"][4]["spec"]["template"]["spec"]["containers"][0]["env"];
+    assert_eq!(env[0]["value"], "https://hub.example");
+}
+
+#[tokio::test]
 async fn many_wrong_bootstrap_tokens_are_slowed_down_and_a_right_one_is_let_in() {
     let rig = Rig::new().await;
     let made = rig.demo().await;

@@ -9,6 +9,7 @@
 
 mod better;
 mod bootstrap;
+mod contract;
 mod document;
 mod keep;
 mod patch;
