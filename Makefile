@@ -8,7 +8,7 @@ DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 FUZZ_SECONDS ?= 60
 
-.PHONY: help demo test without-kube unit lint doc postgres crash e2e commodore net compat kube deny fuzz bench bench-smoke soak clean
+.PHONY: help demo test without-kube unit lint doc postgres crash e2e commodore net compat kube deny fuzz bench bench-smoke bench-registry soak clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -85,6 +85,11 @@ bench: ## every scenario against Fairlead and its peers, in one run: figures, a 
 	cargo build --release --locked -p fairlead-bench
 	cargo build --profile dist --locked -p fairlead
 	target/release/fairlead-bench run --fairlead target/dist/fairlead $(BENCH_ARGS)
+
+bench-registry: ## what the registry costs a hub with 1,000 and 10,000 clusters, and queries of a long history
+	cargo build --release --locked -p fairlead-bench
+	cargo build --profile dist --locked -p fairlead
+	target/release/fairlead-bench registry --fairlead target/dist/fairlead $(BENCH_ARGS)
 
 soak: ## an hour of requests through Fairlead, many broken off in the middle: nothing may leak
 	cargo build --release --locked -p fairlead-bench

@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
 use tokio::{
     process::{Child, Command},
@@ -18,6 +19,8 @@ use tokio::{
 
 /// How long a role may take until its ready file appears.
 const READY: Duration = Duration::from_secs(30);
+/// How long one may take to end when it is asked to.
+const STOP: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 const LAST_LINES: usize = 15;
 
@@ -234,6 +237,23 @@ impl Role {
             self.log.display(),
             last_lines(&self.log)
         )
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
+        let pid = Pid::from_raw(self.pid()?.try_into()?).context("a process has a number")?;
+        kill_process(pid, Signal::TERM)?;
+        match time::timeout(STOP, self.child.wait()).await {
+            Ok(status) => {
+                let status = status?;
+                ensure!(
+                    status.success(),
+                    self.failed(&format!("it ended: {status}"))
+                );
+                Ok(())
+            }
+            Err(_) => Err(self.failed(&format!("it has not ended after {STOP:?}"))),
+        }
     }
 
     pub(crate) async fn end(mut self) {

@@ -15,6 +15,7 @@ mod peers;
 mod ports;
 mod proc;
 mod proxy;
+mod registry;
 mod relay;
 mod report;
 mod run;
@@ -61,6 +62,8 @@ enum Role {
     Watch(watchers::Args),
     /// Every scenario against Fairlead and its peers: figures, a table, plots
     Run(run::Args),
+    /// What the registry's operations cost a hub with 1,000 and with 10,000 clusters
+    Registry(registry::Args),
     /// Prints the figures of a run as tables for a README
     Table(report::Args),
     /// An hour of requests, many broken off, through Fairlead: what has leaked?
@@ -91,6 +94,7 @@ fn run(role: Role) -> anyhow::Result<ExitCode> {
         Role::Table(args) => report::run(&args)?,
         // Children are bound to the life of the thread that started them (see `launch`): it must be this one.
         Role::Run(args) => return single()?.block_on(run::run(args)),
+        Role::Registry(args) => return single()?.block_on(registry::run(args)),
         Role::Soak(args) => return single()?.block_on(soak::run(args)),
         Role::Smoke(args) => return single()?.block_on(smoke::run(args)),
     }

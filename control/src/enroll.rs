@@ -85,10 +85,7 @@ impl Hub {
 /// `FL-5101`
 pub(crate) fn invitation(hub: &Hub, cluster: &Cluster) -> Result<JoinInfo, Failure> {
     let token = hub.bootstrap.token(&cluster.id, &cluster.binding.bootstrap);
-    let url = |path: &str| {
-        let base = &hub.settings.install_base;
-        SecretString::from(format!("{base}{path}?token={}", token.expose_secret()))
-    };
+    let url = |path: &str| install_url_of(hub, path, &token);
     let (agent_install_url, install_url) = (url(AGENT_PATH), url(STEWARD_PATH));
     Ok(JoinInfo {
         id: cluster.id.clone(),
@@ -99,4 +96,15 @@ pub(crate) fn invitation(hub: &Hub, cluster: &Cluster) -> Result<JoinInfo, Failu
         install_url,
         expires: cluster.binding.bootstrap.expires,
     })
+}
+
+/// Of an [`invitation`], Steward's part: lists show it of every cluster.
+pub(crate) fn install_url(hub: &Hub, cluster: &Cluster) -> SecretString {
+    let token = hub.bootstrap.token(&cluster.id, &cluster.binding.bootstrap);
+    install_url_of(hub, STEWARD_PATH, &token)
+}
+
+fn install_url_of(hub: &Hub, path: &str, token: &SecretString) -> SecretString {
+    let base = &hub.settings.install_base;
+    SecretString::from(format!("{base}{path}?token={}", token.expose_secret()))
 }

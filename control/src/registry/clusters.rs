@@ -25,7 +25,7 @@ use super::{
     template::Effective,
 };
 use crate::{
-    enroll::invitation,
+    enroll::{install_url, invitation},
     hub::{Hub, by},
     model::{Binding, Bootstrap, Cluster, ClusterTemplate, FactSource},
     reply::{Answer, Asks, Document, Refused, Secret},
@@ -58,8 +58,8 @@ async fn list(
         let status = Some(status.as_ref());
         shown(&hub, &view, &caller, record, status.map(|it| &it.status))
     });
-    let shown: Result<Vec<_>, Failure> = shown.collect();
-    Ok(etag::listed(&headers, &view, &shown?, link)?)
+    let shown: Vec<_> = shown.collect();
+    Ok(etag::listed(&headers, &view, &shown, link)?)
 }
 
 async fn show(
@@ -83,7 +83,7 @@ fn answer(
     headers: &HeaderMap,
 ) -> Answer<Response> {
     let observed = hub.store.observed_of(record);
-    let shown = shown(hub, view, caller, record, Some(&observed.status))?;
+    let shown = shown(hub, view, caller, record, Some(&observed.status));
     let version = Some(record.version);
     Ok(etag::answer(headers, StatusCode::OK, version, &shown)?)
 }
@@ -95,25 +95,16 @@ fn shown<'a>(
     caller: &Caller,
     record: &'a Record<Cluster>,
     status: Option<&'a fairlead_api::resources::ClusterStatus>,
-) -> Result<ShownCluster<'a>, Failure> {
+) -> ShownCluster<'a> {
     let cluster = &record.value;
     let invited = cluster.binding.bootstrap.open(hub.now()) && allow(caller, Right::Invite).is_ok();
-    let install_url = match invited {
-        true => Some(
-            invitation(hub, cluster)?
-                .install_url
-                .expose_secret()
-                .to_owned(),
-        ),
-        false => None,
-    };
-    Ok(ShownCluster {
+    ShownCluster {
         record,
         template: template_of(view, &cluster.tenant),
         status,
-        install_url,
+        install_url: invited.then(|| install_url(hub, cluster).expose_secret().to_owned()),
         more: Map::new(),
-    })
+    }
 }
 
 pub(super) fn template_of<'a>(view: &'a View, tenant: &TenantId) -> Option<&'a ClusterTemplate> {
@@ -231,7 +222,7 @@ fn created(
     info!(cluster = %cluster.id, tenant = %cluster.tenant, caller = caller.name, "cluster created");
     let view = hub.store.view();
     let observed = hub.store.observed_of(record);
-    let mut shown = shown(hub, &view, caller, record, Some(&observed.status))?;
+    let mut shown = shown(hub, &view, caller, record, Some(&observed.status));
     let invited = invitation(hub, cluster)?;
     let more = json!({
         "join": invited.join.expose_secret(),
@@ -379,7 +370,8 @@ async fn patch(
     let demand = Demand::of(&headers);
     demand.check(Some(record.version))?;
     // Most of what agents send changes nothing: that is told without a turn of the writer.
-    let same = patched(&view, &record.value, &patch, source, now)? == record.value;
+    let same = ClusterSpec::repeats(&patch, &record.value)
+        || patched(&view, &record.value, &patch, source, now)? == record.value;
     if same {
         return answer(&hub, &view, &caller, &record, &HeaderMap::new());
     }

@@ -97,6 +97,13 @@ pub(super) const TABLES: [Table; 6] = [
     },
 ];
 
+/// Indices of the one table that may have many millions of rows, as the migrations make them: put in one by one, rows come to
+/// them in another order than theirs, and each costs more than the row.
+pub(super) const INDICES: [(&str, &str); 2] = [
+    ("fact_history_by_name", "fact_history (name, at)"),
+    ("fact_history_by_time", "fact_history (at)"),
+];
+
 impl Table {
     /// A query for all rows, each as a JSON array, by `function`.
     pub(super) fn select(&self, function: &str) -> String {
@@ -138,7 +145,7 @@ macro_rules! moves {
         use crate::store::{
             StoreError,
             error::Result,
-            tables::{Part, Row, TABLES, TOGETHER},
+            tables::{INDICES, Part, Row, TABLES, TOGETHER},
         };
 
         /// All rows, as they were at one moment.
@@ -178,17 +185,19 @@ macro_rules! moves {
             for setting in settings {
                 sqlx::query(*setting).execute(&mut *tx).await?;
             }
+            for (index, _) in INDICES {
+                let query = AssertSqlSafe(format!("DROP INDEX {index}"));
+                sqlx::query(query).execute(&mut *tx).await?;
+            }
             for table in &TABLES {
                 let query = AssertSqlSafe(table.delete());
                 sqlx::query(query).execute(&mut *tx).await?;
             }
-            while let Some(part) = from.recv().await {
-                let (at, rows) = match part {
-                    Part::Rows(at, rows) => (at, rows),
-                    Part::End => {
-                        tx.commit().await?;
-                        return Ok(());
-                    }
+            loop {
+                let (at, rows) = match from.recv().await {
+                    Some(Part::Rows(at, rows)) => (at, rows),
+                    Some(Part::End) => break,
+                    None => return Err(StoreError::CutOff),
                 };
                 let table = TABLES.get(at).ok_or(StoreError::CutOff)?;
                 let rows = serde_json::to_string(&rows).map_err(|_| StoreError::CutOff)?;
@@ -197,7 +206,11 @@ macro_rules! moves {
                     .execute(&mut *tx)
                     .await?;
             }
-            Err(StoreError::CutOff)
+            for (index, of) in INDICES {
+                let query = AssertSqlSafe(format!("CREATE INDEX {index} ON {of}"));
+                sqlx::query(query).execute(&mut *tx).await?;
+            }
+            Ok(tx.commit().await?)
         }
     };
 }

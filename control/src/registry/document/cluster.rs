@@ -88,6 +88,22 @@ impl ClusterSpec {
         })
     }
 
+    /// Whether a PATCH says nothing but what is so already. Only of the fields that agents send again and again; where it takes
+    /// more to know, it is no.
+    pub(in crate::registry) fn repeats(patch: &Map<String, Value>, cluster: &Cluster) -> bool {
+        patch
+            .iter()
+            .all(|(name, value)| match (name.as_str(), value) {
+                ("facts", Value::Object(said)) => same(said, &cluster.facts),
+                ("dynamicFacts", Value::Object(said)) => same(said, &cluster.dynamic_facts),
+                ("gitRepo", Value::Object(said)) => {
+                    let known = cluster.git_repo.as_ref();
+                    known.is_some_and(|known| repo::has_key(known, said))
+                }
+                _ => false,
+            })
+    }
+
     /// The document of which [`ClusterSpec::read`] makes what is kept.
     pub(in crate::registry) fn document(cluster: &Cluster) -> Map<String, Value> {
         let mut fields = Map::new();
@@ -170,6 +186,13 @@ pub(super) fn checked_name(name: Option<String>) -> Result<Option<String>, Failu
     name.map(|name| display_name(Some(name), "")).transpose()
 }
 
+fn same(said: &Map<String, Value>, known: &Facts) -> bool {
+    said.iter().all(|(name, value)| match known.get(name) {
+        Some(fact) => fact.value == *value,
+        None => value.is_null(),
+    })
+}
+
 fn values(facts: &Facts) -> Value {
     let values = facts
         .iter()
@@ -196,4 +219,65 @@ fn renewed(
         (name, fact)
     };
     after.map(renew).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use fairlead_certs::Registration;
+    use time::OffsetDateTime;
+
+    use super::*;
+    use crate::model::{Binding, Bootstrap, DeployKey, GitRepo};
+
+    #[test]
+    fn a_patch_repeats_what_is_so_only_if_every_word_of_it_is() {
+        let at = OffsetDateTime::UNIX_EPOCH;
+        let binding = Binding::open(Registration::random().unwrap(), Bootstrap::new(1, at, None));
+        let ids = ("c-a".parse().unwrap(), "t-a".parse().unwrap());
+        let mut cluster = Cluster::new(ids.0, ids.1, binding, at);
+        let fact = |value: Value| Fact {
+            value,
+            source: FactSource::Steward,
+            received: 0,
+            observed: 0,
+        };
+        cluster.facts.insert("cloud".to_owned(), fact(json!("x")));
+        let version = json!({ "major": "1" });
+        (cluster.dynamic_facts).insert("version".to_owned(), fact(version));
+        let repeats = |patch: Value, cluster: &Cluster| {
+            ClusterSpec::repeats(patch.as_object().unwrap(), cluster)
+        };
+        let key = json!({ "gitRepo": { "deployKey": "ssh-rsa AAAA" } });
+        assert!(!repeats(key.clone(), &cluster), "there is no repository");
+        let known = DeployKey {
+            key: "ssh-rsa AAAA".to_owned(),
+            write_access: false,
+        };
+        cluster.git_repo = Some(GitRepo {
+            deploy_keys: BTreeMap::from([("steward".to_owned(), known)]),
+            ..GitRepo::default()
+        });
+        for (patch, same) in [
+            (json!({}), true),
+            (key, true),
+            (json!({ "facts": { "cloud": "x", "gone": null } }), true),
+            (
+                json!({ "dynamicFacts": { "version": { "major": "1" } } }),
+                true,
+            ),
+            (json!({ "gitRepo": { "type": "auto" } }), true),
+            (json!({ "facts": { "cloud": null } }), false),
+            (json!({ "facts": null }), false),
+            (
+                json!({ "dynamicFacts": { "version": { "major": "2" } } }),
+                false,
+            ),
+            (json!({ "dynamicFacts": { "new": 1 } }), false),
+            (json!({ "gitRepo": { "deployKey": null } }), false),
+            (json!({ "gitRepo": { "url": "ssh://x/y/z" } }), false),
+            (json!({ "displayName": null }), false),
+        ] {
+            assert_eq!(repeats(patch.clone(), &cluster), same, "{patch}");
+        }
+    }
 }

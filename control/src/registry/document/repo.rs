@@ -93,6 +93,17 @@ pub(in crate::registry) fn deploy_key(repo: &GitRepo) -> Option<&str> {
     repo.deploy_keys.get(STEWARD).map(|key| key.key.as_str())
 }
 
+/// Whether a PATCH says no more than that the agent has the key that it has; `type` is ignored in one.
+pub(super) fn has_key(repo: &GitRepo, said: &Map<String, Value>) -> bool {
+    said.iter().all(|(name, value)| match name.as_str() {
+        "type" => true,
+        "deployKey" => value
+            .as_str()
+            .is_some_and(|key| deploy_key(repo) == Some(key)),
+        _ => false,
+    })
+}
+
 /// As a document, of which [`Repo::read`] makes the same again.
 pub(super) fn document(repo: &GitRepo) -> Value {
     let mut fields = Map::new();

@@ -1,0 +1,335 @@
+//! `make bench-registry`: what the registry's operations cost a hub, by the processor time of its process, with 1,000 and
+//! 10,000 clusters, and how fast it answers. The hub is the built program, asked over TLS as its clients ask it.
+
+mod client;
+mod figures;
+mod fleet;
+mod history;
+mod hub;
+mod measure;
+mod postgres;
+
+use std::{io::Write as _, path::PathBuf, process::ExitCode, time::Duration};
+
+use anyhow::{Context as _, bail};
+use serde::Serialize;
+use tempfile::TempDir;
+use time::OffsetDateTime;
+
+use self::{
+    client::Ask,
+    figures::{Figure, Figures, table},
+    hub::{Home, Hub},
+    measure::{guess, measure},
+    postgres::Server,
+};
+use crate::{
+    launch::Launcher,
+    machine::Machine,
+    smoke::{interrupted, results_folder},
+};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The `fairlead` binary to measure
+    #[arg(long)]
+    fairlead: PathBuf,
+    /// How long each operation is repeated
+    #[arg(long, default_value_t = 5.0)]
+    seconds: f64,
+    /// Which stores
+    #[arg(long, value_delimiter = ',', default_value = "sqlite,postgres")]
+    stores: Vec<StoreKind>,
+    /// Fewer and more clusters, as 1000,10000; goals are those of these numbers
+    #[arg(long, value_delimiter = ',', num_args = 2, default_values_t = [1000, 10_000])]
+    clusters: Vec<usize>,
+    /// Facts of a cluster in the history; 0 leaves the history out
+    #[arg(long, default_value_t = 50)]
+    facts: usize,
+    /// Versions of a fact in the history
+    #[arg(long, default_value_t = 100)]
+    versions: usize,
+    /// Where a folder for this run's figures and logs is made
+    #[arg(long, default_value = "bench/results")]
+    out: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum StoreKind {
+    Sqlite,
+    Postgres,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    machine: Machine,
+    figures: &'a [Figure],
+}
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
+    tokio::select! {
+        result = bench(args) => result,
+        name = interrupted() => bail!("stopped by {}; every role is ended", name?),
+    }
+}
+
+async fn bench(args: Args) -> anyhow::Result<ExitCode> {
+    let results = results_folder(&args.out)?;
+    let launcher = Launcher::new(false, None, results.join("logs")).await?;
+    let mut figures = Vec::new();
+    for kind in &args.stores {
+        let of_store = match kind {
+            StoreKind::Sqlite => one_store(&args, &launcher, "sqlite", None).await?,
+            StoreKind::Postgres => match Server::start().await {
+                Ok(server) => {
+                    let url = Some(server.url());
+                    one_store(&args, &launcher, "postgres", url).await?
+                }
+                Err(error) => {
+                    eprintln!("SKIPPED: PostgreSQL: {error:#}");
+                    continue;
+                }
+            },
+        };
+        figures.extend(of_store);
+        let report = Report {
+            machine: Machine::this(),
+            figures: &figures,
+        };
+        let file = results.join("registry.json");
+        std::fs::write(&file, serde_json::to_vec_pretty(&report)?)
+            .with_context(|| format!("writing {}", file.display()))?;
+    }
+    write!(std::io::stdout().lock(), "{}", table(&figures))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn one_store(
+    args: &Args,
+    launcher: &Launcher,
+    name: &'static str,
+    store: Option<String>,
+) -> anyhow::Result<Vec<Figure>> {
+    let &[fewer, more] = args.clusters.as_slice() else {
+        bail!("--clusters takes two numbers");
+    };
+    let dir = TempDir::with_prefix("fairlead-bench-")?;
+    let home = Home {
+        fairlead: args.fairlead.clone(),
+        data: dir.path().join("hub"),
+        store,
+    };
+    let time = Duration::try_from_secs_f64(args.seconds)?;
+    let mut figures = Figures::of(name);
+    eprintln!("{name}: {fewer} clusters");
+    let hub = home.start(launcher).await?;
+    fleet::grow(&hub, 0, fewer).await?;
+    few(&hub, fewer, time, &mut figures).await?;
+    eprintln!("{name}: {more} clusters");
+    fleet::grow(&hub, fewer, more).await?;
+    let hub = many(hub, &home, launcher, more, time, &mut figures).await?;
+    hub.stop().await?;
+    if args.facts * args.versions > 0 {
+        let shape = history::Shape {
+            clusters: more,
+            facts: args.facts,
+            versions: args.versions,
+            now: OffsetDateTime::now_utc().unix_timestamp() * 1000,
+        };
+        past(&home, launcher, shape, time, &mut figures).await?;
+    }
+    Ok(figures.into_all())
+}
+
+async fn few(hub: &Hub, clusters: usize, time: Duration, to: &mut Figures) -> anyhow::Result<()> {
+    let stewards = fleet::stewards(hub).await?;
+    let admin = |ask: Ask| {
+        let token = hub.token.clone();
+        move |_: usize| (ask.clone(), token.clone())
+    };
+    let list = measure(hub, 1, time, admin(Ask::get("/clusters"))).await?;
+    to.add(
+        format!("list of {clusters}: size"),
+        list.bytes as f64 / 1000.0,
+        "kB",
+        None,
+    );
+    to.operation(&format!("list of {clusters}"), &list, Some(5.0), None);
+    let zipped = measure(hub, 1, time, admin(Ask::gzip("/clusters"))).await?;
+    let what = match zipped.encoded {
+        true => format!("list of {clusters}, gzip"),
+        false => format!("list of {clusters}, gzip asked for and not offered"),
+    };
+    to.operation(&what, &zipped, None, None);
+    let token = hub.token.clone();
+    let one = move |number: usize| {
+        (
+            Ask::get(format!("/clusters/{}", fleet::id(number % clusters))),
+            token.clone(),
+        )
+    };
+    let get = measure(hub, 1, time, one.clone()).await?;
+    to.operation("get one", &get, Some(0.1), None);
+
+    let by = |counter: fn(usize) -> usize| {
+        let stewards = stewards.clone();
+        move |number: usize| {
+            let steward = stewards.get(number % fleet::STEWARDS).cloned();
+            let (path, token) = steward.unwrap_or_default();
+            (
+                Ask::patch(path, &fleet::stewards_patch(counter(number))),
+                token,
+            )
+        }
+    };
+    let same = measure(hub, 1, time, by(|_| 0)).await?;
+    to.operation("PATCH, unchanged", &same, Some(0.05), None);
+    // 10,000 agents, each once a minute.
+    to.add(
+        "10,000 agents a minute: share of a core",
+        same.cpu_ms * 10_000.0 / 60_000.0 * 100.0,
+        "%",
+        Some(3.0),
+    );
+    let changed = measure(hub, 1, time, by(|number| number + 1)).await?;
+    to.operation("PATCH, changed", &changed, Some(0.3), None);
+    let together = measure(hub, 16, time, by(|number| number + 1)).await?;
+    to.operation("PATCH, changed, 16 at once", &together, Some(0.3), None);
+    wrong(hub, one, &get, time, to).await?;
+    let memory = hub.memory()? as f64 / 1e6;
+    to.add(
+        format!("memory with {clusters}, after all of this"),
+        memory,
+        "MB",
+        Some(60.0),
+    );
+    Ok(())
+}
+
+/// What wrong tokens cost, and what others notice of them.
+async fn wrong<Next>(
+    hub: &Hub,
+    one: Next,
+    alone: &measure::Measured,
+    time: Duration,
+    to: &mut Figures,
+) -> anyhow::Result<()>
+where
+    Next: Fn(usize) -> (Ask, String) + Clone + Send + 'static,
+{
+    let before = hub.micros()?;
+    let guesses = guess(hub, 16, time).await?;
+    let cpu = (hub.micros()? - before) as f64 / 1000.0 / guesses.count().max(1) as f64;
+    to.add("wrong bootstrap token: CPU", cpu, "ms", None);
+    to.add(
+        "wrong bootstrap token: a second",
+        guesses.count() as f64 / time.as_secs_f64(),
+        "",
+        None,
+    );
+    let (beside, guesses) = tokio::join!(measure(hub, 1, time, one), guess(hub, 16, time));
+    let (beside, guesses) = (beside?, guesses?);
+    to.add(
+        "get one beside wrong tokens: p50",
+        beside.ms(0.5),
+        "ms",
+        None,
+    );
+    to.add(
+        "get one beside wrong tokens: p99",
+        beside.ms(0.99),
+        "ms",
+        None,
+    );
+    to.add("get one alone: p99", alone.ms(0.99), "ms", None);
+    to.add(
+        "wrong tokens beside it: p99",
+        guesses.micros(0.99) / 1000.0,
+        "ms",
+        None,
+    );
+    Ok(())
+}
+
+async fn many(
+    hub: Hub,
+    home: &Home,
+    launcher: &Launcher,
+    clusters: usize,
+    time: Duration,
+    to: &mut Figures,
+) -> anyhow::Result<Hub> {
+    let token = hub.token.clone();
+    let asked = move |_: usize| (Ask::get("/clusters"), token.clone());
+    // An answer takes so long that few would come together in the others' time.
+    let list = measure(&hub, 1, time * 3, asked).await?;
+    to.operation(&format!("list of {clusters}"), &list, None, Some(150.0));
+    let token = hub.token.clone();
+    let one = move |number: usize| {
+        (
+            Ask::get(format!("/clusters/{}", fleet::id(number % clusters))),
+            token.clone(),
+        )
+    };
+    let get = measure(&hub, 1, time, one).await?;
+    to.operation(&format!("get one of {clusters}"), &get, Some(0.1), None);
+    let memory = |hub: &Hub| Ok::<_, anyhow::Error>(hub.memory()? as f64 / 1e6);
+    to.add(
+        format!("memory with {clusters}, after all of this"),
+        memory(&hub)?,
+        "MB",
+        Some(300.0),
+    );
+    hub.stop().await?;
+    let begun = tokio::time::Instant::now();
+    let hub = home.start(launcher).await?;
+    to.add(
+        format!("start with {clusters}"),
+        begun.elapsed().as_secs_f64(),
+        "s",
+        None,
+    );
+    to.add(
+        format!("memory with {clusters}, begun anew"),
+        memory(&hub)?,
+        "MB",
+        Some(300.0),
+    );
+    Ok(hub)
+}
+
+async fn past(
+    home: &Home,
+    launcher: &Launcher,
+    shape: history::Shape,
+    time: Duration,
+    to: &mut Figures,
+) -> anyhow::Result<()> {
+    eprintln!("  a history of {} versions is made", shape.rows());
+    let (backup, filled) = (
+        home.data.with_extension("backup"),
+        home.data.with_extension("filled"),
+    );
+    home.whole(launcher, &["backup"], &backup).await?;
+    let made = filled.clone();
+    tokio::task::spawn_blocking(move || history::fill(&backup, &made, shape)).await??;
+    let begun = tokio::time::Instant::now();
+    home.whole(launcher, &["restore", "--yes"], &filled).await?;
+    let rate = shape.rows() as f64 / begun.elapsed().as_secs_f64() / 1000.0;
+    to.add("restore: thousands of rows a second", rate, "", None);
+    std::fs::remove_file(&filled)?;
+    let hub = home.start(launcher).await?;
+    for (name, question) in shape.questions() {
+        let token = hub.token.clone();
+        let asked = move |number| (question(number), token.clone());
+        let it = measure(&hub, 1, time, asked).await?;
+        to.operation(&format!("history: {name}"), &it, None, Some(20.0));
+        to.add(
+            format!("history: {name}: size"),
+            it.bytes as f64 / 1000.0,
+            "kB",
+            None,
+        );
+    }
+    hub.stop().await
+}

@@ -1,0 +1,168 @@
+//! One connection to the hub's API, kept, with one request on it at a time.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context as _, ensure};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::{
+    Method, Request, StatusCode, Uri,
+    client::conn::http1::{self, SendRequest},
+    header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderValue},
+};
+use rustls::ClientConfig;
+use tokio::time::{self, Instant};
+
+use crate::dial::Dial;
+
+const ANSWER: Duration = Duration::from_secs(60);
+
+pub(super) struct Caller {
+    dial: Dial,
+    host: HeaderValue,
+    sender: Option<SendRequest<Full<Bytes>>>,
+}
+
+/// A request without the token that goes with it.
+#[derive(Debug, Clone)]
+pub(super) struct Ask {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) body: Option<(&'static str, String)>,
+    pub(super) gzip: bool,
+}
+
+impl Ask {
+    pub(super) fn get(path: impl Into<String>) -> Self {
+        Ask {
+            method: Method::GET,
+            path: path.into(),
+            body: None,
+            gzip: false,
+        }
+    }
+
+    pub(super) fn gzip(path: impl Into<String>) -> Self {
+        Ask {
+            gzip: true,
+            ..Ask::get(path)
+        }
+    }
+
+    pub(super) fn post(path: impl Into<String>, body: &serde_json::Value) -> Self {
+        Ask {
+            method: Method::POST,
+            body: Some(("application/json", body.to_string())),
+            ..Ask::get(path)
+        }
+    }
+
+    pub(super) fn patch(path: impl Into<String>, body: &serde_json::Value) -> Self {
+        Ask {
+            method: Method::PATCH,
+            body: Some(("application/merge-patch+json", body.to_string())),
+            ..Ask::get(path)
+        }
+    }
+}
+
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) body: Bytes,
+    /// From the request's first byte to the answer's last one.
+    pub(super) took: Duration,
+    pub(super) encoded: bool,
+}
+
+impl Caller {
+    /// Connects with the first request.
+    pub(super) fn new(url: &str, tls: Option<Arc<ClientConfig>>) -> anyhow::Result<Self> {
+        let url: Uri = url.parse()?;
+        let authority = url.authority().context("the URL has no host")?;
+        Ok(Caller {
+            dial: Dial::new(authority, authority.host(), tls, None)?,
+            host: HeaderValue::from_str(authority.as_str())?,
+            sender: None,
+        })
+    }
+
+    async fn connect(&self) -> anyhow::Result<SendRequest<Full<Bytes>>> {
+        let (sender, driver) = http1::handshake(self.dial.open().await?).await?;
+        // Ends with the connection.
+        drop(tokio::spawn(driver));
+        Ok(sender)
+    }
+
+    pub(super) async fn ask(&mut self, ask: &Ask, token: Option<&str>) -> anyhow::Result<Answer> {
+        let answered = time::timeout(ANSWER, self.exchange(ask, token));
+        let answered = answered.await.context("no answer in time")?;
+        answered.with_context(|| format!("{} {}", ask.method, ask.path))
+    }
+
+    async fn exchange(&mut self, ask: &Ask, token: Option<&str>) -> anyhow::Result<Answer> {
+        // The hub may have closed it since.
+        if let Some(mut kept) = self.sender.take()
+            && kept.ready().await.is_ok()
+            && let Ok(answer) = exchange(&mut kept, self.request(ask, token)?).await
+        {
+            self.sender = Some(kept);
+            return Ok(answer);
+        }
+        let mut sender = self.connect().await?;
+        let answer = exchange(&mut sender, self.request(ask, token)?).await?;
+        self.sender = Some(sender);
+        Ok(answer)
+    }
+
+    fn request(&self, ask: &Ask, token: Option<&str>) -> anyhow::Result<Request<Full<Bytes>>> {
+        let body = ask.body.as_ref().map_or("", |(_, body)| body.as_str());
+        let mut request = Request::new(Full::new(Bytes::from(body.to_owned())));
+        *request.method_mut() = ask.method.clone();
+        *request.uri_mut() = ask.path.parse()?;
+        let headers = request.headers_mut();
+        headers.insert(HOST, self.host.clone());
+        if let Some((kind, _)) = ask.body {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        }
+        if ask.gzip {
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        if let Some(token) = token {
+            let mut bearer = HeaderValue::from_str(&format!("Bearer {token}"))?;
+            bearer.set_sensitive(true);
+            headers.insert(AUTHORIZATION, bearer);
+        }
+        Ok(request)
+    }
+
+    /// As [`Caller::ask`]; anything but a good answer is an error that quotes it.
+    pub(super) async fn good(&mut self, ask: &Ask, token: &str) -> anyhow::Result<Answer> {
+        let answer = self.ask(ask, Some(token)).await?;
+        let start = answer.body.get(..answer.body.len().min(300));
+        ensure!(
+            answer.status.is_success(),
+            "{} {}: {}: {}",
+            ask.method,
+            ask.path,
+            answer.status,
+            String::from_utf8_lossy(start.unwrap_or_default())
+        );
+        Ok(answer)
+    }
+}
+
+async fn exchange(
+    sender: &mut SendRequest<Full<Bytes>>,
+    request: Request<Full<Bytes>>,
+) -> anyhow::Result<Answer> {
+    let begun = Instant::now();
+    let answer = sender.send_request(request).await?;
+    let (head, body) = answer.into_parts();
+    let body = body.collect().await?.to_bytes();
+    Ok(Answer {
+        status: head.status,
+        body,
+        took: begun.elapsed(),
+        encoded: head.headers.contains_key(CONTENT_ENCODING),
+    })
+}

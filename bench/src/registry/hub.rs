@@ -1,0 +1,119 @@
+//! A hub as its operator runs it: `fairlead server`, with nothing beside it.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, ensure};
+use rustls::ClientConfig;
+use serde::Deserialize;
+use tokio::time;
+
+use super::client::Caller;
+use crate::{
+    launch::{Launcher, Role, Spec},
+    load::cpu,
+    ports, proc, tls,
+};
+
+/// A store of many rows takes its time to be read, and to be written.
+const COMMAND: Duration = Duration::from_secs(4 * 3600);
+
+/// Where a hub keeps what it has.
+#[derive(Debug, Clone)]
+pub(super) struct Home {
+    pub(super) fairlead: PathBuf,
+    pub(super) data: PathBuf,
+    /// `postgres://…`; none: the file in `data`.
+    pub(super) store: Option<String>,
+}
+
+pub(super) struct Hub {
+    role: Role,
+    pub(super) url: String,
+    pub(super) token: String,
+    tls: Arc<ClientConfig>,
+}
+
+/// Of the hub's ready file.
+#[derive(Deserialize)]
+struct Ready {
+    ca_file: PathBuf,
+    token_file: PathBuf,
+}
+
+impl Home {
+    fn store(&self) -> Vec<String> {
+        let store = self.store.iter();
+        store
+            .flat_map(|url| ["--store".to_owned(), url.clone()])
+            .collect()
+    }
+
+    pub(super) async fn start(&self, launcher: &Launcher) -> anyhow::Result<Hub> {
+        let (port, admin) = (ports::free()?, ports::free()?);
+        let url = format!("https://127.0.0.1:{port}");
+        let ready_file = self.data.with_extension("ready.json");
+        if ready_file.exists() {
+            std::fs::remove_file(&ready_file)?;
+        }
+        let spec = Spec::new("registry-hub", &self.fairlead)
+            .args(["server", "--data"])
+            .arg(&self.data)
+            .args(["--listen", &format!("127.0.0.1:{port}")])
+            .args(["--admin", &format!("127.0.0.1:{admin}")])
+            .args(["--public-url", &url])
+            .arg("--ready-file")
+            .arg(&ready_file)
+            .args(self.store());
+        let mut role = launcher.run(&spec)?;
+        let ready: Ready = role.ready(&ready_file).await?;
+        let token = std::fs::read_to_string(&ready.token_file);
+        let token = token.with_context(|| ready.token_file.display().to_string())?;
+        Ok(Hub {
+            role,
+            url,
+            token: token.trim().to_owned(),
+            tls: tls::client(&ready.ca_file)?,
+        })
+    }
+
+    /// `fairlead backup` or `fairlead restore`, of a hub that does not run.
+    pub(super) async fn whole(
+        &self,
+        launcher: &Launcher,
+        words: &[&str],
+        file: &std::path::Path,
+    ) -> anyhow::Result<()> {
+        let mut command = launcher.command(&self.fairlead);
+        command.args(words).arg("--data").arg(&self.data);
+        command.args(self.store()).arg(file);
+        let output = time::timeout(COMMAND, command.output()).await;
+        let output = output.context("no end in time")??;
+        ensure!(
+            output.status.success(),
+            "fairlead {words:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(())
+    }
+}
+
+impl Hub {
+    pub(super) fn caller(&self) -> anyhow::Result<Caller> {
+        Caller::new(&self.url, Some(Arc::clone(&self.tls)))
+    }
+
+    /// Processor time since it began, in microseconds.
+    pub(super) fn micros(&self) -> anyhow::Result<u64> {
+        cpu::of(&self.role.pid()?.to_string())
+    }
+
+    /// Resident, in bytes.
+    pub(super) fn memory(&self) -> anyhow::Result<u64> {
+        proc::memory(self.role.pid()?)
+    }
+
+    /// Waits for its end: its store has been closed then.
+    pub(super) async fn stop(self) -> anyhow::Result<()> {
+        self.role.stop().await
+    }
+}

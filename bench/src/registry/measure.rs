@@ -1,0 +1,127 @@
+//! One operation over and over, for a time: latencies here, and the processor time that the hub's process took meanwhile.
+
+use std::time::Duration;
+
+use tokio::{task::JoinSet, time::Instant};
+
+use super::{
+    client::{Ask, Caller},
+    hub::Hub,
+};
+use crate::stats::Latencies;
+
+/// Before it counts.
+const WARM: usize = 20;
+
+pub(super) struct Measured {
+    pub(super) latencies: Latencies,
+    /// Of the hub, for each operation.
+    pub(super) cpu_ms: f64,
+    /// Of the last answer.
+    pub(super) bytes: usize,
+    pub(super) encoded: bool,
+}
+
+impl Measured {
+    pub(super) fn ms(&self, share: f64) -> f64 {
+        self.latencies.micros(share) / 1000.0
+    }
+}
+
+/// Asks for `time`, on `connections` at once. `next` makes the request of a number, with its token; they are counted
+/// through over all connections, so that no two ask the same.
+pub(super) async fn measure<Next>(
+    hub: &Hub,
+    connections: usize,
+    time: Duration,
+    next: Next,
+) -> anyhow::Result<Measured>
+where
+    Next: Fn(usize) -> (Ask, String) + Clone + Send + 'static,
+{
+    let mut callers = Vec::new();
+    for at in 0..connections {
+        let mut caller = hub.caller()?;
+        for number in 0..WARM.div_ceil(connections) {
+            let (ask, token) = next(at + number * connections);
+            caller.good(&ask, &token).await?;
+        }
+        callers.push(caller);
+    }
+    let (before, end) = (hub.micros()?, Instant::now() + time);
+    let mut running = JoinSet::new();
+    for (at, caller) in callers.into_iter().enumerate() {
+        let first = at + WARM.div_ceil(connections) * connections;
+        running.spawn(ask_until(caller, end, first, connections, next.clone()));
+    }
+    let mut all = Measured {
+        latencies: Latencies::default(),
+        cpu_ms: 0.0,
+        bytes: 0,
+        encoded: false,
+    };
+    while let Some(done) = running.join_next().await {
+        let (latencies, bytes, encoded) = done??;
+        all.latencies.merge(&latencies);
+        (all.bytes, all.encoded) = (bytes, encoded);
+    }
+    let micros = hub.micros()? - before;
+    all.cpu_ms = micros as f64 / 1000.0 / all.latencies.count().max(1) as f64;
+    Ok(all)
+}
+
+async fn ask_until<Next>(
+    mut caller: Caller,
+    end: Instant,
+    first: usize,
+    step: usize,
+    next: Next,
+) -> anyhow::Result<(Latencies, usize, bool)>
+where
+    Next: Fn(usize) -> (Ask, String),
+{
+    let (mut latencies, mut bytes, mut encoded) = (Latencies::default(), 0, false);
+    let mut number = first;
+    while Instant::now() < end {
+        let (ask, token) = next(number);
+        number += step;
+        let answer = caller.good(&ask, &token).await?;
+        latencies.record(answer.took);
+        (bytes, encoded) = (answer.body.len(), answer.encoded);
+    }
+    Ok((latencies, bytes, encoded))
+}
+
+/// Wrong bootstrap tokens from `connections` at once, for `time`.
+pub(super) async fn guess(
+    hub: &Hub,
+    connections: usize,
+    time: Duration,
+) -> anyhow::Result<Latencies> {
+    let end = Instant::now() + time;
+    let mut running = JoinSet::new();
+    for at in 0..connections {
+        let mut caller = hub.caller()?;
+        running.spawn(async move {
+            let (mut latencies, mut number) = (Latencies::default(), at);
+            while Instant::now() < end {
+                let wrong = format!("{number:0>43}");
+                number += connections;
+                let ask = Ask::get(format!("/install/steward.json?token={wrong}"));
+                let answer = caller.ask(&ask, None).await?;
+                anyhow::ensure!(
+                    matches!(answer.status.as_u16(), 401 | 429),
+                    "a wrong token was answered by {}",
+                    answer.status
+                );
+                latencies.record(answer.took);
+            }
+            anyhow::Ok(latencies)
+        });
+    }
+    let mut guesses = Latencies::default();
+    while let Some(done) = running.join_next().await {
+        guesses.merge(&done??);
+    }
+    Ok(guesses)
+}
