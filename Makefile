@@ -36,12 +36,13 @@ lint: ## formatting, clippy with warnings as errors, documentation without warni
 
 postgres: ## the store in a real PostgreSQL, unpacked from this Debian's packages (cached outside the checkout)
 	@if e2e/postgres/build > /dev/null; then \
-		cargo test --locked --workspace --exclude fairlead-e2e --test postgres -- --test-threads=4; \
+		cargo test --locked --workspace --exclude fairlead-e2e --test postgres -- --test-threads=4 && \
+		cargo test --locked --workspace --exclude fairlead-e2e --test crash -- --postgres 5; \
 	else \
 		echo "SKIPPED: the store in PostgreSQL; e2e/postgres/build has told above why there is none"; \
 	fi
 
-crash: ## a hub killed KILLS times (500) in the middle of writing: nothing lost, nothing in halves
+crash: ## a hub, on each store, killed KILLS times (500) in the middle of writing; PostgreSQL killed; disks full and broken; backups under load
 	cargo test --locked -p fairlead-control --test crash -- --kills $(or $(KILLS),500)
 
 kube: ## build the real Kubernetes binaries (cached outside the checkout)

@@ -1,98 +1,73 @@
 //! Killed in the middle of writing, again and again.
 
-use std::{
-    collections::BTreeMap,
-    io::{BufRead, BufReader},
-    process::{Command, Stdio},
-};
-
-use fairlead_api::ClusterId;
 use fairlead_control::{
     Clock,
-    store::{Place, Store},
+    store::{Place, Store, View},
 };
 
-use crate::load::pair;
+use crate::{
+    load::{Answered, Writer, leaves},
+    place::Ground,
+};
 
-/// What was answered: whether it is there, and at which revision that was said.
-type Answered = BTreeMap<ClusterId, (bool, u64)>;
-
-/// How many kills one file goes through: looking through it takes longer each time.
+/// How many kills one store goes through: looking through it takes longer each time.
 const KILLS_OF_ONE: u32 = 10;
 
-pub(crate) fn nothing_that_was_answered_is_lost_and_nothing_is_there_in_halves(kills: u32) {
-    let (mut dir, mut answered, mut kept) = (tempfile::tempdir().unwrap(), Answered::new(), 0);
+pub(crate) fn nothing_that_was_answered_is_lost_and_nothing_is_there_in_halves<G: Ground>(
+    kills: u32,
+) {
+    let (mut ground, mut answered, mut kept) = (G::new(), Answered::default(), 0);
     for round in 0..kills {
-        if round % KILLS_OF_ONE == 0 {
+        if round % KILLS_OF_ONE == 0 && round > 0 {
             kept += answered.len();
-            (dir, answered) = (tempfile::tempdir().unwrap(), Answered::new());
+            (ground, answered) = (G::new(), Answered::default());
         }
-        let place = format!("sqlite:{}", dir.path().join("fairlead.db").display());
         // Sooner and later, and never twice the same in a hundred rounds.
         let after = 1 + (round as usize * 61) % 307;
-        one_round(&place, &format!("r{round}"), after, &mut answered);
-        look(&place, &answered);
+        let writer = Writer::start(&ground.place(), &format!("r{round}"));
+        writer.wait_for(after);
+        writer.kill(&mut answered);
+        look(&ground.place(), &answered, u64::MAX);
     }
     kept += answered.len();
-    println!("killed {kills} times: {kept} answers kept, nothing in halves");
+    println!(
+        "{}: killed {kills} times: {kept} answers kept, nothing in halves",
+        G::NAME
+    );
 }
 
-fn one_round(place: &str, round: &str, after: usize, answered: &mut Answered) {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["load", place, round])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let said = BufReader::new(child.stdout.take().unwrap()).lines();
-    for (at, line) in said.enumerate() {
-        // What was said before it died counts as well.
-        let line = line.unwrap();
-        let mut words = line.split(' ');
-        let what = words.next().unwrap();
-        let numbers: Vec<usize> = words.filter_map(|word| word.parse().ok()).collect();
-        let &[writer, n, revision] = numbers.as_slice() else {
-            // The last one was cut off.
-            break;
-        };
-        let (_, cluster) = pair(round, writer, n);
-        answered.insert(cluster, (what == "made", revision as u64));
-        if at + 1 == after {
-            child.kill().unwrap();
-        }
-    }
-    child.wait().unwrap();
-}
-
+/// A store shows what was answered up to a revision, its own at most, and each pair whole.
 #[tokio::main]
-async fn look(place: &str, answered: &Answered) {
+pub(crate) async fn look(place: &str, answered: &Answered, up_to: u64) {
     let place: Place = place.parse().unwrap();
     let store = Store::open(&place, Clock::system()).await.unwrap();
     let view = store.view();
-    for (cluster, (made, revision)) in answered {
-        assert!(
-            view.revision().0 >= *revision,
-            "{cluster} at {revision} is lost"
-        );
-        let kept = view.cluster(cluster);
-        // What was made and not said to be gone may have been on its way out.
-        let leaving = cluster
-            .as_str()
-            .rsplit('-')
-            .next()
-            .unwrap()
-            .parse::<usize>()
-            .unwrap()
-            % 3
-            == 2;
-        assert!(
-            kept.is_some() == *made || (*made && leaving),
-            "{cluster} was answered and is not so"
-        );
+    for (cluster, history) in answered {
+        let last = history.iter().rfind(|(_, revision)| *revision <= up_to);
+        let there = view.cluster(cluster).is_some();
+        match last {
+            None => assert!(!there, "{cluster} is of a later time"),
+            Some((made, revision)) => {
+                assert!(
+                    view.revision().0 >= *revision,
+                    "{cluster} at {revision} is lost"
+                );
+                // What was made and not said to be gone may have been on its way out.
+                assert!(
+                    there == *made || (*made && leaves(cluster)),
+                    "{cluster} was answered and is not so"
+                );
+            }
+        }
     }
-    for tenant in view
-        .tenants()
-        .filter(|it| it.value.id.as_str() != "t-default")
-    {
+    whole(&view);
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+    store.close().await;
+}
+
+fn whole(view: &View) {
+    let made = view.tenants();
+    for tenant in made.filter(|it| it.value.id.as_str() != "t-default") {
         let clusters = view.clusters_of(&tenant.value.id).count();
         assert_eq!(clusters, 1, "{} is there in halves", tenant.value.id);
     }
@@ -100,6 +75,4 @@ async fn look(place: &str, answered: &Answered) {
         assert!(view.catalog(&cluster.value.id).is_some());
         assert_eq!(cluster.value.dynamic_facts.len(), 1);
     }
-    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
-    store.close().await;
 }

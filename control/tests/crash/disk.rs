@@ -1,0 +1,198 @@
+//! Real disks: one that is too small, and one that breaks and may be read-only from then on. Both are mounted where nobody else
+//! sees them, which takes root; without, the tests say so.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use fairlead_api::{Code, Failure, catalog::Catalog};
+use fairlead_control::{
+    Clock,
+    model::Tenant,
+    store::{Actor, Draft, Place, Store, StoreError},
+};
+use time::OffsetDateTime;
+
+/// What is freed in the end.
+const BALLAST: usize = 1 << 20;
+
+pub(crate) fn a_small_and_a_broken_disk_are_told() {
+    let alone = ["--mount", "--propagation", "private"];
+    let may = Command::new("unshare").args(alone).arg("true").output();
+    match may {
+        Ok(may) if may.status.success() => {}
+        Ok(may) => {
+            let why = String::from_utf8_lossy(&may.stderr);
+            return println!("SKIPPED: a small and a broken disk: {}", why.trim());
+        }
+        Err(error) => return println!("SKIPPED: a small and a broken disk: unshare: {error}"),
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let ran = Command::new("unshare")
+        .args(alone)
+        .arg(std::env::current_exe().unwrap())
+        .arg("disk")
+        .arg(folder.path())
+        .status();
+    assert!(ran.unwrap().success());
+}
+
+/// Where its mounts are its own.
+pub(crate) fn within(folder: &Path) {
+    let small = folder.join("small");
+    fs::create_dir(&small).unwrap();
+    match run("mount", &["-t", "tmpfs", "-o", "size=4m", "none"], &small) {
+        Ok(()) => {
+            a_small_disk(&small);
+            println!("a small disk was told, and overcome when there was room again");
+        }
+        Err(why) => println!("SKIPPED: a small disk: {why}"),
+    }
+    let broken = folder.join("broken");
+    fs::create_dir(&broken).unwrap();
+    match Disk::attach(folder, &broken) {
+        Ok(disk) => {
+            a_broken_disk(&broken, &disk);
+            println!("a disk that broke was told, and nothing that was answered is lost");
+        }
+        Err(why) => println!("SKIPPED: a broken disk: {why}"),
+    }
+}
+
+/// With a folder behind the arguments.
+fn run(program: &str, args: &[&str], folder: &Path) -> Result<(), String> {
+    let ran = Command::new(program).args(args).arg(folder).output();
+    let ran = ran.map_err(|error| format!("{program}: {error}"))?;
+    match ran.status.success() {
+        true => Ok(()),
+        false => Err(format!(
+            "{program}: {}",
+            String::from_utf8_lossy(&ran.stderr).trim()
+        )),
+    }
+}
+
+#[tokio::main]
+async fn a_small_disk(folder: &Path) {
+    let ballast = folder.join("ballast");
+    fs::write(&ballast, vec![1; BALLAST]).unwrap();
+    let store = Store::open(&place(folder), Clock::system()).await.unwrap();
+    let kept = fill(&store).await;
+    reads_go_on(&store, kept).await;
+    fs::remove_file(ballast).unwrap();
+    put(&store, kept).await.unwrap();
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+    store.close().await;
+}
+
+/// A disk in a file that has less room below it than the disk believes: from some write on it answers with errors.
+struct Disk {
+    device: String,
+    below: PathBuf,
+}
+
+impl Disk {
+    fn attach(folder: &Path, at: &Path) -> Result<Self, String> {
+        let below = folder.join("below");
+        fs::create_dir(&below).map_err(|error| error.to_string())?;
+        run("mount", &["-t", "tmpfs", "-o", "size=16m", "none"], &below)?;
+        let image = below.join("image");
+        let file = fs::File::create(&image).and_then(|file| file.set_len(64 << 20));
+        file.map_err(|error| error.to_string())?;
+        run("mkfs.ext4", &["-q", "-F"], &image)?;
+        let mut attach = Command::new("losetup");
+        let attached = attach.args(["--find", "--show"]).arg(&image).output();
+        let attached = attached.map_err(|error| format!("losetup: {error}"))?;
+        if !attached.status.success() {
+            let why = String::from_utf8_lossy(&attached.stderr);
+            return Err(format!("losetup: {}", why.trim()));
+        }
+        let device = String::from_utf8_lossy(&attached.stdout).trim().to_owned();
+        let disk = Disk { device, below };
+        disk.mount(at)?;
+        Ok(disk)
+    }
+
+    fn mount(&self, at: &Path) -> Result<(), String> {
+        run("mount", &["-o", "errors=remount-ro", &self.device], at)
+    }
+
+    /// It has all the room that it believes to have.
+    fn mend(&self) {
+        run("mount", &["-o", "remount,size=128m"], &self.below).unwrap();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Whatever else went wrong is told already.
+        let _ = run("losetup", &["--detach"], self.device.as_ref());
+    }
+}
+
+#[tokio::main]
+async fn a_broken_disk(folder: &Path, disk: &Disk) {
+    let store = Store::open(&place(folder), Clock::system()).await.unwrap();
+    let kept = fill(&store).await;
+    assert_eq!(store.view().tenants().count(), kept + 1, "reads go on");
+    store.close().await;
+    run("umount", &[], folder).unwrap();
+    disk.mend();
+    disk.mount(folder).unwrap();
+    let store = Store::open(&place(folder), Clock::system()).await.unwrap();
+    let there = store.view().tenants().count() - 1;
+    // The one under way when it broke may be there.
+    assert!((kept..=kept + 1).contains(&there), "{kept} {there}");
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+    put(&store, there).await.unwrap();
+    store.close().await;
+    run("umount", &[], folder).unwrap();
+}
+
+fn place(folder: &Path) -> Place {
+    Place::File(folder.join("fairlead.db"))
+}
+
+/// Until it is told three times that there is no room; how many there are.
+async fn fill(store: &Store) -> usize {
+    let (mut kept, mut refused) = (0, 0);
+    while refused < 3 {
+        match put(store, kept).await {
+            Ok(()) => kept += 1,
+            error => {
+                full(error);
+                refused += 1;
+            }
+        }
+        assert!(kept < 10_000, "the disk has no end");
+    }
+    assert!(kept > 5);
+    kept
+}
+
+fn full(done: Result<(), StoreError>) {
+    let error = done.unwrap_err();
+    let code = Failure::from(error.clone()).code;
+    assert_eq!(code, Code::StoreFull, "{error:?}");
+}
+
+/// From memory and from the file.
+async fn reads_go_on(store: &Store, kept: usize) {
+    assert_eq!(store.view().tenants().count(), kept + 1);
+    let none = store.catalog(&"c-none".parse().unwrap()).await.unwrap();
+    assert_eq!(none, Catalog::default());
+}
+
+async fn put(store: &Store, n: usize) -> Result<(), StoreError> {
+    let mut tenant = Tenant::new(
+        format!("t-{n}").parse().unwrap(),
+        OffsetDateTime::UNIX_EPOCH,
+    );
+    tenant
+        .annotations
+        .insert("filler".to_owned(), "x".repeat(4096));
+    let make = move |draft: &mut Draft| draft.put_tenant(tenant.clone());
+    store.change(Actor::Hub, make).await.map(drop)
+}

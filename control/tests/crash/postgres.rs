@@ -1,0 +1,159 @@
+//! The same with PostgreSQL, and with a PostgreSQL whose processes are killed as well.
+
+use std::{
+    fs,
+    path::Path,
+    process::Command,
+    sync::{
+        Mutex, MutexGuard, OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use sqlx::{Connection, PgConnection};
+use tokio::time::Instant;
+
+use crate::{
+    backup, kill,
+    load::{Answered, Writer},
+    place::Ground,
+    server::Server,
+};
+
+const RIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../e2e/postgres");
+/// Answered between two kills of the server's processes.
+const BETWEEN: usize = 40;
+const GONE: Duration = Duration::from_secs(30);
+
+static SERVER: OnceLock<Mutex<Server>> = OnceLock::new();
+static DATABASES: AtomicU32 = AtomicU32::new(0);
+
+pub(crate) fn all(kills: u32) {
+    let built = Command::new(format!("{RIG}/build")).output().unwrap();
+    if !built.status.success() {
+        let why = String::from_utf8_lossy(&built.stderr);
+        println!("SKIPPED: kills with PostgreSQL: {}", why.trim());
+        return;
+    }
+    kill::nothing_that_was_answered_is_lost_and_nothing_is_there_in_halves::<Postgres>(kills);
+    backup::a_backup_under_load_restores_to_a_state_that_was::<Postgres>(kills.div_ceil(10));
+    nothing_is_lost_when_the_servers_processes_are_killed(kills.div_ceil(5));
+    // A static is never dropped, and the server ends with it.
+    server().stop();
+}
+
+fn server() -> MutexGuard<'static, Server> {
+    SERVER
+        .get_or_init(|| Mutex::new(Server::start()))
+        .lock()
+        .unwrap()
+}
+
+/// A database of its own.
+struct Postgres(String);
+
+impl Ground for Postgres {
+    const NAME: &'static str = "PostgreSQL";
+
+    fn new() -> Self {
+        let folder = server().folder().to_owned();
+        let url = |database: &str| {
+            let folder = folder.display();
+            format!("postgres:///{database}?host={folder}&user=fairlead")
+        };
+        let name = format!("crash_{}", DATABASES.fetch_add(1, Ordering::SeqCst));
+        create(&url("postgres"), &name);
+        Postgres(url(&name))
+    }
+
+    fn place(&self) -> String {
+        self.0.clone()
+    }
+}
+
+#[tokio::main]
+async fn create(admin: &str, name: &str) {
+    let mut admin = PgConnection::connect(admin).await.unwrap();
+    let create = sqlx::AssertSqlSafe(format!("CREATE DATABASE {name} TEMPLATE template0"));
+    sqlx::query(create).execute(&mut admin).await.unwrap();
+}
+
+/// One of its processes, after which it begins anew by itself, or all of them; the hub goes on.
+fn nothing_is_lost_when_the_servers_processes_are_killed(kills: u32) {
+    let (ground, mut answered) = (Postgres::new(), Answered::new());
+    let writer = Writer::start(&ground.place(), "s");
+    for round in 0..kills {
+        writer.wait_for(BETWEEN + round as usize * 61 % 97);
+        let mut server = server();
+        let postmaster = postmaster(server.folder());
+        if round % 3 == 2 {
+            kill_all(&postmaster);
+            server.stop();
+            server.resume();
+        } else if let Some(backend) = children(&postmaster).into_iter().find(|it| serves(it)) {
+            kill_hard(&backend);
+        }
+    }
+    writer.wait_for(BETWEEN);
+    writer.kill(&mut answered);
+    kill::look(&ground.place(), &answered, u64::MAX);
+    println!(
+        "PostgreSQL: its processes killed {kills} times: {} answers kept, nothing in halves",
+        answered.len()
+    );
+}
+
+fn postmaster(folder: &Path) -> String {
+    let file = fs::read_to_string(folder.join("data/postmaster.pid")).unwrap();
+    file.lines().next().unwrap().trim().to_owned()
+}
+
+/// Those that were started by it, and live.
+fn children(parent: &str) -> Vec<String> {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|it| it.file_name().into_string().ok());
+    let of_parent = |pid: &String| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        status.lines().any(|line| {
+            line.strip_prefix("PPid:")
+                .is_some_and(|it| it.trim() == parent)
+        })
+    };
+    pids.filter(|pid| pid.bytes().all(|byte| byte.is_ascii_digit()))
+        .filter(of_parent)
+        .collect()
+}
+
+/// Whether it serves a hub, rather than the server itself.
+fn serves(pid: &str) -> bool {
+    let title = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&title).contains("fairlead crash_")
+}
+
+/// By number, and none but those that this test has started.
+fn kill_hard(pid: &str) {
+    // It may have ended by itself meanwhile.
+    let _ = Command::new("kill").args(["-9", pid]).status().unwrap();
+}
+
+/// The postmaster first, so that it begins nothing anew; then until none is there, because the next one would not begin.
+fn kill_all(postmaster: &str) {
+    let mut all = children(postmaster);
+    all.insert(0, postmaster.to_owned());
+    for pid in &all {
+        kill_hard(pid);
+    }
+    let begun = Instant::now();
+    while all.iter().any(|pid| lives(pid)) {
+        assert!(begun.elapsed() < GONE, "the server does not die");
+        std::thread::yield_now();
+    }
+}
+
+fn lives(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").map(|(_, rest)| rest.chars().next());
+    // One that nobody has waited for yet is dead as well.
+    !matches!(state, None | Some(Some('Z' | 'X')))
+}
