@@ -169,6 +169,10 @@ pub(crate) struct Server {
     /// File with the password of the store; FAIRLEAD_STORE_PASSWORD may hold it, too
     #[arg(long, value_name = "F")]
     store_password_file: Option<String>,
+    /// File with 32 bytes in base64, the same for all hubs on one database: the CA and the key of bootstrap tokens are in
+    /// the store, sealed with it, and new hubs take them from there; FAIRLEAD_STORE_KEY may hold it, too [default: none]
+    #[arg(long, value_name = "F")]
+    store_key_file: Option<String>,
     /// How long the log of changes is kept, a million lines at most [default: 7d]
     #[arg(long, value_name = "TIME")]
     keep_changes: Option<String>,

@@ -60,6 +60,8 @@ pub(crate) struct Settings {
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
     /// None: a file in `data`.
     pub(crate) store: Option<Place>,
+    /// Under which the hub's keys are in the store.
+    pub(crate) store_key: Option<SecretString>,
     pub(crate) retention: Retention,
     pub(crate) issuers: Option<PathBuf>,
     pub(crate) bootstrap_ttl: Duration,
@@ -110,6 +112,7 @@ fn read_server(reader: &mut Reader) -> Settings {
         cluster_domain: reader.optional("cluster-domain"),
         tls,
         store,
+        store_key: read_secret(reader, "store-key", "store-key-file"),
         retention: read_retention(reader),
         issuers: reader.optional("issuers"),
         bootstrap_ttl: reader
@@ -132,21 +135,29 @@ fn read_server(reader: &mut Reader) -> Settings {
     settings
 }
 
-/// The password comes from a file or from the environment, never from the command line, which everybody can read.
 fn read_store(reader: &mut Reader) -> Option<Place> {
     let place: Option<Place> = reader.optional("store");
-    let password: Option<String> = reader.optional("store-password");
-    let file: Option<PathBuf> = reader.optional("store-password-file");
-    let password = match file.map(|file| files::read(&file)) {
-        None => password,
+    let password = read_secret(reader, "store-password", "store-password-file");
+    place.map(|place| place.with_password(password.as_ref()))
+}
+
+/// From a file or from the environment, never from the command line, which everybody can read.
+fn read_secret(
+    reader: &mut Reader,
+    name: &'static str,
+    file: &'static str,
+) -> Option<SecretString> {
+    let secret: Option<String> = reader.optional(name);
+    let file: Option<PathBuf> = reader.optional(file);
+    let secret = match file.map(|file| files::read(&file)) {
+        None => secret,
         Some(Ok(text)) => Some(text.trim_end_matches(['\r', '\n']).to_owned()),
         Some(Err(failure)) => {
             reader.mistake(failure.cause);
             None
         }
     };
-    let password = password.map(SecretString::from);
-    place.map(|place| place.with_password(password.as_ref()))
+    secret.map(SecretString::from)
 }
 
 fn read_retention(reader: &mut Reader) -> Retention {
@@ -293,6 +304,7 @@ fn control_config(
         front_leaf,
         front_ca_pem: None,
         store: settings.store.clone(),
+        store_key: settings.store_key.clone(),
         retention: settings.retention,
         issuers: settings.issuers.clone(),
         bootstrap_ttl: settings.bootstrap_ttl,

@@ -13,6 +13,7 @@ use fairlead_api::{
 use fairlead_certs::{Authority, Leaf};
 use fairlead_gateway::{Module, Seam};
 use rustls::ServerConfig;
+use secrecy::SecretString;
 use tokio::sync::watch;
 use tracing::info;
 
@@ -26,6 +27,7 @@ use crate::{
     facts::FactsModule,
     hub::{Discovery, Hub, Settings},
     issuers::Issuers,
+    keys::{SealingKey, share},
     proxies::Network,
     registry::{RESTARTED, Registry, mint},
     store::{Actor, Place, Retention, Revision, Store},
@@ -54,6 +56,9 @@ pub struct Config {
     pub front_ca_pem: Option<String>,
     /// Where the registry is kept; a file in `data_dir` where nothing is said.
     pub store: Option<Place>,
+    /// Under which the hub's keys are in the store, for several hubs on one database; none: each has them in its folder
+    /// alone. 32 bytes in base64.
+    pub store_key: Option<SecretString>,
     /// How long what was is kept.
     pub retention: Retention,
     /// Who else vouches for callers (`docs/issuers.md`).
@@ -106,6 +111,7 @@ impl Control {
             return Err(Failure::because(Code::BadConfig, detail));
         }
         let data_dir = DataDir::open(&config.data_dir)?;
+        let (place, store) = open_store(&config, &data_dir, &clock).await?;
         let authority = Arc::new(Authority::open_or_create(data_dir.path())?);
         let bootstrap = BootstrapKey::open_or_create(&data_dir)?;
         let front_ca_pem = match config.front_leaf {
@@ -119,9 +125,6 @@ impl Control {
         let now = clock.now();
         let certificates =
             Certificates::new(Arc::clone(&authority), front, config.renew_grace, now)?;
-        let file = || Place::File(data_dir.join(STORE));
-        let place = config.store.clone().unwrap_or_else(file);
-        let store = Store::open(&place, clock.clone()).await?;
         let lost = store.lose_sessions(now, RESTARTED);
         info!(data = %data_dir.path().display(), store = %place, trust_domain = authority.trust_domain(), pin = %authority.pin(), lost, "modules opened");
         let issuers = config.issuers.as_deref().map(Issuers::open).transpose()?;
@@ -239,6 +242,26 @@ impl Control {
     pub async fn close(&self) {
         self.hub.store.close().await;
     }
+}
+
+/// With the keys that its hubs share, where they do.
+async fn open_store(
+    config: &Config,
+    data_dir: &DataDir,
+    clock: &Clock,
+) -> Result<(Place, Store), Failure> {
+    let file = || Place::File(data_dir.join(STORE));
+    let place = config.store.clone().unwrap_or_else(file);
+    let sealing = config.store_key.as_ref().map(SealingKey::read);
+    let sealing = sealing.transpose()?;
+    let store = Store::open(&place, clock.clone()).await?;
+    if let Some(sealing) = &sealing
+        && let Err(failure) = share(&store, data_dir, sealing).await
+    {
+        store.close().await;
+        return Err(failure);
+    }
+    Ok((place, store))
 }
 
 fn front_names(config: &Config) -> Vec<String> {

@@ -17,6 +17,7 @@ mod control;
 mod data_dir;
 mod facts;
 mod hub;
+mod keys;
 mod proxies;
 mod random;
 mod registry;

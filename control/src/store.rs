@@ -189,6 +189,22 @@ impl Store {
         self.shared.meter.clone()
     }
 
+    /// The hubs' keys, as they were sealed; none where nobody keeps them here.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn keys(&self) -> Result<Option<String>> {
+        self.shared.backend.keys().await
+    }
+
+    /// Keeps the hubs' keys; false if there are some, which stay.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn keep_keys(&self, sealed: &str) -> Result<bool> {
+        self.shared.backend.keep_keys(sealed).await
+    }
+
     /// The cluster's catalog; version 0 and empty where none was ever given.
     ///
     /// # Errors

@@ -16,14 +16,12 @@ use crate::{
     clock::Clock,
     control::STORE,
     data_dir::DataDir,
+    keys::KEYS,
     store::{Place, Store, Tallies, dump},
 };
 
 pub use crate::store::dump::migrate;
 pub use sealed::{Sink, opened};
-
-/// What a hub has beside its store, and cannot do without.
-const KEYS: [&str; 3] = ["ca.key", "ca.pem", "bootstrap.key"];
 
 /// A hub's data: its folder, and where its store is.
 #[derive(Debug, Clone)]

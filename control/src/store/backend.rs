@@ -88,6 +88,12 @@ pub(super) trait Backend: Send + Sync {
     /// A catalog's version and its objects as JSON.
     async fn catalog(&self, cluster: &ClusterId) -> Result<Option<(u64, String)>>;
 
+    /// The sealed keys of the hubs.
+    async fn keys(&self) -> Result<Option<String>>;
+
+    /// Keeps them, on the disk when this answers; false if there are some already.
+    async fn keep_keys(&self, sealed: &str) -> Result<bool>;
+
     /// What was observed of each cluster, as JSON.
     async fn observed(&self) -> Result<Vec<(String, String)>>;
 

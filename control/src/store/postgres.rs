@@ -161,6 +161,14 @@ impl Backend for Postgres {
         patient(|| reads::catalog(&self.pool, cluster)).await
     }
 
+    async fn keys(&self) -> Result<Option<String>> {
+        patient(|| reads::keys(&self.pool)).await
+    }
+
+    async fn keep_keys(&self, sealed: &str) -> Result<bool> {
+        reads::keep_keys(&self.pool, sealed).await
+    }
+
     async fn observed(&self) -> Result<Vec<(String, String)>> {
         patient(|| reads::observed(&self.pool)).await
     }

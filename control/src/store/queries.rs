@@ -12,6 +12,9 @@ pub(super) const DELETED: &str =
      FROM changes WHERE revision > $1 AND operation = 'deleted'";
 
 pub(super) const CATALOG: &str = "SELECT version, objects FROM catalogs WHERE cluster = $1";
+pub(super) const KEYS: &str = "SELECT sealed FROM keys";
+pub(super) const KEEP_KEYS: &str =
+    "INSERT INTO keys (one, sealed) VALUES (1, $1) ON CONFLICT (one) DO NOTHING";
 pub(super) const OBSERVED: &str = "SELECT cluster, body FROM observed";
 pub(super) const REVISION: &str = "SELECT revision, compacted FROM revision";
 
@@ -173,6 +176,16 @@ macro_rules! reads {
                 .await?;
             row.map(|(version, objects)| Ok((uint(version)?, objects)))
                 .transpose()
+        }
+
+        pub(super) async fn keys(pool: &Pool<Database>) -> Result<Option<String>> {
+            let kept = sqlx::query_scalar(queries::KEYS);
+            Ok(kept.fetch_optional(pool).await?)
+        }
+
+        pub(super) async fn keep_keys(pool: &Pool<Database>, sealed: &str) -> Result<bool> {
+            let kept = sqlx::query(queries::KEEP_KEYS).bind(sealed);
+            Ok(kept.execute(pool).await?.rows_affected() == 1)
         }
 
         pub(super) async fn observed(pool: &Pool<Database>) -> Result<Vec<(String, String)>> {

@@ -109,6 +109,14 @@ impl Backend for Sqlite {
         reads::catalog(&self.readers, cluster).await
     }
 
+    async fn keys(&self) -> Result<Option<String>> {
+        reads::keys(&self.readers).await
+    }
+
+    async fn keep_keys(&self, sealed: &str) -> Result<bool> {
+        reads::keep_keys(&self.writer, sealed).await
+    }
+
     async fn observed(&self) -> Result<Vec<(String, String)>> {
         reads::observed(&self.readers).await
     }

@@ -193,6 +193,8 @@ macro_rules! moves {
                 let query = AssertSqlSafe(table.delete());
                 sqlx::query(query).execute(&mut *tx).await?;
             }
+            // Those that a backup has come as files; the next hub that starts puts them here.
+            sqlx::query("DELETE FROM keys").execute(&mut *tx).await?;
             loop {
                 let (at, rows) = match from.recv().await {
                     Some(Part::Rows(at, rows)) => (at, rows),

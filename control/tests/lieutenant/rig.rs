@@ -84,6 +84,7 @@ impl Rig {
         let mut config = Config {
             store: None,
             retention: fairlead_control::store::Retention::default(),
+            store_key: None,
             issuers: None,
             data_dir: dir.path().join("data"),
             public_url: "https://hub.example".parse().unwrap(),

@@ -14,6 +14,7 @@ mod facts;
 mod hub;
 mod inventory;
 mod issuers;
+mod keys;
 mod metrics;
 mod registry;
 mod rig;

@@ -41,6 +41,7 @@ pub(crate) fn config(dir: &TempDir) -> Config {
         front_ca_pem: None,
         store: None,
         retention: fairlead_control::store::Retention::default(),
+        store_key: None,
         issuers: None,
         bootstrap_ttl: std::time::Duration::from_secs(1800),
         renew_grace: std::time::Duration::from_hours(48),

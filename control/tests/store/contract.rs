@@ -141,6 +141,16 @@ async fn a_catalog_goes_with_its_cluster() {
 }
 
 #[tokio::test]
+async fn sealed_keys_are_kept_once_and_stay() {
+    let (store, home) = store().await;
+    assert_eq!(store.keys().await.unwrap(), None);
+    assert!(store.keep_keys("sealed").await.unwrap());
+    let again = open(&home).await;
+    assert!(!again.keep_keys("others").await.unwrap());
+    assert_eq!(again.keys().await.unwrap().as_deref(), Some("sealed"));
+}
+
+#[tokio::test]
 async fn a_cluster_that_moves_is_found_where_it_is() {
     let (store, _dir) = store().await;
     put_tenant(&store, tenant("t-a")).await.unwrap();

@@ -1,0 +1,204 @@
+//! The hub's keys in the store, for several hubs on one database: the first one leaves them there, the others take them.
+//! They are sealed with a key that the platform operator gives to each hub (`--store-key-file`), so whoever reads the
+//! database or a backup of it has none of them.
+
+use std::{collections::BTreeMap, path::Path};
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
+use base64::{
+    Engine,
+    engine::general_purpose::{STANDARD, URL_SAFE},
+};
+use fairlead_api::{Code, Failure};
+use fairlead_certs::{Authority, keyfile};
+use secrecy::{ExposeSecret, SecretString};
+use tracing::info;
+
+use crate::{data_dir::DataDir, enroll::BootstrapKey, store::Store};
+
+/// What a hub has beside its store, and cannot do without.
+pub(crate) const KEYS: [&str; 3] = ["ca.pem", "ca.key", "bootstrap.key"];
+/// Keeps this use of the sealing key apart from any later one.
+const PURPOSE: &[u8] = b"fairlead keys of the hub v1";
+const NONCE: usize = 12;
+
+/// Under which the keys are sealed.
+pub(crate) struct SealingKey(RandomizedNonceKey);
+
+/// By the names of their files.
+type Keys = BTreeMap<String, SecretString>;
+
+impl SealingKey {
+    /// 32 bytes in base64, as `openssl rand -base64 32` makes them.
+    ///
+    /// # Errors
+    /// `FL-4101`
+    pub(crate) fn read(text: &SecretString) -> Result<Self, Failure> {
+        let wrong = || {
+            let detail = "the store's key is 32 bytes in base64, as of `openssl rand -base64 32`";
+            Failure::because(Code::BadConfig, detail)
+        };
+        let text = text.expose_secret().trim();
+        let bytes = STANDARD.decode(text).or_else(|_| URL_SAFE.decode(text));
+        let bytes = bytes.map_err(|_| wrong())?;
+        let key = RandomizedNonceKey::new(&AES_256_GCM, &bytes).map_err(|_| wrong())?;
+        Ok(SealingKey(key))
+    }
+
+    fn seal(&self, keys: &Keys) -> Result<String, Failure> {
+        let internal = |detail: &str| Failure::because(Code::Internal, detail);
+        let plain: BTreeMap<&str, &str> = keys
+            .iter()
+            .map(|(name, text)| (name.as_str(), text.expose_secret()))
+            .collect();
+        let mut text =
+            serde_json::to_vec(&plain).map_err(|_| internal("keys cannot be written"))?;
+        let nonce = self
+            .0
+            .seal_in_place_append_tag(Aad::from(PURPOSE), &mut text);
+        let nonce = nonce.map_err(|_| internal("keys cannot be sealed"))?;
+        let nonce: &[u8; NONCE] = nonce.as_ref();
+        let mut sealed = nonce.to_vec();
+        sealed.append(&mut text);
+        Ok(STANDARD.encode(sealed))
+    }
+
+    fn open(&self, sealed: &str) -> Result<Keys, Failure> {
+        let opened = || {
+            let mut bytes = STANDARD.decode(sealed).ok()?;
+            let (nonce, text) = bytes.split_at_mut_checked(NONCE)?;
+            let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+            let text = (self.0)
+                .open_in_place(nonce, Aad::from(PURPOSE), text)
+                .ok()?;
+            let keys: BTreeMap<String, String> = serde_json::from_slice(text).ok()?;
+            let keys: Keys = keys
+                .into_iter()
+                .map(|(name, it)| (name, it.into()))
+                .collect();
+            KEYS.iter()
+                .all(|name| keys.contains_key(*name))
+                .then_some(keys)
+        };
+        opened().ok_or_else(|| {
+            let detail = "the hub's keys in the store are sealed with another key than this one";
+            Failure::because(Code::DataDir, detail)
+        })
+    }
+}
+
+/// Brings the data directory and the store to the same keys; makes them where there are none yet.
+///
+/// # Errors
+/// `FL-4103` if they have different ones, or the sealing key is another one than theirs.
+pub(crate) async fn share(
+    store: &Store,
+    dir: &DataDir,
+    sealing: &SealingKey,
+) -> Result<(), Failure> {
+    let found = read(dir)?;
+    let sealed = match store.keys().await.map_err(unreadable)? {
+        Some(sealed) => sealed,
+        None => {
+            Authority::open_or_create(dir.path())?;
+            BootstrapKey::open_or_create(dir)?;
+            let sealed = sealing.seal(&read(dir)?)?;
+            if store.keep_keys(&sealed).await.map_err(unreadable)? {
+                info!("the hub's keys are in the store, sealed");
+                return Ok(());
+            }
+            // Another hub was faster. What was made here for this alone is nobody's yet.
+            if found.is_empty() {
+                forget(dir)?;
+            }
+            let theirs = store.keys().await.map_err(unreadable)?;
+            theirs.ok_or_else(|| Failure::because(Code::DataDir, "the store's keys are gone"))?
+        }
+    };
+    take(dir, &sealing.open(&sealed)?)
+}
+
+/// Writes what is missing. What is there must be the same, or nothing is written.
+fn take(dir: &DataDir, keys: &Keys) -> Result<(), Failure> {
+    let here = read(dir)?;
+    let theirs = || {
+        keys.iter()
+            .filter(|(name, _)| KEYS.contains(&name.as_str()))
+    };
+    for (name, theirs) in theirs() {
+        let ours = here.get(name).map(|it| it.expose_secret().trim());
+        if ours.is_some_and(|ours| ours != theirs.expose_secret().trim()) {
+            let detail = "it is not the one that the store has: this folder is of other hubs";
+            return Err(unusable(&dir.join(name), &detail));
+        }
+    }
+    for (name, theirs) in theirs().filter(|(name, _)| !here.contains_key(*name)) {
+        let path = dir.join(name);
+        keyfile::create(&path, theirs.expose_secret())?;
+        info!(file = %path.display(), "taken from the store");
+    }
+    Ok(())
+}
+
+fn read(dir: &DataDir) -> Result<Keys, Failure> {
+    let mut keys = Keys::new();
+    for name in KEYS {
+        let path = dir.join(name);
+        match std::fs::read_to_string(&path) {
+            Ok(text) => drop(keys.insert(name.to_owned(), text.into())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(unusable(&path, &error)),
+        }
+    }
+    Ok(keys)
+}
+
+fn forget(dir: &DataDir) -> Result<(), Failure> {
+    for name in KEYS {
+        let path = dir.join(name);
+        std::fs::remove_file(&path).map_err(|error| unusable(&path, &error))?;
+    }
+    Ok(())
+}
+
+fn unusable(path: &Path, detail: &dyn std::fmt::Display) -> Failure {
+    Failure::because(Code::DataDir, format_args!("{}: {detail}", path.display()))
+}
+
+fn unreadable(error: crate::store::StoreError) -> Failure {
+    Failure::because(Code::DataDir, format_args!("keys in the store: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sealing(byte: u8) -> SealingKey {
+        SealingKey::read(&STANDARD.encode([byte; 32]).into()).unwrap()
+    }
+
+    #[test]
+    fn sealed_keys_are_opened_by_the_same_key_alone() {
+        let keys: Keys = KEYS
+            .into_iter()
+            .map(|name| (name.to_owned(), format!("text of {name}").into()))
+            .collect();
+        let sealed = sealing(1).seal(&keys).unwrap();
+        assert!(!sealed.contains("text"));
+        assert_ne!(sealed, sealing(1).seal(&keys).unwrap());
+        let opened = sealing(1).open(&sealed).unwrap();
+        assert_eq!(opened["ca.key"].expose_secret(), "text of ca.key");
+        for bad in [sealed.as_str(), "", "AAAA", "?"] {
+            assert_eq!(sealing(2).open(bad).unwrap_err().code, Code::DataDir);
+        }
+    }
+
+    #[test]
+    fn a_sealing_key_is_32_bytes() {
+        for bad in ["", "short", "????", &STANDARD.encode([1; 31])] {
+            let failure = SealingKey::read(&bad.to_owned().into()).err().unwrap();
+            assert_eq!(failure.code, Code::BadConfig);
+        }
+        SealingKey::read(&format!("{}\n", URL_SAFE.encode([255; 32])).into()).unwrap();
+    }
+}

@@ -1,0 +1,60 @@
+//! Several hubs that share their keys through the store.
+
+use fairlead_api::Code;
+use fairlead_control::{Config, Control, store::Place};
+use tempfile::TempDir;
+
+use crate::rig::config;
+
+const KEY: &str = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
+const OTHER: &str = "YWJjZGVmZ2hpamFiY2RlZmdoaWphYmNkZWZnaGlqYWI=";
+
+/// A hub in a folder of its own, with the store in `shared`.
+fn hub(dir: &TempDir, shared: &TempDir, key: &str) -> Config {
+    Config {
+        store: Some(Place::File(shared.path().join("shared.db"))),
+        store_key: Some(key.to_owned().into()),
+        ..config(dir)
+    }
+}
+
+#[tokio::test]
+async fn a_second_hub_takes_the_first_ones_keys_and_is_the_same_authority() {
+    let (one, two) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let first = Control::open(hub(&one, &one, KEY)).await.unwrap();
+    let second = Control::open(hub(&two, &one, KEY)).await.unwrap();
+    assert_eq!(first.ca_pem(), second.ca_pem());
+    for name in ["ca.key", "bootstrap.key"] {
+        let text = |dir: &TempDir| std::fs::read_to_string(dir.path().join("data").join(name));
+        assert_eq!(text(&one).unwrap(), text(&two).unwrap(), "{name}");
+    }
+    first.close().await;
+    second.close().await;
+    // Its folder is another's to open from here on.
+    drop(second);
+    let again = Control::open(hub(&two, &one, KEY)).await.unwrap();
+    again.close().await;
+    // Nothing of them can be read in the store.
+    let key = std::fs::read_to_string(one.path().join("data/bootstrap.key")).unwrap();
+    let file = std::fs::read(one.path().join("shared.db")).unwrap();
+    let found = file.windows(key.len()).any(|it| it == key.as_bytes());
+    assert!(!found);
+}
+
+#[tokio::test]
+async fn another_sealing_key_and_other_keys_are_refused() {
+    let (one, two) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let first = Control::open(hub(&one, &one, KEY)).await.unwrap();
+    first.close().await;
+    let refused = async |config: Config| Control::open(config).await.err().unwrap();
+    let failure = refused(hub(&two, &one, OTHER)).await;
+    assert_eq!(failure.code, Code::DataDir, "{failure}");
+    assert!(!two.path().join("data/ca.key").exists());
+    let alone = Control::open(config(&two)).await.unwrap();
+    alone.close().await;
+    drop(alone);
+    let failure = refused(hub(&two, &one, KEY)).await;
+    assert!(failure.cause.contains("of other hubs"), "{failure}");
+    let failure = refused(hub(&two, &one, "no key")).await;
+    assert_eq!(failure.code, Code::BadConfig);
+}
