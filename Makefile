@@ -8,7 +8,7 @@ DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 FUZZ_SECONDS ?= 60
 
-.PHONY: help demo test without-kube unit lint doc postgres crash e2e commodore net compat kube deny fuzz bench bench-smoke bench-registry soak clean
+.PHONY: help demo test without-kube unit lint doc postgres crash e2e commodore schemathesis net compat kube deny fuzz bench bench-smoke bench-registry soak clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -31,7 +31,7 @@ unit: ## rungs 1 to 3: everything that needs no other program
 lint: ## formatting, clippy with warnings as errors, documentation without warnings
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	cargo clippy --workspace --test postgres --test commodore --locked -- -D warnings
+	cargo clippy --workspace --test postgres --test commodore --test schemathesis --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --quiet
 
 postgres: ## the store in a real PostgreSQL, unpacked from this Debian's packages (cached outside the checkout)
@@ -56,6 +56,12 @@ commodore: ## Commodore, unmodified, against a hub: its lists, a catalog compile
 	@e2e/clients/build commodore > /dev/null
 	cargo build --locked -p fairlead
 	cargo test --locked -p fairlead-e2e --test commodore -- --test-threads=2
+
+schemathesis: ## requests of all kinds, made from the hub's own description of its API, on both stores (some minutes)
+	@e2e/clients/build schemathesis > /dev/null
+	@e2e/postgres/build > /dev/null
+	cargo build --locked -p fairlead
+	cargo test --locked -p fairlead-e2e --test schemathesis -- --test-threads=1
 
 net: kube ## rung 4 over real networks: namespaces, proxies, bad links, faults; Linux, as root
 	@e2e/net/setup

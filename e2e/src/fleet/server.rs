@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 
-use super::{Hub, Joining, Site, agent, launch};
+use super::{Hub, Joining, Site, agent, free_port, launch};
 use crate::{Cluster, Launch, NetNs};
 
 /// Where the hub listens in its namespace; nobody else is there.
@@ -10,6 +10,30 @@ const LISTEN: &str = "0.0.0.0:443";
 const ADMIN: &str = "127.0.0.1:9090";
 
 impl Hub {
+    /// `fairlead server` on free ports of loopback, with more flags than are needed.
+    ///
+    /// # Errors
+    /// It does not get ready.
+    pub async fn start_server<A: AsRef<str>>(flags: &[A]) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let listen = free_port()?.to_string();
+        let again = Launch::hub()?
+            .env("HOME", folder.path())
+            .args(["server", "--listen", &listen, "--admin", "127.0.0.1:0"])
+            .args(["--public-url", &format!("https://{listen}")])
+            .args(["--data".as_ref(), folder.path().join("data").as_os_str()])
+            .args(flags.iter().map(|flag| flag.as_ref().to_owned()));
+        let (process, ready) = launch(again.clone(), folder.path()).await?;
+        Ok(Self {
+            folder,
+            ready,
+            again,
+            net: None,
+            people: None,
+            process,
+        })
+    }
+
     /// `fairlead server` in the namespace `net`, known as `https://NAME`, with a person logged in to it in `people`. Both must
     /// be able to reach it by that name.
     ///

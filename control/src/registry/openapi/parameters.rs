@@ -37,7 +37,9 @@ fn schema(route: &Route, name: &str) -> Value {
         ("since" | "before", _) => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
         ("cascade", _) => json!({ "type": "boolean" }),
         ("at" | "from" | "to", _) => json!({ "type": "string", "format": "date-time" }),
-        ("fact", "cluster") => json!({ "type": "array", "items": { "type": "string" } }),
+        ("fact", "cluster") => {
+            json!({ "type": "array", "items": { "type": "string", "pattern": r"^[^\x00]*$" } })
+        }
         ("cluster", _) => {
             json!({ "type": "string", "pattern": "^c-[a-z0-9]([-a-z0-9]{0,59}[a-z0-9])?$" })
         }
@@ -47,7 +49,7 @@ fn schema(route: &Route, name: &str) -> Value {
         ("host" | "version" | "service" | "fact", "inventory") => {
             json!({ "type": "string", "minLength": 1, "maxLength": 512 })
         }
-        _ => json!({ "type": "string", "minLength": 1 }),
+        _ => json!({ "type": "string", "pattern": r"^[^\x00]+$" }),
     }
 }
 
