@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', default_value = "sqlite,postgres")]
     stores: Vec<StoreKind>,
     /// Fewer and more clusters, as 1000,10000; goals are those of these numbers
-    #[arg(long, value_delimiter = ',', num_args = 2, default_values_t = [1000, 10_000])]
+    #[arg(long, value_delimiter = ',', default_values_t = [1000, 10_000])]
     clusters: Vec<usize>,
     /// Facts of a cluster in the history; 0 leaves the history out
     #[arg(long, default_value_t = 50)]
