@@ -55,10 +55,11 @@ pub(super) const VERSIONS: &str =
     "SELECT cluster, name, dynamic, at, revision, source, observed, value FROM fact_history
      WHERE cluster = $1 AND at > $2 AND at <= $3
      ORDER BY at, revision, name, dynamic LIMIT $4";
+/// By the key: without `+ 0` SQLite takes the index by name and time, and looks at that fact of all clusters.
 pub(super) const VERSIONS_OF: &str =
     "SELECT cluster, name, dynamic, at, revision, source, observed, value FROM fact_history
-     WHERE cluster = $1 AND name = $5 AND at > $2 AND at <= $3
-     ORDER BY at, revision, dynamic LIMIT $4";
+     WHERE cluster = $1 AND name = $5 AND at + 0 > $2 AND at + 0 <= $3
+     ORDER BY at + 0, revision, dynamic LIMIT $4";
 /// Through the index by name and time, from its end.
 pub(super) const CHANGED: &str =
     "SELECT cluster, name, dynamic, at, revision, source, observed, value FROM fact_history
