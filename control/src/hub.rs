@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::{ClusterId, HubUrl};
+use fairlead_api::{ClusterId, Failure, HubUrl};
 use fairlead_certs::Authority;
 use fairlead_gateway::{Caller, Presence};
 use fairlead_runtime::Process;
@@ -20,7 +20,7 @@ use crate::{
     enroll::BootstrapKey,
     issuers::Issuers,
     proxies::Network,
-    store::{Actor, Retention, Store},
+    store::{Actor, Draft, Retention, Store},
 };
 
 /// How many deletions a slow listener may be behind.
@@ -84,6 +84,19 @@ pub struct Discovery {
 impl Hub {
     pub(crate) fn now(&self) -> OffsetDateTime {
         self.clock.now()
+    }
+
+    /// Changes what is registered, or with `dry_run` finds out what that would come to.
+    pub(crate) async fn change_or_try<T: Send + 'static>(
+        &self,
+        caller: &Caller,
+        dry_run: bool,
+        decide: impl FnMut(&mut Draft) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        if dry_run {
+            return self.store.attempt(decide);
+        }
+        Ok(self.store.change(by(caller), decide).await?.value)
     }
 
     /// When the process drains, whoever waits for something is to stop.

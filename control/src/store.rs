@@ -184,6 +184,17 @@ impl Store {
         answer.unwrap_or_else(|_| Err(StoreError::CutOff.into()))
     }
 
+    /// What a change would come to, of the registry as it is now: nothing of it is kept, and it takes no turn of the writer.
+    ///
+    /// # Errors
+    /// What `decide` says.
+    pub fn attempt<T, E>(
+        &self,
+        decide: impl FnOnce(&mut Draft) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        decide(&mut Draft::new(View::clone(&self.view())))
+    }
+
     /// What it counts of its own work.
     pub(crate) fn meter(&self) -> Meter {
         self.shared.meter.clone()

@@ -39,6 +39,8 @@ const STREAM_LIFE: Duration = Duration::from_secs(600);
 /// Lines of the log that are read at once.
 const SLICE: u32 = 500;
 const MAX_AUDIT: u32 = 1000;
+/// `since`, for all that is kept.
+const FIRST: &str = "first";
 
 pub(super) fn routes() -> Router<Arc<Hub>> {
     Router::new()
@@ -117,6 +119,15 @@ async fn after(hub: &Hub, since: Revision) -> Result<Changes, Failure> {
     })
 }
 
+/// What comes before the first change that is kept.
+async fn before_all(hub: &Hub) -> Result<Revision, Failure> {
+    match hub.store.changes(Revision(0), 1).await {
+        Ok(_) => Ok(Revision(0)),
+        Err(StoreError::Compacted { oldest }) => Ok(oldest),
+        Err(other) => Err(other.into()),
+    }
+}
+
 async fn changes(
     State(hub): State<Arc<Hub>>,
     Who(caller): Who,
@@ -127,10 +138,14 @@ async fn changes(
     // A stream that broke names the last event that it has seen.
     let last = headers.get("last-event-id").and_then(|it| it.to_str().ok());
     let since = match last.map(Ok).or_else(|| query.one("since").transpose()) {
-        None => hub.store.view().revision(),
-        Some(since) => since?
-            .parse()
-            .map_err(|_| invalid("since: it is the revision of an earlier answer"))?,
+        None => Some(hub.store.view().revision()),
+        Some(Ok(FIRST)) => None,
+        Some(since) => {
+            let since = since?.parse();
+            Some(since.map_err(|_| {
+                invalid("since: it is the revision of an earlier answer, or \"first\"")
+            })?)
+        }
     };
     let wait = match query.one("wait")? {
         None => 0,
@@ -140,6 +155,10 @@ async fn changes(
         }
     };
     allow(&caller, Right::Read)?;
+    let since = match since {
+        Some(since) => since,
+        None => before_all(&hub).await?,
+    };
     let accepts = headers.get_all(header::ACCEPT).iter();
     let streams = accepts
         .filter_map(|it| it.to_str().ok())

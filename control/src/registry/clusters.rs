@@ -21,6 +21,7 @@ use super::{
     etag::{self, Demand},
     listing,
     names::made_up,
+    page::Query,
     rights::{Right, allow, sees_cluster, sees_tenant, visible},
     template::Effective,
 };
@@ -86,6 +87,18 @@ fn answer(
     let shown = shown(hub, view, caller, record, Some(&observed.status));
     let version = Some(record.version);
     Ok(etag::answer(headers, StatusCode::OK, version, &shown)?)
+}
+
+/// What a cluster would be: how it stands with it and what lets an agent enrol are not there yet.
+fn would_be(view: &View, record: &Record<Cluster>, status: StatusCode) -> Answer<Response> {
+    let shown = ShownCluster {
+        record,
+        template: template_of(view, &record.value.tenant),
+        status: None,
+        install_url: None,
+        more: Map::new(),
+    };
+    Ok(etag::answer(&HeaderMap::new(), status, None, &shown)?)
 }
 
 /// As this caller may see it.
@@ -247,10 +260,12 @@ async fn put(
     State(hub): State<Arc<Hub>>,
     asks: Asks,
     Path(id): Path<String>,
+    uri: Uri,
     headers: HeaderMap,
     Document(body): Document,
 ) -> Answer<Response> {
     let id = requested(&id)?;
+    let dry_run = Query::of(&uri)?.yes("dryRun")?;
     let mut given = Fields::of(body)?;
     let tenant = tenant_in(&mut given)?;
     let named: Vec<&str> = OURS
@@ -295,7 +310,14 @@ async fn put(
         let outcome = if moves { Put::Moved } else { Put::Replaced };
         Ok((kept(draft, &id)?, outcome))
     };
-    let (record, outcome) = hub.store.change(by(&caller), decide).await?.value;
+    let (record, outcome) = hub.change_or_try(&caller, dry_run, decide).await?;
+    if dry_run {
+        let status = match outcome {
+            Put::Made => StatusCode::CREATED,
+            Put::Moved | Put::Replaced => StatusCode::OK,
+        };
+        return would_be(&hub.store.view(), &record, status);
+    }
     match outcome {
         Put::Made => return created(&hub, &caller, &record, &headers),
         Put::Moved => moved(&hub, &caller, &record.value),
@@ -341,9 +363,11 @@ async fn patch(
     State(hub): State<Arc<Hub>>,
     asks: Asks,
     Path(id): Path<String>,
+    uri: Uri,
     headers: HeaderMap,
     Document(body): Document,
 ) -> Answer<Response> {
+    let dry_run = Query::of(&uri)?.yes("dryRun")?;
     let patch = Fields::of(body)?;
     // What can be said of it alone is said before anybody asks who has sent it.
     judge(&patch)?;
@@ -364,7 +388,7 @@ async fn patch(
         }
     };
     let now = millis(whole_millis(hub.now()));
-    if source == FactSource::Steward {
+    if source == FactSource::Steward && !dry_run {
         hub.store.facts_reported(&record.value.id, source, now);
     }
     let demand = Demand::of(&headers);
@@ -383,7 +407,10 @@ async fn patch(
         draft.put_cluster(cluster)?;
         kept(draft, &record.value.id)
     };
-    let record = hub.store.change(by(&caller), decide).await?.value;
+    let record = hub.change_or_try(&caller, dry_run, decide).await?;
+    if dry_run {
+        return would_be(&hub.store.view(), &record, StatusCode::OK);
+    }
     answer(&hub, &hub.store.view(), &caller, &record, &HeaderMap::new())
 }
 

@@ -47,6 +47,16 @@ impl Query {
         }
     }
 
+    /// # Errors
+    /// `FL-4109` if it is neither true nor false.
+    pub(super) fn yes(&self, name: &str) -> Result<bool, Failure> {
+        match self.one(name)? {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(_) => Err(invalid(format_args!("{name}: it is true or false"))),
+        }
+    }
+
     /// The query with another cursor, for a link.
     fn with_cursor(&self, cursor: &str) -> String {
         let kept = self.0.iter().filter(|(name, _)| name != "cursor");

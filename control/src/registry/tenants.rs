@@ -86,6 +86,12 @@ fn answer(record: &Record<Tenant>, status: StatusCode, headers: &HeaderMap) -> A
     Ok(answer)
 }
 
+/// What a tenant would be; there is no version yet to demand.
+fn would_be(record: &Record<Tenant>, status: StatusCode) -> Answer<Response> {
+    let shown = ShownTenant(record);
+    Ok(etag::answer(&HeaderMap::new(), status, None, &shown)?)
+}
+
 fn requested(id: &str) -> Result<TenantId, Failure> {
     TenantId::from_name(id).map_err(|error| invalid(format_args!("id: {error}")))
 }
@@ -161,10 +167,12 @@ async fn put(
     State(hub): State<Arc<Hub>>,
     asks: Asks,
     Path(id): Path<String>,
+    uri: Uri,
     headers: HeaderMap,
     Document(body): Document,
 ) -> Answer<Response> {
     let id = requested(&id)?;
+    let dry_run = Query::of(&uri)?.yes("dryRun")?;
     let mut given = Fields::of(body)?;
     let ours = ["tenantRef", "clusterTemplate"].map(|name| given.mentions(name));
     let spec = TenantSpec::read(&mut given)?;
@@ -190,7 +198,10 @@ async fn put(
         let record = written(draft, before.value.clone(), spec)?;
         Ok::<_, Failure>((record, StatusCode::OK))
     };
-    let (record, status) = hub.store.change(by(&caller), decide).await?.value;
+    let (record, status) = hub.change_or_try(&caller, dry_run, decide).await?;
+    if dry_run {
+        return would_be(&record, status);
+    }
     info!(tenant = %record.value.id, caller = caller.name, "tenant put");
     answer(&record, status, &HeaderMap::new())
 }
@@ -199,9 +210,11 @@ async fn patch(
     State(hub): State<Arc<Hub>>,
     asks: Asks,
     Path(id): Path<String>,
+    uri: Uri,
     headers: HeaderMap,
     Document(body): Document,
 ) -> Answer<Response> {
+    let dry_run = Query::of(&uri)?.yes("dryRun")?;
     let patch = Fields::of(body)?;
     let mut alone = Map::new();
     merge_tenant(&mut alone, patch.clone().into_rest());
@@ -222,7 +235,10 @@ async fn patch(
         may_write(&who, &record.value, &spec)?;
         written(draft, record.value.clone(), spec)
     };
-    let record = hub.store.change(by(&caller), decide).await?.value;
+    let record = hub.change_or_try(&caller, dry_run, decide).await?;
+    if dry_run {
+        return would_be(&record, StatusCode::OK);
+    }
     answer(&record, StatusCode::OK, &HeaderMap::new())
 }
 
@@ -234,11 +250,7 @@ async fn delete(
     headers: HeaderMap,
 ) -> Answer<Response> {
     let query = Query::of(&uri)?;
-    let cascade = match query.one("cascade")? {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(_) => return Err(invalid("cascade: it is true or false").into()),
-    };
+    let cascade = query.yes("cascade")?;
     let demand = Demand::of(&headers);
     let caller = asks.who().await?;
     let record = visible_tenant(&hub.store.view(), &caller, &id)?;

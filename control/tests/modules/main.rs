@@ -9,6 +9,7 @@
 mod catalog;
 mod clusters;
 mod configuration;
+mod dry_run;
 mod enroll;
 mod facts;
 mod hub;

@@ -140,6 +140,12 @@ impl Rig {
         }
     }
 
+    /// Calls a route of any router.
+    pub(crate) async fn of(&self, router: Router, method: Method, path: &str) -> Reply {
+        let request = Request::builder().method(method).uri(path);
+        Rig::send(router, request.body(Body::empty()).unwrap()).await
+    }
+
     /// Calls a route for people with a body of any kind.
     pub(crate) async fn raw(
         &self,
@@ -159,6 +165,24 @@ impl Rig {
             .body(body.into())
             .unwrap();
         Rig::send(people.layer(Extension(asker(who))), request).await
+    }
+
+    /// As [`Rig::call`], where a demand of a header holds.
+    pub(crate) async fn demanding(
+        &self,
+        who: &Caller,
+        method: Method,
+        path: &str,
+        (name, value): (header::HeaderName, &str),
+        body: Value,
+    ) -> Reply {
+        let modules = self.control.seam().modules;
+        let people = modules
+            .iter()
+            .fold(Router::new(), |all, m| all.merge(m.people()));
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header(name, value).body(body.to_string().into());
+        Rig::send(people.layer(Extension(asker(who))), request.unwrap()).await
     }
 
     pub(crate) async fn call(
