@@ -19,6 +19,6 @@ pub use cluster::{
 };
 pub use compile::{CompileMeta, InstanceVersion, SourceVersion};
 pub use fact::{Fact, FactSource, Facts};
-pub use git::{DeployKey, GitRepo, RepoKind, RepoPhase, RepoState};
+pub use git::{DeployKey, GitRepo, RepoKind, RepoPhase, RepoState, without_secret};
 pub use tenant::{ClusterTemplate, Tenant};
 pub use token::Token;

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::object::{Fields, Object, document};
+use crate::model::without_secret;
 
 /// The deploy key of the cluster's agent.
 const STEWARD: &str = "steward";
@@ -23,6 +24,7 @@ pub(super) fn planned(
     let (spec, status) = (&mut template, &mut made.1);
     let mut kind = spec.text("repoType");
     let url = url.or_else(|| status.text("url"));
+    let url = url.map(|url| opening_nothing(url, of_owner, notes));
     let host_keys = host_keys.or_else(|| status.text("hostKeys"));
     let mut keys = deploy_keys(spec.object("deployKeys"), of_owner, notes);
     let steward = keys.remove(STEWARD).and_then(|key| key.get("key").cloned());
@@ -50,6 +52,17 @@ pub(super) fn planned(
         ("deployKey", steward.unwrap_or_default()),
         ("deployKeys", Value::Object(keys)),
     ])
+}
+
+/// What opens a repository is not taken.
+pub(super) fn opening_nothing(url: String, of_owner: &str, notes: &mut Vec<String>) -> String {
+    let Some(plain) = without_secret(&url) else {
+        return url;
+    };
+    notes.push(format!(
+        "{of_owner}: the user or password in the URL of its repository; {plain} is taken"
+    ));
+    plain
 }
 
 /// Whether its URL has a group and a name.

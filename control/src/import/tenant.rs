@@ -57,12 +57,14 @@ pub(super) fn planned(
         // A tenant has a repository here, be it that nobody looks after it.
         git_repo = json!({ "type": "unmanaged" });
     }
+    let global_url = spec.text("globalGitRepoURL");
+    let global_url = global_url.map(|url| repo::opening_nothing(url, &owner, notes));
     let template = cluster_template(spec.object("clusterTemplate"), &owner, notes);
     let planned = document([
         ("displayName", json!(spec.text("displayName"))),
         ("annotations", json!(tenant.annotations)),
         ("gitRepo", git_repo),
-        ("globalGitRepoURL", json!(spec.text("globalGitRepoURL"))),
+        ("globalGitRepoURL", json!(global_url)),
         (
             "globalGitRepoRevision",
             json!(spec.text("globalGitRepoRevision")),

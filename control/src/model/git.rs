@@ -60,3 +60,45 @@ pub enum RepoPhase {
     #[default]
     Unknown,
 }
+
+/// A URL without what opens the repository, if there is that in it: a password, and over HTTP a user as well, which is a token
+/// as often as not. Whoever sees a tenant or a cluster sees its URLs.
+#[must_use]
+pub fn without_secret(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at_checked(end)?;
+    let (user_info, host) = authority.rsplit_once('@')?;
+    let user = match user_info.split_once(':') {
+        _ if scheme.to_ascii_lowercase().starts_with("http") => "",
+        Some((user, _)) => user,
+        None => return None,
+    };
+    let at = if user.is_empty() { "" } else { "@" };
+    Some(format!("{scheme}://{user}{at}{host}{path}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_opens_a_repository_is_found_in_its_url_and_who_asks_for_it_over_ssh_is_not_that() {
+        for (url, without) in [
+            ("ssh://git@git.example/a/b.git", None),
+            ("git@git.example:a/b.git", None),
+            ("https://git.example/a/b.git?x=y@z:1", None),
+            (
+                "ssh://git:pw@git.example:22/a/b.git",
+                Some("ssh://git@git.example:22/a/b.git"),
+            ),
+            (
+                "https://me:p%40@w@git.example/a",
+                Some("https://git.example/a"),
+            ),
+            ("HTTPS://glpat-123@git.example", Some("HTTPS://git.example")),
+        ] {
+            assert_eq!(without_secret(url).as_deref(), without, "{url}");
+        }
+    }
+}

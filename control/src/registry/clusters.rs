@@ -166,6 +166,7 @@ async fn create(
     let requested = given.text("id")?.as_deref().map(requested).transpose()?;
     let tenant = tenant_in(&mut given)?;
     let spec = ClusterSpec::read(&mut given)?;
+    spec.opens_nothing()?;
     let caller = asks.who().await?;
     allow(&caller, Right::WriteCluster)?;
     for _ in 0..TRIES {
@@ -273,6 +274,7 @@ async fn put(
         .filter(|name| given.mentions(name))
         .collect();
     let spec = ClusterSpec::read(&mut given)?;
+    spec.opens_nothing()?;
     let demand = Demand::of(&headers);
     let caller = asks.who().await?;
     allow(&caller, Right::WriteCluster)?;
@@ -418,7 +420,7 @@ async fn patch(
 fn judge(patch: &Fields) -> Result<(), Failure> {
     let mut alone = Map::new();
     merge_cluster(&mut alone, patch.clone().into_rest());
-    ClusterSpec::read(&mut Fields::of(Value::Object(alone))?).map(drop)
+    ClusterSpec::read(&mut Fields::of(Value::Object(alone))?)?.opens_nothing()
 }
 
 /// The cluster as a patch makes it.

@@ -106,6 +106,7 @@ async fn create(
     let asked = given.text("id")?.as_deref().map(requested).transpose()?;
     let spec = TenantSpec::read(&mut given)?;
     spec.needs_repo()?;
+    spec.opens_nothing()?;
     let caller = asks.who().await?;
     allow(&caller, Right::ManageTenants)?;
     for _ in 0..TRIES {
@@ -177,6 +178,7 @@ async fn put(
     let ours = ["tenantRef", "clusterTemplate"].map(|name| given.mentions(name));
     let spec = TenantSpec::read(&mut given)?;
     spec.needs_repo()?;
+    spec.opens_nothing()?;
     let demand = Demand::of(&headers);
     let caller = asks.who().await?;
     allow(&caller, Right::WriteTenant)?;
@@ -218,7 +220,7 @@ async fn patch(
     let patch = Fields::of(body)?;
     let mut alone = Map::new();
     merge_tenant(&mut alone, patch.clone().into_rest());
-    TenantSpec::read(&mut Fields::of(Value::Object(alone))?)?;
+    TenantSpec::read(&mut Fields::of(Value::Object(alone))?)?.opens_nothing()?;
     let demand = Demand::of(&headers);
     let caller = asks.who().await?;
     visible_tenant(&hub.store.view(), &caller, &id)?;

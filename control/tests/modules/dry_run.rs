@@ -1,4 +1,4 @@
-//! Changes that are only tried.
+//! Changes that are only tried, and what may not be in a document at all.
 
 use fairlead_api::{Code, resources::Role};
 use http::{Method, StatusCode, header};
@@ -125,6 +125,43 @@ async fn a_change_that_is_tried_is_judged_and_answered_as_for_real_and_leaves_no
         .await;
     assert_eq!(stale.code(), Code::ChangedMeanwhile);
     assert_eq!(revision(&rig).await, before);
+}
+
+#[tokio::test]
+async fn what_opens_a_repository_is_kept_in_no_url() {
+    let rig = Rig::new().await;
+    rig.tenant("acme").await;
+    rig.cluster("demo", "acme").await;
+    let secret = "https://robot:s3cret@git.example/a/b.git";
+    let of_cluster = json!({ "tenant": "t-acme", "gitRepo": { "url": secret } });
+    let only_repo = json!({ "gitRepo": { "url": secret } });
+    let template = json!({ "clusterTemplate": { "gitRepo": { "url": secret } } });
+    let global = json!({ "globalGitRepoURL": secret, "gitRepo": { "type": "unmanaged" } });
+    for (method, path, body, field) in [
+        (Method::POST, "/clusters", &of_cluster, "gitRepo.url"),
+        (Method::PUT, "/clusters/c-demo", &of_cluster, "gitRepo.url"),
+        (Method::PATCH, "/clusters/c-demo", &only_repo, "gitRepo.url"),
+        (Method::POST, "/tenants", &only_repo, "gitRepo.url"),
+        (Method::PUT, "/tenants/t-acme", &global, "globalGitRepoURL"),
+        (
+            Method::PATCH,
+            "/tenants/t-acme",
+            &template,
+            "clusterTemplate.gitRepo.url",
+        ),
+    ] {
+        let reply = rig.call(&admin(), method.clone(), path, body.clone()).await;
+        assert_eq!(reply.code(), Code::Invalid, "{method} {path}");
+        let told = reply.json()["reason"].to_string();
+        assert!(told.contains(field) && !told.contains("s3cret"), "{told}");
+    }
+    // Who asks for it is no secret over SSH.
+    let plain = json!({ "gitRepo": { "url": "ssh://git@git.example/a/b.git" } });
+    rig.call(&admin(), Method::PATCH, "/clusters/c-demo", plain)
+        .await
+        .good();
+    let audit = rig.get(&admin(), "/v1/audit").await;
+    assert!(!audit.text.contains("s3cret"));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fairlead_api::Failure;
 use serde_json::{Map, Value, json};
 
-use super::{Fields, Repo, compile, invalid, policy::Policies, repo};
+use super::{Fields, Repo, compile, fields::opens_nothing, invalid, policy::Policies, repo};
 use crate::{
     model::{Cluster, CompileMeta, Fact, FactSource, Facts},
     registry::names::display_name,
@@ -60,6 +60,15 @@ impl ClusterSpec {
             compile_meta: compile_meta.map(compile::read).transpose()?,
             policies: Policies::read(given)?,
         })
+    }
+
+    /// Judged of what is sent only: what was kept before this was asked for can be read, and changed, on.
+    ///
+    /// # Errors
+    /// `FL-4109`
+    pub(in crate::registry) fn opens_nothing(&self) -> Result<(), Failure> {
+        let url = self.git_repo.as_ref().and_then(Repo::url);
+        opens_nothing("gitRepo.url", url)
     }
 
     /// Which fields a PATCH may name: it is refused with the first that it may not.

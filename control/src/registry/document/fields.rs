@@ -7,6 +7,8 @@ use serde_json::{Map, Value};
 
 use fairlead_api::{Code, Failure};
 
+use crate::model::without_secret;
+
 /// How many entries a map of a document may have.
 const MAX_ENTRIES: usize = 1024;
 /// The longest name of a fact or an annotation, in bytes: a prefix of 253, a slash, a name of 63.
@@ -24,6 +26,19 @@ pub(in crate::registry) fn invalid(what: impl Display) -> Failure {
     Failure {
         code: Code::Invalid,
         cause: what.to_string(),
+    }
+}
+
+/// Whoever sees the thing sees its URLs, and so does whoever reads the log of changes.
+///
+/// # Errors
+/// `FL-4109` if the URL of this field has a password in it.
+pub(super) fn opens_nothing(field: &str, url: Option<&str>) -> Result<(), Failure> {
+    match url.and_then(without_secret) {
+        None => Ok(()),
+        Some(_) => Err(invalid(format_args!(
+            "{field}: a password or token has no place in a URL; use ssh:// with a deploy key, or give it to whoever reads the repository"
+        ))),
     }
 }
 

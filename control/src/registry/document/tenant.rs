@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use fairlead_api::{Failure, TenantId};
 use serde_json::{Map, Value, json};
 
-use super::{Fields, Repo, cluster::checked_name, invalid, policy::Policies, repo};
+use super::{
+    Fields, Repo, cluster::checked_name, fields::opens_nothing, invalid, policy::Policies, repo,
+};
 use crate::{
     configuration,
     model::{AgentSettings, ClusterTemplate, Tenant},
@@ -71,6 +73,19 @@ impl TenantSpec {
             Some(repo) if repo.url().is_some() || repo.is_nobodys() => Ok(()),
             _ => Err(invalid("gitRepo.url is required")),
         }
+    }
+
+    /// As [`super::ClusterSpec::opens_nothing`].
+    ///
+    /// # Errors
+    /// `FL-4109`
+    pub(in crate::registry) fn opens_nothing(&self) -> Result<(), Failure> {
+        let url = self.git_repo.as_ref().and_then(Repo::url);
+        opens_nothing("gitRepo.url", url)?;
+        opens_nothing("globalGitRepoURL", self.global_url.as_deref())?;
+        let repo = self.template.as_ref().and_then(|it| it.git_repo.as_ref());
+        let url = repo.and_then(|repo| repo.url.as_deref());
+        opens_nothing("clusterTemplate.gitRepo.url", url)
     }
 
     /// # Errors
