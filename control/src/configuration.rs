@@ -26,7 +26,7 @@ use tracing::info;
 use crate::{
     hub::{Hub, by},
     model::{AgentSettings, Cluster},
-    registry::{Right, admit, allow, visible},
+    registry::{Right, admit, allow, still, tagged, visible},
     reply::{Answer, Peer, Sent, Who, finish},
     store::{Record, View},
 };
@@ -105,9 +105,15 @@ async fn settings(
     State(hub): State<Arc<Hub>>,
     Path(id): Path<String>,
     Who(caller): Who,
-) -> Answer<Json<AgentSettings>> {
+    headers: HeaderMap,
+) -> Answer<Response> {
     let cluster = visible(&hub.store.view(), &caller, &id)?;
-    Ok(Json(cluster.value.agent.clone()))
+    Ok(tagged(
+        &headers,
+        StatusCode::OK,
+        None,
+        &cluster.value.agent,
+    )?)
 }
 
 /// `PUT /v1/clusters/{id}/agent`: says it anew.
@@ -115,21 +121,24 @@ async fn put(
     State(hub): State<Arc<Hub>>,
     Path(id): Path<String>,
     Extension(asker): Extension<Asker>,
+    headers: HeaderMap,
     Sent(settings): Sent<AgentSettings>,
-) -> Answer<Json<AgentSettings>> {
+) -> Answer<Response> {
     check(&settings)?;
     let caller = asker.caller().await?;
     visible(&hub.store.view(), &caller, &id)?;
     allow(&caller, Right::WriteCluster)?;
     let (who, said) = (caller.clone(), settings.clone());
     let changed = hub.store.change(by(&caller), move |draft| {
-        let id = visible(draft, &who, &id)?.value.id.clone();
+        let cluster = visible(draft, &who, &id)?;
+        still(&headers, &cluster.value.agent)?;
+        let id = cluster.value.id.clone();
         draft.amend_cluster(&id, |cluster| cluster.agent = said.clone())?;
         Ok::<_, Failure>(id)
     });
     let id = changed.await?.value;
     info!(cluster = %id, caller = caller.name, "settings of the agent changed");
-    Ok(Json(settings))
+    Ok(tagged(&HeaderMap::new(), StatusCode::OK, None, &settings)?)
 }
 
 /// `GET /agent/v1/config`

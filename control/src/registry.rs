@@ -30,6 +30,7 @@ use fairlead_runtime::Process;
 use tracing::warn;
 
 pub(crate) use directory::{RESTARTED, admit};
+pub(crate) use etag::{answer as tagged, still};
 pub(crate) use names::caller_name;
 pub(crate) use rights::{Right, allow, visible};
 pub(crate) use tokens::{mint, new as new_token};

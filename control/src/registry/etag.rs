@@ -16,7 +16,7 @@ const REVISION: &str = "fairlead-revision";
 ///
 /// # Errors
 /// `FL-5101`
-pub(super) fn answer<T: Serialize + ?Sized>(
+pub(crate) fn answer<T: Serialize + ?Sized>(
     asked: &HeaderMap,
     status: StatusCode,
     version: Option<u64>,
@@ -75,6 +75,27 @@ pub(super) fn listed<T: Serialize>(
     let revision = HeaderValue::from(view.revision().0);
     listed.headers_mut().insert(REVISION, revision);
     Ok(listed)
+}
+
+/// Whether `If-Match` lets somebody change what is `current`, where that has a tag of its content alone.
+///
+/// # Errors
+/// `FL-4114`
+pub(crate) fn still<T: Serialize + ?Sized>(asked: &HeaderMap, current: &T) -> Result<(), Failure> {
+    let body = serde_json::to_vec(current);
+    let current = tag(
+        None,
+        &body.map_err(|error| Failure::because(Code::Internal, error))?,
+    );
+    let mut demanded = false;
+    let same = matches(asked, header::IF_MATCH, |known| {
+        demanded = true;
+        known == "*" || known == current
+    });
+    match demanded && !same {
+        true => Err(Code::ChangedMeanwhile.into()),
+        false => Ok(()),
+    }
 }
 
 /// What a change demands of what it changes.

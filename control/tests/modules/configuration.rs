@@ -156,3 +156,35 @@ async fn settings_are_for_the_tenants_admins_and_must_make_sense() {
         assert!(reply.text.contains(says), "{reply:?}");
     }
 }
+
+#[tokio::test]
+async fn settings_are_changed_from_what_was_read_or_not_at_all() {
+    let rig = Rig::new().await;
+    agent(&rig, "demo", "t-default").await;
+    let read = rig.get(&admin(), AGENT).await;
+    let put = async |demand: &str, version: &str| {
+        let demand = (header::IF_MATCH, demand);
+        let said = json!({ "version": version });
+        rig.demanding(&admin(), Method::PUT, AGENT, demand, said)
+            .await
+    };
+    let first = put(&tag(&read), "1").await;
+    first.good();
+    assert_eq!(tag(&rig.get(&admin(), AGENT).await), tag(&first));
+    // What else changes of the cluster takes nothing back.
+    let renamed = json!({ "displayName": "Other" });
+    let renamed = rig
+        .call(&admin(), Method::PATCH, "/clusters/c-demo", renamed)
+        .await;
+    renamed.good();
+    assert_eq!(put(&tag(&read), "2").await.code(), Code::ChangedMeanwhile);
+    put(&tag(&first), "3").await.good();
+    put("*", "4").await.good();
+    assert_eq!(rig.get(&admin(), AGENT).await.good()["version"], "4");
+    let known = (header::IF_NONE_MATCH, tag(&rig.get(&admin(), AGENT).await));
+    let known = (known.0, known.1.as_str());
+    let same = rig
+        .demanding(&admin(), Method::GET, AGENT, known, json!({}))
+        .await;
+    assert_eq!(same.status, StatusCode::NOT_MODIFIED);
+}
