@@ -52,6 +52,24 @@ pub(super) fn open() -> Router<Arc<Hub>> {
         .route("/docs/{file}", get(file))
 }
 
+/// Whether the document tells that a path takes a parameter.
+#[cfg(debug_assertions)]
+pub(super) fn tells(path: &str, parameter: &str) -> bool {
+    let fits = |route: &&Route| {
+        let (mut known, mut asked) = (route.path.split('/'), path.trim_end_matches('/').split('/'));
+        loop {
+            match (known.next(), asked.next()) {
+                (None, None) => return true,
+                (Some(known), Some(asked)) if known == asked || known.starts_with('{') => {}
+                _ => return false,
+            }
+        }
+    };
+    let known: Vec<_> = ROUTES.iter().filter(fits).collect();
+    // A path of nobody's is a test's.
+    known.is_empty() || known.iter().any(|route| route.query.contains(&parameter))
+}
+
 fn json_answer() -> Response {
     asset("application/json", DOCUMENT.clone())
 }

@@ -12,8 +12,12 @@ use super::document::invalid;
 const MAX_LIMIT: usize = 1000;
 const MAX_CURSOR: usize = 1024;
 
-/// The query of a request, decoded.
-pub(super) struct Query(Vec<(String, String)>);
+/// The query of a request, decoded. In a build for tests it holds whoever reads it to what `/openapi.json` tells.
+pub(super) struct Query {
+    given: Vec<(String, String)>,
+    #[cfg(debug_assertions)]
+    path: String,
+}
 
 impl Query {
     /// # Errors
@@ -25,11 +29,21 @@ impl Query {
         if query.0.iter().any(|(_, value)| value.contains('\0')) {
             return Err(invalid("the query has a NUL"));
         }
-        Ok(Query(query.0))
+        Ok(Query {
+            given: query.0,
+            #[cfg(debug_assertions)]
+            path: uri.path().to_owned(),
+        })
     }
 
     pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        let of = self.0.iter().filter(move |(known, _)| known == name);
+        #[cfg(debug_assertions)]
+        assert!(
+            super::openapi::tells(&self.path, name),
+            "/openapi.json does not tell of {name} at {}",
+            self.path
+        );
+        let of = self.given.iter().filter(move |(known, _)| known == name);
         of.map(|(_, value)| value.as_str())
     }
 
@@ -59,7 +73,7 @@ impl Query {
 
     /// The query with another cursor, for a link.
     fn with_cursor(&self, cursor: &str) -> String {
-        let kept = self.0.iter().filter(|(name, _)| name != "cursor");
+        let kept = self.given.iter().filter(|(name, _)| name != "cursor");
         let kept = kept.map(|(name, value)| format!("{}={}&", escaped(name), escaped(value)));
         kept.chain([format!("cursor={cursor}")]).collect()
     }
@@ -204,6 +218,7 @@ mod tests {
         ] {
             assert!(Page::of(&query(bad)).is_err(), "{bad}");
         }
-        assert_eq!(query("a=1&a=2").all("a").collect::<Vec<_>>(), ["1", "2"]);
+        let twice = query("fact=1&fact=2");
+        assert_eq!(twice.all("fact").collect::<Vec<_>>(), ["1", "2"]);
     }
 }

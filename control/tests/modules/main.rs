@@ -17,6 +17,7 @@ mod inventory;
 mod issuers;
 mod keys;
 mod metrics;
+mod openapi;
 mod registry;
 mod rig;
 mod rights;

@@ -34,8 +34,12 @@ fn schema(route: &Route, name: &str) -> Value {
         ("limit", _) => json!({ "type": "integer", "minimum": 1, "maximum": 1000 }),
         ("wait", _) => json!({ "type": "integer", "minimum": 0, "maximum": 25 }),
         ("staleDays", _) => json!({ "type": "integer", "minimum": 0, "maximum": 36500 }),
-        ("since" | "before", _) => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
-        ("cascade", _) => json!({ "type": "boolean" }),
+        ("since", _) => json!({ "anyOf": [
+            { "type": "integer", "minimum": 0, "maximum": u64::MAX },
+            { "type": "string", "enum": ["first"] },
+        ] }),
+        ("before", _) => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
+        ("cascade" | "dryRun", _) => json!({ "type": "boolean" }),
         ("at" | "from" | "to", _) => json!({ "type": "string", "format": "date-time" }),
         ("fact", "cluster") => {
             json!({ "type": "array", "items": { "type": "string", "pattern": r"^[^\x00]*$" } })
@@ -69,11 +73,14 @@ const fn meaning(name: &str) -> &'static str {
         b"limit" => "How many at most",
         b"cursor" => "From the `Link` header of the page before",
         b"cascade" => "true: with its clusters and the tenants below it",
+        b"dryRun" => "true: answers what it would come to, and changes nothing",
         b"token" => "The bootstrap token; may be a bearer token instead",
         b"component" => "Name of a component",
         b"below" => "Only versions of the component below this one",
         b"staleDays" => "Only what was not compiled for so many days",
-        b"since" => "The revision that was seen last",
+        b"since" => {
+            "The revision that was seen last, or `first` for all that is kept; now where missing"
+        }
         b"wait" => "Seconds to wait for a change, 25 at most",
         b"at" => "What was so at that time; goes without from and to",
         b"from" => "What became so at that time or later",

@@ -1,0 +1,159 @@
+//! `/openapi.json` beside the router itself: neither has what the other does not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::{Extension, Router};
+use fairlead_api::Code;
+use http::{Method, header};
+use serde_json::{Value, json};
+
+use crate::rig::{Rig, admin, asker};
+
+type Methods = BTreeMap<String, BTreeSet<String>>;
+
+/// Names of parameters in paths are nobody's business.
+fn bare(path: &str) -> String {
+    let segment = |segment: &str| match segment.starts_with('{') {
+        true => "{}".to_owned(),
+        false => segment.to_owned(),
+    };
+    path.split('/').map(segment).collect::<Vec<_>>().join("/")
+}
+
+/// The paths of a router, which tells them nowhere but to who debugs it.
+fn paths(router: &Router) -> BTreeSet<String> {
+    let text = format!("{router:?}");
+    let after = text.split("RouteId(").skip(1);
+    let path = |after: &str| {
+        let path = after.split_once("): \"")?;
+        path.0.parse::<u32>().ok()?;
+        Some(path.1.split('"').next()?.to_owned())
+    };
+    // What axum answers with where there is nothing is a path to it as well.
+    let ours = |path: &String| !path.contains("__private__axum");
+    after.filter_map(path).filter(ours).collect()
+}
+
+async fn routed(rig: &Rig) -> Methods {
+    let modules = rig.control.seam().modules;
+    let all = Router::new();
+    let all = modules.iter().fold(all, |all, module| {
+        all.merge(module.people()).merge(module.open())
+    });
+    let all = all.layer(Extension(asker(&admin())));
+    let mut routed = Methods::new();
+    for path in paths(&all) {
+        // What a path knows it tells to whoever comes with what it does not know.
+        let real = path.replace(['{', '}'], "");
+        let strange = Method::from_bytes(b"PROPFIND").unwrap();
+        let reply = rig.of(all.clone(), strange, &real).await;
+        let allowed = reply.headers.get(header::ALLOW);
+        let allowed = allowed.unwrap_or_else(|| panic!("{path}: {reply:?}"));
+        let allowed = allowed.to_str().unwrap().to_lowercase();
+        let methods = allowed.split(',').map(|it| it.trim().to_owned());
+        routed.insert(bare(&path), methods.filter(|it| it != "head").collect());
+    }
+    routed
+}
+
+fn described(document: &Value) -> Methods {
+    let paths = document["paths"].as_object().unwrap().iter();
+    let methods = |of: &Value| of.as_object().unwrap().keys().cloned().collect();
+    paths.map(|(path, of)| (bare(path), methods(of))).collect()
+}
+
+#[tokio::test]
+async fn every_route_is_described_and_nothing_else_is() {
+    let rig = Rig::new().await;
+    let mut routed = routed(&rig).await;
+    // What the page of `/docs` is made of.
+    assert!(routed.remove("/docs/{}").is_some());
+    assert!(routed.len() > 30);
+    let document = rig.open("/openapi.json").await.good();
+    assert_eq!(routed, described(&document));
+}
+
+fn parameters<'a>(document: &'a Value, path: &str) -> BTreeSet<&'a str> {
+    let given = document["paths"][path]["get"]["parameters"].as_array();
+    let given = given.unwrap().iter().filter(|it| it["in"] == "query");
+    given.map(|it| it["name"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_history_knows_the_parameters_that_are_described_and_no_others() {
+    let rig = Rig::new().await;
+    rig.cluster("demo", "default").await;
+    let document = rig.open("/openapi.json").await.good();
+    for (real, path) in [
+        (
+            "/v1/clusters/c-demo/facts/history",
+            "/v1/clusters/{clusterId}/facts/history",
+        ),
+        ("/v1/facts/x/changes", "/v1/facts/{name}/changes"),
+    ] {
+        let mut known = BTreeSet::new();
+        for name in ["fact", "at", "from", "to", "limit"] {
+            let value = match name {
+                "limit" => "5",
+                "fact" => "x",
+                _ => "2026-11-21T12:00:00Z",
+            };
+            let reply = rig.get(&admin(), &format!("{real}?{name}={value}")).await;
+            if reply.status.is_success() {
+                known.insert(name);
+            }
+        }
+        assert_eq!(known, parameters(&document, path), "{path}");
+        let strange = rig.get(&admin(), &format!("{real}?colour=red")).await;
+        let told = strange.json()["reason"].as_str().unwrap().to_owned();
+        assert!(told.contains("unknown field `colour`"), "{told}");
+        // Whoever adds one adds it above as well.
+        assert!(
+            told.contains("expected one of `fact`, `at`, `from`, `to`, `limit`"),
+            "{told}"
+        );
+    }
+    for name in parameters(&document, "/v1/find") {
+        let term = if name == "version" { "<1.31" } else { "x" };
+        let found = format!("/v1/find?{name}={}", term.replace('<', "%3C"));
+        rig.get(&admin(), &found).await.good();
+    }
+    let strange = rig.get(&admin(), "/v1/find?colour=red").await;
+    assert_eq!(strange.code(), Code::Invalid);
+}
+
+#[tokio::test]
+async fn what_is_answered_has_no_field_that_is_not_described() {
+    let rig = Rig::new().await;
+    rig.cluster("demo", "default").await;
+    let facts = json!({ "facts": { "region": "eu" } });
+    let patched = rig
+        .call(&admin(), Method::PATCH, "/clusters/c-demo", facts)
+        .await;
+    patched.good();
+    let settings = json!({ "version": "1", "allowConnect": ["db:5432"], "facts": { "every": 60, "off": ["helm"] } });
+    let put = rig
+        .call(&admin(), Method::PUT, "/v1/clusters/c-demo/agent", settings)
+        .await;
+    put.good();
+    let document = rig.open("/openapi.json").await.good();
+    for (path, schema) in [
+        ("/v1/clusters/c-demo/facts", "KnownFacts"),
+        ("/v1/clusters/c-demo/facts/history", "PastFacts"),
+        ("/v1/find?fact=region=eu", "Found"),
+        ("/v1/agents", "Configured"),
+        ("/v1/clusters/c-demo/config", "AgentConfig"),
+        ("/v1/clusters/c-demo/agent", "AgentSettings"),
+    ] {
+        let answer = rig.get(&admin(), path).await.good();
+        let items = answer.get("items").map_or(&answer, |items| &items[0]);
+        let known = &document["components"]["schemas"][schema]["properties"];
+        let known = match answer.get("items") {
+            Some(_) => &known["items"]["items"]["properties"],
+            None => known,
+        };
+        for name in items.as_object().unwrap().keys() {
+            assert!(known.get(name).is_some(), "{schema}: {name}");
+        }
+    }
+}
