@@ -113,6 +113,8 @@ codes! {
     ChangedMeanwhile = 4114, 412, "it has changed since it was read", "Read it again and decide anew.";
     Compacted = 4115, 410, "changes of so long ago are no longer kept", "List what there is, and watch from the revision of that answer.";
     Protected = 4116, 409, "it is protected against deletion", "Set `deleteProtection` to false first.";
+    Usage = 4117, 0, "the command line has mistakes", "See the command's `--help`.";
+    NotConfirmed = 4118, 0, "it was not confirmed, and nothing was changed", "Run it again on a terminal and say yes, or with `--yes`.";
     Internal = 5101, 500, "something went wrong inside Fairlead", "Report it with the request id and the hub's log around it.";
     Store = 5102, 503, "the hub's store did not take or give the data", "Look at the hub's log and the room on its disk; nothing was changed.";
     StoreFull = 5103, 507, "the hub's store cannot be written", "Its disk is full or read-only: make room. It goes on by itself then; nothing was changed.";

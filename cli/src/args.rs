@@ -298,8 +298,14 @@ struct Process {
 /// How to print.
 #[derive(clap::Args)]
 pub(crate) struct Output {
-    /// How to print the answer
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    /// How to print the answer: table, json, yaml, name (ids), or jsonpath='{.id}' as kubectl has it
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        default_value = "table",
+        hide_default_value = true
+    )]
     pub(crate) output: Format,
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn run(command: args::Cluster, environment: &Environment) -> Result<(
                     tenant,
                 };
                 let join: JoinInfo = hub.post("/clusters", &create).await?;
-                output::show(output.output, &join, install_command)?;
+                output::show(&output.output, &join, install_command)?;
                 if wait {
                     wait_for(&hub, &join, timeout.0).await
                 } else {
@@ -46,14 +46,14 @@ pub(crate) fn run(command: args::Cluster, environment: &Environment) -> Result<(
             args::Cluster::List(output) => {
                 let clusters: Vec<Cluster> = hub.get("/clusters").await?;
                 let lagging = lagging(&hub).await?;
-                output::show(output.output, &clusters, |clusters| {
+                output::show(&output.output, &clusters, |clusters| {
                     table(clusters, &lagging)
                 })
             }
             args::Cluster::Get { name, output } => {
                 let cluster = find(&hub, &name).await?;
                 let lagging = lagging(&hub).await?;
-                output::show(output.output, &cluster, |cluster| {
+                output::show(&output.output, &cluster, |cluster| {
                     table(std::slice::from_ref(cluster), &lagging) + &clone_line(cluster)
                 })
             }
@@ -101,11 +101,11 @@ async fn token(hub: &HubClient, command: args::ClusterToken) -> Result<(), Failu
         args::ClusterToken::Renew { name, output } => {
             let path = path(&name).await?;
             let join: JoinInfo = hub.post(&path, &serde_json::json!({})).await?;
-            output::show(output.output, &join, install_command)
+            output::show(&output.output, &join, install_command)
         }
         args::ClusterToken::Show { name, output } => {
             let join: JoinInfo = hub.get(&path(&name).await?).await?;
-            output::show(output.output, &join, install_command)
+            output::show(&output.output, &join, install_command)
         }
         args::ClusterToken::Revoke { name } => {
             hub.delete(&path(&name).await?).await?;
@@ -113,7 +113,7 @@ async fn token(hub: &HubClient, command: args::ClusterToken) -> Result<(), Failu
         }
         args::ClusterToken::List(output) => {
             let tokens: List<BootstrapToken> = hub.get("/v1/bootstrap-tokens").await?;
-            output::show(output.output, &tokens, |tokens| token_table(&tokens.items))
+            output::show(&output.output, &tokens, |tokens| token_table(&tokens.items))
         }
     }
 }

@@ -1,5 +1,7 @@
 //! `fairlead facts`.
 
+use std::collections::BTreeSet;
+
 use fairlead_api::{
     Code, Failure,
     facts::{KnownFact, PastFact},
@@ -12,7 +14,7 @@ use crate::{
     environment::Environment,
     find::{escaped, short},
     hub_client::HubClient,
-    output,
+    output::{self, Format},
     settings::block_on,
 };
 
@@ -25,13 +27,19 @@ pub(crate) fn run(args: args::Facts, environment: &Environment) -> Result<(), Fa
 }
 
 async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
-    let format = args.output.output;
+    let format = &args.output.output;
     let since = args.since.map(|since| since.0);
     let Some(name) = &args.name else {
         let fact = args.fact.as_deref().unwrap_or_default();
         let from = ago(since.unwrap_or(DAY))?;
         let path = format!("/v1/facts/{}/changes?from={from}", escaped(fact));
         let past: List<PastFact> = hub.get(&path).await?;
+        if *format == Format::Name {
+            let clusters: BTreeSet<_> =
+                past.items.iter().map(|it| it.cluster.to_string()).collect();
+            let lines = clusters.into_iter().map(|cluster| cluster + "\n");
+            return output::print(&lines.collect::<String>());
+        }
         return output::show(format, &past, |past| past_table(&past.items));
     };
     let id = cluster::find(hub, name).await?.id;

@@ -14,7 +14,7 @@ pub(crate) fn run(args: args::Find, environment: &Environment) -> Result<(), Fai
     let hub = HubClient::of(environment)?;
     block_on(async {
         let found: List<FoundCluster> = hub.get(&format!("{FIND_PATH}?{query}")).await?;
-        output::show(args.output.output, &found, |found| table(&found.items))
+        output::show(&args.output.output, &found, |found| table(&found.items))
     })?
 }
 

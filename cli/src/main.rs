@@ -12,6 +12,7 @@ mod find;
 mod hub;
 mod hub_client;
 mod import;
+mod jsonpath;
 mod kubeconfig;
 mod login;
 mod outcome;

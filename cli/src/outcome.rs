@@ -8,11 +8,11 @@ use fairlead_api::{Code, Failure};
 fn exit_code(code: Code) -> u8 {
     use Code as C;
     match code {
-        C::BadConfig | C::BadJoinString | C::BadKubeconfig | C::Invalid => 2,
+        C::BadConfig | C::BadJoinString | C::BadKubeconfig | C::Invalid | C::Usage => 2,
         C::NotLoggedIn => 3,
         C::NotFound | C::NoSuchCluster | C::NoSuchRoute => 4,
         C::HubUnreachable | C::NotReady => 5,
-        C::Conflict | C::InUse => 6,
+        C::Conflict | C::InUse | C::ChangedMeanwhile | C::Protected => 6,
         other => match other.number() {
             1100..1300 => 3,
             1400..1600 | 3100..3200 => 5,
@@ -41,11 +41,15 @@ pub(crate) fn exit(result: Result<(), Failure>) -> ExitCode {
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     // Nothing is left to do if even that cannot be printed.
     let _ = error.print();
-    if error.use_stderr() {
-        ExitCode::from(2)
-    } else {
-        ExitCode::SUCCESS
+    if !error.use_stderr() {
+        return ExitCode::SUCCESS;
     }
+    eprintln!(
+        "\nnext:  {}\ncode:  {}",
+        Code::Usage.next_step(),
+        Code::Usage
+    );
+    ExitCode::from(exit_code(Code::Usage))
 }
 
 #[cfg(test)]

@@ -1,16 +1,42 @@
-//! Answers on stdout: a table for people, JSON or YAML for scripts, both of the very value that the API gave.
+//! Answers on stdout: a table for people; JSON, YAML, ids or parts for scripts, all of the very value that the API gave.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    str::FromStr,
+};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use fairlead_api::{Code, Failure};
 use serde::Serialize;
+use serde_json::Value;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+use crate::jsonpath::Template;
+
+/// `-o`
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Format {
     Table,
     Json,
     Yaml,
+    /// Ids, one a line.
+    Name,
+    JsonPath(Template),
+}
+
+impl FromStr for Format {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some(("jsonpath", template)) => Ok(Format::JsonPath(template.parse()?)),
+            _ => match text {
+                "table" => Ok(Format::Table),
+                "json" => Ok(Format::Json),
+                "yaml" => Ok(Format::Yaml),
+                "name" => Ok(Format::Name),
+                _ => Err("expected table, json, yaml, name or jsonpath=TEMPLATE".to_owned()),
+            },
+        }
+    }
 }
 
 /// Prints a text; a reader that has gone away is no failure.
@@ -27,16 +53,36 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 
 /// Prints one value: `table` makes the text for people.
 pub(crate) fn show<T: Serialize>(
-    format: Format,
+    format: &Format,
     value: &T,
     table: impl FnOnce(&T) -> String,
 ) -> Result<(), Failure> {
+    let json = || serde_json::to_value(value).map_err(unprintable);
     let text = match format {
         Format::Table => table(value),
         Format::Json => serde_json::to_string_pretty(value).map_err(unprintable)? + "\n",
         Format::Yaml => yaml(value)?,
+        Format::Name => names(&json()?),
+        Format::JsonPath(template) => template.render(&json()?),
     };
     print(&text)
+}
+
+/// What a thing is called, by the first of these fields that it has.
+const NAMES: [&str; 4] = ["id", "name", "cluster", "version"];
+
+/// The names of all items, one a line.
+fn names(value: &Value) -> String {
+    let items = value.get("items").unwrap_or(value);
+    let items = match items {
+        Value::Array(items) => items.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let name = |item: &Value| {
+        let mut known = NAMES.iter().filter_map(|field| item.get(*field)?.as_str());
+        known.next().map(|name| format!("{name}\n"))
+    };
+    items.iter().filter_map(name).collect()
 }
 
 pub(crate) fn yaml<T: Serialize>(value: &T) -> Result<String, Failure> {

@@ -18,17 +18,17 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
                     git_repo: NewRepo::default(),
                 };
                 let tenant: Tenant = hub.post("/tenants", &create).await?;
-                output::show(output.output, &tenant, |tenant| {
+                output::show(&output.output, &tenant, |tenant| {
                     table(std::slice::from_ref(tenant))
                 })
             }
             args::Tenant::List(output) => {
                 let tenants: Vec<Tenant> = hub.get("/tenants").await?;
-                output::show(output.output, &tenants, |tenants| table(tenants))
+                output::show(&output.output, &tenants, |tenants| table(tenants))
             }
             args::Tenant::Get { id, output } => {
                 let tenant: Tenant = hub.get(&format!("/tenants/{id}")).await?;
-                output::show(output.output, &tenant, |tenant| {
+                output::show(&output.output, &tenant, |tenant| {
                     table(std::slice::from_ref(tenant))
                 })
             }

@@ -28,13 +28,13 @@ pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(),
                     ttl_seconds: Some(ttl.0.as_secs()),
                 };
                 let created: CreatedToken = hub.post("/v1/tokens", &create).await?;
-                output::show(output.output, &created, |created| {
+                output::show(&output.output, &created, |created| {
                     format!("{}\n", created.token.expose_secret())
                 })
             }
             args::Token::List(output) => {
                 let tokens: List<ApiToken> = hub.get("/v1/tokens").await?;
-                output::show(output.output, &tokens, |tokens| table(&tokens.items))
+                output::show(&output.output, &tokens, |tokens| table(&tokens.items))
             }
             args::Token::Delete { id } => {
                 hub.delete(&format!("/v1/tokens/{id}")).await?;
