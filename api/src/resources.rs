@@ -1,6 +1,7 @@
 //! The hub's own resources as its API gives and takes them, JSON in camelCase, times in RFC 3339. Every path, field and
 //! answer stands in the hub's `/openapi.json` and in `docs/api.md`. Failures are [`crate::Reason`]s.
 
+mod change;
 mod cluster;
 mod role;
 mod status;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::HubUrl;
 
+pub use change::{ChangeSeen, Changes};
 pub use cluster::{BootstrapState, BootstrapToken, Cluster, CreateCluster, JoinInfo};
 pub use role::{Role, UnknownRole};
 pub use status::{AgentSession, CloneSeen, ClusterStatus, LastError, State};

@@ -15,7 +15,8 @@ use clap_complete::Shell;
 use fairlead_api::Failure;
 
 pub(crate) use self::registry::{
-    Backup, Cluster, ClusterToken, Facts, Find, Import, Restore, Store, Tenant, Token,
+    Apply, Backup, Changes, Cluster, ClusterFields, ClusterList, ClusterToken, Facts, Find, Import,
+    Restore, Store, Tenant, Token,
 };
 use crate::output::{self, Format};
 
@@ -68,6 +69,8 @@ pub(crate) enum Command {
     Facts(Facts),
     /// Find clusters by a host, a version, a service or a fact
     Find(Find),
+    /// What has changed in the registry, and by whom
+    Changes(Changes),
     /// Bearer tokens for people and programs
     Token {
         #[command(subcommand)]

@@ -1,16 +1,31 @@
 //! `fairlead cluster`.
 
+mod shown;
+mod token;
+
 use std::{collections::BTreeSet, time::Duration};
 
 use fairlead_api::{
     ClusterId, Code, Failure, TenantId,
-    config::Configured,
-    resources::{BootstrapToken, Cluster, CreateCluster, JoinInfo, List, State, WhoAmI},
+    resources::{Cluster, CreateCluster, JoinInfo, State, WhoAmI},
 };
-use secrecy::ExposeSecret;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::{args, environment::Environment, hub_client::HubClient, output, settings::block_on};
+use crate::{
+    apply, args,
+    confirm::confirm,
+    documents::{Document, Kind},
+    edit,
+    environment::Environment,
+    fields,
+    find::escaped,
+    hub_client::HubClient,
+    output::{self, Format},
+    settings::block_on,
+    watch,
+};
+use shown::{HEADER, clone_line, lagging, row, table};
+use token::install_command;
 
 /// How often a wait asks.
 const ASK: Duration = Duration::from_millis(500);
@@ -21,19 +36,25 @@ pub(crate) fn run(command: args::Cluster, environment: &Environment) -> Result<(
         match command {
             args::Cluster::Create {
                 name,
+                id,
                 tenant,
+                git_repo_type,
+                fields,
                 wait,
                 timeout,
                 output,
             } => {
+                let mut given = fields::Fields(fields::of(*fields)?);
+                given.text(&["gitRepo", "type"], git_repo_type);
                 let tenant = match tenant {
                     Some(tenant) => named_tenant(&tenant)?,
                     None => own_tenant(&hub).await?,
                 };
                 let create = CreateCluster {
-                    id: None,
+                    id,
                     display_name: Some(name),
                     tenant,
+                    more: given.0,
                 };
                 let join: JoinInfo = hub.post("/clusters", &create).await?;
                 output::show(&output.output, &join, install_command)?;
@@ -43,28 +64,134 @@ pub(crate) fn run(command: args::Cluster, environment: &Environment) -> Result<(
                     Ok(())
                 }
             }
-            args::Cluster::List(output) => {
-                let clusters: Vec<Cluster> = hub.get("/clusters").await?;
-                let lagging = lagging(&hub).await?;
-                output::show(&output.output, &clusters, |clusters| {
-                    table(clusters, &lagging)
-                })
-            }
-            args::Cluster::Get { name, output } => {
+            args::Cluster::List(asked) => list(&hub, &asked).await,
+            args::Cluster::Get {
+                name,
+                watch,
+                output,
+            } => get(&hub, &name, watch, &output.output).await,
+            args::Cluster::Set {
+                name,
+                new_name,
+                fields,
+                dry_run,
+                yes,
+            } => {
                 let cluster = find(&hub, &name).await?;
-                let lagging = lagging(&hub).await?;
-                output::show(&output.output, &cluster, |cluster| {
-                    table(std::slice::from_ref(cluster), &lagging) + &clone_line(cluster)
-                })
+                let mut given = fields::Fields(fields::of(*fields)?);
+                given.text(&["displayName"], new_name);
+                let document = Document {
+                    kind: Kind::Cluster,
+                    id: cluster.id.to_string(),
+                    tenant: None,
+                    fields: given.0,
+                };
+                apply::amend(&hub, document, dry_run, yes).await
             }
-            args::Cluster::Token { command } => token(&hub, command).await,
-            args::Cluster::Delete { name } => {
-                let cluster = find(&hub, &name).await?;
-                hub.delete(&format!("/clusters/{}", cluster.id)).await?;
-                output::print(&format!("Deleted {}.\n", cluster.id))
+            args::Cluster::Token { command } => token::run(&hub, command).await,
+            args::Cluster::Apply(args) => apply::run(&hub, Kind::Cluster, args).await,
+            args::Cluster::Edit { name, yes } => {
+                let path = format!("/clusters/{}", find(&hub, &name).await?.id);
+                edit::run(&hub, Kind::Cluster, &path, yes, environment).await
             }
+            args::Cluster::Move {
+                name,
+                to,
+                yes,
+                output,
+            } => move_to(&hub, &name, &to, yes, &output.output).await,
+            args::Cluster::Delete { name, yes } => delete(&hub, &name, yes).await,
         }
     })?
+}
+
+async fn move_to(
+    hub: &HubClient,
+    name: &str,
+    to: &str,
+    yes: bool,
+    format: &Format,
+) -> Result<(), Failure> {
+    let id = find(hub, name).await?.id;
+    let tenant = named_tenant(to)?;
+    let question =
+        format!("This moves {id} to {tenant}: its agent is cut off until it enrols anew. Go on?");
+    confirm(yes, &question)?;
+    let path = format!("/v1/clusters/{id}/tenant");
+    let to = serde_json::json!({ "tenant": tenant });
+    let moved: JoinInfo = hub.post(&path, &to).await?;
+    output::show(format, &moved, install_command)
+}
+
+async fn delete(hub: &HubClient, name: &str, yes: bool) -> Result<(), Failure> {
+    let cluster = find(hub, name).await?;
+    let question = format!(
+        "This deletes cluster {} ({}); its agent is cut off. Go on?",
+        cluster.id, cluster.display_name
+    );
+    confirm(yes, &question)?;
+    hub.delete(&format!("/clusters/{}", cluster.id)).await?;
+    output::print(&format!("Deleted {}.\n", cluster.id))
+}
+
+async fn list(hub: &HubClient, asked: &args::ClusterList) -> Result<(), Failure> {
+    let path = format!("/clusters?{}", query(asked));
+    let format = &asked.output.output;
+    let fetch = async || hub.get::<Vec<Cluster>>(&path).await;
+    if asked.watch {
+        let rows = async || {
+            let clusters = fetch().await?;
+            let lagging = lagging_for(hub, format).await?;
+            Ok::<Vec<_>, Failure>(clusters.iter().map(|it| row(it, &lagging)).collect())
+        };
+        return watch::watch(hub, format, HEADER, false, rows).await;
+    }
+    let clusters = fetch().await?;
+    let lagging = lagging_for(hub, format).await?;
+    output::show(format, &clusters, |clusters| table(clusters, &lagging))
+}
+
+fn query(asked: &args::ClusterList) -> String {
+    let one = |name: &'static str, value: &Option<String>| {
+        let value = value.as_deref()?;
+        Some(format!("{name}={}", escaped(value)))
+    };
+    let facts = asked.fact.iter();
+    let facts = facts.map(|fact| format!("fact={}", escaped(fact)));
+    let single = [
+        one("tenant", &asked.tenant),
+        one("selector", &asked.selector),
+        one("status", &asked.status),
+        one("text", &asked.text),
+        one("sort_by", &asked.sort_by),
+    ];
+    let all: Vec<String> = single.into_iter().flatten().chain(facts).collect();
+    all.join("&")
+}
+
+async fn get(hub: &HubClient, name: &str, watch: bool, format: &Format) -> Result<(), Failure> {
+    let cluster = find(hub, name).await?;
+    if watch {
+        let path = format!("/clusters/{}", cluster.id);
+        let rows = async || {
+            let found = hub.find::<Cluster>(&path).await?;
+            let lagging = lagging_for(hub, format).await?;
+            Ok::<Vec<_>, Failure>(found.iter().map(|it| row(it, &lagging)).collect())
+        };
+        return watch::watch(hub, format, HEADER, true, rows).await;
+    }
+    let lagging = lagging_for(hub, format).await?;
+    output::show(format, &cluster, |cluster| {
+        table(std::slice::from_ref(cluster), &lagging) + &clone_line(cluster)
+    })
+}
+
+/// Only the table shows it.
+async fn lagging_for(hub: &HubClient, format: &Format) -> Result<BTreeSet<ClusterId>, Failure> {
+    match format {
+        Format::Table => lagging(hub).await,
+        _ => Ok(BTreeSet::new()),
+    }
 }
 
 /// The one cluster with this id, or with this display name.
@@ -92,47 +219,6 @@ pub(crate) async fn find(hub: &HubClient, name: &str) -> Result<Cluster, Failure
     }
 }
 
-async fn token(hub: &HubClient, command: args::ClusterToken) -> Result<(), Failure> {
-    let path = async |name: &str| -> Result<String, Failure> {
-        let cluster = find(hub, name).await?;
-        Ok(format!("/v1/clusters/{}/bootstrap-token", cluster.id))
-    };
-    match command {
-        args::ClusterToken::Renew { name, output } => {
-            let path = path(&name).await?;
-            let join: JoinInfo = hub.post(&path, &serde_json::json!({})).await?;
-            output::show(&output.output, &join, install_command)
-        }
-        args::ClusterToken::Show { name, output } => {
-            let join: JoinInfo = hub.get(&path(&name).await?).await?;
-            output::show(&output.output, &join, install_command)
-        }
-        args::ClusterToken::Revoke { name } => {
-            hub.delete(&path(&name).await?).await?;
-            output::print(&format!("Revoked the bootstrap token of {name}.\n"))
-        }
-        args::ClusterToken::List(output) => {
-            let tokens: List<BootstrapToken> = hub.get("/v1/bootstrap-tokens").await?;
-            output::show(&output.output, &tokens, |tokens| token_table(&tokens.items))
-        }
-    }
-}
-
-fn token_table(tokens: &[BootstrapToken]) -> String {
-    let row = |token: &BootstrapToken| {
-        [
-            token.cluster.to_string(),
-            format!("{:?}", token.state),
-            output::time(token.expires),
-            token.made_by.clone().unwrap_or_default(),
-        ]
-    };
-    output::table(
-        ["CLUSTER", "STATE", "EXPIRES", "MADE BY"],
-        tokens.iter().map(row),
-    )
-}
-
 fn named_tenant(name: &str) -> Result<TenantId, Failure> {
     TenantId::from_name(name)
         .map_err(|error| Failure::because(Code::Invalid, format_args!("--tenant: {error}")))
@@ -142,18 +228,6 @@ fn named_tenant(name: &str) -> Result<TenantId, Failure> {
 async fn own_tenant(hub: &HubClient) -> Result<TenantId, Failure> {
     let who: WhoAmI = hub.get("/v1/whoami").await?;
     who.tenant.map_or_else(|| named_tenant("t-default"), Ok)
-}
-
-fn install_command(join: &JoinInfo) -> String {
-    format!(
-        "Cluster {} is registered. In the cluster, until {}, run:\n\n  kubectl apply -f '{}'\n\n\
-         Where no image can be pulled, run this wherever its API server can be reached:\n\n  \
-         fairlead agent --join '{}' --kubeconfig ~/.kube/config\n",
-        join.id,
-        output::time(join.expires),
-        join.agent_install_url.expose_secret(),
-        join.join.expose_secret(),
-    )
 }
 
 /// Waits until kubectl works; each step is a line on stderr.
@@ -205,66 +279,4 @@ fn step(cluster: &Cluster) -> String {
         State::Lost => format!("the agent has lost its connection{why}"),
         State::Connected => "connected".to_owned(),
     }
-}
-
-/// Who has the cluster's identity and should not, and what to do about it.
-fn clone_line(cluster: &Cluster) -> String {
-    let Some(clone) = &cluster.clone else {
-        return String::new();
-    };
-    let own = (cluster.uid.as_ref()).map_or(String::new(), |uid| format!(", this one's has {uid}"));
-    format!(
-        "\n{}: a clone was refused: last seen {}, from {}; its kube-system has the UID {}{own}\nnext:  {}\n",
-        Code::IdentityCloned,
-        output::time(clone.last_seen),
-        clone.from,
-        clone.uid,
-        Code::IdentityCloned.next_step()
-    )
-}
-
-/// Clusters whose agents work by an older configuration than they should.
-async fn lagging(hub: &HubClient) -> Result<BTreeSet<ClusterId>, Failure> {
-    let all: List<Configured> = hub.get("/v1/agents").await?;
-    let lagging = all.items.into_iter().filter(|it| it.lags);
-    Ok(lagging.map(|it| it.cluster).collect())
-}
-
-fn table(clusters: &[Cluster], lagging: &BTreeSet<ClusterId>) -> String {
-    let row = |c: &Cluster| {
-        let error = c
-            .status
-            .last_error
-            .as_ref()
-            .filter(|_| c.status.state != State::Connected);
-        [
-            c.id.to_string(),
-            c.display_name.clone(),
-            c.tenant.to_string(),
-            c.status.state.to_string(),
-            output::time(c.status.since),
-            if lagging.contains(&c.id) { "lags" } else { "" }.to_owned(),
-            match (error, &c.clone) {
-                (Some(e), _) => format!("{}: {}", e.code, e.cause),
-                (None, Some(clone)) => format!(
-                    "{}: a clone was refused, last seen {}",
-                    Code::IdentityCloned,
-                    output::time(clone.last_seen)
-                ),
-                (None, None) => String::new(),
-            },
-        ]
-    };
-    output::table(
-        [
-            "ID",
-            "NAME",
-            "TENANT",
-            "STATE",
-            "SINCE",
-            "CONFIG",
-            "LAST ERROR",
-        ],
-        clusters.iter().map(row),
-    )
 }

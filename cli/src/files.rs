@@ -2,9 +2,9 @@
 
 use std::{
     fs::{self, OpenOptions},
-    io::{self, Write},
+    io::{self, Read, Write},
     os::unix::fs::OpenOptionsExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use fairlead_api::{Code, Failure};
@@ -47,4 +47,50 @@ pub(crate) fn read(path: &Path) -> Result<String, Failure> {
     let told =
         |error| Failure::because(Code::BadConfig, format_args!("{}: {error}", path.display()));
     fs::read_to_string(path).map_err(told)
+}
+
+/// What `-f` names, each text with its name: files, all YAML and JSON files of a folder by their names, `-` for standard input.
+pub(crate) fn texts(paths: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
+    let mut texts = Vec::new();
+    for path in paths {
+        if path.as_os_str() == "-" {
+            texts.push(from_standard_input()?);
+            continue;
+        }
+        let files = match path.is_dir() {
+            true => objects_in(path)?,
+            false => vec![path.clone()],
+        };
+        for file in files {
+            texts.push((file.display().to_string(), read(&file)?));
+        }
+    }
+    Ok(texts)
+}
+
+fn from_standard_input() -> Result<(String, String), Failure> {
+    const NAME: &str = "standard input";
+    let mut text = String::new();
+    let read = io::stdin().lock().read_to_string(&mut text);
+    read.map_err(|error| Failure::because(Code::BadConfig, format_args!("{NAME}: {error}")))?;
+    Ok((NAME.to_owned(), text))
+}
+
+fn objects_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let told = |error| {
+        Failure::because(
+            Code::BadConfig,
+            format_args!("{}: {error}", folder.display()),
+        )
+    };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(told)? {
+        let path = entry.map_err(told)?.path();
+        let extension = path.extension().and_then(|it| it.to_str());
+        if matches!(extension, Some("yaml" | "yml" | "json")) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
 }

@@ -5,13 +5,14 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use fairlead_api::{Code, Failure, HubUrl, Reason};
 use fairlead_dialer::ProxyRules;
-use http::{Method, Request, StatusCode, header};
+use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
 use tokio_rustls::TlsConnector;
 
 use crate::{environment::Environment, files, login};
@@ -19,6 +20,31 @@ use crate::{environment::Environment, files, login};
 const DEADLINE: Duration = Duration::from_secs(30);
 /// The largest answer that is taken, in bytes: some 100,000 clusters.
 const MAX_ANSWER: usize = 64 * 1024 * 1024;
+
+/// A document as the hub has it, and the tag that tells whether it still has it so.
+#[derive(Debug, Clone)]
+pub(crate) struct Tagged {
+    pub(crate) value: Value,
+    pub(crate) tag: String,
+}
+
+/// What must hold when a change is made: else somebody else was faster, and nothing happens (`FL-4114`).
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum OnlyIf<'a> {
+    /// There is no such thing yet.
+    New,
+    /// It is still what was read with this tag.
+    Same(&'a str),
+}
+
+impl OnlyIf<'_> {
+    fn header(self) -> (HeaderName, String) {
+        match self {
+            OnlyIf::New => (header::IF_NONE_MATCH, "*".to_owned()),
+            OnlyIf::Same(tag) => (header::IF_MATCH, tag.to_owned()),
+        }
+    }
+}
 
 /// A hub, and who we are there.
 #[derive(Clone)]
@@ -98,20 +124,42 @@ impl HubClient {
         path: &str,
         body: &B,
     ) -> Result<T, Failure> {
-        let body =
-            serde_json::to_vec(body).map_err(|error| Failure::because(Code::Internal, error))?;
-        read(&self.send(Method::POST, path, body.into()).await?)
+        read(&self.send(Method::POST, path, written(body)?).await?)
     }
 
     /// None where there is no such thing, or none for us to see.
     pub(crate) async fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Failure> {
-        match self.get(path).await {
-            Ok(found) => Ok(Some(found)),
-            Err(failure) if matches!(failure.code, Code::NotFound | Code::NoSuchCluster) => {
-                Ok(None)
-            }
-            Err(failure) => Err(failure),
-        }
+        if_there(self.get(path).await)
+    }
+
+    /// As [`HubClient::find`], with its tag.
+    pub(crate) async fn tagged(&self, path: &str) -> Result<Option<Tagged>, Failure> {
+        let Some((headers, body)) =
+            if_there(self.ask(Method::GET, path, None, Bytes::new()).await)?
+        else {
+            return Ok(None);
+        };
+        let tag = headers
+            .get(header::ETAG)
+            .and_then(|tag| tag.to_str().ok())
+            .ok_or_else(|| not_understood("it has no ETag"))?;
+        Ok(Some(Tagged {
+            value: read(&body)?,
+            tag: tag.to_owned(),
+        }))
+    }
+
+    /// Changes a document where `only_if` holds, and gives what came of it.
+    pub(crate) async fn change(
+        &self,
+        method: Method,
+        path: &str,
+        body: &Value,
+        only_if: OnlyIf<'_>,
+    ) -> Result<Value, Failure> {
+        let demand = Some(only_if.header());
+        let (_, body) = self.ask(method, path, demand, written(body)?).await?;
+        read(&body)
     }
 
     /// Sends JSON; what the hub answers with is not looked at.
@@ -121,9 +169,7 @@ impl HubClient {
         path: &str,
         body: &B,
     ) -> Result<(), Failure> {
-        let body =
-            serde_json::to_vec(body).map_err(|error| Failure::because(Code::Internal, error))?;
-        self.send(method, path, body.into()).await.map(drop)
+        self.send(method, path, written(body)?).await.map(drop)
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Result<(), Failure> {
@@ -133,18 +179,30 @@ impl HubClient {
     }
 
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Failure> {
-        let exchange = tokio::time::timeout(DEADLINE, self.exchange(method, path, body));
-        let (status, body) = match exchange.await {
+        self.ask(method, path, None, body)
+            .await
+            .map(|(_, body)| body)
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        demand: Option<(HeaderName, String)>,
+        body: Bytes,
+    ) -> Result<(HeaderMap, Bytes), Failure> {
+        let exchange = tokio::time::timeout(DEADLINE, self.exchange(method, path, demand, body));
+        let (head, body) = match exchange.await {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => return Err(self.unreachable(&chain(error.as_ref()))),
             Err(_) => {
                 return Err(self.unreachable(&format!("no answer within {} s", DEADLINE.as_secs())));
             }
         };
-        if status.is_success() {
-            Ok(body)
+        if head.status.is_success() {
+            Ok((head.headers, body))
         } else {
-            Err(refusal(status, &body))
+            Err(refusal(head.status, &body))
         }
     }
 
@@ -152,8 +210,9 @@ impl HubClient {
         &self,
         method: Method,
         path: &str,
+        demand: Option<(HeaderName, String)>,
         body: Bytes,
-    ) -> Result<(StatusCode, Bytes), Box<dyn std::error::Error + Send + Sync>> {
+    ) -> Result<(http::response::Parts, Bytes), Box<dyn std::error::Error + Send + Sync>> {
         let connected = self.proxy.connect(&self.url, DEADLINE).await?;
         let name = ServerName::try_from(self.url.host().to_owned())?;
         let stream = TlsConnector::from(self.tls.clone())
@@ -164,7 +223,7 @@ impl HubClient {
             Method::PATCH => "application/merge-patch+json",
             _ => "application/json",
         };
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(path)
             .header(header::HOST, self.url.authority())
@@ -173,12 +232,15 @@ impl HubClient {
                 format!("Bearer {}", self.token.expose_secret()),
             )
             .header(header::ACCEPT, "application/json")
-            .header(header::CONTENT_TYPE, kind)
-            .body(Full::new(body))?;
+            .header(header::CONTENT_TYPE, kind);
+        if let Some((name, value)) = demand {
+            request = request.header(name, value);
+        }
+        let request = request.body(Full::new(body))?;
         let answer = async {
             let (head, body) = sender.send_request(request).await?.into_parts();
             let body = Limited::new(body, MAX_ANSWER).collect().await?.to_bytes();
-            Ok((head.status, body))
+            Ok((head, body))
         };
         tokio::pin!(connection);
         tokio::pin!(answer);
@@ -209,14 +271,29 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
+fn written<B: Serialize>(body: &B) -> Result<Bytes, Failure> {
+    let body = serde_json::to_vec(body).map_err(|error| Failure::because(Code::Internal, error))?;
+    Ok(body.into())
+}
+
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
-    let told = |error| {
-        Failure::because(
-            Code::HubUnreachable,
-            format_args!("its answer is not understood: {error}"),
-        )
-    };
-    serde_json::from_slice(body).map_err(told)
+    serde_json::from_slice(body).map_err(not_understood)
+}
+
+fn not_understood(why: impl std::fmt::Display) -> Failure {
+    Failure::because(
+        Code::HubUnreachable,
+        format_args!("its answer is not understood: {why}"),
+    )
+}
+
+/// That there is no such thing is an answer, too.
+fn if_there<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match answer {
+        Ok(found) => Ok(Some(found)),
+        Err(failure) if matches!(failure.code, Code::NotFound | Code::NoSuchCluster) => Ok(None),
+        Err(failure) => Err(failure),
+    }
 }
 
 /// The failure that the hub tells; of a stranger's answer at least the HTTP status.

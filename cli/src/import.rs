@@ -2,9 +2,8 @@
 //! amended, never taken away; a second run changes nothing that has not changed.
 
 use std::{
-    fs,
-    io::{self, IsTerminal, Read},
-    path::{Path, PathBuf},
+    io::{self, IsTerminal},
+    path::PathBuf,
 };
 
 use fairlead_agent::Objects;
@@ -82,56 +81,14 @@ async fn from_cluster(
 
 fn from_files(paths: &[PathBuf]) -> Result<Vec<Value>, Failure> {
     let mut all = Vec::new();
-    for path in paths {
-        if path.as_os_str() == "-" {
-            let mut text = String::new();
-            let read = io::stdin().lock().read_to_string(&mut text);
-            read.map_err(|error| {
-                Failure::because(Code::BadConfig, format_args!("standard input: {error}"))
-            })?;
-            all.extend(read_named("standard input", &text)?);
-        } else if path.is_dir() {
-            for file in objects_in(path)? {
-                all.extend(read_named(
-                    &file.display().to_string(),
-                    &files::read(&file)?,
-                )?);
-            }
-        } else {
-            all.extend(read_named(
-                &path.display().to_string(),
-                &files::read(path)?,
-            )?);
-        }
+    for (name, text) in files::texts(paths)? {
+        let objects = import::read(&text).map_err(|failure| Failure {
+            cause: format!("{name}: {}", failure.cause),
+            ..failure
+        });
+        all.extend(objects?);
     }
     Ok(all)
-}
-
-fn read_named(name: &str, text: &str) -> Result<Vec<Value>, Failure> {
-    import::read(text).map_err(|failure| Failure {
-        cause: format!("{name}: {}", failure.cause),
-        ..failure
-    })
-}
-
-/// Files of a folder that hold objects, in the order of their names.
-fn objects_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let told = |error| {
-        Failure::because(
-            Code::BadConfig,
-            format_args!("{}: {error}", folder.display()),
-        )
-    };
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).map_err(told)? {
-        let path = entry.map_err(told)?.path();
-        let extension = path.extension().and_then(|it| it.to_str());
-        if matches!(extension, Some("yaml" | "yml" | "json")) {
-            found.push(path);
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 struct Importer {

@@ -1,12 +1,18 @@
 //! The one binary: hub, site and command line. This file is the table of contents.
 
 mod agent;
+mod apply;
 mod args;
+mod changes;
 mod cluster;
+mod confirm;
 mod dev;
+mod documents;
+mod edit;
 mod environment;
 mod explain;
 mod facts;
+mod fields;
 mod files;
 mod find;
 mod hub;
@@ -22,6 +28,7 @@ mod tenant;
 mod token;
 mod upkeep;
 mod version;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -56,6 +63,7 @@ fn dispatch(
         Command::Cluster { command } => cluster::run(command, environment),
         Command::Facts(args) => facts::run(args, environment),
         Command::Find(args) => find::run(args, environment),
+        Command::Changes(args) => changes::run(args, environment),
         Command::Token { command } => token::run(command, environment),
         Command::Import { command } => import::run(command, environment),
         Command::Backup(args) => upkeep::backup(args, environment),

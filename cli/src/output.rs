@@ -41,13 +41,19 @@ impl FromStr for Format {
 
 /// Prints a text; a reader that has gone away is no failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    still_read(text).map(drop)
+}
+
+/// As [`print()`]; false when nobody reads any more, and whoever would print for ever had better end.
+pub(crate) fn still_read(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::because(
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::because(
             Code::CannotWrite,
             format_args!("standard output: {error}"),
         )),
-        _ => Ok(()),
     }
 }
 
@@ -72,7 +78,7 @@ pub(crate) fn show<T: Serialize>(
 const NAMES: [&str; 4] = ["id", "name", "cluster", "version"];
 
 /// The names of all items, one a line.
-fn names(value: &Value) -> String {
+pub(crate) fn names(value: &Value) -> String {
     let items = value.get("items").unwrap_or(value);
     let items = match items {
         Value::Array(items) => items.as_slice(),
@@ -119,4 +125,24 @@ pub(crate) fn time(time: time::OffsetDateTime) -> String {
     whole
         .format(&time::format_description::well_known::Rfc3339)
         .unwrap_or_default()
+}
+
+/// Rows that come one after the other, in columns that grow with what is in them.
+pub(crate) struct Columns<const N: usize>([usize; N]);
+
+impl<const N: usize> Columns<N> {
+    pub(crate) fn new() -> Self {
+        Columns([0; N])
+    }
+
+    pub(crate) fn row(&mut self, cells: &[String; N]) -> String {
+        let mut line = String::new();
+        for (width, cell) in self.0.iter_mut().zip(cells) {
+            let len = cell.chars().count();
+            *width = len.max(*width);
+            line.push_str(cell);
+            line.extend(std::iter::repeat_n(' ', *width - len + 2));
+        }
+        line.trim_end().to_owned() + "\n"
+    }
 }

@@ -4,8 +4,20 @@ use fairlead_api::{
     Failure,
     resources::{CreateTenant, NewRepo, Tenant},
 };
+use serde_json::Value;
 
-use crate::{args, environment::Environment, hub_client::HubClient, output, settings::block_on};
+use crate::{
+    apply, args,
+    confirm::confirm,
+    documents::Kind,
+    edit,
+    environment::Environment,
+    find::escaped,
+    hub_client::HubClient,
+    output,
+    settings::block_on,
+    watch::{self, Row},
+};
 
 pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<(), Failure> {
     let hub = HubClient::of(environment)?;
@@ -22,33 +34,71 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
                     table(std::slice::from_ref(tenant))
                 })
             }
-            args::Tenant::List(output) => {
-                let tenants: Vec<Tenant> = hub.get("/tenants").await?;
-                output::show(&output.output, &tenants, |tenants| table(tenants))
+            args::Tenant::List { watch, output } => {
+                let fetch = async || hub.get::<Vec<Tenant>>("/tenants").await;
+                if watch {
+                    let rows = async || {
+                        let tenants = fetch().await?;
+                        Ok::<Vec<_>, Failure>(tenants.iter().map(row).collect())
+                    };
+                    return watch::watch(&hub, &output.output, HEADER, false, rows).await;
+                }
+                output::show(&output.output, &fetch().await?, |tenants| table(tenants))
             }
-            args::Tenant::Get { id, output } => {
-                let tenant: Tenant = hub.get(&format!("/tenants/{id}")).await?;
+            args::Tenant::Get { id, watch, output } => {
+                let path = format!("/tenants/{}", escaped(&id));
+                let tenant: Tenant = hub.get(&path).await?;
+                if watch {
+                    let rows = async || {
+                        let found = hub.find::<Tenant>(&path).await?;
+                        Ok::<Vec<_>, Failure>(found.iter().map(row).collect())
+                    };
+                    return watch::watch(&hub, &output.output, HEADER, true, rows).await;
+                }
                 output::show(&output.output, &tenant, |tenant| {
                     table(std::slice::from_ref(tenant))
                 })
             }
-            args::Tenant::Delete { id } => {
-                hub.delete(&format!("/tenants/{id}")).await?;
+            args::Tenant::Apply(args) => apply::run(&hub, Kind::Tenant, args).await,
+            args::Tenant::Edit { id, yes } => {
+                let path = format!("/tenants/{}", escaped(&id));
+                edit::run(&hub, Kind::Tenant, &path, yes, environment).await
+            }
+            args::Tenant::Delete { id, cascade, yes } => {
+                let with = if cascade {
+                    " with all its clusters and the tenants below it"
+                } else {
+                    ""
+                };
+                confirm(yes, &format!("This deletes tenant {id}{with}. Go on?"))?;
+                hub.delete(&format!("/tenants/{}?cascade={cascade}", escaped(&id)))
+                    .await?;
                 output::print(&format!("Deleted {id}.\n"))
             }
         }
     })?
 }
 
+const HEADER: [&str; 4] = ["ID", "NAME", "BELOW", "CREATED"];
+
+fn cells(tenant: &Tenant) -> [String; 4] {
+    let above = tenant.more.get("tenantRef").and_then(Value::as_str);
+    [
+        tenant.id.to_string(),
+        tenant.display_name.clone(),
+        above.unwrap_or_default().to_owned(),
+        output::time(tenant.created),
+    ]
+}
+
+fn row(tenant: &Tenant) -> Row<4> {
+    Row {
+        id: tenant.id.to_string(),
+        cells: cells(tenant),
+        value: serde_json::to_value(tenant).unwrap_or_default(),
+    }
+}
+
 fn table(tenants: &[Tenant]) -> String {
-    output::table(
-        ["ID", "NAME", "CREATED"],
-        tenants.iter().map(|t| {
-            [
-                t.id.to_string(),
-                t.display_name.clone(),
-                output::time(t.created),
-            ]
-        }),
-    )
+    output::table(HEADER, tenants.iter().map(cells))
 }

@@ -69,7 +69,7 @@ async fn each_kind_of_failure_has_its_exit_code_and_one_shape() -> anyhow::Resul
         ),
         (
             hub.dir(),
-            &["tenant", "delete", "t-default"],
+            &["tenant", "delete", "t-default", "--yes"],
             &[],
             6,
             "FL-4111",

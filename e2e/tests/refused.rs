@@ -158,7 +158,9 @@ async fn a_spent_bootstrap_token_is_refused_and_the_first_agent_works_on() -> an
     let mut second = Site::begin(&hub, &cluster, &joining.join, "second")?;
     second.process.wait_for_log("FL-2103", SOON).await?;
     let unknown = hub.create_cluster("gone").await?;
-    hub.cli(["cluster", "delete", "gone"]).await?.success()?;
+    hub.cli(["cluster", "delete", "gone", "--yes"])
+        .await?
+        .success()?;
     let mut third = Site::begin(&hub, &cluster, &unknown.join, "third")?;
     third.process.wait_for_log("FL-2101", SOON).await?;
     let get = hub

@@ -205,7 +205,7 @@ async fn deleting_the_cluster_ends_the_session_within_a_second_and_the_agent_sta
     let mut watch = watch.spawn()?;
     watch.next_line().await?.context("the watch has ended")?;
 
-    let deleted = world.hub.cli(["cluster", "delete", "pod"]).await?;
+    let deleted = world.hub.cli(["cluster", "delete", "pod", "--yes"]).await?;
     let since = Instant::now();
     ensure!(deleted.success()? == format!("Deleted {}.\n", world.joining.id));
     eventually(SOON, "the end of the session", async || {

@@ -49,6 +49,9 @@ pub struct CreateCluster {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     pub tenant: TenantId,
+    /// Whatever else is to be said of it; see `docs/api.md`.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
 }
 
 /// What lets one agent enrol: in the answer to `POST /clusters`, and all of that of `/v1/clusters/{id}/bootstrap-token`.

@@ -71,15 +71,67 @@ pub(crate) enum Tenant {
         output: Output,
     },
     /// All tenants you may see
-    List(Output),
-    /// One tenant
-    Get {
-        id: String,
+    List {
+        /// Go on, and print those again of which something is another
+        #[arg(short, long)]
+        watch: bool,
         #[command(flatten)]
         output: Output,
     },
+    /// One tenant
+    Get {
+        id: String,
+        /// Go on, and print it again whenever something of it is another
+        #[arg(short, long)]
+        watch: bool,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Have the hub know what documents say of tenants and clusters
+    #[command(after_help = APPLY_EXAMPLES)]
+    Apply(Apply),
+    /// Change one in an editor (VISUAL, EDITOR)
+    Edit {
+        id: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
     /// Delete a tenant that has no clusters
-    Delete { id: String },
+    Delete {
+        id: String,
+        /// With its clusters, and the tenants below it with theirs
+        #[arg(long)]
+        cascade: bool,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+const APPLY_EXAMPLES: &str = "\
+Examples:
+  fairlead cluster apply -f clusters.yaml --dry-run
+  fairlead cluster get demo -o yaml > demo.yaml      # then change it, and
+  fairlead cluster apply -f demo.yaml
+
+A document has the fields of the API (docs/api.md) and an `id`; it is of a tenant or of a cluster by its id's prefix, or by a
+field `kind` (Tenant, Cluster). What it does not mention stays as it is, `null` takes away.";
+
+#[derive(Parser)]
+pub(crate) struct Apply {
+    /// File of YAML or JSON documents, a folder of such files, or - for standard input; repeatable
+    #[arg(short, long = "filename", value_name = "F", required = true)]
+    pub(crate) files: Vec<std::path::PathBuf>,
+    /// What a document does not mention is taken away instead
+    #[arg(long)]
+    pub(crate) replace: bool,
+    /// Show what would change, as the hub judges it, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Do not ask where values are taken away, a protection ends, or a repository becomes another one
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Subcommand)]
@@ -91,9 +143,17 @@ pub(crate) enum Cluster {
     Create {
         /// Shown to people and used as context name
         name: String,
+        /// Its id [default: made up]
+        #[arg(long, value_name = "ID")]
+        id: Option<String>,
         /// Owner, by id [default: your tenant, else t-default]
         #[arg(long, value_name = "T")]
         tenant: Option<String>,
+        /// Who looks after its catalog's repository: auto, or unmanaged for nobody
+        #[arg(long, value_name = "auto|unmanaged")]
+        git_repo_type: Option<String>,
+        #[command(flatten)]
+        fields: Box<ClusterFields>,
         /// Wait until kubectl works, showing each step
         #[arg(long)]
         wait: bool,
@@ -103,12 +163,59 @@ pub(crate) enum Cluster {
         #[command(flatten)]
         output: Output,
     },
-    /// All clusters you may see
-    List(Output),
+    /// All clusters you may see, or those of them that are asked for
+    #[command(after_help = LIST_EXAMPLES)]
+    List(ClusterList),
     /// One cluster, by id or by a name that only one has
     Get {
         #[arg(value_name = "NAME|ID")]
         name: String,
+        /// Go on, and print it again whenever something of it is another
+        #[arg(short, long)]
+        watch: bool,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Change single fields of a cluster
+    #[command(
+        after_help = "Examples:\n  fairlead cluster set demo --delete-protection --fact region=eu-1 --fact zone-\n  fairlead cluster set demo --deletion-policy Retain --name prod"
+    )]
+    Set {
+        #[arg(value_name = "NAME|ID")]
+        name: String,
+        /// Another name to show to people
+        #[arg(long = "name", value_name = "NAME")]
+        new_name: Option<String>,
+        #[command(flatten)]
+        fields: Box<ClusterFields>,
+        /// Show what would change, as the hub judges it, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Have the hub know what documents say of clusters and tenants
+    #[command(after_help = APPLY_EXAMPLES)]
+    Apply(Apply),
+    /// Change one in an editor (VISUAL, EDITOR)
+    Edit {
+        #[arg(value_name = "NAME|ID")]
+        name: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Move a cluster to another tenant: its identity dies at once, and its agent enrols anew
+    Move {
+        #[arg(value_name = "NAME|ID")]
+        name: String,
+        /// The tenant, by id
+        #[arg(value_name = "TENANT")]
+        to: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
         #[command(flatten)]
         output: Output,
     },
@@ -121,7 +228,109 @@ pub(crate) enum Cluster {
     Delete {
         #[arg(value_name = "NAME|ID")]
         name: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
     },
+}
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  fairlead cluster list -w
+  fairlead cluster list --status Lost -o name
+  fairlead cluster list --fact distribution:openshift4 --selector 'env in (prod, test)'";
+
+#[derive(Parser)]
+pub(crate) struct ClusterList {
+    /// Of this tenant only
+    #[arg(long, value_name = "T")]
+    pub(crate) tenant: Option<String>,
+    /// With this fact, as NAME or NAME:VALUE; repeatable
+    #[arg(long, value_name = "FACT")]
+    pub(crate) fact: Vec<String>,
+    /// Label selector, as kubectl's, over annotations and facts
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    pub(crate) selector: Option<String>,
+    /// In this state
+    #[arg(long, value_name = "Never|Connected|ApiUnreachable|Lost")]
+    pub(crate) status: Option<String>,
+    /// With this in id, name or tenant
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) text: Option<String>,
+    /// By what they are sorted
+    #[arg(long, value_name = "id|tenant|displayName")]
+    pub(crate) sort_by: Option<String>,
+    /// Go on, and print those again of which something is another
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// Fields of a cluster.
+#[derive(clap::Args)]
+pub(crate) struct ClusterFields {
+    /// Fact that people tell; NAME- takes it away; repeatable
+    #[arg(long = "fact", value_name = "NAME=VALUE")]
+    pub(crate) facts: Vec<String>,
+    /// Likewise
+    #[arg(long = "annotation", value_name = "NAME=VALUE")]
+    pub(crate) annotations: Vec<String>,
+    /// Whether what is outside (its repository) is made with it or is there already
+    #[arg(long, value_name = "Create|Adopt")]
+    pub(crate) creation_policy: Option<String>,
+    /// What becomes of that when it is deleted
+    #[arg(long, value_name = "Delete|Retain|Archive")]
+    pub(crate) deletion_policy: Option<String>,
+    /// Refuse to delete it; =false lifts that
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) delete_protection: Option<bool>,
+    /// Its API server, as https://host:port
+    #[arg(long, value_name = "URL")]
+    pub(crate) kube_api: Option<String>,
+    /// What the credentials for that are called where they are kept; never their value
+    #[arg(long, value_name = "[NAMESPACE/]NAME")]
+    pub(crate) kube_api_credentials: Option<String>,
+    /// Repository of its catalog
+    #[arg(long, value_name = "URL")]
+    pub(crate) git_repo: Option<String>,
+    /// Lines of known_hosts for it, or @FILE that holds them
+    #[arg(long, value_name = "KEYS|@FILE")]
+    pub(crate) git_host_keys: Option<String>,
+    /// Revision of the tenant's repository to compile from
+    #[arg(long, value_name = "REVISION")]
+    pub(crate) tenant_revision: Option<String>,
+    /// Revision of the global repository to compile from
+    #[arg(long, value_name = "REVISION")]
+    pub(crate) global_revision: Option<String>,
+}
+
+const CHANGES_EXAMPLES: &str = "\
+Examples:
+  fairlead changes                     # all that are kept
+  fairlead changes -f                  # from now on
+  fairlead changes --since 1042 -f -o json | jq -r .id";
+
+#[derive(Parser)]
+#[command(after_help = CHANGES_EXAMPLES)]
+pub(crate) struct Changes {
+    /// After this revision, as an earlier answer told it [default: the first that is kept; with -f now]
+    #[arg(long, value_name = "REVISION")]
+    pub(crate) since: Option<String>,
+    /// Go on, and print each as it happens; a hub that is away is waited for, and nothing is missed
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Of such things only
+    #[arg(long, value_name = "tenant|cluster|token|catalog")]
+    pub(crate) kind: Option<String>,
+    /// Of this thing only
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: Option<String>,
+    /// Of this tenant and its clusters only
+    #[arg(long, value_name = "T")]
+    pub(crate) tenant: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: Output,
 }
 
 const FACTS_EXAMPLES: &str = "\

@@ -1,0 +1,110 @@
+//! `fairlead tenant|cluster apply -f`: has the hub know what documents say. All of them are planned, and judged by the hub,
+//! before the first is written; none undoes what somebody else has changed in between.
+
+use std::collections::BTreeSet;
+
+use fairlead_api::Failure;
+
+use crate::{
+    args,
+    confirm::confirm,
+    documents::{self, Document, Kind, Meant, Plan, Planned},
+    files,
+    hub_client::HubClient,
+    output,
+};
+
+pub(crate) async fn run(hub: &HubClient, kind: Kind, args: args::Apply) -> Result<(), Failure> {
+    let documents = documents::read(&files::texts(&args.files)?, kind)?;
+    let meant = match args.replace {
+        true => Meant::Replace,
+        false => Meant::Amend,
+    };
+    carry_out(hub, documents, meant, args.dry_run, args.yes).await
+}
+
+/// The same for one document, of which nothing is known but what is to be changed.
+pub(crate) async fn amend(
+    hub: &HubClient,
+    document: Document,
+    dry_run: bool,
+    yes: bool,
+) -> Result<(), Failure> {
+    carry_out(hub, vec![document], Meant::Amend, dry_run, yes).await
+}
+
+async fn carry_out(
+    hub: &HubClient,
+    documents: Vec<Document>,
+    meant: Meant<'_>,
+    dry_run: bool,
+    yes: bool,
+) -> Result<(), Failure> {
+    let planned = plan_all(hub, documents, meant).await?;
+    for (document, planned) in &planned {
+        output::print(&shown(document, planned))?;
+    }
+    if dry_run {
+        return output::print(&summary(&planned, "would be "));
+    }
+    let dangers: Vec<String> = planned.iter().filter_map(danger).collect();
+    if !dangers.is_empty() {
+        confirm(yes, &format!("{}. Go on?", dangers.join("; ")))?;
+    }
+    let last = summary(&planned, "");
+    for (document, planned) in planned {
+        let sent = documents::send(hub, &document, meant, planned).await;
+        sent.map_err(|failure| about(&document, &failure, "; what came before it is done"))?;
+    }
+    output::print(&last)
+}
+
+async fn plan_all(
+    hub: &HubClient,
+    documents: Vec<Document>,
+    meant: Meant<'_>,
+) -> Result<Vec<(Document, Planned)>, Failure> {
+    // Tenants that are not there before these documents are written.
+    let mut new: BTreeSet<String> = BTreeSet::new();
+    let mut all = Vec::with_capacity(documents.len());
+    for document in documents {
+        let pending = document.needs().is_some_and(|it| new.contains(it));
+        let planned = documents::plan(hub, &document, meant, pending).await;
+        let planned = planned.map_err(|failure| about(&document, &failure, ""))?;
+        if matches!(planned.plan, Plan::Create(_)) {
+            new.insert(document.id.clone());
+        }
+        all.push((document, planned));
+    }
+    Ok(all)
+}
+
+fn about(document: &Document, failure: &Failure, more: &str) -> Failure {
+    Failure {
+        code: failure.code,
+        cause: format!("{document}: {}{more}", failure.cause),
+    }
+}
+
+fn danger((document, planned): &(Document, Planned)) -> Option<String> {
+    let dangers = planned.dangers.join(", ");
+    (!dangers.is_empty()).then(|| format!("{document}: this {dangers}"))
+}
+
+pub(crate) fn shown(document: &Document, planned: &Planned) -> String {
+    let word = match planned.plan {
+        Plan::Unchanged => return String::new(),
+        Plan::Create(_) => "create",
+        Plan::Patch(_) | Plan::Replace(_) => "change",
+    };
+    let lines = planned.lines.iter().map(|line| format!("  {line}\n"));
+    format!("{word} {document}\n{}", lines.collect::<String>())
+}
+
+fn summary(all: &[(Document, Planned)], would: &str) -> String {
+    let count = |is: fn(&Plan) -> bool| all.iter().filter(|(_, it)| is(&it.plan)).count();
+    let created = count(|plan| matches!(plan, Plan::Create(_)));
+    let unchanged = count(|plan| *plan == Plan::Unchanged);
+    let changed = all.len() - created - unchanged;
+    format!("{created} {would}created, {changed} {would}changed, {unchanged} unchanged.\n")
+}

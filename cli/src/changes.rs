@@ -1,0 +1,210 @@
+//! `fairlead changes`, and what waits for changes: it goes on from the last revision it has seen, so that nothing is missed
+//! while the hub is away.
+
+use std::time::Duration;
+
+use fairlead_api::{
+    Code, Failure,
+    resources::{ChangeSeen, Changes},
+};
+use serde_json::Value;
+use tokio::time::sleep;
+
+use crate::{
+    args,
+    environment::Environment,
+    find::escaped,
+    hub_client::HubClient,
+    output::{self, Columns, Format},
+    settings::block_on,
+};
+
+/// The first and the longest rest before a hub that is away is asked again.
+const REST: Duration = Duration::from_millis(500);
+const LONGEST_REST: Duration = Duration::from_secs(5);
+/// As long as the hub lets one wait.
+const WAIT: u64 = 25;
+
+const HEADER: [&str; 7] = ["REVISION", "AT", "KIND", "ID", "TENANT", "CHANGE", "BY"];
+
+pub(crate) fn run(args: args::Changes, environment: &Environment) -> Result<(), Failure> {
+    let hub = HubClient::of(environment)?;
+    block_on(async {
+        let mut seen = Seen::new(&hub);
+        let since = match (&args.since, args.follow) {
+            (Some(since), _) => since.clone(),
+            (None, true) => seen.now().await?.to_string(),
+            (None, false) => "first".to_owned(),
+        };
+        let mut printer = Printer::new(&args);
+        let mut since = since;
+        loop {
+            let wait = if args.follow { WAIT } else { 0 };
+            let changes = seen.poll(&since, wait).await?;
+            since = changes.revision.to_string();
+            let nothing = changes.items.is_empty();
+            let still_read = printer.add(changes.items)?;
+            if !still_read || (nothing && !args.follow) {
+                return printer.end(changes.revision);
+            }
+        }
+    })?
+}
+
+/// Asks for changes; a hub that is away is waited for, and that is told once.
+pub(crate) struct Seen<'a> {
+    hub: &'a HubClient,
+    rest: Duration,
+}
+
+impl<'a> Seen<'a> {
+    pub(crate) fn new(hub: &'a HubClient) -> Self {
+        Seen { hub, rest: REST }
+    }
+
+    /// The revision to go on from, of whoever reads what there is behind that.
+    pub(crate) async fn now(&self) -> Result<u64, Failure> {
+        let changes: Changes = self.hub.get("/v1/changes").await?;
+        Ok(changes.revision)
+    }
+
+    /// What has changed since, as soon as there is something, at the latest when `wait` seconds are over.
+    ///
+    /// # Errors
+    /// What the hub says; `FL-4115` where it does not keep changes of so long ago any more.
+    pub(crate) async fn poll(&mut self, since: &str, wait: u64) -> Result<Changes, Failure> {
+        let path = format!("/v1/changes?since={}&wait={wait}", escaped(since));
+        loop {
+            match self.hub.get(&path).await {
+                Err(failure) if wait > 0 && is_away(&failure) => self.rest(&failure).await,
+                answer => {
+                    self.is_back();
+                    return answer;
+                }
+            }
+        }
+    }
+
+    /// Rests before a hub that is away is asked again.
+    pub(crate) async fn rest(&mut self, failure: &Failure) {
+        if self.rest == REST {
+            eprintln!("{} ({}); waiting for the hub", failure.cause, failure.code);
+        }
+        sleep(self.rest).await;
+        self.rest = (self.rest * 2).min(LONGEST_REST);
+    }
+
+    pub(crate) fn is_back(&mut self) {
+        if self.rest != REST {
+            eprintln!("the hub is back");
+        }
+        self.rest = REST;
+    }
+}
+
+/// Whether it may be otherwise in a moment.
+pub(crate) fn is_away(failure: &Failure) -> bool {
+    matches!(
+        failure.code,
+        Code::HubUnreachable
+            | Code::Draining
+            | Code::HubTimeout
+            | Code::TooManyRequests
+            | Code::Store
+            | Code::StoreAway
+    )
+}
+
+/// Prints changes as they come; as one value of JSON or YAML only where they come to an end.
+struct Printer<'a> {
+    args: &'a args::Changes,
+    columns: Option<Columns<7>>,
+    gathered: Vec<ChangeSeen>,
+}
+
+impl<'a> Printer<'a> {
+    fn new(args: &'a args::Changes) -> Self {
+        Printer {
+            args,
+            columns: None,
+            gathered: Vec::new(),
+        }
+    }
+
+    fn wants(&self, change: &ChangeSeen) -> bool {
+        let is = |wanted: &Option<String>, known: Option<&str>| {
+            wanted.as_deref().is_none_or(|wanted| Some(wanted) == known)
+        };
+        let tenant = match change.kind.as_str() {
+            "tenant" => Some(change.id.as_str()),
+            _ => change.tenant.as_ref().map(fairlead_api::TenantId::as_str),
+        };
+        is(&self.args.kind, Some(&change.kind))
+            && is(&self.args.id, Some(&change.id))
+            && is(&self.args.tenant, tenant)
+    }
+
+    /// False when nobody reads any more.
+    fn add(&mut self, changes: Vec<ChangeSeen>) -> Result<bool, Failure> {
+        for change in changes {
+            if !self.wants(&change) {
+                continue;
+            }
+            let text = match &self.args.output.output {
+                Format::Table => self.row(&change),
+                _ if !self.args.follow => {
+                    self.gathered.push(change);
+                    continue;
+                }
+                format => line(format, &change)?,
+            };
+            if !output::still_read(&text)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn row(&mut self, change: &ChangeSeen) -> String {
+        let mut text = String::new();
+        let columns = self.columns.get_or_insert_with(|| {
+            let mut columns = Columns::new();
+            text = columns.row(&HEADER.map(str::to_owned));
+            columns
+        });
+        let tenant = change.tenant.as_ref().map(ToString::to_string);
+        text + &columns.row(&[
+            change.revision.to_string(),
+            output::time(change.at),
+            change.kind.clone(),
+            change.id.clone(),
+            tenant.unwrap_or_default(),
+            change.operation.clone(),
+            change.actor.clone(),
+        ])
+    }
+
+    fn end(self, revision: u64) -> Result<(), Failure> {
+        if self.args.output.output == Format::Table {
+            eprintln!("go on with --since {revision}");
+            return Ok(());
+        }
+        let changes = Changes {
+            revision,
+            items: self.gathered,
+        };
+        output::show(&self.args.output.output, &changes, |_| String::new())
+    }
+}
+
+/// One value of many that come one after the other.
+pub(crate) fn line<T: serde::Serialize>(format: &Format, value: &T) -> Result<String, Failure> {
+    let value: Value =
+        serde_json::to_value(value).map_err(|error| Failure::because(Code::Internal, error))?;
+    Ok(match format {
+        Format::Json | Format::Table => format!("{value}\n"),
+        Format::Yaml => format!("---\n{}", output::yaml(&value)?),
+        Format::Name => output::names(&value),
+        Format::JsonPath(template) => template.render(&value),
+    })
+}

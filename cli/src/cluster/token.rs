@@ -1,0 +1,63 @@
+//! `fairlead cluster token`, and what lets an agent enrol.
+
+use fairlead_api::{
+    Failure,
+    resources::{BootstrapToken, JoinInfo, List},
+};
+use secrecy::ExposeSecret;
+
+use super::find;
+use crate::{args, hub_client::HubClient, output};
+
+pub(super) async fn run(hub: &HubClient, command: args::ClusterToken) -> Result<(), Failure> {
+    let path = async |name: &str| -> Result<String, Failure> {
+        let cluster = find(hub, name).await?;
+        Ok(format!("/v1/clusters/{}/bootstrap-token", cluster.id))
+    };
+    match command {
+        args::ClusterToken::Renew { name, output } => {
+            let path = path(&name).await?;
+            let join: JoinInfo = hub.post(&path, &serde_json::json!({})).await?;
+            output::show(&output.output, &join, install_command)
+        }
+        args::ClusterToken::Show { name, output } => {
+            let join: JoinInfo = hub.get(&path(&name).await?).await?;
+            output::show(&output.output, &join, install_command)
+        }
+        args::ClusterToken::Revoke { name } => {
+            hub.delete(&path(&name).await?).await?;
+            output::print(&format!("Revoked the bootstrap token of {name}.\n"))
+        }
+        args::ClusterToken::List(output) => {
+            let tokens: List<BootstrapToken> = hub.get("/v1/bootstrap-tokens").await?;
+            output::show(&output.output, &tokens, |tokens| token_table(&tokens.items))
+        }
+    }
+}
+
+fn token_table(tokens: &[BootstrapToken]) -> String {
+    let row = |token: &BootstrapToken| {
+        [
+            token.cluster.to_string(),
+            format!("{:?}", token.state),
+            output::time(token.expires),
+            token.made_by.clone().unwrap_or_default(),
+        ]
+    };
+    output::table(
+        ["CLUSTER", "STATE", "EXPIRES", "MADE BY"],
+        tokens.iter().map(row),
+    )
+}
+
+pub(super) fn install_command(join: &JoinInfo) -> String {
+    format!(
+        "Cluster {} is registered. In the cluster, until {}, run:\n\n  kubectl apply -f '{}'\n\n\
+         Where no image can be pulled, run this wherever its API server can be reached:\n\n  \
+         fairlead agent --join '{}' --kubeconfig ~/.kube/config\n",
+        join.id,
+        output::time(join.expires),
+        join.agent_install_url.expose_secret(),
+        join.join.expose_secret(),
+    )
+}

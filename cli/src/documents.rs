@@ -1,0 +1,284 @@
+//! Tenants and clusters as documents in files: what of them people write, how they are read, and in which order they are
+//! to be sent.
+
+mod plan;
+
+use std::{collections::BTreeSet, fmt};
+
+use fairlead_api::{ClusterId, Code, Failure, TenantId};
+use serde_json::{Map, Value};
+
+pub(crate) use plan::{Meant, Plan, Planned, plan, send};
+
+/// What only the hub, agents and Commodore write: in a file it says nothing, so that what `-o yaml` printed can be applied.
+const NOT_PEOPLES: [&str; 11] = [
+    "created",
+    "version",
+    "status",
+    "uid",
+    "clone",
+    "installURL",
+    "agentInstallURL",
+    "join",
+    "expires",
+    "dynamicFacts",
+    "compileMeta",
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Tenant,
+    Cluster,
+}
+
+impl Kind {
+    /// Where the API has them.
+    pub(crate) const fn collection(self) -> &'static str {
+        match self {
+            Kind::Tenant => "/tenants",
+            Kind::Cluster => "/clusters",
+        }
+    }
+
+    /// By the prefix that every whole id has.
+    fn of_id(id: &str) -> Option<Kind> {
+        match id.split_once('-') {
+            Some(("t", _)) => Some(Kind::Tenant),
+            Some(("c", _)) => Some(Kind::Cluster),
+            _ => None,
+        }
+    }
+
+    fn of_word(word: &str) -> Option<Kind> {
+        match word {
+            "Tenant" => Some(Kind::Tenant),
+            "Cluster" => Some(Kind::Cluster),
+            _ => None,
+        }
+    }
+
+    fn whole_id(self, id: &str) -> Result<String, Failure> {
+        let whole = match self {
+            Kind::Tenant => TenantId::from_name(id).map(|id| id.to_string()),
+            Kind::Cluster => ClusterId::from_name(id).map(|id| id.to_string()),
+        };
+        whole.map_err(|error| invalid(format_args!("id: {error}")))
+    }
+}
+
+/// One tenant or cluster as somebody wants it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Document {
+    pub(crate) kind: Kind,
+    pub(crate) id: String,
+    /// Whose it is to be, of a cluster.
+    pub(crate) tenant: Option<String>,
+    /// All else that people write.
+    pub(crate) fields: Map<String, Value>,
+}
+
+impl fmt::Display for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.id)
+    }
+}
+
+impl Document {
+    pub(crate) fn path(&self) -> String {
+        format!("{}/{}", self.kind.collection(), self.id)
+    }
+
+    /// One of which the hub gave `shown`.
+    pub(crate) fn of(kind: Kind, shown: &Value) -> Result<Self, Failure> {
+        let fields = shown.as_object().cloned().unwrap_or_default();
+        read_one(fields, kind)
+    }
+
+    /// All of it, as in a file.
+    pub(crate) fn whole(&self) -> Map<String, Value> {
+        let mut whole = Map::new();
+        whole.insert("id".to_owned(), self.id.as_str().into());
+        if let Some(tenant) = &self.tenant {
+            whole.insert("tenant".to_owned(), tenant.as_str().into());
+        }
+        whole.extend(self.fields.clone());
+        whole
+    }
+
+    /// The tenant without which it cannot be.
+    pub(crate) fn needs(&self) -> Option<&str> {
+        match self.kind {
+            Kind::Tenant => self.fields.get("tenantRef").and_then(Value::as_str),
+            Kind::Cluster => self.tenant.as_deref(),
+        }
+    }
+}
+
+fn invalid(detail: impl fmt::Display) -> Failure {
+    Failure::because(Code::Invalid, detail)
+}
+
+/// Reads documents of several files, each text with its name. A document is of the kind that its `kind` says, else its id's
+/// prefix, else `usual`.
+///
+/// # Errors
+/// `FL-4109` with the file, the number of the document and the field.
+pub(crate) fn read(texts: &[(String, String)], usual: Kind) -> Result<Vec<Document>, Failure> {
+    let mut documents: Vec<Document> = Vec::new();
+    for (name, text) in texts {
+        let values: Vec<Value> = serde_saphyr::from_multiple(text)
+            .map_err(|error| invalid(format_args!("{name}: {error}")))?;
+        for (number, value) in values.into_iter().enumerate() {
+            let at = |failure: Failure| Failure {
+                cause: format!("{name}, document {}: {}", number + 1, failure.cause),
+                ..failure
+            };
+            for document in read_value(value, usual).map_err(at)? {
+                if documents.iter().any(|known| known.id == document.id) {
+                    return Err(at(invalid(format_args!("{document} is there twice"))));
+                }
+                documents.push(document);
+            }
+        }
+    }
+    if documents.is_empty() {
+        return Err(invalid("there is no document"));
+    }
+    Ok(in_order(documents))
+}
+
+/// A list, as `list -o yaml` prints it, is as good as its items; nothing stands between two separators.
+fn read_value(value: Value, usual: Kind) -> Result<Vec<Document>, Failure> {
+    match value {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(items) => {
+            let read = items.into_iter().map(|item| read_value(item, usual));
+            Ok(read.collect::<Result<Vec<_>, _>>()?.concat())
+        }
+        Value::Object(fields) => Ok(vec![read_one(fields, usual)?]),
+        _ => Err(invalid("expected fields of a tenant or a cluster")),
+    }
+}
+
+fn read_one(mut fields: Map<String, Value>, usual: Kind) -> Result<Document, Failure> {
+    if fields.contains_key("apiVersion") {
+        let detail = "that is an object of Kubernetes; `fairlead import lieutenant` takes those";
+        return Err(invalid(detail));
+    }
+    let kind = text(&mut fields, "kind")?;
+    let said = kind.map(|kind| {
+        Kind::of_word(&kind).ok_or_else(|| {
+            invalid(format_args!(
+                "kind: expected Tenant or Cluster, not {kind:?}"
+            ))
+        })
+    });
+    let id = text(&mut fields, "id")?.ok_or_else(|| invalid("`id` is missing"))?;
+    let kind = said.transpose()?.or(Kind::of_id(&id)).unwrap_or(usual);
+    let tenant = match kind {
+        Kind::Tenant => None,
+        Kind::Cluster => text(&mut fields, "tenant")?
+            .map(|tenant| Kind::Tenant.whole_id(&tenant))
+            .transpose()?,
+    };
+    if let Some(parent) = text(&mut fields, "tenantRef")? {
+        let parent = Kind::Tenant.whole_id(&parent)?;
+        fields.insert("tenantRef".to_owned(), parent.into());
+    }
+    fields.retain(|name, _| !NOT_PEOPLES.contains(&name.as_str()));
+    if let Some(Value::Object(repo)) = fields.get_mut("gitRepo") {
+        repo.remove("state");
+    }
+    Ok(Document {
+        id: kind.whole_id(&id)?,
+        kind,
+        tenant,
+        fields,
+    })
+}
+
+fn text(fields: &mut Map<String, Value>, name: &str) -> Result<Option<String>, Failure> {
+    match fields.remove(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(invalid(format_args!("{name}: expected a string"))),
+    }
+}
+
+/// Each behind the tenant that it needs, else as they came. Those that need each other come last: the hub has the word for that.
+fn in_order(mut left: Vec<Document>) -> Vec<Document> {
+    left.sort_by_key(|document| document.kind);
+    let mut ordered = Vec::with_capacity(left.len());
+    let mut awaited: BTreeSet<String> = left.iter().map(|it| it.id.clone()).collect();
+    while !left.is_empty() {
+        let (ready, later): (Vec<_>, Vec<_>) = left
+            .into_iter()
+            .partition(|it| it.needs().is_none_or(|needed| !awaited.contains(needed)));
+        if ready.is_empty() {
+            ordered.extend(later);
+            break;
+        }
+        for document in &ready {
+            awaited.remove(&document.id);
+        }
+        ordered.extend(ready);
+        left = later;
+    }
+    ordered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Result<Vec<Document>, Failure> {
+        read(&[("f.yaml".to_owned(), text.to_owned())], Kind::Cluster)
+    }
+
+    #[test]
+    fn documents_come_in_the_order_in_which_they_can_be_sent() {
+        let documents = of(
+            "id: edge\ntenant: child\n---\n---\n{id: t-child, tenantRef: t-parent}\n---\n- id: t-parent\n- {kind: Tenant, id: other}\n",
+        );
+        let ids: Vec<String> = documents.unwrap().iter().map(ToString::to_string).collect();
+        assert_eq!(ids, ["t-parent", "t-other", "t-child", "c-edge"]);
+    }
+
+    #[test]
+    fn what_was_printed_reads_as_what_people_write_of_it() {
+        let documents = of(
+            "id: c-a\ntenant: t-a\ncreated: 2026-11-22T00:00:00Z\nversion: 3\nstatus: {state: Never}\n\
+             dynamicFacts: {a: 1}\ngitRepo: {url: u, state: {phase: unknown}}\n",
+        );
+        let expected =
+            serde_json::json!({ "id": "c-a", "tenant": "t-a", "gitRepo": { "url": "u" } });
+        assert_eq!(Value::Object(documents.unwrap()[0].whole()), expected);
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_place() {
+        for (text, told) in [
+            (
+                "id: c-a\n---\nname: b\n",
+                "f.yaml, document 2: a value is not allowed: `id` is missing",
+            ),
+            (
+                "id: c-a\n---\nid: c-a\n",
+                "f.yaml, document 2: a value is not allowed: c-a is there twice",
+            ),
+            ("id: [a\n", "f.yaml: "),
+            ("kind: Pod\nid: a\n", "expected Tenant or Cluster"),
+            (
+                "apiVersion: syn.tools/v1alpha1\nkind: Cluster\n",
+                "fairlead import lieutenant",
+            ),
+            ("id: A_b\n", "id: an id holds lower-case letters"),
+            ("5\n", "expected fields"),
+            ("# nothing\n", "there is no document"),
+        ] {
+            let failure = of(text).unwrap_err();
+            assert_eq!(failure.code, Code::Invalid, "{text}");
+            assert!(failure.cause.contains(told), "{text}: {}", failure.cause);
+        }
+    }
+}

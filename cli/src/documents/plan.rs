@@ -1,0 +1,341 @@
+//! What a document comes to: compared with what the hub has, and decided by the hub as for real before anything is written.
+
+use fairlead_api::{Code, Failure};
+use fairlead_control::import::differences;
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use super::{Document, Kind, invalid};
+use crate::hub_client::{HubClient, OnlyIf, Tagged};
+
+/// Fields that PUT leaves as they are where a document does not mention them.
+const KEPT_BY_PUT: [(Kind, &str); 6] = [
+    (Kind::Tenant, "tenantRef"),
+    (Kind::Tenant, "clusterTemplate"),
+    (Kind::Cluster, "kubeApi"),
+    (Kind::Cluster, "creationPolicy"),
+    (Kind::Cluster, "deletionPolicy"),
+    (Kind::Cluster, "deleteProtection"),
+];
+/// How often a change is planned anew because something else of the same thing has changed.
+const TRIES: usize = 5;
+
+/// What is to be sent.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Plan {
+    Unchanged,
+    Create(Value),
+    /// As JSON merge patch.
+    Patch(Value),
+    Replace(Value),
+}
+
+/// A plan, and what it changes in words.
+#[derive(Debug, Clone)]
+pub(crate) struct Planned {
+    pub(crate) plan: Plan,
+    /// What the plan was made from; none of what is to be made.
+    tag: Option<String>,
+    /// `+`, `~` or `-`, path, values.
+    pub(crate) lines: Vec<String>,
+    /// What of it may not be done without being asked.
+    pub(crate) dangers: Vec<String>,
+}
+
+/// How a document is meant.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Meant<'a> {
+    /// What it does not mention stays; `null` takes away.
+    Amend,
+    /// What it does not mention goes.
+    Replace,
+    /// It was this one before somebody edited it.
+    EditOf(&'a Document),
+}
+
+/// Plans a document by what the hub has now. `pending` says that it needs what is not there yet, so that the hub cannot be
+/// asked.
+///
+/// # Errors
+/// What the hub says to it; `FL-4109` with a field that it would not take; `FL-4114` if it is not what was edited any more.
+pub(crate) async fn plan(
+    hub: &HubClient,
+    document: &Document,
+    meant: Meant<'_>,
+    pending: bool,
+) -> Result<Planned, Failure> {
+    let Some(now) = hub.tagged(&document.path()).await? else {
+        if matches!(meant, Meant::EditOf(_)) {
+            let detail = format_args!("{document} was deleted");
+            return Err(Failure::because(Code::ChangedMeanwhile, detail));
+        }
+        let wanted = Value::Object(document.whole());
+        let plan = Plan::Create(wanted.clone());
+        if pending {
+            return Ok(Planned::unasked(plan, told(&json!({}), &wanted)));
+        }
+        return judged(hub, document, plan, None).await;
+    };
+    let shown = Document::of(document.kind, &now.value)?;
+    if document.tenant.is_some() && document.tenant != shown.tenant {
+        let detail = format_args!(
+            "{document} is of tenant {}; a cluster moves by `fairlead cluster move`",
+            shown.tenant.unwrap_or_default()
+        );
+        return Err(invalid(detail));
+    }
+    let plan = match meant {
+        Meant::Amend => patched(&shown.fields, &document.fields, false),
+        Meant::Replace => Some(Plan::Replace(fully(document, &shown))),
+        Meant::EditOf(base) if *base != shown => return Err(Code::ChangedMeanwhile.into()),
+        Meant::EditOf(base) => patched(&base.fields, &document.fields, true),
+    };
+    match plan {
+        Some(plan) => judged(hub, document, plan, Some(&now)).await,
+        None => Ok(Planned::unasked(Plan::Unchanged, Vec::new())),
+    }
+}
+
+/// Writes what was planned. Something else of the same thing may have changed since, as agents report all the time; as long
+/// as that leaves the plan what it is, it goes on.
+///
+/// # Errors
+/// What the hub says; `FL-4114` if the plan would be another one now.
+pub(crate) async fn send(
+    hub: &HubClient,
+    document: &Document,
+    meant: Meant<'_>,
+    mut planned: Planned,
+) -> Result<(), Failure> {
+    let mut tries = TRIES;
+    loop {
+        let sent = write(hub, document, &planned.plan, planned.tag.as_deref(), false).await;
+        let changed = match sent {
+            Err(failure) if failure.code == Code::ChangedMeanwhile && tries > 0 => failure,
+            other => return other.map(drop),
+        };
+        tries -= 1;
+        let anew = plan(hub, document, meant, false).await?;
+        if anew.lines != planned.lines {
+            return Err(changed);
+        }
+        planned = anew;
+    }
+}
+
+/// Asks the hub what a plan would come to.
+async fn judged(
+    hub: &HubClient,
+    document: &Document,
+    plan: Plan,
+    now: Option<&Tagged>,
+) -> Result<Planned, Failure> {
+    let tag = now.map(|now| now.tag.clone());
+    let would = write(hub, document, &plan, tag.as_deref(), true).await?;
+    let would = Value::Object(Document::of(document.kind, &would)?.whole());
+    let before = match now {
+        Some(now) => Value::Object(Document::of(document.kind, &now.value)?.whole()),
+        None => json!({}),
+    };
+    let wanted = without_nulls(document.whole());
+    // A hub drops what it does not know of a document that is put; here that is a mistake.
+    let lost = differences(&would, &wanted);
+    if let Some(lost) = lost.iter().find(|lost| lost.after != "") {
+        return Err(match (lost.path.as_str(), now) {
+            ("gitRepo.type", Some(_)) => {
+                invalid("gitRepo.type: of one that is there, `apply --replace` alone changes it")
+            }
+            (path, _) => invalid(format_args!(
+                "unknown field \"{path}\", or the hub knows no such value of it"
+            )),
+        });
+    }
+    let lines = told(&before, &would);
+    Ok(Planned {
+        plan: if lines.is_empty() {
+            Plan::Unchanged
+        } else {
+            plan
+        },
+        tag,
+        dangers: match now {
+            Some(_) => dangers(&before, &would),
+            None => Vec::new(),
+        },
+        lines,
+    })
+}
+
+/// What came of it, or with `dry_run` would.
+async fn write(
+    hub: &HubClient,
+    document: &Document,
+    plan: &Plan,
+    tag: Option<&str>,
+    dry_run: bool,
+) -> Result<Value, Failure> {
+    let query = if dry_run { "?dryRun=true" } else { "" };
+    let path = format!("{}{query}", document.path());
+    let only_if = tag.map_or(OnlyIf::New, OnlyIf::Same);
+    match plan {
+        Plan::Unchanged => Ok(Value::Null),
+        Plan::Create(body) | Plan::Replace(body) => {
+            hub.change(Method::PUT, &path, body, only_if).await
+        }
+        Plan::Patch(body) => hub.change(Method::PATCH, &path, body, only_if).await,
+    }
+}
+
+impl Planned {
+    fn unasked(plan: Plan, lines: Vec<String>) -> Self {
+        Planned {
+            plan,
+            tag: None,
+            lines,
+            dangers: Vec::new(),
+        }
+    }
+}
+
+/// The document, with `null` for whatever PUT would keep without it.
+fn fully(document: &Document, shown: &Document) -> Value {
+    let mut whole = document.whole();
+    for (kind, field) in KEPT_BY_PUT {
+        if kind == document.kind {
+            whole.entry(field).or_insert(Value::Null);
+        }
+    }
+    if let (Kind::Cluster, Some(tenant)) = (document.kind, &shown.tenant) {
+        // A file may leave to the hub whose it is.
+        whole
+            .entry("tenant")
+            .or_insert_with(|| tenant.as_str().into());
+    }
+    whole.into()
+}
+
+fn patched(now: &Map<String, Value>, wanted: &Map<String, Value>, exactly: bool) -> Option<Plan> {
+    let patch = patch(now, wanted, exactly);
+    (!patch.is_empty()).then(|| Plan::Patch(patch.into()))
+}
+
+/// The smallest merge patch (RFC 7396) that makes of `now` what `wanted` says; with `exactly`, what that does not mention
+/// goes. The smallest: what a cluster has from its tenant's template is not to become its own by being sent back.
+fn patch(
+    now: &Map<String, Value>,
+    wanted: &Map<String, Value>,
+    exactly: bool,
+) -> Map<String, Value> {
+    let mut patch = Map::new();
+    for (name, value) in wanted {
+        match (now.get(name), value) {
+            (None, Value::Null) => {}
+            (Some(now), value) if now == value => {}
+            (Some(Value::Object(now)), Value::Object(value)) => {
+                let inner = self::patch(now, value, exactly);
+                if !inner.is_empty() {
+                    patch.insert(name.clone(), inner.into());
+                }
+            }
+            (_, value) => {
+                patch.insert(name.clone(), value.clone());
+            }
+        }
+    }
+    let gone = now
+        .keys()
+        .filter(|name| exactly && !wanted.contains_key(*name));
+    patch.extend(gone.map(|name| (name.clone(), Value::Null)));
+    patch
+}
+
+fn without_nulls(fields: Map<String, Value>) -> Value {
+    let kept = fields.into_iter().filter(|(_, value)| !value.is_null());
+    let kept = kept.map(|(name, value)| match value {
+        Value::Object(inner) => (name, without_nulls(inner)),
+        other => (name, other),
+    });
+    Value::Object(kept.collect())
+}
+
+/// What becomes of what, a line each.
+fn told(before: &Value, after: &Value) -> Vec<String> {
+    let there = differences(before, after).into_iter();
+    let there = there.filter(|one| one.after != json!({}));
+    let lines = there.map(|one| one.to_string());
+    lines.chain(gone(before, after)).collect()
+}
+
+fn gone(before: &Value, after: &Value) -> impl Iterator<Item = String> {
+    let gone = differences(after, before).into_iter();
+    let gone = gone.filter(|one| one.before.is_none() && one.after != json!({}));
+    gone.map(|one| format!("- {}: {}", one.path, one.after))
+}
+
+/// What nobody should do by accident.
+fn dangers(before: &Value, after: &Value) -> Vec<String> {
+    let at = |value: &Value, pointer: &str| value.pointer(pointer).cloned();
+    let changes = |pointer: &str| at(before, pointer) != at(after, pointer);
+    let mut dangers = Vec::new();
+    let gone = gone(before, after).count();
+    if gone > 0 {
+        dangers.push(format!("takes away {gone} of its values"));
+    }
+    if at(before, "/deleteProtection") == Some(true.into()) && changes("/deleteProtection") {
+        dangers.push("lifts its protection against deletion".to_owned());
+    }
+    if at(after, "/deletionPolicy") == Some("Delete".into()) && changes("/deletionPolicy") {
+        dangers.push("has its repository deleted with it".to_owned());
+    }
+    if at(before, "/gitRepo/url").is_some() && changes("/gitRepo/url") {
+        dangers.push("gives it another repository".to_owned());
+    }
+    if at(before, "/tenantRef").is_some() && changes("/tenantRef") {
+        dangers.push("puts it below another tenant, whose people see it then".to_owned());
+    }
+    dangers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(value: Value) -> Map<String, Value> {
+        value.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn a_patch_is_no_larger_than_what_differs() {
+        let now = object(json!({
+            "displayName": "A", "facts": { "cloud": "aws", "zone": "b" }, "gitRepo": { "url": "u" },
+        }));
+        let wanted = object(json!({
+            "displayName": "A", "facts": { "cloud": "gcp", "zone": null, "none": null }, "kubeApi": { "endpoint": "e" },
+        }));
+        let some =
+            json!({ "facts": { "cloud": "gcp", "zone": null }, "kubeApi": { "endpoint": "e" } });
+        assert_eq!(Value::Object(patch(&now, &wanted, false)), some);
+        let exactly = patch(&now, &wanted, true);
+        assert_eq!(exactly.get("gitRepo"), Some(&Value::Null));
+        assert!(patch(&now, &now, true).is_empty());
+    }
+
+    #[test]
+    fn a_difference_is_a_line_and_what_may_hurt_is_a_danger() {
+        let before = json!({ "a": 1, "facts": { "x": "1" }, "deleteProtection": true, "gitRepo": { "url": "u" } });
+        let after =
+            json!({ "a": 2, "facts": { "y": "2" }, "annotations": {}, "gitRepo": { "url": "v" } });
+        assert_eq!(
+            told(&before, &after),
+            [
+                "~ a: 1 -> 2",
+                "+ facts.y: \"2\"",
+                "~ gitRepo.url: \"u\" -> \"v\"",
+                "- deleteProtection: true",
+                "- facts.x: \"1\"",
+            ]
+        );
+        assert_eq!(dangers(&before, &after).len(), 3);
+        assert!(dangers(&before, &before).is_empty());
+    }
+}

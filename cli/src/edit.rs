@@ -1,0 +1,171 @@
+//! `fairlead tenant|cluster edit`: what people may write of one, in an editor. Whatever happens to it, the edited text is
+//! not lost: where it cannot be taken it stays in its file, and the failure says where that is.
+
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use fairlead_api::{Code, Failure};
+use tokio::process::Command;
+
+use crate::{
+    apply,
+    confirm::confirm,
+    documents::{self, Document, Kind, Meant, Plan},
+    environment::Environment,
+    files,
+    hub_client::HubClient,
+    output,
+};
+
+/// Names of files that are there already are tried no more often.
+const TRIES: u32 = 100;
+
+pub(crate) async fn run(
+    hub: &HubClient,
+    kind: Kind,
+    path: &str,
+    yes: bool,
+    environment: &Environment,
+) -> Result<(), Failure> {
+    let now = hub.tagged(path).await?.ok_or(match kind {
+        Kind::Tenant => Code::NotFound,
+        Kind::Cluster => Code::NoSuchCluster,
+    })?;
+    let base = Document::of(kind, &now.value)?;
+    let text = text_of(&base)?;
+    let file = new_file(&base, &text, environment)?;
+    let edited = edit(&file, environment).await;
+    let result = match edited {
+        Ok(edited) if is_same(&edited, &text) => output::print(&format!("{base} is unchanged.\n")),
+        Ok(edited) => take(hub, &base, &edited, yes).await,
+        Err(failure) => Err(failure),
+    };
+    match result {
+        Ok(()) => {
+            // It has served; what is left of it would only be taken for more.
+            let _ = fs::remove_file(&file);
+            Ok(())
+        }
+        Err(failure) => Err(Failure {
+            cause: format!(
+                "{}; the edited text is kept in {}",
+                failure.cause,
+                file.display()
+            ),
+            ..failure
+        }),
+    }
+}
+
+fn text_of(base: &Document) -> Result<String, Failure> {
+    let yaml = output::yaml(&base.whole())?;
+    Ok(format!(
+        "# What people write of {base}; save and close to change it, leave it as it is to change nothing.\n{yaml}"
+    ))
+}
+
+/// Comments and empty lines say nothing.
+fn is_same(edited: &str, text: &str) -> bool {
+    fn lines(text: &str) -> impl Iterator<Item = &str> {
+        text.lines()
+            .map(str::trim_end)
+            .filter(|line| !line.is_empty() && !line.starts_with('#'))
+    }
+    lines(edited).eq(lines(text)) || lines(edited).next().is_none()
+}
+
+async fn take(hub: &HubClient, base: &Document, edited: &str, yes: bool) -> Result<(), Failure> {
+    let texts = [("the edited text".to_owned(), edited.to_owned())];
+    let mut read = documents::read(&texts, base.kind)?;
+    let document = match (read.pop(), read.pop()) {
+        (Some(one), None) if one.id == base.id && one.kind == base.kind => one,
+        _ => {
+            let detail = format_args!("the edited text is not of {base} alone");
+            return Err(Failure::because(Code::Invalid, detail));
+        }
+    };
+    let meant = Meant::EditOf(base);
+    let planned = documents::plan(hub, &document, meant, false).await?;
+    if planned.plan == Plan::Unchanged {
+        let told =
+            "is unchanged: what was taken away comes from its tenant, or was none of its own";
+        return output::print(&format!("{base} {told}.\n"));
+    }
+    output::print(&apply::shown(&document, &planned))?;
+    if !planned.dangers.is_empty() {
+        let dangers = planned.dangers.join(", ");
+        confirm(yes, &format!("{base}: this {dangers}. Go on?"))?;
+    }
+    documents::send(hub, &document, meant, planned).await?;
+    output::print(&format!("Changed {base}.\n"))
+}
+
+/// A file of this user's alone that nobody else has put there.
+fn new_file(base: &Document, text: &str, environment: &Environment) -> Result<PathBuf, Failure> {
+    let folder = environment.get("TMPDIR").unwrap_or("/tmp");
+    let mut told = None;
+    for number in 0..TRIES {
+        let name = format!("fairlead-{base}-{}-{number}.yaml", std::process::id());
+        let path = Path::new(folder).join(name);
+        let made = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path);
+        match made.and_then(|mut file| file.write_all(text.as_bytes())) {
+            Ok(()) => return Ok(path),
+            Err(error) => told = Some(format!("{}: {error}", path.display())),
+        }
+    }
+    Err(Failure::because(
+        Code::CannotWrite,
+        told.unwrap_or_default(),
+    ))
+}
+
+/// What the editor leaves.
+async fn edit(file: &Path, environment: &Environment) -> Result<String, Failure> {
+    let editor = ["VISUAL", "EDITOR"]
+        .into_iter()
+        .find_map(|name| environment.get(name))
+        .unwrap_or("vi");
+    let failed = |why: &dyn std::fmt::Display| {
+        Failure::because(Code::BadConfig, format_args!("EDITOR {editor:?}: {why}"))
+    };
+    // A shell reads it, because it may be a command with words of its own.
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{editor} \"$1\""), "sh"]);
+    let status = command.arg(file).status().await;
+    let status = status.map_err(|error| failed(&error))?;
+    if !status.success() {
+        return Err(failed(&status));
+    }
+    files::read(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_shown_in_the_editor_reads_back_as_it_is() {
+        let shown = json!({
+            "id": "c-a", "tenant": "t-a", "displayName": "yes: it's \"A\" # 1",
+            "facts": { "version": "1.10", "on": "true", "empty": "", "null": "null", "zero": "0x1f" },
+            "gitRepo": { "hostKeys": "one two\nthree four\n", "url": "ssh://git@git.example/a/b.git" },
+            "deleteProtection": true,
+        });
+        let base = Document::of(Kind::Cluster, &shown).unwrap();
+        let text = text_of(&base).unwrap();
+        let read = documents::read(&[("f".to_owned(), text.clone())], Kind::Cluster).unwrap();
+        assert_eq!(read, [base]);
+        assert!(is_same(&format!("{text}\n# done\n"), &text));
+        assert!(!is_same(&text.replace("1.10", "1.11"), &text));
+    }
+}

@@ -1,0 +1,139 @@
+//! Fields of a cluster from flags, as its document has them.
+
+use fairlead_api::{Code, Failure};
+use serde_json::{Map, Value};
+
+use crate::{args::ClusterFields, files};
+
+/// Only those that were given.
+pub(crate) fn of(given: ClusterFields) -> Result<Map<String, Value>, Failure> {
+    let mut fields = Fields::default();
+    fields.put(&["facts"], pairs("--fact", &given.facts)?);
+    fields.put(&["annotations"], pairs("--annotation", &given.annotations)?);
+    fields.text(&["creationPolicy"], given.creation_policy);
+    fields.text(&["deletionPolicy"], given.deletion_policy);
+    fields.put(
+        &["deleteProtection"],
+        given.delete_protection.map(Value::Bool),
+    );
+    fields.text(&["kubeApi", "endpoint"], given.kube_api);
+    if let Some(reference) = given.kube_api_credentials {
+        let (namespace, name) = match reference.split_once('/') {
+            Some((namespace, name)) => (Some(namespace.to_owned()), name.to_owned()),
+            None => (None, reference),
+        };
+        fields.text(&["kubeApi", "credentials", "name"], Some(name));
+        fields.text(&["kubeApi", "credentials", "namespace"], namespace);
+    }
+    fields.text(&["gitRepo", "url"], given.git_repo);
+    let keys = given
+        .git_host_keys
+        .map(|keys| match keys.strip_prefix('@') {
+            Some(file) => files::read(file.as_ref()),
+            None => Ok(keys),
+        });
+    fields.text(&["gitRepo", "hostKeys"], keys.transpose()?);
+    fields.text(&["tenantGitRepoRevision"], given.tenant_revision);
+    fields.text(&["globalGitRepoRevision"], given.global_revision);
+    Ok(fields.0)
+}
+
+#[derive(Default)]
+pub(crate) struct Fields(pub(crate) Map<String, Value>);
+
+impl Fields {
+    pub(crate) fn text(&mut self, path: &[&str], value: Option<String>) {
+        self.put(path, value.map(Value::String));
+    }
+
+    fn put(&mut self, path: &[&str], value: Option<Value>) {
+        if let Some(value) = value {
+            insert(&mut self.0, path, value);
+        }
+    }
+}
+
+fn insert(fields: &mut Map<String, Value>, path: &[&str], value: Value) {
+    match path {
+        [] => {}
+        [name] => {
+            fields.insert((*name).to_owned(), value);
+        }
+        [name, inner @ ..] => {
+            let below = fields
+                .entry(*name)
+                .or_insert_with(|| Value::Object(Map::new()));
+            if let Value::Object(below) = below {
+                insert(below, inner, value);
+            }
+        }
+    }
+}
+
+/// `NAME=VALUE`, or `NAME-` for taking it away.
+fn pairs(flag: &str, given: &[String]) -> Result<Option<Value>, Failure> {
+    let mut pairs = Map::new();
+    for pair in given {
+        let (name, value) = match (pair.split_once('='), pair.strip_suffix('-')) {
+            (Some((name, value)), _) => (name, value.into()),
+            (None, Some(name)) => (name, Value::Null),
+            (None, None) => {
+                let detail =
+                    format_args!("{flag} {pair:?}: expected NAME=VALUE, or NAME- to take it away");
+                return Err(Failure::because(Code::Usage, detail));
+            }
+        };
+        pairs.insert(name.to_owned(), value);
+    }
+    Ok((!pairs.is_empty()).then(|| pairs.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Args {
+        #[command(flatten)]
+        fields: ClusterFields,
+    }
+
+    fn read(flags: &[&str]) -> Result<Value, Failure> {
+        let args = Args::try_parse_from([&["x"], flags].concat()).unwrap();
+        of(args.fields).map(Value::Object)
+    }
+
+    #[test]
+    fn flags_are_fields_of_the_document_and_nothing_else_is_in_it() {
+        assert_eq!(read(&[]).unwrap(), json!({}));
+        let flags = [
+            "--fact",
+            "a=b=c",
+            "--fact",
+            "gone-",
+            "--annotation",
+            "x.y/z=",
+            "--deletion-policy",
+            "Retain",
+            "--delete-protection",
+            "--kube-api",
+            "https://k",
+            "--kube-api-credentials",
+            "ns/n",
+            "--git-repo",
+            "u",
+        ];
+        let expected = json!({
+            "facts": { "a": "b=c", "gone": null }, "annotations": { "x.y/z": "" }, "deletionPolicy": "Retain",
+            "deleteProtection": true, "gitRepo": { "url": "u" },
+            "kubeApi": { "endpoint": "https://k", "credentials": { "name": "n", "namespace": "ns" } },
+        });
+        assert_eq!(read(&flags).unwrap(), expected);
+        let lifted = json!({ "deleteProtection": false });
+        assert_eq!(read(&["--delete-protection=false"]).unwrap(), lifted);
+        assert_eq!(read(&["--fact", "alone"]).unwrap_err().code, Code::Usage);
+    }
+}
