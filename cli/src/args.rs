@@ -11,14 +11,13 @@
 mod registry;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use clap_complete::Shell;
-use fairlead_api::Failure;
+use clap_complete::{ArgValueCompleter, CompleteEnv, Shell};
 
 pub(crate) use self::registry::{
     Apply, Backup, Changes, Cluster, ClusterFields, ClusterList, ClusterToken, Facts, Find, Import,
     Restore, Store, Tenant, Token,
 };
-use crate::output::{self, Format};
+use crate::{complete, output::Format};
 
 const ENVIRONMENT_AND_EXIT_CODES: &str = "\
 Environment of the commands that talk to a hub, each of which wins over what `fairlead login` remembers:
@@ -307,7 +306,8 @@ pub(crate) struct Output {
         long,
         value_name = "FORMAT",
         default_value = "table",
-        hide_default_value = true
+        hide_default_value = true,
+        add = ArgValueCompleter::new(complete::formats)
     )]
     pub(crate) output: Format,
 }
@@ -335,7 +335,7 @@ Examples:
 #[command(after_help = KUBECONFIG_EXAMPLES)]
 pub(crate) struct Kubeconfig {
     /// Only this cluster, by id or name; repeatable
-    #[arg(long = "cluster", value_name = "ID")]
+    #[arg(long = "cluster", value_name = "ID", add = ArgValueCompleter::new(complete::clusters))]
     pub(crate) clusters: Vec<String>,
     /// How to name clusters towards the hub [default: name where its certificate covers that, else path]
     #[arg(long, value_enum)]
@@ -369,9 +369,8 @@ pub(crate) struct Version {
     pub(crate) output: Output,
 }
 
-/// Prints the completion script.
-pub(crate) fn completion(shell: Shell) -> Result<(), Failure> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Args::command(), "fairlead", &mut script);
-    output::print(&String::from_utf8_lossy(&script))
+/// Answers a shell that completes what somebody types; false if none asks.
+pub(crate) fn complete() -> clap::error::Result<bool> {
+    let completing = CompleteEnv::with_factory(Args::command).var(complete::VARIABLE);
+    completing.try_complete(std::env::args_os(), None)
 }

@@ -5,6 +5,7 @@ mod apply;
 mod args;
 mod changes;
 mod cluster;
+mod complete;
 mod confirm;
 mod dev;
 mod documents;
@@ -38,6 +39,11 @@ use environment::Environment;
 use fairlead_api::Failure;
 
 fn main() -> ExitCode {
+    match args::complete() {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(error) => return outcome::usage(&error),
+    }
     let matches = match Args::command().try_get_matches() {
         Ok(matches) => matches,
         Err(error) => return outcome::usage(&error),
@@ -73,6 +79,6 @@ fn dispatch(
         Command::Login(args) => login::run(&args, environment),
         Command::Explain { code } => explain::run(code.as_deref()),
         Command::Version(args) => version::run(&args),
-        Command::Completion { shell } => args::completion(shell),
+        Command::Completion { shell } => complete::script(shell),
     }
 }

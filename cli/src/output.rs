@@ -23,6 +23,9 @@ pub(crate) enum Format {
     JsonPath(Template),
 }
 
+/// What `-o` may be.
+pub(crate) const FORMATS: [&str; 5] = ["table", "json", "yaml", "name", "jsonpath="];
+
 impl FromStr for Format {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {

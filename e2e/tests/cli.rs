@@ -365,11 +365,17 @@ async fn codes_are_explained_and_shells_complete() -> anyhow::Result<()> {
         .await?
         .success()?;
     fs::write(home.path().join("completion"), script)?;
-    // As a person types `fairlead clus<Tab>`.
-    let typed = "source ./completion; COMP_WORDS=(fairlead clus); COMP_CWORD=1; \
-        _fairlead fairlead clus fairlead; echo \"${COMPREPLY[@]}\"";
+    // As a person types `fairlead clus<Tab>`, with the program on their PATH.
+    let program = Launch::fairlead()?.program().to_owned();
+    let folder = Path::new(&program).parent().context("no folder")?;
+    let typed = format!(
+        "PATH={}:$PATH; cd {}; source ./completion; COMP_WORDS=(fairlead clus); COMP_CWORD=1; \
+         _clap_complete_fairlead fairlead clus fairlead; echo ${{COMPREPLY[@]}}",
+        folder.display(),
+        home.path().display()
+    );
     let mut bash = Launch::new("bash")
-        .args(["-c", &format!("cd {}; {typed}", home.path().display())])
+        .args(["-c", &typed])
         .spawn(home.path().join("log"))?;
     ensure!(bash.wait(SOON).await?.success());
     ensure!(bash.log()? == "cluster\n", "{}", bash.log()?);

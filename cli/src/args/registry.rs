@@ -1,8 +1,10 @@
 //! Arguments of the commands that work on the registry, and on the store it is kept in.
 
 use clap::{Parser, Subcommand};
+use clap_complete::ArgValueCompleter;
 
 use super::{HubPlace, Output};
+use crate::complete::{clusters, tenants, tokens};
 
 #[derive(Parser)]
 #[command(
@@ -80,6 +82,7 @@ pub(crate) enum Tenant {
     },
     /// One tenant
     Get {
+        #[arg(add = ArgValueCompleter::new(tenants))]
         id: String,
         /// Go on, and print it again whenever something of it is another
         #[arg(short, long)]
@@ -92,6 +95,7 @@ pub(crate) enum Tenant {
     Apply(Apply),
     /// Change one in an editor (VISUAL, EDITOR)
     Edit {
+        #[arg(add = ArgValueCompleter::new(tenants))]
         id: String,
         /// Do not ask
         #[arg(long)]
@@ -99,6 +103,7 @@ pub(crate) enum Tenant {
     },
     /// Delete a tenant that has no clusters
     Delete {
+        #[arg(add = ArgValueCompleter::new(tenants))]
         id: String,
         /// With its clusters, and the tenants below it with theirs
         #[arg(long)]
@@ -147,7 +152,7 @@ pub(crate) enum Cluster {
         #[arg(long, value_name = "ID")]
         id: Option<String>,
         /// Owner, by id [default: your tenant, else t-default]
-        #[arg(long, value_name = "T")]
+        #[arg(long, value_name = "T", add = ArgValueCompleter::new(tenants))]
         tenant: Option<String>,
         /// Who looks after its catalog's repository: auto, or unmanaged for nobody
         #[arg(long, value_name = "auto|unmanaged")]
@@ -168,7 +173,7 @@ pub(crate) enum Cluster {
     List(ClusterList),
     /// One cluster, by id or by a name that only one has
     Get {
-        #[arg(value_name = "NAME|ID")]
+        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         name: String,
         /// Go on, and print it again whenever something of it is another
         #[arg(short, long)]
@@ -181,7 +186,7 @@ pub(crate) enum Cluster {
         after_help = "Examples:\n  fairlead cluster set demo --delete-protection --fact region=eu-1 --fact zone-\n  fairlead cluster set demo --deletion-policy Retain --name prod"
     )]
     Set {
-        #[arg(value_name = "NAME|ID")]
+        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         name: String,
         /// Another name to show to people
         #[arg(long = "name", value_name = "NAME")]
@@ -200,7 +205,7 @@ pub(crate) enum Cluster {
     Apply(Apply),
     /// Change one in an editor (VISUAL, EDITOR)
     Edit {
-        #[arg(value_name = "NAME|ID")]
+        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         name: String,
         /// Do not ask
         #[arg(long)]
@@ -208,10 +213,10 @@ pub(crate) enum Cluster {
     },
     /// Move a cluster to another tenant: its identity dies at once, and its agent enrols anew
     Move {
-        #[arg(value_name = "NAME|ID")]
+        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         name: String,
         /// The tenant, by id
-        #[arg(value_name = "TENANT")]
+        #[arg(value_name = "TENANT", add = ArgValueCompleter::new(tenants))]
         to: String,
         /// Do not ask
         #[arg(long)]
@@ -226,7 +231,7 @@ pub(crate) enum Cluster {
     },
     /// Delete a cluster; its session ends at once and its identity dies
     Delete {
-        #[arg(value_name = "NAME|ID")]
+        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         name: String,
         /// Do not ask
         #[arg(long)]
@@ -243,7 +248,7 @@ Examples:
 #[derive(Parser)]
 pub(crate) struct ClusterList {
     /// Of this tenant only
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", add = ArgValueCompleter::new(tenants))]
     pub(crate) tenant: Option<String>,
     /// With this fact, as NAME or NAME:VALUE; repeatable
     #[arg(long, value_name = "FACT")]
@@ -327,7 +332,7 @@ pub(crate) struct Changes {
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
     /// Of this tenant and its clusters only
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", add = ArgValueCompleter::new(tenants))]
     pub(crate) tenant: Option<String>,
     #[command(flatten)]
     pub(crate) output: Output,
@@ -344,7 +349,7 @@ Examples:
 #[command(after_help = FACTS_EXAMPLES)]
 pub(crate) struct Facts {
     /// The cluster; without one, all in which `--fact` has changed
-    #[arg(value_name = "NAME|ID", required_unless_present = "fact")]
+    #[arg(value_name = "NAME|ID", required_unless_present = "fact", add = ArgValueCompleter::new(clusters))]
     pub(crate) name: Option<String>,
     /// This one only
     #[arg(long, value_name = "FACT")]
@@ -381,21 +386,21 @@ pub(crate) struct Find {
 pub(crate) enum ClusterToken {
     /// Make a new one, to install an agent anew; the older one dies, the cluster stays what it is
     Renew {
-        #[arg(value_name = "NAME|ID")]
+        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         name: String,
         #[command(flatten)]
         output: Output,
     },
     /// Show the one that is valid now
     Show {
-        #[arg(value_name = "NAME|ID")]
+        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         name: String,
         #[command(flatten)]
         output: Output,
     },
     /// Take it back; an agent that has enrolled stays
     Revoke {
-        #[arg(value_name = "NAME|ID")]
+        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         name: String,
     },
     /// Those of all clusters you may see, with their state and who made them
@@ -414,10 +419,10 @@ pub(crate) enum Token {
         #[arg(long, value_name = "admin|operator|viewer|tenant|cluster|compile")]
         role: fairlead_api::resources::Role,
         /// The tenant it is good for [default: all]
-        #[arg(long, value_name = "T")]
+        #[arg(long, value_name = "T", add = ArgValueCompleter::new(tenants))]
         tenant: Option<fairlead_api::TenantId>,
         /// The one cluster it is good for, with the role cluster
-        #[arg(long, value_name = "ID")]
+        #[arg(long, value_name = "ID", add = ArgValueCompleter::new(clusters))]
         cluster: Option<fairlead_api::ClusterId>,
         /// How long it is valid
         #[arg(long, value_name = "TIME", default_value = "8h")]
@@ -428,7 +433,10 @@ pub(crate) enum Token {
     /// All tokens you may see, without their secrets
     List(Output),
     /// Revoke a token
-    Delete { id: String },
+    Delete {
+        #[arg(add = ArgValueCompleter::new(tokens))]
+        id: String,
+    },
 }
 
 const IMPORT_EXAMPLES: &str = "\

@@ -1,0 +1,108 @@
+//! What a shell asks when somebody types Tab: words from the command line itself, ids and names from the hub. Never slow and
+//! never noisy: a hub that does not answer at once has none.
+
+use std::{ffi::OsStr, time::Duration};
+
+use clap_complete::{
+    CompletionCandidate, Shell,
+    env::{EnvCompleter, Shells},
+};
+use fairlead_api::{
+    Code, Failure,
+    resources::{ApiToken, Cluster, List, Tenant},
+};
+use serde::de::DeserializeOwned;
+
+use crate::{
+    environment::Environment,
+    find::escaped,
+    hub_client::HubClient,
+    output::{self, FORMATS},
+    settings::block_on,
+};
+
+/// The variable by which a shell's script asks.
+pub(crate) const VARIABLE: &str = "FAIRLEAD_COMPLETE";
+/// How long somebody who has typed Tab waits for the hub.
+const PATIENCE: Duration = Duration::from_millis(800);
+/// Nobody reads more.
+const MOST: usize = 200;
+
+/// Prints what a shell has to run to complete.
+pub(crate) fn script(shell: Shell) -> Result<(), Failure> {
+    let shells = Shells::builtins();
+    let completer = shells.completer(&shell.to_string());
+    let completer: &dyn EnvCompleter = completer.ok_or(Code::NotFound)?;
+    let mut script = Vec::new();
+    let name = "fairlead";
+    let written = completer.write_registration(VARIABLE, name, name, name, &mut script);
+    written.map_err(|error| Failure::because(Code::Internal, error))?;
+    output::print(&String::from_utf8_lossy(&script))
+}
+
+/// Ids and names of clusters.
+pub(crate) fn clusters(current: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(typed) = current.to_str() else {
+        return Vec::new();
+    };
+    let path = format!("/clusters?limit={MOST}&text={}", escaped(typed));
+    // No text at all cannot be searched for.
+    let path = path.strip_suffix("&text=").unwrap_or(&path);
+    let found: Vec<Cluster> = ask(path).unwrap_or_default();
+    let candidates = found.into_iter().filter_map(|cluster| {
+        let (id, name) = (cluster.id.to_string(), cluster.display_name);
+        if id.starts_with(typed) {
+            Some(candidate(id, name))
+        } else {
+            name.starts_with(typed).then(|| candidate(name, id))
+        }
+    });
+    candidates.collect()
+}
+
+/// Ids of tenants.
+pub(crate) fn tenants(current: &OsStr) -> Vec<CompletionCandidate> {
+    let found: Vec<Tenant> = ask("/tenants?limit=1000").unwrap_or_default();
+    let named = found
+        .into_iter()
+        .map(|it| (it.id.to_string(), it.display_name));
+    starting_with(current, named)
+}
+
+/// Ids of API tokens.
+pub(crate) fn tokens(current: &OsStr) -> Vec<CompletionCandidate> {
+    let found: Option<List<ApiToken>> = ask("/v1/tokens");
+    let found = found.into_iter().flat_map(|list| list.items);
+    starting_with(current, found.map(|token| (token.id, token.name)))
+}
+
+/// What `-o` may be.
+pub(crate) fn formats(current: &OsStr) -> Vec<CompletionCandidate> {
+    let named = FORMATS.into_iter().map(|it| (it.to_owned(), String::new()));
+    starting_with(current, named)
+}
+
+fn starting_with(
+    current: &OsStr,
+    named: impl Iterator<Item = (String, String)>,
+) -> Vec<CompletionCandidate> {
+    let typed = current.to_str().unwrap_or_default();
+    let fitting = named.filter(|(word, _)| word.starts_with(typed));
+    fitting
+        .take(MOST)
+        .map(|(word, about)| candidate(word, about))
+        .collect()
+}
+
+fn candidate(word: String, about: String) -> CompletionCandidate {
+    let help = (!about.is_empty() && about != word).then(|| about.into());
+    CompletionCandidate::new(word).help(help)
+}
+
+/// Nothing wherever anything is amiss.
+fn ask<T: DeserializeOwned>(path: &str) -> Option<T> {
+    let environment = Environment::of_process();
+    let hub = HubClient::of(&environment).ok()?;
+    let asked = async { tokio::time::timeout(PATIENCE, hub.get(path)).await };
+    block_on(asked).ok()?.ok()?.ok()
+}
