@@ -1,0 +1,172 @@
+//! `apply`: documents of tenants and clusters.
+
+use anyhow::ensure;
+use fairlead_e2e::Hub;
+
+use crate::{FLEET, apply, file};
+
+#[tokio::test]
+async fn documents_are_applied_once_they_are_understood_as_a_whole() -> anyhow::Result<()> {
+    let hub = Hub::start().await?;
+    let fleet = file(&hub, "fleet.yaml", FLEET)?;
+    let dry = apply(&hub, &["-f", &fleet, "--dry-run"]).await?.success()?;
+    ensure!(dry.starts_with("create t-acme\n  + "), "{dry}");
+    ensure!(
+        dry.contains("create c-edge\n") && dry.contains("  + facts.cloud: \"aws\"\n"),
+        "{dry}"
+    );
+    ensure!(
+        dry.ends_with("2 would be created, 0 would be changed, 0 unchanged.\n"),
+        "{dry}"
+    );
+    let none = hub.cli(["tenant", "get", "t-acme"]).await?;
+    ensure!(none.status.code() == Some(4), "{none:?}");
+
+    let done = apply(&hub, &["-f", &fleet]).await?.success()?;
+    ensure!(
+        done.ends_with("2 created, 0 changed, 0 unchanged.\n"),
+        "{done}"
+    );
+    let again = apply(&hub, &["-f", &fleet]).await?.success()?;
+    ensure!(again == "0 created, 0 changed, 2 unchanged.\n", "{again}");
+
+    // What was printed can be applied, and what a document does not mention stays.
+    let shown = hub
+        .cli(["cluster", "get", "c-edge", "-o", "yaml"])
+        .await?
+        .success()?;
+    let shown = file(&hub, "shown.yaml", &shown)?;
+    let same = apply(&hub, &["-f", &shown]).await?.success()?;
+    ensure!(same == "0 created, 0 changed, 1 unchanged.\n", "{same}");
+    let more = file(&hub, "more.yaml", "id: c-edge\nfacts: {region: eu}\n")?;
+    let more = apply(&hub, &["-f", &more]).await?.success()?;
+    ensure!(
+        more.starts_with("change c-edge\n  + facts.region: \"eu\"\n"),
+        "{more}"
+    );
+    let edge = hub.cluster("c-edge").await?;
+    ensure!(
+        edge["facts"]["cloud"] == "aws" && edge["deletionPolicy"] == "Retain",
+        "{edge}"
+    );
+
+    // What takes something away is asked for, and nobody can be asked here.
+    let replace = ["-f", &fleet, "--replace"];
+    let refused = apply(&hub, &replace).await?;
+    ensure!(refused.status.code() == Some(1), "{refused:?}");
+    ensure!(refused.stderr.ends_with("code:  FL-4118\n"), "{refused:?}");
+    ensure!(
+        refused.text().contains("  - facts.region: \"eu\"\n"),
+        "{refused:?}"
+    );
+    apply(&hub, &[&replace[..], &["--yes"]].concat())
+        .await?
+        .success()?;
+    let edge = hub.cluster("c-edge").await?;
+    ensure!(
+        edge["facts"] == serde_json::json!({ "cloud": "aws" }),
+        "{edge}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+#[expect(clippy::too_many_lines, reason = "it is a table")]
+async fn mistakes_in_documents_are_told_with_code_cause_and_next_step() -> anyhow::Result<()> {
+    let hub = Hub::start().await?;
+    apply(&hub, &["-f", &file(&hub, "fleet.yaml", FLEET)?])
+        .await?
+        .success()?;
+    for (name, text, told, exit, code) in [
+        ("bad.yaml", "id: [c-a\n", "bad.yaml: ", 2, "FL-4109"),
+        (
+            "none.yaml",
+            "---\nfacts: {}\n",
+            "document 1: ",
+            2,
+            "FL-4109",
+        ),
+        (
+            "field.yaml",
+            "{id: c-new, tenant: t-acme, fatcs: {a: b}}",
+            "unknown field \"fatcs.a\"",
+            2,
+            "FL-4109",
+        ),
+        (
+            "patch.yaml",
+            "{id: c-edge, displayname: X}",
+            "unknown field \"displayname\"",
+            2,
+            "FL-4109",
+        ),
+        (
+            "value.yaml",
+            "{id: c-edge, deletionPolicy: Never}",
+            "deletionPolicy: expected",
+            2,
+            "FL-4109",
+        ),
+        (
+            "number.yaml",
+            "{id: c-edge, facts: {a: 1}}",
+            "facts.a: expected a string",
+            2,
+            "FL-4109",
+        ),
+        (
+            "secret.yaml",
+            "{id: c-edge, gitRepo: {url: 'https://a:pw@git.example/a/b'}}",
+            "gitRepo.url: a password",
+            2,
+            "FL-4109",
+        ),
+        (
+            "tenant.yaml",
+            "{id: c-new, tenant: t-none}",
+            "there is no such tenant",
+            4,
+            "FL-4107",
+        ),
+        (
+            "moved.yaml",
+            "{id: c-edge, tenant: t-default}",
+            "fairlead cluster move",
+            2,
+            "FL-4109",
+        ),
+        (
+            "kube.yaml",
+            "{apiVersion: v1, kind: Pod, id: c-x}",
+            "object of Kubernetes",
+            2,
+            "FL-4109",
+        ),
+    ] {
+        let output = apply(&hub, &["-f", &file(&hub, name, text)?]).await?;
+        let said = &output.stderr;
+        ensure!(output.status.code() == Some(exit), "{name}: {output:?}");
+        ensure!(
+            said.starts_with("error: ") && said.contains("\nnext:  "),
+            "{name}: {said}"
+        );
+        ensure!(said.contains(told), "{name}: {said}");
+        ensure!(
+            said.ends_with(&format!("\ncode:  {code}\n")),
+            "{name}: {said}"
+        );
+        ensure!(!said.contains("pw@"), "{said}");
+    }
+    let missing = apply(&hub, &["-f", "/none.yaml"]).await?;
+    ensure!(missing.stderr.ends_with("code:  FL-4101\n"), "{missing:?}");
+    for args in [
+        &["apply"][..],
+        &["get", "c-edge", "-o", "jsonpath={.a"],
+        &["list", "--colour"],
+    ] {
+        let usage = hub.cli([&["cluster"], args].concat()).await?;
+        ensure!(usage.status.code() == Some(2), "{usage:?}");
+        ensure!(usage.stderr.ends_with("code:  FL-4117\n"), "{usage:?}");
+    }
+    Ok(())
+}

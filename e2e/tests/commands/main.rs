@@ -1,0 +1,45 @@
+//! The registry at the command line, as people and scripts use it.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::large_futures,
+    reason = "a test may panic, and waits for one future at a time"
+)]
+
+mod documents;
+mod edited;
+mod upkeep;
+mod watched;
+mod words;
+
+use std::fs;
+use std::time::Duration;
+
+use fairlead_e2e::{Hub, Output};
+
+pub(crate) const SOON: Duration = Duration::from_secs(30);
+
+/// A tenant and a cluster of it, the wrong way round.
+pub(crate) const FLEET: &str = "\
+id: c-edge
+tenant: t-acme
+displayName: Edge
+facts:
+  cloud: aws
+deletionPolicy: Retain
+---
+id: t-acme
+displayName: Acme
+gitRepo:
+  type: unmanaged
+";
+
+pub(crate) fn file(hub: &Hub, name: &str, text: &str) -> anyhow::Result<String> {
+    let path = hub.dir().join(name);
+    fs::write(&path, text)?;
+    Ok(path.display().to_string())
+}
+
+pub(crate) async fn apply(hub: &Hub, more: &[&str]) -> anyhow::Result<Output> {
+    hub.cli([&["cluster", "apply"], more].concat()).await
+}

@@ -1,0 +1,95 @@
+//! A hub's data as a whole: backed up while it runs, restored, checked, put into another store.
+
+use std::path::Path;
+
+use anyhow::ensure;
+use fairlead_e2e::{Hub, Output};
+
+use crate::SOON;
+
+/// `fairlead ARGS` on the hub's own data.
+async fn on_data(hub: &Hub, args: &[&str]) -> anyhow::Result<Output> {
+    let data = hub.dir().join("data").display().to_string();
+    hub.cli([args, &["--data", &data]].concat()).await
+}
+
+fn at(path: &Path) -> String {
+    path.display().to_string()
+}
+
+async fn tenants(hub: &Hub) -> anyhow::Result<String> {
+    hub.cli(["tenant", "list", "-o", "name"]).await?.success()
+}
+
+#[tokio::test]
+async fn a_backup_of_a_running_hub_brings_back_what_was_and_who_could_log_in() -> anyhow::Result<()>
+{
+    let mut hub = Hub::start().await?;
+    hub.cli(["tenant", "create", "kept"]).await?.success()?;
+    let file = at(&hub.dir().join("hub.backup"));
+    let made = on_data(&hub, &["backup", &file]).await?.success()?;
+    ensure!(made.contains("SHA-256"), "{made}");
+    let twice = on_data(&hub, &["backup", &file]).await?;
+    ensure!(twice.status.code() == Some(6), "{twice:?}");
+    ensure!(twice.stderr.ends_with("code:  FL-4111\n"), "{twice:?}");
+    hub.cli(["tenant", "create", "later"]).await?.success()?;
+
+    let running = on_data(&hub, &["restore", &file, "--yes"]).await?;
+    ensure!(!running.status.success(), "a hub runs on it: {running:?}");
+    hub.process.term()?;
+    hub.process.wait(SOON).await?;
+    let unasked = on_data(&hub, &["restore", &file]).await?;
+    ensure!(!unasked.status.success(), "its data is there: {unasked:?}");
+    let back = on_data(&hub, &["restore", &file, "--yes"])
+        .await?
+        .success()?;
+    ensure!(back == made, "{back} for {made}");
+    hub.restart().await?;
+    ensure!(tenants(&hub).await? == "t-default\nt-kept\n");
+
+    let strange = at(&hub.dir().join("hub.log"));
+    hub.process.term()?;
+    hub.process.wait(SOON).await?;
+    let damaged = on_data(&hub, &["restore", &strange, "--yes"]).await?;
+    ensure!(
+        !damaged.status.success() && damaged.stderr.contains("\ncode:  FL-"),
+        "{damaged:?}"
+    );
+    hub.restart().await?;
+    ensure!(
+        tenants(&hub).await? == "t-default\nt-kept\n",
+        "nothing was lost to it"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_store_is_looked_through_and_put_into_another_one() -> anyhow::Result<()> {
+    let mut hub = Hub::start().await?;
+    hub.cli(["tenant", "create", "kept"]).await?.success()?;
+    let whole = on_data(&hub, &["store", "check"]).await?.success()?;
+    ensure!(whole == "The store is whole.\n", "{whole}");
+    hub.process.term()?;
+    hub.process.wait(SOON).await?;
+
+    let from = format!("sqlite:{}", at(&hub.dir().join("data/fairlead.db")));
+    let to = format!("sqlite:{}", at(&hub.dir().join("other.db")));
+    let migrate = ["store", "migrate", "--from", &from, "--to", &to];
+    let moved = hub.cli(migrate).await?.success()?;
+    ensure!(moved.contains("SHA-256"), "{moved}");
+    let again = hub.cli(migrate).await?;
+    ensure!(
+        !again.status.success(),
+        "the other one is not empty: {again:?}"
+    );
+    let again = hub
+        .cli([&migrate[..], &["--yes"]].concat())
+        .await?
+        .success()?;
+    ensure!(again == moved, "{again} for {moved}");
+    let nowhere = hub
+        .cli(["store", "migrate", "--from", "mysql:x", "--to", &to])
+        .await?;
+    ensure!(nowhere.status.code() == Some(2), "{nowhere:?}");
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! What goes on: changes, things that are watched, an agent whose configuration becomes another.
+
+use anyhow::{Context, ensure};
+use fairlead_e2e::{Cluster, Hub, Launch, Process, Site, eventually};
+use serde_json::Value;
+
+use crate::{SOON, file};
+
+/// `fairlead ARGS` that goes on, with what it prints in a file.
+fn going_on(hub: &Hub, name: &str, args: &[&str]) -> anyhow::Result<Process> {
+    let fairlead = Launch::fairlead()?.env("HOME", hub.dir()).args(args);
+    fairlead.spawn(hub.dir().join(name))
+}
+
+#[tokio::test]
+async fn changes_are_followed_over_a_restart_of_the_hub_without_a_gap() -> anyhow::Result<()> {
+    let mut hub = Hub::start().await?;
+    hub.cli(["tenant", "create", "before"]).await?.success()?;
+    let all = hub.cli(["changes"]).await?;
+    let told = all.stderr.clone();
+    let all = all.success()?;
+    ensure!(
+        all.starts_with("REVISION") && all.contains("t-before"),
+        "{all}"
+    );
+    let since = told
+        .trim()
+        .strip_prefix("go on with --since ")
+        .context(told.clone())?
+        .to_owned();
+
+    let mut follow = going_on(
+        &hub,
+        "changes.log",
+        &["changes", "--since", &since, "-f", "-o", "json"],
+    )?;
+    hub.cli(["tenant", "create", "one"]).await?.success()?;
+    follow.wait_for_log("\"t-one\"", SOON).await?;
+    hub.kill_and_restart().await?;
+    for name in ["two", "three"] {
+        hub.cli(["tenant", "create", name]).await?.success()?;
+    }
+    follow.wait_for_log("\"t-three\"", SOON).await?;
+    let log = follow.log()?;
+    let seen = log
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let ids: Vec<String> = seen
+        .filter(|it| it["kind"] == "tenant")
+        .map(|it| it["id"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    ensure!(ids == ["t-one", "t-two", "t-three"], "{log}");
+    ensure!(log.contains("the hub is back"), "{log}");
+
+    let gone = hub.cli(["changes", "--since", "99999"]).await?;
+    ensure!(gone.stderr.ends_with("code:  FL-4115\n"), "{gone:?}");
+    let wrong = hub.cli(["changes", "--since", "yesterday"]).await?;
+    ensure!(wrong.status.code() == Some(2), "{wrong:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_watched_is_printed_when_it_is_another_and_as_it_is() -> anyhow::Result<()> {
+    let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
+    let joining = hub.create_cluster("demo").await?;
+    let id = joining.id.as_str();
+    let mut get = going_on(&hub, "get.log", &["cluster", "get", id, "-w"])?;
+    let mut list = going_on(
+        &hub,
+        "list.log",
+        &[
+            "cluster",
+            "list",
+            "-w",
+            "-o",
+            "jsonpath={.id} {.status.state}{.deleted}",
+        ],
+    )?;
+    let mut tenant = going_on(
+        &hub,
+        "tenant.log",
+        &["tenant", "get", "t-default", "-w", "-o", "name"],
+    )?;
+    get.wait_for_log("Never", SOON).await?;
+    list.wait_for_log(&format!("{id} Never"), SOON).await?;
+    tenant.wait_for_log("t-default\n", SOON).await?;
+
+    let mut site = Site::start(&hub, &cluster, &joining).await?;
+    get.wait_for_log("Connected", SOON).await?;
+    list.wait_for_log(&format!("{id} Connected"), SOON).await?;
+    hub.cli(["cluster", "set", id, "--name", "renamed"])
+        .await?
+        .success()?;
+    get.wait_for_log("renamed", SOON).await?;
+    site.process.kill_9()?;
+    list.wait_for_log(&format!("{id} Lost"), SOON).await?;
+
+    let rename = "{id: t-default, displayName: Ours}";
+    let rename = file(&hub, "tenant.yaml", rename)?;
+    hub.cli(["tenant", "apply", "-f", &rename])
+        .await?
+        .success()?;
+    eventually(SOON, "the tenant again", async || {
+        (tenant.log().ok()? == "t-default\nt-default\n").then_some(())
+    })
+    .await?;
+
+    hub.cli(["cluster", "delete", id, "--yes"])
+        .await?
+        .success()?;
+    get.wait_for_log(&format!("{id} was deleted"), SOON).await?;
+    ensure!(
+        get.wait(SOON).await?.success(),
+        "what is gone is not waited for"
+    );
+    list.wait_for_log(&format!("{id} true"), SOON).await?;
+    let log = get.log()?;
+    let states = ["Never", "Connected", "renamed", "Lost"].map(|state| log.find(state));
+    ensure!(
+        states.is_sorted() && states.iter().all(Option::is_some),
+        "{log}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_change_of_a_clusters_configuration_reaches_its_connected_agent() -> anyhow::Result<()> {
+    let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
+    let joining = hub.create_cluster("demo").await?;
+    let mut site = Site::start(&hub, &cluster, &joining).await?;
+    let revision = async || {
+        let agents = hub.front().ok()?;
+        let token = hub.token().ok()?;
+        let asked = format!(
+            "GET /v1/agents HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
+        );
+        let answer: Value = serde_json::from_str(&agents.send(asked).await.ok()?.text()).ok()?;
+        let one = answer["items"][0].clone();
+        (one["wanted"] == one["actedOn"]).then(|| one["wanted"].to_string())
+    };
+    let before = eventually(SOON, "a configuration", revision).await?;
+    hub.cli(["cluster", "set", "demo", "--tenant-revision", "v2"])
+        .await?
+        .success()?;
+    let after = eventually(SOON, "another configuration", async || {
+        revision().await.filter(|it| *it != before)
+    })
+    .await?;
+    site.process
+        .wait_for_log(after.trim_matches('"'), SOON)
+        .await?;
+    let list = hub.cli(["cluster", "list"]).await?.success()?;
+    ensure!(
+        list.contains("Connected") && !list.contains("lags"),
+        "{list}"
+    );
+    Ok(())
+}

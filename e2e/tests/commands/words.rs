@@ -1,0 +1,126 @@
+//! Flags of clusters, formats, and words that a shell completes.
+
+use anyhow::ensure;
+use fairlead_e2e::{Hub, fleet::fairlead};
+
+#[tokio::test]
+async fn flags_say_what_documents_say_and_a_protected_cluster_stays() -> anyhow::Result<()> {
+    let hub = Hub::start().await?;
+    hub.cli([
+        "cluster",
+        "create",
+        "prod",
+        "--id",
+        "c-prod",
+        "--creation-policy",
+        "Adopt",
+        "--deletion-policy",
+        "Archive",
+        "--delete-protection",
+        "--kube-api",
+        "https://k.example:6443",
+        "--kube-api-credentials",
+        "ns/kube",
+        "--fact",
+        "env=prod",
+    ])
+    .await?
+    .success()?;
+    let prod = hub.cluster("c-prod").await?;
+    for (pointer, value) in [
+        ("/creationPolicy", "Adopt"),
+        ("/deletionPolicy", "Archive"),
+        ("/kubeApi/credentials/name", "kube"),
+        ("/facts/env", "prod"),
+    ] {
+        ensure!(
+            prod.pointer(pointer).is_some_and(|it| it == value),
+            "{pointer}: {prod}"
+        );
+    }
+    let kept = hub.cli(["cluster", "delete", "c-prod", "--yes"]).await?;
+    ensure!(
+        kept.status.code() == Some(6) && kept.stderr.contains("FL-4116"),
+        "{kept:?}"
+    );
+    let lift = ["cluster", "set", "prod", "--delete-protection=false"];
+    let unasked = hub.cli(lift).await?;
+    ensure!(
+        unasked.stderr.contains("lifts its protection"),
+        "{unasked:?}"
+    );
+    hub.cli([&lift[..], &["--yes"]].concat()).await?.success()?;
+    let unasked = hub.cli(["cluster", "delete", "c-prod"]).await?;
+    ensure!(unasked.stderr.ends_with("code:  FL-4118\n"), "{unasked:?}");
+
+    hub.cli(["tenant", "create", "acme"]).await?.success()?;
+    let moved = hub
+        .cli(["cluster", "move", "prod", "t-acme", "--yes", "-o", "name"])
+        .await?;
+    ensure!(moved.success()? == "c-prod\n");
+    let of_acme = [
+        "cluster", "list", "--tenant", "t-acme", "--fact", "env:prod", "-o",
+    ];
+    let names = hub
+        .cli([&of_acme[..], &["name"]].concat())
+        .await?
+        .success()?;
+    ensure!(names == "c-prod\n", "{names}");
+    let path = "jsonpath={range [*]}{.id}={.tenant}{\"\\n\"}{end}";
+    let parts = hub.cli([&of_acme[..], &[path]].concat()).await?.success()?;
+    ensure!(parts == "c-prod=t-acme\n", "{parts:?}");
+    hub.cli(["tenant", "delete", "t-acme", "--cascade", "--yes"])
+        .await?
+        .success()?;
+    Ok(())
+}
+
+/// As a person types these words and Tab.
+async fn completed(hub: &Hub, words: &[&str], env: &[(&str, &str)]) -> anyhow::Result<String> {
+    let index = words.len().to_string();
+    let env = [
+        env,
+        &[
+            ("FAIRLEAD_COMPLETE", "bash"),
+            ("_CLAP_COMPLETE_INDEX", &index),
+        ],
+    ]
+    .concat();
+    let args: Vec<String> = [&["--", "fairlead"], words]
+        .concat()
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    let output = fairlead(hub.dir(), &args, &env).await?;
+    ensure!(output.stderr.is_empty(), "{output:?}");
+    output.success()
+}
+
+#[tokio::test]
+async fn ids_and_names_complete_and_a_hub_that_is_away_is_no_trouble() -> anyhow::Result<()> {
+    let hub = Hub::start().await?;
+    hub.cli(["cluster", "create", "production", "--id", "c-edge"])
+        .await?
+        .success()?;
+    for (words, expected) in [
+        (&["cluster", "get", "c-e"][..], "c-edge"),
+        (&["cluster", "token", "renew", "prod"], "production"),
+        (&["facts", "c-"], "c-edge"),
+        (&["tenant", "edit", "t-"], "t-default"),
+        (&["cluster", "list", "--tenant", "t-"], "t-default"),
+        (&["cluster", "list", "-o", "js"], "json\njsonpath="),
+        (&["chan"], "changes"),
+    ] {
+        let found = completed(&hub, words, &[]).await?;
+        ensure!(found.trim_end() == expected, "{words:?}: {found:?}");
+    }
+    let words = ["cluster", "get", "c-"];
+    let away = [
+        ("FAIRLEAD_URL", "https://127.0.0.1:1"),
+        ("FAIRLEAD_TOKEN", "x"),
+    ];
+    ensure!(completed(&hub, &words, &away).await?.trim().is_empty());
+    let wrong = [("FAIRLEAD_TOKEN", "flt_wrong")];
+    ensure!(completed(&hub, &words, &wrong).await?.trim().is_empty());
+    Ok(())
+}
