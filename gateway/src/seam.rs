@@ -99,6 +99,9 @@ pub enum AgentPeer {
     Anonymous,
     /// A verified certificate of our authority, of a cluster that still exists.
     Agent(Arc<AgentIdentity>),
+    /// As it, but that the certificate had expired when the session began: may renew it, nothing else. (That of an
+    /// [`AgentPeer::Agent`] may have expired since, and have been renewed over the session.)
+    Lapsed(Arc<AgentIdentity>),
 }
 
 /// In the extensions of a module's answer to [`fairlead_api::enroll::RENEW_PATH`]: the session that asked is good until

@@ -66,22 +66,23 @@ pub(super) async fn renew(
     Peer(peer): Peer,
     Sent(asked): Sent<RenewRequest, MAX_BODY>,
 ) -> Answer<Json<Issued>> {
-    let AgentPeer::Agent(identity) = peer else {
-        return Err(refused("renewal", Code::EnrolOnly.into()));
+    let answer = match peer {
+        AgentPeer::Agent(identity) => try_renew(&hub, &identity, &asked),
+        AgentPeer::Lapsed(identity) => match late(&hub, &identity, &asked).await {
+            Ok(()) => try_renew(&hub, &identity, &asked),
+            Err(failure) => Err(failure),
+        },
+        AgentPeer::Anonymous => Err(Code::EnrolOnly.into()),
     };
-    let answer = try_renew(&hub, &identity, &asked).await;
     answer.map_err(|failure| refused("renewal", failure))
 }
 
-async fn try_renew(
+fn try_renew(
     hub: &Hub,
     identity: &AgentIdentity,
     asked: &RenewRequest,
 ) -> Result<Json<Issued>, Failure> {
     let home = admit(hub, identity)?;
-    if identity.not_after <= hub.now() {
-        late(hub, identity, asked).await?;
-    }
     let (cluster, tenant) = (&identity.cluster, &home.value.tenant);
     let (registration, now) = (home.value.binding.registration, hub.now());
     let signed = (hub.authority).sign_agent_of(registration, &asked.csr, tenant, cluster, now)?;

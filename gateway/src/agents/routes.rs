@@ -95,7 +95,7 @@ async fn ask(
         }
         Guest::Lapsed(identity, seen) => {
             seen.notify_one();
-            AgentPeer::Agent(Arc::clone(identity))
+            AgentPeer::Lapsed(Arc::clone(identity))
         }
         Guest::Agent(entry) if greets => return hello::receive(hub, entry, request).await,
         Guest::Agent(entry) if !entry.is_introduced() => {
