@@ -34,8 +34,9 @@ pub(crate) struct Ponged<IO> {
     /// What was held and is no ping after all.
     released: VecDeque<u8>,
     pongs: VecDeque<u8>,
-    /// Who reads has been told to wait, and since when the server has said nothing.
+    /// Who reads and was told to wait.
     waiting: Option<Waker>,
+    /// When the server has last said something.
     heard: Option<Instant>,
 }
 
@@ -114,8 +115,10 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Ponged<IO> {
     ) -> Poll<io::Result<()>> {
         let it = &mut *self;
         if !it.pongs.is_empty() && it.said.may_begin() {
-            let now = it.pongs.len().min(buf.remaining());
-            buf.put_slice(&it.pongs.drain(..now).collect::<Vec<_>>());
+            let (pongs, _) = it.pongs.as_slices();
+            let now = pongs.len().min(buf.remaining());
+            buf.put_slice(pongs.get(..now).unwrap_or_default());
+            it.pongs.drain(..now);
             return Poll::Ready(Ok(()));
         }
         // Where an answer waits, no further than to the end of the frame.

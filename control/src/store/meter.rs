@@ -104,26 +104,26 @@ impl Meter {
     }
 }
 
-impl Collector for Meter {
-    fn desc(&self) -> Vec<&Desc> {
+impl Meter {
+    fn all(&self) -> [&dyn Collector; 4] {
         let Meter {
             changes,
             conflicts,
             change,
             commit,
         } = self;
-        let all: [&dyn Collector; 4] = [changes, conflicts, change, commit];
-        all.into_iter().flat_map(Collector::desc).collect()
+        [changes, conflicts, change, commit]
+    }
+}
+
+impl Collector for Meter {
+    fn desc(&self) -> Vec<&Desc> {
+        let all = self.all().into_iter();
+        all.flat_map(Collector::desc).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let Meter {
-            changes,
-            conflicts,
-            change,
-            commit,
-        } = self;
-        let all: [&dyn Collector; 4] = [changes, conflicts, change, commit];
-        all.into_iter().flat_map(Collector::collect).collect()
+        let all = self.all().into_iter();
+        all.flat_map(Collector::collect).collect()
     }
 }
