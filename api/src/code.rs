@@ -68,6 +68,7 @@ codes! {
     Timeout = 1405, 504, "the agent did not answer in time", "Run the command again; if it stays, look at the agent's log.";
     Draining = 1406, 503, "the hub is shutting down", "Run the command again in a few seconds.";
     TooManyRequests = 1407, 429, "too many requests are under way", "Try again in a moment.";
+    OtherHub = 1408, 503, "the cluster's agent is connected to another hub", "Use that hub's address (`fairlead login`, then `fairlead kubeconfig`), or have the cluster's agent connect to each hub (`fairlead agent --links 2 --hub URL --hub URL`).";
     AgentRefused = 1501, 403, "the agent does not impersonate this user or one of these groups", "The site operator decides; see the agent's `--allow-group`.";
     ApiUnreachable = 1502, 502, "the agent cannot reach its API server", "Ask the site operator whether the API server is up; the agent's log has the cause.";
     TargetRefused = 1503, 403, "the agent opens no connection to this address", "The site operator decides; see the agent's `--allow-connect`.";

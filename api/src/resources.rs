@@ -16,7 +16,7 @@ use crate::HubUrl;
 pub use change::{ChangeSeen, Changes};
 pub use cluster::{BootstrapState, BootstrapToken, Cluster, CreateCluster, JoinInfo};
 pub use role::{Role, UnknownRole};
-pub use status::{AgentSession, CloneSeen, ClusterStatus, LastError, State};
+pub use status::{AgentSession, CloneSeen, ClusterStatus, LastError, Standing, Standings, State};
 pub use tenant::{CreateTenant, NewRepo, Tenant};
 pub use token::{ApiToken, CreateToken, CreatedToken, WhoAmI};
 

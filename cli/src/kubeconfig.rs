@@ -128,6 +128,7 @@ mod tests {
                 last_error: None,
                 last_seen: None,
                 last_good_probe: None,
+                hub: None,
             },
             uid: None,
             clone: None,

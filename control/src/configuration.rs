@@ -28,7 +28,7 @@ use crate::{
     model::{AgentSettings, Cluster},
     registry::{Right, admit, allow, still, tagged, visible},
     reply::{Answer, Peer, Sent, Who, finish},
-    store::{Record, View},
+    store::{Record, View, millis},
 };
 pub(crate) use document::check;
 pub(crate) use wanted::Wanted;
@@ -75,14 +75,19 @@ async fn list(State(hub): State<Arc<Hub>>, Who(caller): Who) -> Json<List<Config
     Json(List { items })
 }
 
+/// Whether a cluster's agent works by an older configuration than it should.
+pub(crate) fn lags(hub: &Hub, view: &View, cluster: &Record<Cluster>) -> bool {
+    let observed = hub.store.observed_of(cluster);
+    let acted_on = observed.acted_on.as_deref();
+    acted_on.is_some_and(|acted_on| *acted_on != *hub.wanted.of(view, cluster))
+}
+
 fn configured(hub: &Hub, view: &View, cluster: &Record<Cluster>) -> Configured {
     let wanted = hub.wanted.of(view, cluster);
     let acted_on = hub.store.observed_of(cluster).acted_on.clone();
     Configured {
         cluster: cluster.value.id.clone(),
-        lags: acted_on
-            .as_deref()
-            .is_some_and(|acted_on| *acted_on != *wanted),
+        lags: lags(hub, view, cluster),
         wanted: wanted.to_string(),
         acted_on,
     }
@@ -154,8 +159,12 @@ async fn pull(
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let acted_on = text(ACTED_ON).filter(|revision| is_revision(revision));
     if let Some(revision) = acted_on {
+        let now = millis(hub.now());
         hub.store.observe(&identity.cluster, |observed| {
-            observed.acted_on = Some(revision.to_owned());
+            if observed.acted_on.as_deref() != Some(revision) {
+                observed.acted_on = Some(revision.to_owned());
+                observed.acted_at = Some(now);
+            }
         });
     }
     let view = hub.store.view();

@@ -14,6 +14,7 @@ use fairlead_certs::{Authority, Leaf};
 use fairlead_gateway::{Module, Seam};
 use rustls::ServerConfig;
 use secrecy::SecretString;
+use time::OffsetDateTime;
 use tokio::sync::watch;
 use tracing::info;
 
@@ -30,7 +31,7 @@ use crate::{
     keys::{SealingKey, share},
     proxies::Network,
     registry::{RESTARTED, Registry, mint},
-    store::{Actor, Place, Retention, Revision, Store},
+    store::{Actor, Place, Presented, Retention, Revision, Store},
 };
 
 pub(crate) const STORE: &str = "fairlead.db";
@@ -125,7 +126,7 @@ impl Control {
         let now = clock.now();
         let certificates =
             Certificates::new(Arc::clone(&authority), front, config.renew_grace, now)?;
-        let lost = store.lose_sessions(now, RESTARTED);
+        let lost = begin(&store, &data_dir, &config.public_url, now).await?;
         info!(data = %data_dir.path().display(), store = %place, trust_domain = authority.trust_domain(), pin = %authority.pin(), lost, "modules opened");
         let issuers = config.issuers.as_deref().map(Issuers::open).transpose()?;
         let hub = Arc::new(Hub {
@@ -148,11 +149,11 @@ impl Control {
             },
             authority,
             bootstrap,
+            deleted: store.parted(),
             store,
             clock,
             certificates,
             wanted: Wanted::default(),
-            deleted: Hub::deletions(),
             presence: OnceLock::new(),
             process: OnceLock::new(),
             _data_dir: data_dir,
@@ -262,6 +263,21 @@ async fn open_store(
         return Err(failure);
     }
     Ok((place, store))
+}
+
+/// How many clusters were lost with the hub that was here before: it has ended, or this one could not have its folder.
+async fn begin(
+    store: &Store,
+    data_dir: &DataDir,
+    url: &HubUrl,
+    now: OffsetDateTime,
+) -> Result<usize, Failure> {
+    let presented = Presented {
+        url: url.clone(),
+        instead_of: data_dir.renamed(store.name())?,
+    };
+    let begun = store.begin(presented, now, RESTARTED).await;
+    Ok(begun?)
 }
 
 fn front_names(config: &Config) -> Vec<String> {

@@ -47,6 +47,23 @@ impl DataDir {
         }
     }
 
+    /// Keeps what the hub is called on its database; what the one before it in here was called. A name that cannot be read is
+    /// none: the other hubs find out by themselves that its hub is gone.
+    ///
+    /// # Errors
+    /// `FL-4103` if it cannot be written.
+    pub(crate) fn renamed(&self, name: &str) -> Result<Option<String>, Failure> {
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let path = self.join("hub.name");
+        let before = fs::read_to_string(&path).ok();
+        fs::write(&path, name).map_err(|error| {
+            Failure::because(Code::DataDir, format_args!("{}: {error}", path.display()))
+        })?;
+        Ok(before.filter(|before| before.len() == name.len()))
+    }
+
     pub(crate) fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
@@ -89,6 +106,17 @@ mod tests {
         assert!(failure.cause.contains("another hub"), "{failure}");
         drop(first);
         DataDir::open(&path).unwrap();
+    }
+
+    #[test]
+    fn it_remembers_what_the_hub_before_was_called() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = DataDir::open(dir.path()).unwrap();
+        assert_eq!(data.renamed("").unwrap(), None);
+        assert_eq!(data.renamed("one").unwrap(), None);
+        assert_eq!(data.renamed("two").unwrap(), Some("one".to_owned()));
+        fs::write(dir.path().join("hub.name"), "x".repeat(9999)).unwrap();
+        assert_eq!(data.renamed("one").unwrap(), None);
     }
 
     #[test]

@@ -23,9 +23,6 @@ use crate::{
     store::{Actor, Draft, Retention, Store},
 };
 
-/// How many deletions a slow listener may be behind.
-const DELETED_BACKLOG: usize = 1024;
-
 pub(crate) struct Hub {
     pub(crate) settings: Settings,
     pub(crate) authority: Arc<Authority>,
@@ -105,9 +102,5 @@ impl Hub {
             Some(process) => process.draining().await,
             None => std::future::pending().await,
         }
-    }
-
-    pub(crate) fn deletions() -> broadcast::Sender<ClusterId> {
-        broadcast::Sender::new(DELETED_BACKLOG)
     }
 }

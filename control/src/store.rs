@@ -6,6 +6,7 @@
 
 mod backend;
 mod check;
+mod company;
 mod draft;
 pub(crate) mod dump;
 mod error;
@@ -13,11 +14,13 @@ mod history;
 mod journal;
 mod meter;
 mod observed;
+mod peers;
 mod place;
 mod postgres;
 mod queries;
 mod record;
 mod rows;
+mod sight;
 mod sqlite;
 mod tables;
 mod view;
@@ -30,21 +33,23 @@ use fairlead_api::{ClusterId, Code, Failure, catalog::Catalog, resources::Cluste
 use imbl::OrdMap;
 use time::OffsetDateTime;
 use tokio::{
-    sync::{Notify, mpsc, oneshot, watch},
+    sync::{Notify, broadcast, mpsc, oneshot, watch},
     time::Instant,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     clock::Clock,
-    model::{Cluster, FactSource, Tenant, Token},
+    model::{Cluster, FactSource, Tenant, Token, hex},
+    random,
 };
 use backend::{Backend, DocumentRow, Loaded};
 use error::Result;
 use meter::Meter;
-use observed::Observations;
+use sight::Observations;
 use writer::{Job, LINE, Pending};
 
+pub use company::Presented;
 pub use draft::Draft;
 pub use dump::{Tallies, Tally};
 pub use error::StoreError;
@@ -58,6 +63,9 @@ pub use writer::Done;
 
 /// How long one writer waits for another program that holds the file.
 const BUSY: Duration = Duration::from_secs(5);
+
+/// How many deletions a slow listener may be behind.
+const PARTED_BACKLOG: usize = 1024;
 
 /// Handle to the store; clones name the same.
 #[derive(Clone)]
@@ -78,6 +86,10 @@ struct Shared {
     meter: Meter,
     /// Another hub may have changed something.
     nudge: Notify,
+    /// Clusters whose sessions have to end.
+    parted: broadcast::Sender<ClusterId>,
+    /// Where this hub is, once it has begun.
+    url: company::Url,
 }
 
 impl Store {
@@ -118,7 +130,14 @@ impl Store {
 
     async fn over(backend: Arc<dyn Backend>, clock: Clock, meter: Meter) -> Result<Self> {
         let view = whole(backend.as_ref()).await?;
-        let observations = Observations::load(backend.observed().await?)?;
+        let name = if backend.is_shared() {
+            let name: [u8; 8] = random::bytes().map_err(|_| StoreError::CutOff)?;
+            hex::encode(&name)
+        } else {
+            String::new()
+        };
+        let (seen, hubs) = (backend.seen(-1, &[]).await?, backend.hubs().await?);
+        let observations = Observations::load(name, seen, hubs)?;
         let shared = Arc::new(Shared {
             revision: watch::Sender::new(view.revision),
             view: ArcSwap::from_pointee(view),
@@ -127,11 +146,12 @@ impl Store {
             observations,
             meter,
             nudge: Notify::new(),
+            parted: broadcast::Sender::new(PARTED_BACKLOG),
+            url: company::Url::new(),
         });
         let (line, waiting) = mpsc::channel(LINE);
         let (end, tasks) = (CancellationToken::new(), TaskTracker::new());
-        tasks.spawn(writer::run(Arc::clone(&shared), waiting, end.clone()));
-        tasks.spawn(writer::listen(Arc::clone(&shared), end.clone()));
+        tasks.spawn(work(Arc::clone(&shared), waiting, end.clone()));
         tasks.close();
         Ok(Store {
             shared,
@@ -151,6 +171,13 @@ impl Store {
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<Revision> {
         self.shared.revision.subscribe()
+    }
+
+    /// Clusters whose sessions have to end, because they were deleted or are another tenant's. What other hubs do is told here;
+    /// whoever does it on this one says so itself.
+    #[must_use]
+    pub fn parted(&self) -> broadcast::Sender<ClusterId> {
+        self.shared.parted.clone()
     }
 
     /// Changes the registry: `decide` looks at it as it is in this very moment and writes into the draft, all of which
@@ -251,9 +278,25 @@ impl Store {
         self.shared.observations.all()
     }
 
+    /// Tells of every turn at which what was seen became another, but for when that was.
+    #[must_use]
+    pub fn watch_seen(&self) -> watch::Receiver<u64> {
+        self.shared.observations.watch()
+    }
+
+    /// Clusters of which something else was seen since this turn; those that are gone are not among them.
+    #[must_use]
+    pub fn seen_since(&self, turn: u64) -> Vec<ClusterId> {
+        self.shared.observations.since(turn)
+    }
+
     /// Keeps how it stands with a cluster; of one that is gone, nothing.
     pub fn set_status(&self, cluster: &ClusterId, status: ClusterStatus) {
-        self.observe(cluster, |observed| observed.status = status);
+        let Some(record) = self.view().cluster(cluster).cloned() else {
+            return;
+        };
+        let start = || Observed::nothing(record.value.created);
+        self.shared.observations.set_status(cluster, start, status);
     }
 
     /// Keeps that a source has reported facts, at this time in milliseconds since 1970.
@@ -271,12 +314,6 @@ impl Store {
         };
         let start = || Observed::nothing(record.value.created);
         self.shared.observations.change(cluster, start, change);
-    }
-
-    /// Says of every cluster that seemed connected that it is lost: sessions do not outlive the hub. How many those were.
-    #[must_use]
-    pub fn lose_sessions(&self, now: OffsetDateTime, cause: &str) -> usize {
-        self.shared.observations.lose_sessions(now, cause)
     }
 
     /// Waits for the changes under way, then closes the database.
@@ -311,19 +348,22 @@ impl Shared {
             self.observations.forget(&gone);
         }
     }
+}
 
-    /// Takes in what another hub has written.
-    async fn catch_up(&self) -> Result<()> {
-        let view = self.view();
-        match self.backend.load(view.revision).await? {
-            Some(loaded) => {
-                let view = with(View::clone(&view), &loaded)?;
-                self.publish(view, loaded.deleted.iter().chain(&loaded.documents));
-            }
-            None => self.publish(whole(self.backend.as_ref()).await?, &[]),
-        }
-        Ok(())
-    }
+/// Until `end`; in the end all is written down, and the others know that this hub is gone.
+async fn work(shared: Arc<Shared>, line: mpsc::Receiver<Box<dyn Job>>, end: CancellationToken) {
+    let writing = async {
+        writer::run(Arc::clone(&shared), line, end.clone()).await;
+        // Nobody is left who could ask for anything.
+        end.cancel();
+    };
+    tokio::join!(
+        writing,
+        writer::listen(Arc::clone(&shared), end.clone()),
+        company::keep(Arc::clone(&shared), end.clone()),
+    );
+    company::leave(&shared).await;
+    shared.backend.close().await;
 }
 
 async fn backend(

@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use fairlead_api::{
-    ClusterId, ClusterUid, Failure, Reason, TenantId,
+    ClusterId, ClusterUid, Failure, HubUrl, Reason, TenantId,
     resources::{AgentSession, ClusterStatus, Role},
 };
 use fairlead_certs::AgentIdentity;
@@ -171,6 +171,11 @@ pub trait Directory: Send + Sync {
 
     /// The last thing known of a cluster that has no session now; `None` if it does not exist.
     async fn last_status(&self, cluster: &ClusterId) -> Result<Option<ClusterStatus>, Failure>;
+
+    /// Where the other hub is that has a session of this cluster now, as far as that is sure.
+    fn elsewhere(&self, _cluster: &ClusterId) -> Option<HubUrl> {
+        None
+    }
 
     /// The gateway saw a cluster's status change.
     async fn report(&self, cluster: &ClusterId, status: ClusterStatus) -> Result<(), Failure>;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use crate::{
-    ClusterUid, Code,
+    ClusterId, ClusterUid, Code, HubUrl,
     hello::{Instance, Link},
 };
 
@@ -44,6 +44,40 @@ pub struct ClusterStatus {
         skip_serializing_if = "Option::is_none"
     )]
     pub last_good_probe: Option<OffsetDateTime>,
+    /// The hub that has its best session, where several share one database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hub: Option<HubUrl>,
+}
+
+/// How it stands with one of several clusters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    pub id: ClusterId,
+    pub status: ClusterStatus,
+    /// Its agent works by an older configuration than it should.
+    pub lags: bool,
+}
+
+/// Answer to `GET /v1/status`: what has become another since the one before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standings {
+    /// To go on from.
+    pub cursor: String,
+    /// These are all that the caller sees: what was told before is void.
+    pub snapshot: bool,
+    /// Tenants or clusters that the caller sees were changed as well: `/v1/changes` tells which.
+    pub changed: bool,
+    pub items: Vec<Standing>,
+    /// Clusters that were deleted.
+    pub gone: Vec<ClusterId>,
+}
+
+impl Standings {
+    /// Nothing has become another.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        !self.snapshot && !self.changed && self.items.is_empty() && self.gone.is_empty()
+    }
 }
 
 /// One session of a cluster that serves now.

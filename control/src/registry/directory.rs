@@ -3,7 +3,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
-use fairlead_api::{ClusterId, ClusterUid, Code, Failure, resources::ClusterStatus};
+use fairlead_api::{ClusterId, ClusterUid, Code, Failure, HubUrl, resources::ClusterStatus};
 use fairlead_certs::AgentIdentity;
 use fairlead_gateway::{Directory, Recognition};
 use time::Duration;
@@ -157,6 +157,10 @@ impl Directory for Registry {
     async fn report(&self, cluster: &ClusterId, status: ClusterStatus) -> Result<(), Failure> {
         self.0.store.set_status(cluster, status);
         Ok(())
+    }
+
+    fn elsewhere(&self, cluster: &ClusterId) -> Option<HubUrl> {
+        self.0.store.elsewhere(cluster)
     }
 
     fn deleted(&self) -> broadcast::Receiver<ClusterId> {

@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use fairlead_api::ClusterId;
 use tokio::sync::mpsc;
 
-use super::{Asked, Change, FactVersion, Kind, Revision, Span, error::Result, tables::Part};
+use super::{
+    Asked, Change, FactVersion, Kind, Revision, Span, error::Result, peers::HubRow, tables::Part,
+};
 
 /// A kept thing as it is written down.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,6 +77,30 @@ pub(super) struct Ledger {
     pub(super) last: Vec<DocumentRow>,
 }
 
+/// What one hub has seen of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub(super) struct SeenRow {
+    pub(super) cluster: String,
+    /// Nothing in a database that one hub has alone.
+    pub(super) hub: String,
+    /// Rises with each batch of rows, in the order of their commits; 0 where nobody else writes.
+    pub(super) seq: i64,
+    /// JSON; empty: nothing any more.
+    pub(super) body: String,
+}
+
+/// What a hub says of itself to the others.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Beat<'a> {
+    /// It begins, in the place of this one, which has ended.
+    Begin {
+        instead_of: Option<&'a str>,
+    },
+    On,
+    /// It ends.
+    End,
+}
+
 /// A database that keeps the rows.
 #[async_trait]
 pub(super) trait Backend: Send + Sync {
@@ -94,11 +120,26 @@ pub(super) trait Backend: Send + Sync {
     /// Keeps them, on the disk when this answers; false if there are some already.
     async fn keep_keys(&self, sealed: &str) -> Result<bool>;
 
-    /// What was observed of each cluster, as JSON.
-    async fn observed(&self) -> Result<Vec<(String, String)>>;
+    /// Whether several hubs may share it.
+    fn is_shared(&self) -> bool;
 
-    /// Keeps what was observed of clusters that exist. It need not be on the disk when this answers.
-    async fn observe(&self, rows: &[(String, String)]) -> Result<()>;
+    /// What hubs have seen of clusters: what was written after `since`, and all of the clusters `again`.
+    async fn seen(&self, since: i64, again: &[String]) -> Result<Vec<SeenRow>>;
+
+    /// Keeps what this hub has seen of clusters that exist (cluster and body), and lets go of rows (cluster and hub) that are
+    /// in these now. It need not be on the disk when this answers.
+    async fn observe(
+        &self,
+        hub: &str,
+        rows: &[(String, String)],
+        folded: &[(String, String)],
+    ) -> Result<()>;
+
+    /// All hubs on this database, those that were, too, as long as anything is left of what they have seen.
+    async fn hubs(&self) -> Result<Vec<HubRow>>;
+
+    /// Says of this hub, which is at `url`, that it lives, or that it does no more.
+    async fn beat(&self, hub: &str, url: &str, beat: Beat<'_>) -> Result<()>;
 
     /// Whole changes after `since`, as many as begin within `limit` lines.
     async fn changes(&self, since: Revision, limit: u32) -> Result<Page>;

@@ -1,28 +1,15 @@
-//! What is seen of clusters rather than decided: how it stands with them, when they were last heard of. It is in memory,
-//! read without a lock, and written down in batches, unsynced: after a crash it is seen again.
+//! What was seen of one cluster, and what comes of it where several hubs have seen it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
-use arc_swap::ArcSwap;
 use fairlead_api::{
-    ClusterId, Code,
-    resources::{ClusterStatus, LastError, State},
+    Code,
+    resources::{ClusterStatus, State},
 };
-use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
-use tokio::sync::Notify;
 
-use super::{StoreError, error::Result};
 use crate::model::FactSource;
-
-/// How long what is seen is gathered before it is written down.
-pub(super) const GATHER: Duration = Duration::from_millis(250);
 
 /// What was seen of one cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +22,12 @@ pub struct Observed {
     /// By which revision of its configuration its agent works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acted_on: Option<String>,
+    /// When it said so, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acted_at: Option<i64>,
+    /// Which other hub's word the status is; none: this one's.
+    #[serde(skip)]
+    pub(super) by: Option<Arc<str>>,
 }
 
 impl Observed {
@@ -48,114 +41,112 @@ impl Observed {
                 last_error: None,
                 last_seen: None,
                 last_good_probe: None,
+                hub: None,
             },
             reported: BTreeMap::new(),
             acted_on: None,
+            acted_at: None,
+            by: None,
         }
     }
-}
 
-#[derive(Default)]
-pub(super) struct Observations {
-    all: ArcSwap<OrdMap<ClusterId, Arc<Observed>>>,
-    /// What is not written down yet. Whoever changes `all` holds it.
-    dirty: Mutex<BTreeSet<ClusterId>>,
-    pub(super) wake: Notify,
-}
-
-impl Observations {
-    pub(super) fn load(rows: Vec<(String, String)>) -> Result<Self> {
-        let mut all = OrdMap::new();
-        for (id, body) in rows {
-            let damaged = |_| StoreError::Damaged(format!("the status of {id}"));
-            let observed: Observed = serde_json::from_str(&body).map_err(damaged)?;
-            let id = id.parse().map_err(|_| StoreError::Damaged(id.clone()))?;
-            all.insert(id, Arc::new(observed));
-        }
-        Ok(Observations {
-            all: ArcSwap::from_pointee(all),
-            ..Observations::default()
-        })
-    }
-
-    pub(super) fn get(&self, cluster: &ClusterId) -> Option<Arc<Observed>> {
-        self.all.load().get(cluster).cloned()
-    }
-
-    pub(super) fn all(&self) -> Arc<OrdMap<ClusterId, Arc<Observed>>> {
-        self.all.load_full()
-    }
-
-    pub(super) fn change(
-        &self,
-        cluster: &ClusterId,
-        start: impl FnOnce() -> Observed,
-        change: impl FnOnce(&mut Observed),
-    ) {
-        let mut dirty = self.dirty();
-        let mut all = OrdMap::clone(&self.all.load());
-        let mut observed = all
-            .get(cluster)
-            .map_or_else(start, |it| Observed::clone(it));
-        change(&mut observed);
-        if all.get(cluster).is_some_and(|it| **it == observed) {
-            return;
-        }
-        all.insert(cluster.clone(), Arc::new(observed));
-        self.all.store(Arc::new(all));
-        dirty.insert(cluster.clone());
-        self.wake.notify_one();
-    }
-
-    pub(super) fn forget<'a>(&self, clusters: impl IntoIterator<Item = &'a ClusterId>) {
-        let mut dirty = self.dirty();
-        let mut all = OrdMap::clone(&self.all.load());
-        for cluster in clusters {
-            all.remove(cluster);
-            dirty.remove(cluster);
-        }
-        self.all.store(Arc::new(all));
-    }
-
-    /// Sessions do not outlive the hub; says how many clusters seemed connected.
-    pub(super) fn lose_sessions(&self, now: OffsetDateTime, cause: &str) -> usize {
-        let lost: Vec<ClusterId> = (self.all().iter())
-            .filter(|(_, it)| matches!(it.status.state, State::Connected | State::ApiUnreachable))
-            .map(|(id, _)| id.clone())
-            .collect();
-        let error = LastError {
-            code: Code::Lost,
-            cause: cause.to_owned(),
+    /// What two hubs have seen: the status is that of the one with which it stands better, all else what was seen last.
+    #[must_use]
+    pub(super) fn and(self, other: Self) -> Self {
+        let (mut best, other) = match rank(&self.status) <= rank(&other.status) {
+            true => (self, other),
+            false => (other, self),
         };
-        for cluster in &lost {
-            let lose = |it: &mut Observed| {
-                it.status.state = State::Lost;
-                it.status.since = now;
-                it.status.last_error = Some(error.clone());
-            };
-            self.change(cluster, || Observed::nothing(now), lose);
+        let status = &mut best.status;
+        status.last_seen = status.last_seen.max(other.status.last_seen);
+        status.last_good_probe = status.last_good_probe.max(other.status.last_good_probe);
+        for (source, at) in other.reported {
+            let last = best.reported.entry(source).or_insert(at);
+            *last = at.max(*last);
         }
-        lost.len()
+        if other.acted_at > best.acted_at || best.acted_on.is_none() {
+            (best.acted_on, best.acted_at) = (other.acted_on, other.acted_at);
+        }
+        best
+    }
+}
+
+/// The least is the best. Of two that are alike the one that holds for longer; a cluster is lost since its last session was.
+fn rank(status: &ClusterStatus) -> (u8, OffsetDateTime, Reverse<OffsetDateTime>) {
+    let (since, never) = (status.since, OffsetDateTime::UNIX_EPOCH);
+    match status.state {
+        State::Connected => (0, since, Reverse(never)),
+        State::ApiUnreachable => (1, since, Reverse(never)),
+        State::Lost => (2, never, Reverse(since)),
+        State::Never => (3, since, Reverse(never)),
+    }
+}
+
+/// Two statuses of which one goes on where the other ends.
+pub(super) fn alike(one: &ClusterStatus, other: &ClusterStatus) -> bool {
+    let kind = |status: &ClusterStatus| -> (State, Option<Code>) {
+        let code = status.last_error.as_ref().map(|error| error.code);
+        (status.state, code)
+    };
+    kind(one) == kind(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> OffsetDateTime {
+        OffsetDateTime::UNIX_EPOCH + time::Duration::seconds(seconds)
     }
 
-    /// What is to be written down, as rows; to be given back if that fails.
-    pub(super) fn gathered(&self) -> (BTreeSet<ClusterId>, Vec<(String, String)>) {
-        let clusters = mem::take(&mut *self.dirty());
-        let all = self.all.load();
-        let rows = clusters.iter().filter_map(|id| {
-            let body = serde_json::to_string(all.get(id)?.as_ref()).ok()?;
-            Some((id.to_string(), body))
-        });
-        let rows = rows.collect();
-        (clusters, rows)
+    fn seen(state: State, since: i64) -> Observed {
+        let mut seen = Observed::nothing(at(since));
+        seen.status.state = state;
+        seen
     }
 
-    pub(super) fn give_back(&self, clusters: BTreeSet<ClusterId>) {
-        self.dirty().extend(clusters);
-        self.wake.notify_one();
+    #[test]
+    fn the_best_of_several_hubs_words_counts_and_the_last_loss() {
+        let connected = || seen(State::Connected, 5);
+        for (one, other, best) in [
+            (
+                connected(),
+                seen(State::Connected, 6),
+                (State::Connected, 5),
+            ),
+            (connected(), seen(State::Lost, 9), (State::Connected, 5)),
+            (
+                seen(State::ApiUnreachable, 7),
+                seen(State::Lost, 9),
+                (State::ApiUnreachable, 7),
+            ),
+            (seen(State::Lost, 3), seen(State::Lost, 9), (State::Lost, 9)),
+            (
+                seen(State::Lost, 3),
+                seen(State::Never, 0),
+                (State::Lost, 3),
+            ),
+        ] {
+            for both in [one.clone().and(other.clone()), other.and(one)] {
+                assert_eq!((both.status.state, both.status.since), (best.0, at(best.1)));
+            }
+        }
     }
 
-    fn dirty(&self) -> MutexGuard<'_, BTreeSet<ClusterId>> {
-        self.dirty.lock().unwrap_or_else(PoisonError::into_inner)
+    #[test]
+    fn what_each_hub_heard_last_is_kept_whoever_serves_the_cluster() {
+        let mut one = seen(State::Connected, 1);
+        one.status.last_seen = Some(at(5));
+        one.reported.insert(FactSource::Agent, 50);
+        (one.acted_on, one.acted_at) = (Some("old".to_owned()), Some(1));
+        let mut other = seen(State::Lost, 1);
+        other.status.last_seen = Some(at(7));
+        other.reported = BTreeMap::from([(FactSource::Agent, 40), (FactSource::Steward, 60)]);
+        (other.acted_on, other.acted_at) = (Some("new".to_owned()), Some(2));
+        let both = one.and(other);
+        assert_eq!(both.status.last_seen, Some(at(7)));
+        let reported = [(FactSource::Agent, 50), (FactSource::Steward, 60)];
+        assert_eq!(both.reported, BTreeMap::from(reported));
+        assert_eq!(both.acted_on.as_deref(), Some("new"));
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! An answer that was lost on its way is asked for again: a commit is known by its nonce.
 
+mod hubs;
 mod write;
 
 use std::{future::Future, time::Duration};
@@ -21,9 +22,10 @@ use tokio::{
 
 use super::{
     Asked, Change, FactVersion, Revision, Span, StoreError,
-    backend::{Backend, Batch, Committed, Ledger, Loaded, Page},
+    backend::{Backend, Batch, Beat, Committed, Ledger, Loaded, Page, SeenRow},
     error::Result,
     of_this_version,
+    peers::HubRow,
     rows::uint,
     tables::Part,
 };
@@ -169,16 +171,34 @@ impl Backend for Postgres {
         reads::keep_keys(&self.pool, sealed).await
     }
 
-    async fn observed(&self) -> Result<Vec<(String, String)>> {
-        patient(|| reads::observed(&self.pool)).await
+    fn is_shared(&self) -> bool {
+        true
     }
 
-    async fn observe(&self, rows: &[(String, String)]) -> Result<()> {
+    async fn seen(&self, since: i64, again: &[String]) -> Result<Vec<SeenRow>> {
+        patient(|| hubs::seen(&self.pool, since, again)).await
+    }
+
+    async fn observe(
+        &self,
+        hub: &str,
+        rows: &[(String, String)],
+        folded: &[(String, String)],
+    ) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
-        let written = timeout(PATIENCE, write::observe(&self.pool, rows));
+        let written = timeout(PATIENCE, hubs::observe(&self.pool, hub, rows, folded));
         written.await.unwrap_or(Err(StoreError::Away))
+    }
+
+    async fn hubs(&self) -> Result<Vec<HubRow>> {
+        patient(|| hubs::all(&self.pool)).await
+    }
+
+    async fn beat(&self, hub: &str, url: &str, beat: Beat<'_>) -> Result<()> {
+        let beaten = timeout(PATIENCE, hubs::beat(&self.pool, hub, url, beat));
+        beaten.await.unwrap_or(Err(StoreError::Away))
     }
 
     async fn changes(&self, since: Revision, limit: u32) -> Result<Page> {

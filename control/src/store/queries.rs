@@ -15,7 +15,6 @@ pub(super) const CATALOG: &str = "SELECT version, objects FROM catalogs WHERE cl
 pub(super) const KEYS: &str = "SELECT sealed FROM keys";
 pub(super) const KEEP_KEYS: &str =
     "INSERT INTO keys (one, sealed) VALUES (1, $1) ON CONFLICT (one) DO NOTHING";
-pub(super) const OBSERVED: &str = "SELECT cluster, body FROM observed";
 pub(super) const REVISION: &str = "SELECT revision, compacted FROM revision";
 
 /// Whole changes after revision `$1`, as many as begin within `$2` lines.
@@ -187,10 +186,6 @@ macro_rules! reads {
         pub(super) async fn keep_keys(pool: &Pool<Database>, sealed: &str) -> Result<bool> {
             let kept = sqlx::query(queries::KEEP_KEYS).bind(sealed);
             Ok(kept.execute(pool).await?.rows_affected() == 1)
-        }
-
-        pub(super) async fn observed(pool: &Pool<Database>) -> Result<Vec<(String, String)>> {
-            Ok(sqlx::query_as(queries::OBSERVED).fetch_all(pool).await?)
         }
 
         pub(super) async fn changes(

@@ -30,9 +30,10 @@ use tokio::sync::mpsc;
 
 use super::{
     Asked, Change, FactVersion, Revision, Span,
-    backend::{Backend, Batch, Committed, DocumentRow, Ledger, Loaded, Page},
+    backend::{Backend, Batch, Beat, Committed, DocumentRow, Ledger, Loaded, Page, SeenRow},
     error::Result,
     millis, of_this_version,
+    peers::HubRow,
     rows::{int, uint},
     tables::Part,
 };
@@ -117,20 +118,39 @@ impl Backend for Sqlite {
         reads::keep_keys(&self.writer, sealed).await
     }
 
-    async fn observed(&self) -> Result<Vec<(String, String)>> {
-        reads::observed(&self.readers).await
+    /// The file is this hub's.
+    fn is_shared(&self) -> bool {
+        false
     }
 
-    async fn observe(&self, rows: &[(String, String)]) -> Result<()> {
+    async fn seen(&self, _since: i64, _again: &[String]) -> Result<Vec<SeenRow>> {
+        let read = sqlx::query_as("SELECT cluster, hub, 0 AS seq, body FROM observed");
+        Ok(read.fetch_all(&self.readers).await?)
+    }
+
+    async fn observe(
+        &self,
+        _hub: &str,
+        rows: &[(String, String)],
+        folded: &[(String, String)],
+    ) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
         let mut connection = self.reporter.acquire().await?;
-        let done = observe(&mut connection, rows).await;
+        let done = observe(&mut connection, rows, folded).await;
         if done.is_err() {
             connection.close_on_drop();
         }
         done
+    }
+
+    async fn hubs(&self) -> Result<Vec<HubRow>> {
+        Ok(Vec::new())
+    }
+
+    async fn beat(&self, _hub: &str, _url: &str, _beat: Beat<'_>) -> Result<()> {
+        Ok(())
     }
 
     async fn changes(&self, since: Revision, limit: u32) -> Result<Page> {
@@ -242,18 +262,29 @@ async fn commit(
     Ok(Committed::Done)
 }
 
-async fn observe(connection: &mut SqliteConnection, rows: &[(String, String)]) -> Result<()> {
+async fn observe(
+    connection: &mut SqliteConnection,
+    rows: &[(String, String)],
+    folded: &[(String, String)],
+) -> Result<()> {
     let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
     for (cluster, body) in rows {
         sqlx::query(
-            "INSERT INTO observed (cluster, body)
-             SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM documents WHERE kind = 'cluster' AND id = ?1)
-             ON CONFLICT (cluster) DO UPDATE SET body = ?2",
+            "INSERT INTO observed (cluster, hub, body)
+             SELECT ?1, '', ?2 WHERE EXISTS (SELECT 1 FROM documents WHERE kind = 'cluster' AND id = ?1)
+             ON CONFLICT (cluster, hub) DO UPDATE SET body = ?2",
         )
         .bind(cluster)
         .bind(body)
         .execute(&mut *tx)
         .await?;
+    }
+    for (cluster, hub) in folded {
+        sqlx::query("DELETE FROM observed WHERE cluster = ? AND hub = ?")
+            .bind(cluster)
+            .bind(hub)
+            .execute(&mut *tx)
+            .await?;
     }
     tx.commit().await?;
     Ok(())

@@ -62,8 +62,8 @@ pub(super) const TABLES: [Table; 6] = [
     },
     Table {
         name: "observed",
-        columns: &[("cluster", Text), ("body", Text)],
-        key: "cluster",
+        columns: &[("cluster", Text), ("hub", Text), ("body", Text)],
+        key: "cluster, hub",
     },
     Table {
         name: "changes",

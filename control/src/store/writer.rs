@@ -22,7 +22,7 @@ use super::{
     error::Result,
     journal::{self, Actor},
     meter::Outcome,
-    observed::GATHER,
+    sight::GATHER,
     whole_millis,
 };
 
@@ -123,7 +123,6 @@ pub(super) async fn run(
         }
     }
     observe(&shared).await;
-    shared.backend.close().await;
 }
 
 /// Nudges the writer when another hub may have changed something.
@@ -152,11 +151,13 @@ async fn follow(shared: &Shared) {
 
 /// Writes down what was seen; false if it could not.
 async fn observe(shared: &Shared) -> bool {
-    let (clusters, rows) = shared.observations.gathered();
-    let written = shared.backend.observe(&rows).await;
+    let seen = shared.observations.gathered();
+    let backend = &shared.backend;
+    let hub = shared.observations.me();
+    let written = backend.observe(hub, &seen.rows, &seen.folded).await;
     if let Err(error) = &written {
-        warn!(%error, clusters = clusters.len(), "what was seen of clusters is not written down yet");
-        shared.observations.give_back(clusters);
+        warn!(%error, clusters = seen.clusters.len(), "what was seen of clusters is not written down yet");
+        shared.observations.give_back(seen);
     }
     written.is_ok()
 }

@@ -135,6 +135,7 @@ async fn a_restart_keeps_everything_but_the_sessions() {
         last_error: None,
         last_seen: None,
         last_good_probe: None,
+        hub: None,
     };
     directory.report(&join.id, connected.clone()).await.unwrap();
     assert_eq!(
@@ -157,6 +158,7 @@ async fn a_restart_keeps_everything_but_the_sessions() {
         }),
         last_seen: None,
         last_good_probe: None,
+        hub: None,
     };
     assert_eq!(
         seam.directory.last_status(&join.id).await.unwrap(),

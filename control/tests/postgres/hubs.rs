@@ -92,7 +92,9 @@ async fn a_hub_learns_what_another_one_has_made_changed_and_deleted() {
     let now = one.view().revision();
     told.wait_for(|revision| *revision == now).await.unwrap();
     assert!(two.view().catalog(&cluster_id("c-goes")).is_some());
+    let mut parted = two.parted().subscribe();
     delete_cluster(&one, "c-goes").await.unwrap();
+    assert_eq!(parted.recv().await.unwrap(), cluster_id("c-goes"));
     let now = one.view().revision();
     told.wait_for(|revision| *revision == now).await.unwrap();
     let view = two.view();

@@ -18,6 +18,7 @@ mod observed;
 mod restart;
 mod rig;
 mod server;
+mod sessions;
 #[path = "../store/spending.rs"]
 mod spending;
 #[path = "../store/whole.rs"]

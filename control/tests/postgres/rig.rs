@@ -16,11 +16,24 @@ use crate::server::Server;
 static SERVER: OnceLock<Mutex<Server>> = OnceLock::new();
 static DATABASES: AtomicU32 = AtomicU32::new(0);
 
-pub(crate) struct Home(pub(crate) Place);
+pub(crate) struct Home(String);
 
 impl Home {
     pub(crate) fn place(&self) -> Place {
-        self.0.clone()
+        self.0.parse().unwrap()
+    }
+
+    /// As no hub does it.
+    pub(crate) async fn execute(&self, statements: &'static str) {
+        let mut database = PgConnection::connect(&self.0).await.unwrap();
+        let done = sqlx::raw_sql(statements).execute(&mut database).await;
+        done.unwrap();
+    }
+
+    pub(crate) async fn count(&self, query: &'static str) -> i64 {
+        let mut database = PgConnection::connect(&self.0).await.unwrap();
+        let count = sqlx::query_scalar(query).fetch_one(&mut database).await;
+        count.unwrap()
     }
 }
 
@@ -39,9 +52,9 @@ pub(crate) async fn home_in(folder: &std::path::Path) -> Home {
     let mut admin = PgConnection::connect(&url("postgres")).await.unwrap();
     let create = sqlx::AssertSqlSafe(format!("CREATE DATABASE {name} TEMPLATE template0"));
     sqlx::query(create).execute(&mut admin).await.unwrap();
-    Home(url(&name).parse().unwrap())
+    Home(url(&name))
 }
 
 pub(crate) async fn open_at(home: &Home, clock: Clock) -> Store {
-    Store::open(&home.0, clock).await.unwrap()
+    Store::open(&home.place(), clock).await.unwrap()
 }

@@ -8,7 +8,7 @@ pub(crate) use fairlead_control::{
     Clock,
     enroll::{self, Claim, SpendError},
     model::{Binding, Bootstrap, Cluster, Tenant, Token},
-    store::{Actor, Draft, Record, Store, StoreError},
+    store::{Actor, Draft, Presented, Record, Store, StoreError},
 };
 pub(crate) use serde_json::Value;
 
@@ -25,6 +25,22 @@ pub(crate) async fn store() -> (Store, Home) {
 
 pub(crate) async fn open(home: &Home) -> Store {
     open_at(home, Clock::new(|| NOW)).await
+}
+
+/// As a hub that is at this address, and not in the place of another.
+pub(crate) async fn begin(store: &Store, url: &str) {
+    begin_instead(store, url, None).await;
+}
+
+pub(crate) async fn begin_instead(store: &Store, url: &str, instead_of: Option<&str>) -> usize {
+    let presented = Presented {
+        url: url.parse().unwrap(),
+        instead_of: instead_of.map(str::to_owned),
+    };
+    store
+        .begin(presented, SOON, "the hub was restarted")
+        .await
+        .unwrap()
 }
 
 pub(crate) fn cluster_id(text: &str) -> ClusterId {

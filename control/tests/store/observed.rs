@@ -18,12 +18,14 @@ fn status(state: State) -> ClusterStatus {
         }),
         last_seen: Some(NOW),
         last_good_probe: None,
+        hub: None,
     }
 }
 
 #[tokio::test]
 async fn a_status_is_kept_and_a_restart_loses_every_session() {
     let (store, dir) = store().await;
+    begin(&store, "https://hub.example.com").await;
     let states = [
         ("c-1", State::Connected),
         ("c-2", State::ApiUnreachable),
@@ -35,30 +37,54 @@ async fn a_status_is_kept_and_a_restart_loses_every_session() {
     for (id, state) in states {
         put_cluster(&store, cluster(id, "t-default")).await.unwrap();
         store.set_status(&cluster_id(id), status(state));
-        let seen = store.observed(&cluster_id(id)).unwrap();
-        assert_eq!(seen.status, status(state));
+        let seen = store.observed(&cluster_id(id)).unwrap().status.clone();
+        assert_eq!(ClusterStatus { hub: None, ..seen }, status(state));
     }
     store.set_status(&cluster_id("c-none"), status(State::Lost));
     assert!(store.observed(&cluster_id("c-none")).is_none());
     store.close().await;
 
     let store = open(&dir).await;
-    assert_eq!(store.lose_sessions(SOON, "the hub was restarted"), 2);
-    let seen = |id| {
-        let status = store.observed(&cluster_id(id)).unwrap().status.clone();
-        (status.state, status.since)
-    };
-    assert_eq!(seen("c-0"), (State::Never, NOW));
-    assert_eq!(seen("c-1"), (State::Lost, SOON));
-    assert_eq!(seen("c-2"), (State::Lost, SOON));
-    assert_eq!(seen("c-3"), (State::Lost, NOW));
-    let seen = store.observed(&cluster_id("c-1")).unwrap();
-    assert_eq!(seen.status.last_seen, Some(NOW));
-    let error = seen.status.last_error.as_ref().unwrap();
-    assert_eq!(
-        (error.code, error.cause.as_str()),
-        (Code::Lost, "the hub was restarted")
-    );
+    begin(&store, "https://hub.example.com").await;
+    let seen = |id| store.observed(&cluster_id(id)).unwrap().status.clone();
+    for (id, state) in [
+        ("c-0", State::Never),
+        ("c-1", State::Lost),
+        ("c-2", State::Lost),
+        ("c-3", State::Lost),
+    ] {
+        assert_eq!(seen(id).state, state, "{id}");
+    }
+    assert_eq!(seen("c-3").since, NOW, "it was lost before");
+    for id in ["c-1", "c-2"] {
+        assert!(seen(id).since > NOW, "{id}");
+        assert_eq!(seen(id).last_seen, Some(NOW));
+        assert_eq!(seen(id).last_error.unwrap().code, Code::Lost);
+    }
+}
+
+#[tokio::test]
+async fn who_goes_on_from_a_turn_is_told_what_was_seen_since_and_not_that_time_went_by() {
+    let (store, _home) = store().await;
+    for id in ["c-1", "c-2", "c-3"] {
+        put_cluster(&store, cluster(id, "t-default")).await.unwrap();
+        store.set_status(&cluster_id(id), status(State::Connected));
+    }
+    let mut turns = store.watch_seen();
+    let turn = *turns.borrow_and_update();
+    assert_eq!(store.seen_since(0).len(), 3);
+    assert_eq!(store.seen_since(turn), []);
+    store.set_status(&cluster_id("c-2"), status(State::Lost));
+    assert!(turns.has_changed().unwrap());
+    assert_eq!(store.seen_since(turn), [cluster_id("c-2")]);
+    let turn = *turns.borrow_and_update();
+    store.observe(&cluster_id("c-1"), |seen| {
+        seen.status.last_seen = Some(SOON)
+    });
+    assert!(!turns.has_changed().unwrap());
+    store.set_status(&cluster_id("c-3"), status(State::Lost));
+    delete_cluster(&store, "c-3").await.unwrap();
+    assert_eq!(store.seen_since(turn), [], "the log tells what is gone");
 }
 
 #[tokio::test]

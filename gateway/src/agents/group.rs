@@ -341,6 +341,7 @@ mod tests {
             }),
             last_seen: None,
             last_good_probe: None,
+            hub: None,
         }
     }
 

@@ -67,6 +67,7 @@ impl Health {
             last_error,
             last_seen: None,
             last_good_probe: None,
+            hub: None,
         })
     }
 }

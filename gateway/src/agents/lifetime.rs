@@ -194,6 +194,7 @@ fn obituary(error: &SessionError) -> (&'static str, ClusterStatus) {
         last_error: Some(LastError { code, cause }),
         last_seen: None,
         last_good_probe: None,
+        hub: None,
     };
     (end, status)
 }

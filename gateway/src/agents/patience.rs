@@ -58,7 +58,7 @@ fn span(text: &str) -> Option<Duration> {
 /// The best session of a cluster, for one request, once there is one with a link.
 ///
 /// # Errors
-/// `FL-1402` where the cluster stays away, `FL-1401` where it has never been there, `FL-1301` if it was deleted meanwhile,
+/// `FL-1402` where the cluster stays away, `FL-1408` where another hub has its session, `FL-1401` where it has never been there, `FL-1301` if it was deleted meanwhile,
 /// `FL-1403` as for [`Sessions::hold`](super::table::Sessions::hold).
 pub(crate) async fn hold(
     hub: &Hub,
@@ -116,6 +116,10 @@ async fn absent(hub: &Hub, cluster: &ClusterId) -> Result<(Failure, Duration), F
     let status = status.ok_or(Code::NoSuchCluster)?;
     if status.state == State::Never {
         return Err(Code::NeverConnected.into());
+    }
+    if let Some(url) = hub.seam.directory.elsewhere(cluster) {
+        // It may be on its way, and hardly is.
+        return Ok((Failure::because(Code::OtherHub, url), LONGEST));
     }
     let away = OffsetDateTime::now_utc() - status.since;
     Ok((lost(&status), away.try_into().unwrap_or_default()))
@@ -189,6 +193,7 @@ mod tests {
             }),
             last_seen: None,
             last_good_probe: None,
+            hub: None,
         };
         let failure = lost(&status);
         assert_eq!(failure.code, Code::Lost);

@@ -107,6 +107,7 @@ mod tests {
             last_error: None,
             last_seen: None,
             last_good_probe: None,
+            hub: None,
         }
     }
 

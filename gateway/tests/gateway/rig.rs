@@ -15,7 +15,7 @@ use axum::{
     routing::{get, post},
 };
 use fairlead_api::{
-    ClusterId, ClusterUid, Code, Failure,
+    ClusterId, ClusterUid, Code, Failure, HubUrl,
     enroll::{ENROLL_PATH, RENEW_PATH},
     resources::{ClusterStatus, Role},
 };
@@ -303,12 +303,18 @@ impl Directory for Fake {
             last_error: None,
             last_seen: None,
             last_good_probe: None,
+            hub: None,
         };
         self.asked.send_modify(|asked| *asked += 1);
         let clusters = self.clusters.lock().unwrap();
         Ok(clusters
             .get(cluster)
             .map(|status| status.clone().unwrap_or(never)))
+    }
+
+    fn elsewhere(&self, cluster: &ClusterId) -> Option<HubUrl> {
+        let clusters = self.clusters.lock().unwrap();
+        clusters.get(cluster)?.as_ref()?.hub.clone()
     }
 
     async fn report(&self, cluster: &ClusterId, status: ClusterStatus) -> Result<(), Failure> {

@@ -21,6 +21,7 @@ fn lost(rig: &Rig, cluster: &str, away: Duration) {
         last_error: None,
         last_seen: None,
         last_good_probe: None,
+        hub: None,
     };
     let mut clusters = rig.modules.clusters.lock().unwrap();
     clusters.insert(cluster, Some(status));
@@ -54,6 +55,43 @@ async fn waiting_for_one_cluster_is_not_ended_by_the_arrival_of_another() {
     let request = rig.get(HUB, &path, "");
     let (answer, _other) = tokio::join!(request, Agent::of(&rig, "c-b"));
     assert_eq!((answer.status, answer.code()), (503, "FL-1402"));
+}
+
+#[tokio::test]
+async fn who_asks_the_wrong_one_of_several_hubs_is_told_the_right_one() {
+    let rig = Rig::start();
+    let served = ClusterStatus {
+        state: State::Connected,
+        since: OffsetDateTime::now_utc() - Duration::hours(1),
+        last_error: None,
+        last_seen: None,
+        last_good_probe: None,
+        hub: Some("https://other.example.com".parse().unwrap()),
+    };
+    let cluster: ClusterId = "c-a".parse().unwrap();
+    let served = Some(served);
+    rig.modules.clusters.lock().unwrap().insert(cluster, served);
+    let watch = rig
+        .get(HUB, &format!("{ROOT}/api/v1/pods?watch=true"), "")
+        .await;
+    assert_eq!((watch.status, watch.code()), (503, "FL-1408"));
+    assert!(
+        watch.text().contains("https://other.example.com"),
+        "{}",
+        watch.text()
+    );
+    assert!(watch.text().contains("\"Status\""), "{}", watch.text());
+    // The agent may be on its way.
+    let path = format!("{ROOT}/who");
+    let request = rig.get(HUB, &path, "");
+    let agent = async {
+        let mut asked = rig.modules.asked.subscribe();
+        let found_none = asked.wait_for(|asked| *asked > 1);
+        timeout(PATIENCE, found_none).await.unwrap().unwrap();
+        Agent::of(&rig, "c-a").await
+    };
+    let (answer, _agent) = tokio::join!(request, agent);
+    assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
 #[tokio::test]

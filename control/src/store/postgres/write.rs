@@ -178,31 +178,6 @@ async fn put_facts(tx: &mut PgConnection, facts: &[FactVersion]) -> Result<()> {
     Ok(())
 }
 
-/// What was seen of clusters that are still there.
-pub(super) async fn observe(pool: &PgPool, rows: &[(String, String)]) -> Result<()> {
-    let (clusters, bodies): (Vec<&str>, Vec<&str>) = rows
-        .iter()
-        .map(|(cluster, body)| (cluster.as_str(), body.as_str()))
-        .unzip();
-    // It is seen again: nobody waits for the disk.
-    let mut tx = pool.begin().await?;
-    sqlx::query("SET LOCAL synchronous_commit = off")
-        .execute(&mut *tx)
-        .await?;
-    sqlx::query(
-        "INSERT INTO observed (cluster, body)
-         SELECT seen.cluster, seen.body FROM UNNEST($1::TEXT[], $2::TEXT[]) AS seen (cluster, body)
-         JOIN documents ON documents.kind = 'cluster' AND documents.id = seen.cluster
-         ON CONFLICT (cluster) DO UPDATE SET body = EXCLUDED.body",
-    )
-    .bind(clusters)
-    .bind(bodies)
-    .execute(&mut *tx)
-    .await?;
-    tx.commit().await?;
-    Ok(())
-}
-
 fn column<'a, R, T>(rows: &[&'a R], of: impl Fn(&'a R) -> T) -> Vec<T> {
     rows.iter().map(|row| of(row)).collect()
 }

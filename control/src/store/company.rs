@@ -1,0 +1,179 @@
+//! This hub among the others on its database: it says that it lives, looks who else does, and takes in what they have seen.
+//! Beside the writer, who must not wait for it.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use fairlead_api::{ClusterId, HubUrl};
+use time::OffsetDateTime;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use super::{
+    Kind, Shared, Store, View,
+    backend::Beat,
+    error::Result,
+    peers::{BEAT, SILENT},
+    whole, with,
+};
+
+/// How often it is looked at what others have seen.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long a hub that ends tries to say so; without it the others find out.
+const GOOD_BYE: Duration = Duration::from_secs(1);
+
+/// Who this hub is to the others.
+#[derive(Debug, Clone)]
+pub struct Presented {
+    pub url: HubUrl,
+    /// The one before it in the same place, which is known to have ended, by the name that [`Store::name`] gave it.
+    pub instead_of: Option<String>,
+}
+
+/// Set once the hub has begun.
+pub(super) type Url = OnceLock<HubUrl>;
+
+impl Store {
+    /// What this hub is called on its database until it ends; nothing where it has it alone.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.shared.observations.me()
+    }
+
+    /// The hub begins: sessions do not outlive one, so what the one before it said of sessions is over. Of clusters that
+    /// other hubs serve it says nothing. How many clusters were lost with the one before.
+    ///
+    /// # Errors
+    /// [`StoreError`](super::StoreError)
+    pub async fn begin(
+        &self,
+        presented: Presented,
+        now: OffsetDateTime,
+        cause: &str,
+    ) -> Result<usize> {
+        let shared = &self.shared;
+        if !shared.backend.is_shared() {
+            return Ok(shared.observations.lose_sessions(now, cause));
+        }
+        let before = shared.observations.claimed().len();
+        let Presented { url, instead_of } = presented;
+        let instead_of = instead_of.as_deref();
+        let begin = Beat::Begin { instead_of };
+        let backend = &shared.backend;
+        backend.beat(self.name(), &url.to_string(), begin).await?;
+        shared.observations.join(url.clone());
+        shared
+            .observations
+            .take_in_hubs(backend.hubs().await?, SILENT);
+        shared.url.get_or_init(|| url);
+        Ok(before.saturating_sub(shared.observations.claimed().len()))
+    }
+
+    /// Where the other hub is that has a session of this cluster. None if that is not sure: it may be gone.
+    #[must_use]
+    pub fn elsewhere(&self, cluster: &ClusterId) -> Option<HubUrl> {
+        self.shared.observations.elsewhere(cluster)
+    }
+}
+
+impl Shared {
+    /// Takes in what another hub has written.
+    pub(super) async fn catch_up(&self) -> Result<()> {
+        let before = self.view();
+        let touched: Vec<ClusterId> = match self.backend.load(before.revision).await? {
+            Some(loaded) => {
+                let view = with(View::clone(&before), &loaded)?;
+                let rows = || loaded.deleted.iter().chain(&loaded.documents);
+                self.publish(view, rows());
+                let clusters = rows().filter(|row| row.kind == Kind::Cluster);
+                clusters.filter_map(|row| row.id.parse().ok()).collect()
+            }
+            None => {
+                self.publish(whole(self.backend.as_ref()).await?, &[]);
+                before.clusters.keys().cloned().collect()
+            }
+        };
+        self.part(&before, touched);
+        Ok(())
+    }
+
+    /// Tells which of these another hub has deleted, or moved to another tenant.
+    fn part(&self, before: &View, touched: Vec<ClusterId>) {
+        let view = self.view();
+        for id in touched {
+            let tenant = |view: &View| view.cluster(&id).map(|it| it.value.tenant.clone());
+            let was = tenant(before);
+            if was.is_some() && was != tenant(&view) {
+                // Nobody listens where there is no gateway.
+                let _ = self.parted.send(id);
+            }
+        }
+    }
+}
+
+/// Until `end`.
+pub(super) async fn keep(shared: Arc<Shared>, end: CancellationToken) {
+    if !shared.backend.is_shared() {
+        return;
+    }
+    let mut beaten = Instant::now();
+    let looking = async {
+        loop {
+            sleep(LOOK).await;
+            if beaten.elapsed() >= BEAT {
+                beaten = Instant::now();
+                if let Err(error) = beat(&shared).await {
+                    warn!(%error, "other hubs cannot be told that this one lives");
+                }
+            }
+            if let Err(error) = look(&shared).await {
+                debug!(%error, "what other hubs have seen cannot be read now");
+            }
+        }
+    };
+    end.run_until_cancelled(looking).await;
+}
+
+async fn look(shared: &Shared) -> Result<()> {
+    let (mark, again) = shared.observations.known();
+    match shared.backend.seen(mark, &again).await {
+        Ok(rows) => {
+            shared.observations.take_in(rows);
+            Ok(())
+        }
+        Err(error) => {
+            shared.observations.read_again(&again);
+            Err(error)
+        }
+    }
+}
+
+async fn beat(shared: &Shared) -> Result<()> {
+    let hubs = shared.backend.hubs().await?;
+    let given_up = shared.observations.take_in_hubs(hubs, SILENT);
+    // A program that only looks is no hub.
+    let Some(url) = shared.url.get() else {
+        return Ok(());
+    };
+    let me = shared.observations.me();
+    shared.backend.beat(me, &url.to_string(), Beat::On).await?;
+    if given_up {
+        info!("other hubs had given this one up; what it has seen is told again");
+        shared.observations.write_again();
+    }
+    Ok(())
+}
+
+/// When all is written down.
+pub(super) async fn leave(shared: &Shared) {
+    let Some(url) = shared.url.get() else { return };
+    let me = shared.observations.me();
+    let url = url.to_string();
+    let said = timeout(GOOD_BYE, shared.backend.beat(me, &url, Beat::End)).await;
+    if !matches!(said, Ok(Ok(()))) {
+        debug!("other hubs are not told that this one ends");
+    }
+}
