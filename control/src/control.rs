@@ -30,6 +30,7 @@ use crate::{
     issuers::Issuers,
     keys::{SealingKey, share},
     proxies::Network,
+    random,
     registry::{RESTARTED, Registry, mint},
     store::{Actor, Place, Presented, Retention, Revision, Store},
 };
@@ -130,6 +131,7 @@ impl Control {
         info!(data = %data_dir.path().display(), store = %place, trust_domain = authority.trust_domain(), pin = %authority.pin(), lost, "modules opened");
         let issuers = config.issuers.as_deref().map(Issuers::open).transpose()?;
         let hub = Arc::new(Hub {
+            run: u32::from_ne_bytes(random::bytes()?),
             issuers: issuers.unwrap_or_default(),
             settings: Settings {
                 install_base: (config.install_base)

@@ -24,6 +24,8 @@ use crate::{
 };
 
 pub(crate) struct Hub {
+    /// Tells this process from the ones before it and the hubs beside it.
+    pub(crate) run: u32,
     pub(crate) settings: Settings,
     pub(crate) authority: Arc<Authority>,
     pub(crate) bootstrap: BootstrapKey,

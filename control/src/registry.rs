@@ -17,6 +17,8 @@ mod openapi;
 mod page;
 mod rights;
 mod selector;
+mod standing;
+mod streams;
 mod template;
 mod tenants;
 mod tokens;
@@ -62,6 +64,7 @@ impl Module for Registry {
             .merge(compile::routes())
             .merge(bootstrap::routes())
             .merge(changes::routes())
+            .merge(standing::routes())
             .merge(tokens::routes());
         finish(router.with_state(Arc::clone(&self.0)))
     }

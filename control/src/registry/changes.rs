@@ -3,19 +3,13 @@
 //!
 //! A watcher costs a task that sleeps until the next revision; nothing is queued for it.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use axum::{
-    Json, Router,
-    body::{Body, Bytes},
-    extract::State,
-    response::{IntoResponse, Response},
-    routing::get,
-};
+use axum::{Json, Router, body::Bytes, extract::State, response::Response, routing::get};
 use fairlead_api::{ClusterId, Code, Failure, TenantId};
 use fairlead_gateway::Caller;
 use futures_util::stream;
-use http::{HeaderMap, HeaderValue, Uri, header};
+use http::{HeaderMap, Uri};
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
@@ -23,6 +17,7 @@ use super::{
     document::invalid,
     page::Query,
     rights::{Right, allow, sees_tenant},
+    streams::{self, HEARTBEAT, NOTHING_NEW, STREAM_LIFE},
 };
 use crate::{
     hub::Hub,
@@ -30,12 +25,6 @@ use crate::{
     store::{Asked, Change, Changes, Kind, Revision, StoreError, View},
 };
 
-/// How long a long poll may wait. Below what the gateway gives a module.
-const MAX_WAIT: u64 = 25;
-/// A stream says something at least this often, so that nobody in between takes it for dead.
-const HEARTBEAT: Duration = Duration::from_secs(15);
-/// A stream ends then, and its client goes on with another one: tokens expire and rights change.
-const STREAM_LIFE: Duration = Duration::from_secs(600);
 /// Lines of the log that are read at once.
 const SLICE: u32 = 500;
 const MAX_AUDIT: u32 = 1000;
@@ -86,7 +75,7 @@ struct Polled<'a> {
 }
 
 /// Tokens are for those who look after them; the rest is as visible as the thing itself, or as its tenant when it is gone.
-fn sees(view: &View, caller: &Caller, change: &Change) -> bool {
+pub(super) fn sees(view: &View, caller: &Caller, change: &Change) -> bool {
     let of_cluster = matches!(change.kind, Kind::Cluster | Kind::Catalog);
     if let Some(own) = &caller.cluster {
         return of_cluster && change.id == own.as_str();
@@ -135,40 +124,25 @@ async fn changes(
     headers: HeaderMap,
 ) -> Answer<Response> {
     let query = Query::of(&uri)?;
-    // A stream that broke names the last event that it has seen.
-    let last = headers.get("last-event-id").and_then(|it| it.to_str().ok());
-    let since = match last.map(Ok).or_else(|| query.one("since").transpose()) {
+    let since = match streams::since_of(&query, &headers)? {
         None => Some(hub.store.view().revision()),
-        Some(Ok(FIRST)) => None,
-        Some(since) => {
-            let since = since?.parse();
-            Some(since.map_err(|_| {
-                invalid("since: it is the revision of an earlier answer, or \"first\"")
-            })?)
-        }
+        Some(FIRST) => None,
+        Some(since) => Some(since.parse().map_err(|_| {
+            invalid("since: it is the revision of an earlier answer, or \"first\"")
+        })?),
     };
-    let wait = match query.one("wait")? {
-        None => 0,
-        Some(wait) => {
-            let wait = wait.parse().ok().filter(|wait| *wait <= MAX_WAIT);
-            wait.ok_or_else(|| invalid(format_args!("wait: it is 0 to {MAX_WAIT} seconds")))?
-        }
-    };
+    let wait = streams::wait_of(&query)?;
     allow(&caller, Right::Read)?;
     let since = match since {
         Some(since) => since,
         None => before_all(&hub).await?,
     };
-    let accepts = headers.get_all(header::ACCEPT).iter();
-    let streams = accepts
-        .filter_map(|it| it.to_str().ok())
-        .any(|it| it.contains("text/event-stream"));
-    if streams {
+    if streams::wants_events(&headers) {
         // The first look tells whether there is anything to go on from.
         after(&hub, since).await?;
         return Ok(events(hub, caller, since));
     }
-    poll(&hub, &caller, since, Duration::from_secs(wait)).await
+    poll(&hub, &caller, since, wait).await
 }
 
 /// Answers as soon as there is something that the caller may see, or when the time is over.
@@ -185,12 +159,10 @@ async fn poll(hub: &Hub, caller: &Caller, since: Revision, wait: Duration) -> An
         let go_on = items.is_empty() && changes.revision > since;
         since = changes.revision;
         if !items.is_empty() || Instant::now() >= deadline {
-            let polled = Polled {
+            return Ok(streams::polled(&Polled {
                 revision: since,
                 items,
-            };
-            let no_store = HeaderValue::from_static("no-store");
-            return Ok(([(header::CACHE_CONTROL, no_store)], Json(polled)).into_response());
+            }));
         }
         // What was read may not be all there is.
         if go_on {
@@ -224,16 +196,9 @@ fn events(hub: Arc<Hub>, caller: Caller, since: Revision) -> Response {
         since,
         ends: Instant::now() + STREAM_LIFE,
     };
-    let body = stream::unfold(streaming, async |mut streaming| {
-        let said = streaming.next().await?;
-        Some((Ok::<_, Infallible>(said), streaming))
-    });
-    let headers = [
-        (header::CONTENT_TYPE, "text/event-stream"),
-        (header::CACHE_CONTROL, "no-store"),
-    ];
-    let headers = headers.map(|(name, value)| (name, HeaderValue::from_static(value)));
-    (headers, Body::from_stream(body)).into_response()
+    streams::events(stream::unfold(streaming, async |mut streaming| {
+        Some((streaming.next().await?, streaming))
+    }))
 }
 
 impl Streaming {
@@ -270,7 +235,7 @@ impl Streaming {
             match changed {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return None,
-                Err(_) => return Some(Bytes::from_static(b": nothing new\n\n")),
+                Err(_) => return Some(NOTHING_NEW),
             }
         }
     }

@@ -21,4 +21,5 @@ mod openapi;
 mod registry;
 mod rig;
 mod rights;
+mod standing;
 mod uids;

@@ -142,6 +142,7 @@ async fn what_is_answered_has_no_field_that_is_not_described() {
         ("/v1/clusters/c-demo/facts/history", "PastFacts"),
         ("/v1/find?fact=region=eu", "Found"),
         ("/v1/agents", "Configured"),
+        ("/v1/status", "Standing"),
         ("/v1/clusters/c-demo/config", "AgentConfig"),
         ("/v1/clusters/c-demo/agent", "AgentSettings"),
     ] {

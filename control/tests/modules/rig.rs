@@ -185,6 +185,23 @@ impl Rig {
         Rig::send(people.layer(Extension(asker(who))), request.unwrap()).await
     }
 
+    /// What comes of a request, as it comes.
+    pub(crate) async fn stream(
+        &self,
+        who: &Caller,
+        path: &str,
+        (name, value): (header::HeaderName, &str),
+    ) -> Body {
+        let modules = self.control.seam().modules;
+        let people = modules
+            .iter()
+            .fold(Router::new(), |all, m| all.merge(m.people()));
+        let request = Request::get(path).header(name, value);
+        let request = request.body(Body::empty()).unwrap();
+        let people = people.layer(Extension(asker(who)));
+        people.oneshot(request).await.unwrap().into_body()
+    }
+
     pub(crate) async fn call(
         &self,
         who: &Caller,

@@ -9,7 +9,7 @@ use crate::rig::{Rig, admin, caller};
 
 /// Every route of the modules with a body that makes sense, and who may call it: one letter for each of admin, operator,
 /// viewer, tenant, cluster, compile. `+` is let in, `-` is told that the role does not allow it, `?` sees nothing there.
-const TABLE: [(&str, &str, &str, &str); 51] = [
+const TABLE: [(&str, &str, &str, &str); 52] = [
     ("GET", "/v1/hub", "", "++++++"),
     ("GET", "/v1/whoami", "", "++++++"),
     ("GET", "/tenants", "", "++++++"),
@@ -137,6 +137,7 @@ const TABLE: [(&str, &str, &str, &str); 51] = [
         "++++++",
     ),
     ("GET", "/v1/changes?since=1", "", "++++++"),
+    ("GET", "/v1/status", "", "++++++"),
     ("GET", "/v1/audit", "", "+-----"),
     ("GET", "/", "", "++++++"),
     ("GET", "/healthz", "", "++++++"),

@@ -34,6 +34,9 @@ fn schema(route: &Route, name: &str) -> Value {
         ("limit", _) => json!({ "type": "integer", "minimum": 1, "maximum": 1000 }),
         ("wait", _) => json!({ "type": "integer", "minimum": 0, "maximum": 25 }),
         ("staleDays", _) => json!({ "type": "integer", "minimum": 0, "maximum": 36500 }),
+        ("since", "cluster") => {
+            json!({ "type": "string", "pattern": "^[0-9a-f]{8}-[0-9]{1,18}-[0-9]{1,18}$" })
+        }
         ("since", _) => json!({ "anyOf": [
             { "type": "integer", "minimum": 0, "maximum": u64::MAX },
             { "type": "string", "enum": ["first"] },
@@ -79,7 +82,8 @@ const fn meaning(name: &str) -> &'static str {
         b"below" => "Only versions of the component below this one",
         b"staleDays" => "Only what was not compiled for so many days",
         b"since" => {
-            "The revision that was seen last, or `first` for all that is kept; now where missing"
+            "Where the answer before ended: a revision, or `first` for all that is kept (now where missing); of statuses the \
+             cursor (all of them where missing)"
         }
         b"wait" => "Seconds to wait for a change, 25 at most",
         b"at" => "What was so at that time; goes without from and to",

@@ -1,0 +1,70 @@
+//! What `/v1/changes` and `/v1/status` have in common: a long poll, and server-sent events for who asks for them.
+
+use std::{convert::Infallible, time::Duration};
+
+use axum::{
+    Json,
+    body::{Body, Bytes},
+    response::{IntoResponse, Response},
+};
+use fairlead_api::Failure;
+use futures_util::{Stream, StreamExt};
+use http::{HeaderMap, HeaderValue, header};
+use serde::Serialize;
+
+use super::{document::invalid, page::Query};
+
+/// How long a long poll may wait. Below what the gateway gives a module.
+const MAX_WAIT: u64 = 25;
+/// A stream says something at least this often, so that nobody in between takes it for dead.
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
+/// A stream ends then, and its client goes on with another one: tokens expire and rights change.
+pub(super) const STREAM_LIFE: Duration = Duration::from_secs(600);
+/// What is said where nothing happens.
+pub(super) const NOTHING_NEW: Bytes = Bytes::from_static(b": nothing new\n\n");
+
+/// How long a poll is to wait.
+///
+/// # Errors
+/// `FL-4109`
+pub(super) fn wait_of(query: &Query) -> Result<Duration, Failure> {
+    let Some(wait) = query.one("wait")? else {
+        return Ok(Duration::ZERO);
+    };
+    let wait = wait.parse().ok().filter(|wait| *wait <= MAX_WAIT);
+    let wait = wait.ok_or_else(|| invalid(format_args!("wait: it is 0 to {MAX_WAIT} seconds")))?;
+    Ok(Duration::from_secs(wait))
+}
+
+/// From where to go on: a stream that broke names the last event that it has seen.
+///
+/// # Errors
+/// `FL-4109`
+pub(super) fn since_of<'a>(
+    query: &'a Query,
+    headers: &'a HeaderMap,
+) -> Result<Option<&'a str>, Failure> {
+    let last = headers.get("last-event-id").and_then(|it| it.to_str().ok());
+    last.map_or_else(|| query.one("since"), |last| Ok(Some(last)))
+}
+
+pub(super) fn wants_events(headers: &HeaderMap) -> bool {
+    let accepts = headers.get_all(header::ACCEPT).iter();
+    let mut accepts = accepts.filter_map(|it| it.to_str().ok());
+    accepts.any(|it| it.contains("text/event-stream"))
+}
+
+/// One answer of a poll.
+pub(super) fn polled<T: Serialize>(answer: &T) -> Response {
+    let no_store = HeaderValue::from_static("no-store");
+    ([(header::CACHE_CONTROL, no_store)], Json(answer)).into_response()
+}
+
+pub(super) fn events(said: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    let headers = headers.map(|(name, value)| (name, HeaderValue::from_static(value)));
+    (headers, Body::from_stream(said.map(Ok::<_, Infallible>))).into_response()
+}

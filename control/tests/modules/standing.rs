@@ -1,0 +1,148 @@
+//! How it stands with clusters, as it changes: told from where one has been told last, and to each what they may see.
+
+use fairlead_api::resources::{ClusterStatus, Role, Standings, State};
+use fairlead_gateway::Caller;
+use http::header;
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+
+use crate::rig::{Rig, START, admin, caller};
+
+async fn report(rig: &Rig, id: &str, state: State, seconds: i64) {
+    let status = ClusterStatus {
+        state,
+        since: START + time::Duration::seconds(seconds),
+        last_error: None,
+        last_seen: Some(START),
+        last_good_probe: None,
+        hub: None,
+    };
+    let directory = rig.control.seam().directory;
+    let id = id.parse().unwrap();
+    directory.report(&id, status).await.unwrap();
+}
+
+async fn told(rig: &Rig, who: &Caller, since: &str) -> Standings {
+    let query = match since {
+        "" => String::new(),
+        since => format!("?since={since}"),
+    };
+    let answer = rig.get(who, &format!("/v1/status{query}")).await.good();
+    serde_json::from_value(answer).unwrap()
+}
+
+fn states(told: &Standings) -> Vec<(&str, State)> {
+    let items = told.items.iter();
+    items.map(|it| (it.id.as_str(), it.status.state)).collect()
+}
+
+async fn world() -> (Rig, Caller) {
+    let rig = Rig::new().await;
+    rig.tenant("a").await;
+    rig.tenant("b").await;
+    rig.cluster("of-a", "t-a").await;
+    rig.cluster("of-b", "t-b").await;
+    (rig, caller(Role::Tenant, Some("t-a")))
+}
+
+#[tokio::test]
+async fn who_knows_nothing_is_told_all_and_then_what_has_become_another() {
+    let (rig, of_a) = world().await;
+    let all = told(&rig, &admin(), "").await;
+    assert!(all.snapshot && !all.changed);
+    assert_eq!(
+        states(&all),
+        [("c-of-a", State::Never), ("c-of-b", State::Never)]
+    );
+    let own = told(&rig, &of_a, "").await;
+    assert_eq!(states(&own), [("c-of-a", State::Never)]);
+
+    assert!(told(&rig, &admin(), &all.cursor).await.is_nothing());
+    report(&rig, "c-of-b", State::Connected, 1).await;
+    let next = told(&rig, &admin(), &all.cursor).await;
+    assert_eq!(
+        (next.snapshot, states(&next)),
+        (false, vec![("c-of-b", State::Connected)])
+    );
+    let none = told(&rig, &of_a, &own.cursor).await;
+    assert!(none.is_nothing(), "another tenant's");
+    report(&rig, "c-of-a", State::Connected, 2).await;
+    report(&rig, "c-of-a", State::Lost, 3).await;
+    let own = told(&rig, &of_a, &none.cursor).await;
+    assert_eq!(states(&own), [("c-of-a", State::Lost)]);
+    assert!(told(&rig, &of_a, &own.cursor).await.is_nothing());
+}
+
+#[tokio::test]
+async fn clusters_that_come_and_go_are_told_and_what_moves_has_all_told_anew() {
+    let (rig, of_a) = world().await;
+    let mut own = told(&rig, &of_a, "").await;
+    rig.cluster("new", "t-a").await;
+    own = told(&rig, &of_a, &own.cursor).await;
+    assert!(own.changed && !own.snapshot);
+    assert_eq!(states(&own), [("c-new", State::Never)]);
+    rig.delete(&admin(), "/clusters/c-new").await;
+    rig.delete(&admin(), "/clusters/c-of-b").await;
+    own = told(&rig, &of_a, &own.cursor).await;
+    assert_eq!(
+        (own.gone, own.items),
+        (vec!["c-new".parse().unwrap()], vec![])
+    );
+    let to_b = json!({ "tenant": "t-b" });
+    rig.post(&admin(), "/v1/clusters/c-of-a/tenant", to_b)
+        .await
+        .good();
+    own = told(&rig, &of_a, &own.cursor).await;
+    assert!(own.snapshot && own.items.is_empty());
+}
+
+#[tokio::test]
+async fn a_cursor_of_another_hub_is_no_reason_to_tell_less_and_what_is_none_is_refused() {
+    let (rig, _) = world().await;
+    let known = told(&rig, &admin(), "").await.cursor;
+    let rest = known.split_once('-').unwrap().1;
+    let foreign = told(&rig, &admin(), &format!("00000000-{rest}")).await;
+    assert!(foreign.snapshot && foreign.items.len() == 2);
+    let wrong = rig.get(&admin(), "/v1/status?since=yesterday").await;
+    assert_eq!(wrong.status, 400);
+}
+
+#[tokio::test]
+async fn a_poll_and_a_stream_wait_for_what_comes() {
+    let (rig, _) = world().await;
+    let known = told(&rig, &admin(), "").await.cursor;
+    // What comes now is in memory.
+    tokio::time::pause();
+    let path = format!("/v1/status?since={known}&wait=25");
+    let nothing = rig.get(&admin(), &path).await.good();
+    assert_eq!(nothing["items"], json!([]));
+    let connect = async {
+        tokio::task::yield_now().await;
+        report(&rig, "c-of-a", State::Connected, 1).await;
+    };
+    let admin = admin();
+    let (polled, ()) = tokio::join!(rig.get(&admin, &path), connect);
+    assert_eq!(polled.good()["items"][0]["status"]["state"], "Connected");
+
+    let events = (header::ACCEPT, "text/event-stream");
+    let mut stream = rig
+        .stream(&admin, &format!("/v1/status?since={known}"), events)
+        .await;
+    let mut next = async || {
+        let frame = stream.frame().await.unwrap().unwrap();
+        String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap()
+    };
+    let first = next().await;
+    let cursor = first.lines().next().unwrap().strip_prefix("id: ").unwrap();
+    assert!(
+        first.contains("event: status\n") && first.contains("Connected"),
+        "{first}"
+    );
+    assert_eq!(next().await, ": nothing new\n\n");
+    report(&rig, "c-of-b", State::Lost, 2).await;
+    let second = next().await;
+    let data = second.lines().find_map(|line| line.strip_prefix("data: "));
+    let data: Value = serde_json::from_str(data.unwrap()).unwrap();
+    assert_eq!(data["items"][0]["id"], "c-of-b");
+    assert!(!told(&rig, &admin, cursor).await.snapshot);
+}
