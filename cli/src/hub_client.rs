@@ -1,13 +1,16 @@
-//! Talks to a hub's API: one request, one connection, one deadline.
+//! Talks to a hub's API: each request has one deadline, and requests that come one after the other share a connection.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use fairlead_api::{Code, Failure, HubUrl, Reason};
 use fairlead_dialer::ProxyRules;
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1;
+use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use secrecy::{ExposeSecret, SecretString};
@@ -54,7 +57,12 @@ pub(crate) struct HubClient {
     ca: Option<String>,
     tls: Arc<rustls::ClientConfig>,
     proxy: ProxyRules,
+    /// A connection that nobody uses just now.
+    kept: Arc<Mutex<Option<Connection>>>,
 }
+
+type Connection = http1::SendRequest<Full<Bytes>>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl HubClient {
     /// The hub of `FAIRLEAD_URL`, `FAIRLEAD_TOKEN` (or `FAIRLEAD_TOKEN_FILE`) and `FAIRLEAD_CA_FILE`, each of which wins
@@ -103,6 +111,7 @@ impl HubClient {
             ca,
             tls,
             proxy,
+            kept: Arc::default(),
         })
     }
 
@@ -212,13 +221,56 @@ impl HubClient {
         path: &str,
         demand: Option<(HeaderName, String)>,
         body: Bytes,
-    ) -> Result<(http::response::Parts, Bytes), Box<dyn std::error::Error + Send + Sync>> {
+    ) -> Result<(http::response::Parts, Bytes), BoxError> {
+        let safe = method == Method::GET;
+        let request = self.request(method, path, demand, body)?;
+        let answered = match self.take_kept() {
+            None => None,
+            Some(kept) => match kept_exchange(kept, request.clone()).await {
+                Ok(answered) => Some(answered),
+                // The hub had closed it, or closes it at this very moment: what only reads may be asked twice.
+                Err((sent, _)) if !sent || safe => None,
+                Err((_, error)) => return Err(error),
+            },
+        };
+        let (head, body, connection) = match answered {
+            Some(answered) => answered,
+            None => {
+                let mut connection = self.connect().await?;
+                let answer = connection.send_request(request).await?;
+                let (head, body) = read_whole(answer).await?;
+                (head, body, connection)
+            }
+        };
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+        Ok((head, body))
+    }
+
+    fn take_kept(&self) -> Option<Connection> {
+        let kept = self.kept.lock();
+        let kept = kept.unwrap_or_else(PoisonError::into_inner).take();
+        kept.filter(|connection| !connection.is_closed())
+    }
+
+    async fn connect(&self) -> Result<Connection, BoxError> {
         let connected = self.proxy.connect(&self.url, DEADLINE).await?;
         let name = ServerName::try_from(self.url.host().to_owned())?;
         let stream = TlsConnector::from(self.tls.clone())
             .connect(name, connected.tcp)
             .await?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        // It ends with its sender; whoever waits for an answer is told what went wrong.
+        drop(tokio::spawn(connection));
+        Ok(sender)
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        demand: Option<(HeaderName, String)>,
+        body: Bytes,
+    ) -> http::Result<Request<Full<Bytes>>> {
         let kind = match method {
             Method::PATCH => "application/merge-patch+json",
             _ => "application/json",
@@ -236,25 +288,42 @@ impl HubClient {
         if let Some((name, value)) = demand {
             request = request.header(name, value);
         }
-        let request = request.body(Full::new(body))?;
-        let answer = async {
-            let (head, body) = sender.send_request(request).await?.into_parts();
-            let body = Limited::new(body, MAX_ANSWER).collect().await?.to_bytes();
-            Ok((head, body))
-        };
-        tokio::pin!(connection);
-        tokio::pin!(answer);
-        // The connection moves the bytes; whichever of the two ends first has the result or the reason.
-        tokio::select! {
-            biased;
-            result = &mut answer => result,
-            ended = &mut connection => { ended?; answer.await }
-        }
+        request.body(Full::new(body))
     }
 
     fn unreachable(&self, cause: &str) -> Failure {
         Failure::because(Code::HubUnreachable, format_args!("{}: {cause}", self.url))
     }
+}
+
+type Answered = (http::response::Parts, Bytes, Connection);
+
+/// Over a connection that has been idle.
+///
+/// # Errors
+/// Whether the request may have been sent, and what went wrong.
+async fn kept_exchange(
+    mut connection: Connection,
+    request: Request<Full<Bytes>>,
+) -> Result<Answered, (bool, BoxError)> {
+    let ready = connection.ready().await;
+    ready.map_err(|error| (false, error.into()))?;
+    let answer = connection.try_send_request(request).await;
+    let answer = answer.map_err(|mut error| {
+        let sent = error.take_message().is_none();
+        (sent, error.into_error().into())
+    })?;
+    let read = read_whole(answer).await;
+    let (head, body) = read.map_err(|error| (true, error))?;
+    Ok((head, body, connection))
+}
+
+async fn read_whole(
+    answer: http::Response<Incoming>,
+) -> Result<(http::response::Parts, Bytes), BoxError> {
+    let (head, body) = answer.into_parts();
+    let body = Limited::new(body, MAX_ANSWER).collect().await?.to_bytes();
+    Ok((head, body))
 }
 
 /// An error with its sources, in one line.
@@ -309,7 +378,60 @@ fn refusal(status: StatusCode, body: &[u8]) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use fairlead_certs::{Authority, front_server};
+    use time::OffsetDateTime;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::{TcpListener, TcpStream},
+    };
+    use tokio_rustls::TlsAcceptor;
+
     use super::*;
+
+    /// Answers as often on one connection, and closes it then without a word.
+    const ANSWERS: usize = 3;
+
+    async fn answer(tls: TlsAcceptor, tcp: TcpStream) {
+        let mut io = tls.accept(tcp).await.unwrap();
+        for _ in 0..ANSWERS {
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(io.read_u8().await.unwrap());
+            }
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ntrue";
+            io.write_all(answer).await.unwrap();
+            io.flush().await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn requests_share_a_connection_until_the_hub_closes_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::open_or_create(dir.path()).unwrap();
+        let names = ["127.0.0.1".to_owned()];
+        let leaf = authority.issue_front(&names, OffsetDateTime::now_utc());
+        let tls = TlsAcceptor::from(front_server(&leaf.unwrap()).unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let connections = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&connections);
+        tokio::spawn(async move {
+            loop {
+                let (tcp, _) = listener.accept().await.unwrap();
+                counted.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(answer(tls.clone(), tcp));
+            }
+        });
+        let ca = Some(authority.certificate_pem().to_owned());
+        let url = url.parse().unwrap();
+        let hub = HubClient::new(url, "secret".into(), ca, ProxyRules::default()).unwrap();
+        for _ in 0..3 * ANSWERS {
+            assert!(hub.get::<bool>("/").await.unwrap());
+        }
+        assert_eq!(connections.load(Ordering::SeqCst), 3);
+    }
 
     #[test]
     fn a_failure_of_the_hub_reads_back() {
