@@ -7,6 +7,7 @@ use fairlead_api::{
     Code, Failure,
     resources::{ChangeSeen, Changes},
 };
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -23,7 +24,7 @@ use crate::{
 const REST: Duration = Duration::from_millis(500);
 const LONGEST_REST: Duration = Duration::from_secs(5);
 /// As long as the hub lets one wait.
-const WAIT: u64 = 25;
+pub(crate) const WAIT: u64 = 25;
 
 const HEADER: [&str; 7] = ["REVISION", "AT", "KIND", "ID", "TENANT", "CHANGE", "BY"];
 
@@ -73,7 +74,17 @@ impl<'a> Seen<'a> {
     /// # Errors
     /// What the hub says; `FL-4115` where it does not keep changes of so long ago any more.
     pub(crate) async fn poll(&mut self, since: &str, wait: u64) -> Result<Changes, Failure> {
-        let path = format!("/v1/changes?since={}&wait={wait}", escaped(since));
+        self.ask("/v1/changes", since, wait).await
+    }
+
+    /// As [`Seen::poll`], of whatever is told that way; `since` is where the answer before ended.
+    pub(crate) async fn ask<T: DeserializeOwned>(
+        &mut self,
+        path: &str,
+        since: &str,
+        wait: u64,
+    ) -> Result<T, Failure> {
+        let path = format!("{path}?since={}&wait={wait}", escaped(since));
         loop {
             match self.hub.get(&path).await {
                 Err(failure) if wait > 0 && is_away(&failure) => self.rest(&failure).await,

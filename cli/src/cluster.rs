@@ -2,6 +2,7 @@
 
 mod shown;
 mod token;
+mod watched;
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -22,10 +23,10 @@ use crate::{
     hub_client::HubClient,
     output::{self, Format},
     settings::block_on,
-    watch,
 };
-use shown::{HEADER, clone_line, lagging, row, table};
+use shown::{clone_line, lagging, place_line, table};
 use token::install_command;
+use watched::Watched;
 
 /// How often a wait asks.
 const ASK: Duration = Duration::from_millis(500);
@@ -139,12 +140,11 @@ async fn list(hub: &HubClient, asked: &args::ClusterList) -> Result<(), Failure>
     let format = &asked.output.output;
     let fetch = async || hub.get::<Vec<Cluster>>(&path).await;
     if asked.watch {
-        let rows = async || {
-            let clusters = fetch().await?;
-            let lagging = lagging_for(hub, format).await?;
-            Ok::<Vec<_>, Failure>(clusters.iter().map(|it| row(it, &lagging)).collect())
+        let watched = Watched {
+            only: false,
+            by_status: asked.status.is_some(),
         };
-        return watch::watch(hub, format, HEADER, false, rows).await;
+        return watched::watch(hub, format, watched, fetch).await;
     }
     let clusters = fetch().await?;
     let lagging = lagging_for(hub, format).await?;
@@ -173,16 +173,16 @@ async fn get(hub: &HubClient, name: &str, watch: bool, format: &Format) -> Resul
     let cluster = find(hub, name).await?;
     if watch {
         let path = format!("/clusters/{}", cluster.id);
-        let rows = async || {
-            let found = hub.find::<Cluster>(&path).await?;
-            let lagging = lagging_for(hub, format).await?;
-            Ok::<Vec<_>, Failure>(found.iter().map(|it| row(it, &lagging)).collect())
+        let fetch = async || Ok(hub.find::<Cluster>(&path).await?.into_iter().collect());
+        let watched = Watched {
+            only: true,
+            by_status: false,
         };
-        return watch::watch(hub, format, HEADER, true, rows).await;
+        return watched::watch(hub, format, watched, fetch).await;
     }
     let lagging = lagging_for(hub, format).await?;
     output::show(format, &cluster, |cluster| {
-        table(std::slice::from_ref(cluster), &lagging) + &clone_line(cluster)
+        table(std::slice::from_ref(cluster), &lagging) + &place_line(cluster) + &clone_line(cluster)
     })
 }
 

@@ -16,7 +16,7 @@ use crate::{
     hub_client::HubClient,
     output,
     settings::block_on,
-    watch::{self, Row},
+    watch::{self, Row, Wakes},
 };
 
 pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<(), Failure> {
@@ -37,11 +37,12 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
             args::Tenant::List { watch, output } => {
                 let fetch = async || hub.get::<Vec<Tenant>>("/tenants").await;
                 if watch {
-                    let rows = async || {
+                    let rows = async |_| {
                         let tenants = fetch().await?;
                         Ok::<Vec<_>, Failure>(tenants.iter().map(row).collect())
                     };
-                    return watch::watch(&hub, &output.output, HEADER, false, rows).await;
+                    return watch::watch(&hub, &output.output, HEADER, false, Wakes::Changes, rows)
+                        .await;
                 }
                 output::show(&output.output, &fetch().await?, |tenants| table(tenants))
             }
@@ -49,11 +50,12 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
                 let path = format!("/tenants/{}", escaped(&id));
                 let tenant: Tenant = hub.get(&path).await?;
                 if watch {
-                    let rows = async || {
+                    let rows = async |_| {
                         let found = hub.find::<Tenant>(&path).await?;
                         Ok::<Vec<_>, Failure>(found.iter().map(row).collect())
                     };
-                    return watch::watch(&hub, &output.output, HEADER, true, rows).await;
+                    return watch::watch(&hub, &output.output, HEADER, true, Wakes::Changes, rows)
+                        .await;
                 }
                 output::show(&output.output, &tenant, |tenant| {
                     table(std::slice::from_ref(tenant))

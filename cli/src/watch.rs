@@ -1,20 +1,17 @@
-//! `-w`: prints tenants and clusters again whenever something of them is another than what was printed. What changes wakes it
-//! at once; how it stands with a cluster is no change of the registry and is looked at every few seconds. Either way what is
-//! printed was read behind that, and is true.
+//! `-w`: prints tenants and clusters again whenever something of them is another than what was printed. The hub tells when
+//! that may be so, and of clusters how it stands with them; what is printed was told or read behind that, and is true.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::{Code, Failure, resources::Standings};
 use serde_json::{Value, json};
 
 use crate::{
-    changes::{Seen, is_away, line},
+    changes::{Seen, WAIT, is_away, line},
     hub_client::HubClient,
     output::{self, Columns, Format},
 };
 
-/// How long a status may be older than what is printed, in seconds.
-const LOOK_EVERY: u64 = 2;
 /// Fields that tell nothing but that time goes by.
 const TICKING: [&str; 2] = ["lastSeen", "lastGoodProbe"];
 
@@ -32,31 +29,86 @@ struct Printed<const N: usize> {
     value: Value,
 }
 
-/// Prints for ever, or until the `only` thing that is watched is gone.
+/// What may make something another than was printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wakes {
+    Changes,
+    /// That, and how it stands with clusters.
+    Status,
+}
+
+struct Waker<'a> {
+    wakes: Wakes,
+    seen: Seen<'a>,
+    since: String,
+}
+
+impl<'a> Waker<'a> {
+    async fn new(hub: &'a HubClient, wakes: Wakes) -> Result<Self, Failure> {
+        let seen = Seen::new(hub);
+        let since = match wakes {
+            Wakes::Changes => seen.now().await?.to_string(),
+            Wakes::Status => hub.get::<Standings>("/v1/status").await?.cursor,
+        };
+        Ok(Waker { wakes, seen, since })
+    }
+
+    /// Until there may be something to print; of clusters what that is.
+    async fn next(&mut self) -> Result<Option<Standings>, Failure> {
+        loop {
+            if self.wakes == Wakes::Status {
+                let told: Standings = self.seen.ask("/v1/status", &self.since, WAIT).await?;
+                self.since.clone_from(&told.cursor);
+                if told.is_nothing() {
+                    continue;
+                }
+                return Ok(Some(told));
+            }
+            match self.seen.poll(&self.since, WAIT).await {
+                Ok(changes) => {
+                    self.since = changes.revision.to_string();
+                    if !changes.items.is_empty() {
+                        return Ok(None);
+                    }
+                }
+                // All of it is read anew anyway.
+                Err(failure) if failure.code == Code::Compacted => {
+                    self.since = self.seen.now().await?.to_string();
+                    return Ok(None);
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+}
+
+/// Prints for ever, or until the `only` thing that is watched is gone. `fetch` gives what there is; it is given what the hub
+/// has told since it was asked last, where that may be all.
 pub(crate) async fn watch<const N: usize>(
     hub: &HubClient,
     format: &Format,
     header: [&str; N],
     only: bool,
-    fetch: impl AsyncFn() -> Result<Vec<Row<N>>, Failure>,
+    wakes: Wakes,
+    mut fetch: impl AsyncFnMut(Option<Standings>) -> Result<Vec<Row<N>>, Failure>,
 ) -> Result<(), Failure> {
-    let mut seen = Seen::new(hub);
-    let mut since = seen.now().await?;
+    let mut waker = Waker::new(hub, wakes).await?;
+    let mut told = None;
     let mut columns = Columns::new();
     let mut known: BTreeMap<String, Printed<N>> = BTreeMap::new();
     if *format == Format::Table && !output::still_read(&columns.row(&header.map(str::to_owned)))? {
         return Ok(());
     }
     loop {
-        let rows = match fetch().await {
+        let rows = match fetch(told.take()).await {
             Ok(rows) => rows,
             Err(failure) if is_away(&failure) => {
-                seen.rest(&failure).await;
+                waker.seen.rest(&failure).await;
                 continue;
             }
             Err(failure) => return Err(failure),
         };
-        seen.is_back();
+        waker.seen.is_back();
         let mut text = String::new();
         let there: BTreeSet<&str> = rows.iter().map(|row| row.id.as_str()).collect();
         let gone = known.keys().filter(|id| !there.contains(id.as_str()));
@@ -89,12 +141,7 @@ pub(crate) async fn watch<const N: usize>(
         if !output::still_read(&text)? || (only && known.is_empty()) {
             return Ok(());
         }
-        since = match seen.poll(&since.to_string(), LOOK_EVERY).await {
-            Ok(changes) => changes.revision,
-            // All of it is read anew anyway.
-            Err(failure) if failure.code == Code::Compacted => seen.now().await?,
-            Err(failure) => return Err(failure),
-        };
+        told = waker.next().await?;
     }
 }
 

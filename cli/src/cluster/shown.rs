@@ -64,6 +64,12 @@ fn cells(c: &Cluster, lagging: &BTreeSet<ClusterId>) -> [String; 7] {
     ]
 }
 
+/// Which of several hubs has it.
+pub(super) fn place_line(cluster: &Cluster) -> String {
+    let hub = cluster.status.hub.as_ref();
+    hub.map_or(String::new(), |hub| format!("\nhub:   {hub}\n"))
+}
+
 /// Who has the cluster's identity and should not, and what to do about it.
 pub(super) fn clone_line(cluster: &Cluster) -> String {
     let Some(clone) = &cluster.clone else {

@@ -1,0 +1,128 @@
+//! Clusters that are watched. How it stands with them is told as it changes; all of them are read anew only where something
+//! else was changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fairlead_api::{
+    ClusterId, Failure,
+    resources::{Cluster, Standing, Standings},
+};
+
+use super::{
+    lagging_for,
+    shown::{HEADER, row},
+};
+use crate::{
+    hub_client::HubClient,
+    output::Format,
+    watch::{self, Wakes},
+};
+
+/// What is watched.
+pub(super) struct Watched {
+    /// It ends with the one that it is about.
+    pub(super) only: bool,
+    /// Which ones it is about hangs on how it stands with them.
+    pub(super) by_status: bool,
+}
+
+#[derive(Default)]
+struct Known {
+    clusters: Vec<Cluster>,
+    lagging: BTreeSet<ClusterId>,
+}
+
+impl Known {
+    /// Takes in what was told; false if that is not all there is to know.
+    fn take_in(&mut self, told: Standings) -> bool {
+        if told.snapshot || told.changed {
+            return false;
+        }
+        let items = told.items.into_iter();
+        let mut items: BTreeMap<ClusterId, Standing> =
+            items.map(|it| (it.id.clone(), it)).collect();
+        self.clusters.retain(|it| !told.gone.contains(&it.id));
+        for cluster in &mut self.clusters {
+            let Some(item) = items.remove(&cluster.id) else {
+                continue;
+            };
+            cluster.status = item.status;
+            if item.lags {
+                self.lagging.insert(item.id);
+            } else {
+                self.lagging.remove(&item.id);
+            }
+        }
+        true
+    }
+}
+
+pub(super) async fn watch(
+    hub: &HubClient,
+    format: &Format,
+    watched: Watched,
+    fetch: impl AsyncFn() -> Result<Vec<Cluster>, Failure>,
+) -> Result<(), Failure> {
+    let Watched { only, by_status } = watched;
+    let mut known = Known::default();
+    let rows = async |told: Option<Standings>| {
+        let up_to_date = told.is_some_and(|told| !by_status && known.take_in(told));
+        if !up_to_date {
+            known.clusters = fetch().await?;
+            known.lagging = lagging_for(hub, format).await?;
+        }
+        let rows = known.clusters.iter().map(|it| row(it, &known.lagging));
+        Ok::<Vec<_>, Failure>(rows.collect())
+    };
+    watch::watch(hub, format, HEADER, only, Wakes::Status, rows).await
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn cluster(id: &str, state: &str) -> Cluster {
+        let cluster = json!({
+            "id": id, "tenant": "t-a", "displayName": id, "created": "2026-11-21T12:00:00Z", "version": 1,
+            "status": status(state),
+        });
+        serde_json::from_value(cluster).unwrap()
+    }
+
+    fn status(state: &str) -> serde_json::Value {
+        json!({ "state": state, "since": "2026-11-21T12:00:00Z", "lastError": null })
+    }
+
+    fn told(snapshot: bool, changed: bool) -> Standings {
+        let told = json!({
+            "cursor": "", "snapshot": snapshot, "changed": changed, "gone": ["c-gone"],
+            "items": [
+                { "id": "c-a", "status": status("Lost"), "lags": true },
+                { "id": "c-of-others", "status": status("Lost"), "lags": false },
+            ],
+        });
+        serde_json::from_value(told).unwrap()
+    }
+
+    #[test]
+    fn what_is_told_is_enough_unless_something_else_was_changed() {
+        let ids = ["c-a", "c-b", "c-gone"];
+        let clusters = ids.map(|id| cluster(id, "Connected"));
+        let mut known = Known {
+            clusters: clusters.to_vec(),
+            ..Known::default()
+        };
+        for (snapshot, changed) in [(true, false), (false, true)] {
+            assert!(!known.take_in(told(snapshot, changed)));
+        }
+        assert_eq!(known.clusters, clusters);
+        assert!(known.take_in(told(false, false)));
+        assert_eq!(
+            known.clusters,
+            [cluster("c-a", "Lost"), cluster("c-b", "Connected")]
+        );
+        assert_eq!(known.lagging.len(), 1);
+    }
+}
