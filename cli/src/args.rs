@@ -8,11 +8,13 @@
     reason = "the comments on flags are help texts for a terminal"
 )]
 
+mod agent_settings;
 mod registry;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::{ArgValueCompleter, CompleteEnv, Shell};
 
+pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent};
 pub(crate) use self::registry::{
     Apply, Backup, Changes, Cluster, ClusterFields, ClusterList, ClusterToken, Facts, Find, Import,
     Restore, Store, Tenant, Token,

@@ -1,5 +1,6 @@
 //! `fairlead cluster`.
 
+mod agent;
 mod shown;
 mod token;
 mod watched;
@@ -90,6 +91,7 @@ pub(crate) fn run(command: args::Cluster, environment: &Environment) -> Result<(
                 apply::amend(&hub, document, dry_run, yes).await
             }
             args::Cluster::Token { command } => token::run(&hub, command).await,
+            args::Cluster::Agent { command } => agent::run(&hub, command).await,
             args::Cluster::Apply(args) => apply::run(&hub, Kind::Cluster, args).await,
             args::Cluster::Edit { name, yes } => {
                 let path = format!("/clusters/{}", find(&hub, &name).await?.id);

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 use clap_complete::ArgValueCompleter;
 
-use super::{HubPlace, Output};
+use super::{HubPlace, Output, agent_settings::ClusterAgent};
 use crate::complete::{clusters, tenants, tokens};
 
 #[derive(Parser)]
@@ -228,6 +228,11 @@ pub(crate) enum Cluster {
     Token {
         #[command(subcommand)]
         command: ClusterToken,
+    },
+    /// What is wanted of a cluster's agent beyond what its tenant says
+    Agent {
+        #[command(subcommand)]
+        command: ClusterAgent,
     },
     /// Delete a cluster; its session ends at once and its identity dies
     Delete {

@@ -170,3 +170,41 @@ async fn mistakes_in_documents_are_told_with_code_cause_and_next_step() -> anyho
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn an_agents_settings_are_set_one_by_one_and_left_to_the_tenant_again() -> anyhow::Result<()>
+{
+    let hub = Hub::start().await?;
+    apply(&hub, &["-f", &file(&hub, "fleet.yaml", FLEET)?])
+        .await?
+        .success()?;
+    let agent = async |words: &[&str]| {
+        let words = [&["cluster", "agent"], words].concat();
+        hub.cli(words).await
+    };
+    let table = agent(&["get", "c-edge"]).await?.success()?;
+    ensure!(table.contains("as the tenant says"), "{table}");
+    let set = [
+        "set",
+        "c-edge",
+        "--facts-every",
+        "10m",
+        "--facts-off",
+        "helm,hosts",
+    ];
+    agent(&set).await?.success()?;
+    let nowhere = ["set", "c-edge", "--allow-connect", "", "-o", "json"];
+    let shown: serde_json::Value = serde_json::from_str(&agent(&nowhere).await?.success()?)?;
+    ensure!(
+        shown["facts"]["every"] == 600 && shown["facts"]["off"][1] == "hosts",
+        "{shown}"
+    );
+    ensure!(shown["allowConnect"] == serde_json::json!([]), "{shown}");
+    let left = ["set", "c-edge", "--leave", "facts", "-o", "yaml"];
+    let shown = agent(&left).await?.success()?;
+    ensure!(shown == "allowConnect: []\n", "{shown}");
+    let never = ["set", "c-edge", "--facts-every", "0s"];
+    let wrong = agent(&never).await?;
+    ensure!(wrong.status.code() == Some(2), "{wrong:?}");
+    Ok(())
+}

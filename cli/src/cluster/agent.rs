@@ -1,0 +1,168 @@
+//! `fairlead cluster agent`: what is wanted of a cluster's agent beyond what its tenant says.
+
+use fairlead_api::{Code, Failure};
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use super::find;
+use crate::{
+    args::{AgentField, AgentFields, ClusterAgent},
+    hub_client::{HubClient, OnlyIf, Tagged},
+    output,
+};
+
+pub(super) async fn run(hub: &HubClient, command: ClusterAgent) -> Result<(), Failure> {
+    match command {
+        ClusterAgent::Get { name, output } => {
+            let (_, known) = settings(hub, &name).await?;
+            output::show(&output.output, &known.value, table)
+        }
+        ClusterAgent::Set {
+            name,
+            fields,
+            output,
+        } => {
+            let (path, known) = settings(hub, &name).await?;
+            let wanted = amended(known.value.clone(), *fields)?;
+            if wanted == known.value {
+                return output::show(&output.output, &wanted, table);
+            }
+            let only_if = OnlyIf::Same(&known.tag);
+            let kept = hub.change(Method::PUT, &path, &wanted, only_if).await?;
+            output::show(&output.output, &kept, table)
+        }
+    }
+}
+
+async fn settings(hub: &HubClient, name: &str) -> Result<(String, Tagged), Failure> {
+    let cluster = find(hub, name).await?;
+    let path = format!("/v1/clusters/{}/agent", cluster.id);
+    let known = hub.tagged(&path).await?.ok_or(Code::NoSuchCluster)?;
+    Ok((path, known))
+}
+
+/// The settings with what was given; what is not named stays.
+fn amended(settings: Value, given: AgentFields) -> Result<Value, Failure> {
+    let Value::Object(mut settings) = settings else {
+        return Err(Failure::new(Code::Internal));
+    };
+    for field in given.leave {
+        settings.remove(field.name());
+    }
+    let mut put = |field: AgentField, value: Option<Value>| {
+        if let Some(value) = value {
+            settings.insert(field.name().to_owned(), value);
+        }
+    };
+    put(AgentField::Version, given.agent_version.map(Value::from));
+    let allowed = given.allow_connect.map(|targets| listed(&targets));
+    put(AgentField::AllowConnect, allowed);
+    let facts = [
+        (
+            "every",
+            given.facts_every.map(|every| json!(every.0.as_secs())),
+        ),
+        ("off", given.facts_off.map(|off| listed(&off))),
+        (
+            "annotationPrefixes",
+            given.annotation_prefixes.map(|it| listed(&it)),
+        ),
+        (
+            "contactPrefixes",
+            given.contact_prefixes.map(|it| listed(&it)),
+        ),
+    ];
+    for (name, value) in facts {
+        let Some(value) = value else { continue };
+        let facts = settings.entry(AgentField::Facts.name());
+        let facts = facts.or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(facts) = facts {
+            facts.insert(name.to_owned(), value);
+        }
+    }
+    Ok(Value::Object(settings))
+}
+
+/// `A,B`, or nothing.
+fn listed(text: &str) -> Value {
+    let items = text.split(',').map(str::trim).filter(|it| !it.is_empty());
+    items.collect()
+}
+
+fn table(settings: &Value) -> String {
+    let shown = |value: Option<&Value>| match value {
+        None | Some(Value::Null) => "as the tenant says".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(items)) if items.is_empty() => "none".to_owned(),
+        Some(Value::Array(items)) => {
+            let items = items.iter().filter_map(Value::as_str);
+            items.collect::<Vec<_>>().join(", ")
+        }
+        Some(other) => other.to_string(),
+    };
+    let mut rows: Vec<[String; 2]> = Vec::new();
+    for field in AgentField::ALL {
+        let value = settings.get(field.name());
+        match value {
+            Some(Value::Object(parts)) => {
+                for (name, value) in parts {
+                    rows.push([format!("{}.{name}", field.name()), shown(Some(value))]);
+                }
+            }
+            value => rows.push([field.name().to_owned(), shown(value)]),
+        }
+    }
+    output::table(["SETTING", "VALUE"], rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Args {
+        #[command(flatten)]
+        fields: AgentFields,
+    }
+
+    fn set(settings: Value, flags: &[&str]) -> Value {
+        let args = Args::try_parse_from([&["x"], flags].concat()).unwrap();
+        amended(settings, args.fields).unwrap()
+    }
+
+    #[test]
+    fn what_is_given_is_set_and_the_rest_stays() {
+        let before = json!({ "version": "1", "facts": { "every": 60, "off": ["helm"] } });
+        assert_eq!(set(before.clone(), &[]), before);
+        let flags = [
+            "--facts-every",
+            "2m",
+            "--allow-connect",
+            "db:5432, api:443",
+            "--facts-off",
+            "",
+        ];
+        let after = json!({
+            "version": "1", "facts": { "every": 120, "off": [] }, "allowConnect": ["db:5432", "api:443"],
+        });
+        assert_eq!(set(before.clone(), &flags), after);
+        let left = ["--leave", "facts,version", "--allow-connect", ""];
+        assert_eq!(set(before, &left), json!({ "allowConnect": [] }));
+        assert_eq!(
+            set(json!({}), &["--contact-prefixes", "a/"]),
+            json!({ "facts": { "contactPrefixes": ["a/"] } })
+        );
+    }
+
+    #[test]
+    fn a_table_tells_what_is_left_to_the_tenant() {
+        let told = table(&json!({ "facts": { "every": 60, "off": [] } }));
+        assert!(
+            told.contains("facts.every") && told.contains("none"),
+            "{told}"
+        );
+        assert!(told.contains("as the tenant says"), "{told}");
+    }
+}
