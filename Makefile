@@ -31,7 +31,7 @@ unit: ## rungs 1 to 3: everything that needs no other program
 lint: ## formatting, clippy with warnings as errors, documentation without warnings
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	cargo clippy --workspace --test postgres --test commodore --test schemathesis --locked -- -D warnings
+	cargo clippy --workspace --test postgres --test hubs --test commodore --test schemathesis --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --quiet
 
 postgres: ## the store in a real PostgreSQL, unpacked from this Debian's packages (cached outside the checkout)
@@ -51,6 +51,11 @@ kube: ## build the real Kubernetes binaries (cached outside the checkout)
 e2e: kube ## rung 4: the built binary against a real kube-apiserver and kubectl
 	cargo build --locked -p fairlead
 	cargo test --locked -p fairlead-e2e -- --test-threads=$(or $(E2E_THREADS),2)
+	@if e2e/postgres/build > /dev/null; then \
+		cargo test --locked -p fairlead-e2e --test hubs; \
+	else \
+		echo "SKIPPED: several hubs on one PostgreSQL; e2e/postgres/build has told above why there is none"; \
+	fi
 
 commodore: ## Commodore, unmodified, against a hub: its lists, a catalog compiled and pushed (cached outside the checkout)
 	@e2e/clients/build commodore > /dev/null

@@ -10,9 +10,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::{Hub, setting};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use fairlead_e2e::{Hub, Postgres, setting};
+use tokio::process::Command;
 use tokio::time::timeout;
 
 const RIG: &str = env!("CARGO_MANIFEST_DIR");
@@ -79,36 +78,4 @@ async fn what_a_hub_with_a_postgresql_answers_is_what_it_describes() -> anyhow::
     let server = Postgres::start().await?;
     let hub = Hub::start_server(&["--store", &server.url()]).await?;
     all(&hub).await
-}
-
-/// A PostgreSQL of its own, ended when it is dropped.
-struct Postgres {
-    folder: tempfile::TempDir,
-    _runs: Child,
-}
-
-impl Postgres {
-    async fn start() -> anyhow::Result<Self> {
-        let bin = built("postgres", &[]).await?;
-        // The path of a socket is short.
-        let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp")?;
-        let mut runs = Command::new(format!("{RIG}/postgres/server"))
-            .arg(&bin)
-            .arg(folder.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let out = runs.stdout.take().context("no output")?;
-        let said = BufReader::new(out).lines().next_line().await?;
-        ensure!(said.as_deref() == Some("ready"), "{said:?}");
-        Ok(Self {
-            folder,
-            _runs: runs,
-        })
-    }
-
-    fn url(&self) -> String {
-        let folder = self.folder.path().display();
-        format!("postgres:///postgres?host={folder}&user=fairlead")
-    }
 }
