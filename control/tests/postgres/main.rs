@@ -6,6 +6,7 @@
     reason = "a test fails by panicking; clippy knows its helpers only inside of a test module"
 )]
 
+mod before;
 #[path = "../store/contract.rs"]
 mod contract;
 #[path = "../store/history.rs"]

@@ -23,6 +23,10 @@ impl Home {
         self.0.parse().unwrap()
     }
 
+    pub(crate) fn url(&self) -> &str {
+        &self.0
+    }
+
     /// As no hub does it.
     pub(crate) async fn execute(&self, statements: &'static str) {
         let mut database = PgConnection::connect(&self.0).await.unwrap();
