@@ -7,8 +7,14 @@ export PATH := $(TOOLS)/bin:$(PATH)
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 FUZZ_SECONDS ?= 60
+# Tests by name, so that every rung asks for the whole workspace: what features a crate has follows from the packages that are asked for, and what differs is compiled twice.
+tests = $(foreach test,$(basename $(notdir $(1))),--test $(test))
+BY_NAME := control/tests/postgres e2e/tests/hubs.rs e2e/tests/commodore.rs e2e/tests/schemathesis.rs
+UNIT_TESTS := $(call tests,$(filter-out e2e/% $(BY_NAME),$(wildcard */tests/*)))
+E2E_TESTS := $(filter-out $(BY_NAME),$(wildcard e2e/tests/*))
+E2E_FIRST := $(filter %/kubectl %/failure.rs %/refused.rs %/registry.rs,$(E2E_TESTS))
 
-.PHONY: help demo test without-kube unit lint doc postgres crash e2e commodore schemathesis net compat kube deny fuzz bench bench-smoke bench-registry soak clean
+.PHONY: help demo test without-kube unit lint postgres crash e2e e2e-first e2e-others e2e-hubs commodore schemathesis net compat kube deny fuzz bench bench-smoke bench-registry soak clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -25,59 +31,66 @@ without-kube:
 	@$(MAKE) --no-print-directory -j1 lint unit postgres
 
 unit: ## rungs 1 to 3: everything that needs no other program
-	cargo test --workspace --exclude fairlead-e2e --locked
+	cargo test --workspace --locked --lib --bins $(UNIT_TESTS)
+	cargo test --workspace --locked --doc
 
-# Cargo chooses the features of a crate by the packages that are named: always the same ones, so that nothing is compiled twice.
 lint: ## formatting, clippy with warnings as errors, documentation without warnings
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	cargo clippy --workspace --test postgres --test hubs --test commodore --test schemathesis --locked -- -D warnings
-	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --quiet
+	cargo clippy --workspace $(call tests,$(BY_NAME)) --locked -- -D warnings
+	@# There are no examples; who asks for them is given the crates as clippy has checked them.
+	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --lib --bins --examples --locked --quiet
 
 postgres: ## the store in a real PostgreSQL, unpacked from this Debian's packages (cached outside the checkout)
 	@if e2e/postgres/build > /dev/null; then \
-		cargo test --locked --workspace --exclude fairlead-e2e --test postgres -- --test-threads=4 && \
-		cargo test --locked --workspace --exclude fairlead-e2e --test crash -- --postgres 5; \
+		cargo test --locked --workspace --test postgres -- --test-threads=4 && \
+		cargo test --locked --workspace --test crash -- --postgres 5; \
 	else \
 		echo "SKIPPED: the store in PostgreSQL; e2e/postgres/build has told above why there is none"; \
 	fi
 
 crash: ## a hub, on each store, killed KILLS times (500) in the middle of writing; PostgreSQL killed; disks full and broken; backups under load
-	cargo test --locked -p fairlead-control --test crash -- --kills $(or $(KILLS),500)
+	cargo test --locked --workspace --test crash -- --kills $(or $(KILLS),500)
 
 kube: ## build the real Kubernetes binaries (cached outside the checkout)
 	@e2e/kube/build > /dev/null
 
 e2e: kube ## rung 4: the built binary against a real kube-apiserver and kubectl
-	cargo build --locked -p fairlead
-	cargo test --locked -p fairlead-e2e -- --test-threads=$(or $(E2E_THREADS),2)
+	cargo build --locked --workspace --bin fairlead
+	cargo test --locked --workspace --no-run $(call tests,$(E2E_TESTS)) --test hubs
+	@# Most of their time they wait for what takes its time, so half of them run beside the others.
+	@$(MAKE) --no-print-directory -j2 e2e-first e2e-others e2e-hubs
+
+e2e-first: ; cargo test --locked --workspace $(call tests,$(E2E_FIRST)) -- --test-threads=$(or $(E2E_THREADS),2)
+e2e-others: ; cargo test --locked --workspace $(call tests,$(filter-out $(E2E_FIRST),$(E2E_TESTS))) -- --test-threads=$(or $(E2E_THREADS),2)
+e2e-hubs:
 	@if e2e/postgres/build > /dev/null; then \
-		cargo test --locked -p fairlead-e2e --test hubs; \
+		cargo test --locked --workspace --test hubs; \
 	else \
 		echo "SKIPPED: several hubs on one PostgreSQL; e2e/postgres/build has told above why there is none"; \
 	fi
 
 commodore: ## Commodore, unmodified, against a hub: its lists, a catalog compiled and pushed (cached outside the checkout)
 	@e2e/clients/build commodore > /dev/null
-	cargo build --locked -p fairlead
-	cargo test --locked -p fairlead-e2e --test commodore -- --test-threads=2
+	cargo build --locked --workspace --bin fairlead
+	cargo test --locked --workspace --test commodore -- --test-threads=2
 
 schemathesis: ## requests of all kinds, made from the hub's own description of its API, on both stores (some minutes)
 	@e2e/clients/build schemathesis > /dev/null
 	@e2e/postgres/build > /dev/null
-	cargo build --locked -p fairlead
-	cargo test --locked -p fairlead-e2e --test schemathesis -- --test-threads=1
+	cargo build --locked --workspace --bin fairlead
+	cargo test --locked --workspace --test schemathesis -- --test-threads=1
 
 net: kube ## rung 4 over real networks: namespaces, proxies, bad links, faults; Linux, as root
 	@e2e/net/setup
-	cargo build --locked -p fairlead
-	cargo test --locked -p fairlead-e2e-net --test net -- --test-threads=1 $(NET)
+	cargo build --locked --workspace --bin fairlead
+	cargo test --locked --workspace --test net -- --test-threads=1 $(NET)
 
 compat: kube ## rung 4 with the version before this one: its hub with this agent, this hub with its agent
-	cargo build --locked -p fairlead
+	cargo build --locked --workspace --bin fairlead
 	previous=$$(e2e/compat/build) && \
-	FAIRLEAD_HUB_BIN=$$previous cargo test --locked -p fairlead-e2e --test kubectl -- --test-threads=$(or $(E2E_THREADS),2) && \
-	FAIRLEAD_AGENT_BIN=$$previous cargo test --locked -p fairlead-e2e --test kubectl -- --test-threads=$(or $(E2E_THREADS),2)
+	FAIRLEAD_HUB_BIN=$$previous cargo test --locked --workspace --test kubectl -- --test-threads=$(or $(E2E_THREADS),2) && \
+	FAIRLEAD_AGENT_BIN=$$previous cargo test --locked --workspace --test kubectl -- --test-threads=$(or $(E2E_THREADS),2)
 
 deny: $(TOOLS)/bin/cargo-deny ## licences, bans and sources of dependencies, and the order of the rooms
 	cargo deny check bans licenses sources
