@@ -75,7 +75,7 @@ commodore: ## Commodore, unmodified, against a hub: its lists, a catalog compile
 	cargo build --locked --workspace --bin fairlead
 	cargo test --locked --workspace --test commodore -- --test-threads=2
 
-schemathesis: ## requests of all kinds, made from the hub's own description of its API, on both stores (some minutes)
+schemathesis: ## requests of all kinds, made from the hub's own description of its API, on both stores, and from Lieutenant's (a quarter of an hour)
 	@e2e/clients/build schemathesis > /dev/null
 	@e2e/postgres/build > /dev/null
 	cargo build --locked --workspace --bin fairlead

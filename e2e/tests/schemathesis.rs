@@ -1,5 +1,5 @@
 //! Requests of all kinds, made from the hub's own description of its API, in the order that its links allow: nothing may be
-//! answered that the description does not say. On a file and on a PostgreSQL.
+//! answered that the description does not say. On a file and on a PostgreSQL; and from Lieutenant's document.
 
 #![allow(
     clippy::large_futures,
@@ -15,6 +15,10 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 const RIG: &str = env!("CARGO_MANIFEST_DIR");
+const LIEUTENANTS: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../control/tests/lieutenant/data/openapi.yaml"
+);
 /// For all of one hub; it takes some minutes.
 const LONG: Duration = Duration::from_secs(1800);
 
@@ -28,15 +32,26 @@ async fn built(script: &str, args: &[&str]) -> anyhow::Result<String> {
     Ok(String::from_utf8(built.stdout)?.trim_end().to_owned())
 }
 
+#[derive(Clone, Copy)]
+enum Document {
+    Ours,
+    Lieutenants,
+}
+
 /// What it sends is the same with the same `FAIRLEAD_E2E_SEED`.
-async fn fuzz(hub: &Hub, what: &[&str]) -> anyhow::Result<()> {
+async fn fuzz(hub: &Hub, document: Document, what: &[&str]) -> anyhow::Result<()> {
     let bin = built("clients", &["schemathesis"]).await?;
     let seed = setting("FAIRLEAD_E2E_SEED").unwrap_or_else(|| "1".to_owned());
     let mut command = Command::new(format!("{bin}/schemathesis"));
+    let url = &hub.ready().url;
+    let (config, at) = match document {
+        Document::Ours => ("schemathesis.toml", format!("{url}/openapi.json")),
+        Document::Lieutenants => ("lieutenant.toml", LIEUTENANTS.to_owned()),
+    };
     command
         .arg("--config-file")
-        .arg(format!("{RIG}/clients/schemathesis.toml"))
-        .args(["run", &format!("{}/openapi.json", hub.ready().url)])
+        .arg(format!("{RIG}/clients/{config}"))
+        .args(["run", &at, "--url", url])
         .args(["--seed", &seed, "--no-shrink"])
         .args(["--continue-on-failure", "--output-truncate", "false"])
         .arg("--tls-verify")
@@ -64,8 +79,9 @@ async fn fuzz(hub: &Hub, what: &[&str]) -> anyhow::Result<()> {
 
 /// All but the end of tokens, of which one is its own; that by itself.
 async fn all(hub: &Hub) -> anyhow::Result<()> {
-    fuzz(hub, &["--exclude-operation-id", "deleteToken"]).await?;
-    fuzz(hub, &["--include-operation-id", "deleteToken"]).await
+    let end = "deleteToken";
+    fuzz(hub, Document::Ours, &["--exclude-operation-id", end]).await?;
+    fuzz(hub, Document::Ours, &["--include-operation-id", end]).await
 }
 
 #[tokio::test]
@@ -78,4 +94,19 @@ async fn what_a_hub_with_a_postgresql_answers_is_what_it_describes() -> anyhow::
     let server = Postgres::start().await?;
     let hub = Hub::start_server(&["--store", &server.url()]).await?;
     all(&hub).await
+}
+
+#[tokio::test]
+async fn what_lieutenants_document_allows_is_answered_as_it_says_but_for_what_is_listed()
+-> anyhow::Result<()> {
+    let hub = Hub::start_server::<&str>(&[]).await?;
+    // What its configuration names, so that not all is answered by 404.
+    hub.cli(["tenant", "create", "known", "--id", "t-known"])
+        .await?
+        .success()?;
+    let cluster = ["known", "--id", "c-known", "--tenant", "t-known"];
+    hub.cli(["cluster", "create"].into_iter().chain(cluster))
+        .await?
+        .success()?;
+    fuzz(&hub, Document::Lieutenants, &[]).await
 }
