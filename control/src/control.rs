@@ -31,7 +31,7 @@ use crate::{
     keys::{SealingKey, share},
     proxies::Network,
     random,
-    registry::{RESTARTED, Registry, mint},
+    registry::{Openings, RESTARTED, Registry, mint},
     store::{Actor, Place, Presented, Retention, Revision, Store},
 };
 
@@ -156,6 +156,7 @@ impl Control {
             clock,
             certificates,
             wanted: Wanted::default(),
+            openings: Openings::default(),
             presence: OnceLock::new(),
             process: OnceLock::new(),
             _data_dir: data_dir,

@@ -20,6 +20,7 @@ use crate::{
     enroll::BootstrapKey,
     issuers::Issuers,
     proxies::Network,
+    registry::Openings,
     store::{Actor, Draft, Retention, Store},
 };
 
@@ -34,6 +35,7 @@ pub(crate) struct Hub {
     pub(crate) clock: Clock,
     pub(crate) certificates: Certificates,
     pub(crate) wanted: Wanted,
+    pub(crate) openings: Openings,
     pub(crate) deleted: broadcast::Sender<ClusterId>,
     /// Which sessions there are; told by the gateway when it starts.
     pub(crate) presence: OnceLock<Arc<dyn Presence>>,

@@ -14,6 +14,7 @@ mod listing;
 mod metrics;
 mod names;
 mod openapi;
+mod openings;
 mod page;
 mod rights;
 mod selector;
@@ -34,6 +35,7 @@ use tracing::warn;
 pub(crate) use directory::{RESTARTED, admit};
 pub(crate) use etag::{answer as tagged, still};
 pub(crate) use names::caller_name;
+pub(crate) use openings::Openings;
 pub(crate) use rights::{Right, allow, visible};
 pub(crate) use tokens::{mint, new as new_token};
 

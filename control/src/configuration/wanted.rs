@@ -13,7 +13,7 @@ use tokio::{sync::broadcast, time::sleep};
 use super::document::{document, revision};
 use crate::{
     model::Cluster,
-    store::{Record, Store, View},
+    store::{Record, Revision, Store, View},
 };
 
 /// How many changes a slow listener may be behind.
@@ -27,8 +27,8 @@ pub(crate) struct Wanted {
 }
 
 struct Known {
-    /// Versions of the cluster's record and of its tenant's.
-    of: (u64, u64),
+    /// Of the changes that wrote the cluster's record and its tenant's. Their versions would not do: who is deleted and made again begins anew.
+    of: (Revision, Revision),
     revision: Arc<str>,
 }
 
@@ -54,7 +54,10 @@ impl Wanted {
     pub(crate) fn of(&self, view: &View, cluster: &Record<Cluster>) -> Arc<str> {
         let id = &cluster.value.id;
         let tenant = view.tenant(&cluster.value.tenant);
-        let of = (cluster.version, tenant.map_or(0, |tenant| tenant.version));
+        let of = (
+            cluster.revision,
+            tenant.map_or(Revision(0), |tenant| tenant.revision),
+        );
         if let Some(known) = self.known().get(id)
             && known.of == of
         {

@@ -1,5 +1,7 @@
 //! `/clusters`, as Lieutenant's clients know it.
 
+mod answers;
+
 use std::sync::Arc;
 
 use axum::{
@@ -11,14 +13,15 @@ use axum::{
 use fairlead_api::{ClusterId, Code, Failure, TenantId, resources::Role};
 use fairlead_certs::Registration;
 use fairlead_gateway::Caller;
-use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
-use secrecy::ExposeSecret;
-use serde_json::{Map, Value, json};
+use http::{HeaderMap, StatusCode, Uri};
+use serde_json::{Map, Value};
 use tracing::info;
 
+use answers::{answer, created, would_be};
+
 use super::{
-    document::{ClusterSpec, Fields, OURS, ShownCluster, invalid, merge_cluster},
-    etag::{self, Demand},
+    document::{ClusterSpec, Fields, OURS, invalid, merge_cluster},
+    etag::Demand,
     listing,
     names::made_up,
     page::Query,
@@ -26,7 +29,7 @@ use super::{
     template::Effective,
 };
 use crate::{
-    enroll::{install_url, invitation},
+    enroll::invitation,
     hub::{Hub, by},
     model::{Binding, Bootstrap, Cluster, ClusterTemplate, FactSource},
     reply::{Answer, Asks, Document, Refused, Secret},
@@ -54,13 +57,8 @@ async fn list(
     let asked = listing::Asked::of(&uri)?;
     let caller = asks.who().await?;
     let view = hub.store.view();
-    let (found, link) = asked.clusters(&hub, &view, &caller);
-    let shown = found.iter().map(|(record, status)| {
-        let status = Some(status.as_ref());
-        shown(&hub, &view, &caller, record, status.map(|it| &it.status))
-    });
-    let shown: Vec<_> = shown.collect();
-    Ok(etag::listed(&headers, &view, &shown, link)?)
+    let found = asked.clusters(&hub, &view, &caller);
+    answers::list(&hub, &view, &caller, found, &headers)
 }
 
 async fn show(
@@ -73,51 +71,6 @@ async fn show(
     let view = hub.store.view();
     let record = visible(&view, &caller, &id)?;
     answer(&hub, &view, &caller, &record, &headers)
-}
-
-/// The cluster as it is, with its ETag.
-fn answer(
-    hub: &Hub,
-    view: &View,
-    caller: &Caller,
-    record: &Arc<Record<Cluster>>,
-    headers: &HeaderMap,
-) -> Answer<Response> {
-    let observed = hub.store.observed_of(record);
-    let shown = shown(hub, view, caller, record, Some(&observed.status));
-    let version = Some(record.version);
-    Ok(etag::answer(headers, StatusCode::OK, version, &shown)?)
-}
-
-/// What a cluster would be: how it stands with it and what lets an agent enrol are not there yet.
-fn would_be(view: &View, record: &Record<Cluster>, status: StatusCode) -> Answer<Response> {
-    let shown = ShownCluster {
-        record,
-        template: template_of(view, &record.value.tenant),
-        status: None,
-        install_url: None,
-        more: Map::new(),
-    };
-    Ok(etag::answer(&HeaderMap::new(), status, None, &shown)?)
-}
-
-/// As this caller may see it.
-fn shown<'a>(
-    hub: &Hub,
-    view: &'a View,
-    caller: &Caller,
-    record: &'a Record<Cluster>,
-    status: Option<&'a fairlead_api::resources::ClusterStatus>,
-) -> ShownCluster<'a> {
-    let cluster = &record.value;
-    let invited = cluster.binding.bootstrap.open(hub.now()) && allow(caller, Right::Invite).is_ok();
-    ShownCluster {
-        record,
-        template: template_of(view, &cluster.tenant),
-        status,
-        install_url: invited.then(|| install_url(hub, cluster).expose_secret().to_owned()),
-        more: Map::new(),
-    }
 }
 
 pub(super) fn template_of<'a>(view: &'a View, tenant: &TenantId) -> Option<&'a ClusterTemplate> {
@@ -224,37 +177,6 @@ fn make(
 
 fn kept(draft: &Draft, id: &ClusterId) -> Result<Arc<Record<Cluster>>, Failure> {
     draft.cluster(id).cloned().ok_or(Code::NoSuchCluster.into())
-}
-
-fn created(
-    hub: &Hub,
-    caller: &Caller,
-    record: &Arc<Record<Cluster>>,
-    headers: &HeaderMap,
-) -> Answer<Response> {
-    let cluster = &record.value;
-    info!(cluster = %cluster.id, tenant = %cluster.tenant, caller = caller.name, "cluster created");
-    let view = hub.store.view();
-    let observed = hub.store.observed_of(record);
-    let mut shown = shown(hub, &view, caller, record, Some(&observed.status));
-    let invited = invitation(hub, cluster)?;
-    let more = json!({
-        "join": invited.join.expose_secret(),
-        "agentInstallURL": invited.agent_install_url.expose_secret(),
-        "expires": serde_json::to_value(&invited).ok().and_then(|it| it.get("expires").cloned()),
-    });
-    if let (Value::Object(more), true) = (more, shown.install_url.is_some()) {
-        shown.more = more;
-    }
-    let version = Some(record.version);
-    let mut answer = etag::answer(headers, StatusCode::CREATED, version, &shown)?;
-    answer
-        .headers_mut()
-        .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if let Ok(location) = HeaderValue::try_from(format!("/clusters/{}", cluster.id)) {
-        answer.headers_mut().insert(header::LOCATION, location);
-    }
-    Ok(answer)
 }
 
 async fn put(

@@ -16,5 +16,5 @@ pub(super) use fields::{Fields, invalid};
 pub(super) use merge::{cluster as merge_cluster, tenant as merge_tenant};
 pub(super) use policy::OURS;
 pub(super) use repo::Repo;
-pub(super) use shown::{ShownCluster, ShownTenant};
+pub(super) use shown::{Opening, ShownCluster, ShownTenant};
 pub(super) use tenant::TenantSpec;

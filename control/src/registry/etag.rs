@@ -23,6 +23,19 @@ pub(crate) fn answer<T: Serialize + ?Sized>(
     body: &T,
 ) -> Result<Response, Failure> {
     let body = serde_json::to_vec(body).map_err(|error| Failure::because(Code::Internal, error))?;
+    written(asked, status, version, body)
+}
+
+/// The same, of JSON as it is.
+///
+/// # Errors
+/// `FL-5101`
+pub(super) fn written(
+    asked: &HeaderMap,
+    status: StatusCode,
+    version: Option<u64>,
+    body: Vec<u8>,
+) -> Result<Response, Failure> {
     let tag = tag(version, &body);
     let mut headers = HeaderMap::new();
     let tag_value = HeaderValue::try_from(&tag);
@@ -70,11 +83,16 @@ pub(super) fn listed<T: Serialize>(
     shown: &[T],
     link: HeaderMap,
 ) -> Result<Response, Failure> {
-    let mut listed = answer(headers, StatusCode::OK, None, shown)?;
+    let listed = answer(headers, StatusCode::OK, None, shown)?;
+    Ok(of_view(listed, view, link))
+}
+
+/// A list says where the rest of it is, and which revision it shows.
+pub(super) fn of_view(mut listed: Response, view: &View, link: HeaderMap) -> Response {
     listed.headers_mut().extend(link);
     let revision = HeaderValue::from(view.revision().0);
     listed.headers_mut().insert(REVISION, revision);
-    Ok(listed)
+    listed
 }
 
 /// Whether `If-Match` lets somebody change what is `current`, where that has a tag of its content alone.

@@ -43,7 +43,7 @@ pub(super) struct Asked {
 }
 
 /// A cluster, and how it stands with it.
-type Found<'a> = (&'a Arc<Record<Cluster>>, Arc<Observed>);
+pub(super) type Found<'a> = (&'a Arc<Record<Cluster>>, Arc<Observed>);
 
 impl Asked {
     /// # Errors

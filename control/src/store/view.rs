@@ -54,7 +54,7 @@ impl View {
     }
 
     /// In the order of their ids.
-    pub fn clusters(&self) -> impl Iterator<Item = &Arc<Record<Cluster>>> {
+    pub fn clusters(&self) -> impl ExactSizeIterator<Item = &Arc<Record<Cluster>>> {
         self.clusters.values()
     }
 

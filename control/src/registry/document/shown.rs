@@ -1,9 +1,11 @@
-//! Tenants and clusters as they are given out, written straight from what is kept: a list of a thousand clusters copies none
-//! of their texts.
+//! Tenants and clusters as they are given out, written straight from what is kept.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use fairlead_api::resources::{CloneSeen, ClusterStatus};
+use fairlead_api::{
+    Code, Failure,
+    resources::{CloneSeen, ClusterStatus},
+};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
@@ -15,10 +17,44 @@ use crate::{
     store::Record,
 };
 
-/// A cluster with what its tenant's template fills in.
+/// A cluster with what its tenant's template fills in: what stays the same until one of both is changed.
+struct Lasting<'a> {
+    record: &'a Record<Cluster>,
+    template: Option<&'a ClusterTemplate>,
+}
+
+/// What of it is another one for each who asks, or at each moment.
+#[derive(Serialize)]
+struct Passing<'a> {
+    version: u64,
+    #[serde(rename = "installURL", skip_serializing_if = "Option::is_none")]
+    install_url: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'a ClusterStatus>,
+    #[serde(flatten)]
+    more: &'a Map<String, Value>,
+}
+
+/// Most of a cluster's document: a JSON object to whose end something is to be added.
+#[derive(Clone)]
+pub(in crate::registry) struct Opening(Arc<str>);
+
+impl Opening {
+    /// # Errors
+    /// `FL-5101`
+    pub(in crate::registry) fn of(
+        record: &Record<Cluster>,
+        template: Option<&ClusterTemplate>,
+    ) -> Result<Self, Failure> {
+        let mut text = serde_json::to_string(&Lasting { record, template }).map_err(unwritten)?;
+        text.pop();
+        Ok(Opening(text.into()))
+    }
+}
+
 pub(in crate::registry) struct ShownCluster<'a> {
-    pub(in crate::registry) record: &'a Record<Cluster>,
-    pub(in crate::registry) template: Option<&'a ClusterTemplate>,
+    pub(in crate::registry) opening: Opening,
+    pub(in crate::registry) version: u64,
     pub(in crate::registry) status: Option<&'a ClusterStatus>,
     /// To those who may see it, while its token is valid.
     pub(in crate::registry) install_url: Option<String>,
@@ -26,7 +62,34 @@ pub(in crate::registry) struct ShownCluster<'a> {
     pub(in crate::registry) more: Map<String, Value>,
 }
 
-impl Serialize for ShownCluster<'_> {
+impl ShownCluster<'_> {
+    /// Adds it, as JSON.
+    ///
+    /// # Errors
+    /// `FL-5101`
+    pub(in crate::registry) fn write(&self, to: &mut Vec<u8>) -> Result<(), Failure> {
+        to.extend_from_slice(self.opening.0.as_bytes());
+        let rest = to.len();
+        let passing = Passing {
+            version: self.version,
+            install_url: self.install_url.as_deref(),
+            status: self.status,
+            more: &self.more,
+        };
+        serde_json::to_writer(&mut *to, &passing).map_err(unwritten)?;
+        // The brace with which it begins: two objects become one.
+        if let Some(brace) = to.get_mut(rest) {
+            *brace = b',';
+        }
+        Ok(())
+    }
+}
+
+fn unwritten(error: serde_json::Error) -> Failure {
+    Failure::because(Code::Internal, error)
+}
+
+impl Serialize for Lasting<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let cluster = &self.record.value;
         let effective = Effective::of(cluster, self.template);
@@ -58,14 +121,11 @@ impl Serialize for ShownCluster<'_> {
             Some(meta) => map.serialize_entry("compileMeta", meta)?,
             None => map.serialize_entry("compileMeta", &Map::new())?,
         }
-        entry(&mut map, "installURL", self.install_url.as_deref())?;
         entry(&mut map, "kubeApi", cluster.kube_api.as_ref())?;
         entry(&mut map, "creationPolicy", effective.creation_policy())?;
         entry(&mut map, "deletionPolicy", effective.deletion_policy())?;
         entry(&mut map, "deleteProtection", effective.delete_protection())?;
         map.serialize_entry("created", &time(cluster.created))?;
-        map.serialize_entry("version", &self.record.version)?;
-        entry(&mut map, "status", self.status)?;
         entry(&mut map, "uid", cluster.binding.uid.as_ref())?;
         let clone = cluster.binding.clone.as_ref().map(|clone| CloneSeen {
             last_seen: clone.seen,
@@ -73,9 +133,6 @@ impl Serialize for ShownCluster<'_> {
             uid: clone.uid.clone(),
         });
         entry(&mut map, "clone", clone)?;
-        for (name, value) in &self.more {
-            map.serialize_entry(name, value)?;
-        }
         map.end()
     }
 }

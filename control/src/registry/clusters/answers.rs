@@ -1,0 +1,142 @@
+//! What is answered of clusters: lists of them, one as it is, one as it would be, a new one.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use fairlead_api::{Failure, resources::ClusterStatus};
+use fairlead_gateway::Caller;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use secrecy::ExposeSecret;
+use serde_json::{Map, Value, json};
+use tracing::info;
+
+use super::template_of;
+use crate::{
+    enroll::{install_url, invitation},
+    hub::Hub,
+    model::Cluster,
+    registry::{
+        document::{Opening, ShownCluster},
+        etag,
+        listing::Found,
+        rights::{Right, allow},
+    },
+    reply::Answer,
+    store::{Record, View},
+};
+
+/// About how many bytes a cluster's document has.
+const USUAL: usize = 1024;
+
+/// All of these, as they are, and where the rest of them is.
+pub(super) fn list(
+    hub: &Hub,
+    view: &View,
+    caller: &Caller,
+    (found, link): (Vec<Found<'_>>, HeaderMap),
+    headers: &HeaderMap,
+) -> Answer<Response> {
+    let mut list = Vec::with_capacity(found.len() * USUAL);
+    list.push(b'[');
+    for (record, observed) in &found {
+        if list.len() > 1 {
+            list.push(b',');
+        }
+        shown(hub, view, caller, record, Some(&observed.status))?.write(&mut list)?;
+    }
+    list.push(b']');
+    let listed = etag::written(headers, StatusCode::OK, None, list)?;
+    Ok(etag::of_view(listed, view, link))
+}
+
+/// The cluster as it is, with its ETag.
+pub(super) fn answer(
+    hub: &Hub,
+    view: &View,
+    caller: &Caller,
+    record: &Arc<Record<Cluster>>,
+    headers: &HeaderMap,
+) -> Answer<Response> {
+    let observed = hub.store.observed_of(record);
+    let shown = shown(hub, view, caller, record, Some(&observed.status))?;
+    one(&shown, headers, StatusCode::OK, Some(record.version))
+}
+
+/// What a cluster would be: how it stands with it and what lets an agent enrol are not there yet.
+pub(super) fn would_be(
+    view: &View,
+    record: &Record<Cluster>,
+    status: StatusCode,
+) -> Answer<Response> {
+    let shown = ShownCluster {
+        opening: Opening::of(record, template_of(view, &record.value.tenant))?,
+        version: record.version,
+        status: None,
+        install_url: None,
+        more: Map::new(),
+    };
+    one(&shown, &HeaderMap::new(), status, None)
+}
+
+/// As this caller may see it.
+fn shown<'a>(
+    hub: &Hub,
+    view: &View,
+    caller: &Caller,
+    record: &Record<Cluster>,
+    status: Option<&'a ClusterStatus>,
+) -> Result<ShownCluster<'a>, Failure> {
+    let cluster = &record.value;
+    let invited = cluster.binding.bootstrap.open(hub.now()) && allow(caller, Right::Invite).is_ok();
+    Ok(ShownCluster {
+        opening: hub.openings.of(view, record)?,
+        version: record.version,
+        status,
+        install_url: invited.then(|| install_url(hub, cluster).expose_secret().to_owned()),
+        more: Map::new(),
+    })
+}
+
+/// What is told of a new one, its join string among it.
+pub(super) fn created(
+    hub: &Hub,
+    caller: &Caller,
+    record: &Arc<Record<Cluster>>,
+    headers: &HeaderMap,
+) -> Answer<Response> {
+    let cluster = &record.value;
+    info!(cluster = %cluster.id, tenant = %cluster.tenant, caller = caller.name, "cluster created");
+    let view = hub.store.view();
+    let observed = hub.store.observed_of(record);
+    let mut shown = shown(hub, &view, caller, record, Some(&observed.status))?;
+    let invited = invitation(hub, cluster)?;
+    let more = json!({
+        "join": invited.join.expose_secret(),
+        "agentInstallURL": invited.agent_install_url.expose_secret(),
+        "expires": serde_json::to_value(&invited).ok().and_then(|it| it.get("expires").cloned()),
+    });
+    if let (Value::Object(more), true) = (more, shown.install_url.is_some()) {
+        shown.more = more;
+    }
+    let version = Some(record.version);
+    let mut answer = one(&shown, headers, StatusCode::CREATED, version)?;
+    answer
+        .headers_mut()
+        .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Ok(location) = HeaderValue::try_from(format!("/clusters/{}", cluster.id)) {
+        answer.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(answer)
+}
+
+/// One cluster, with its ETag.
+fn one(
+    shown: &ShownCluster<'_>,
+    headers: &HeaderMap,
+    status: StatusCode,
+    version: Option<u64>,
+) -> Answer<Response> {
+    let mut body = Vec::with_capacity(USUAL);
+    shown.write(&mut body)?;
+    Ok(etag::written(headers, status, version, body)?)
+}
