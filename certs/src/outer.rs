@@ -1,7 +1,7 @@
 //! Outer TLS as agent and command line see it: the machine's own trust, a configured CA, or the pin. It protects
 //! against the casual listener only; nobody's identity hangs on it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use fairlead_api::{CaPin, Code, Failure};
 use rustls::{
@@ -20,7 +20,8 @@ use crate::{
 };
 
 /// Outer TLS of agent and command line: the machine's roots, plus the certificates in `ca_pem`, plus a hub whose chain
-/// ends in the pinned authority; http/1.1 only by ALPN. The machine's roots are read anew by each call.
+/// ends in the pinned authority; http/1.1 only by ALPN. The machine's roots are read once for what comes of each call, and
+/// only if they are needed: some hundred certificates are much to read for a hub that the pin leads to.
 ///
 /// # Errors
 /// `FL-4101` if `ca_pem` holds no certificate, `FL-3105` if there is nothing at all to trust.
@@ -29,14 +30,14 @@ pub fn outer_client(
     pin: Option<CaPin>,
 ) -> Result<Arc<ClientConfig>, Failure> {
     let extra = ca_pem.map(certificates).transpose()?.unwrap_or_default();
-    let platform = match Verifier::new_with_extra_roots(extra, provider()) {
-        Ok(verifier) => Some(verifier),
-        Err(error) if pin.is_some() => {
-            warn!(%error, "the machine's own roots cannot be read; the pin is trusted alone");
-            None
-        }
-        Err(error) => return Err(Failure::because(Code::DialTls, error)),
+    let platform = Platform {
+        extra,
+        read: OnceLock::new(),
     };
+    if pin.is_none() {
+        let read = platform.verifier();
+        read.map_err(|error| Failure::because(Code::DialTls, error))?;
+    }
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(internal)?
@@ -66,8 +67,22 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
 
 #[derive(Debug)]
 struct Outer {
-    platform: Option<Verifier>,
+    platform: Platform,
     pin: Option<CaPin>,
+}
+
+/// The machine's own trust, and what is trusted beside it.
+#[derive(Debug)]
+struct Platform {
+    extra: Vec<CertificateDer<'static>>,
+    read: OnceLock<Result<Verifier, Error>>,
+}
+
+impl Platform {
+    fn verifier(&self) -> Result<&Verifier, &Error> {
+        let read = || Verifier::new_with_extra_roots(self.extra.clone(), provider());
+        self.read.get_or_init(read).as_ref()
+    }
 }
 
 impl ServerCertVerifier for Outer {
@@ -86,8 +101,12 @@ impl ServerCertVerifier for Outer {
             },
             None => None,
         };
-        let Some(platform) = &self.platform else {
-            return Err(by_pin.unwrap_or_else(|| unknown_issuer(end_entity)));
+        let platform = match self.platform.verifier() {
+            Ok(platform) => platform,
+            Err(error) => {
+                warn!(%error, "the machine's own roots cannot be read; the pin is trusted alone");
+                return Err(by_pin.unwrap_or_else(|| unknown_issuer(end_entity)));
+            }
         };
         let by_platform =
             platform.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
