@@ -21,8 +21,10 @@ const REST: Duration = Duration::from_secs(1);
 const JOINED: Duration = Duration::from_secs(300);
 /// Until all agents are back.
 const BACK: Duration = Duration::from_secs(60);
-/// Between two looks at who is there.
+/// Between two looks at who is there, and how many times as long as a look itself: a hub with thousands of agents has much to
+/// tell, and that is in its processor time.
 const LOOK: Duration = Duration::from_millis(50);
+const SELDOM: u32 = 10;
 const OUTAGE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone)]
@@ -167,6 +169,7 @@ impl Agents {
         loop {
             crowd.hub.alive().context("the hub ended")?;
             crowd.agents.alive().context("the agents ended")?;
+            let asked = Instant::now();
             let there = crowd.there().await;
             let now = Instant::now();
             if there >= count.div_ceil(2) {
@@ -179,7 +182,7 @@ impl Agents {
                 ensure!(there > 0, "no agent is there");
                 return Ok((half, None));
             }
-            time::sleep(LOOK).await;
+            time::sleep(LOOK.max(SELDOM * (now - asked))).await;
         }
     }
 }
