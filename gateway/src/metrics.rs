@@ -87,9 +87,6 @@ pub(crate) struct Metrics {
     pub(crate) streams_open: IntGauge,
     pub(crate) streams: IntCounter,
     pub(crate) bytes: IntCounterVec,
-    pub(crate) certificates: IntGaugeVec,
-    pub(crate) last_seen: IntGaugeVec,
-    pub(crate) last_good_probe: IntGaugeVec,
     pub(crate) upgrades_open: IntGauge,
     pub(crate) requests_open: IntGauge,
     requests: IntCounterVec,
@@ -160,7 +157,7 @@ impl Metrics {
                 )
                 .map_err(Registrar::fault)?,
             )?,
-            // These six are brought up to date by the session table's collector, so it registers them.
+            // These three are brought up to date by the session table's collector, so it registers them.
             streams_open: IntGauge::new("fairlead_streams_open", "Open streams of all sessions.")
                 .map_err(Registrar::fault)?,
             streams: IntCounter::new("fairlead_streams_total", "Streams opened on all sessions.")
@@ -169,21 +166,6 @@ impl Metrics {
                 "fairlead_bytes_total",
                 "Bytes of all sessions, seen from the hub.",
                 &["direction"],
-            )?,
-            certificates: gauges(
-                "fairlead_agent_certificate_not_after_seconds",
-                "When the first certificate of a cluster's connected agents expires, in Unix time.",
-                &["cluster"],
-            )?,
-            last_seen: gauges(
-                "fairlead_cluster_last_seen_timestamp_seconds",
-                "When an agent of a cluster with sessions answered last, in Unix time.",
-                &["cluster"],
-            )?,
-            last_good_probe: gauges(
-                "fairlead_cluster_last_good_probe_timestamp_seconds",
-                "When the API server of a cluster with sessions was last found ready, in Unix time.",
-                &["cluster"],
             )?,
             upgrades_open: to.gauge(
                 "fairlead_upgrades_open",
@@ -254,10 +236,6 @@ fn counters(name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, Fa
     IntCounterVec::new(Opts::new(name, help), labels).map_err(Registrar::fault)
 }
 
-fn gauges(name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, Failure> {
-    IntGaugeVec::new(Opts::new(name, help), labels).map_err(Registrar::fault)
-}
-
 struct Registrar<'a>(&'a Registry);
 
 impl Registrar<'_> {
@@ -277,7 +255,7 @@ impl Registrar<'_> {
     }
 
     fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, Failure> {
-        self.add(gauges(name, help, labels)?)
+        self.add(IntGaugeVec::new(Opts::new(name, help), labels).map_err(Self::fault)?)
     }
 
     fn counters(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, Failure> {

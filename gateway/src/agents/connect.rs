@@ -126,6 +126,8 @@ async fn admit(hub: &Arc<Hub>, accepted: Accepted, from: IpAddr) {
         return lifetime::visitor(hub, session, from, None).await;
     }
     let identity = agent_identity(&certificates, &hub.trust_domain);
+    // Else they would be there for as long as the session.
+    drop((certificates, protocol));
     let admitted = match identity {
         Ok(identity) => hub.seam.directory.admit(&identity).await.map(|()| identity),
         Err(failure) => Err(failure),

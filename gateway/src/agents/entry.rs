@@ -27,14 +27,20 @@ pub(crate) struct Entry {
     most: usize,
     /// Requests whose answers have not ended; closed when no more may come.
     running: TaskTracker,
-    /// Whether it is known whose it is, so that it may serve.
-    introduced: watch::Sender<bool>,
-    end: watch::Sender<Option<CloseReason>>,
-    good_until: watch::Sender<OffsetDateTime>,
+    /// One channel for all: what waits at its ends is most of what it takes, and there are thousands of sessions.
+    standing: watch::Sender<Standing>,
     /// There is something to be told on a probe.
     news: Notify,
     counted: Mutex<Stats>,
     _open: Hold,
+}
+
+/// What of a session changes while it lives.
+struct Standing {
+    /// It is known whose it is, so that it may serve.
+    introduced: bool,
+    end: Option<CloseReason>,
+    good_until: OffsetDateTime,
 }
 
 /// Given back when a request has ended.
@@ -53,9 +59,11 @@ impl Entry {
             from,
             opened: OffsetDateTime::now_utc(),
             running: TaskTracker::new(),
-            introduced: watch::Sender::new(false),
-            end: watch::Sender::new(None),
-            good_until: watch::Sender::new(identity.not_after),
+            standing: watch::Sender::new(Standing {
+                introduced: false,
+                end: None,
+                good_until: identity.not_after,
+            }),
             news: Notify::new(),
             counted: Mutex::default(),
             identity: Arc::new(identity),
@@ -108,34 +116,37 @@ impl Entry {
     }
 
     pub(super) fn introduce(&self) {
-        self.introduced.send_replace(true);
+        self.standing.send_modify(|it| it.introduced = true);
     }
 
     pub(crate) fn is_introduced(&self) -> bool {
-        *self.introduced.borrow()
+        self.standing.borrow().introduced
     }
 
     /// Completes when it is known whose session it is.
     pub(crate) async fn introduced(&self) {
-        let mut introduced = self.introduced.subscribe();
+        self.stands(|it| it.introduced).await;
+    }
+
+    async fn stands(&self, so: impl FnMut(&Standing) -> bool) {
+        let mut standing = self.standing.subscribe();
         // The sender is this entry's own, so it is there for as long as somebody waits.
-        let _ = introduced.wait_for(|introduced| *introduced).await;
+        let _ = standing.wait_for(so).await;
     }
 
     /// Asks the session's task to end it.
     pub(super) fn end(&self, reason: CloseReason) {
-        self.end.send_replace(Some(reason));
+        self.standing.send_modify(|it| it.end = Some(reason));
     }
 
     pub(super) fn is_ending(&self) -> bool {
-        self.end.borrow().is_some()
+        self.standing.borrow().end.is_some()
     }
 
-    /// Completes when the session was asked to end for this reason, be it that it was for another one before.
-    pub(crate) async fn ended_by(&self, reason: CloseReason) {
-        let mut end = self.end.subscribe();
-        // As above.
-        let _ = end.wait_for(|end| *end == Some(reason)).await;
+    /// Completes when the session was asked to end for another reason than `before`.
+    pub(crate) async fn asked_to_end(&self, before: Option<CloseReason>) -> Option<CloseReason> {
+        self.stands(|it| it.end != before).await;
+        self.standing.borrow().end
     }
 
     /// How many requests run.
@@ -157,14 +168,19 @@ impl Entry {
         self.running.wait().await;
     }
 
-    pub(crate) fn good_until(&self) -> watch::Receiver<OffsetDateTime> {
-        self.good_until.subscribe()
+    pub(crate) fn good_until(&self) -> OffsetDateTime {
+        self.standing.borrow().good_until
+    }
+
+    /// Completes when the certificate is good for longer than that.
+    pub(crate) async fn good_beyond(&self, until: OffsetDateTime) {
+        self.stands(|it| it.good_until > until).await;
     }
 
     pub(crate) fn renewed(&self, until: OffsetDateTime) {
-        self.good_until.send_if_modified(|good| {
-            let later = until > *good;
-            *good = until.max(*good);
+        self.standing.send_if_modified(|it| {
+            let later = until > it.good_until;
+            it.good_until = until.max(it.good_until);
             later
         });
     }

@@ -80,8 +80,8 @@ impl Contact {
 pub(super) struct Group {
     /// In the order in which they came.
     seats: Vec<Seat>,
-    /// Somebody has come.
-    news: watch::Sender<()>,
+    /// Somebody has come. Made when somebody waits for that, which is for few clusters.
+    news: Option<watch::Sender<()>>,
     /// Of all that have a seat or had one.
     contact: Contact,
     told: Option<Told>,
@@ -119,7 +119,7 @@ impl Seat {
             rtt_micros: self.rtt.and_then(|rtt| rtt.as_micros().try_into().ok()),
             last_seen: self.contact.seen,
             last_good_probe: self.contact.good,
-            certificate_until: *self.entry.good_until().borrow(),
+            certificate_until: self.entry.good_until(),
         }
     }
 }
@@ -165,6 +165,8 @@ impl Group {
             let index = self.seats.iter().position(down).unwrap_or(0);
             self.seats.remove(index).entry.end(CloseReason::Replaced);
         }
+        // Most clusters have one; a vector that grows by itself has room for four.
+        self.seats.reserve_exact(1);
         self.seats.push(Seat {
             entry: Arc::clone(entry),
             of,
@@ -174,7 +176,9 @@ impl Group {
             status: None,
             chosen: 0,
         });
-        self.news.send_replace(());
+        if let Some(news) = &self.news {
+            news.send_replace(());
+        }
         Ok(())
     }
 
@@ -261,14 +265,14 @@ impl Group {
     }
 
     /// For whoever waits until there is a link again.
-    pub(super) fn wait(&self) -> Down {
+    pub(super) fn wait(&mut self) -> Down {
         let links = self.seats.iter().map(|seat| {
             let session = seat.entry.session();
             (session.link(), session.clone())
         });
         Down {
             links: links.collect(),
-            news: self.news.subscribe(),
+            news: self.news.get_or_insert_default().subscribe(),
         }
     }
 }

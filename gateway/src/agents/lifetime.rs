@@ -1,6 +1,6 @@
 //! The life of one session, from its inner TLS to its end. Its task is the only one that closes it.
 
-use std::{future::Future, net::IpAddr, sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use fairlead_api::{
     Code,
@@ -85,14 +85,7 @@ pub(crate) async fn agent(hub: &Arc<Hub>, entry: Arc<Entry>, names_itself: bool)
         tokio::select! {
             error = session.closed() => error,
             reason = ending(hub, &entry) => close(session, reason).await,
-            error = beside(
-                serve_streams(hub, session, Guest::Agent(Arc::clone(&entry))),
-                async {
-                    entry.introduced().await;
-                    probe::run(hub, &entry).await;
-                },
-                session,
-            ) => error,
+            error = working(hub, &entry) => error,
         }
     };
     let (end, status) = obituary(&error);
@@ -100,61 +93,83 @@ pub(crate) async fn agent(hub: &Arc<Hub>, entry: Arc<Entry>, names_itself: bool)
     info!(cluster = %entry.cluster(), end, error = %error, "session ended");
 }
 
-/// Neither ends before the session does.
-async fn beside(
-    serving: impl Future<Output = ()>,
-    probing: impl Future<Output = ()>,
-    session: &Session,
-) -> SessionError {
-    tokio::join!(serving, probing);
+/// Neither ends before the session does. What runs here is made here: a future that is given to another one is kept twice.
+async fn working(hub: &Arc<Hub>, entry: &Arc<Entry>) -> SessionError {
+    let session = entry.session();
+    tokio::join!(
+        serve_streams(hub, session, Guest::Agent(Arc::clone(entry))),
+        async {
+            entry.introduced().await;
+            probe::run(hub, entry).await;
+        }
+    );
     session.closed().await
 }
 
-/// Completes when the session should be closed, and says why.
+/// Completes when the session should be closed, and says why. There is a task of this for each session, for as long as it
+/// lives, so what happens once at most has its room only then.
 async fn ending(hub: &Hub, entry: &Entry) -> CloseReason {
-    // Its requests may finish; new ones go to the session that replaced it, or are refused.
-    let replaced = async {
-        entry.ended_by(CloseReason::Replaced).await;
-        // Whoever came in its place may be the same agent, begun anew; who has lost the old one's link waits for nothing.
-        tokio::select! {
-            _ = timeout(GRACE, entry.idle()) => {}
-            () = entry.down() => {}
-        }
-    };
     let drained = async {
         hub.process.draining().await;
-        entry.idle().await;
-    };
-    let cloned = async {
-        entry.ended_by(CloseReason::Cloned).await;
-        sleep(REFUSED).await;
+        Box::pin(entry.idle()).await;
     };
     let nameless = async {
-        if timeout(INTRODUCTION, entry.introduced()).await.is_ok() {
+        let named = timeout(INTRODUCTION, entry.introduced());
+        if Box::pin(named).await.is_ok() {
             std::future::pending::<()>().await;
         }
     };
     tokio::select! {
-        () = entry.ended_by(CloseReason::Deleted) => CloseReason::Deleted,
-        () = cloned => CloseReason::Cloned,
+        reason = told(entry) => reason,
         () = nameless => CloseReason::Protocol,
-        () = replaced => CloseReason::Replaced,
         () = drained => CloseReason::Draining,
         () = expiry(entry) => CloseReason::Expired,
     }
 }
 
+/// Completes when the session was asked to end, and has had the time that this leaves it.
+async fn told(entry: &Entry) -> CloseReason {
+    let mut reason = None;
+    loop {
+        let time = async {
+            match reason {
+                Some(reason) => Box::pin(last_time(entry, reason)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            reason = time => return reason,
+            // For another reason than before.
+            other = entry.asked_to_end(reason) => reason = other,
+        }
+    }
+}
+
+async fn last_time(entry: &Entry, reason: CloseReason) -> CloseReason {
+    match reason {
+        // Its requests may finish; new ones go to the session that replaced it, or are refused. Whoever came in its place
+        // may be the same agent, begun anew; who has lost the old one's link waits for nothing.
+        CloseReason::Replaced => tokio::select! {
+            _ = timeout(GRACE, entry.idle()) => {}
+            () = entry.down() => {}
+        },
+        // To read why.
+        CloseReason::Cloned => sleep(REFUSED).await,
+        _ => {}
+    }
+    reason
+}
+
 /// Completes when the certificate has expired and was not renewed.
 async fn expiry(entry: &Entry) {
-    let mut good_until = entry.good_until();
     loop {
-        let left = *good_until.borrow_and_update() - OffsetDateTime::now_utc();
-        let Ok(left) = Duration::try_from(left) else {
+        let until = entry.good_until();
+        let Ok(left) = Duration::try_from(until - OffsetDateTime::now_utc()) else {
             return;
         };
         tokio::select! {
             () = sleep(left.min(CLOCK_LOOK)) => {}
-            _ = good_until.changed() => {}
+            () = entry.good_beyond(until) => {}
         }
     }
 }

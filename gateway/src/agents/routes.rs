@@ -53,7 +53,8 @@ pub(crate) async fn serve_streams(hub: &Arc<Hub>, session: &Session, guest: Gues
         let (hub, guest) = (Arc::clone(hub), guest.clone());
         streams.spawn(async move {
             let served = serve(stream, move |request| {
-                answer(Arc::clone(&hub), guest.clone(), request)
+                // Boxed: an agent's streams wait for a minute, with nothing to answer.
+                Box::pin(answer(Arc::clone(&hub), guest.clone(), request))
             });
             if let Err(error) = served.await {
                 debug!(%error, "an agent's stream broke");

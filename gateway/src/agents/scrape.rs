@@ -1,16 +1,23 @@
-//! What sessions can tell only when they are asked: they are, when somebody asks for the metrics.
+//! What sessions can tell only when they are asked: they are, when somebody asks for the metrics. Of what is told of each
+//! cluster nothing is kept in between.
 
-use std::sync::{Arc, Weak};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+};
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::{ClusterId, Code, Failure};
 use prometheus::{
     Registry,
     core::{Collector, Desc},
-    proto::MetricFamily,
+    proto::{Gauge, LabelPair, Metric, MetricFamily, MetricType},
 };
+use time::OffsetDateTime;
 
 use super::table::Sessions;
 use crate::metrics::Metrics;
+
+const CLUSTER: &str = "cluster";
 
 /// # Errors
 /// `FL-5101` if the registry has metrics of these names already.
@@ -19,37 +26,100 @@ pub(crate) fn register(
     metrics: &Arc<Metrics>,
     registry: &Registry,
 ) -> Result<(), Failure> {
-    let on_scrape = OnScrape(Arc::downgrade(sessions), Arc::clone(metrics));
-    registry
-        .register(Box::new(on_scrape))
-        .map_err(|error| Failure::because(Code::Internal, error))
+    let registered = OnScrape::new(sessions, metrics)
+        .and_then(|on_scrape| registry.register(Box::new(on_scrape)));
+    registered.map_err(|error| Failure::because(Code::Internal, error))
 }
 
-struct OnScrape(Weak<Sessions>, Arc<Metrics>);
+struct OnScrape {
+    sessions: Weak<Sessions>,
+    metrics: Arc<Metrics>,
+    certificates: PerCluster,
+    last_seen: PerCluster,
+    last_good_probe: PerCluster,
+}
+
+impl OnScrape {
+    fn new(sessions: &Arc<Sessions>, metrics: &Arc<Metrics>) -> Result<Self, prometheus::Error> {
+        Ok(OnScrape {
+            sessions: Arc::downgrade(sessions),
+            metrics: Arc::clone(metrics),
+            certificates: PerCluster::new(
+                "fairlead_agent_certificate_not_after_seconds",
+                "When the first certificate of a cluster's connected agents expires, in Unix time.",
+            )?,
+            last_seen: PerCluster::new(
+                "fairlead_cluster_last_seen_timestamp_seconds",
+                "When an agent of a cluster with sessions answered last, in Unix time.",
+            )?,
+            last_good_probe: PerCluster::new(
+                "fairlead_cluster_last_good_probe_timestamp_seconds",
+                "When the API server of a cluster with sessions was last found ready, in Unix time.",
+            )?,
+        })
+    }
+}
 
 impl Collector for OnScrape {
     fn desc(&self) -> Vec<&Desc> {
-        let OnScrape(_, metrics) = self;
-        let mut all = metrics.streams_open.desc();
-        all.extend(metrics.streams.desc());
-        all.extend(metrics.bytes.desc());
-        all.extend(metrics.certificates.desc());
-        all.extend(metrics.last_seen.desc());
-        all.extend(metrics.last_good_probe.desc());
+        let mut all = self.metrics.streams_open.desc();
+        all.extend(self.metrics.streams.desc());
+        all.extend(self.metrics.bytes.desc());
+        let of_clusters = [&self.certificates, &self.last_seen, &self.last_good_probe];
+        all.extend(of_clusters.map(|gauge| &gauge.0));
         all
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let OnScrape(sessions, metrics) = self;
-        if let Some(sessions) = sessions.upgrade() {
-            sessions.settle();
+        let mut of_clusters = Vec::new();
+        if let Some(sessions) = self.sessions.upgrade() {
+            let expiries = sessions.settle();
+            let contacts = sessions.contacts();
+            let seen = contacts.iter().map(|(cluster, it)| (cluster, it.seen));
+            let good = contacts.iter().map(|(cluster, it)| (cluster, it.good));
+            let until = expiries.iter().map(|(cluster, it)| (cluster, Some(*it)));
+            of_clusters = vec![
+                self.certificates.family(until),
+                self.last_seen.family(seen),
+                self.last_good_probe.family(good),
+            ];
         }
-        let mut all = metrics.streams_open.collect();
-        all.extend(metrics.streams.collect());
-        all.extend(metrics.bytes.collect());
-        all.extend(metrics.certificates.collect());
-        all.extend(metrics.last_seen.collect());
-        all.extend(metrics.last_good_probe.collect());
+        let mut all = self.metrics.streams_open.collect();
+        all.extend(self.metrics.streams.collect());
+        all.extend(self.metrics.bytes.collect());
+        all.extend(of_clusters);
         all
+    }
+}
+
+/// A gauge with a value for each cluster, in Unix time.
+struct PerCluster(Desc);
+
+impl PerCluster {
+    fn new(name: &str, help: &str) -> Result<Self, prometheus::Error> {
+        let labels = vec![CLUSTER.to_owned()];
+        Desc::new(name.to_owned(), help.to_owned(), labels, HashMap::new()).map(PerCluster)
+    }
+
+    fn family<'a>(
+        &self,
+        values: impl Iterator<Item = (&'a ClusterId, Option<OffsetDateTime>)>,
+    ) -> MetricFamily {
+        let metrics = values.filter_map(|(cluster, at)| {
+            let mut label = LabelPair::default();
+            label.set_name(CLUSTER.to_owned());
+            label.set_value(cluster.to_string());
+            let mut gauge = Gauge::default();
+            gauge.set_value(at?.unix_timestamp() as f64);
+            let mut metric = Metric::from_label(vec![label]);
+            metric.set_gauge(gauge);
+            Some(metric)
+        });
+        let mut family = MetricFamily::default();
+        family.set_name(self.0.fq_name.clone());
+        family.set_help(self.0.help.clone());
+        family.set_field_type(MetricType::GAUGE);
+        family.set_metric(metrics.collect());
+        family
     }
 }

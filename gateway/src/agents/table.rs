@@ -15,14 +15,13 @@ use fairlead_api::{
 };
 use fairlead_certs::AgentIdentity;
 use fairlead_dialer::{CloseReason, Session};
-use prometheus::IntGaugeVec;
 use time::OffsetDateTime;
 use tokio::sync::watch;
 
 use crate::{
     agents::{
         entry::{Entry, Running},
-        group::{Down, Group, Introduction},
+        group::{Contact, Down, Group, Introduction},
         health::Probed,
         reports::Reports,
     },
@@ -238,49 +237,30 @@ impl Sessions {
         }
     }
 
-    /// Brings the metrics up to date.
-    pub(super) fn settle(&self) {
+    /// Brings the metrics up to date. When the first certificate of each cluster's agents expires.
+    pub(super) fn settle(&self) -> HashMap<ClusterId, OffsetDateTime> {
         let entries = self.table().open.clone();
         let mut streams = 0;
-        let mut expiries: HashMap<&ClusterId, i64> = HashMap::new();
+        let mut expiries = HashMap::new();
         for entry in &entries {
             entry.settle(&self.metrics);
-            let expiry = entry.good_until().borrow().unix_timestamp();
-            let first = expiries.entry(entry.cluster()).or_insert(expiry);
+            let expiry = entry.good_until();
+            let first = expiries.entry(entry.cluster().clone()).or_insert(expiry);
             *first = expiry.min(*first);
             streams += entry.session().stats().streams_open;
         }
-        self.metrics.certificates.reset();
-        for (cluster, expiry) in expiries {
-            self.metrics
-                .certificates
-                .with_label_values(&[cluster.as_str()])
-                .set(expiry);
-        }
-        self.settle_contacts();
         self.metrics
             .streams_open
             .set(i64::try_from(streams).unwrap_or(i64::MAX));
+        expiries
     }
 
-    fn settle_contacts(&self) {
-        let Metrics {
-            last_seen,
-            last_good_probe,
-            ..
-        } = &*self.metrics;
-        last_seen.reset();
-        last_good_probe.reset();
-        let set = |gauge: &IntGaugeVec, cluster: &ClusterId, at: Option<OffsetDateTime>| {
-            if let Some(at) = at {
-                let gauge = gauge.with_label_values(&[cluster.as_str()]);
-                gauge.set(at.unix_timestamp());
-            }
-        };
-        for (cluster, group) in &self.table().groups {
-            let contact = group.contact();
-            set(last_seen, cluster, contact.seen);
-            set(last_good_probe, cluster, contact.good);
-        }
+    /// When the agents of each cluster that has some were heard last.
+    pub(super) fn contacts(&self) -> Vec<(ClusterId, Contact)> {
+        let table = self.table();
+        let contacts = table.groups.iter();
+        contacts
+            .map(|(cluster, group)| (cluster.clone(), group.contact()))
+            .collect()
     }
 }
