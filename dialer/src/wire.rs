@@ -31,10 +31,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use rustls::pki_types::CertificateDer;
-use tokio::{
-    sync::mpsc,
-    time::{Sleep, sleep, timeout},
-};
+use tokio::time::{Sleep, sleep, timeout};
 
 pub use self::line::{LinkState, Resumable};
 pub(crate) use self::{
@@ -45,7 +42,7 @@ pub(crate) use self::{
     pace::SILENCE,
     socket::Socket,
 };
-use self::{ledger::Ledger, line::Takeover, link::Link, ws::Role};
+use self::{ledger::Ledger, link::Link, ws::Role};
 use crate::{
     link::{LinkEnd, frame::Frame},
     session::{CloseReason, Limits},
@@ -90,7 +87,12 @@ enum State {
 
 struct Resumption {
     line: Arc<Line>,
-    takeovers: mpsc::Receiver<Box<Takeover>>,
+}
+
+impl Drop for Resumption {
+    fn drop(&mut self) {
+        self.line.over();
+    }
 }
 
 impl Wire {
@@ -334,10 +336,10 @@ impl Wire {
 
     /// Goes on with a new link, if one has come.
     fn take_over(&mut self, cx: &mut Context<'_>) {
-        let Some(resumption) = &mut self.resumption else {
+        let Some(Resumption { line }) = &self.resumption else {
             return;
         };
-        while let Poll::Ready(Some(new)) = resumption.takeovers.poll_recv(cx) {
+        while let Some(new) = line.takeover(cx.waker()) {
             let up = matches!(self.state, State::Up(_));
             let outcome = if new.body < self.agreed.body {
                 Err(LinkEnd::Protocol(
@@ -360,13 +362,13 @@ impl Wire {
             let mut said = Ok(());
             if let Some(exchange) = new.answer {
                 let received = self.ledger.received();
-                let mac = exchange.prove(resumption.line.secret(), Role::Hub, received);
+                let mac = exchange.prove(line.secret(), Role::Hub, received);
                 said = link.say(&Frame::Resumed { received, mac });
             }
             link.repeat(&self.ledger);
             // What was there of the old link is gone from here on: what it brought since is sent again.
             self.state = State::Up(Box::new(link));
-            resumption.line.up();
+            line.up();
             let _ = new.outcome.send(said);
         }
         if self.channel.has_records() {
@@ -442,11 +444,11 @@ impl Wire {
         }
         let id = self.agreed.session;
         let secret = self.channel.secret(&id).map_err(LinkEnd::Secure)?;
-        let (line, takeovers) = Line::new(id, secret);
+        let line = Line::new(id, secret);
         if let Some(known) = known {
             known.enter(&line);
         }
-        self.resumption = Some(Resumption { line, takeovers });
+        self.resumption = Some(Resumption { line });
         Ok(())
     }
 }

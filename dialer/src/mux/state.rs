@@ -123,7 +123,8 @@ impl Hasher for IdHasher {
 
 pub(super) struct State {
     pub(super) side: Side,
-    pub(super) streams: HashMap<u32, Entry, BuildHasherDefault<IdHasher>>,
+    /// Boxed: a session that does nothing has a stream or two, and the least table has four places.
+    pub(super) streams: HashMap<u32, Box<Entry>, BuildHasherDefault<IdHasher>>,
     /// Streams that are not over.
     pub(super) live: usize,
     pub(super) total: u64,
@@ -208,7 +209,7 @@ impl State {
     fn enter(&mut self, id: u32, entry: Entry) {
         self.live += 1;
         self.total += 1;
-        self.streams.insert(id, entry);
+        self.streams.insert(id, Box::new(entry));
     }
 
     /// A stream opened here. The peer learns of it at once, before anything is written.
@@ -275,7 +276,7 @@ impl State {
         }
     }
 
-    fn remove(&mut self, id: u32) -> Option<Entry> {
+    fn remove(&mut self, id: u32) -> Option<Box<Entry>> {
         let entry = self.streams.remove(&id)?;
         if entry.over {
             self.budget.release(entry.inbox.len());
@@ -325,7 +326,7 @@ impl State {
     }
 
     /// The owner lets go of a stream. What comes back is to be dropped outside of the lock.
-    pub(super) fn dropped(&mut self, id: u32) -> Option<Entry> {
+    pub(super) fn dropped(&mut self, id: u32) -> Option<Box<Entry>> {
         let entry = self.streams.get_mut(&id)?;
         if entry.over || entry.reset {
             return self.remove(id);

@@ -7,10 +7,12 @@ use std::{
         Arc, Mutex, Weak,
         atomic::{AtomicU64, Ordering},
     },
+    task::Waker,
 };
 
+use futures_util::task::AtomicWaker;
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{oneshot, watch},
     time::Instant,
 };
 
@@ -45,10 +47,19 @@ pub(crate) struct Line {
     state: watch::Sender<LinkState>,
     /// As it was when the link was lost.
     received: AtomicU64,
-    /// Boxed: a channel has room for 32 at once, however few it takes, for as long as it lives.
-    takeovers: mpsc::Sender<Box<Takeover>>,
+    /// A place for one, and no channel: the least of those has room for 32 for as long as it lives.
+    next: Mutex<Next>,
+    driver: AtomicWaker,
     /// One resumption at a time.
     resuming: tokio::sync::Mutex<()>,
+}
+
+/// What the wire is to go on with.
+enum Next {
+    Nothing,
+    Link(Box<Takeover>),
+    /// The wire is gone.
+    Over,
 }
 
 /// A link whose peer has proved itself, for the wire to go on with.
@@ -63,17 +74,36 @@ pub(super) struct Takeover {
 }
 
 impl Line {
-    pub(super) fn new(id: SessionId, secret: Secret) -> (Arc<Self>, mpsc::Receiver<Box<Takeover>>) {
-        let (takeovers, taken) = mpsc::channel(1);
-        let line = Line {
+    pub(super) fn new(id: SessionId, secret: Secret) -> Arc<Self> {
+        Arc::new(Line {
             id,
             secret,
             state: watch::Sender::new(LinkState::Up),
             received: AtomicU64::new(0),
-            takeovers,
+            next: Mutex::new(Next::Nothing),
+            driver: AtomicWaker::new(),
             resuming: tokio::sync::Mutex::new(()),
-        };
-        (Arc::new(line), taken)
+        })
+    }
+
+    /// The link that has come, if one has. The driver is woken when one does.
+    pub(super) fn takeover(&self, driver: &Waker) -> Option<Box<Takeover>> {
+        self.driver.register(driver);
+        let mut next = lock(&self.next);
+        match std::mem::replace(&mut *next, Next::Nothing) {
+            Next::Link(takeover) => Some(takeover),
+            other => {
+                *next = other;
+                None
+            }
+        }
+    }
+
+    /// There is no wire any more to take one.
+    pub(super) fn over(&self) {
+        // Dropped without the lock.
+        let last = std::mem::replace(&mut *lock(&self.next), Next::Over);
+        drop(last);
     }
 
     pub(crate) fn id(&self) -> SessionId {
@@ -172,7 +202,16 @@ impl Line {
             answer,
             outcome,
         });
-        self.takeovers.send(takeover).await.map_err(|_| over())?;
+        // Where two come at once, the later one stays.
+        let earlier = {
+            let mut next = lock(&self.next);
+            if matches!(*next, Next::Over) {
+                return Err(over());
+            }
+            std::mem::replace(&mut *next, Next::Link(takeover))
+        };
+        drop(earlier);
+        self.driver.wake();
         done.await.map_err(|_| over())?
     }
 }
@@ -195,7 +234,8 @@ impl Resumable {
     pub(crate) fn get(&self, id: &SessionId) -> Option<Arc<Line>> {
         let line = lock(&self.lines).get(id)?.upgrade()?;
         // A session that has ended may still have handles.
-        (!line.takeovers.is_closed()).then_some(line)
+        let is_over = matches!(*lock(&line.next), Next::Over);
+        (!is_over).then_some(line)
     }
 
     pub(crate) fn enter(&self, line: &Arc<Line>) {
