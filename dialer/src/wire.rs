@@ -3,7 +3,7 @@
 //! acknowledged is kept, and a new link, whose peer has proved itself, takes the old one's place.
 //!
 //! ```text
-//! channel   records of the inner TLS from and to plaintext
+//! channel   records of the inner TLS from and to plaintext    exporter    what both its ends know
 //! ledger    what was sent and received over all links, and what may have to be sent again
 //! link      DATA, marks and answers on one WebSocket       pace    when to mark, how much bulk may be in flight
 //! socket    one WebSocket's buffers                        ws      its framing
@@ -11,6 +11,7 @@
 //! ```
 
 mod channel;
+mod exporter;
 mod hello;
 mod ledger;
 mod line;
@@ -34,6 +35,7 @@ use rustls::pki_types::CertificateDer;
 use tokio::time::{Sleep, sleep, timeout};
 
 pub use self::line::{LinkState, Resumable};
+use self::{channel::RECORD, ledger::Ledger, link::Link, ws::Role};
 pub(crate) use self::{
     channel::{Channel, MAX_PLAIN},
     hello::{Agreed, RESUMES, VERSIONS, choose, offer},
@@ -42,7 +44,6 @@ pub(crate) use self::{
     pace::SILENCE,
     socket::Socket,
 };
-use self::{ledger::Ledger, link::Link, ws::Role};
 use crate::{
     link::{LinkEnd, frame::Frame},
     session::{CloseReason, Limits},
@@ -51,10 +52,10 @@ use crate::{
 /// The largest message that is sent, tag included, in bytes: with the WebSocket's header and mask (8) it is exactly one
 /// TLS record of 16 KiB of the outer TLS.
 pub(crate) const MESSAGE: usize = 16_376;
-/// What a record of the inner TLS has beside its plaintext.
-const RECORD: usize = 22;
 /// What a message of the inner TLS' handshake is expected to take.
 const FLIGHT: usize = 2048;
+/// What TLS may have to say before a record: that its keys change.
+const UPDATE: usize = 27;
 /// How long an alert may take to go out.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -207,7 +208,10 @@ impl Wire {
             return Ok(false);
         };
         let found = match link.advance(&mut self.ledger) {
-            Ok(true) => self.channel.take_in(link.data()).map_err(LinkEnd::Secure),
+            Ok(true) => self
+                .channel
+                .take_in(link.data_mut())
+                .map_err(LinkEnd::Secure),
             Ok(false) => {
                 self.rtt = link.pace.rtt().or(self.rtt);
                 self.distance = link.pace.distance().or(self.distance);
@@ -261,13 +265,32 @@ impl Wire {
         plain.clear();
         plain.reserve(MAX_PLAIN);
         fill(&mut plain);
-        if !plain.is_empty() {
-            match self.channel.seal(&plain) {
-                Ok(()) => self.post(plain.len() + RECORD),
-                Err(error) => self.end = Some(LinkEnd::Secure(error)),
-            }
+        if !plain.is_empty()
+            && let Err(end) = self.seal_plain(&plain)
+        {
+            self.end.get_or_insert(end);
         }
         PLAIN.set(plain);
+    }
+
+    fn seal_plain(&mut self, plain: &[u8]) -> Result<(), LinkEnd> {
+        let size = plain.len() + RECORD;
+        let (channel, body) = (&mut self.channel, self.agreed.body);
+        match &mut self.state {
+            // In the message itself, as all peers take it.
+            State::Up(link) if size + UPDATE <= body && !channel.has_records() => {
+                let mut sealed = Ok(());
+                let sent = link.send_data(&mut self.ledger, size, |out| {
+                    sealed = channel.seal(plain, out);
+                });
+                sealed.map_err(LinkEnd::Secure).and(sent)
+            }
+            _ => {
+                channel.seal_aside(plain).map_err(LinkEnd::Secure)?;
+                self.post(size);
+                Ok(())
+            }
+        }
     }
 
     /// Queues the records that are there. Without a link they wait in the channel.

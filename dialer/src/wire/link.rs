@@ -121,8 +121,8 @@ impl Link {
     }
 
     /// What `advance` has found.
-    pub(crate) fn data(&self) -> &[u8] {
-        self.socket.message().get(1..).unwrap_or_default()
+    pub(crate) fn data_mut(&mut self) -> &mut [u8] {
+        self.socket.message_mut().get_mut(1..).unwrap_or_default()
     }
 
     /// Queues one message of DATA, of about `expected` bytes, and a mark behind it where one is due.

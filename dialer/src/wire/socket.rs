@@ -173,6 +173,15 @@ impl Socket {
         }
     }
 
+    /// The same, for who makes something else of it.
+    pub(crate) fn message_mut(&mut self) -> &mut [u8] {
+        if self.assembled.is_empty() {
+            self.inbox.get_mut(self.body.clone()).unwrap_or_default()
+        } else {
+            &mut self.assembled
+        }
+    }
+
     /// Lets go of what has been read.
     fn discard(&mut self) {
         self.inbox.advance(self.used.min(self.inbox.len()));
