@@ -120,6 +120,8 @@ codes! {
     Store = 5102, 503, "the hub's store did not take or give the data", "Look at the hub's log and the room on its disk; nothing was changed.";
     StoreFull = 5103, 507, "the hub's store cannot be written", "Its disk is full or read-only: make room. It goes on by itself then; nothing was changed.";
     StoreAway = 5104, 503, "the hub's database cannot be reached", "Come back in a few seconds; whoever runs the hub looks after the database.";
+    InfluxAway = 5105, 503, "the InfluxDB that should answer cannot be asked now", "Come back in a moment, or ask the hub itself with `by=hub`; the platform operator looks at the hub's log.";
+    InfluxRefused = 5106, 502, "the InfluxDB that should answer does not take the query", "Ask the hub itself with `by=hub`; the platform operator looks at the hub's log.";
 }
 
 impl Code {

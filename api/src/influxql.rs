@@ -3,11 +3,14 @@
 
 mod lexer;
 mod parser;
+mod print;
 
 #[cfg(test)]
 mod tests;
 
 use time::Duration;
+
+pub use print::{Within, written};
 
 /// One query, understood.
 #[derive(Debug, Clone, PartialEq)]
