@@ -9,12 +9,12 @@ FUZZ_VERSION := 0.13.2
 FUZZ_SECONDS ?= 60
 # Tests by name, so that every rung asks for the whole workspace: what features a crate has follows from the packages that are asked for, and what differs is compiled twice.
 tests = $(foreach test,$(basename $(notdir $(1))),--test $(test))
-BY_NAME := control/tests/postgres e2e/tests/hubs.rs e2e/tests/commodore.rs e2e/tests/schemathesis.rs
+BY_NAME := control/tests/postgres control/tests/influxdb e2e/tests/hubs.rs e2e/tests/commodore.rs e2e/tests/schemathesis.rs
 UNIT_TESTS := $(call tests,$(filter-out e2e/% $(BY_NAME),$(wildcard */tests/*)))
 E2E_TESTS := $(filter-out $(BY_NAME),$(wildcard e2e/tests/*))
 E2E_FIRST := $(filter %/kubectl %/failure.rs %/refused.rs %/registry.rs,$(E2E_TESTS))
 
-.PHONY: help demo test without-kube unit lint postgres crash e2e e2e-first e2e-others e2e-hubs commodore schemathesis net compat kube deny fuzz bench bench-smoke bench-registry soak clean
+.PHONY: help demo test without-kube unit lint postgres influxdb crash e2e e2e-first e2e-others e2e-hubs commodore schemathesis net compat kube deny fuzz bench bench-smoke bench-registry soak clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -28,7 +28,7 @@ test: ## every rung of the test ladder
 	@$(MAKE) --no-print-directory e2e
 
 without-kube:
-	@$(MAKE) --no-print-directory -j1 lint unit postgres
+	@$(MAKE) --no-print-directory -j1 lint unit postgres influxdb
 
 unit: ## rungs 1 to 3: everything that needs no other program
 	cargo test --workspace --locked --lib --bins $(UNIT_TESTS)
@@ -47,6 +47,13 @@ postgres: ## the store in a real PostgreSQL, unpacked from this Debian's package
 		cargo test --locked --workspace --test crash -- --postgres 5; \
 	else \
 		echo "SKIPPED: the store in PostgreSQL; e2e/postgres/build has told above why there is none"; \
+	fi
+
+influxdb: ## facts in a real InfluxDB, unpacked from this Debian's package (5 MB, cached outside the checkout)
+	@if e2e/influxdb/build > /dev/null; then \
+		cargo test --locked --workspace --test influxdb; \
+	else \
+		echo "SKIPPED: facts in InfluxDB; e2e/influxdb/build has told above why there is none"; \
 	fi
 
 crash: ## a hub, on each store, killed KILLS times (500) in the middle of writing; PostgreSQL killed; disks full and broken; backups under load

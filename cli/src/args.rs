@@ -183,6 +183,30 @@ pub(crate) struct Server {
     /// How long the history of facts is kept [default: 400d]
     #[arg(long, value_name = "TIME")]
     keep_facts: Option<String>,
+    /// InfluxDB 1.x that facts are written to as well, like https://influx.example:8086 [default: none]
+    #[arg(long, value_name = "URL")]
+    influx_url: Option<String>,
+    /// Its database, which must exist [default: fairlead]
+    #[arg(long, value_name = "NAME")]
+    influx_database: Option<String>,
+    /// Who the hub is there
+    #[arg(long, value_name = "NAME")]
+    influx_user: Option<String>,
+    /// File with the password; FAIRLEAD_INFLUX_PASSWORD may hold it, too
+    #[arg(long, value_name = "F")]
+    influx_password_file: Option<String>,
+    /// File with a bearer token instead; FAIRLEAD_INFLUX_TOKEN may hold it, too
+    #[arg(long, value_name = "F")]
+    influx_token_file: Option<String>,
+    /// CA of the InfluxDB, PEM, beside the system's
+    #[arg(long, value_name = "F")]
+    influx_ca_file: Option<String>,
+    /// What may wait for it in the data folder while it is away; beyond that the oldest is dropped [default: 256MiB]
+    #[arg(long, value_name = "SIZE")]
+    influx_spool: Option<String>,
+    /// It answers GET /inventory, too, where a request does not say by=hub
+    #[arg(long)]
+    influx_query: bool,
     /// TOML file of issuers whose tokens are taken: OpenID Connect, Kubernetes clusters [default: none]
     #[arg(long, value_name = "F")]
     issuers: Option<String>,

@@ -1,5 +1,7 @@
 //! `fairlead server` and `fairlead dev`: the wiring of a hub, in the order in which things must exist.
 
+mod influx;
+
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -13,7 +15,7 @@ use fairlead_api::{
 };
 use fairlead_certs::Leaf;
 use fairlead_control::{
-    Control, Discovery, Network,
+    Control, Discovery, InfluxConfig, Network,
     store::{Place, Retention},
 };
 use fairlead_dialer::ProxyRules;
@@ -63,6 +65,7 @@ pub(crate) struct Settings {
     /// Under which the hub's keys are in the store.
     pub(crate) store_key: Option<SecretString>,
     pub(crate) retention: Retention,
+    pub(crate) influx: Option<InfluxConfig>,
     pub(crate) issuers: Option<PathBuf>,
     pub(crate) bootstrap_ttl: Duration,
     pub(crate) renew_grace: Duration,
@@ -114,6 +117,7 @@ fn read_server(reader: &mut Reader) -> Settings {
         store,
         store_key: read_secret(reader, "store-key", "store-key-file"),
         retention: read_retention(reader),
+        influx: influx::read(reader),
         issuers: reader.optional("issuers"),
         bootstrap_ttl: reader
             .or("bootstrap-ttl", Span(Duration::from_secs(1800)))
@@ -306,6 +310,7 @@ fn control_config(
         store: settings.store.clone(),
         store_key: settings.store_key.clone(),
         retention: settings.retention,
+        influx: settings.influx.clone(),
         issuers: settings.issuers.clone(),
         bootstrap_ttl: settings.bootstrap_ttl,
         renew_grace: settings.renew_grace,

@@ -25,7 +25,7 @@ use crate::{
     configuration::{ConfigurationModule, Wanted},
     data_dir::DataDir,
     enroll::{BootstrapKey, Enroll},
-    facts::FactsModule,
+    facts::{FactsModule, Influx, InfluxConfig},
     hub::{Discovery, Hub, Settings},
     issuers::Issuers,
     keys::{SealingKey, share},
@@ -63,6 +63,8 @@ pub struct Config {
     pub store_key: Option<SecretString>,
     /// How long what was is kept.
     pub retention: Retention,
+    /// Where facts are written as well.
+    pub influx: Option<InfluxConfig>,
     /// Who else vouches for callers (`docs/issuers.md`).
     pub issuers: Option<PathBuf>,
     /// How long a bootstrap token is good; 30 minutes by default.
@@ -113,6 +115,9 @@ impl Control {
             return Err(Failure::because(Code::BadConfig, detail));
         }
         let data_dir = DataDir::open(&config.data_dir)?;
+        let influx = config.influx.clone();
+        let influx = influx.map(|it| Influx::open(it, &data_dir, clock.clone()));
+        let influx = influx.transpose()?.map(Box::new);
         let (place, store) = open_store(&config, &data_dir, &clock).await?;
         let authority = Arc::new(Authority::open_or_create(data_dir.path())?);
         let bootstrap = BootstrapKey::open_or_create(&data_dir)?;
@@ -133,6 +138,7 @@ impl Control {
         let hub = Arc::new(Hub {
             run: u32::from_ne_bytes(random::bytes()?),
             issuers: issuers.unwrap_or_default(),
+            influx,
             settings: Settings {
                 install_base: (config.install_base)
                     .unwrap_or_else(|| config.public_url.to_string()),

@@ -4,6 +4,7 @@
 mod apply;
 mod find;
 mod history;
+mod influx;
 mod inventory;
 mod report;
 mod show;
@@ -18,10 +19,13 @@ use axum::{
 };
 use fairlead_api::facts::{FACTS_PATH, FIND_PATH};
 use fairlead_gateway::Module;
+use fairlead_runtime::Process;
 
 use crate::{hub::Hub, reply::finish};
 use report::Reports;
 
+pub(crate) use influx::Influx;
+pub use influx::{InfluxConfig, InfluxLogin, InfluxUrl};
 pub(crate) use stale::is_stale;
 
 pub(crate) struct FactsModule {
@@ -52,6 +56,13 @@ impl Module for FactsModule {
             .route("/inventory", get(inventory::query).post(inventory::store))
             .route(FIND_PATH, get(find::find));
         finish(router.with_state(Arc::clone(&self.hub)))
+    }
+
+    async fn run(&self, process: Process) {
+        match &self.hub.influx {
+            Some(influx) => influx.run(&self.hub.store, &process).await,
+            None => process.draining().await,
+        }
     }
 
     fn agents(&self) -> Router {

@@ -18,6 +18,7 @@ use crate::{
     configuration::Wanted,
     data_dir::DataDir,
     enroll::BootstrapKey,
+    facts::Influx,
     issuers::Issuers,
     proxies::Network,
     registry::Openings,
@@ -32,6 +33,8 @@ pub(crate) struct Hub {
     pub(crate) bootstrap: BootstrapKey,
     pub(crate) store: Store,
     pub(crate) issuers: Issuers,
+    /// Where facts are written as well.
+    pub(crate) influx: Option<Box<Influx>>,
     pub(crate) clock: Clock,
     pub(crate) certificates: Certificates,
     pub(crate) wanted: Wanted,

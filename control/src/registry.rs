@@ -36,7 +36,7 @@ pub(crate) use directory::{RESTARTED, admit};
 pub(crate) use etag::{answer as tagged, still};
 pub(crate) use names::caller_name;
 pub(crate) use openings::Openings;
-pub(crate) use rights::{Right, allow, visible};
+pub(crate) use rights::{Right, allow, sees_cluster, visible};
 pub(crate) use tokens::{mint, new as new_token};
 
 use crate::{hub::Hub, reply::finish};

@@ -10,6 +10,7 @@ mod company;
 mod draft;
 pub(crate) mod dump;
 mod error;
+mod foreign;
 mod history;
 mod journal;
 mod meter;
@@ -45,6 +46,7 @@ use crate::{
 };
 use backend::{Backend, DocumentRow, Loaded};
 use error::Result;
+use foreign::Foreign;
 use meter::Meter;
 use sight::Observations;
 use writer::{Job, LINE, Pending};
@@ -84,6 +86,8 @@ struct Shared {
     revision: watch::Sender<Revision>,
     observations: Observations,
     meter: Meter,
+    /// Changes that other hubs have made.
+    foreign: Foreign,
     /// Another hub may have changed something.
     nudge: Notify,
     /// Clusters whose sessions have to end.
@@ -145,6 +149,7 @@ impl Store {
             clock,
             observations,
             meter,
+            foreign: Foreign::default(),
             nudge: Notify::new(),
             parted: broadcast::Sender::new(PARTED_BACKLOG),
             url: company::Url::new(),

@@ -19,7 +19,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::history::each_change;
+use super::{history::each_change, influx, influx::Influx};
 use crate::{
     hub::{Hub, by},
     model::{Cluster, Fact, FactSource},
@@ -27,7 +27,7 @@ use crate::{
     reply::{Answer, Refused, Sent, Who},
     store::{FactVersion, Span, StoreError, View, millis},
 };
-use answer::{Point, Series};
+use answer::Point;
 
 /// Points that one query may look at.
 const POINTS: usize = 50_000;
@@ -112,6 +112,15 @@ fn put(cluster: &mut Cluster, name: &str, value: &Value, now: i64) -> Result<(),
 #[derive(Deserialize)]
 pub(super) struct Asked {
     q: Option<String>,
+    by: Option<AnsweredBy>,
+}
+
+/// Who answers; the platform operator chooses where nobody says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum AnsweredBy {
+    Hub,
+    InfluxDb,
 }
 
 pub(super) async fn query(
@@ -127,6 +136,31 @@ pub(super) async fn query(
     }
     let query = influxql::parse(&text)
         .map_err(|error| Refused::because(Code::Invalid, format_args!("q: {error}")))?;
+    let result = match influx(&hub, asked.by)? {
+        Some(influx) => influx::answer(&hub, influx, &caller, &query).await?,
+        None => own_answer(&hub, &caller, &query).await?,
+    };
+    let cluster = one_cluster(&query.conditions).unwrap_or_default();
+    Ok(Json(
+        json!({ "cluster": cluster, "inventory": { "results": [result] } }),
+    ))
+}
+
+/// Where somebody else is to answer.
+fn influx(hub: &Hub, by: Option<AnsweredBy>) -> Answer<Option<&Influx>> {
+    match (hub.influx.as_deref(), by) {
+        (None, Some(AnsweredBy::InfluxDb)) => {
+            let detail = "by: this hub has no InfluxDB (`--influx-url`)";
+            Err(Refused::because(Code::Invalid, detail))
+        }
+        (Some(influx), Some(AnsweredBy::InfluxDb)) => Ok(Some(influx)),
+        (Some(influx), None) if influx.answers() => Ok(Some(influx)),
+        _ => Ok(None),
+    }
+}
+
+/// From the history of facts in the store.
+async fn own_answer(hub: &Hub, caller: &Caller, query: &influxql::Query) -> Answer<Value> {
     let view = hub.store.view();
     let now = hub.now();
     let edge = |moment: Option<influxql::Moment>| moment.map(|moment| moment.at(now));
@@ -149,27 +183,20 @@ pub(super) async fn query(
             room.is_left()
         };
         let whole = match one_cluster(&query.conditions) {
-            Some(id) => of_one(&hub, &view, &caller, (id, measurement), span, &mut take).await?,
-            None => each_change(&hub, &view, &caller, measurement, span, &mut take).await?,
+            Some(id) => of_one(hub, &view, caller, (id, measurement), span, &mut take).await?,
+            None => each_change(hub, &view, caller, measurement, span, &mut take).await?,
         };
         if !whole || !room.is_left() {
             let detail = "q: it is about more than 50,000 versions of facts: narrow its time, or name a cluster";
             return Err(Refused::because(Code::Invalid, detail));
         }
         points.sort_by_key(|point| point.at);
-        series.extend(answer::answer(&query, measurement, points, from));
+        series.extend(answer::answer(query, measurement, points, from));
     }
-    let cluster = one_cluster(&query.conditions).unwrap_or_default();
-    Ok(Json(
-        json!({ "cluster": cluster, "inventory": { "results": [results(&series)] } }),
-    ))
-}
-
-fn results(series: &[Series]) -> Value {
-    match series.is_empty() {
+    Ok(match series.is_empty() {
         true => json!({ "statement_id": 0 }),
         false => json!({ "statement_id": 0, "series": series }),
-    }
+    })
 }
 
 /// What the points of one query may be together.

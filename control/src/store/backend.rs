@@ -170,6 +170,14 @@ pub(super) trait Backend: Send + Sync {
     /// The latest first.
     async fn facts_changed(&self, name: &str, span: Span, limit: u32) -> Result<Vec<FactVersion>>;
 
+    /// What changes after one revision, up to another one, have made of facts; `at` is when the first and the last of those
+    /// were.
+    async fn fact_versions_since(
+        &self,
+        revisions: (Revision, Revision),
+        at: (i64, i64),
+    ) -> Result<Vec<FactVersion>>;
+
     /// Forgets facts that had become others before a time, in slices; says how many.
     async fn forget_facts(&self, before: i64, slice: u32) -> Result<u64>;
 

@@ -85,6 +85,8 @@ impl Shared {
         let before = self.view();
         let touched: Vec<ClusterId> = match self.backend.load(before.revision).await? {
             Some(loaded) => {
+                // Before anybody is told of them.
+                self.foreign.add(before.revision, loaded.revision);
                 let view = with(View::clone(&before), &loaded)?;
                 let rows = || loaded.deleted.iter().chain(&loaded.documents);
                 self.publish(view, rows());

@@ -201,6 +201,34 @@ impl Store {
         self.shared.backend.facts_changed(name, span, limit).await
     }
 
+    /// What these changes, which follow each other in the log, have made of facts, those of other hubs left out as far as
+    /// this one knows: one that has just started takes all for its own.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub(crate) async fn facts_of(&self, changes: &[Change]) -> Result<Vec<FactVersion>> {
+        let revisions = changes.iter().map(|line| line.revision);
+        let times = changes.iter().map(|line| millis(line.at));
+        let (Some(first), Some(last)) = (revisions.clone().min(), revisions.max()) else {
+            return Ok(Vec::new());
+        };
+        let at = (
+            times.clone().min().unwrap_or_default(),
+            times.max().unwrap_or_default(),
+        );
+        let since = Revision(first.0.saturating_sub(1));
+        let backend = &self.shared.backend;
+        let mut versions = backend.fact_versions_since((since, last), at).await?;
+        self.shared.foreign.forget(since);
+        versions.retain(|version| !self.is_foreign(version.revision));
+        Ok(versions)
+    }
+
+    /// Whether another hub has made this change, as far as this one knows.
+    pub(crate) fn is_foreign(&self, revision: Revision) -> bool {
+        self.shared.foreign.has(revision)
+    }
+
     /// Cuts what is older than it needs to be.
     ///
     /// # Errors

@@ -236,6 +236,14 @@ impl Backend for Postgres {
         patient(|| reads::facts_changed(&self.pool, name, span, limit)).await
     }
 
+    async fn fact_versions_since(
+        &self,
+        revisions: (Revision, Revision),
+        at: (i64, i64),
+    ) -> Result<Vec<FactVersion>> {
+        patient(|| reads::fact_versions_since(&self.pool, revisions, at)).await
+    }
+
     async fn forget_facts(&self, before: i64, slice: u32) -> Result<u64> {
         reads::forget_facts(&self.pool, before, slice).await
     }

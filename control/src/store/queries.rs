@@ -64,6 +64,12 @@ pub(super) const CHANGED: &str =
     "SELECT cluster, name, dynamic, at, revision, source, observed, value FROM fact_history
      WHERE name = $1 AND at > $2 AND at <= $3 ORDER BY at DESC LIMIT $4";
 
+/// What the changes after revision `$1`, up to `$2`, have made of facts: through the index by time, so it is said when they were.
+pub(super) const VERSIONS_SINCE: &str =
+    "SELECT cluster, name, dynamic, at, revision, source, observed, value FROM fact_history
+     WHERE revision > $1 AND revision <= $2 AND at >= $3 AND at <= $4
+     ORDER BY revision, cluster, name, dynamic";
+
 /// The revision of the last line older than `$1`, and of the one that has `$2` lines after it.
 pub(super) const OLD: &str = "SELECT revision FROM changes WHERE at < $1 ORDER BY at DESC LIMIT 1";
 pub(super) const EXCESS: &str =
@@ -280,6 +286,21 @@ macro_rules! reads {
                 .bind(span.after)
                 .bind(span.until)
                 .bind(i64::from(limit))
+                .fetch_all(pool)
+                .await?;
+            rows::all(found)
+        }
+
+        pub(super) async fn fact_versions_since(
+            pool: &Pool<Database>,
+            (since, until): (Revision, Revision),
+            (from, to): (i64, i64),
+        ) -> Result<Vec<FactVersion>> {
+            let found: Vec<rows::Fact> = sqlx::query_as(queries::VERSIONS_SINCE)
+                .bind(int(since.0)?)
+                .bind(int(until.0)?)
+                .bind(from)
+                .bind(to)
                 .fetch_all(pool)
                 .await?;
             rows::all(found)

@@ -188,6 +188,14 @@ impl Backend for Sqlite {
         reads::facts_changed(&self.readers, name, span, limit).await
     }
 
+    async fn fact_versions_since(
+        &self,
+        revisions: (Revision, Revision),
+        at: (i64, i64),
+    ) -> Result<Vec<FactVersion>> {
+        reads::fact_versions_since(&self.readers, revisions, at).await
+    }
+
     async fn forget_facts(&self, before: i64, slice: u32) -> Result<u64> {
         reads::forget_facts(&self.reporter, before, slice).await
     }

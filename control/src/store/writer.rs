@@ -198,6 +198,9 @@ async fn attempt(shared: &Shared, jobs: &mut [Box<dyn Job>]) -> Result<Decided> 
         let begun = Instant::now();
         let committed = shared.backend.commit(&decided.batch, base.revision).await;
         shared.meter.commit_took(begun.elapsed());
+        if committed.is_err() {
+            shared.foreign.doubt();
+        }
         match committed? {
             Committed::Done => return Ok(decided),
             Committed::Behind => {

@@ -85,6 +85,7 @@ impl Rig {
             store: None,
             retention: fairlead_control::store::Retention::default(),
             store_key: None,
+            influx: None,
             issuers: None,
             data_dir: dir.path().join("data"),
             public_url: "https://hub.example".parse().unwrap(),

@@ -13,6 +13,7 @@ mod dry_run;
 mod enroll;
 mod facts;
 mod hub;
+mod influx;
 mod inventory;
 mod issuers;
 mod keys;

@@ -42,6 +42,7 @@ pub(crate) fn config(dir: &TempDir) -> Config {
         store: None,
         retention: fairlead_control::store::Retention::default(),
         store_key: None,
+        influx: None,
         issuers: None,
         bootstrap_ttl: std::time::Duration::from_secs(1800),
         renew_grace: std::time::Duration::from_hours(48),
@@ -106,9 +107,15 @@ pub(crate) fn asker(who: &Caller) -> Asker {
 
 impl Rig {
     pub(crate) async fn new() -> Self {
+        Rig::with(|_| {}).await
+    }
+
+    pub(crate) async fn with(change: impl FnOnce(&mut Config)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let now = Arc::new(Mutex::new(START));
-        let control = Control::open_at(config(&dir), clock(&now)).await.unwrap();
+        let mut config = config(&dir);
+        change(&mut config);
+        let control = Control::open_at(config, clock(&now)).await.unwrap();
         Rig { control, dir, now }
     }
 

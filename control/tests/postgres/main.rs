@@ -11,7 +11,11 @@ mod before;
 mod contract;
 #[path = "../store/history.rs"]
 mod history;
+#[path = "../modules/rig.rs"]
+#[allow(dead_code, reason = "it fits more tests than these")]
+mod hub;
 mod hubs;
+mod influx;
 #[path = "../store/kit.rs"]
 mod kit;
 #[path = "../store/observed.rs"]

@@ -99,7 +99,12 @@ pub(super) fn answer(
             values,
         })
     });
-    series.collect()
+    let mut series: Vec<Series> = series.collect();
+    if query.order == Order::Descending {
+        // As InfluxDB does.
+        series.reverse();
+    }
+    series
 }
 
 fn rows(query: &Query, points: &[Point], from: Option<i64>) -> (Vec<String>, Vec<Vec<Value>>) {

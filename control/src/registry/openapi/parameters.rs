@@ -27,6 +27,7 @@ fn schema(route: &Route, name: &str) -> Value {
         ("sort_by", _) => {
             json!({ "type": "string", "enum": ["id", "tenant", "displayName"], "default": "id" })
         }
+        ("by", _) => json!({ "type": "string", "enum": ["hub", "influxdb"] }),
         ("status", _) => {
             json!({ "type": "string", "enum": ["Never", "Connected", "ApiUnreachable", "Lost"] })
         }
@@ -90,6 +91,7 @@ const fn meaning(name: &str) -> &'static str {
         b"from" => "What became so at that time or later",
         b"to" => "What became so until that time",
         b"q" => "InfluxQL query string",
+        b"by" => "Who answers; where it is not said, the platform operator has chosen",
         _ => "See docs/api.md and docs/facts.md",
     }
 }

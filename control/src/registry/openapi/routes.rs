@@ -132,7 +132,7 @@ pub(super) const ROUTES: &[Route] = &[
     route("get", "/v1/clusters/{clusterId}/facts/history", "getFactHistory", "inventory", "What became of a cluster's facts").query(&["fact", "at", "from", "to", "limit"]).gives(&[(200, Json("PastFacts"))]),
     route("get", "/v1/facts/{name}/changes", "getFactChanges", "inventory", "Where a fact has changed").query(&["from", "to", "limit"]).gives(&[(200, Json("PastFacts"))]),
     route("get", "/v1/find", "find", "inventory", "Clusters by host, version, service or fact; all must be so").query(&["host", "version", "service", "fact"]).gives(&[(200, Json("Found"))]),
-    route("get", "/inventory", "queryInventory", "inventory", "Ask in a part of InfluxQL what facts were").query(&["q"]).gives(&[(200, Json("Inventory"))]),
+    route("get", "/inventory", "queryInventory", "inventory", "Ask in a part of InfluxQL what facts were").query(&["q", "by"]).gives(&[(200, Json("Inventory"))]),
     route("post", "/inventory", "updateInventory", "inventory", "Store what was found in a cluster").takes("Inventory").gives(&[(201, Nothing)]),
 
     route("get", "/v1/tokens", "listTokens", "token", "API tokens, without their secrets").gives(&[(200, Json("Tokens"))]),

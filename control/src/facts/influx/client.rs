@@ -1,0 +1,264 @@
+//! InfluxDB's HTTP API, 1.x: writes and queries, each with an end, to nowhere but where it was told. What it is asked with is
+//! never told: neither credentials nor addresses are in an error.
+
+use std::time::Duration;
+
+use fairlead_api::{Code, Failure};
+use reqwest::{Client as Http, RequestBuilder, Response, Url, redirect};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+
+/// For the whole answer to what is written, and to what is asked.
+const WRITE: Duration = Duration::from_secs(30);
+const QUERY: Duration = Duration::from_secs(10);
+/// The longest answer to a query, in bytes.
+const MAX_ANSWER: usize = 16 * 1024 * 1024;
+/// What is read of a refusal, in bytes.
+const MAX_REFUSAL: usize = 64 * 1024;
+/// How much of a refusal is worth quoting, in characters.
+const QUOTED: usize = 300;
+
+/// Who the hub is there.
+#[derive(Debug, Clone, Default)]
+pub enum InfluxLogin {
+    #[default]
+    Nobody,
+    Password {
+        user: String,
+        password: SecretString,
+    },
+    /// `Authorization: Bearer ..`
+    Token(SecretString),
+}
+
+pub(super) struct Client {
+    http: Http,
+    write: Url,
+    query: Url,
+    database: String,
+    login: InfluxLogin,
+}
+
+/// What became of a batch that InfluxDB has looked at.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    All,
+    /// All but so many.
+    Partly {
+        dropped: u64,
+        why: String,
+    },
+    /// Something in it is wrong, and nobody knows what; maybe nothing was taken.
+    Refused {
+        why: String,
+    },
+}
+
+/// It cannot be said what it thinks of it: it is to be asked again.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Away {
+    #[error("InfluxDB cannot be reached: {0}")]
+    Http(String),
+    #[error("InfluxDB answered {0}: {1}")]
+    Status(u16, String),
+}
+
+impl From<reqwest::Error> for Away {
+    fn from(error: reqwest::Error) -> Self {
+        let error = error.without_url();
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        Away::Http(text)
+    }
+}
+
+/// Why a query has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AskError {
+    #[error(transparent)]
+    Away(#[from] Away),
+    #[error("InfluxDB does not take the query: {0}")]
+    Refused(String),
+    #[error("the answer is longer than {MAX_ANSWER} bytes")]
+    TooLong,
+}
+
+impl Client {
+    /// # Errors
+    /// `FL-4101` if the certificates cannot be used.
+    pub(super) fn new(
+        base: &Url,
+        database: &str,
+        login: InfluxLogin,
+        ca_pem: Option<&str>,
+    ) -> Result<Self, Failure> {
+        let tls = fairlead_certs::outer_client(ca_pem, None)?;
+        let http = Http::builder()
+            .tls_backend_preconfigured((*tls).clone())
+            .redirect(redirect::Policy::none())
+            .no_proxy()
+            .build();
+        let at = |name: &str| {
+            let mut url = base.clone();
+            url.set_path(&format!("{}/{name}", base.path().trim_end_matches('/')));
+            url
+        };
+        let mut write = at("write");
+        write
+            .query_pairs_mut()
+            .append_pair("db", database)
+            .append_pair("precision", "ms");
+        Ok(Client {
+            http: http.map_err(|error| Failure::because(Code::Internal, error))?,
+            write,
+            query: at("query"),
+            database: database.to_owned(),
+            login,
+        })
+    }
+
+    /// Writes lines, packed by gzip.
+    ///
+    /// # Errors
+    /// [`Away`], and for credentials and databases that it does not know: those may be put right.
+    pub(super) async fn write(&self, gzip: Vec<u8>) -> Result<Written, Away> {
+        let request = self.http.post(self.write.clone()).timeout(WRITE);
+        let request = request.header("content-encoding", "gzip").body(gzip);
+        let mut answer = self.known(request).send().await?;
+        match answer.status().as_u16() {
+            200..300 => Ok(Written::All),
+            status @ (400 | 413 | 422) => {
+                let why = refusal(&mut answer).await?;
+                Ok(match partly(&why) {
+                    Some(dropped) if status == 400 => Written::Partly { dropped, why },
+                    _ => Written::Refused { why },
+                })
+            }
+            status => Err(Away::Status(status, refusal(&mut answer).await?)),
+        }
+    }
+
+    /// The first statement's result.
+    ///
+    /// # Errors
+    /// [`AskError`]
+    pub(super) async fn ask(&self, query: &str) -> Result<Value, AskError> {
+        let request = self.http.post(self.query.clone()).timeout(QUERY);
+        let request = request.header("content-type", "application/x-www-form-urlencoded");
+        let request = request.body(form(&[("db", &self.database), ("q", query)]));
+        let mut answer = self.known(request).send().await.map_err(Away::from)?;
+        match answer.status().as_u16() {
+            200 => {}
+            400 => return Err(AskError::Refused(refusal(&mut answer).await?)),
+            status => return Err(Away::Status(status, refusal(&mut answer).await?).into()),
+        }
+        let body = read(&mut answer, MAX_ANSWER).await?;
+        let body = body.ok_or(AskError::TooLong)?;
+        let not_json = || Away::Http("its answer is no JSON".to_owned());
+        let mut body: Value = serde_json::from_slice(&body).map_err(|_| not_json())?;
+        let result = body.pointer_mut("/results/0").ok_or_else(not_json)?.take();
+        match result.get("error").and_then(Value::as_str) {
+            Some(error) => Err(AskError::Refused(quote(error))),
+            None => Ok(result),
+        }
+    }
+
+    fn known(&self, request: RequestBuilder) -> RequestBuilder {
+        match &self.login {
+            InfluxLogin::Nobody => request,
+            InfluxLogin::Password { user, password } => {
+                request.basic_auth(user, Some(password.expose_secret()))
+            }
+            InfluxLogin::Token(token) => request.bearer_auth(token.expose_secret()),
+        }
+    }
+}
+
+fn form(fields: &[(&str, &str)]) -> String {
+    let url = Url::parse("http://form/").map(|mut url| {
+        url.query_pairs_mut().extend_pairs(fields);
+        url.query().unwrap_or_default().to_owned()
+    });
+    // That one is no URL is out of the question.
+    url.unwrap_or_default()
+}
+
+/// None if it is longer.
+async fn read(answer: &mut Response, most: usize) -> Result<Option<Vec<u8>>, Away> {
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await? {
+        if body.len() + chunk.len() > most {
+            return Ok(None);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Some(body))
+}
+
+/// What it says that is wrong, cut where it gets too long.
+async fn refusal(answer: &mut Response) -> Result<String, Away> {
+    let body = read(answer, MAX_REFUSAL).await?.unwrap_or_default();
+    let told: Option<Value> = serde_json::from_slice(&body).ok();
+    let told = told.as_ref().and_then(|it| it.get("error")?.as_str());
+    Ok(match told {
+        Some(text) => quote(text),
+        None => quote(&String::from_utf8_lossy(&body)),
+    })
+}
+
+/// Its end may say how much was dropped.
+fn quote(text: &str) -> String {
+    let length = text.chars().count();
+    if length <= QUOTED {
+        return text.to_owned();
+    }
+    let half = QUOTED / 2;
+    let (begin, end): (String, String) = (
+        text.chars().take(half).collect(),
+        text.chars().skip(length - half).collect(),
+    );
+    format!("{begin} .. {end}")
+}
+
+/// `partial write: field type conflict: .. dropped=1`: it has taken the others.
+fn partly(why: &str) -> Option<u64> {
+    let (_, behind) = why.split_once("partial write")?;
+    let dropped = behind.rsplit_once("dropped=").map(|(_, number)| number);
+    let digits: String = dropped?.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok().filter(|dropped| *dropped > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_taken_in_part_says_how_much_was_not() {
+        let said = "partial write: field type conflict: input field \"x\" on measurement \"y\" is type float, already exists as type integer dropped=2";
+        assert_eq!(partly(said), Some(2));
+        assert_eq!(
+            partly("partial write: unable to parse 'x': missing fields dropped=0"),
+            None
+        );
+        assert_eq!(partly("unable to parse 'dropped=2'"), None);
+        assert_eq!(
+            partly(&quote(&format!(
+                "partial write: {} dropped=3",
+                "ä".repeat(999)
+            ))),
+            Some(3)
+        );
+    }
+
+    #[test]
+    fn a_form_holds_whatever_is_in_a_query() {
+        assert_eq!(
+            form(&[("db", "a b"), ("q", "SELECT \"é\" & 'x=y'")]),
+            "db=a+b&q=SELECT+%22%C3%A9%22+%26+%27x%3Dy%27"
+        );
+    }
+}

@@ -1,0 +1,250 @@
+//! Facts in an InfluxDB, and queries that it answers, as far as one that only listens can tell.
+
+use std::sync::{Arc, Mutex};
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::{RawQuery, State},
+    routing::post,
+};
+use fairlead_api::{Code, resources::Role};
+use fairlead_control::{InfluxConfig, InfluxLogin};
+use fairlead_gateway::Caller;
+use http::{HeaderMap, Method, StatusCode, header};
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, sync::watch};
+
+use crate::rig::{Reply, Rig, admin, caller};
+
+struct Fake {
+    /// What comes back to a query.
+    answer: Mutex<(StatusCode, String)>,
+    /// As they were sent, decoded.
+    queries: Mutex<Vec<String>>,
+    writes: watch::Sender<usize>,
+}
+
+async fn write(State(fake): State<Arc<Fake>>, body: Bytes) -> StatusCode {
+    assert!(!body.is_empty());
+    fake.writes.send_modify(|writes| *writes += 1);
+    StatusCode::NO_CONTENT
+}
+
+async fn query(
+    State(fake): State<Arc<Fake>>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: String,
+) -> (StatusCode, String) {
+    assert_eq!(query, None);
+    assert_eq!(headers[header::AUTHORIZATION], "Bearer t.o.k");
+    let text = body.strip_prefix("db=facts&q=").unwrap();
+    fake.queries.lock().unwrap().push(decoded(text));
+    fake.answer.lock().unwrap().clone()
+}
+
+fn decoded(text: &str) -> String {
+    let mut out = Vec::new();
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        out.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let digits = [bytes.next().unwrap(), bytes.next().unwrap()];
+                u8::from_str_radix(std::str::from_utf8(&digits).unwrap(), 16).unwrap()
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(out).unwrap()
+}
+
+async fn rig(answers: bool) -> (Rig, Arc<Fake>) {
+    let fake = Arc::new(Fake {
+        answer: Mutex::new((StatusCode::OK, good().to_string())),
+        queries: Mutex::default(),
+        writes: watch::Sender::new(0),
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/base", listener.local_addr().unwrap());
+    let app = Router::new()
+        .route("/base/write", post(write))
+        .route("/base/query", post(query));
+    let app = app.with_state(Arc::clone(&fake));
+    drop(tokio::spawn(async { axum::serve(listener, app).await }));
+    let rig = Rig::with(|config| {
+        config.influx = Some(InfluxConfig {
+            url: url.parse().unwrap(),
+            database: "facts".to_owned(),
+            login: InfluxLogin::Token("t.o.k".to_owned().into()),
+            ca_pem: None,
+            spool: 1 << 20,
+            answers,
+        });
+    })
+    .await;
+    rig.tenant("acme").await;
+    rig.tenant("other").await;
+    for (cluster, tenant) in [("one", "t-acme"), ("two", "t-acme"), ("three", "t-other")] {
+        rig.cluster(cluster, tenant).await;
+    }
+    (rig, fake)
+}
+
+fn good() -> Value {
+    json!({ "results": [{ "statement_id": 0, "series": [{ "name": "n", "columns": ["time", "x"], "values": [["now", 1]] }] }] })
+}
+
+fn says(fake: &Fake, status: StatusCode, body: &str) {
+    *fake.answer.lock().unwrap() = (status, body.to_owned());
+}
+
+/// `q` is one that needs no more escaping than this.
+async fn asked(rig: &Rig, who: &Caller, q: &str, by: &str) -> Reply {
+    let q = q
+        .replace(' ', "%20")
+        .replace('\'', "%27")
+        .replace('"', "%22");
+    rig.get(who, &format!("/inventory?q={q}{by}")).await
+}
+
+const BY_IT: &str = "&by=influxdb";
+
+#[tokio::test]
+async fn a_query_goes_there_as_it_was_understood_and_with_the_rights_of_who_asks() {
+    let (rig, fake) = rig(false).await;
+    let two = "((\"tenant\"::tag = 't-acme' AND (\"cluster\"::tag = 'c-one' OR \"cluster\"::tag = 'c-two')))";
+    let one = "((\"tenant\"::tag = 't-acme' AND (\"cluster\"::tag = 'c-one')))";
+    let of_acme = caller(Role::Viewer, Some("t-acme"));
+    let of_one = Caller {
+        cluster: Some("c-one".parse().unwrap()),
+        ..caller(Role::Cluster, Some("t-acme"))
+    };
+    for (who, asks, sent) in [
+        (
+            &admin(),
+            "select  x from n",
+            "SELECT \"x\" FROM \"n\"".to_owned(),
+        ),
+        (
+            &of_acme,
+            "SELECT x FROM n",
+            format!("SELECT \"x\" FROM \"n\" WHERE {two}"),
+        ),
+        (
+            &of_acme,
+            "SELECT x FROM n WHERE cluster = 'c-one'",
+            format!("SELECT \"x\" FROM \"n\" WHERE {one} AND \"cluster\"::tag = 'c-one'"),
+        ),
+        (
+            &of_one,
+            "SELECT x FROM n LIMIT 1",
+            format!("SELECT \"x\" FROM \"n\" WHERE {one} LIMIT 1"),
+        ),
+    ] {
+        let reply = asked(&rig, who, asks, BY_IT).await.good();
+        assert_eq!(reply["inventory"], good());
+        assert_eq!(fake.queries.lock().unwrap().pop(), Some(sent), "{asks}");
+    }
+    // What is not theirs is not even asked for.
+    let theirs = "SELECT x FROM n WHERE cluster = 'c-three'";
+    let reply = asked(&rig, &of_acme, theirs, BY_IT).await.good();
+    assert_eq!(
+        reply,
+        json!({ "cluster": "c-three", "inventory": { "results": [{ "statement_id": 0 }] } })
+    );
+    for unknown in ["DROP MEASUREMENT n", "SELECT x FROM n; DROP DATABASE facts"] {
+        let reply = asked(&rig, &admin(), unknown, BY_IT).await;
+        assert_eq!(
+            (reply.status, reply.code()),
+            (StatusCode::BAD_REQUEST, Code::Invalid)
+        );
+        assert!(
+            reply.json()["reason"].as_str().unwrap().contains("DROP"),
+            "{reply:?}"
+        );
+    }
+    assert!(fake.queries.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn who_answers_is_chosen_by_the_operator_and_by_who_asks() {
+    for (answers, by, is_asked) in [
+        (false, "", false),
+        (false, BY_IT, true),
+        (true, "", true),
+        (true, "&by=hub", false),
+    ] {
+        let (rig, fake) = rig(answers).await;
+        asked(&rig, &admin(), "SELECT x FROM n", by).await.good();
+        assert_eq!(
+            !fake.queries.lock().unwrap().is_empty(),
+            is_asked,
+            "{answers} {by}"
+        );
+    }
+    let rig = Rig::new().await;
+    let reply = asked(&rig, &admin(), "SELECT x FROM n", BY_IT).await;
+    assert_eq!(
+        (reply.status, reply.code()),
+        (StatusCode::BAD_REQUEST, Code::Invalid)
+    );
+    let reply = asked(&rig, &admin(), "SELECT x FROM n", "&by=me").await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn where_it_cannot_answer_that_is_said_and_nothing_of_what_it_said() {
+    let (rig, fake) = rig(false).await;
+    let long = "x".repeat(17 << 20);
+    let refused = r#"{"results":[{"statement_id":0,"error":"secret"}]}"#;
+    for (status, body, code) in [
+        (500, r#"{"error":"secret"}"#, Code::InfluxAway),
+        (401, r#"{"error":"secret"}"#, Code::InfluxAway),
+        (302, "secret", Code::InfluxAway),
+        (200, "secret", Code::InfluxAway),
+        (400, r#"{"error":"secret"}"#, Code::InfluxRefused),
+        (200, refused, Code::InfluxRefused),
+        (200, long.as_str(), Code::Invalid),
+    ] {
+        says(&fake, StatusCode::from_u16(status).unwrap(), body);
+        let reply = asked(&rig, &admin(), "SELECT x FROM n", BY_IT).await;
+        assert_eq!(reply.code(), code, "{status}");
+        assert_eq!(reply.status.as_u16(), code.http_status());
+        assert!(!reply.text.contains("secret"));
+    }
+}
+
+#[tokio::test]
+async fn what_facts_become_goes_there_while_the_hub_runs() {
+    let (rig, fake) = rig(false).await;
+    let process = fairlead_runtime::Process::new();
+    let modules = rig.control.seam().modules;
+    let facts = modules.into_iter().find(|it| it.name() == "facts").unwrap();
+    let running = tokio::spawn({
+        let process = process.clone();
+        async move { facts.run(process).await }
+    });
+    let mut writes = fake.writes.subscribe();
+    let patch = json!({ "facts": { "cloud": "x" } });
+    let path = "/clusters/c-one";
+    rig.call(&admin(), Method::PATCH, path, patch).await.good();
+    writes.wait_for(|writes| *writes > 0).await.unwrap();
+    process.start_drain();
+    running.await.unwrap();
+    let names = process.registry().gather();
+    let names: Vec<_> = names.iter().map(|it| it.name()).collect();
+    for name in [
+        "lines_written_total",
+        "lines_dropped_total",
+        "spool_bytes",
+        "oldest_age_seconds",
+        "state",
+    ] {
+        assert!(
+            names.contains(&format!("fairlead_influx_{name}").as_str()),
+            "{name}"
+        );
+    }
+}
