@@ -88,6 +88,7 @@ pub(crate) async fn keep_kubeconfig(
     loop {
         revision.mark_unchanged();
         let current = write_kubeconfig(&file, &hub, &mut written).await;
+        hub.hang_up();
         if let Err(error) = &current {
             warn!(%error, "kubeconfig not brought up to date");
         }

@@ -119,6 +119,11 @@ impl HubClient {
         &self.token
     }
 
+    /// Ends the connection that is kept for the next request: it will not come soon.
+    pub(crate) fn hang_up(&self) {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// The CA that was needed to reach this hub.
     pub(crate) fn ca(&self) -> Option<&str> {
         self.ca.as_deref()
