@@ -49,7 +49,7 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// Takes up what is there, from `after` on; what was torn off at an end of a file by a crash is cut off there.
+    /// Takes up what is there, from `from` on; what was torn off at an end of a file by a crash is cut off there.
     ///
     /// # Errors
     /// The folder cannot be read or written.
