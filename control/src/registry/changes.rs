@@ -11,13 +11,13 @@ use fairlead_gateway::Caller;
 use futures_util::stream;
 use http::{HeaderMap, Uri};
 use serde::Serialize;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::{
     document::invalid,
     page::Query,
     rights::{Right, allow, sees_tenant},
-    streams::{self, HEARTBEAT, NOTHING_NEW, STREAM_LIFE},
+    streams::{self, HEARTBEAT, NOTHING_NEW, STREAM_LIFE, Woken},
 };
 use crate::{
     hub::Hub,
@@ -168,13 +168,9 @@ async fn poll(hub: &Hub, caller: &Caller, since: Revision, wait: Duration) -> An
         if go_on {
             continue;
         }
-        tokio::select! {
-            changed = timeout_at(deadline, watch.changed()) => {
-                if changed.is_ok_and(|it| it.is_err()) {
-                    return Err(Code::Draining.into());
-                }
-            }
-            () = hub.draining() => return Err(Code::Draining.into()),
+        let changed = async { watch.changed().await.is_ok() };
+        if let Woken::Ends = streams::woken(hub, deadline, changed).await {
+            return Err(Code::Draining.into());
         }
     }
 }
@@ -227,15 +223,11 @@ impl Streaming {
                 continue;
             }
             let beat = Instant::now() + HEARTBEAT;
-            let changed = tokio::select! {
-                changed = timeout_at(beat.min(self.ends), self.watch.changed()) => changed,
-                // A stream that went on would keep the hub from ending.
-                () = self.hub.draining() => return None,
-            };
-            match changed {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => return None,
-                Err(_) => return Some(NOTHING_NEW),
+            let changed = async { self.watch.changed().await.is_ok() };
+            match streams::woken(&self.hub, beat.min(self.ends), changed).await {
+                Woken::Changed => {}
+                Woken::Ends => return None,
+                Woken::TimeOver => return Some(NOTHING_NEW),
             }
         }
     }

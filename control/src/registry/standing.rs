@@ -16,7 +16,7 @@ use futures_util::stream;
 use http::{HeaderMap, Uri};
 use tokio::{
     sync::watch,
-    time::{Instant, sleep, timeout_at},
+    time::{Instant, sleep},
 };
 
 use super::{
@@ -24,7 +24,7 @@ use super::{
     document::invalid,
     page::Query,
     rights::{Right, allow, sees_cluster},
-    streams::{self, HEARTBEAT, NOTHING_NEW, STREAM_LIFE},
+    streams::{self, HEARTBEAT, NOTHING_NEW, STREAM_LIFE, Woken},
 };
 use crate::{
     configuration::lags,
@@ -147,13 +147,9 @@ async fn poll(
             return Ok(streams::polled(&told));
         }
         since = Some(cursor);
-        tokio::select! {
-            changed = timeout_at(deadline, watch.changed()) => {
-                if changed == Ok(false) {
-                    return Err(Code::Draining.into());
-                }
-            }
-            () = hub.draining() => return Err(Code::Draining.into()),
+        let changed = watch.changed();
+        if let Woken::Ends = streams::woken(hub, deadline, changed).await {
+            return Err(Code::Draining.into());
         }
     }
 }
@@ -182,15 +178,11 @@ impl Streaming {
                 return event(&told);
             }
             let beat = Instant::now() + HEARTBEAT;
-            let changed = tokio::select! {
-                changed = timeout_at(beat.min(self.ends), self.watch.changed()) => changed,
-                // A stream that went on would keep the hub from ending.
-                () = self.hub.draining() => return None,
-            };
-            match changed {
-                Ok(true) => {}
-                Ok(false) => return None,
-                Err(_) => return Some(NOTHING_NEW),
+            let changed = self.watch.changed();
+            match streams::woken(&self.hub, beat.min(self.ends), changed).await {
+                Woken::Changed => {}
+                Woken::Ends => return None,
+                Woken::TimeOver => return Some(NOTHING_NEW),
             }
         }
     }

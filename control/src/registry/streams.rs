@@ -1,6 +1,6 @@
 //! What `/v1/changes` and `/v1/status` have in common: a long poll, and server-sent events for who asks for them.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, future::Future, time::Duration};
 
 use axum::{
     Json,
@@ -11,8 +11,10 @@ use fairlead_api::Failure;
 use futures_util::{Stream, StreamExt};
 use http::{HeaderMap, HeaderValue, header};
 use serde::Serialize;
+use tokio::time::{Instant, timeout_at};
 
 use super::{document::invalid, page::Query};
+use crate::hub::Hub;
 
 /// How long a long poll may wait. Below what the gateway gives a module.
 const MAX_WAIT: u64 = 25;
@@ -52,6 +54,27 @@ pub(super) fn wants_events(headers: &HeaderMap) -> bool {
     let accepts = headers.get_all(header::ACCEPT).iter();
     let mut accepts = accepts.filter_map(|it| it.to_str().ok());
     accepts.any(|it| it.contains("text/event-stream"))
+}
+
+/// What waiting for something to tell has come to.
+pub(super) enum Woken {
+    Changed,
+    /// Nothing happened.
+    TimeOver,
+    /// The hub ends, which whoever went on waiting would keep it from.
+    Ends,
+}
+
+/// Waits until `changed`, which is false when nothing will change any more.
+pub(super) async fn woken(hub: &Hub, until: Instant, changed: impl Future<Output = bool>) -> Woken {
+    tokio::select! {
+        changed = timeout_at(until, changed) => match changed {
+            Ok(true) => Woken::Changed,
+            Ok(false) => Woken::Ends,
+            Err(_) => Woken::TimeOver,
+        },
+        () = hub.draining() => Woken::Ends,
+    }
 }
 
 /// One answer of a poll.
