@@ -39,8 +39,6 @@ pub(crate) fn all(kills: u32) {
     kill::nothing_that_was_answered_is_lost_and_nothing_is_there_in_halves::<Postgres>(kills);
     backup::a_backup_under_load_restores_to_a_state_that_was::<Postgres>(kills.div_ceil(10));
     nothing_is_lost_when_the_servers_processes_are_killed(kills.div_ceil(5));
-    // A static is never dropped, and the server ends with it.
-    server().stop();
 }
 
 fn server() -> MutexGuard<'static, Server> {

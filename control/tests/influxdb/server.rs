@@ -57,7 +57,8 @@ impl Server {
     /// As after a `kill -9`.
     pub(crate) fn stop(&mut self) {
         if let Some(mut child) = self.runs.take() {
-            drop(child.stdin.take());
+            // Only a line leaves the folder where it is.
+            child.stdin.take().unwrap().write_all(b"\n").ok();
             child.wait().unwrap();
         }
     }

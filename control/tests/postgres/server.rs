@@ -1,7 +1,7 @@
 //! A PostgreSQL of its own: in a scratch directory, on a socket there, ended when it is dropped or this program ends.
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write},
     path::Path,
     process::{Child, Command, Stdio},
 };
@@ -34,7 +34,8 @@ impl Server {
     /// As after `systemctl stop`, but at once.
     pub(crate) fn stop(&mut self) {
         if let Some(mut child) = self.runs.take() {
-            drop(child.stdin.take());
+            // Only a line leaves the folder where it is.
+            child.stdin.take().unwrap().write_all(b"\n").ok();
             child.wait().unwrap();
         }
     }
