@@ -58,11 +58,15 @@ pub(crate) struct Fake {
     pub(crate) clusters: Mutex<HashMap<ClusterId, Option<ClusterStatus>>>,
     pub(crate) reported: watch::Sender<HashMap<ClusterId, ClusterStatus>>,
     pub(crate) deleted: broadcast::Sender<ClusterId>,
-    /// How often a cluster's last status was asked for.
     /// By what its agents should work.
     pub(crate) wanted: Mutex<Option<Arc<str>>>,
     pub(crate) wanting: broadcast::Sender<ClusterId>,
+    /// How often a cluster's last status was asked for.
     pub(crate) asked: watch::Sender<usize>,
+    /// While it is shut, agents stand before the door.
+    pub(crate) shut: watch::Sender<bool>,
+    /// How many have come to the door.
+    pub(crate) knocked: watch::Sender<usize>,
     pub(crate) presence: OnceLock<Arc<dyn Presence>>,
     /// The UID that agents must have, if they say one.
     pub(crate) uid: Mutex<Option<ClusterUid>>,
@@ -96,6 +100,8 @@ impl Rig {
             wanted: Mutex::default(),
             wanting: broadcast::Sender::new(16),
             asked: watch::Sender::default(),
+            shut: watch::Sender::default(),
+            knocked: watch::Sender::default(),
             presence: OnceLock::new(),
             uid: Mutex::default(),
             renew_until: now + Duration::from_secs(3600),
@@ -267,6 +273,9 @@ impl Authorizer for Fake {
 #[async_trait]
 impl Directory for Fake {
     async fn admit(&self, identity: &AgentIdentity) -> Result<(), Failure> {
+        self.knocked.send_modify(|knocked| *knocked += 1);
+        let mut shut = self.shut.subscribe();
+        shut.wait_for(|shut| !shut).await.unwrap();
         if self
             .clusters
             .lock()

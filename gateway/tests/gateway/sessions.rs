@@ -202,11 +202,12 @@ async fn an_agent_reaches_the_modules_routes_for_agents_and_no_others() {
 async fn a_session_ends_with_its_certificate_unless_that_is_renewed() {
     let rig = Rig::start();
     let seconds = Duration::from_secs;
-    let renewing = Agent::expiring(&rig, "c-a", seconds(2)).await;
+    // Long enough for a slow machine to get as far as to the renewal.
+    let renewing = Agent::expiring(&rig, "c-a", seconds(5)).await;
     let exchanges = Exchanges::new(renewing.session.clone());
     assert_eq!(ask(&exchanges, "POST", "/agent/v1/renew").await.0, 200);
 
-    let careless = Agent::expiring(&rig, "c-b", seconds(3)).await;
+    let careless = Agent::expiring(&rig, "c-b", seconds(6)).await;
     let ended = timeout(PATIENCE, careless.session.closed()).await.unwrap();
     assert!(
         matches!(ended, SessionError::Peer(CloseReason::Expired)),

@@ -81,16 +81,23 @@ async fn who_asks_the_wrong_one_of_several_hubs_is_told_the_right_one() {
         watch.text()
     );
     assert!(watch.text().contains("\"Status\""), "{}", watch.text());
-    // The agent may be on its way.
-    let path = format!("{ROOT}/who");
-    let request = rig.get(HUB, &path, "");
-    let agent = async {
-        let mut asked = rig.modules.asked.subscribe();
+    // The agent may be on its way. A second is waited for that, so it has come as far as to the door.
+    rig.modules.shut.send_replace(true);
+    let (mut knocked, mut asked) = (
+        rig.modules.knocked.subscribe(),
+        rig.modules.asked.subscribe(),
+    );
+    let request = async {
+        let at_the_door = knocked.wait_for(|knocked| *knocked > 0);
+        timeout(PATIENCE, at_the_door).await.unwrap().unwrap();
+        rig.get(HUB, &format!("{ROOT}/who"), "").await
+    };
+    let opened = async {
         let found_none = asked.wait_for(|asked| *asked > 1);
         timeout(PATIENCE, found_none).await.unwrap().unwrap();
-        Agent::of(&rig, "c-a").await
+        rig.modules.shut.send_replace(false);
     };
-    let (answer, _agent) = tokio::join!(request, agent);
+    let (answer, _agent, ()) = tokio::join!(request, Agent::of(&rig, "c-a"), opened);
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
