@@ -38,6 +38,8 @@ const WARM: Duration = Duration::from_secs(20);
 /// After the last request, until whatever may go has gone.
 const QUIET: Duration = Duration::from_secs(30);
 const EVERY: Duration = Duration::from_secs(60);
+/// How many failures are told in words.
+const TOLD: u64 = 10;
 /// What more may be open in the end: pools need not be as full as they were, nor as empty.
 const FILES: u64 = 2 * CLIENTS;
 const THREADS: u64 = 4;
@@ -169,10 +171,16 @@ impl Asks {
 async fn client(asks: Asks, counts: Arc<Counts>, first: u64, end: Instant) {
     let mut turn = first;
     while Instant::now() < end {
-        let counted = match time::timeout(PATIENCE, asks.ask(turn)).await {
-            Ok(Ok(true)) => &counts.answered,
-            Ok(Ok(false)) => &counts.broken_off,
-            _ => &counts.failed,
+        let asked = time::timeout(PATIENCE, asks.ask(turn)).await;
+        let counted = match asked.context("no answer in time").flatten() {
+            Ok(true) => &counts.answered,
+            Ok(false) => &counts.broken_off,
+            Err(why) => {
+                if counts.failed.load(Relaxed) < TOLD {
+                    eprintln!("failed: {why:#}");
+                }
+                &counts.failed
+            }
         };
         counted.fetch_add(1, Relaxed);
         turn += 1;

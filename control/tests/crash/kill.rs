@@ -21,6 +21,10 @@ pub(crate) fn nothing_that_was_answered_is_lost_and_nothing_is_there_in_halves<G
         if round % KILLS_OF_ONE == 0 && round > 0 {
             kept += answered.len();
             (ground, answered) = (G::new(), Answered::default());
+            println!(
+                "{}: killed {round} of {kills} times: {kept} answers kept",
+                G::NAME
+            );
         }
         // Sooner and later, and never twice the same in a hundred rounds.
         let after = 1 + (round as usize * 61) % 307;
