@@ -2,6 +2,9 @@
 //!
 //! The queries are checked by the contract's tests, not by the compiler: two dialects have none in common to check.
 
+mod commit;
+mod script;
+
 mod moves {
     crate::store::tables::moves!(
         sqlx::Sqlite,
@@ -22,7 +25,7 @@ use std::{path::Path, time::Duration};
 use async_trait::async_trait;
 use fairlead_api::ClusterId;
 use sqlx::{
-    Connection, SqliteConnection, SqlitePool,
+    SqlitePool,
     migrate::Migrator,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
@@ -30,13 +33,14 @@ use tokio::sync::mpsc;
 
 use super::{
     Asked, Change, FactVersion, Revision, Span,
-    backend::{Backend, Batch, Beat, Committed, DocumentRow, Ledger, Loaded, Page, SeenRow},
+    backend::{Backend, Batch, Beat, Committed, Ledger, Loaded, Page, SeenRow},
     error::Result,
-    millis, of_this_version,
+    of_this_version,
     peers::HubRow,
-    rows::{int, uint},
+    rows::uint,
     tables::Part,
 };
+use commit::{Committer, observe};
 
 const READERS: u32 = 4;
 /// How long a connection may take, on a machine that has much else to do, too.
@@ -46,7 +50,9 @@ const ACQUIRE: Duration = Duration::from_secs(10);
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations/sqlite");
 
 pub(super) struct Sqlite {
-    /// One connection, synced on every commit: a spent token stays spent when the power fails.
+    /// Synced on every commit: a spent token stays spent when the power fails.
+    committer: Committer,
+    /// One connection for what else must be on the disk when it is answered.
     writer: SqlitePool,
     /// One connection for what may be told again, synced by the next checkpoint only.
     reporter: SqlitePool,
@@ -65,11 +71,9 @@ impl Sqlite {
             .foreign_keys(true)
             .busy_timeout(busy)
             .journal_mode(SqliteJournalMode::Wal);
+        let synced = |synchronous| options.clone().synchronous(synchronous);
         let pool = |connections, synchronous, read_only| {
-            let options = options
-                .clone()
-                .synchronous(synchronous)
-                .read_only(read_only);
+            let options = synced(synchronous).read_only(read_only);
             SqlitePoolOptions::new()
                 .max_connections(connections)
                 .acquire_timeout(busy + ACQUIRE)
@@ -83,6 +87,7 @@ impl Sqlite {
             MIGRATIONS.run(&writer).await?;
         }
         Ok(Sqlite {
+            committer: Committer::new(synced(SqliteSynchronous::Full), busy + ACQUIRE),
             reporter: pool(1, SqliteSynchronous::Normal, false).await?,
             readers: pool(READERS, SqliteSynchronous::Full, true).await?,
             writer,
@@ -97,13 +102,7 @@ impl Backend for Sqlite {
     }
 
     async fn commit(&self, batch: &Batch, on: Revision) -> Result<Committed> {
-        let mut connection = self.writer.acquire().await?;
-        let done = commit(&mut connection, batch, on).await;
-        if done.is_err() {
-            // Where SQLite has undone a transaction by itself, as on a full disk, the connection does not know.
-            connection.close_on_drop();
-        }
-        done
+        self.committer.commit(batch, on).await
     }
 
     async fn catalog(&self, cluster: &ClusterId) -> Result<Option<(u64, String)>> {
@@ -140,6 +139,7 @@ impl Backend for Sqlite {
         let mut connection = self.reporter.acquire().await?;
         let done = observe(&mut connection, rows, folded).await;
         if done.is_err() {
+            // Where SQLite has undone a transaction by itself, as on a full disk, the connection does not know.
             connection.close_on_drop();
         }
         done
@@ -232,155 +232,7 @@ impl Backend for Sqlite {
     async fn close(&self) {
         self.readers.close().await;
         self.reporter.close().await;
+        self.committer.close().await;
         self.writer.close().await;
     }
-}
-
-async fn commit(
-    connection: &mut SqliteConnection,
-    batch: &Batch,
-    on: Revision,
-) -> Result<Committed> {
-    // Takes the file's lock at once: a transaction that first reads and then writes could not get it any more.
-    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
-    let moved = sqlx::query("UPDATE revision SET revision = ? WHERE revision = ?")
-        .bind(int(batch.revision.0)?)
-        .bind(int(on.0)?)
-        .execute(&mut *tx)
-        .await?;
-    if moved.rows_affected() == 0 {
-        return Ok(Committed::Behind);
-    }
-    for cluster in &batch.gone {
-        forget(&mut tx, cluster).await?;
-    }
-    for row in batch.documents.values() {
-        put_document(&mut tx, row).await?;
-    }
-    for row in batch.catalogs.values() {
-        put_catalog(&mut tx, row).await?;
-    }
-    for row in &batch.log {
-        put_change(&mut tx, row).await?;
-    }
-    for row in &batch.facts {
-        put_fact(&mut tx, row).await?;
-    }
-    tx.commit().await?;
-    Ok(Committed::Done)
-}
-
-async fn observe(
-    connection: &mut SqliteConnection,
-    rows: &[(String, String)],
-    folded: &[(String, String)],
-) -> Result<()> {
-    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
-    for (cluster, body) in rows {
-        sqlx::query(
-            "INSERT INTO observed (cluster, hub, body)
-             SELECT ?1, '', ?2 WHERE EXISTS (SELECT 1 FROM documents WHERE kind = 'cluster' AND id = ?1)
-             ON CONFLICT (cluster, hub) DO UPDATE SET body = ?2",
-        )
-        .bind(cluster)
-        .bind(body)
-        .execute(&mut *tx)
-        .await?;
-    }
-    for (cluster, hub) in folded {
-        sqlx::query("DELETE FROM observed WHERE cluster = ? AND hub = ?")
-            .bind(cluster)
-            .bind(hub)
-            .execute(&mut *tx)
-            .await?;
-    }
-    tx.commit().await?;
-    Ok(())
-}
-
-/// What hangs on a cluster.
-async fn forget(tx: &mut SqliteConnection, cluster: &str) -> Result<()> {
-    for query in [
-        "DELETE FROM catalogs WHERE cluster = ?",
-        "DELETE FROM observed WHERE cluster = ?",
-    ] {
-        sqlx::query(query).bind(cluster).execute(&mut *tx).await?;
-    }
-    Ok(())
-}
-
-async fn put_document(tx: &mut SqliteConnection, row: &DocumentRow) -> Result<()> {
-    let kind = row.kind.as_str();
-    let Some(body) = &row.body else {
-        sqlx::query("DELETE FROM documents WHERE kind = ? AND id = ?")
-            .bind(kind)
-            .bind(&row.id)
-            .execute(&mut *tx)
-            .await?;
-        return Ok(());
-    };
-    sqlx::query(
-        "INSERT INTO documents (kind, id, version, revision, body) VALUES (?1, ?2, ?3, ?4, ?5)
-         ON CONFLICT (kind, id) DO UPDATE SET version = ?3, revision = ?4, body = ?5",
-    )
-    .bind(kind)
-    .bind(&row.id)
-    .bind(int(row.version)?)
-    .bind(int(row.revision.0)?)
-    .bind(body)
-    .execute(tx)
-    .await?;
-    Ok(())
-}
-
-async fn put_catalog(tx: &mut SqliteConnection, row: &DocumentRow) -> Result<()> {
-    sqlx::query(
-        "INSERT INTO catalogs (cluster, version, revision, objects) VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT (cluster) DO UPDATE SET version = ?2, revision = ?3, objects = ?4",
-    )
-    .bind(&row.id)
-    .bind(int(row.version)?)
-    .bind(int(row.revision.0)?)
-    .bind(&row.body)
-    .execute(tx)
-    .await?;
-    Ok(())
-}
-
-async fn put_change(tx: &mut SqliteConnection, row: &Change) -> Result<()> {
-    sqlx::query(
-        "INSERT INTO changes (revision, part, at, actor, kind, id, tenant, operation, before, after)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    )
-    .bind(int(row.revision.0)?)
-    .bind(row.part)
-    .bind(millis(row.at))
-    .bind(&row.actor)
-    .bind(row.kind.as_str())
-    .bind(&row.id)
-    .bind(row.tenant.as_ref().map(fairlead_api::TenantId::as_str))
-    .bind(row.operation.as_str())
-    .bind(row.before.as_ref().map(ToString::to_string))
-    .bind(row.after.as_ref().map(ToString::to_string))
-    .execute(tx)
-    .await?;
-    Ok(())
-}
-
-async fn put_fact(tx: &mut SqliteConnection, row: &FactVersion) -> Result<()> {
-    sqlx::query(
-        "INSERT INTO fact_history (cluster, name, dynamic, at, revision, source, observed, value)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-    )
-    .bind(row.cluster.as_str())
-    .bind(&row.name)
-    .bind(row.dynamic)
-    .bind(row.at)
-    .bind(int(row.revision.0)?)
-    .bind(row.source.as_str())
-    .bind(row.observed)
-    .bind(row.value.as_ref().map(ToString::to_string))
-    .execute(tx)
-    .await?;
-    Ok(())
 }

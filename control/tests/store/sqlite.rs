@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use fairlead_api::{Code, Failure, resources::State};
-use fairlead_control::store::Place;
+use fairlead_control::{
+    model::{Fact, FactSource},
+    store::{Place, Revision, Span},
+};
+use serde_json::json;
 use sqlx::{Connection, SqliteConnection, migrate::Migrator, sqlite::SqliteConnectOptions};
 
 use crate::*;
@@ -218,4 +222,81 @@ async fn a_check_finds_what_nothing_of_ours_has_done() {
         .unwrap();
     let unreadable = store.check().await;
     assert!(matches!(unreadable, Err(StoreError::Damaged(_))));
+}
+
+/// More than one statement holds, of every kind of row, and then all of it goes.
+#[tokio::test]
+async fn a_change_may_be_of_any_size() {
+    let (store, home) = store().await;
+    let ids: Vec<String> = (0..250).map(|n| format!("c-{n:03}")).collect();
+    let all = ids.clone();
+    let made = change(&store, move |draft| {
+        for id in &all {
+            let mut cluster = cluster(id, "t-default");
+            let fact = |name: usize| Fact {
+                value: json!({ "number": name, "text": "x".repeat(200) }),
+                source: FactSource::Agent,
+                received: 1,
+                observed: 1,
+            };
+            cluster.dynamic_facts = (0..3).map(|n| (format!("fact-{n}"), fact(n))).collect();
+            draft.put_cluster(cluster)?;
+            draft.put_catalog(&cluster_id(id), vec![json!({ "kind": id })])?;
+        }
+        Ok(())
+    });
+    made.await.unwrap();
+    let before = store.view();
+    store.close().await;
+    let store = open(&home).await;
+    assert!(store.view().clusters().eq(before.clusters()));
+    for id in &ids {
+        let cluster = cluster_id(id);
+        let catalog = store.catalog(&cluster).await.unwrap();
+        assert_eq!(catalog.objects, [json!({ "kind": id })]);
+        let history = store.fact_versions(&cluster, None, Span::default(), 10);
+        assert_eq!(history.await.unwrap().len(), 3);
+        store.facts_reported(&cluster, FactSource::Agent, 7);
+    }
+    let lines = store.changes(before.revision(), 1000).await.unwrap();
+    assert!(lines.changes.is_empty());
+    let lines = store.changes(Revision(1), 1000).await.unwrap();
+    assert_eq!(lines.changes.len(), 500);
+    store.close().await;
+    let store = open(&home).await;
+    for id in &ids {
+        let observed = store.observed(&cluster_id(id)).unwrap();
+        assert_eq!(observed.reported[&FactSource::Agent], 7);
+    }
+    let gone = change(&store, move |draft| {
+        let mut ids = ids.iter();
+        ids.try_for_each(|id| draft.delete_cluster(&cluster_id(id)))
+    });
+    gone.await.unwrap();
+    store.close().await;
+    let mut file = other_program(&home).await;
+    for table in ["documents WHERE kind = 'cluster'", "catalogs", "observed"] {
+        let count = sqlx::AssertSqlSafe(format!("SELECT count(*) FROM {table}"));
+        let left: i64 = sqlx::query_scalar(count)
+            .fetch_one(&mut file)
+            .await
+            .unwrap();
+        assert_eq!(left, 0, "{table}");
+    }
+}
+
+/// Nobody else writes there; if it happens all the same, nothing is overwritten and nothing is lost.
+#[tokio::test]
+async fn what_another_program_has_written_is_taken_in_first() {
+    let (store, home) = store().await;
+    put_tenant(&store, tenant("t-acme")).await.unwrap();
+    let other = open(&home).await;
+    put_tenant(&other, tenant("t-other")).await.unwrap();
+    put_tenant(&store, tenant("t-late")).await.unwrap();
+    put_tenant(&store, tenant("t-later")).await.unwrap();
+    let view = store.view();
+    assert_eq!(view.revision(), Revision(5));
+    for id in ["t-acme", "t-other", "t-late", "t-later"] {
+        assert!(view.tenant(&tenant_id(id)).is_some(), "{id}");
+    }
 }
