@@ -47,14 +47,14 @@ use crate::{
 use backend::{Backend, DocumentRow, Loaded};
 use error::Result;
 use foreign::Foreign;
-use meter::Meter;
+use meter::{Meter, Outcome};
 use sight::Observations;
 use writer::{Job, LINE, Pending};
 
 pub use company::Presented;
 pub use draft::Draft;
 pub use dump::{Tallies, Tally};
-pub use error::StoreError;
+pub use error::{Refusal, StoreError};
 pub use history::{Asked, Change, Changes, FactVersion, MAX_PAGE, Retention, Span, Tidied};
 pub use journal::{Actor, Operation};
 pub use observed::Observed;
@@ -198,7 +198,7 @@ impl Store {
     ) -> std::result::Result<Done<T>, E>
     where
         T: Send + 'static,
-        E: From<StoreError> + Send + 'static,
+        E: Refusal,
         Decide: FnMut(&mut Draft) -> std::result::Result<T, E> + Send + 'static,
     {
         let asked = Instant::now();
@@ -225,6 +225,11 @@ impl Store {
         decide: impl FnOnce(&mut Draft) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
         decide(&mut Draft::new(View::clone(&self.view())))
+    }
+
+    /// Counts a change that was made from what is no more so, and that was told before its turn.
+    pub(crate) fn has_lost(&self) {
+        self.shared.meter.changed(Outcome::Conflict);
     }
 
     /// What it counts of its own work.

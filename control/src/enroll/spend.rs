@@ -5,7 +5,7 @@ use time::OffsetDateTime;
 
 use crate::{
     model::{Bootstrap, Cluster, hex},
-    store::{Actor, Draft, Store, StoreError},
+    store::{Actor, Draft, Refusal, Store, StoreError},
 };
 
 /// A token that this hub has made, and the key it is to be spent for.
@@ -35,6 +35,8 @@ pub enum SpendError {
     #[error("the store failed")]
     Store(#[from] StoreError),
 }
+
+impl Refusal for SpendError {}
 
 /// What spending a token has led to.
 #[derive(Debug)]

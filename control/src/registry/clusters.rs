@@ -316,7 +316,8 @@ async fn patch(
         hub.store.facts_reported(&record.value.id, source, now);
     }
     let demand = Demand::of(&headers);
-    demand.check(Some(record.version))?;
+    let good = demand.check(Some(record.version));
+    good.inspect_err(|_| hub.store.has_lost())?;
     // Most of what agents send changes nothing: that is told without a turn of the writer.
     let same = ClusterSpec::repeats(&patch, &record.value)
         || patched(&view, &record.value, &patch, source, now)? == record.value;

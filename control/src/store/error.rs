@@ -32,6 +32,22 @@ pub enum StoreError {
     CutOff,
 }
 
+/// What a change may be answered with in the place of being made.
+pub trait Refusal: From<StoreError> + Send + 'static {
+    /// Whether the change was made from what is no more so, as an `If-Match` says.
+    fn has_lost(&self) -> bool {
+        false
+    }
+}
+
+impl Refusal for StoreError {}
+
+impl Refusal for Failure {
+    fn has_lost(&self) -> bool {
+        self.code == Code::ChangedMeanwhile
+    }
+}
+
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         match cannot_write(&error) {

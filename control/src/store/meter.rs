@@ -20,16 +20,19 @@ pub(super) enum Outcome {
     Written,
     /// Nothing was to be changed.
     Unchanged,
-    /// Whoever wanted it was told no: another one has the id, an `If-Match` has lost, a token is spent.
+    /// It was made from what is no more so: an `If-Match` has lost.
+    Conflict,
+    /// Whoever wanted it was told no for another reason: another one has the id, a token is spent.
     Refused,
     /// The database did not take it.
     Failed,
 }
 
 impl Outcome {
-    const ALL: [Outcome; 4] = [
+    const ALL: [Outcome; 5] = [
         Outcome::Written,
         Outcome::Unchanged,
+        Outcome::Conflict,
         Outcome::Refused,
         Outcome::Failed,
     ];
@@ -38,6 +41,7 @@ impl Outcome {
         match self {
             Outcome::Written => "written",
             Outcome::Unchanged => "unchanged",
+            Outcome::Conflict => "conflict",
             Outcome::Refused => "refused",
             Outcome::Failed => "failed",
         }

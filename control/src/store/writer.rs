@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::{
-    Revision, Shared, StoreError, View,
+    Refusal, Revision, Shared, StoreError, View,
     backend::{Batch, Committed},
     draft::Draft,
     error::Result,
@@ -44,8 +44,8 @@ pub struct Done<T> {
 
 /// A change whose types are nobody's business.
 pub(super) trait Job: Send {
-    /// Decides, maybe once more; false if the draft is to be dropped.
-    fn decide(&mut self, draft: &mut Draft) -> bool;
+    /// Decides, maybe once more; says what becomes of it if the draft is to be dropped.
+    fn decide(&mut self, draft: &mut Draft) -> std::result::Result<(), Outcome>;
     fn actor(&self) -> &Actor;
     /// Tells what was decided.
     fn settle(self: Box<Self>, revision: Revision);
@@ -62,14 +62,18 @@ pub(super) struct Pending<T, E, Decide> {
 impl<T, E, Decide> Job for Pending<T, E, Decide>
 where
     T: Send,
-    E: From<StoreError> + Send,
+    E: Refusal,
     Decide: FnMut(&mut Draft) -> std::result::Result<T, E> + Send,
 {
-    fn decide(&mut self, draft: &mut Draft) -> bool {
+    fn decide(&mut self, draft: &mut Draft) -> std::result::Result<(), Outcome> {
         // One caller's panic must not end everybody's writing.
         let decided = catch_unwind(AssertUnwindSafe(|| (self.decide)(draft)));
         let outcome = decided.unwrap_or_else(|_| Err(E::from(StoreError::CutOff)));
-        self.outcome.insert(outcome).is_ok()
+        match self.outcome.insert(outcome) {
+            Ok(_) => Ok(()),
+            Err(error) if error.has_lost() => Err(Outcome::Conflict),
+            Err(_) => Err(Outcome::Refused),
+        }
     }
 
     fn actor(&self) -> &Actor {
@@ -220,8 +224,8 @@ fn decide(shared: &Shared, base: &View, jobs: &mut [Box<dyn Job>]) -> Result<Dec
     };
     for job in jobs {
         let mut draft = Draft::new(decided.view.clone());
-        let outcome = if !job.decide(&mut draft) {
-            Outcome::Refused
+        let outcome = if let Err(outcome) = job.decide(&mut draft) {
+            outcome
         } else if journal::record(&draft, job.actor(), at, &mut decided.batch)? {
             decided.view = draft.view;
             Outcome::Written

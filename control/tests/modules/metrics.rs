@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use fairlead_api::resources::Role;
-use http::Method;
+use fairlead_api::{Code, resources::Role};
+use http::{Method, header::IF_MATCH};
 use prometheus::TextEncoder;
-use serde_json::json;
+use serde_json::{Value, json};
 use time::Duration;
 
 use crate::rig::{Rig, admin, caller};
@@ -173,6 +173,22 @@ async fn the_store_counts_what_became_of_changes_and_how_long_they_took() {
         metrics.page().value(&row).unwrap()
     };
     let (written, refused) = (count("written"), count("refused"));
+    for (method, body) in [
+        (Method::PATCH, json!({ "displayName": "New" })),
+        (Method::DELETE, Value::Null),
+    ] {
+        let lost = rig
+            .demanding(
+                &admin(),
+                method,
+                "/clusters/c-demo",
+                (IF_MATCH, "\"7\""),
+                body,
+            )
+            .await;
+        assert_eq!(lost.code(), Code::ChangedMeanwhile);
+    }
+    assert_eq!(count("conflict"), 2.0);
     rig.tenant("acme").await;
     let twice = json!({ "id": "acme", "gitRepo": { "type": "unmanaged" } });
     rig.post(&admin(), "/tenants", twice).await.code();
