@@ -183,6 +183,12 @@ pub(crate) struct Server {
     /// How long the history of facts is kept [default: 400d]
     #[arg(long, value_name = "TIME")]
     keep_facts: Option<String>,
+    /// How often an agent reports facts at the least; three reports that do not come make them stale, 1s to 30d [default: 1h]
+    #[arg(long, value_name = "TIME")]
+    agent_reports_every: Option<String>,
+    /// The same of Project Syn's Steward, and of whatever else has a cluster's own token [default: 1m]
+    #[arg(long, value_name = "TIME")]
+    steward_reports_every: Option<String>,
     /// InfluxDB 1.x that facts are written to as well, like https://influx.example:8086 [default: none]
     #[arg(long, value_name = "URL")]
     influx_url: Option<String>,

@@ -15,7 +15,7 @@ use fairlead_api::{
 };
 use fairlead_certs::Leaf;
 use fairlead_control::{
-    Control, Discovery, InfluxConfig, Network,
+    Control, Discovery, InfluxConfig, Network, Reporting,
     store::{Place, Retention},
 };
 use fairlead_dialer::ProxyRules;
@@ -65,6 +65,7 @@ pub(crate) struct Settings {
     /// Under which the hub's keys are in the store.
     pub(crate) store_key: Option<SecretString>,
     pub(crate) retention: Retention,
+    pub(crate) reporting: Reporting,
     pub(crate) influx: Option<InfluxConfig>,
     pub(crate) issuers: Option<PathBuf>,
     pub(crate) bootstrap_ttl: Duration,
@@ -117,6 +118,7 @@ fn read_server(reader: &mut Reader) -> Settings {
         store,
         store_key: read_secret(reader, "store-key", "store-key-file"),
         retention: read_retention(reader),
+        reporting: read_reporting(reader),
         influx: influx::read(reader),
         issuers: reader.optional("issuers"),
         bootstrap_ttl: reader
@@ -170,6 +172,14 @@ fn read_retention(reader: &mut Reader) -> Retention {
         changes: reader.or("keep-changes", Span(default.changes)).0,
         facts: reader.or("keep-facts", Span(default.facts)).0,
         lines: default.lines,
+    }
+}
+
+fn read_reporting(reader: &mut Reader) -> Reporting {
+    let default = Reporting::default();
+    Reporting {
+        agent: reader.or("agent-reports-every", Span(default.agent)).0,
+        steward: reader.or("steward-reports-every", Span(default.steward)).0,
     }
 }
 
@@ -310,6 +320,7 @@ fn control_config(
         store: settings.store.clone(),
         store_key: settings.store_key.clone(),
         retention: settings.retention,
+        reporting: settings.reporting,
         influx: settings.influx.clone(),
         issuers: settings.issuers.clone(),
         bootstrap_ttl: settings.bootstrap_ttl,

@@ -25,7 +25,7 @@ use crate::{
     configuration::{ConfigurationModule, Wanted},
     data_dir::DataDir,
     enroll::{BootstrapKey, Enroll},
-    facts::{FactsModule, Influx, InfluxConfig},
+    facts::{FactsModule, Influx, InfluxConfig, Reporting},
     hub::{Discovery, Hub, Settings},
     issuers::Issuers,
     keys::{SealingKey, share},
@@ -63,6 +63,8 @@ pub struct Config {
     pub store_key: Option<SecretString>,
     /// How long what was is kept.
     pub retention: Retention,
+    /// How often sources of facts report, by which what they said gets stale.
+    pub reporting: Reporting,
     /// Where facts are written as well.
     pub influx: Option<InfluxConfig>,
     /// Who else vouches for callers (`docs/issuers.md`).
@@ -110,6 +112,7 @@ impl Control {
             let detail = "a bootstrap token lives for a minute to a week";
             return Err(Failure::because(Code::BadConfig, detail));
         }
+        config.reporting.check()?;
         if config.metric_facts.len() > METRIC_FACTS {
             let detail = format_args!("{METRIC_FACTS} facts at the most are labels of metrics");
             return Err(Failure::because(Code::BadConfig, detail));
@@ -148,6 +151,7 @@ impl Control {
                 bootstrap_ttl: ttl,
                 renew_grace: config.renew_grace,
                 retention: config.retention,
+                reporting: config.reporting,
                 version: config.version,
                 image: config.image,
                 steward_image: config.steward_image,

@@ -26,7 +26,8 @@ use report::Reports;
 
 pub(crate) use influx::Influx;
 pub use influx::{InfluxConfig, InfluxLogin, InfluxUrl};
-pub(crate) use stale::is_stale;
+pub use stale::Reporting;
+pub(crate) use stale::seen;
 
 pub(crate) struct FactsModule {
     hub: Arc<Hub>,

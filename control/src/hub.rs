@@ -18,7 +18,7 @@ use crate::{
     configuration::Wanted,
     data_dir::DataDir,
     enroll::BootstrapKey,
-    facts::Influx,
+    facts::{Influx, Reporting},
     issuers::Issuers,
     proxies::Network,
     registry::Openings,
@@ -66,6 +66,7 @@ pub(crate) struct Settings {
     /// For how long after its end an identity may renew itself.
     pub(crate) renew_grace: Duration,
     pub(crate) retention: Retention,
+    pub(crate) reporting: Reporting,
     pub(crate) version: String,
     pub(crate) image: String,
     /// Steward's, for its install manifests.

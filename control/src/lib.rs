@@ -26,6 +26,6 @@ mod reply;
 pub use certificates::CertificateExpiry;
 pub use clock::Clock;
 pub use control::{Config, Control};
-pub use facts::{InfluxConfig, InfluxLogin, InfluxUrl};
+pub use facts::{InfluxConfig, InfluxLogin, InfluxUrl, Reporting};
 pub use hub::Discovery;
 pub use proxies::Network;

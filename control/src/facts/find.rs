@@ -16,7 +16,7 @@ use fairlead_api::{
     resources::List,
 };
 
-use super::stale::is_stale;
+use super::stale::seen;
 use crate::{
     hub::Hub,
     registry::visible,
@@ -64,13 +64,13 @@ pub(super) async fn find(
         }
         let observed = hub.store.observed_of(cluster);
         let found = |hit: Hit<'_>| {
-            let seen = observed.reported.get(&hit.fact.source).copied();
-            let seen = seen.unwrap_or(hit.fact.received).max(hit.fact.received);
+            let (source, reporting) = (hit.fact.source, &hub.settings.reporting);
+            let seen = seen(hit.fact, observed.reported.get(&source).copied());
             Found {
                 fact: hit.name.to_owned(),
                 key: hit.key,
                 value: hit.value,
-                stale: is_stale(hit.fact.source, seen, now),
+                stale: reporting.is_stale(source, seen, now),
             }
         };
         items.push(FoundCluster {

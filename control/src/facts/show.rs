@@ -9,7 +9,7 @@ use axum::{
 use fairlead_api::{facts::KnownFact, resources::List};
 use time::OffsetDateTime;
 
-use super::stale::is_stale;
+use super::stale::{self, Reporting};
 use crate::{
     hub::Hub,
     model::{Cluster, Facts},
@@ -25,16 +25,21 @@ pub(super) async fn show(
 ) -> Answer<Json<List<KnownFact>>> {
     let cluster = visible(&hub.store.view(), &caller, &id)?;
     let observed = hub.store.observed_of(&cluster);
-    let items = known(&cluster.value, &observed, millis(hub.now()));
+    let reporting = &hub.settings.reporting;
+    let items = known(&cluster.value, &observed, reporting, millis(hub.now()));
     Ok(Json(List { items }))
 }
 
 /// Static facts first, each by name.
-fn known(cluster: &Cluster, observed: &Observed, now: i64) -> Vec<KnownFact> {
+fn known(
+    cluster: &Cluster,
+    observed: &Observed,
+    reporting: &Reporting,
+    now: i64,
+) -> Vec<KnownFact> {
     let all = |facts: &Facts, dynamic: bool| {
         let facts = facts.iter().map(|(name, fact)| {
-            let seen = observed.reported.get(&fact.source).copied();
-            let seen = seen.unwrap_or(fact.received).max(fact.received);
+            let seen = stale::seen(fact, observed.reported.get(&fact.source).copied());
             KnownFact {
                 name: name.clone(),
                 value: fact.value.clone(),
@@ -43,7 +48,7 @@ fn known(cluster: &Cluster, observed: &Observed, now: i64) -> Vec<KnownFact> {
                 received: time(fact.received),
                 observed: time(fact.observed),
                 seen: time(seen),
-                stale: is_stale(fact.source, seen, now),
+                stale: reporting.is_stale(fact.source, seen, now),
             }
         });
         facts.collect::<Vec<_>>()

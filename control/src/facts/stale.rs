@@ -1,34 +1,94 @@
 //! Until when a source's word counts: after three of its reports have not come, what it said is shown as stale.
 
-use crate::model::FactSource;
+use std::{ops::RangeInclusive, time::Duration};
 
-const MINUTE: i64 = 60_000;
+use fairlead_api::{Code, Failure};
 
-/// Milliseconds between two reports of a source, at the most; none of those that say a thing once.
-const fn interval(source: FactSource) -> Option<i64> {
-    match source {
-        // Once an hour, when nothing changes.
-        FactSource::Agent => Some(60 * MINUTE),
-        FactSource::Steward => Some(MINUTE),
-        FactSource::People | FactSource::Inventory | FactSource::Import => None,
+use crate::model::{Fact, FactSource};
+
+const BOUNDS: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(30 * 24 * 3600);
+
+/// How often a source reports at the least, changed or not; the others say a thing once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reporting {
+    /// An hour by default: so often agents of ours do.
+    pub agent: Duration,
+    /// A minute by default; other programs with a cluster's own token count as Steward.
+    pub steward: Duration,
+}
+
+impl Default for Reporting {
+    fn default() -> Self {
+        Reporting {
+            agent: Duration::from_secs(3600),
+            steward: Duration::from_secs(60),
+        }
     }
 }
 
-/// `seen`: when the source last reported, in milliseconds since 1970 as `now`.
-pub(crate) fn is_stale(source: FactSource, seen: i64, now: i64) -> bool {
-    interval(source).is_some_and(|interval| now.saturating_sub(seen) > 3 * interval)
+impl Reporting {
+    /// # Errors
+    /// `FL-4101` for less than a second or more than 30 days.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        if BOUNDS.contains(&self.agent) && BOUNDS.contains(&self.steward) {
+            return Ok(());
+        }
+        let detail =
+            "a source of facts reports every second at the most and every 30 days at the least";
+        Err(Failure::because(Code::BadConfig, detail))
+    }
+
+    /// `seen`: when the source last reported, in milliseconds since 1970 as `now`.
+    pub(crate) fn is_stale(&self, source: FactSource, seen: i64, now: i64) -> bool {
+        let interval = match source {
+            FactSource::Agent => self.agent,
+            FactSource::Steward => self.steward,
+            FactSource::People | FactSource::Inventory | FactSource::Import => return false,
+        };
+        let three = i64::try_from(interval.saturating_mul(3).as_millis()).unwrap_or(i64::MAX);
+        now.saturating_sub(seen) > three
+    }
+}
+
+/// When a fact was last said to be so, where its source has last reported at `reported`.
+pub(crate) fn seen(fact: &Fact, reported: Option<i64>) -> i64 {
+    reported.unwrap_or(fact.received).max(fact.received)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const MINUTE: i64 = 60_000;
+
     #[test]
     fn what_was_not_repeated_three_times_is_stale_and_what_people_say_never() {
+        let by_default = Reporting::default();
         let three_hours = 180 * MINUTE;
-        assert!(!is_stale(FactSource::Agent, 0, three_hours));
-        assert!(is_stale(FactSource::Agent, 0, three_hours + 1));
-        assert!(is_stale(FactSource::Steward, 0, 3 * MINUTE + 1));
-        assert!(!is_stale(FactSource::People, 0, i64::MAX));
+        assert!(!by_default.is_stale(FactSource::Agent, 0, three_hours));
+        assert!(by_default.is_stale(FactSource::Agent, 0, three_hours + 1));
+        assert!(by_default.is_stale(FactSource::Steward, 0, 3 * MINUTE + 1));
+        assert!(!by_default.is_stale(FactSource::People, 0, i64::MAX));
+        let rarely = Reporting {
+            agent: Duration::from_secs(2 * 3600),
+            steward: Duration::from_secs(3600),
+        };
+        assert!(!rarely.is_stale(FactSource::Agent, 0, 2 * three_hours));
+        assert!(rarely.is_stale(FactSource::Agent, 0, 2 * three_hours + 1));
+        assert!(!rarely.is_stale(FactSource::Steward, 0, three_hours));
+    }
+
+    #[test]
+    fn an_interval_is_a_second_at_the_least_and_30_days_at_the_most() {
+        let of = |agent, steward| {
+            let (agent, steward) = (Duration::from_secs(agent), Duration::from_secs(steward));
+            Reporting { agent, steward }.check().map_err(|it| it.code)
+        };
+        let month = 30 * 24 * 3600;
+        assert_eq!(of(1, month), Ok(()));
+        for (agent, steward) in [(0, 60), (3600, 0), (month + 1, 60), (3600, month + 1)] {
+            assert_eq!(of(agent, steward), Err(Code::BadConfig));
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! `/clusters`, as Lieutenant's clients know it.
 
 mod answers;
+mod sources;
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use axum::{
     Router,
@@ -18,6 +19,7 @@ use serde_json::{Map, Value};
 use tracing::info;
 
 use answers::{answer, created, would_be};
+use sources::Standing;
 
 use super::{
     document::{ClusterSpec, Fields, OURS, invalid, merge_cluster},
@@ -318,17 +320,24 @@ async fn patch(
     let demand = Demand::of(&headers);
     let good = demand.check(Some(record.version));
     good.inspect_err(|_| hub.store.has_lost())?;
+    let patch = Patch {
+        fields: patch,
+        source,
+        agent: Standing {
+            reported: hub.store.observed_of(&record).agent_reported(),
+            reporting: hub.settings.reporting,
+            now,
+        },
+    };
     // Most of what agents send changes nothing: that is told without a turn of the writer.
-    let same = ClusterSpec::repeats(&patch, &record.value)
-        || patched(&view, &record.value, &patch, source, now)? == record.value;
-    if same {
+    if patch.changes_nothing(&view, &record.value)? {
         return answer(&hub, &view, &caller, &record, &HeaderMap::new());
     }
     let who = caller.clone();
     let decide = move |draft: &mut Draft| {
         let record = visible(draft, &who, &id)?;
         demand.check(Some(record.version))?;
-        let cluster = patched(draft, &record.value, &patch, source, now)?;
+        let cluster = patch.of(draft, &record.value)?;
         draft.put_cluster(cluster)?;
         kept(draft, &record.value.id)
     };
@@ -346,25 +355,46 @@ fn judge(patch: &Fields) -> Result<(), Failure> {
     ClusterSpec::read(&mut Fields::of(Value::Object(alone))?)?.opens_nothing()
 }
 
-/// The cluster as a patch makes it.
-fn patched(
-    view: &View,
-    cluster: &Cluster,
-    patch: &Map<String, Value>,
+/// A change of a cluster as somebody has sent it.
+struct Patch {
+    fields: Map<String, Value>,
     source: FactSource,
-    now: i64,
-) -> Result<Cluster, Failure> {
-    let mut document = ClusterSpec::document(cluster);
-    merge_cluster(&mut document, patch.clone());
-    let spec = ClusterSpec::read(&mut Fields::of(Value::Object(document))?)?;
-    check_key(view, cluster, &spec)?;
-    let mut cluster = cluster.clone();
-    // The document has the agent's key in it; if it does not any more, it was taken away.
-    if let (Some(repo), Some(spec)) = (&mut cluster.git_repo, &spec.git_repo) {
-        spec.forget_key(repo);
+    agent: Standing,
+}
+
+impl Patch {
+    fn changes_nothing(&self, view: &View, cluster: &Cluster) -> Result<bool, Failure> {
+        let (fields, on) = self.weighed(cluster);
+        let takes_over = matches!(on, Cow::Owned(_));
+        let repeats = !takes_over && ClusterSpec::repeats(&fields, cluster);
+        Ok(repeats || self.of(view, cluster)? == *cluster)
     }
-    spec.write(&mut cluster, source, now);
-    Ok(cluster)
+
+    fn weighed<'a>(
+        &'a self,
+        cluster: &'a Cluster,
+    ) -> (Cow<'a, Map<String, Value>>, Cow<'a, Cluster>) {
+        match self.source {
+            FactSource::Steward => self.agent.weigh(&self.fields, cluster),
+            _ => (Cow::Borrowed(&self.fields), Cow::Borrowed(cluster)),
+        }
+    }
+
+    /// The cluster as it makes it.
+    fn of(&self, view: &View, cluster: &Cluster) -> Result<Cluster, Failure> {
+        let (fields, on) = self.weighed(cluster);
+        let mut document = ClusterSpec::document(&on);
+        merge_cluster(&mut document, fields.into_owned());
+        let spec = ClusterSpec::read(&mut Fields::of(Value::Object(document))?)?;
+        check_key(view, cluster, &spec)?;
+        let mut cluster = on.into_owned();
+        // The document has the agent's key in it; if it does not any more, it was taken away.
+        if let (Some(repo), Some(spec)) = (&mut cluster.git_repo, &spec.git_repo) {
+            spec.forget_key(repo);
+        }
+        spec.write(&mut cluster, self.source, self.agent.now);
+        Ok(cluster)
+    }
 }
 
 async fn delete(

@@ -63,7 +63,7 @@ impl Collector for Registered {
 fn count(hub: &Hub, view: &View) -> Vec<Family> {
     let now = hub.now();
     let mut compiled = Compiled::new();
-    let mut told = Told::new(&hub.settings.metric_facts);
+    let mut told = Told::new(&hub.settings.metric_facts, hub.settings.reporting);
     let mut clusters = Family::new(
         "syn_lieutenant_cluster_info",
         "Registered clusters; always 1.",

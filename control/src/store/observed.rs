@@ -50,6 +50,11 @@ impl Observed {
         }
     }
 
+    /// When the agent last reported facts, in milliseconds since 1970.
+    pub(crate) fn agent_reported(&self) -> Option<i64> {
+        self.reported.get(&FactSource::Agent).copied()
+    }
+
     /// What two hubs have seen: the status is that of the one with which it stands better, all else what was seen last.
     #[must_use]
     pub(super) fn and(self, other: Self) -> Self {

@@ -84,6 +84,7 @@ impl Rig {
         let mut config = Config {
             store: None,
             retention: fairlead_control::store::Retention::default(),
+            reporting: fairlead_control::Reporting::default(),
             store_key: None,
             influx: None,
             issuers: None,

@@ -6,7 +6,7 @@ use fairlead_api::{
     resources::Role,
 };
 use fairlead_gateway::AgentPeer;
-use http::Request;
+use http::{Method, Request};
 use serde_json::{Value, json};
 use time::Duration;
 
@@ -213,4 +213,61 @@ async fn clusters_are_found_by_their_facts_by_those_who_may_see_them() {
     let hidden = rig.get(&acme, "/v1/clusters/c-old/facts").await;
     let absent = rig.get(&acme, "/v1/clusters/c-none/facts").await;
     assert_eq!((hidden.status, hidden.text), (absent.status, absent.text));
+}
+
+/// What both tell differs, as the fields of `kubernetesVersion` do.
+#[tokio::test]
+async fn steward_and_the_agent_tell_one_fact_and_no_version_is_made_of_it() {
+    let rig = Rig::new().await;
+    let agent = agent(&rig, "demo", "t-default").await;
+    let steward = fairlead_gateway::Caller {
+        cluster: Some("c-demo".parse().unwrap()),
+        ..caller(Role::Cluster, None)
+    };
+    let from_steward =
+        json!({ "dynamicFacts": { "kubernetesVersion": { "minor": "31" }, "own": 1 } });
+    let patched = async || {
+        let patch = from_steward.clone();
+        rig.call(&steward, Method::PATCH, "/clusters/c-demo", patch)
+            .await
+            .good();
+    };
+    let versions = async || {
+        let history = format!("{FACTS}/history?fact=kubernetesVersion");
+        let items = rig.get(&admin(), &history).await.good()["items"].clone();
+        let items = items.as_array().unwrap().iter();
+        items.map(|it| it["source"].clone()).collect::<Vec<_>>()
+    };
+    patched().await;
+    let precise = json!({ "kubernetesVersion": { "minor": "31", "emulationMajor": "1" } });
+    let etag = told(&rig, &agent, &report(1, None, precise.clone())).await;
+    assert_eq!(versions().await, ["steward", "agent"]);
+    let revision = *rig.control.revision().borrow();
+    for hour in 0..3 {
+        for _ in 0..60 {
+            rig.advance(Duration::minutes(1));
+            patched().await;
+        }
+        told(&rig, &agent, &report(2 + hour, etag.as_deref(), json!({}))).await;
+    }
+    assert_eq!(*rig.control.revision().borrow(), revision);
+    assert_eq!(
+        shown(&rig).await["kubernetesVersion"],
+        precise["kubernetesVersion"]
+    );
+
+    // The agent says nothing any more, until it is back.
+    rig.advance(Duration::hours(3) + Duration::milliseconds(1));
+    patched().await;
+    patched().await;
+    assert_eq!(versions().await, ["steward", "agent", "steward"]);
+    let nothing = report(9, etag.as_deref(), json!({}));
+    assert_eq!(
+        told(&rig, &agent, &nothing).await,
+        None,
+        "it is to tell all of it"
+    );
+    told(&rig, &agent, &report(10, None, precise)).await;
+    patched().await;
+    assert_eq!(versions().await, ["steward", "agent", "steward", "agent"]);
 }

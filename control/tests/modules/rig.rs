@@ -41,6 +41,7 @@ pub(crate) fn config(dir: &TempDir) -> Config {
         front_ca_pem: None,
         store: None,
         retention: fairlead_control::store::Retention::default(),
+        reporting: fairlead_control::Reporting::default(),
         store_key: None,
         influx: None,
         issuers: None,

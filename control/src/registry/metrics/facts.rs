@@ -9,7 +9,7 @@ use super::{
     family::{Family, number, seconds},
 };
 use crate::{
-    facts::is_stale,
+    facts::Reporting,
     model::{Cluster, FactSource, Facts},
     store::Observed,
 };
@@ -21,11 +21,12 @@ pub(super) struct Told {
     reported: Family,
     freshness: Family,
     counts: BTreeMap<(FactSource, bool), usize>,
+    reporting: Reporting,
 }
 
 impl Told {
     /// `chosen`: facts that become labels.
-    pub(super) fn new(chosen: &[String]) -> Self {
+    pub(super) fn new(chosen: &[String], reporting: Reporting) -> Self {
         let family = Family::new;
         let mut taken = BTreeSet::new();
         let chosen = chosen.iter().map(|name| (name.clone(), label(name)));
@@ -49,6 +50,7 @@ impl Told {
                 "Clusters by source of their facts, and whether its reports still come.",
             ),
             counts: BTreeMap::new(),
+            reporting,
         }
     }
 
@@ -72,7 +74,7 @@ impl Told {
         for (source, at) in seen(cluster, observed) {
             let labels = [whose[0], ("source", source.as_str())];
             self.reported.add(labels, seconds(at));
-            let stale = is_stale(source, at, now);
+            let stale = self.reporting.is_stale(source, at, now);
             *self.counts.entry((source, stale)).or_default() += 1;
         }
     }
