@@ -4,6 +4,7 @@
 mod client;
 mod figures;
 mod fleet;
+mod guesses;
 mod history;
 mod hub;
 mod measure;
@@ -19,8 +20,9 @@ use time::OffsetDateTime;
 use self::{
     client::Ask,
     figures::{Figure, Figures, table},
+    guesses::wrong,
     hub::{Home, Hub},
-    measure::{guess, measure},
+    measure::measure,
     postgres::Server,
 };
 use crate::{
@@ -195,58 +197,13 @@ async fn few(hub: &Hub, clusters: usize, time: Duration, to: &mut Figures) -> an
     to.operation("PATCH, changed", &changed, Some(0.3), None);
     let together = measure(hub, 16, time, by(|number| number + 1)).await?;
     to.operation("PATCH, changed, 16 at once", &together, Some(0.3), None);
-    wrong(hub, one, &get, time, to).await?;
+    wrong(hub, one, time, to).await?;
     let memory = hub.memory()? as f64 / 1e6;
     to.add(
         format!("memory with {clusters}, after all of this"),
         memory,
         "MB",
         Some(60.0),
-    );
-    Ok(())
-}
-
-/// What wrong tokens cost, and what others notice of them.
-async fn wrong<Next>(
-    hub: &Hub,
-    one: Next,
-    alone: &measure::Measured,
-    time: Duration,
-    to: &mut Figures,
-) -> anyhow::Result<()>
-where
-    Next: Fn(usize) -> (Ask, String) + Clone + Send + 'static,
-{
-    let before = hub.micros()?;
-    let guesses = guess(hub, 16, time).await?;
-    let cpu = (hub.micros()? - before) as f64 / 1000.0 / guesses.count().max(1) as f64;
-    to.add("wrong bootstrap token: CPU", cpu, "ms", None);
-    to.add(
-        "wrong bootstrap token: a second",
-        guesses.count() as f64 / time.as_secs_f64(),
-        "",
-        None,
-    );
-    let (beside, guesses) = tokio::join!(measure(hub, 1, time, one), guess(hub, 16, time));
-    let (beside, guesses) = (beside?, guesses?);
-    to.add(
-        "get one beside wrong tokens: p50",
-        beside.ms(0.5),
-        "ms",
-        None,
-    );
-    to.add(
-        "get one beside wrong tokens: p99",
-        beside.ms(0.99),
-        "ms",
-        None,
-    );
-    to.add("get one alone: p99", alone.ms(0.99), "ms", None);
-    to.add(
-        "wrong tokens beside it: p99",
-        guesses.micros(0.99) / 1000.0,
-        "ms",
-        None,
     );
     Ok(())
 }

@@ -50,9 +50,10 @@ where
     }
     let (before, end) = (hub.micros()?, Instant::now() + time);
     let mut running = JoinSet::new();
-    for (at, caller) in callers.into_iter().enumerate() {
+    for (at, mut caller) in callers.into_iter().enumerate() {
         let first = at + WARM.div_ceil(connections) * connections;
-        running.spawn(ask_until(caller, end, first, connections, next.clone()));
+        let next = next.clone();
+        running.spawn(async move { ask_until(&mut caller, end, first, connections, next).await });
     }
     let mut all = Measured {
         latencies: Latencies::default(),
@@ -70,8 +71,9 @@ where
     Ok(all)
 }
 
-async fn ask_until<Next>(
-    mut caller: Caller,
+/// One after the other; what was answered, the size of the last one, and whether that was packed.
+pub(super) async fn ask_until<Next>(
+    caller: &mut Caller,
     end: Instant,
     first: usize,
     step: usize,
@@ -90,38 +92,4 @@ where
         (bytes, encoded) = (answer.body.len(), answer.encoded);
     }
     Ok((latencies, bytes, encoded))
-}
-
-/// Wrong bootstrap tokens from `connections` at once, for `time`.
-pub(super) async fn guess(
-    hub: &Hub,
-    connections: usize,
-    time: Duration,
-) -> anyhow::Result<Latencies> {
-    let end = Instant::now() + time;
-    let mut running = JoinSet::new();
-    for at in 0..connections {
-        let mut caller = hub.caller()?;
-        running.spawn(async move {
-            let (mut latencies, mut number) = (Latencies::default(), at);
-            while Instant::now() < end {
-                let wrong = format!("{number:0>43}");
-                number += connections;
-                let ask = Ask::get(format!("/install/steward.json?token={wrong}"));
-                let answer = caller.ask(&ask, None).await?;
-                anyhow::ensure!(
-                    matches!(answer.status.as_u16(), 401 | 429),
-                    "a wrong token was answered by {}",
-                    answer.status
-                );
-                latencies.record(answer.took);
-            }
-            anyhow::Ok(latencies)
-        });
-    }
-    let mut guesses = Latencies::default();
-    while let Some(done) = running.join_next().await {
-        guesses.merge(&done??);
-    }
-    Ok(guesses)
 }
