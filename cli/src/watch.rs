@@ -37,48 +37,96 @@ pub(crate) enum Wakes {
     Status,
 }
 
+/// How often all is read anew from a hub that does not tell how it stands with clusters, in seconds.
+const ANEW: u64 = 5;
+
+/// Behind which something is waited for.
+#[derive(Debug, PartialEq, Eq)]
+enum Way {
+    Changes(String),
+    Status(String),
+    /// The hub is older than `/v1/status`: after each wait there may be something.
+    Anew(String),
+}
+
 struct Waker<'a> {
-    wakes: Wakes,
     seen: Seen<'a>,
-    since: String,
+    way: Way,
 }
 
 impl<'a> Waker<'a> {
     async fn new(hub: &'a HubClient, wakes: Wakes) -> Result<Self, Failure> {
         let seen = Seen::new(hub);
-        let since = match wakes {
-            Wakes::Changes => seen.now().await?.to_string(),
-            Wakes::Status => hub.get::<Standings>("/v1/status").await?.cursor,
+        let told = match wakes {
+            Wakes::Changes => None,
+            Wakes::Status => standings(hub.get("/v1/status").await)?,
         };
-        Ok(Waker { wakes, seen, since })
+        let way = match (wakes, told) {
+            (Wakes::Status, Some(told)) => Way::Status(told.cursor),
+            (Wakes::Status, None) => older(&seen).await?,
+            (Wakes::Changes, _) => Way::Changes(seen.now().await?.to_string()),
+        };
+        Ok(Waker { seen, way })
     }
 
     /// Until there may be something to print; of clusters what that is.
     async fn next(&mut self) -> Result<Option<Standings>, Failure> {
         loop {
-            if self.wakes == Wakes::Status {
-                let told: Standings = self.seen.ask("/v1/status", &self.since, WAIT).await?;
-                self.since.clone_from(&told.cursor);
-                if told.is_nothing() {
-                    continue;
+            match &mut self.way {
+                Way::Status(cursor) => {
+                    let told = self.seen.ask("/v1/status", cursor, WAIT).await;
+                    // Another hub may have taken this one's place.
+                    let Some(told) = standings(told)? else {
+                        self.way = older(&self.seen).await?;
+                        return Ok(None);
+                    };
+                    cursor.clone_from(&told.cursor);
+                    if !told.is_nothing() {
+                        return Ok(Some(told));
+                    }
                 }
-                return Ok(Some(told));
-            }
-            match self.seen.poll(&self.since, WAIT).await {
-                Ok(changes) => {
-                    self.since = changes.revision.to_string();
-                    if !changes.items.is_empty() {
+                Way::Changes(since) => {
+                    if behind(&mut self.seen, since, WAIT).await? {
                         return Ok(None);
                     }
                 }
-                // All of it is read anew anyway.
-                Err(failure) if failure.code == Code::Compacted => {
-                    self.since = self.seen.now().await?.to_string();
+                Way::Anew(since) => {
+                    behind(&mut self.seen, since, ANEW).await?;
                     return Ok(None);
                 }
-                Err(failure) => return Err(failure),
             }
         }
+    }
+}
+
+/// None of a hub that does not know what it is asked.
+fn standings(told: Result<Standings, Failure>) -> Result<Option<Standings>, Failure> {
+    match told {
+        Err(failure) if failure.code == Code::NoSuchRoute => Ok(None),
+        told => told.map(Some),
+    }
+}
+
+async fn older(seen: &Seen<'_>) -> Result<Way, Failure> {
+    eprintln!(
+        "this hub is older and does not tell how it stands with clusters: they are read anew every {ANEW} s"
+    );
+    Ok(Way::Anew(seen.now().await?.to_string()))
+}
+
+/// Whether anything has changed meanwhile.
+async fn behind(seen: &mut Seen<'_>, since: &mut String, wait: u64) -> Result<bool, Failure> {
+    match seen.poll(since, wait).await {
+        Ok(changes) => {
+            *since = changes.revision.to_string();
+            Ok(!changes.items.is_empty())
+        }
+        // All of it is read anew anyway.
+        Err(failure) if failure.code == Code::Compacted => {
+            *since = seen.now().await?.to_string();
+            Ok(true)
+        }
+        Err(failure) => Err(failure),
     }
 }
 
@@ -151,4 +199,20 @@ fn without_ticking(value: &Value) -> Value {
         status.retain(|name, _| !TICKING.contains(&name.as_str()));
     }
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hub_that_knows_no_status_is_an_older_one_and_any_other_refusal_is_one() {
+        let told =
+            json!({ "cursor": "7", "snapshot": true, "changed": false, "gone": [], "items": [] });
+        let told: Standings = serde_json::from_value(told).unwrap();
+        assert_eq!(standings(Ok(told)).unwrap().unwrap().cursor, "7");
+        assert!(standings(Err(Code::NoSuchRoute.into())).unwrap().is_none());
+        let refused = standings(Err(Code::NotAllowed.into())).unwrap_err();
+        assert_eq!(refused.code, Code::NotAllowed);
+    }
 }
