@@ -41,12 +41,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::net::TcpStream;
 
-/// Has the kernel give up a connection between agent and hub on which nothing is acknowledged for as long as a link may be
-/// silent (`TCP_USER_TIMEOUT`, where there is such a thing): whatever waits to be written to it ends then, too.
-pub fn expire(tcp: &TcpStream) {
+/// How much of what a link has written may lie in the kernel unsent, in bytes: two messages. What TCP may not send yet because
+/// others share the path had better wait where small things overtake it.
+#[cfg(target_os = "linux")]
+const UNSENT: u32 = 32 * 1024;
+
+/// Readies a connection between agent and hub, as far as this system can. Has the kernel give it up when nothing is
+/// acknowledged for as long as a link may be silent (`TCP_USER_TIMEOUT`): whatever waits to be written to it ends then, too.
+/// And has it take no more than is about to be sent (`TCP_NOTSENT_LOWAT`).
+pub fn for_link(tcp: &TcpStream) {
     #[cfg(target_os = "linux")]
-    // Fails only on a socket that is dead already; its first read will say so.
-    let _ = socket2::SockRef::from(tcp).set_tcp_user_timeout(Some(wire::SILENCE));
+    {
+        let tcp = socket2::SockRef::from(tcp);
+        // These fail only on a socket that is dead already; its first read will say so.
+        let _ = tcp.set_tcp_user_timeout(Some(wire::SILENCE));
+        let _ = tcp.set_tcp_notsent_lowat(UNSENT);
+    }
     #[cfg(not(target_os = "linux"))]
     let _ = tcp;
 }

@@ -11,12 +11,12 @@ use tokio::{
 };
 
 use super::{DialError, Stage, step};
-use crate::expire;
+use crate::for_link;
 
 /// Head start of each address before the next.
 const STAGGER: Duration = Duration::from_millis(250);
 
-/// A connection to `host`, which may be an address, with TCP_NODELAY, and with a deadline for what it sends.
+/// A connection to `host`, which may be an address, with TCP_NODELAY, readied for a link.
 pub(super) async fn connect(
     host: &str,
     port: u16,
@@ -82,7 +82,7 @@ async fn one(address: SocketAddr) -> (SocketAddr, io::Result<TcpStream>) {
     let outcome = async {
         let tcp = TcpStream::connect(address).await?;
         tcp.set_nodelay(true)?;
-        expire(&tcp);
+        for_link(&tcp);
         Ok(tcp)
     };
     (address, outcome.await)
@@ -113,10 +113,12 @@ mod tests {
         assert_eq!(address, here);
         assert!(tcp.nodelay().unwrap());
         #[cfg(target_os = "linux")]
-        assert_eq!(
-            socket2::SockRef::from(&tcp).tcp_user_timeout().unwrap(),
-            Some(crate::wire::SILENCE)
-        );
+        {
+            let tcp = socket2::SockRef::from(&tcp);
+            let timeout = tcp.tcp_user_timeout().unwrap();
+            assert_eq!(timeout, Some(crate::wire::SILENCE));
+            assert_eq!(tcp.tcp_notsent_lowat().unwrap(), crate::UNSENT);
+        }
         let error = race(VecDeque::from([gone])).await.unwrap_err();
         assert_eq!((error.stage, error.code), (Stage::Tcp, Code::DialTcp));
     }

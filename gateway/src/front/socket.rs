@@ -90,8 +90,8 @@ pub(crate) fn of_agent(
         return Err("it did not wait for the answer");
     }
     match &io {
-        Either::Left(tls) => fairlead_dialer::expire(&tls.get_ref().0.get_ref().tcp),
-        Either::Right(socket) => fairlead_dialer::expire(&socket.tcp),
+        Either::Left(tls) => fairlead_dialer::for_link(&tls.get_ref().0.get_ref().tcp),
+        Either::Right(socket) => fairlead_dialer::for_link(&socket.tcp),
     }
     Ok(io)
 }
