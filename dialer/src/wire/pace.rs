@@ -71,7 +71,8 @@ pub(crate) struct Pace {
     /// The same, averaged over the last few.
     smooth: Option<Duration>,
     heard: Instant,
-    asked: Instant,
+    /// When the last mark was sent.
+    asked: Option<Instant>,
     due: Instant,
     timer: Pin<Box<Sleep>>,
     interactive: bool,
@@ -94,6 +95,8 @@ impl Pace {
     /// `sent` is what has been sent before this link; the flight never grows above `most`.
     pub(crate) fn new(sent: u64, most: u64) -> Self {
         let now = Instant::now();
+        // A session that begins has something to say at once, and the first mark goes with it. One that goes on may not.
+        let due = if sent == 0 { now + ACTIVE } else { now };
         Pace {
             out: VecDeque::new(),
             marked: sent,
@@ -107,10 +110,9 @@ impl Pace {
             rtt: None,
             smooth: None,
             heard: now,
-            asked: now,
-            // The first at once, for an early round trip time.
-            due: now,
-            timer: Box::pin(sleep_until(now)),
+            asked: None,
+            due,
+            timer: Box::pin(sleep_until(due)),
             interactive: false,
         }
     }
@@ -168,7 +170,7 @@ impl Pace {
             return Due::Mark;
         }
         let now = Instant::now();
-        if unmarked > 0 && now >= self.asked + ACTIVE {
+        if unmarked > 0 && self.asked.is_none_or(|asked| now >= asked + ACTIVE) {
             return Due::Mark;
         }
         if now < self.due {
@@ -184,7 +186,7 @@ impl Pace {
 
     pub(crate) fn sent(&mut self, count: u64, flight: u64) {
         let at = Instant::now();
-        (self.marked, self.asked) = (count, at);
+        (self.marked, self.asked) = (count, Some(at));
         self.due = at + IDLE.mul_f64(0.8 + 0.4 * chance());
         self.out.push_back(Mark { count, at, flight });
     }
