@@ -15,7 +15,7 @@ use fairlead_api::{
 };
 use fairlead_dialer::{Answer, LinkState};
 use http::{Request, StatusCode, header};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 use tracing::info;
 
 use crate::{
@@ -29,6 +29,8 @@ use crate::{
 
 const EVERY: Duration = Duration::from_secs(5);
 const DEADLINE: Duration = Duration::from_secs(5);
+/// Of the body of a good answer, in bytes. Nobody looks at it.
+const MAX_READY: usize = 256;
 /// How wide agents should spread their redials, in milliseconds.
 const SPREAD: &str = "fairlead-spread-millis";
 const MIN_SPREAD: usize = 250;
@@ -109,7 +111,8 @@ async fn probe(hub: &Hub, entry: &Entry) -> Probed {
         return bad(Code::Internal, "the probe is no request");
     };
     let silent = |code: Code, cause: String| Probed::Silent(LastError { code, cause });
-    match timeout(DEADLINE, entry.exchanges().send(request)).await {
+    let end = Instant::now() + DEADLINE;
+    match timeout_at(end, entry.exchanges().send(request)).await {
         Err(_) => silent(
             Code::Timeout,
             format!("no answer to a probe within {} s", DEADLINE.as_secs()),
@@ -125,7 +128,11 @@ async fn probe(hub: &Hub, entry: &Entry) -> Probed {
                 });
             }
             match response.status() {
-                StatusCode::OK => Probed::Good,
+                StatusCode::OK => {
+                    // Dropped unread, it would take its stream with it, and each probe would need another.
+                    let _ = timeout_at(end, body::read(response.into_body(), MAX_READY)).await;
+                    Probed::Good
+                }
                 status => bad(
                     Code::ApiUnreachable,
                     format!("its /readyz answered {}", status.as_u16()),
