@@ -107,7 +107,7 @@ pub(crate) type Answer = Response<Either<Full<Bytes>, Stream>>;
 pub(crate) async fn answer(answers: Answers, request: Request<Incoming>) -> io::Result<Answer> {
     Ok(match (request.method(), request.uri().path()) {
         (&Method::GET, "/bytes/1024") => whole(StatusCode::OK, BYTES, answers.small),
-        (&Method::GET, "/bytes/8388608") => whole(StatusCode::OK, BYTES, answers.large),
+        (&Method::GET, "/bytes/8388608") => stream(Stream::large(answers.large)),
         (&Method::GET, "/endless") => stream(Stream::endless(answers.large)),
         (&Method::GET, "/ticks") => stream(Stream::ticks()),
         (&Method::GET, "/echo") => echo(request),

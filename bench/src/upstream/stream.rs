@@ -1,4 +1,5 @@
-//! Bodies without an end: bytes as fast as they are read, numbered lines at a steady pace, and events.
+//! Bodies in pieces: one that gives way to other answers, bytes as fast as they are read, numbered lines at a steady
+//! pace, and events.
 
 use std::{
     convert::Infallible,
@@ -9,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
-use hyper::body::{Body, Frame};
+use hyper::body::{Body, Frame, SizeHint};
 use tokio::{
     sync::watch,
     time::{self, Interval, MissedTickBehavior},
@@ -19,16 +20,27 @@ use super::{SMALL, TICK};
 
 /// How much is handed over at once.
 const PIECE: usize = 64 * 1024;
+/// How much of a body goes out before other answers have their turn: a socket on loopback takes megabytes at once, and who
+/// seals them for milliseconds is the delay that is measured.
+const TURN: usize = 128 * 1024;
 /// Digits of a time in an event.
 const STAMP: usize = 20;
 
 pub(crate) enum Stream {
+    Large { rest: Bytes, waits: bool },
     Endless(Bytes),
     Ticks { clock: Interval, next: u64 },
     Events(BoxStream<'static, Bytes>),
 }
 
 impl Stream {
+    pub(super) fn large(body: Bytes) -> Self {
+        Self::Large {
+            rest: body,
+            waits: false,
+        }
+    }
+
     pub(super) fn endless(from: Bytes) -> Self {
         Self::Endless(from.slice(..PIECE.min(from.len())))
     }
@@ -84,6 +96,15 @@ impl Body for Stream {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let piece = match &mut *self {
+            Self::Large { rest, .. } if rest.is_empty() => return Poll::Ready(None),
+            Self::Large { rest, waits } => {
+                *waits = !*waits;
+                if !*waits {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                rest.split_to(TURN.min(rest.len()))
+            }
             Self::Endless(piece) => piece.clone(),
             Self::Ticks { clock, next } => {
                 std::task::ready!(clock.poll_tick(context));
@@ -98,6 +119,17 @@ impl Body for Stream {
         };
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Large { rest, .. } if rest.is_empty())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Large { rest, .. } => SizeHint::with_exact(rest.len() as u64),
+            _ => SizeHint::default(),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -110,6 +142,28 @@ mod tests {
         assert_eq!((line.len(), line.last()), (SMALL, Some(&b'\n')));
         assert!(age(&line).unwrap() < Duration::from_secs(60));
         assert_eq!(age(b"short"), None);
+    }
+
+    #[tokio::test]
+    async fn a_large_body_comes_whole_and_gives_way_after_each_piece() {
+        let mut body = Stream::large(Bytes::from(vec![b'f'; 2 * TURN + 1]));
+        assert_eq!(body.size_hint().exact(), Some(2 * TURN as u64 + 1));
+        let (mut sizes, mut waits) = (Vec::new(), 0);
+        std::future::poll_fn(|cx| {
+            loop {
+                match Pin::new(&mut body).poll_frame(cx) {
+                    Poll::Ready(Some(Ok(frame))) => sizes.push(frame.into_data().unwrap().len()),
+                    Poll::Ready(None) => return Poll::Ready(()),
+                    Poll::Pending => {
+                        waits += 1;
+                        return Poll::Pending;
+                    }
+                }
+            }
+        })
+        .await;
+        assert_eq!((sizes, waits), (vec![TURN, TURN, 1], 2));
+        assert!(body.is_end_stream());
     }
 
     #[tokio::test]
