@@ -3,12 +3,17 @@
 
 use std::time::Duration;
 
+/// Who was away for some time is missed by so small a part of it again.
+const PART: u32 = 40;
+
 /// The window doubles with each failure from `first` up to `cap`; the wait is anywhere inside of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Backoff {
     first: Duration,
     cap: Duration,
     failures: u32,
+    /// For a hub, since it worked.
+    waited: Duration,
 }
 
 impl Backoff {
@@ -17,25 +22,34 @@ impl Backoff {
             first,
             cap,
             failures: 0,
+            waited: Duration::ZERO,
         }
     }
 
     /// The next wait. `chance` is in `[0, 1)`.
     pub(crate) fn next(&mut self, chance: f64) -> Duration {
-        self.next_over(Duration::ZERO, chance)
+        between(Duration::ZERO, self.window(), chance)
     }
 
-    /// The same, anywhere in a window at least `width` wide, from the first try on: the hub asks its agents to spread.
-    pub(crate) fn next_over(&mut self, width: Duration, chance: f64) -> Duration {
+    /// The same for a hub: its agents come back soon after a short outage, and anywhere in a window at least `width` wide,
+    /// from the first try on, as it asks them to spread.
+    pub(crate) fn next_hub(&mut self, width: Duration, chance: f64) -> Duration {
+        let soon = (self.waited / PART).max(3 * self.first);
+        let wait = between(Duration::ZERO, self.window().min(soon).max(width), chance);
+        self.waited = self.waited.saturating_add(wait);
+        wait
+    }
+
+    fn window(&mut self) -> Duration {
         let factor = 1_u32.checked_shl(self.failures).unwrap_or(u32::MAX);
-        let window = self.first.saturating_mul(factor).min(self.cap).max(width);
         self.failures = self.failures.saturating_add(1);
-        window.mul_f64(chance.clamp(0.0, 1.0))
+        self.first.saturating_mul(factor).min(self.cap)
     }
 
     /// It worked: the next failure waits shortly again.
     pub(crate) const fn reset(&mut self) {
         self.failures = 0;
+        self.waited = Duration::ZERO;
     }
 }
 
@@ -86,9 +100,29 @@ mod tests {
     fn a_hub_may_widen_the_window_but_not_narrow_it() {
         let (wide, narrow) = (Duration::from_secs(60), Duration::from_millis(1));
         let mut backoff = Backoff::new(FIRST, CAP);
-        assert_eq!(backoff.next_over(wide, 1.0), wide);
-        assert_eq!(backoff.next_over(wide, 0.5), wide / 2);
-        assert_eq!(backoff.next_over(narrow, 1.0), 4 * FIRST);
+        assert_eq!(backoff.next_hub(wide, 1.0), wide);
+        assert_eq!(backoff.next_hub(wide, 0.5), wide / 2);
+        backoff.reset();
+        assert_eq!(backoff.next_hub(narrow, 1.0), FIRST);
+    }
+
+    #[test]
+    fn a_hub_is_missed_by_less_than_a_second_after_half_a_minute_and_tried_less_often_in_the_end() {
+        let mut backoff = Backoff::new(FIRST, CAP);
+        let mut waits = Vec::new();
+        let mut away = Duration::ZERO;
+        while away < 80 * CAP {
+            let wait = backoff.next_hub(FIRST, 1.0);
+            waits.push((away, wait));
+            away += wait;
+        }
+        for (away, wait) in &waits {
+            let most = (*away / 40).max(Duration::from_millis(750)).min(CAP);
+            assert!(*wait <= most, "{wait:?} after {away:?}");
+        }
+        assert_eq!(waits.last().unwrap().1, CAP);
+        backoff.reset();
+        assert_eq!(backoff.next_hub(FIRST, 1.0), FIRST);
     }
 
     #[test]
@@ -97,6 +131,7 @@ mod tests {
             first: FIRST,
             cap: Duration::MAX,
             failures: u32::MAX - 1,
+            waited: Duration::MAX,
         };
         for _ in 0..4 {
             assert!(backoff.next(0.5) > CAP);

@@ -90,7 +90,7 @@ impl Hold {
     pub(crate) async fn run(mut self) {
         loop {
             let wait = match self.round().await {
-                Again::Soon => self.backoff.next_over(self.site.spread.get(), chance()),
+                Again::Soon => self.backoff.next_hub(self.site.spread.get(), chance()),
                 Again::Slowly => self.slow.next(chance()).max(FIRST),
                 Again::After(wait) => wait,
                 Again::Never => return,

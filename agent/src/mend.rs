@@ -54,7 +54,7 @@ pub(crate) async fn mend(
         backoff.reset();
     }
     loop {
-        sleep(backoff.next_over(spread, chance())).await;
+        sleep(backoff.next_hub(spread, chance())).await;
         match dials.again(identity, session).await {
             Ok(Redialed::Resumed { .. }) => return Mended::Resumed,
             Ok(Redialed::New(dialed)) => return Mended::Anew(Box::new(dialed)),
