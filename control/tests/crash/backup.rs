@@ -21,7 +21,20 @@ use crate::{
 /// Written between two backups.
 const BETWEEN: usize = 150;
 
+/// How many of one store: while they are taken it grows by all that is written.
+const OF_ONE: u32 = 5;
+
 pub(crate) fn a_backup_under_load_restores_to_a_state_that_was<G: Ground>(backups: u32) {
+    for done in (0..backups).step_by(OF_ONE as usize) {
+        of_one_store::<G>(OF_ONE.min(backups - done));
+    }
+    println!(
+        "{}: {backups} backups under load restore to what was",
+        G::NAME
+    );
+}
+
+fn of_one_store<G: Ground>(backups: u32) {
     let (ground, dir) = (G::new(), tempfile::tempdir().unwrap());
     let file = |number: u32| dir.path().join(format!("backup-{number}"));
     let writer = Writer::start(&ground.place(), "b");
@@ -39,10 +52,6 @@ pub(crate) fn a_backup_under_load_restores_to_a_state_that_was<G: Ground>(backup
         assert!(revision > 1, "nothing is in it");
         look(&copy.place(), &answered, revision);
     }
-    println!(
-        "{}: {backups} backups under load restore to what was",
-        G::NAME
-    );
 }
 
 fn data(place: &str, folder: &Path) -> HubData {
