@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use tracing::info;
 
 use answers::{answer, created, would_be};
-use sources::Standing;
+use sources::LastReport;
 
 use super::{
     document::{ClusterSpec, Fields, OURS, invalid, merge_cluster},
@@ -323,7 +323,7 @@ async fn patch(
     let patch = Patch {
         fields: patch,
         source,
-        agent: Standing {
+        agent: LastReport {
             reported: hub.store.observed_of(&record).agent_reported(),
             reporting: hub.settings.reporting,
             now,
@@ -359,7 +359,7 @@ fn judge(patch: &Fields) -> Result<(), Failure> {
 struct Patch {
     fields: Map<String, Value>,
     source: FactSource,
-    agent: Standing,
+    agent: LastReport,
 }
 
 impl Patch {

@@ -15,14 +15,14 @@ const FACTS: &str = "dynamicFacts";
 
 /// When a cluster's agent has reported last, and what follows from that.
 #[derive(Clone, Copy)]
-pub(super) struct Standing {
+pub(super) struct LastReport {
     pub(super) reported: Option<i64>,
     pub(super) reporting: Reporting,
     /// Milliseconds since 1970, as `reported`.
     pub(super) now: i64,
 }
 
-impl Standing {
+impl LastReport {
     /// What of Steward's patch counts, and the cluster without what Steward may say in the place of an agent that is silent.
     pub(super) fn weigh<'a>(
         &self,
@@ -90,13 +90,13 @@ mod tests {
     }
 
     fn weighed(reported: Option<i64>, now: i64, patch: &Value) -> (Value, Vec<String>) {
-        let standing = Standing {
+        let last = LastReport {
             reported,
             reporting: Reporting::default(),
             now,
         };
         let cluster = cluster();
-        let (patch, cluster) = standing.weigh(patch.as_object().unwrap(), &cluster);
+        let (patch, cluster) = last.weigh(patch.as_object().unwrap(), &cluster);
         let left = cluster.dynamic_facts.keys().cloned().collect();
         (Value::Object(patch.into_owned()), left)
     }
