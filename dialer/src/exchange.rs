@@ -10,6 +10,7 @@ mod desk;
 mod download;
 mod error;
 mod framing;
+mod gather;
 mod head;
 mod incoming;
 mod outgoing;

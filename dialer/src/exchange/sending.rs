@@ -7,11 +7,12 @@ use std::{
 
 use http_body::Body as _;
 
-use super::{Body, BodyError, framing::Encoder, outgoing::Outgoing};
+use super::{Body, BodyError, framing::Encoder, gather::Gather, outgoing::Outgoing};
 
 pub(super) struct Sending {
     body: Body,
     encoder: Encoder,
+    gather: Gather,
 }
 
 /// How far the source has come.
@@ -27,7 +28,11 @@ pub(super) enum Filled {
 
 impl Sending {
     pub(super) fn new(body: Body, encoder: Encoder) -> Self {
-        Sending { body, encoder }
+        Sending {
+            body,
+            encoder,
+            gather: Gather::default(),
+        }
     }
 
     /// Whether there is nothing to send.
@@ -46,12 +51,21 @@ impl Sending {
             if out.is_full() {
                 return Ok(Filled::Full);
             }
+            if self.gather.poll(cx).is_pending() {
+                return Ok(Filled::Waiting);
+            }
             match Pin::new(&mut self.body).poll_frame(cx)? {
-                Poll::Pending => return Ok(Filled::Waiting),
+                Poll::Pending => {
+                    self.gather.waits(cx);
+                    return Ok(Filled::Waiting);
+                }
                 Poll::Ready(None) => self.encoder.end(out)?,
                 Poll::Ready(Some(frame)) => {
                     match frame.into_data() {
-                        Ok(data) => self.encoder.data(data, out)?,
+                        Ok(data) => {
+                            self.gather.came(data.len());
+                            self.encoder.data(data, out)?;
+                        }
                         Err(frame) => {
                             if let Some(trailers) = frame.trailers_ref() {
                                 self.encoder.trailers(trailers, out);
