@@ -34,17 +34,7 @@ async fn each_hub_tells_how_it_stands_with_a_cluster_of_the_other_one_and_when_t
     let flags = ["--store", &url, "--store-key-file", &key];
     let mut one = Hub::start_server(&flags).await?;
     let two = Hub::start_server(&flags).await?;
-    let ready = one.ready();
-    let files = [&ready.token_file, &ready.ca_file].map(|file| file.display().to_string());
-    let login = [
-        "login",
-        &ready.url,
-        "--token-file",
-        &files[0],
-        "--ca-file",
-        &files[1],
-    ];
-    one.cli(login).await?.success()?;
+    one.log_in().await?;
     let token = one.token()?;
 
     let joining = one.create_cluster("demo").await?;

@@ -101,9 +101,8 @@ async fn what_lieutenants_document_allows_is_answered_as_it_says_but_for_what_is
 -> anyhow::Result<()> {
     let hub = Hub::start_server::<&str>(&[]).await?;
     // What its configuration names, so that not all is answered by 404.
-    hub.cli(["tenant", "create", "known", "--id", "t-known"])
-        .await?
-        .success()?;
+    hub.log_in().await?;
+    hub.cli(["tenant", "create", "known"]).await?.success()?;
     let cluster = ["known", "--id", "c-known", "--tenant", "t-known"];
     hub.cli(["cluster", "create"].into_iter().chain(cluster))
         .await?

@@ -154,6 +154,12 @@ impl Rig {
         Rig::send(router, request.body(Body::empty()).unwrap()).await
     }
 
+    fn people(&self) -> Router {
+        let modules = self.control.seam().modules;
+        let people = modules.iter().map(|module| module.people());
+        people.fold(Router::new(), Router::merge)
+    }
+
     /// Calls a route for people with a body of any kind.
     pub(crate) async fn raw(
         &self,
@@ -162,17 +168,13 @@ impl Rig {
         path: &str,
         body: impl Into<Body>,
     ) -> Reply {
-        let modules = self.control.seam().modules;
-        let people = modules
-            .iter()
-            .fold(Router::new(), |all, m| all.merge(m.people()));
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(body.into())
-            .unwrap();
-        Rig::send(people.layer(Extension(asker(who))), request).await
+        let people = self.people().layer(Extension(asker(who)));
+        Rig::send(people, sent(method, path, body)).await
+    }
+
+    /// The same without anybody who could be asked who it is.
+    pub(crate) async fn nobody(&self, method: Method, path: &str, body: impl Into<Body>) -> Reply {
+        Rig::send(self.people(), sent(method, path, body)).await
     }
 
     /// As [`Rig::call`], where a demand of a header holds.
@@ -184,13 +186,9 @@ impl Rig {
         (name, value): (header::HeaderName, &str),
         body: Value,
     ) -> Reply {
-        let modules = self.control.seam().modules;
-        let people = modules
-            .iter()
-            .fold(Router::new(), |all, m| all.merge(m.people()));
         let request = Request::builder().method(method).uri(path);
         let request = request.header(name, value).body(body.to_string().into());
-        Rig::send(people.layer(Extension(asker(who))), request.unwrap()).await
+        Rig::send(self.people().layer(Extension(asker(who))), request.unwrap()).await
     }
 
     /// What comes of a request, as it comes.
@@ -200,13 +198,9 @@ impl Rig {
         path: &str,
         (name, value): (header::HeaderName, &str),
     ) -> Body {
-        let modules = self.control.seam().modules;
-        let people = modules
-            .iter()
-            .fold(Router::new(), |all, m| all.merge(m.people()));
         let request = Request::get(path).header(name, value);
         let request = request.body(Body::empty()).unwrap();
-        let people = people.layer(Extension(asker(who)));
+        let people = self.people().layer(Extension(asker(who)));
         people.oneshot(request).await.unwrap().into_body()
     }
 
@@ -296,6 +290,15 @@ impl Rig {
         let who = agent_identity(leaf.chain(), self.control.trust_domain()).unwrap();
         (leaf, who)
     }
+}
+
+fn sent(method: Method, path: &str, body: impl Into<Body>) -> Request<Body> {
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(body.into())
+        .unwrap()
 }
 
 fn clock(now: &Arc<Mutex<OffsetDateTime>>) -> Clock {

@@ -177,6 +177,23 @@ fn body(text: &str) -> Value {
     }
 }
 
+fn is_open(path: &str) -> bool {
+    ["/", "/healthz"].contains(&path) || path.starts_with("/install/")
+}
+
+#[tokio::test]
+async fn nobody_in_particular_may_call_no_route_but_the_open_ones() {
+    let rig = Rig::new().await;
+    world(&rig).await;
+    for (method, path, text, _) in TABLE {
+        if !is_open(path) {
+            let method: Method = method.parse().unwrap();
+            let reply = rig.nobody(method.clone(), path, text).await;
+            assert!(!reply.status.is_success(), "{method} {path}: {reply:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn every_role_may_call_its_routes_and_no_others() {
     let rig = Rig::new().await;
@@ -185,8 +202,7 @@ async fn every_role_may_call_its_routes_and_no_others() {
         for (method, path, text, who_may) in TABLE {
             world(&rig).await;
             let method: Method = method.parse().unwrap();
-            let open = ["/", "/healthz"].contains(&path) || path.starts_with("/install/");
-            let reply = if open {
+            let reply = if is_open(path) {
                 rig.open(path).await
             } else {
                 rig.call(&who, method.clone(), path, body(text)).await

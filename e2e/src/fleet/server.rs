@@ -56,18 +56,26 @@ impl Hub {
             people: Some(people.clone()),
             process,
         };
-        let token = hub.ready.token_file.display().to_string();
-        let ca = hub.ready.ca_file.display().to_string();
+        hub.log_in().await?;
+        Ok(hub)
+    }
+
+    /// From here on [`Hub::cli`] knows the hub, as an admin. A hub for development needs none.
+    ///
+    /// # Errors
+    /// The hub cannot be reached.
+    pub async fn log_in(&self) -> anyhow::Result<()> {
+        let token = self.ready.token_file.display().to_string();
+        let ca = self.ready.ca_file.display().to_string();
         let login = [
             "login",
-            &hub.ready.url,
+            &self.ready.url,
             "--token-file",
             &token,
             "--ca-file",
             &ca,
         ];
-        hub.cli(login).await?.success()?;
-        Ok(hub)
+        self.cli(login).await?.success().map(drop)
     }
 }
 
