@@ -100,11 +100,22 @@ pub(crate) fn invitation(hub: &Hub, cluster: &Cluster) -> Result<JoinInfo, Failu
 
 /// Of an [`invitation`], Steward's part: lists show it of every cluster.
 pub(crate) fn install_url(hub: &Hub, cluster: &Cluster) -> SecretString {
-    let token = hub.bootstrap.token(&cluster.id, &cluster.binding.bootstrap);
-    install_url_of(hub, STEWARD_PATH, &token)
+    let mut url = install_url_without_token(hub, STEWARD_PATH);
+    (hub.bootstrap).write(&cluster.id, &cluster.binding.bootstrap, &mut url);
+    url.into()
 }
 
 fn install_url_of(hub: &Hub, path: &str, token: &SecretString) -> SecretString {
-    let base = &hub.settings.install_base;
-    SecretString::from(format!("{base}{path}?token={}", token.expose_secret()))
+    let mut url = install_url_without_token(hub, path);
+    url.push_str(token.expose_secret());
+    url.into()
+}
+
+/// With room for it.
+fn install_url_without_token(hub: &Hub, path: &str) -> String {
+    let parts = [&hub.settings.install_base, path, "?token="];
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    let mut url = String::with_capacity(length + token::MAX_LEN);
+    url.extend(parts);
+    url
 }

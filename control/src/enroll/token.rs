@@ -1,6 +1,8 @@
 //! Bootstrap tokens: `<cluster>.<generation>.<expiry>.<HMAC>`, the last by a key that is not in the store. Whoever reads
 //! the store can make none; the hub can show a valid one again without keeping it.
 
+use std::fmt::Write as _;
+
 use aws_lc_rs::hmac;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use fairlead_api::{ClusterId, Code, Failure};
@@ -12,7 +14,7 @@ use crate::{data_dir::DataDir, model::Bootstrap, random};
 
 const FILE: &str = "bootstrap.key";
 /// Longer than any token of ours, in bytes; nothing longer is looked at.
-const MAX_LEN: usize = 255;
+pub(super) const MAX_LEN: usize = 255;
 /// Keeps this use of the key apart from any later one.
 const PURPOSE: &str = "fairlead bootstrap token v1|";
 
@@ -52,10 +54,21 @@ impl BootstrapKey {
 
     /// The current token of a cluster.
     pub(crate) fn token(&self, cluster: &ClusterId, current: &Bootstrap) -> SecretString {
-        let expires = current.expires.unix_timestamp();
-        let says = format!("{cluster}.{}.{expires}", current.generation);
-        let tag = hmac::sign(&self.0, format!("{PURPOSE}{says}").as_bytes());
-        format!("{says}.{}", URL_SAFE_NO_PAD.encode(tag)).into()
+        let mut token = String::with_capacity(MAX_LEN);
+        self.write(cluster, current, &mut token);
+        token.into()
+    }
+
+    /// The same at the end of a text, which is a secret from then on. Lists show one of every cluster that waits for its agent.
+    pub(crate) fn write(&self, cluster: &ClusterId, current: &Bootstrap, to: &mut String) {
+        let (start, expires) = (to.len(), current.expires.unix_timestamp());
+        // A string takes whatever is written into it.
+        let _ = write!(to, "{cluster}.{}.{expires}", current.generation);
+        let mut tag = hmac::Context::with_key(&self.0);
+        tag.update(PURPOSE.as_bytes());
+        tag.update(to.get(start..).unwrap_or_default().as_bytes());
+        to.push('.');
+        URL_SAFE_NO_PAD.encode_string(tag.sign(), to);
     }
 
     /// What a token says, if this hub has made it; the hashes are compared in constant time.

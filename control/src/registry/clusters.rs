@@ -296,7 +296,7 @@ async fn patch(
     let dry_run = Query::of(&uri)?.yes("dryRun")?;
     let patch = Fields::of(body)?;
     // What can be said of it alone is said before anybody asks who has sent it.
-    judge(&patch)?;
+    ClusterSpec::judge(&patch)?;
     let caller = asks.who().await?;
     let view = hub.store.view();
     let record = visible(&view, &caller, &id)?;
@@ -346,13 +346,6 @@ async fn patch(
         return would_be(&hub.store.view(), &record, StatusCode::OK);
     }
     answer(&hub, &hub.store.view(), &caller, &record, &HeaderMap::new())
-}
-
-/// Whether a patch makes sense by itself, on a cluster of which nothing is known.
-fn judge(patch: &Fields) -> Result<(), Failure> {
-    let mut alone = Map::new();
-    merge_cluster(&mut alone, patch.clone().into_rest());
-    ClusterSpec::read(&mut Fields::of(Value::Object(alone))?)?.opens_nothing()
 }
 
 /// A change of a cluster as somebody has sent it.

@@ -81,8 +81,13 @@ impl Asked {
         caller: &Caller,
     ) -> (Vec<Found<'a>>, HeaderMap) {
         let observed = hub.store.all_observed();
-        let status = |record: &Record<Cluster>| {
-            let known = observed.get(&record.value.id).cloned();
+        // Both are in the order of ids, so one walk finds all.
+        let mut seen = observed.iter().peekable();
+        let mut status = |record: &Record<Cluster>| {
+            let id = &record.value.id;
+            while seen.next_if(|(of, _)| *of < id).is_some() {}
+            let known = seen.peek().filter(|(of, _)| *of == id);
+            let known = known.map(|(_, observed)| Arc::clone(observed));
             known.unwrap_or_else(|| Arc::new(Observed::nothing(record.value.created)))
         };
         let found = view.clusters().filter_map(|record| {
@@ -103,14 +108,13 @@ impl Asked {
         self.page.cut(found, &self.path, &self.query)
     }
 
-    fn place(&self, cluster: &Cluster) -> Place {
-        let id = cluster.id.as_str();
+    fn place<'a>(&self, cluster: &'a Cluster) -> Place<'a> {
         let first = match self.sort_by {
-            SortBy::Id => String::new(),
-            SortBy::Tenant => cluster.tenant.to_string(),
-            SortBy::DisplayName => cluster.shown_name().to_owned(),
+            SortBy::Id => "",
+            SortBy::Tenant => cluster.tenant.as_str(),
+            SortBy::DisplayName => cluster.shown_name(),
         };
-        Place(first, id.to_owned())
+        Place(first.into(), cluster.id.as_str().into())
     }
 
     fn wants(&self, view: &View, cluster: &Cluster) -> bool {
@@ -127,6 +131,9 @@ impl Asked {
             if !texts.iter().any(|it| it.to_lowercase().contains(text)) {
                 return false;
             }
+        }
+        if self.facts.is_empty() && self.selector.is_empty() {
+            return true;
         }
         let template = template_of(view, &cluster.tenant);
         let has = |(name, value): &(String, Option<String>)| {

@@ -1,6 +1,8 @@
 //! Query parameters of lists, and pages: a cursor is opaque to clients, and the next page is named in a `Link` header
 //! (RFC 8288). Who names no limit is given all.
 
+use std::borrow::Cow;
+
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use fairlead_api::Failure;
 use http::{HeaderMap, HeaderValue, Uri, header};
@@ -95,12 +97,12 @@ fn escaped(text: &str) -> String {
 #[derive(Debug, Default)]
 pub(super) struct Page {
     limit: Option<usize>,
-    after: Option<Place>,
+    after: Option<Place<'static>>,
 }
 
 /// A place in a list: what it is sorted by, and the id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct Place(pub(super) String, pub(super) String);
+pub(super) struct Place<'a>(pub(super) Cow<'a, str>, pub(super) Cow<'a, str>);
 
 impl Page {
     /// # Errors
@@ -129,7 +131,7 @@ impl Page {
     /// None at present.
     pub(super) fn cut<T>(
         &self,
-        mut sorted: Vec<(Place, T)>,
+        mut sorted: Vec<(Place<'_>, T)>,
         path: &str,
         query: &Query,
     ) -> (Vec<T>, HeaderMap) {
@@ -153,11 +155,11 @@ impl Page {
     }
 }
 
-fn encode(place: &Place) -> String {
+fn encode(place: &Place<'_>) -> String {
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(place).unwrap_or_default())
 }
 
-fn decode(cursor: &str) -> Option<Place> {
+fn decode(cursor: &str) -> Option<Place<'static>> {
     if cursor.len() > MAX_CURSOR {
         return None;
     }
@@ -175,7 +177,10 @@ mod tests {
     fn pages(limit: usize) -> Vec<Vec<usize>> {
         let all = || {
             (0..10)
-                .map(|n| (Place(format!("{}", n / 3), format!("c-{n}")), n))
+                .map(|n| {
+                    let place = Place(format!("{}", n / 3).into(), format!("c-{n}").into());
+                    (place, n)
+                })
                 .collect()
         };
         let mut asked = format!("limit={limit}&fact=a%3Ab%20c");

@@ -58,7 +58,7 @@ async fn list(
     let seen = view
         .tenants()
         .filter(|it| sees_tenant(&view, &caller, &it.value.id));
-    let placed = seen.map(|it| (Place(String::new(), it.value.id.to_string()), it));
+    let placed = seen.map(|it| (Place("".into(), it.value.id.as_str().into()), it));
     let (found, link) = page.cut(placed.collect(), uri.path(), &query);
     let shown: Vec<_> = found.into_iter().map(|it| ShownTenant(it)).collect();
     Ok(etag::listed(&headers, &view, &shown, link)?)

@@ -8,6 +8,7 @@ use fairlead_gateway::Caller;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value, json};
+use time::OffsetDateTime;
 use tracing::info;
 
 use super::template_of;
@@ -36,13 +37,16 @@ pub(super) fn list(
     (found, link): (Vec<Found<'_>>, HeaderMap),
     headers: &HeaderMap,
 ) -> Answer<Response> {
+    let sight = Sight::of(hub, view, caller);
     let mut list = Vec::with_capacity(found.len() * USUAL);
     list.push(b'[');
     for (record, observed) in &found {
         if list.len() > 1 {
             list.push(b',');
         }
-        shown(hub, view, caller, record, Some(&observed.status))?.write(&mut list)?;
+        sight
+            .shown(record, Some(&observed.status))?
+            .write(&mut list)?;
     }
     list.push(b']');
     let listed = etag::written(headers, StatusCode::OK, None, list)?;
@@ -58,7 +62,7 @@ pub(super) fn answer(
     headers: &HeaderMap,
 ) -> Answer<Response> {
     let observed = hub.store.observed_of(record);
-    let shown = shown(hub, view, caller, record, Some(&observed.status))?;
+    let shown = Sight::of(hub, view, caller).shown(record, Some(&observed.status))?;
     one(&shown, headers, StatusCode::OK, Some(record.version))
 }
 
@@ -78,23 +82,39 @@ pub(super) fn would_be(
     one(&shown, &HeaderMap::new(), status, None)
 }
 
-/// As this caller may see it.
-fn shown<'a>(
-    hub: &Hub,
-    view: &View,
-    caller: &Caller,
-    record: &Record<Cluster>,
-    status: Option<&'a ClusterStatus>,
-) -> Result<ShownCluster<'a>, Failure> {
-    let cluster = &record.value;
-    let invited = cluster.binding.bootstrap.open(hub.now()) && allow(caller, Right::Invite).is_ok();
-    Ok(ShownCluster {
-        opening: hub.openings.of(view, record)?,
-        version: record.version,
-        status,
-        install_url: invited.then(|| install_url(hub, cluster).expose_secret().to_owned()),
-        more: Map::new(),
-    })
+/// How a caller sees clusters now.
+struct Sight<'a> {
+    hub: &'a Hub,
+    view: &'a View,
+    invites: bool,
+    now: OffsetDateTime,
+}
+
+impl<'a> Sight<'a> {
+    fn of(hub: &'a Hub, view: &'a View, caller: &Caller) -> Self {
+        Sight {
+            hub,
+            view,
+            invites: allow(caller, Right::Invite).is_ok(),
+            now: hub.now(),
+        }
+    }
+
+    fn shown<'s>(
+        &self,
+        record: &Record<Cluster>,
+        status: Option<&'s ClusterStatus>,
+    ) -> Result<ShownCluster<'s>, Failure> {
+        let cluster = &record.value;
+        let invited = self.invites && cluster.binding.bootstrap.open(self.now);
+        Ok(ShownCluster {
+            opening: self.hub.openings.of(self.view, record)?,
+            version: record.version,
+            status,
+            install_url: invited.then(|| install_url(self.hub, cluster)),
+            more: Map::new(),
+        })
+    }
 }
 
 /// What is told of a new one, its join string among it.
@@ -108,7 +128,7 @@ pub(super) fn created(
     info!(cluster = %cluster.id, tenant = %cluster.tenant, caller = caller.name, "cluster created");
     let view = hub.store.view();
     let observed = hub.store.observed_of(record);
-    let mut shown = shown(hub, &view, caller, record, Some(&observed.status))?;
+    let mut shown = Sight::of(hub, &view, caller).shown(record, Some(&observed.status))?;
     let invited = invitation(hub, cluster)?;
     let more = json!({
         "join": invited.join.expose_secret(),

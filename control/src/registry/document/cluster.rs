@@ -5,7 +5,13 @@ use std::collections::BTreeMap;
 use fairlead_api::Failure;
 use serde_json::{Map, Value, json};
 
-use super::{Fields, Repo, compile, fields::opens_nothing, invalid, policy::Policies, repo};
+use super::{
+    Fields, Repo, compile,
+    fields::{are_entries, opens_nothing},
+    invalid, merge,
+    policy::Policies,
+    repo,
+};
 use crate::{
     model::{Cluster, CompileMeta, Fact, FactSource, Facts},
     registry::names::display_name,
@@ -69,6 +75,34 @@ impl ClusterSpec {
     pub(in crate::registry) fn opens_nothing(&self) -> Result<(), Failure> {
         let url = self.git_repo.as_ref().and_then(Repo::url);
         opens_nothing("gitRepo.url", url)
+    }
+
+    /// Whether a PATCH makes sense by itself, on a cluster of which nothing is known.
+    ///
+    /// # Errors
+    /// `FL-4109`
+    pub(in crate::registry) fn judge(patch: &Fields) -> Result<(), Failure> {
+        if Self::is_plain(patch.rest()) {
+            return Ok(());
+        }
+        let mut alone = Map::new();
+        merge::cluster(&mut alone, patch.clone().into_rest());
+        Self::read(&mut Fields::of(Value::Object(alone))?)?.opens_nothing()
+    }
+
+    /// Whether a PATCH holds nothing but what agents send again and again, and that in good form; where it takes more to know, it
+    /// is no.
+    fn is_plain(patch: &Map<String, Value>) -> bool {
+        patch
+            .iter()
+            .all(|(name, value)| match (name.as_str(), value) {
+                ("facts", Value::Object(said)) => {
+                    are_entries(said) && said.values().all(|it| it.is_string() || it.is_null())
+                }
+                ("dynamicFacts", Value::Object(said)) => are_entries(said),
+                ("gitRepo", Value::Object(said)) => repo::is_good_key(said),
+                _ => false,
+            })
     }
 
     /// Which fields a PATCH may name: it is refused with the first that it may not.
@@ -237,6 +271,49 @@ mod tests {
 
     use super::*;
     use crate::model::{Binding, Bootstrap, DeployKey, GitRepo};
+
+    #[test]
+    fn what_is_seen_at_a_glance_to_make_sense_does() {
+        let long = "x".repeat(400);
+        let many: Map<String, Value> = (0..1025).map(|n| (n.to_string(), json!("x"))).collect();
+        for (patch, plain) in [
+            (json!({}), true),
+            (json!({ "facts": { "cloud": "x", "gone": null } }), true),
+            (
+                json!({ "dynamicFacts": { "a": 1, "b": null, "c": { "d": null } } }),
+                true,
+            ),
+            (json!({ "dynamicFacts": { &long: null } }), true),
+            (
+                json!({ "gitRepo": { "deployKey": "ssh-rsa AAAA\n", "type": 7 } }),
+                true,
+            ),
+            (json!({ "facts": { "cloud": 1 } }), false),
+            (json!({ "facts": { "": "x" } }), false),
+            (json!({ "facts": many }), false),
+            (json!({ "dynamicFacts": many }), false),
+            (json!({ "dynamicFacts": { &long: 1 } }), false),
+            (json!({ "dynamicFacts": { "a\n": 1 } }), false),
+            (json!({ "dynamicFacts": [] }), false),
+            (json!({ "gitRepo": { "deployKey": "AAAA" } }), false),
+            (json!({ "gitRepo": { "deployKey": "ssh-rsa \0" } }), false),
+            (
+                json!({ "gitRepo": { "url": "https://me:secret@x/y/z" } }),
+                false,
+            ),
+            (json!({ "displayName": " " }), false),
+        ] {
+            let sent = patch.as_object().unwrap();
+            assert_eq!(ClusterSpec::is_plain(sent), plain, "{patch}");
+            let judged = ClusterSpec::judge(&Fields::of(patch.clone()).unwrap());
+            assert_eq!(judged.is_ok(), plain, "{patch}");
+            let mut whole = Map::new();
+            merge::cluster(&mut whole, sent.clone());
+            let read = ClusterSpec::read(&mut Fields::of(Value::Object(whole)).unwrap());
+            let read = read.and_then(|it| it.opens_nothing());
+            assert_eq!(read.is_ok(), plain, "{patch}");
+        }
+    }
 
     #[test]
     fn a_patch_repeats_what_is_so_only_if_every_word_of_it_is() {

@@ -42,6 +42,16 @@ pub(super) fn opens_nothing(field: &str, url: Option<&str>) -> Result<(), Failur
     }
 }
 
+fn is_name(name: &str) -> bool {
+    (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control)
+}
+
+/// Whether [`Fields::values`] takes it.
+pub(super) fn are_entries(said: &Map<String, Value>) -> bool {
+    let mut names = (said.iter()).filter_map(|(name, value)| (!value.is_null()).then_some(name));
+    said.len() <= MAX_ENTRIES && names.all(|name| is_name(name))
+}
+
 impl Fields {
     /// # Errors
     /// `FL-4109` if it is no object.
@@ -141,10 +151,7 @@ impl Fields {
         if values.len() > MAX_ENTRIES {
             return Err(self.wrong(name, &format!("{MAX_ENTRIES} entries at most")));
         }
-        let fits = |name: &String| {
-            (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control)
-        };
-        if let Some(bad) = values.keys().find(|name| !fits(name)) {
+        if let Some(bad) = values.keys().find(|name| !is_name(name)) {
             let bad: String = bad.chars().take(20).collect();
             let told = format!("{}{name}: {bad:?} cannot be a name", self.at);
             return Err(invalid(told));
@@ -173,6 +180,10 @@ impl Fields {
 
     pub(in crate::registry) fn names(&self) -> impl Iterator<Item = &str> {
         self.left.keys().map(String::as_str)
+    }
+
+    pub(super) fn rest(&self) -> &Map<String, Value> {
+        &self.left
     }
 
     /// What is left, as it came.

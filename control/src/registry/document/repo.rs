@@ -104,6 +104,15 @@ pub(super) fn has_key(repo: &GitRepo, said: &Map<String, Value>) -> bool {
     })
 }
 
+/// Whether a PATCH says no more than which key the agent has, and that is one.
+pub(super) fn is_good_key(said: &Map<String, Value>) -> bool {
+    said.iter().all(|(name, value)| match name.as_str() {
+        "type" => true,
+        "deployKey" => value.as_str().is_some_and(|key| check_key(key).is_ok()),
+        _ => false,
+    })
+}
+
 /// As a document, of which [`Repo::read`] makes the same again.
 pub(super) fn document(repo: &GitRepo) -> Value {
     let mut fields = Map::new();

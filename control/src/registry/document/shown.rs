@@ -6,6 +6,7 @@ use fairlead_api::{
     Code, Failure,
     resources::{CloneSeen, ClusterStatus},
 };
+use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
@@ -57,7 +58,7 @@ pub(in crate::registry) struct ShownCluster<'a> {
     pub(in crate::registry) version: u64,
     pub(in crate::registry) status: Option<&'a ClusterStatus>,
     /// To those who may see it, while its token is valid.
-    pub(in crate::registry) install_url: Option<String>,
+    pub(in crate::registry) install_url: Option<SecretString>,
     /// What else goes into the answer to create.
     pub(in crate::registry) more: Map<String, Value>,
 }
@@ -72,7 +73,7 @@ impl ShownCluster<'_> {
         let rest = to.len();
         let passing = Passing {
             version: self.version,
-            install_url: self.install_url.as_deref(),
+            install_url: self.install_url.as_ref().map(ExposeSecret::expose_secret),
             status: self.status,
             more: &self.more,
         };
