@@ -157,12 +157,6 @@ async fn few(hub: &Hub, clusters: usize, time: Duration, to: &mut Figures) -> an
         None,
     );
     to.operation(&format!("list of {clusters}"), &list, Some(5.0), None);
-    let zipped = measure(hub, 1, time, admin(Ask::gzip("/clusters"))).await?;
-    let what = match zipped.encoded {
-        true => format!("list of {clusters}, gzip"),
-        false => format!("list of {clusters}, gzip asked for and not offered"),
-    };
-    to.operation(&what, &zipped, None, None);
     let token = hub.token.clone();
     let one = move |number: usize| {
         (

@@ -8,7 +8,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::{
     Method, Request, StatusCode, Uri,
     client::conn::http1::{self, SendRequest},
-    header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderValue},
+    header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue},
 };
 use rustls::ClientConfig;
 use tokio::time::{self, Instant};
@@ -29,7 +29,6 @@ pub(super) struct Ask {
     pub(super) method: Method,
     pub(super) path: String,
     pub(super) body: Option<(&'static str, String)>,
-    pub(super) gzip: bool,
 }
 
 impl Ask {
@@ -38,14 +37,6 @@ impl Ask {
             method: Method::GET,
             path: path.into(),
             body: None,
-            gzip: false,
-        }
-    }
-
-    pub(super) fn gzip(path: impl Into<String>) -> Self {
-        Ask {
-            gzip: true,
-            ..Ask::get(path)
         }
     }
 
@@ -71,7 +62,6 @@ pub(super) struct Answer {
     pub(super) body: Bytes,
     /// From the request's first byte to the answer's last one.
     pub(super) took: Duration,
-    pub(super) encoded: bool,
 }
 
 impl Caller {
@@ -124,9 +114,6 @@ impl Caller {
         if let Some((kind, _)) = ask.body {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
         }
-        if ask.gzip {
-            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
-        }
         if let Some(token) = token {
             let mut bearer = HeaderValue::from_str(&format!("Bearer {token}"))?;
             bearer.set_sensitive(true);
@@ -163,6 +150,5 @@ async fn exchange(
         status: head.status,
         body,
         took: begun.elapsed(),
-        encoded: head.headers.contains_key(CONTENT_ENCODING),
     })
 }

@@ -19,7 +19,6 @@ pub(super) struct Measured {
     pub(super) cpu_ms: f64,
     /// Of the last answer.
     pub(super) bytes: usize,
-    pub(super) encoded: bool,
 }
 
 impl Measured {
@@ -59,37 +58,36 @@ where
         latencies: Latencies::default(),
         cpu_ms: 0.0,
         bytes: 0,
-        encoded: false,
     };
     while let Some(done) = running.join_next().await {
-        let (latencies, bytes, encoded) = done??;
+        let (latencies, bytes) = done??;
         all.latencies.merge(&latencies);
-        (all.bytes, all.encoded) = (bytes, encoded);
+        all.bytes = bytes;
     }
     let micros = hub.micros()? - before;
     all.cpu_ms = micros as f64 / 1000.0 / all.latencies.count().max(1) as f64;
     Ok(all)
 }
 
-/// One after the other; what was answered, the size of the last one, and whether that was packed.
+/// One after the other; what was answered, and the size of the last one.
 pub(super) async fn ask_until<Next>(
     caller: &mut Caller,
     end: Instant,
     first: usize,
     step: usize,
     next: Next,
-) -> anyhow::Result<(Latencies, usize, bool)>
+) -> anyhow::Result<(Latencies, usize)>
 where
     Next: Fn(usize) -> (Ask, String),
 {
-    let (mut latencies, mut bytes, mut encoded) = (Latencies::default(), 0, false);
+    let (mut latencies, mut bytes) = (Latencies::default(), 0);
     let mut number = first;
     while Instant::now() < end {
         let (ask, token) = next(number);
         number += step;
         let answer = caller.good(&ask, &token).await?;
         latencies.record(answer.took);
-        (bytes, encoded) = (answer.body.len(), answer.encoded);
+        bytes = answer.body.len();
     }
-    Ok((latencies, bytes, encoded))
+    Ok((latencies, bytes))
 }
