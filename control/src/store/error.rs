@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fairlead_api::{Code, Failure};
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use tracing::error;
 
 /// Nothing was changed.
@@ -50,11 +51,18 @@ impl Refusal for Failure {
 
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
-        match cannot_write(&error) {
+        match cannot_write(&error) && !has_ended(&error) {
             true => StoreError::Full(Arc::new(error)),
             false => StoreError::Failed(Arc::new(error)),
         }
     }
+}
+
+/// Whether PostgreSQL has ended with these words, for whatever reason: what it was at may be done all the same.
+pub(super) fn has_ended(error: &sqlx::Error) -> bool {
+    let error = error.as_database_error();
+    let error = error.and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
+    error.is_some_and(|error| error.severity() == PgSeverity::Panic)
 }
 
 /// Whether somebody has to make room, or to make the disk writable again.

@@ -23,7 +23,7 @@ use tokio::{
 use super::{
     Asked, Change, FactVersion, Revision, Span, StoreError,
     backend::{Backend, Batch, Beat, Committed, Ledger, Loaded, Page, SeenRow},
-    error::Result,
+    error::{Result, has_ended},
     of_this_version,
     peers::HubRow,
     rows::uint,
@@ -118,6 +118,9 @@ fn is_away(error: &StoreError) -> bool {
     let StoreError::Failed(error) = error else {
         return false;
     };
+    if has_ended(error) {
+        return true;
+    }
     match error.as_ref() {
         sqlx::Error::Io(_)
         | sqlx::Error::Tls(_)

@@ -7,34 +7,37 @@ use std::{
     process::Command,
 };
 
-use fairlead_api::{Code, Failure, catalog::Catalog};
 use fairlead_control::{
     Clock,
-    model::Tenant,
-    store::{Actor, Draft, Place, Store, StoreError},
+    store::{Place, Store},
 };
-use time::OffsetDateTime;
+
+use crate::room::{fill, put, reads_go_on, there};
 
 /// What is freed in the end.
 const BALLAST: usize = 1 << 20;
 
 pub(crate) fn a_small_and_a_broken_disk_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    alone("disk", folder.path());
+}
+
+/// Begins this program anew where its mounts are its own, with these arguments.
+pub(crate) fn alone(what: &str, folder: &Path) {
     let alone = ["--mount", "--propagation", "private"];
     let may = Command::new("unshare").args(alone).arg("true").output();
     match may {
         Ok(may) if may.status.success() => {}
         Ok(may) => {
             let why = String::from_utf8_lossy(&may.stderr);
-            return println!("SKIPPED: a small and a broken disk: {}", why.trim());
+            return println!("SKIPPED: {what}: {}", why.trim());
         }
-        Err(error) => return println!("SKIPPED: a small and a broken disk: unshare: {error}"),
+        Err(error) => return println!("SKIPPED: {what}: unshare: {error}"),
     }
-    let folder = tempfile::tempdir().unwrap();
     let ran = Command::new("unshare")
         .args(alone)
         .arg(std::env::current_exe().unwrap())
-        .arg("disk")
-        .arg(folder.path())
+        .args([what.as_ref(), folder.as_os_str()])
         .status();
     assert!(ran.unwrap().success());
 }
@@ -62,7 +65,7 @@ pub(crate) fn within(folder: &Path) {
 }
 
 /// With a folder behind the arguments.
-fn run(program: &str, args: &[&str], folder: &Path) -> Result<(), String> {
+pub(crate) fn run(program: &str, args: &[&str], folder: &Path) -> Result<(), String> {
     let ran = Command::new(program).args(args).arg(folder).output();
     let ran = ran.map_err(|error| format!("{program}: {error}"))?;
     match ran.status.success() {
@@ -136,13 +139,13 @@ impl Drop for Disk {
 async fn a_broken_disk(folder: &Path, disk: &Disk) {
     let store = Store::open(&place(folder), Clock::system()).await.unwrap();
     let kept = fill(&store).await;
-    assert_eq!(store.view().tenants().count(), kept + 1, "reads go on");
+    assert_eq!(there(&store), kept, "reads go on");
     store.close().await;
     run("umount", &[], folder).unwrap();
     disk.mend();
     disk.mount(folder).unwrap();
     let store = Store::open(&place(folder), Clock::system()).await.unwrap();
-    let there = store.view().tenants().count() - 1;
+    let there = there(&store);
     // The one under way when it broke may be there.
     assert!((kept..=kept + 1).contains(&there), "{kept} {there}");
     assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
@@ -153,46 +156,4 @@ async fn a_broken_disk(folder: &Path, disk: &Disk) {
 
 fn place(folder: &Path) -> Place {
     Place::File(folder.join("fairlead.db"))
-}
-
-/// Until it is told three times that there is no room; how many there are.
-async fn fill(store: &Store) -> usize {
-    let (mut kept, mut refused) = (0, 0);
-    while refused < 3 {
-        match put(store, kept).await {
-            Ok(()) => kept += 1,
-            error => {
-                full(error);
-                refused += 1;
-            }
-        }
-        assert!(kept < 10_000, "the disk has no end");
-    }
-    assert!(kept > 5);
-    kept
-}
-
-fn full(done: Result<(), StoreError>) {
-    let error = done.unwrap_err();
-    let code = Failure::from(error.clone()).code;
-    assert_eq!(code, Code::StoreFull, "{error:?}");
-}
-
-/// From memory and from the file.
-async fn reads_go_on(store: &Store, kept: usize) {
-    assert_eq!(store.view().tenants().count(), kept + 1);
-    let none = store.catalog(&"c-none".parse().unwrap()).await.unwrap();
-    assert_eq!(none, Catalog::default());
-}
-
-async fn put(store: &Store, n: usize) -> Result<(), StoreError> {
-    let mut tenant = Tenant::new(
-        format!("t-{n}").parse().unwrap(),
-        OffsetDateTime::UNIX_EPOCH,
-    );
-    tenant
-        .annotations
-        .insert("filler".to_owned(), "x".repeat(4096));
-    let make = move |draft: &mut Draft| draft.put_tenant(tenant.clone());
-    store.change(Actor::Hub, make).await.map(drop)
 }

@@ -2,13 +2,12 @@
 
 use std::process::Command;
 
-use fairlead_api::{Code, Failure, catalog::Catalog};
 use fairlead_control::{
     Clock,
-    model::Tenant,
-    store::{Actor, Draft, Place, Store, StoreError},
+    store::{Place, Store},
 };
-use time::OffsetDateTime;
+
+use crate::room;
 
 /// In blocks of 512 or 1,024 bytes, as the shell has it.
 const LIMIT: u32 = 1024;
@@ -38,30 +37,8 @@ pub(crate) fn a_full_disk_is_told_and_overcome() {
 pub(crate) async fn fill(place: &str) {
     let place: Place = place.parse().unwrap();
     let store = Store::open(&place, Clock::system()).await.unwrap();
-    let (mut kept, mut refused) = (0, 0);
-    while refused < 3 {
-        match put(&store, kept).await {
-            Ok(()) => kept += 1,
-            Err(error) => {
-                assert_eq!(
-                    Failure::from(error.clone()).code,
-                    Code::StoreFull,
-                    "{error:?}"
-                );
-                refused += 1;
-            }
-        }
-        assert!(kept < 10_000, "the limit is not there");
-    }
-    assert!(kept > 5);
-    // Reads go on, from memory and from the file.
-    assert_eq!(store.view().tenants().count(), kept + 1);
-    let none = store.catalog(&"c-none".parse().unwrap()).await.unwrap();
-    assert_eq!(none, Catalog::default());
-    let log = store
-        .changes(fairlead_control::store::Revision(1), 10_000)
-        .await;
-    assert_eq!(log.unwrap().changes.len(), kept);
+    let kept = room::fill(&store).await;
+    room::reads_go_on(&store, kept).await;
     store.close().await;
 }
 
@@ -70,18 +47,7 @@ pub(crate) async fn fill(place: &str) {
 async fn goes_on(place: &str) {
     let place: Place = place.parse().unwrap();
     let store = Store::open(&place, Clock::system()).await.unwrap();
-    let kept = store.view().tenants().count() - 1;
     assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
-    put(&store, kept).await.unwrap();
+    room::put(&store, room::there(&store)).await.unwrap();
     store.close().await;
-}
-
-async fn put(store: &Store, n: usize) -> Result<(), StoreError> {
-    let id = format!("t-{n}").parse().unwrap();
-    let mut tenant = Tenant::new(id, OffsetDateTime::UNIX_EPOCH);
-    tenant
-        .annotations
-        .insert("filler".to_owned(), "x".repeat(4096));
-    let make = move |draft: &mut Draft| draft.put_tenant(tenant.clone());
-    store.change(Actor::Hub, make).await.map(drop)
 }

@@ -17,6 +17,7 @@ mod kill;
 mod load;
 mod place;
 mod postgres;
+mod room;
 #[path = "../postgres/server.rs"]
 mod server;
 
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         ["load", place, round] => load::run(place, round),
         ["fill", place] => full::fill(place),
         ["disk", folder] => disk::within(folder.as_ref()),
+        ["postgres-disk", folder] => postgres::disk::within(folder.as_ref()),
         // Somebody looks for tests of other names.
         ["--list", ..] => {}
         ["--kills", kills] => {

@@ -1,5 +1,7 @@
 //! The same with PostgreSQL, and with a PostgreSQL whose processes are killed as well.
 
+pub(crate) mod disk;
+
 use std::{
     fs,
     path::Path,
@@ -39,6 +41,7 @@ pub(crate) fn all(kills: u32) {
     kill::nothing_that_was_answered_is_lost_and_nothing_is_there_in_halves::<Postgres>(kills);
     backup::a_backup_under_load_restores_to_a_state_that_was::<Postgres>(kills.div_ceil(10));
     nothing_is_lost_when_the_servers_processes_are_killed(kills.div_ceil(5));
+    disk::without_room_it_is_told_and_overcome();
 }
 
 fn server() -> MutexGuard<'static, Server> {

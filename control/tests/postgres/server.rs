@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
@@ -11,24 +11,35 @@ use tempfile::TempDir;
 const RIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../e2e/postgres");
 
 pub(crate) struct Server {
-    folder: TempDir,
+    folder: PathBuf,
     runs: Option<Child>,
+    /// Goes with it.
+    _own: Option<TempDir>,
 }
 
 impl Server {
     pub(crate) fn start() -> Self {
         // The path of a socket is short.
         let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp");
+        let folder = folder.unwrap();
+        let mut server = Server::start_in(folder.path());
+        server._own = Some(folder);
+        server
+    }
+
+    /// In a folder that somebody else looks after.
+    pub(crate) fn start_in(folder: &Path) -> Self {
         let mut server = Server {
-            folder: folder.unwrap(),
+            folder: folder.to_owned(),
             runs: None,
+            _own: None,
         };
         server.resume();
         server
     }
 
     pub(crate) fn folder(&self) -> &Path {
-        self.folder.path()
+        &self.folder
     }
 
     /// As after `systemctl stop`, but at once.
@@ -50,7 +61,7 @@ impl Server {
         let bin = String::from_utf8(built.stdout).unwrap();
         let mut child = Command::new(format!("{RIG}/server"))
             .arg(bin.trim())
-            .arg(self.folder.path())
+            .arg(&self.folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
