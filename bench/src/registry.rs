@@ -8,11 +8,11 @@ mod guesses;
 mod history;
 mod hub;
 mod measure;
-mod postgres;
 
 use std::{io::Write as _, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, bail};
+use fairlead_e2e::Postgres;
 use serde::Serialize;
 use tempfile::TempDir;
 use time::OffsetDateTime;
@@ -23,13 +23,15 @@ use self::{
     guesses::wrong,
     hub::{Home, Hub},
     measure::measure,
-    postgres::Server,
 };
 use crate::{
     launch::Launcher,
     machine::Machine,
     smoke::{interrupted, results_folder},
 };
+
+/// As who keeps what matters has it.
+const POSTGRES: [&str; 3] = ["fsync=on", "shared_buffers=1GB", "max_wal_size=4GB"];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -82,7 +84,7 @@ async fn bench(args: Args) -> anyhow::Result<ExitCode> {
     for kind in &args.stores {
         let of_store = match kind {
             StoreKind::Sqlite => one_store(&args, &launcher, "sqlite", None).await?,
-            StoreKind::Postgres => match Server::start().await {
+            StoreKind::Postgres => match Postgres::start_with(&POSTGRES).await {
                 Ok(server) => {
                     let url = Some(server.url());
                     one_store(&args, &launcher, "postgres", url).await?
