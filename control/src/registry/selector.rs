@@ -53,12 +53,12 @@ impl Selector {
         Ok(Selector(requirements))
     }
 
-    /// `value` tells what stands under a key.
     /// Whether everything matches it.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
+    /// `value` tells what stands under a key.
     pub(super) fn matches<V: AsRef<str>>(&self, value: impl Fn(&str) -> Option<V>) -> bool {
         self.0.iter().all(|requirement| {
             let value = value(&requirement.key);
