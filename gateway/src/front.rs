@@ -22,6 +22,7 @@ pub(crate) mod respond;
 mod route;
 pub(crate) mod socket;
 mod stack;
+mod unread;
 mod upgrade;
 pub(crate) mod wrong_tokens;
 

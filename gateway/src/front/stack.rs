@@ -21,6 +21,7 @@ use crate::{
         record::Inbound,
         respond::respond,
         route::{Routed, route},
+        unread::read_all,
     },
     hub::Hub,
 };
@@ -47,10 +48,13 @@ impl Stack {
         let hub = &self.hub;
         // Tells of refused requests too, and of how the body ended.
         audit(inbound, |inbound| {
-            // Turns any error below into one answer.
-            respond(hub, inbound, |inbound| {
-                // So that a bug of ours is one answer, not a lost connection.
-                catch_panic(inbound.record.clone(), self.way(inbound))
+            // So that whoever is refused hears of it, and knows whether the connection goes on.
+            read_all(inbound, |inbound| {
+                // Turns any error below into one answer.
+                respond(hub, inbound, |inbound| {
+                    // So that a bug of ours is one answer, not a lost connection.
+                    catch_panic(inbound.record.clone(), self.way(inbound))
+                })
             })
         })
         .await

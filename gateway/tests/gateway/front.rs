@@ -65,6 +65,65 @@ async fn a_panic_is_one_answer_and_the_connection_lives_on() {
     assert_eq!(rig.metric("fairlead_requests_total", &["failed"]), 1.0);
 }
 
+/// A request whose body comes after its head, of a length that is told or in one chunk; and the next one on the same connection.
+async fn refused_before_its_body(rig: &Rig, length: usize, chunked: bool) -> (Answer, bool) {
+    let mut tls = rig.connect(HUB, "http/1.1").await;
+    let framing = match chunked {
+        true => "Transfer-Encoding: chunked".to_owned(),
+        false => format!("Content-Length: {length}"),
+    };
+    let head = format!("PUT /v1/whoami HTTP/1.1\r\nHost: {HUB}\r\n{GOOD}\r\n{framing}\r\n\r\n");
+    tls.write_all(head.as_bytes()).await.unwrap();
+    tls.flush().await.unwrap();
+    let mut body = vec![b'x'; length];
+    if chunked {
+        body.splice(..0, format!("{length:x}\r\n").into_bytes());
+        body.extend(b"\r\n0\r\n\r\n");
+    }
+    let (mut from, mut to) = tokio::io::split(&mut tls);
+    // Who is told that the connection ends need not take all of it.
+    let (answer, _) = tokio::join!(Answer::read(&mut from), async {
+        to.write_all(&body).await?;
+        to.flush().await
+    });
+    let next = format!("GET /v1/whoami HTTP/1.1\r\nHost: {HUB}\r\n{GOOD}\r\n\r\n");
+    let goes_on = answer.header("connection").is_none();
+    if goes_on {
+        tls.write_all(next.as_bytes()).await.unwrap();
+        assert_eq!(Answer::read(&mut tls).await.status, 200);
+    }
+    (answer, goes_on)
+}
+
+#[tokio::test]
+async fn who_is_refused_before_the_body_hears_of_it_and_goes_on_on_the_same_connection() {
+    let rig = Rig::start();
+    for length in [1, 100_000, 3_000_000] {
+        for chunked in [false, true] {
+            let (answer, goes_on) = refused_before_its_body(&rig, length, chunked).await;
+            assert_eq!((answer.status, goes_on), (405, true), "{length} {chunked}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_would_send_too_much_or_waits_to_be_told_to_is_told_that_the_connection_ends() {
+    let rig = Rig::start();
+    for (more, status) in [
+        ("Content-Length: 5000000", 405),
+        ("Content-Length: 9\r\nExpect: 100-continue", 405),
+        ("Content-Length: 9\r\nTransfer-Encoding: chunked", 400),
+    ] {
+        let mut tls = rig.connect(HUB, "http/1.1").await;
+        let head = format!("PUT /v1/whoami HTTP/1.1\r\nHost: {HUB}\r\n{GOOD}\r\n{more}\r\n\r\n");
+        tls.write_all(head.as_bytes()).await.unwrap();
+        tls.flush().await.unwrap();
+        let answer = Answer::read(&mut tls).await;
+        let told = (answer.status, answer.header("connection"));
+        assert_eq!(told, (status, Some("close")), "{more}");
+    }
+}
+
 #[tokio::test]
 async fn who_cannot_be_told_is_refused_each_with_its_code() {
     let rig = Rig::start();
