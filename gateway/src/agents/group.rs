@@ -226,8 +226,21 @@ impl Group {
         }
     }
 
+    /// Since when it has been so, if that was told last, for whatever reason.
+    fn since(&self, state: State) -> Option<OffsetDateTime> {
+        let told = self.told.as_ref().map(|told| &told.status);
+        told.filter(|told| told.state == state)
+            .map(|told| told.since)
+    }
+
     pub(super) fn contact(&self) -> Contact {
         self.contact
+    }
+
+    /// How the cluster stands when its last session has ended. It may have been lost before that.
+    pub(super) fn obituary(&self, status: ClusterStatus) -> ClusterStatus {
+        let since = self.since(status.state).unwrap_or(status.since);
+        self.contact.of(ClusterStatus { since, ..status })
     }
 
     /// Reports how the cluster stands if that is another way than the one that was told last; if it is not, now and then
@@ -240,17 +253,16 @@ impl Group {
             let code = status.last_error.as_ref().map(|error| error.code);
             (status.state, code)
         };
-        let since = match &self.told {
-            Some(told) if kind(&told.status) == kind(best) => {
-                if told.at.elapsed() < TELL_AGAIN {
-                    return;
-                }
-                told.status.since
-            }
-            _ => OffsetDateTime::now_utc(),
-        };
+        if let Some(told) = &self.told
+            && kind(&told.status) == kind(best)
+            && told.at.elapsed() < TELL_AGAIN
+        {
+            return;
+        }
         let status = ClusterStatus {
-            since,
+            since: self
+                .since(best.state)
+                .unwrap_or_else(OffsetDateTime::now_utc),
             ..best.clone()
         };
         self.told = Some(Told {
@@ -367,6 +379,21 @@ mod tests {
             (status.last_seen, status.last_good_probe),
             (Some(at(3)), Some(at(2)))
         );
+    }
+
+    #[test]
+    fn a_cluster_that_was_lost_before_its_session_ended_is_lost_since_then() {
+        let mut group = Group::default();
+        let ended = || status(State::Lost, 5, Some(Code::SessionBroke));
+        assert_eq!(group.obituary(ended()), ended());
+        for (told, minute) in [(State::Lost, 4), (State::Connected, 5)] {
+            group.told = Some(Told {
+                status: status(told, 4, Some(Code::Timeout)),
+                at: Instant::now(),
+            });
+            let expected = status(State::Lost, minute, Some(Code::SessionBroke));
+            assert_eq!(group.obituary(ended()), expected);
+        }
     }
 
     #[test]

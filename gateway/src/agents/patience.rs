@@ -23,8 +23,11 @@ const LONGEST: Duration = Duration::from_secs(20);
 /// For a cluster that has been away for longer than that.
 const LEAST: Duration = Duration::from_secs(1);
 const MOMENT: Duration = Duration::from_millis(5);
+/// How much sooner than its client gives up a request is answered: a quarter of that time, and no more than this. An answer at
+/// the very moment comes too late.
+const HEADWAY: Duration = Duration::from_millis(500);
 
-/// How long a request for this path may wait: not longer than the client itself does, and a watch not at all.
+/// How long a request for this path may wait: not quite as long as the client itself does, and a watch not at all.
 pub(crate) fn patience(path: &PathAndQuery) -> Duration {
     let parameters = || path.query().unwrap_or_default().split('&');
     if parameters().any(|one| matches!(one, "watch=true" | "watch=1" | "follow=true")) {
@@ -32,7 +35,7 @@ pub(crate) fn patience(path: &PathAndQuery) -> Duration {
     }
     parameters()
         .find_map(|one| span(one.strip_prefix("timeout=")?))
-        .map_or(LONGEST, |own| own.min(LONGEST))
+        .map_or(LONGEST, |own| (own - HEADWAY.min(own / 4)).min(LONGEST))
 }
 
 /// A duration as Go writes it: what API servers take is whole seconds, minutes or hours, one after the other.
@@ -147,21 +150,23 @@ mod tests {
     #[test]
     fn a_request_waits_no_longer_than_its_client_and_a_watch_not_at_all() {
         for (path, seconds) in [
-            ("/api/v1/pods", 20),
-            ("/api/v1/pods?limit=500", 20),
-            ("/api/v1/pods?timeout=5s", 5),
-            ("/api/v1/pods?limit=500&timeout=1m30s", 20),
-            ("/api/v1/pods?timeout=1m", 20),
-            ("/api/v1/pods?timeout=500ms", 0),
-            ("/api/v1/pods?timeout=soon", 20),
-            ("/api/v1/pods?timeout=99999999999999999999h", 20),
-            ("/api/v1/pods?watch=true&timeout=5s", 0),
-            ("/api/v1/pods?watch=1", 0),
-            ("/api/v1/pods?watch=false", 20),
-            ("/api/v1/namespaces/a/pods/b/log?follow=true", 0),
+            ("/api/v1/pods", 20.0),
+            ("/api/v1/pods?limit=500", 20.0),
+            ("/api/v1/pods?timeout=5s", 4.5),
+            ("/api/v1/pods?timeout=1s", 0.75),
+            ("/api/v1/pods?timeout=20s", 19.5),
+            ("/api/v1/pods?limit=500&timeout=1m30s", 20.0),
+            ("/api/v1/pods?timeout=1m", 20.0),
+            ("/api/v1/pods?timeout=500ms", 0.0),
+            ("/api/v1/pods?timeout=soon", 20.0),
+            ("/api/v1/pods?timeout=99999999999999999999h", 20.0),
+            ("/api/v1/pods?watch=true&timeout=5s", 0.0),
+            ("/api/v1/pods?watch=1", 0.0),
+            ("/api/v1/pods?watch=false", 20.0),
+            ("/api/v1/namespaces/a/pods/b/log?follow=true", 0.0),
         ] {
             let waits = patience(&path.parse().unwrap());
-            assert_eq!(waits, Duration::from_secs(seconds), "{path}");
+            assert_eq!(waits, Duration::from_secs_f64(seconds), "{path}");
         }
     }
 

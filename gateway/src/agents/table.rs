@@ -230,8 +230,8 @@ impl Sessions {
             return;
         }
         if group.get().is_empty() {
-            let contact = group.remove().contact();
-            self.reports.put(entry.cluster(), contact.of(status));
+            let status = group.remove().obituary(status);
+            self.reports.put(entry.cluster(), status);
         } else {
             group.get_mut().tell(entry.cluster(), &self.reports);
         }
