@@ -56,7 +56,11 @@ async fn an_api_server_that_the_agent_cannot_reach_is_told_from_a_lost_link() ->
     drop(wall);
     stage.state_within("Connected", BACK).await?;
     stage.get_nodes().await?;
-    ensure!(dials()? == before, "the link was given up for it");
+    ensure!(
+        dials()? == before,
+        "the link was given up for it\n{}",
+        stage.said(&site)
+    );
     Ok(())
 }
 
