@@ -72,20 +72,16 @@ impl Link {
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
         let outcome = self.socket.poll_read(cx);
         self.read = Instant::now();
-        match &outcome {
-            Poll::Ready(Ok(())) => self.pace.heard(),
-            Poll::Ready(Err(_)) => {}
-            Poll::Pending => {
-                self.looked = true;
-                if let Some(end) = self.broken.take() {
-                    return Poll::Ready(Err(end));
-                }
+        if outcome.is_pending() {
+            self.looked = true;
+            if let Some(end) = self.broken.take() {
+                return Poll::Ready(Err(end));
             }
         }
         outcome
     }
 
-    /// Takes in messages up to the next with DATA: [`Link::data`].
+    /// Takes in messages up to the next with DATA: [`Link::data_mut`]. False: there is none left of what was read.
     pub(crate) fn advance(&mut self, ledger: &mut Ledger) -> Result<bool, LinkEnd> {
         while self.socket.advance()? {
             match frame::decode(self.socket.message()) {
@@ -107,6 +103,9 @@ impl Link {
                 }
                 Err(error) => return Err(LinkEnd::Protocol(error.to_string())),
             }
+        }
+        if self.socket.has_told() {
+            self.pace.heard();
         }
         // Nothing whole is left: an empty block goes back.
         self.socket.rest();

@@ -24,7 +24,8 @@ use self::far::Far;
 const ACTIVE: Duration = Duration::from_millis(250);
 /// From one mark to the next while nothing is sent; up to a fifth more or less, so that sessions do not keep step.
 const IDLE: Duration = Duration::from_secs(10);
-/// How long a peer may say nothing at all.
+/// How long a peer may say nothing. Whatever message of its link comes is life, and not only the answer to a mark, which may wait
+/// behind megabytes on a slow path. Where a path is dead one way only, it is the end that hears nothing which gives up.
 pub(crate) const SILENCE: Duration = Duration::from_secs(20);
 /// By how much the round trip may grow before bulk is held back. On a long path an eighth of it, if that is more: what is
 /// sent at once makes a queue of its own there.
@@ -135,7 +136,7 @@ impl Pace {
         self.least.is_some_and(|least| least >= FAR)
     }
 
-    /// Whatever the peer said, it lives.
+    /// The peer lives: it has said something, in a message of its link.
     pub(crate) fn heard(&mut self) {
         self.heard = Instant::now();
     }

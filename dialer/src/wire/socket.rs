@@ -50,6 +50,10 @@ pub(crate) struct Socket {
     eof: bool,
     /// There is nothing in the inbox but the beginning of a frame.
     drained: bool,
+    /// Of that beginning, some has come since it was last looked at.
+    grown: bool,
+    /// See [`Socket::has_told`].
+    told: bool,
     pong: Option<Bytes>,
     /// The frame of which some bytes are sent.
     begun: Bytes,
@@ -74,6 +78,8 @@ impl Socket {
             used: 0,
             eof: false,
             drained: read.is_empty(),
+            grown: false,
+            told: false,
             pong: None,
             begun: Bytes::new(),
             urgent: VecDeque::new(),
@@ -104,6 +110,7 @@ impl Socket {
         let outcome = self.read(cx);
         if self.inbox.len() > before {
             self.drained = false;
+            self.grown = true;
             return Poll::Ready(Ok(()));
         }
         self.rest();
@@ -140,13 +147,19 @@ impl Socket {
             let decoded = self.decoder.decode(&mut self.inbox);
             let Some(frame) = decoded.map_err(LinkEnd::Garbled)? else {
                 self.drained = true;
+                let grown = std::mem::take(&mut self.grown);
+                self.told |= grown && self.inbox.first().is_some_and(|&first| !is_control(first));
                 return Ok(false);
             };
             self.used = frame.end;
             self.body = frame.head..frame.end;
             match frame.event {
-                Event::Whole => return Ok(true),
+                Event::Whole => {
+                    self.told = true;
+                    return Ok(true);
+                }
                 Event::Assembled => {
+                    self.told = true;
                     self.assembled = self.decoder.assembled();
                     return Ok(true);
                 }
@@ -155,13 +168,20 @@ impl Socket {
                     // A later one takes its place (RFC 6455, 5.5.3).
                     self.pong = Some(Bytes::copy_from_slice(body));
                 }
-                Event::Part | Event::Pong => {}
+                Event::Part => self.told = true,
+                Event::Pong => {}
                 Event::Close(_) => {
                     self.eof = true;
                     return Err(LinkEnd::Eof);
                 }
             }
         }
+    }
+
+    /// Whether the peer itself has said something since this was last asked: a message, or some more of one that a slow path
+    /// brings in pieces. A ping or a pong is none: boxes between make and answer those for a peer that is long gone.
+    pub(crate) fn has_told(&mut self) -> bool {
+        std::mem::take(&mut self.told)
     }
 
     /// The message that `advance` has found.
@@ -347,6 +367,11 @@ impl Socket {
     pub(crate) async fn flush(&mut self) -> Result<(), LinkEnd> {
         poll_fn(|cx| self.poll_write(cx)).await
     }
+}
+
+/// Whether the frame that begins so is a close, a ping or a pong (RFC 6455, 5.5).
+const fn is_control(first: u8) -> bool {
+    first & 0x08 != 0
 }
 
 fn broken(error: &io::Error) -> LinkEnd {

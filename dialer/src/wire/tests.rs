@@ -1,5 +1,6 @@
 mod hostile;
 mod rig;
+mod silence;
 
 use std::time::Duration;
 

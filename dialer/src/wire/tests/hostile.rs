@@ -239,7 +239,7 @@ async fn of_two_resumptions_at_once_one_wins_and_nothing_is_lost() {
 }
 
 /// A wire whose peer's link is played by hand.
-async fn by_hand() -> (Wire, DuplexStream) {
+pub(super) async fn by_hand() -> (Wire, DuplexStream) {
     let (a, h) = duplex(64 * 1024);
     let (near, far) = duplex(64 * 1024);
     let (known, limits) = (Resumable::default(), limits());
@@ -250,7 +250,7 @@ async fn by_hand() -> (Wire, DuplexStream) {
     (agent, far)
 }
 
-fn message(frame: &Frame<'_>) -> Vec<u8> {
+pub(super) fn message(frame: &Frame<'_>) -> Vec<u8> {
     let body = frame.encode();
     let mut encoder = ws::Encoder::new(Role::Hub);
     let frame = encoder.frame(ws::Opcode::Binary, body.len(), |out| out.put_slice(&body));

@@ -1,0 +1,108 @@
+//! What proves that a peer lives: what its own link says, and nothing that a box between could have made.
+
+use std::time::Duration;
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, DuplexStream},
+    time::{Instant, sleep},
+};
+
+use super::{
+    hostile::{by_hand, message},
+    rig::End,
+};
+use crate::link::frame::Frame;
+
+/// A hub's own, without mask.
+const PING: &[u8] = &[0x89, 0];
+const PONG: &[u8] = &[0x8a, 0];
+/// The head of a message of 16,000 bytes.
+const HEAD: &[u8] = &[0x82, 126, 0x3e, 0x80];
+const SILENCE: Duration = Duration::from_secs(20);
+
+/// What the peer sends, piece by piece, with as much time between them, after which it sends nothing more.
+async fn says(mut far: DuplexStream, pieces: Vec<Vec<u8>>, every: Duration) {
+    let mut heard = [0; 1024];
+    for piece in pieces {
+        let pause = sleep(every);
+        tokio::pin!(pause);
+        loop {
+            tokio::select! {
+                () = &mut pause => break,
+                read = far.read(&mut heard) => if !matches!(read, Ok(1..)) {
+                    return;
+                },
+            }
+        }
+        if far.write_all(&piece).await.is_err() {
+            return;
+        }
+    }
+    while matches!(far.read(&mut heard).await, Ok(1..)) {}
+}
+
+/// How long an agent believes in a peer that says this.
+async fn believed(pieces: Vec<Vec<u8>>, every: Duration) -> Duration {
+    let (agent, far) = by_hand().await;
+    let agent = End::drive(agent, 1000);
+    let start = Instant::now();
+    let peer = tokio::spawn(says(far, pieces, every));
+    agent.down().await;
+    let believed = start.elapsed();
+    peer.await.unwrap();
+    believed
+}
+
+fn about(expected: Duration, was: Duration) {
+    let (least, most) = (expected, expected + Duration::from_millis(100));
+    assert!((least..most).contains(&was), "{was:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_box_that_pings_for_a_hub_that_is_gone_keeps_no_link_alive() {
+    let pings = vec![PING.to_vec(); 100];
+    about(SILENCE, believed(pings, Duration::from_secs(5)).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_box_that_answers_our_pings_is_not_the_hub() {
+    let pongs = vec![PONG.to_vec(); 100];
+    about(SILENCE, believed(pongs, Duration::from_secs(9)).await);
+}
+
+/// Nor where it cuts them in pieces.
+#[tokio::test(start_paused = true)]
+async fn half_a_ping_is_no_life() {
+    let halves = PING.iter().cycle().take(100).map(|&byte| vec![byte]);
+    about(
+        SILENCE,
+        believed(halves.collect(), Duration::from_secs(3)).await,
+    );
+}
+
+/// On a path so slow that one message takes a minute.
+#[tokio::test(start_paused = true)]
+async fn a_message_that_comes_slowly_is_life_as_long_as_it_goes_on_coming() {
+    let every = Duration::from_secs(15);
+    let mut pieces = vec![HEAD.to_vec()];
+    pieces.extend(vec![vec![0]; 8]);
+    let came = every * 9;
+    about(came + SILENCE, believed(pieces, every).await);
+}
+
+/// It hears nothing of us, so it gives up first; until it does, what it says is believed.
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_speaks_and_answers_nothing_lives() {
+    let (agent, mut far) = by_hand().await;
+    let count = agent.counts().0;
+    let agent = End::drive(agent, 1000);
+    for _ in 0..10 {
+        sleep(Duration::from_secs(15)).await;
+        far.write_all(&message(&Frame::Mark(count))).await.unwrap();
+    }
+    assert!(agent.is_up());
+    let start = Instant::now();
+    agent.down().await;
+    about(SILENCE, start.elapsed());
+    drop((agent, far));
+}
