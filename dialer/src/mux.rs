@@ -8,6 +8,7 @@ mod frame;
 mod queue;
 mod receive;
 mod send;
+mod skipped;
 mod state;
 mod stream;
 mod violation;

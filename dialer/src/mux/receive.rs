@@ -15,8 +15,6 @@ use crate::session::CloseReason;
 
 /// Answers to pings that wait to be sent. Who pings so much faster than it reads is not measuring anything.
 const MOST_PONGS: usize = 16;
-/// How many of the peer's streams may begin later than a younger one.
-const MOST_SKIPPED: u32 = 1024;
 
 /// Where in the stream of bytes we are.
 pub(super) enum Decoder {
@@ -137,20 +135,14 @@ impl State {
             return Err(Violation::Parity(stream));
         }
         if stream <= self.highest {
-            let late = self.skipped.remove(&stream);
+            let late = self.skipped.remove(stream);
             return late.then_some(()).ok_or(Violation::OpenedTwice(stream));
         }
         let next = match (self.highest, self.side) {
             (0, Side::Hub) => 1,
             (highest, _) => highest.saturating_add(2),
         };
-        // Of many, only the youngest are remembered.
-        let youngest = stream.saturating_sub(2 * MOST_SKIPPED);
-        let from = next.max(youngest);
-        self.skipped.extend((from..stream).step_by(2));
-        while self.skipped.len() > MOST_SKIPPED as usize {
-            self.skipped.pop_first();
-        }
+        self.skipped.pass_over(next, stream);
         self.highest = stream;
         Ok(())
     }
@@ -164,7 +156,7 @@ impl State {
         if self.ours(stream) {
             self.next.is_none_or(|next| stream < next)
         } else {
-            stream <= self.highest && !self.skipped.contains(&stream)
+            stream <= self.highest && !self.skipped.contains(stream)
         }
     }
 

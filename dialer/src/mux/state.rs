@@ -3,7 +3,7 @@
 //! [`super::send`].
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
+    collections::{HashMap, VecDeque},
     hash::{BuildHasherDefault, Hasher},
     io,
     task::{Context, Poll, Waker},
@@ -17,6 +17,7 @@ use super::{
     frame::{ACK, Header, RST, SYN},
     queue::Queue,
     receive::Decoder,
+    skipped::Skipped,
     window::{Budget, INITIAL, Window},
 };
 use crate::session::{CloseReason, Limits, OpenError, SessionError};
@@ -135,9 +136,9 @@ pub(super) struct State {
     pub(super) round_trip: Duration,
     /// The next stream opened here; none when the numbers are used up.
     pub(super) next: Option<u32>,
-    /// The highest number the peer gave, and lower ones that it may still give: its streams may begin out of order.
+    /// The highest number the peer gave, and lower ones that it may still give.
     pub(super) highest: u32,
-    pub(super) skipped: BTreeSet<u32>,
+    pub(super) skipped: Skipped,
     pub(super) decoder: Decoder,
     pub(super) control: VecDeque<Header>,
     /// Of these, answers to pings.
@@ -174,7 +175,7 @@ impl State {
                 Side::Hub => 2,
             }),
             highest: 0,
-            skipped: BTreeSet::new(),
+            skipped: Skipped::default(),
             decoder: Decoder::default(),
             control: VecDeque::new(),
             pongs: 0,

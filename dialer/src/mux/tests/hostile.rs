@@ -382,7 +382,7 @@ fn held(mux: &Mux) -> usize {
     let tables = state.streams.capacity() * 400
         + (state.accepts.capacity() + state.small.capacity() + state.bulk.capacity()) * 4
         + state.control.capacity() * 16
-        + state.skipped.len() * 16;
+        + state.skipped.ranges() * 16;
     unread + tables
 }
 
@@ -404,6 +404,17 @@ fn opening_and_resetting_in_a_loop_ends_in_back_pressure() {
     }
     assert!(hub.takes_input());
     assert!(accept(&hub).is_none());
+}
+
+/// Each frame passes over as many numbers as are remembered: none may cost as many.
+#[test]
+fn passing_over_numbers_in_a_loop_is_remembered_in_one_piece() {
+    let hub = Mux::new(Side::Hub, &limits(8), 8);
+    for id in (1..40_000_000).step_by(4096) {
+        let frame = update(id, SYN | RST, 0);
+        hub.receive(frame.into(), &mut Vec::new()).unwrap();
+        assert!(lock(&hub.state).skipped.ranges() <= 1);
+    }
 }
 
 #[test]

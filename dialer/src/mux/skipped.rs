@@ -1,0 +1,124 @@
+//! The numbers of streams that the peer has passed over and may still give: its streams may begin out of order. Kept as
+//! ranges: a peer that passes over many at a time with every frame of twelve bytes costs no more than one that does not.
+
+use std::collections::BTreeMap;
+
+/// How many of the peer's streams may begin later than a younger one.
+const MOST: u32 = 1024;
+/// Both sides give every other number.
+const STEP: u32 = 2;
+
+/// Only the youngest [`MOST`] are remembered.
+#[derive(Default)]
+pub(super) struct Skipped {
+    /// From the first number of each range to the one that was given behind it.
+    ranges: BTreeMap<u32, u32>,
+    numbers: u32,
+}
+
+impl Skipped {
+    /// The numbers from `first` up to `given`, which is above all that are known.
+    pub(super) fn pass_over(&mut self, first: u32, given: u32) {
+        let first = first.max(given.saturating_sub(STEP * MOST));
+        if first < given {
+            self.ranges.insert(first, given);
+            self.numbers += numbers(first, given);
+        }
+        while self.numbers > MOST
+            && let Some((first, end)) = self.ranges.pop_first()
+        {
+            let excess = self.numbers - MOST;
+            self.numbers -= excess.min(numbers(first, end));
+            let kept = first.saturating_add(STEP.saturating_mul(excess));
+            if kept < end {
+                self.ranges.insert(kept, end);
+            }
+        }
+    }
+
+    pub(super) fn contains(&self, number: u32) -> bool {
+        self.range_of(number).is_some()
+    }
+
+    /// False if it is none of them.
+    pub(super) fn remove(&mut self, number: u32) -> bool {
+        let Some((first, end)) = self.range_of(number) else {
+            return false;
+        };
+        self.ranges.remove(&first);
+        if first < number {
+            self.ranges.insert(first, number);
+        }
+        if number + STEP < end {
+            self.ranges.insert(number + STEP, end);
+        }
+        self.numbers -= 1;
+        true
+    }
+
+    fn range_of(&self, number: u32) -> Option<(u32, u32)> {
+        let (first, end) = self.ranges.range(..=number).next_back()?;
+        (number < *end).then_some((*first, *end))
+    }
+
+    #[cfg(test)]
+    pub(super) fn ranges(&self) -> usize {
+        self.ranges.len()
+    }
+}
+
+const fn numbers(first: u32, end: u32) -> u32 {
+    (end - first).div_ceil(STEP)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Number by number.
+    #[derive(Default)]
+    struct Model(BTreeSet<u32>);
+
+    impl Model {
+        fn pass_over(&mut self, first: u32, given: u32) {
+            self.0.extend((first..given).step_by(STEP as usize));
+            while self.0.len() > MOST as usize {
+                self.0.pop_first();
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_hold_what_single_numbers_would(
+            side in 1..=2_u32,
+            steps in prop::collection::vec((prop_oneof![0..4_u32, 0..1500_u32], any::<prop::sample::Index>()), 1..200),
+        ) {
+            let (mut skipped, mut model) = (Skipped::default(), Model::default());
+            let mut next = side;
+            for (jump, late) in steps {
+                let given = next + STEP * jump;
+                skipped.pass_over(next, given);
+                model.pass_over(next, given);
+                next = given + STEP;
+                let late = side + STEP * late.index((next / STEP) as usize) as u32;
+                prop_assert_eq!(skipped.contains(late), model.0.contains(&late));
+                prop_assert_eq!(skipped.remove(late), model.0.remove(&late));
+                prop_assert_eq!(skipped.numbers as usize, model.0.len());
+            }
+        }
+    }
+
+    #[test]
+    fn the_highest_number_is_no_trouble() {
+        let mut skipped = Skipped::default();
+        skipped.pass_over(1, u32::MAX);
+        assert!(skipped.contains(u32::MAX - 2) && !skipped.contains(u32::MAX));
+        assert!(skipped.remove(u32::MAX - 2) && !skipped.remove(u32::MAX - 2));
+        assert!(skipped.remove(u32::MAX - 2 * MOST) && !skipped.contains(1));
+    }
+}
