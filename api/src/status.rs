@@ -103,6 +103,10 @@ pub const fn reason(http_status: u16) -> &'static str {
 }
 
 fn to_json(failure: &Failure, http_status: u16) -> Vec<u8> {
+    let mut details = json!({ "causes": [{ "reason": failure.code, "message": failure.cause }] });
+    if let (Some(seconds), Some(details)) = (retry_after(failure.code), details.as_object_mut()) {
+        details.insert("retryAfterSeconds".to_owned(), seconds.into());
+    }
     let body = json!({
         "kind": "Status",
         "apiVersion": "v1",
@@ -110,7 +114,7 @@ fn to_json(failure: &Failure, http_status: u16) -> Vec<u8> {
         "status": "Failure",
         "message": sentence(failure),
         "reason": reason(http_status),
-        "details": { "causes": [{ "reason": failure.code, "message": failure.cause }] },
+        "details": details,
         "code": http_status,
     });
     body.to_string().into_bytes()
@@ -119,7 +123,10 @@ fn to_json(failure: &Failure, http_status: u16) -> Vec<u8> {
 fn to_protobuf(failure: &Failure, http_status: u16) -> Vec<u8> {
     let code = failure.code.to_string();
     let cause = Message::new().text(1, &code).text(2, &failure.cause);
-    let details = Message::new().message(4, &cause);
+    let mut details = Message::new().message(4, &cause);
+    if let Some(seconds) = retry_after(failure.code) {
+        details = details.number(5, u64::from(seconds));
+    }
     let status = Message::new()
         .message(1, &Message::new())
         .text(2, "Failure")
@@ -185,6 +192,18 @@ pub const fn http_status(code: Code) -> u16 {
     }
 }
 
+/// After how many seconds it is worth asking again; none where to wait changes nothing by itself. Whether a `Retry-After`
+/// header tells it as well is another question: with one, client-go waits and asks again before it shows anything.
+#[must_use]
+pub const fn retry_after(code: Code) -> Option<u32> {
+    match code {
+        Code::Lost | Code::Draining => Some(2),
+        Code::IssuerDown | Code::StoreAway | Code::InfluxAway => Some(5),
+        _ if code.http_status() == 429 => Some(1),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,6 +251,7 @@ mod tests {
         assert_eq!(body["reason"], "ServiceUnavailable");
         assert_eq!(body["code"], 503);
         assert_eq!(body["details"]["causes"][0]["reason"], "FL-1402");
+        assert_eq!(body["details"]["retryAfterSeconds"], 2);
         assert!(
             body["message"]
                 .as_str()
@@ -255,5 +275,27 @@ mod tests {
         );
         // Field 6 of Status is the code, a varint: 403.
         assert!(body.windows(3).any(|w| w == [0x30, 0x93, 0x03]));
+    }
+
+    #[test]
+    fn who_should_ask_again_is_told_after_how_many_seconds() {
+        for (code, seconds) in [
+            (Code::Lost, Some(2)),
+            (Code::AgentFull, Some(1)),
+            (Code::StoreAway, Some(5)),
+            (Code::NeverConnected, None),
+            (Code::NotAllowed, None),
+        ] {
+            let status = http_status(code);
+            let json = Encoding::Json.encode(&code.into(), status);
+            let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+            let told = json["details"].get("retryAfterSeconds").cloned();
+            assert_eq!(told, seconds.map(Into::into), "{code}");
+            // Field 5 of the details, the last one in them, and the code of the Status behind it.
+            let protobuf = Encoding::Protobuf.encode(&code.into(), status);
+            let end = |seconds: u32| [0x28, seconds as u8, 0x30];
+            let has = |end: [u8; 3]| protobuf.windows(3).any(|found| found == end);
+            assert_eq!((1..=9).find(|&n| has(end(n))), seconds, "{code}");
+        }
     }
 }

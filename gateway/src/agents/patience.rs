@@ -34,26 +34,35 @@ pub(crate) fn patience(path: &PathAndQuery) -> Duration {
         return Duration::ZERO;
     }
     parameters()
-        .find_map(|one| span(one.strip_prefix("timeout=")?))
+        .find_map(|one| span(one.strip_prefix("timeout=")?).filter(|own| !own.is_zero()))
         .map_or(LONGEST, |own| (own - HEADWAY.min(own / 4)).min(LONGEST))
 }
 
-/// A duration as Go writes it: what API servers take is whole seconds, minutes or hours, one after the other.
+/// A duration as Go writes and reads it, in which kubectl tells `--request-timeout`: `1.5s`, `1m30s`, `500ms`.
 fn span(text: &str) -> Option<Duration> {
     let mut total = Duration::ZERO;
     let mut rest = text;
     while !rest.is_empty() {
-        let unit = rest.find(|c: char| !c.is_ascii_digit())?;
-        let number: u64 = rest.get(..unit)?.parse().ok()?;
-        let (seconds, size) = match rest.get(unit..)?.as_bytes() {
-            [b'm', b's', ..] => (0, 2),
-            [b's', ..] => (1, 1),
-            [b'm', ..] => (60, 1),
-            [b'h', ..] => (3600, 1),
+        let unit = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, behind) = rest.split_at(unit);
+        let number: f64 = number.parse().ok()?;
+        let (unit, behind) = behind.split_at(
+            behind
+                .find(|c: char| c.is_ascii_digit() || c == '.')
+                .unwrap_or(behind.len()),
+        );
+        let seconds = match unit {
+            "ns" => 1e-9,
+            "us" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
             _ => return None,
         };
-        total = total.checked_add(Duration::from_secs(number.checked_mul(seconds)?))?;
-        rest = rest.get(unit + size..)?;
+        let part = Duration::try_from_secs_f64(number * seconds).ok()?;
+        total = total.checked_add(part)?;
+        rest = behind;
     }
     Some(total)
 }
@@ -157,7 +166,13 @@ mod tests {
             ("/api/v1/pods?timeout=20s", 19.5),
             ("/api/v1/pods?limit=500&timeout=1m30s", 20.0),
             ("/api/v1/pods?timeout=1m", 20.0),
-            ("/api/v1/pods?timeout=500ms", 0.0),
+            ("/api/v1/pods?timeout=500ms", 0.375),
+            ("/api/v1/pods?timeout=1.5s", 1.125),
+            ("/api/v1/pods?timeout=1m0.5s", 20.0),
+            ("/api/v1/pods?timeout=.5s", 0.375),
+            ("/api/v1/pods?timeout=1.5", 20.0),
+            ("/api/v1/pods?timeout=0s", 20.0),
+            ("/api/v1/pods?timeout=1.2.3s", 20.0),
             ("/api/v1/pods?timeout=soon", 20.0),
             ("/api/v1/pods?timeout=99999999999999999999h", 20.0),
             ("/api/v1/pods?watch=true&timeout=5s", 0.0),

@@ -161,19 +161,15 @@ fn mark(response: &mut Response<Body>, code: Code) {
     if let Ok(text) = HeaderValue::from_str(&code.to_string()) {
         headers.insert(AGENT_CODE, text);
     }
-    match http_status {
-        401 => {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
-        // client-go waits and asks again only where it is told how long; a lost cluster is told at once instead.
-        429 => {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        }
-        // The database comes back by itself, and what was refused has not happened.
-        503 if code == Code::StoreAway => {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
-        }
-        _ => {}
+    if http_status == 401 {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    // With this header client-go waits and asks again before it shows anything. That serves who asks too much, and where the
+    // database is away: it comes back by itself, and what was refused has not happened. Of a lost cluster a person hears at
+    // once, and a program finds the seconds in the `Status`.
+    let asks_again = http_status == 429 || code == Code::StoreAway;
+    if let Some(seconds) = status::retry_after(code).filter(|_| asks_again) {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
 }
 
