@@ -5,6 +5,7 @@
 mod compiled;
 mod facts;
 mod family;
+mod standing;
 
 use std::{
     collections::BTreeMap,
@@ -26,6 +27,7 @@ use crate::{
 use compiled::{Compiled, left_out};
 use facts::Told;
 use family::{Family, number};
+use standing::Standing;
 
 pub(super) struct Registered {
     /// The hub may end before whoever counts it.
@@ -64,6 +66,7 @@ fn count(hub: &Hub, view: &View) -> Vec<Family> {
     let now = hub.now();
     let mut compiled = Compiled::new();
     let mut told = Told::new(&hub.settings.metric_facts, hub.settings.reporting);
+    let mut standing = Standing::new();
     let mut clusters = Family::new(
         "syn_lieutenant_cluster_info",
         "Registered clusters; always 1.",
@@ -78,7 +81,9 @@ fn count(hub: &Hub, view: &View) -> Vec<Family> {
         ];
         clusters.add(labels, 1.0);
         compiled.add(cluster);
-        told.add(cluster, &hub.store.observed_of(record), millis(now));
+        let observed = hub.store.observed_of(record);
+        standing.add(cluster, &observed.status);
+        told.add(cluster, &observed, millis(now));
         *states.entry(bootstrap_state(cluster, now)).or_default() += 1;
     }
     let mut bootstraps = Family::new(
@@ -89,6 +94,7 @@ fn count(hub: &Hub, view: &View) -> Vec<Family> {
         bootstraps.add([("state", state)], number(count));
     }
     let mut families = vec![clusters, tenants(view), tokens(view, now), bootstraps];
+    families.extend(standing.into_families());
     families.extend(compiled.into_families());
     families.extend(told.into_families());
     families.push(revision(view));

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use fairlead_api::{Code, resources::Role};
+use fairlead_api::{
+    Code,
+    resources::{ClusterStatus, Role, State},
+};
 use http::{Method, header::IF_MATCH};
 use prometheus::TextEncoder;
 use serde_json::{Value, json};
@@ -80,6 +83,46 @@ async fn what_is_registered_is_counted_under_lieutenants_names() {
     assert_eq!(page.value(expired), Some(1.0));
     rig.delete(&admin(), "/clusters/c-demo").await.good();
     assert_eq!(metrics.page().of("syn_lieutenant_cluster_info"), 0);
+}
+
+#[tokio::test]
+async fn a_cluster_stands_in_the_metrics_as_the_api_tells_it_also_without_a_session() {
+    let rig = Rig::new().await;
+    rig.cluster("demo", "default").await;
+    rig.cluster("new", "default").await;
+    let metrics = Metrics::of(&rig).await;
+    let directory = rig.control.seam().directory;
+    for state in [State::Connected, State::ApiUnreachable, State::Lost] {
+        let status = ClusterStatus {
+            state,
+            since: rig.now(),
+            last_error: None,
+            last_seen: Some(rig.now()),
+            last_good_probe: None,
+            hub: None,
+        };
+        let id = "c-demo".parse().unwrap();
+        directory.report(&id, status).await.unwrap();
+        let told = rig.get(&admin(), "/v1/clusters/c-demo/status").await.good();
+        assert_eq!(told["state"], state.to_string());
+        let page = metrics.page();
+        for (cluster, state) in [("c-demo", state), ("c-new", State::Never)] {
+            let row = format!(
+                r#"fairlead_cluster_status{{cluster="{cluster}",status="{state}",tenant="t-default"}}"#
+            );
+            assert_eq!(page.value(&row), Some(1.0), "{row}");
+        }
+        assert_eq!(page.of("fairlead_cluster_status"), 2);
+        let count = format!(r#"fairlead_clusters{{status="{state}"}}"#);
+        assert_eq!(page.value(&count), Some(1.0));
+        let seen =
+            r#"fairlead_cluster_last_seen_timestamp_seconds{cluster="c-demo",tenant="t-default"}"#;
+        assert_eq!(page.value(seen), Some(rig.now().unix_timestamp() as f64));
+        assert_eq!(
+            page.of("fairlead_cluster_last_good_probe_timestamp_seconds"),
+            0
+        );
+    }
 }
 
 #[tokio::test]

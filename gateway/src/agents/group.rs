@@ -233,10 +233,6 @@ impl Group {
             .map(|told| told.since)
     }
 
-    pub(super) fn contact(&self) -> Contact {
-        self.contact
-    }
-
     /// How the cluster stands when its last session has ended. It may have been lost before that.
     pub(super) fn obituary(&self, status: ClusterStatus) -> ClusterStatus {
         let since = self.since(status.state).unwrap_or(status.since);

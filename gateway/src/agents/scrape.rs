@@ -35,8 +35,6 @@ struct OnScrape {
     sessions: Weak<Sessions>,
     metrics: Arc<Metrics>,
     certificates: PerCluster,
-    last_seen: PerCluster,
-    last_good_probe: PerCluster,
 }
 
 impl OnScrape {
@@ -48,14 +46,6 @@ impl OnScrape {
                 "fairlead_agent_certificate_not_after_seconds",
                 "When the first certificate of a cluster's connected agents expires, in Unix time.",
             )?,
-            last_seen: PerCluster::new(
-                "fairlead_cluster_last_seen_timestamp_seconds",
-                "When an agent of a cluster with sessions answered last, in Unix time.",
-            )?,
-            last_good_probe: PerCluster::new(
-                "fairlead_cluster_last_good_probe_timestamp_seconds",
-                "When the API server of a cluster with sessions was last found ready, in Unix time.",
-            )?,
         })
     }
 }
@@ -65,29 +55,16 @@ impl Collector for OnScrape {
         let mut all = self.metrics.streams_open.desc();
         all.extend(self.metrics.streams.desc());
         all.extend(self.metrics.bytes.desc());
-        let of_clusters = [&self.certificates, &self.last_seen, &self.last_good_probe];
-        all.extend(of_clusters.map(|gauge| &gauge.0));
+        all.push(&self.certificates.0);
         all
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let mut of_clusters = Vec::new();
-        if let Some(sessions) = self.sessions.upgrade() {
-            let expiries = sessions.settle();
-            let contacts = sessions.contacts();
-            let seen = contacts.iter().map(|(cluster, it)| (cluster, it.seen));
-            let good = contacts.iter().map(|(cluster, it)| (cluster, it.good));
-            let until = expiries.iter().map(|(cluster, it)| (cluster, Some(*it)));
-            of_clusters = vec![
-                self.certificates.family(until),
-                self.last_seen.family(seen),
-                self.last_good_probe.family(good),
-            ];
-        }
+        let expiries = self.sessions.upgrade().map(|sessions| sessions.settle());
         let mut all = self.metrics.streams_open.collect();
         all.extend(self.metrics.streams.collect());
         all.extend(self.metrics.bytes.collect());
-        all.extend(of_clusters);
+        all.extend(expiries.map(|expiries| self.certificates.family(&expiries)));
         all
     }
 }
@@ -101,19 +78,16 @@ impl PerCluster {
         Desc::new(name.to_owned(), help.to_owned(), labels, HashMap::new()).map(PerCluster)
     }
 
-    fn family<'a>(
-        &self,
-        values: impl Iterator<Item = (&'a ClusterId, Option<OffsetDateTime>)>,
-    ) -> MetricFamily {
-        let metrics = values.filter_map(|(cluster, at)| {
+    fn family(&self, values: &HashMap<ClusterId, OffsetDateTime>) -> MetricFamily {
+        let metrics = values.iter().map(|(cluster, at)| {
             let mut label = LabelPair::default();
             label.set_name(CLUSTER.to_owned());
             label.set_value(cluster.to_string());
             let mut gauge = Gauge::default();
-            gauge.set_value(at?.unix_timestamp() as f64);
+            gauge.set_value(at.unix_timestamp() as f64);
             let mut metric = Metric::from_label(vec![label]);
             metric.set_gauge(gauge);
-            Some(metric)
+            metric
         });
         let mut family = MetricFamily::default();
         family.set_name(self.0.fq_name.clone());

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use crate::{
     agents::{
         entry::{Entry, Running},
-        group::{Contact, Down, Group, Introduction},
+        group::{Down, Group, Introduction},
         health::Probed,
         reports::Reports,
     },
@@ -253,14 +253,5 @@ impl Sessions {
             .streams_open
             .set(i64::try_from(streams).unwrap_or(i64::MAX));
         expiries
-    }
-
-    /// When the agents of each cluster that has some were heard last.
-    pub(super) fn contacts(&self) -> Vec<(ClusterId, Contact)> {
-        let table = self.table();
-        let contacts = table.groups.iter();
-        contacts
-            .map(|(cluster, group)| (cluster.clone(), group.contact()))
-            .collect()
     }
 }
