@@ -58,7 +58,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', default_values_t = [1000], value_parser = clap::value_parser!(u32).range(1..=10_000))]
     watches: Vec<u32>,
     /// How many agents do nothing, two scenarios each
-    #[arg(long, value_delimiter = ',', default_values_t = [5000], value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    #[arg(long, value_delimiter = ',', default_values_t = [1000, 5000, 10_000], value_parser = clap::value_parser!(u16).range(1..=10_000))]
     agents: Vec<u16>,
     /// List the scenarios and about how long they take, and end
     #[arg(long)]

@@ -1,5 +1,5 @@
-//! A hub with as many agents as wanted, all in one process, each with a link and an identity of its own; and how to count those
-//! that are there. Nobody asks anything of them.
+//! A hub with as many agents as wanted, all in one process where it may have so many files open, each with a link and an identity
+//! of its own; and how to count those that are there. Nobody asks anything of them.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const ATTEMPT: Duration = Duration::from_secs(5);
 
 pub(crate) struct Crowd {
     pub(crate) hub: Part,
-    pub(crate) agents: Part,
+    pub(crate) agents: Vec<Part>,
     pub(crate) port: u16,
     census: Census,
 }
@@ -47,29 +47,38 @@ impl Crowd {
         let on_ports = Census::Ports { count };
         let (hub, agents, census) = match kind {
             Kind::Fairlead => fairlead::crowd(bed, port, count)?,
-            Kind::Remotedialer => remotedialer::crowd(bed, port, count)?,
-            Kind::Konnectivity => konnectivity::crowd(bed, port, count)?,
+            Kind::Remotedialer => {
+                let (hub, agents, census) = remotedialer::crowd(bed, port, count)?;
+                (hub, vec![agents], census)
+            }
+            Kind::Konnectivity => {
+                let (hub, agents, census) = konnectivity::crowd(bed, port, count)?;
+                (hub, vec![agents], census)
+            }
             Kind::Frp => {
                 let (hub, agents) = frp(bed, port, count)?;
-                (hub, agents, on_ports)
+                (hub, vec![agents], on_ports)
             }
             Kind::Chisel => {
                 let (hub, agents) = chisel(bed, port, count)?;
-                (hub, agents, on_ports)
+                (hub, vec![agents], on_ports)
             }
             Kind::Rathole => {
                 let (hub, agents) = rathole(bed, port, count)?;
-                (hub, agents, on_ports)
+                (hub, vec![agents], on_ports)
             }
             Kind::Wstunnel => {
                 let (hub, agents) = wstunnel(bed, port, count)?;
-                (hub, agents, on_ports)
+                (hub, vec![agents], on_ports)
             }
             Kind::Direct | Kind::Proxy => bail!("it has no agents"),
         };
         Ok(Self {
             hub: Part::new("hub", hub),
-            agents: Part::new("agents", agents),
+            agents: agents
+                .into_iter()
+                .map(|spec| Part::new("agents", spec))
+                .collect(),
             port,
             census,
         })

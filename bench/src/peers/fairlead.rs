@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use rustix::process::{Resource, getrlimit};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::{
@@ -82,22 +83,39 @@ fn hub_spec(binary: &Path, dir: &Path, port: u16, admin: u16) -> Spec {
 }
 
 /// Real agents, each of a cluster of its own, which they register first (see `crate::agents`).
-pub(super) fn crowd(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spec, Spec, Census)> {
+/// Of an agent: its link, and the connection to the upstream by which it is probed.
+const FILES: u64 = 2;
+/// Of a process, beside its agents'.
+const SPARE_FILES: u64 = 500;
+
+/// Agents in as few processes as the limit of open files allows.
+pub(super) fn crowd(
+    bed: &Bed<'_>,
+    port: u16,
+    count: u16,
+) -> anyhow::Result<(Spec, Vec<Spec>, Census)> {
     let binary = binary(bed)?;
     let dir = bed.folder("fairlead-crowd")?;
     let admin = ports::free()?;
     let kubeconfig = dir.join("kubeconfig");
     write_secret(&kubeconfig, &bed.kubeconfig()?.to_string())?;
-    let agents = bed
-        .launcher
-        .own("fairlead-agents", "agents")
-        .arg("--hub-ready")
-        .arg(dir.join(READY))
-        .arg("--kubeconfig")
-        .arg(kubeconfig)
-        .arg("--state")
-        .arg(dir.join("agents"))
-        .args(["--count", &count.to_string()]);
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let most = files.saturating_sub(SPARE_FILES) / FILES;
+    let processes = u64::from(count).div_ceil(most.max(1));
+    let agents = (0..processes).map(|process| {
+        let (count, more) = (u64::from(count) / processes, u64::from(count) % processes);
+        let count = count + u64::from(process < more);
+        bed.launcher
+            .own(format!("fairlead-agents-{process}"), "agents")
+            .arg("--hub-ready")
+            .arg(dir.join(READY))
+            .arg("--kubeconfig")
+            .arg(&kubeconfig)
+            .arg("--state")
+            .arg(dir.join("agents"))
+            .args(["--count", &count.to_string()])
+    });
+    let agents = agents.collect();
     let census = Census::Page {
         way: bed.way(Legs::Plain, Some(admin)),
         path: "/metrics",

@@ -9,7 +9,7 @@ use tokio::time::{self, Instant};
 use super::{Metric, Sample, Title, goal::Goal};
 use crate::{
     load::cpu,
-    peers::{Bed, Crowd, Kind},
+    peers::{Bed, Crowd, Kind, Part},
     proc,
 };
 
@@ -46,7 +46,9 @@ impl Agents {
         Self {
             idle: Title {
                 name: format!("idle-{count}"),
-                about: format!("{count} agents that nobody asks anything, all in one process"),
+                about: format!(
+                    "{count} agents that nobody asks anything, all in one process where it may have so many files open"
+                ),
                 metrics: vec![
                     Metric::lower("hub memory per agent", "KiB"),
                     Metric::lower("hub CPU", "ms/s"),
@@ -92,7 +94,9 @@ impl Agents {
     ) -> anyhow::Result<(Sample, anyhow::Result<Sample>)> {
         let mut crowd = Crowd::of(kind, bed, self.count)?;
         let measured = self.both(bed, &mut crowd, calm).await;
-        crowd.agents.kill().await;
+        for agents in &mut crowd.agents {
+            agents.kill().await;
+        }
         crowd.hub.kill().await;
         measured
     }
@@ -110,12 +114,16 @@ impl Agents {
         let hub = crowd.hub.pid()?;
         let empty = proc::memory(hub)? as f64;
 
-        crowd.agents.start(bed.launcher)?;
-        let agents = crowd.agents.pid()?;
+        for agents in &mut crowd.agents {
+            agents.start(bed.launcher)?;
+        }
+        let agents = crowd.agents.iter().map(Part::pid);
+        let agents: Vec<u32> = agents.collect::<anyhow::Result<_>>()?;
         let (_, there) = self.all(crowd, JOINED).await?;
         if there.is_none() {
             let step = format!("wait until all are there; {} are", crowd.there().await);
-            return Err(crowd.agents.failed(&step));
+            let agents = crowd.agents.first();
+            return Err(agents.context("there are no agents")?.failed(&step));
         }
         time::sleep(calm.settle).await;
 
@@ -125,12 +133,19 @@ impl Agents {
                 |before: u64, after: u64| (after - before.min(after)) as f64 / 1000.0 / seconds;
             (rate(before.0, after.0), rate(before.1, after.1))
         };
-        let now = || anyhow::Ok((cpu::of(&hub.to_string())?, cpu::of(&agents.to_string())?));
+        let now = || {
+            let theirs = agents.iter().map(|pid| cpu::of(&pid.to_string()));
+            anyhow::Ok((
+                cpu::of(&hub.to_string())?,
+                theirs.sum::<anyhow::Result<u64>>()?,
+            ))
+        };
         let before = now()?;
         time::sleep(calm.watch).await;
         let (hub_cpu, agents_cpu) = spent(before, now()?);
         let memory = (proc::memory(hub)? as f64 - empty) / per_agent / KIB;
-        let theirs = proc::memory(agents)? as f64 / per_agent / KIB;
+        let theirs = agents.iter().map(|&pid| proc::memory(pid));
+        let theirs = theirs.sum::<anyhow::Result<u64>>()? as f64 / per_agent / KIB;
         let idle = Sample::of([memory, hub_cpu, theirs, agents_cpu, empty / MIB]);
         Ok((idle, self.storm(bed, crowd).await))
     }
@@ -168,7 +183,9 @@ impl Agents {
         let mut half = None;
         loop {
             crowd.hub.alive().context("the hub ended")?;
-            crowd.agents.alive().context("the agents ended")?;
+            for agents in &mut crowd.agents {
+                agents.alive().context("the agents ended")?;
+            }
             let asked = Instant::now();
             let there = crowd.there().await;
             let now = Instant::now();
