@@ -9,6 +9,7 @@ use fairlead_runtime::{
     config::{Reader, Span},
     log, workers,
 };
+use tracing::info;
 
 use crate::{environment::Environment, files};
 
@@ -75,6 +76,8 @@ impl ProcessSettings {
         let filter =
             log::filter(&self.log).map_err(|error| Failure::because(Code::BadConfig, error))?;
         log::start(self.log_format, filter);
+        let open_files = fairlead_runtime::files::open_as_many_as_allowed();
+        info!(open_files, "limits");
         let internal = |error| Failure::because(Code::Internal, error);
         let runtime = workers::single().map_err(internal)?;
         let (workers, threads) = Workers::start(cores).map_err(internal)?;

@@ -3,6 +3,7 @@
 
 pub mod admin;
 pub mod config;
+pub mod files;
 pub mod listen;
 pub mod log;
 pub mod process;

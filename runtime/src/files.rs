@@ -1,0 +1,29 @@
+//! How many files the process may have open: a hub has one for each agent and each client.
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+/// Takes as many as the system allows; the limit at the start is often 1,024, for programs that use `select`. Returns the limit
+/// now, none if there is none.
+pub fn open_as_many_as_allowed() -> Option<u64> {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        limit.current = limit.maximum;
+        // Refused it is as it was, which whoever asks is told.
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
+    getrlimit(Resource::Nofile).current
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_what_the_system_allows() {
+        let allowed = getrlimit(Resource::Nofile).maximum;
+        let mut low = getrlimit(Resource::Nofile);
+        low.current = Some(500);
+        setrlimit(Resource::Nofile, low).unwrap();
+        assert_eq!(open_as_many_as_allowed(), allowed);
+    }
+}
