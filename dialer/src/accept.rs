@@ -168,10 +168,16 @@ async fn establish(
 ) -> Result<Accepted, DialError> {
     let secured = async { Ok(secure::server(socket, agreed, tls, limits, known).await?) };
     let wire = step(Stage::Identity, limits.handshake, secured).await?;
+    let protocol = wire.protocol();
+    let certificates = wire.certificates();
+    let session = match certificates.is_empty() {
+        true => Session::start(wire, Side::Hub, &limits.of_a_stranger()),
+        false => Session::start(wire, Side::Hub, limits),
+    };
     Ok(Accepted {
-        certificates: wire.certificates(),
-        protocol: wire.protocol(),
-        session: Session::start(wire, Side::Hub, limits),
+        certificates,
+        protocol,
+        session,
     })
 }
 

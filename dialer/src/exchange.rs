@@ -71,5 +71,17 @@ pub enum ExchangeError {
     Request(#[source] BodyError),
 }
 
+impl ExchangeError {
+    /// The peer has answered with what is no HTTP.
+    #[must_use]
+    pub fn is_violation(&self) -> bool {
+        let ExchangeError::Broken(cause) = self else {
+            return false;
+        };
+        let http = cause.downcast_ref::<HttpError>();
+        http.is_some_and(|error| matches!(error, HttpError::Malformed(_) | HttpError::TooLarge))
+    }
+}
+
 #[cfg(test)]
 mod tests;

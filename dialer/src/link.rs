@@ -57,6 +57,22 @@ impl LinkEnd {
         )
     }
 
+    /// A word to count by what the peer did, if that is why.
+    pub(crate) const fn rule(&self) -> Option<&'static str> {
+        match self {
+            LinkEnd::Protocol(_) => Some("link"),
+            LinkEnd::Impossible(_) => Some("link_count"),
+            LinkEnd::Unproved => Some("link_proof"),
+            LinkEnd::Secure(_) => Some("tls"),
+            LinkEnd::Closed(_)
+            | LinkEnd::Silent(_)
+            | LinkEnd::Eof
+            | LinkEnd::Broken(_)
+            | LinkEnd::Garbled(_)
+            | LinkEnd::Versions { .. } => None,
+        }
+    }
+
     pub(crate) fn versions(ours: (u8, u8), theirs: Hello) -> Self {
         LinkEnd::Versions {
             theirs_low: theirs.lowest,
@@ -72,7 +88,13 @@ impl From<LinkEnd> for SessionError {
         match end {
             LinkEnd::Closed(reason) => SessionError::Peer(reason),
             LinkEnd::Silent(silence) => SessionError::Silent(silence),
-            other => SessionError::Broken(other.to_string()),
+            other => match other.rule() {
+                None => SessionError::Broken(other.to_string()),
+                Some(rule) => SessionError::Violation {
+                    rule,
+                    what: other.to_string(),
+                },
+            },
         }
     }
 }

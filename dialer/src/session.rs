@@ -22,6 +22,8 @@ pub(crate) const WINDOW: usize = INITIAL as usize;
 
 /// A thousand requests of people, and some streams for what hub and agent themselves ask.
 const STREAMS: usize = 1000 + 56;
+/// It asks one thing at a time, and may have given up what it asked before.
+pub(crate) const STRANGERS_STREAMS: usize = 4;
 
 /// Bounds of one session.
 #[derive(Debug, Clone)]
@@ -60,6 +62,16 @@ impl Limits {
     /// What the budget is, with every stream's window in it.
     pub(crate) fn budget(&self) -> usize {
         self.receive_budget.max(self.max_streams * WINDOW)
+    }
+
+    /// Of a peer that has shown no certificate: it asks for one, on a stream, and whoever it is can make us hold little.
+    #[must_use]
+    pub(crate) fn of_a_stranger(&self) -> Self {
+        Limits {
+            max_streams: STRANGERS_STREAMS,
+            receive_budget: STRANGERS_STREAMS * WINDOW,
+            ..self.clone()
+        }
     }
 }
 
@@ -142,6 +154,9 @@ pub enum SessionError {
     Silent(Duration),
     #[error("the connection broke: {0}")]
     Broken(String),
+    /// The peer did what no peer may; `rule` is a word to count it by.
+    #[error("the peer broke the protocol: {what}")]
+    Violation { rule: &'static str, what: String },
 }
 
 impl From<SessionError> for io::Error {

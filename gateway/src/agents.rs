@@ -14,7 +14,7 @@ mod news;
 pub(crate) mod patience;
 mod probe;
 pub(crate) mod reports;
-mod routes;
+pub(crate) mod routes;
 pub(crate) mod scrape;
 pub(crate) mod table;
 

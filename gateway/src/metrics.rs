@@ -83,6 +83,7 @@ pub(crate) struct Metrics {
     pub(crate) connections: IntGauge,
     pub(crate) sessions: IntGauge,
     pub(crate) sessions_ended: IntCounterVec,
+    violations: IntCounterVec,
     pub(crate) clones: IntCounter,
     pub(crate) streams_open: IntGauge,
     pub(crate) streams: IntCounter,
@@ -149,6 +150,11 @@ impl Metrics {
                 "fairlead_sessions_total",
                 "Sessions that ended, by how.",
                 &["end"],
+            )?,
+            violations: to.counters(
+                "fairlead_violations_total",
+                "What agents, or who says to be one, did that none may, by the rule; it ends their session or stream, and no other.",
+                &["rule"],
             )?,
             clones: to.add(
                 IntCounter::new(
@@ -225,6 +231,10 @@ impl Metrics {
         self.handshakes
             .with_label_values(&[layer, outcome.as_str()])
             .inc();
+    }
+
+    pub(crate) fn violation(&self, rule: &str) {
+        self.violations.with_label_values(&[rule]).inc();
     }
 
     pub(crate) fn rtt(&self, rtt: Duration) {

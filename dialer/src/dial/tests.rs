@@ -17,6 +17,7 @@ use crate::{
     accept::{SUBPROTOCOL, upgrade_response},
     arrive, lock,
     rig::{FOREIGN, OURS, agent_inner, agent_outer, hub_inner, hub_outer},
+    session::STRANGERS_STREAMS,
 };
 
 type Answer = Response<Full<bytes::Bytes>>;
@@ -166,7 +167,7 @@ async fn an_agent_that_dials_again_goes_on_where_it_was_or_begins_anew() {
 }
 
 #[tokio::test]
-async fn an_agent_without_a_certificate_is_anonymous() {
+async fn an_agent_without_a_certificate_is_anonymous_and_has_few_streams() {
     let (url, mut accepted) = hub(|_| {}).await;
     let dialed = dialer(ProxyRules::default())
         .dial(&url, agent_inner(&OURS, None))
@@ -174,7 +175,18 @@ async fn an_agent_without_a_certificate_is_anonymous() {
         .unwrap();
     let hub = accepted.recv().await.unwrap().unwrap();
     assert!(hub.certificates.is_empty());
-    drop(dialed);
+    let mut streams = Vec::new();
+    for _ in 0..=STRANGERS_STREAMS {
+        let mut stream = dialed.session.open().await.unwrap();
+        stream.write_all(b"x").await.unwrap();
+        streams.push(stream);
+    }
+    let mut last = streams.pop().unwrap();
+    let refused = last.read_u8().await.unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionReset);
+    for _ in streams {
+        assert!(hub.session.accept().await.is_some());
+    }
 }
 
 #[tokio::test]

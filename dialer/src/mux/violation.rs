@@ -28,3 +28,22 @@ pub enum Violation {
     #[error("more pings than are answered at a time")]
     Pings,
 }
+
+impl Violation {
+    /// A word to count it by.
+    #[must_use]
+    pub const fn rule(self) -> &'static str {
+        match self {
+            Violation::Version(_) => "frame_version",
+            Violation::Kind(_) => "frame_type",
+            Violation::Flags(_) => "frame_flags",
+            Violation::Stream(_) | Violation::Parity(_) => "stream_number",
+            Violation::OpenedTwice(_) => "stream_opened_twice",
+            Violation::NeverOpened(_) => "stream_never_opened",
+            Violation::Window { .. } => "stream_window",
+            Violation::Credit(_) => "stream_credit",
+            Violation::BehindEnd(_) => "stream_behind_end",
+            Violation::Pings => "pings",
+        }
+    }
+}

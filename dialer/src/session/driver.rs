@@ -11,7 +11,7 @@ use std::{
 };
 
 use tokio::time::{Instant, Sleep, sleep};
-use tracing::{debug, info};
+use tracing::debug;
 
 use super::{CloseReason, SessionError, state::Shared};
 use crate::{
@@ -63,11 +63,11 @@ impl From<Stop> for End {
         match stop {
             Stop::GoAway(reason) => End(SessionError::Peer(reason), reason),
             Stop::Violation(violation) => {
-                info!(%violation, "the peer broke the protocol of streams");
-                End(
-                    SessionError::Here(CloseReason::Protocol),
-                    CloseReason::Protocol,
-                )
+                let broken = SessionError::Violation {
+                    rule: violation.rule(),
+                    what: violation.to_string(),
+                };
+                End(broken, CloseReason::Protocol)
             }
         }
     }

@@ -420,7 +420,13 @@ async fn a_peer_that_breaks_the_protocol_ends_its_session_and_no_other_and_is_to
 
     let ended = hub.closed().await;
     assert!(
-        matches!(ended, SessionError::Here(CloseReason::Protocol)),
+        matches!(
+            ended,
+            SessionError::Violation {
+                rule: "stream_never_opened",
+                ..
+            }
+        ),
         "{ended}"
     );
     assert!(other.open().await.is_ok());

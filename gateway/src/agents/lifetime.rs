@@ -53,13 +53,19 @@ pub(crate) async fn visitor(
     };
     let idle = async { while timeout(VISITOR_IDLE, seen.notified()).await.is_ok() {} };
     let reason = tokio::select! {
-        _ = session.closed() => return,
+        _ = session.closed() => CloseReason::Done,
         () = serve_streams(hub, &session, guest) => CloseReason::Done,
         () = idle => CloseReason::Done,
         () = place.evicted() => CloseReason::Done,
         () = hub.process.draining() => CloseReason::Draining,
     };
-    close(&session, reason).await;
+    count(hub, &close(&session, reason).await);
+}
+
+fn count(hub: &Hub, error: &SessionError) {
+    if let SessionError::Violation { rule, .. } = error {
+        hub.metrics.violation(rule);
+    }
 }
 
 /// A session of an agent that may have one. One that is of the version before does not name itself, and serves at once.
@@ -88,6 +94,7 @@ pub(crate) async fn agent(hub: &Arc<Hub>, entry: Arc<Entry>, names_itself: bool)
             error = working(hub, &entry) => error,
         }
     };
+    count(hub, &error);
     let (end, status) = obituary(&error);
     hub.sessions.leave(&entry, end, status);
     info!(cluster = %entry.cluster(), end, error = %error, "session ended");
@@ -196,6 +203,7 @@ fn obituary(error: &SessionError) -> (&'static str, ClusterStatus) {
         },
         SessionError::Silent(_) => ("silent", Code::SessionBroke),
         SessionError::Broken(_) => ("broken", Code::SessionBroke),
+        SessionError::Violation { .. } => ("protocol", Code::DialProtocol),
     };
     let cause = match error {
         SessionError::Peer(CloseReason::Done | CloseReason::Draining) => {

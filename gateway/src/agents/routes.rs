@@ -1,7 +1,7 @@
 //! What agents ask of modules, over streams that they open themselves. A peer without an identity reaches the enrolment
 //! route and nothing else, one whose identity has expired the renewal, and one that names itself nothing before it has.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{io, panic::AssertUnwindSafe, sync::Arc};
 
 use fairlead_api::{
     Code, Failure,
@@ -29,6 +29,9 @@ use crate::{
 /// Largest answer to a renewal that is looked into, in bytes: a certificate chain and a few names.
 const MAX_ISSUED: usize = 16 * MAX_BODY;
 
+/// By which rule it is counted what is no HTTP.
+pub(crate) const HTTP: &str = "http";
+
 /// Whose streams are served.
 #[derive(Clone)]
 pub(crate) enum Guest {
@@ -51,6 +54,7 @@ pub(crate) async fn serve_streams(hub: &Arc<Hub>, session: &Session, guest: Gues
             return;
         };
         let (hub, guest) = (Arc::clone(hub), guest.clone());
+        let metrics = Arc::clone(&hub.metrics);
         streams.spawn(async move {
             let served = serve(stream, move |request| {
                 // Boxed: an agent's streams wait for a minute, with nothing to answer.
@@ -58,6 +62,9 @@ pub(crate) async fn serve_streams(hub: &Arc<Hub>, session: &Session, guest: Gues
             });
             if let Err(error) = served.await {
                 debug!(%error, "an agent's stream broke");
+                if error.kind() == io::ErrorKind::InvalidData {
+                    metrics.violation(HTTP);
+                }
             }
         });
     }

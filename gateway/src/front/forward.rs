@@ -13,7 +13,7 @@ use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout};
 
 use crate::{
-    agents::{entry::Entry, patience},
+    agents::{entry::Entry, patience, routes::HTTP},
     front::{
         authorize::{Allowed, Permit},
         body::{self, Progress, Upload},
@@ -72,7 +72,13 @@ pub(crate) async fn forward(hub: &Arc<Hub>, allowed: Allowed) -> Result<Response
     let request = Request::from_parts(head, upload.boxed_unsync());
 
     let sent = Instant::now();
-    let answer = send(&session, request, &progress, hub.head_timeout).await?;
+    let answer = send(&session, request, &progress, hub.head_timeout).await;
+    let answer = answer.map_err(|error| {
+        if error.is_violation() {
+            hub.metrics.violation(HTTP);
+        }
+        failure_of(&error)
+    })?;
     let took = sent.elapsed();
     match answer {
         Answer::Response(response) => answered(response, &record, took).await,
@@ -121,15 +127,14 @@ async fn send(
     request: Request<Body>,
     progress: &Progress,
     head_timeout: Duration,
-) -> Result<Answer, Failure> {
+) -> Result<Answer, ExchangeError> {
     let mut sending = std::pin::pin!(session.exchanges().send(request));
     loop {
         let seen = progress.frames();
         match timeout(head_timeout, &mut sending).await {
-            Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(error)) => return Err(failure_of(&error)),
+            Ok(answered) => return answered,
             Err(_) if progress.frames() != seen => {}
-            Err(_) => return Err(failure_of(&ExchangeError::Timeout(head_timeout))),
+            Err(_) => return Err(ExchangeError::Timeout(head_timeout)),
         }
     }
 }

@@ -200,6 +200,18 @@ impl Agent {
         sender
     }
 
+    /// From now on, what the hub asks on a new stream is answered with what is no HTTP.
+    pub(crate) fn garble(&self) -> JoinHandle<()> {
+        self.serving.abort();
+        let session = self.session.clone();
+        tokio::spawn(async move {
+            while let Some(mut stream) = session.accept().await {
+                let _ = stream.read_u8().await;
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\nno: http\n\n\r").await;
+            }
+        })
+    }
+
     /// Waits for a request whose line starts like this.
     pub(crate) async fn saw(&self, start: &str) -> String {
         let mut requests = self.api.requests.lock().await;

@@ -7,6 +7,8 @@ mod client;
 #[cfg(test)]
 mod front;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod replicas;
 #[cfg(test)]
 mod rig;

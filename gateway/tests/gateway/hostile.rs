@@ -1,0 +1,72 @@
+//! Agents that break the rules: it is counted by which, and nobody else notices.
+
+use std::time::Duration;
+
+use fairlead_api::resources::State;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    time::timeout,
+};
+
+use crate::{
+    agent::Agent,
+    client::{ROOT, head, open, read_until, status},
+    rig::{HUB, Rig},
+};
+
+/// Until so many were counted; a stream is reset before it is.
+async fn violations(rig: &Rig, count: usize) {
+    let counted = async {
+        while rig.metric("fairlead_violations_total", &["http"]) < count as f64 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(10), counted).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_agent_that_asks_in_no_http_loses_the_stream_and_is_counted() {
+    let rig = Rig::start();
+    let agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    for (number, wrong) in [
+        "GET /agent/v1/hello HTTP/1.1\r\nHost: a\r\nHost : b\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut stream = agent.session.open().await.unwrap();
+        stream.write_all(wrong.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        assert!(stream.read_to_end(&mut answer).await.is_err());
+        violations(&rig, number + 1).await;
+    }
+    let answer = rig.get(HUB, &format!("{ROOT}/headers"), "").await;
+    assert_eq!(answer.status, 200, "the session goes on");
+}
+
+#[tokio::test]
+async fn an_agent_that_answers_in_no_http_fails_that_request_alone_and_is_counted() {
+    let rig = Rig::start();
+    let agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    let _other = Agent::of(&rig, "c-b").await;
+    let garbled = agent.garble();
+    // Streams that were opened before are served well: each is held by a request that does not end.
+    let mut held = Vec::new();
+    let refused = loop {
+        let more = agent.next_stream();
+        let mut client = open(&rig, &head("GET", "/stream", "")).await;
+        let answer = read_until(&mut client, "\r\n\r\n").await;
+        if answer.contains("FL-1404") {
+            break answer;
+        }
+        held.push((more, client));
+    };
+    assert!(refused.starts_with("HTTP/1.1 502"), "{refused}");
+    violations(&rig, 1).await;
+    garbled.abort();
+    let answer = rig.get(HUB, "/k8s/clusters/c-b/headers", "").await;
+    assert_eq!(answer.status, 200);
+}
