@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 pub(crate) use plan::{Meant, Plan, Planned, plan, send};
 
 /// What only the hub, agents and Commodore write: in a file it says nothing, so that what `-o yaml` printed can be applied.
-const NOT_PEOPLES: [&str; 11] = [
+const NOT_PEOPLES: [&str; 12] = [
     "created",
     "version",
     "status",
@@ -22,6 +22,7 @@ const NOT_PEOPLES: [&str; 11] = [
     "join",
     "expires",
     "dynamicFacts",
+    "staleFacts",
     "compileMeta",
 ];
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use fairlead_agent::Objects;
-use fairlead_api::{Code, Failure};
+use fairlead_api::{Code, Failure, facts::KnownFact, resources::List};
 use fairlead_control::import::{self, Plan, PlannedCluster, differences};
 use http::Method;
 use serde_json::{Map, Value, json};
@@ -22,6 +22,9 @@ const KINDS: [(&str, &str); 4] = [
     ("clusters", "Cluster"),
     ("gitrepos", "GitRepo"),
 ];
+
+/// The source of facts that nobody has told this hub itself.
+const IMPORTED: &str = "import";
 
 pub(crate) fn run(command: args::Import, environment: &Environment) -> Result<(), Failure> {
     let args::Import::Lieutenant {
@@ -152,19 +155,9 @@ impl Importer {
             );
             return Err(Failure::because(Code::Conflict, detail));
         }
-        let mut document = cluster.document.clone();
-        // What its agent has told this hub is newer than what it told the other one.
-        let known = now.as_ref().and_then(|now| now.get("dynamicFacts"));
-        let is_new = |name: &str| known.is_none_or(|known| known.get(name).is_none());
-        let facts = cluster.dynamic_facts.as_ref().and_then(Value::as_object);
-        let facts = facts.into_iter().flatten().filter(|(name, _)| is_new(name));
-        let facts: Map<_, _> = facts
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect();
-        if let Some(document) = document.as_object_mut().filter(|_| !facts.is_empty()) {
-            document.insert("dynamicFacts".to_owned(), facts.into());
-        }
-        self.bring(&path, now.as_ref(), &document).await?;
+        let facts = self.facts_to_fill(&path, now.as_ref(), cluster).await?;
+        self.bring_cluster(cluster, &path, now.as_ref(), &facts)
+            .await?;
         let compiled = now
             .as_ref()
             .and_then(|now| now.get("compileMeta"))
@@ -178,13 +171,66 @@ impl Importer {
                 .tell(Method::POST, &format!("{path}/compileMeta"), meta)
                 .await?;
         }
-        if now.is_none() && !cluster.awaits_agent && !self.dry_run {
-            // Its agent was there already: nobody is to come with a new token unless somebody makes one.
-            self.hub
-                .delete(&format!("/v1{path}/bootstrap-token"))
-                .await?;
-        }
         Ok(())
+    }
+
+    /// What the other registry was told by the cluster's agent, where this hub knows nothing, or only what an import has said.
+    async fn facts_to_fill(
+        &self,
+        path: &str,
+        now: Option<&Value>,
+        cluster: &PlannedCluster,
+    ) -> Result<Map<String, Value>, Failure> {
+        let Some(Value::Object(planned)) = &cluster.dynamic_facts else {
+            return Ok(Map::new());
+        };
+        let mut planned = planned.clone();
+        let known = now.and_then(|now| now.get("dynamicFacts"));
+        let known = |name: &str| known.and_then(|known| known.get(name));
+        planned.retain(|name, value| known(name) != Some(&*value));
+        if planned.keys().any(|name| known(name).is_some()) {
+            let all: List<KnownFact> = self.hub.get(&format!("/v1{path}/facts")).await?;
+            let told = all.items.iter();
+            let told = told.filter(|fact| fact.dynamic && fact.source != IMPORTED);
+            for fact in told {
+                planned.remove(&fact.name);
+            }
+        }
+        Ok(planned)
+    }
+
+    /// A cluster's document and its facts.
+    async fn bring_cluster(
+        &mut self,
+        cluster: &PlannedCluster,
+        path: &str,
+        now: Option<&Value>,
+        facts: &Map<String, Value>,
+    ) -> Result<(), Failure> {
+        let mut shown = cluster.document.clone();
+        if let Some(shown) = shown.as_object_mut().filter(|_| !facts.is_empty()) {
+            shown.insert("dynamicFacts".to_owned(), facts.clone().into());
+        }
+        if !self.tell_of(path, now, &shown) {
+            return Ok(());
+        }
+        let document = &cluster.document;
+        if now.is_none() {
+            // Its agent was there already: nobody is to come with a token unless somebody makes one.
+            let made = match cluster.awaits_agent {
+                true => path.to_owned(),
+                false => format!("{path}?uninvited=true"),
+            };
+            self.hub.tell(Method::PUT, &made, document).await?;
+        } else if now.is_some_and(|now| !differences(now, document).is_empty()) {
+            self.amend(path, document).await?;
+        }
+        if facts.is_empty() {
+            return Ok(());
+        }
+        let path = format!("/v1{path}/facts/imported");
+        let facts = json!({ "facts": facts });
+        self.hub.tell(Method::POST, &path, &facts).await
     }
 
     /// Has the hub know a document; what only the hub knows stays.
@@ -194,32 +240,36 @@ impl Importer {
         now: Option<&Value>,
         planned: &Value,
     ) -> Result<(), Failure> {
-        let nothing = json!({});
-        let differences = differences(now.unwrap_or(&nothing), planned);
-        match now {
-            Some(_) if differences.is_empty() => {
-                self.unchanged += 1;
-                return Ok(());
-            }
-            Some(_) => {
-                self.changed += 1;
-                self.lines
-                    .push(format!("change {}", path.trim_start_matches('/')));
-            }
-            None => {
-                self.created += 1;
-                self.lines
-                    .push(format!("create {}", path.trim_start_matches('/')));
-            }
-        }
-        self.lines
-            .extend(differences.iter().map(|one| format!("  {one}")));
-        if self.dry_run {
+        if !self.tell_of(path, now, planned) {
             return Ok(());
         }
-        if now.is_none() {
-            return self.hub.tell(Method::PUT, path, planned).await;
+        match now {
+            None => self.hub.tell(Method::PUT, path, planned).await,
+            Some(_) => self.amend(path, planned).await,
         }
+    }
+
+    /// Writes down what becomes different, and says whether that is to be done.
+    fn tell_of(&mut self, path: &str, now: Option<&Value>, planned: &Value) -> bool {
+        let nothing = json!({});
+        let differences = differences(now.unwrap_or(&nothing), planned);
+        let (count, verb) = match now {
+            Some(_) if differences.is_empty() => {
+                self.unchanged += 1;
+                return false;
+            }
+            Some(_) => (&mut self.changed, "change"),
+            None => (&mut self.created, "create"),
+        };
+        *count += 1;
+        let id = path.trim_start_matches('/');
+        self.lines.push(format!("{verb} {id}"));
+        self.lines
+            .extend(differences.iter().map(|one| format!("  {one}")));
+        !self.dry_run
+    }
+
+    async fn amend(&self, path: &str, planned: &Value) -> Result<(), Failure> {
         let mut patch = planned.clone();
         if let Some(fields) = patch.as_object_mut() {
             // It is the same, and no field of a patch.

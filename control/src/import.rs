@@ -38,7 +38,7 @@ pub struct PlannedTenant {
 pub struct PlannedCluster {
     pub id: ClusterId,
     pub document: Value,
-    /// For `PATCH`, as `dynamicFacts`; an object.
+    /// For `POST /v1/clusters/{id}/facts/imported`, as `facts`; an object.
     pub dynamic_facts: Option<Value>,
     /// For `POST /clusters/{id}/compileMeta`.
     pub compile_meta: Option<Value>,

@@ -10,6 +10,7 @@ mod compile;
 mod directory;
 mod document;
 mod etag;
+mod imported;
 mod listing;
 mod metrics;
 mod names;
@@ -17,6 +18,7 @@ mod openapi;
 mod openings;
 mod page;
 mod rights;
+mod said;
 mod selector;
 mod standing;
 mod streams;
@@ -32,11 +34,13 @@ use fairlead_gateway::{Module, Presence};
 use fairlead_runtime::Process;
 use tracing::warn;
 
+pub(crate) use clusters::template_of;
 pub(crate) use directory::{RESTARTED, admit};
 pub(crate) use etag::{answer as tagged, still};
 pub(crate) use names::caller_name;
 pub(crate) use openings::Openings;
 pub(crate) use rights::{Right, allow, sees_cluster, visible};
+pub(crate) use said::Said;
 pub(crate) use tokens::{mint, new as new_token};
 
 use crate::{hub::Hub, reply::finish};
@@ -65,6 +69,7 @@ impl Module for Registry {
             .merge(clusters::routes())
             .merge(compile::routes())
             .merge(bootstrap::routes())
+            .merge(imported::routes())
             .merge(changes::routes())
             .merge(standing::routes())
             .merge(tokens::routes());

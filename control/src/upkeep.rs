@@ -67,7 +67,7 @@ impl HubData {
         let there = KEYS.iter().find(|name| dir.join(name).exists());
         if let (Some(name), false) = (there, overwrite) {
             let path = dir.join(name);
-            let detail = format_args!("{} is there; with --yes it goes", path.display());
+            let detail = format_args!("{} is there", path.display());
             return Err(Failure::because(Code::InUse, detail));
         }
         let (tallies, files) = dump::read(&self.place(), source, overwrite).await?;

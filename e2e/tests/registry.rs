@@ -181,6 +181,17 @@ async fn what_lieutenant_keeps_comes_over_whole_and_a_second_time_changes_nothin
         one.get("installURL").is_none(),
         "its agent was there already: {one}"
     );
+    let facts = ["facts", "c-cluster-42", "-o", "json"];
+    let facts: Value = serde_json::from_str(&hub.cli(facts).await?.success()?)?;
+    let facts = facts["items"].as_array().context("no facts")?.iter();
+    let imported: Vec<_> = facts
+        .filter(|it| it["dynamic"] == true)
+        .map(|it| (&it["source"], &it["stale"]))
+        .collect();
+    ensure!(
+        imported == [(&json!("import"), &json!(true)); 2],
+        "{imported:?}"
+    );
     let open: Value = hub.cluster("c-cluster-7").await?;
     ensure!(
         open.get("installURL").is_some(),

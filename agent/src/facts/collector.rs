@@ -118,6 +118,7 @@ pub(super) async fn round(upstream: &Upstream, mut collector: Box<dyn Collector>
         match read::each(upstream, &source, &mut take).await {
             Ok(too_long) => unread += odd + too_long,
             Err(Miss::Absent) => {}
+            Err(Miss::Forbidden) if forbidden.contains(&source.right) => {}
             Err(Miss::Forbidden) => forbidden.push(source.right),
             Err(Miss::Failed(cause)) => {
                 debug!(path = source.path, cause, "not read for facts");

@@ -16,10 +16,10 @@ use fairlead_api::{
     resources::List,
 };
 
-use super::stale::seen;
+use super::stale::is_stale;
 use crate::{
     hub::Hub,
-    registry::visible,
+    registry::{Said, template_of, visible},
     reply::{Answer, Refused, Who},
     store::millis,
 };
@@ -52,9 +52,10 @@ pub(super) async fn find(
     let mut items = Vec::new();
     for cluster in view.clusters() {
         let about = &cluster.value;
+        let template = template_of(&view, &about.tenant);
         let mut hits = Vec::new();
         let all = terms.iter().all(|term| {
-            let found = term.hits(about);
+            let found = term.hits(about, template);
             let is_so = !found.is_empty();
             hits.extend(found);
             is_so
@@ -63,15 +64,14 @@ pub(super) async fn find(
             continue;
         }
         let observed = hub.store.observed_of(cluster);
-        let found = |hit: Hit<'_>| {
-            let (source, reporting) = (hit.fact.source, &hub.settings.reporting);
-            let seen = seen(hit.fact, observed.reported.get(&source).copied());
-            Found {
-                fact: hit.name.to_owned(),
-                key: hit.key,
-                value: hit.value,
-                stale: reporting.is_stale(source, seen, now),
-            }
+        let found = |hit: Hit<'_>| Found {
+            fact: hit.name.to_owned(),
+            key: hit.key,
+            value: hit.value,
+            stale: match hit.said {
+                Said::Fact(fact) => is_stale(fact, &observed, &hub.settings.reporting, now),
+                Said::OfTemplate(_) => false,
+            },
         };
         items.push(FoundCluster {
             id: about.id.clone(),

@@ -48,7 +48,7 @@ fn known(
                 received: time(fact.received),
                 observed: time(fact.observed),
                 seen: time(seen),
-                stale: reporting.is_stale(fact.source, seen, now),
+                stale: stale::is_stale(fact, observed, reporting, now),
             }
         });
         facts.collect::<Vec<_>>()

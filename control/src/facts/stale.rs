@@ -1,10 +1,14 @@
-//! Until when a source's word counts: after three of its reports have not come, what it said is shown as stale.
+//! Until when a source's word counts: after three of its reports have not come, what it said is shown as stale. An import is
+//! the word of a source that has never reported here.
 
 use std::{ops::RangeInclusive, time::Duration};
 
 use fairlead_api::{Code, Failure};
 
-use crate::model::{Fact, FactSource};
+use crate::{
+    model::{Fact, FactSource},
+    store::Observed,
+};
 
 const BOUNDS: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(30 * 24 * 3600);
@@ -44,11 +48,18 @@ impl Reporting {
         let interval = match source {
             FactSource::Agent => self.agent,
             FactSource::Steward => self.steward,
-            FactSource::People | FactSource::Inventory | FactSource::Import => return false,
+            FactSource::People | FactSource::Inventory => return false,
+            FactSource::Import => return true,
         };
         let three = i64::try_from(interval.saturating_mul(3).as_millis()).unwrap_or(i64::MAX);
         now.saturating_sub(seen) > three
     }
+}
+
+/// Whether a fact is shown as old, where all that was heard of its cluster is `observed`; `now` in milliseconds since 1970.
+pub(crate) fn is_stale(fact: &Fact, observed: &Observed, reporting: &Reporting, now: i64) -> bool {
+    let seen = seen(fact, observed.reported.get(&fact.source).copied());
+    reporting.is_stale(fact.source, seen, now)
 }
 
 /// When a fact was last said to be so, where its source has last reported at `reported`.
@@ -63,13 +74,14 @@ mod tests {
     const MINUTE: i64 = 60_000;
 
     #[test]
-    fn what_was_not_repeated_three_times_is_stale_and_what_people_say_never() {
+    fn what_was_not_repeated_three_times_is_stale_what_people_say_never_and_an_import_always() {
         let by_default = Reporting::default();
         let three_hours = 180 * MINUTE;
         assert!(!by_default.is_stale(FactSource::Agent, 0, three_hours));
         assert!(by_default.is_stale(FactSource::Agent, 0, three_hours + 1));
         assert!(by_default.is_stale(FactSource::Steward, 0, 3 * MINUTE + 1));
         assert!(!by_default.is_stale(FactSource::People, 0, i64::MAX));
+        assert!(by_default.is_stale(FactSource::Import, 0, 0));
         let rarely = Reporting {
             agent: Duration::from_secs(2 * 3600),
             steward: Duration::from_secs(3600),

@@ -31,7 +31,7 @@ pub enum FactSource {
     Steward,
     /// `POST /inventory`
     Inventory,
-    /// `fairlead import`
+    /// Another registry was told so, by `fairlead import`; nobody has reported it here yet.
     Import,
 }
 

@@ -75,7 +75,7 @@ async fn show(
     answer(&hub, &view, &caller, &record, &headers)
 }
 
-pub(super) fn template_of<'a>(view: &'a View, tenant: &TenantId) -> Option<&'a ClusterTemplate> {
+pub(crate) fn template_of<'a>(view: &'a View, tenant: &TenantId) -> Option<&'a ClusterTemplate> {
     view.tenant(tenant)?.value.cluster_template.as_ref()
 }
 
@@ -190,7 +190,8 @@ async fn put(
     Document(body): Document,
 ) -> Answer<Response> {
     let id = requested(&id)?;
-    let dry_run = Query::of(&uri)?.yes("dryRun")?;
+    let query = Query::of(&uri)?;
+    let (dry_run, uninvited) = (query.yes("dryRun")?, query.yes("uninvited")?);
     let mut given = Fields::of(body)?;
     let tenant = tenant_in(&mut given)?;
     let named: Vec<&str> = OURS
@@ -212,7 +213,10 @@ async fn put(
         let before = draft.cluster(&id).cloned();
         demand.check(before.as_ref().map(|it| it.version))?;
         let Some(before) = before else {
-            let made = make(draft, &who, new.clone(), spec.clone(), now)?;
+            let mut new = new.clone();
+            // Not by a second request: whoever asks may end in between.
+            new.binding.bootstrap.revoked = uninvited;
+            let made = make(draft, &who, new, spec.clone(), now)?;
             return Ok((made, Put::Made));
         };
         if !sees_cluster(draft, &who, &before.value) {

@@ -5,19 +5,20 @@ use std::{borrow::Cow, sync::Arc};
 use fairlead_api::{Failure, resources::State};
 use fairlead_gateway::Caller;
 use http::{HeaderMap, Uri};
-use serde_json::Value;
 
 use super::{
     clusters::template_of,
     document::invalid,
     page::{Page, Place, Query},
     rights::sees_cluster,
+    said::Said,
     selector::Selector,
 };
 use crate::{
+    facts::is_stale,
     hub::Hub,
-    model::{Cluster, ClusterTemplate},
-    store::{Observed, Record, View},
+    model::{Cluster, Fact},
+    store::{Observed, Record, View, millis},
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub(super) struct Asked {
     /// Name, and the value that it must have.
     facts: Vec<(String, Option<String>)>,
     selector: Selector,
+    /// Whether facts that are stale count.
+    stale: bool,
     status: Option<State>,
     /// In lower case.
     text: Option<String>,
@@ -65,6 +68,11 @@ impl Asked {
             sort_by,
             facts: facts.collect(),
             selector: Selector::parse(query.one("selector")?.unwrap_or_default())?,
+            stale: match query.one("stale")? {
+                None | Some("true") => true,
+                Some("false") => false,
+                Some(_) => return Err(invalid("stale: it is true or false")),
+            },
             status: query.one("status")?.map(state).transpose()?,
             text: query.one("text")?.map(str::to_lowercase),
             page: Page::of(&query)?,
@@ -90,12 +98,17 @@ impl Asked {
             let known = known.map(|(_, observed)| Arc::clone(observed));
             known.unwrap_or_else(|| Arc::new(Observed::nothing(record.value.created)))
         };
+        let (reporting, now) = (&hub.settings.reporting, millis(hub.now()));
         let found = view.clusters().filter_map(|record| {
             let cluster = &record.value;
-            if !sees_cluster(view, caller, cluster) || !self.wants(view, cluster) {
+            if !sees_cluster(view, caller, cluster) {
                 return None;
             }
             let status = status(record);
+            let counts = |fact: &Fact| self.stale || !is_stale(fact, &status, reporting, now);
+            if !self.wants(view, cluster, counts) {
+                return None;
+            }
             let wanted = self
                 .status
                 .is_none_or(|wanted| status.status.state == wanted);
@@ -117,7 +130,7 @@ impl Asked {
         Place(first.into(), cluster.id.as_str().into())
     }
 
-    fn wants(&self, view: &View, cluster: &Cluster) -> bool {
+    fn wants(&self, view: &View, cluster: &Cluster, counts: impl Fn(&Fact) -> bool) -> bool {
         let tenant = self.tenant.as_deref();
         if tenant.is_some_and(|tenant| tenant != cluster.tenant.as_str()) {
             return false;
@@ -136,8 +149,12 @@ impl Asked {
             return true;
         }
         let template = template_of(view, &cluster.tenant);
+        let fact = |name: &str| {
+            let found = Said::named(cluster, template, name, &counts);
+            found.map(|(_, said)| said.written())
+        };
         let has = |(name, value): &(String, Option<String>)| {
-            let fact = fact(cluster, template, name);
+            let fact = fact(name);
             fact.is_some_and(|fact| value.as_ref().is_none_or(|value| *value == fact))
         };
         self.facts.iter().all(has)
@@ -145,25 +162,9 @@ impl Asked {
                 let own = cluster.annotations.get(key);
                 let own = own.or_else(|| template?.annotations.get(key));
                 own.map(|it| Cow::Borrowed(it.as_str()))
-                    .or_else(|| fact(cluster, template, key))
+                    .or_else(|| fact(key))
             })
     }
-}
-
-/// A fact as text: static ones come first.
-fn fact<'a>(
-    cluster: &'a Cluster,
-    template: Option<&'a ClusterTemplate>,
-    name: &str,
-) -> Option<Cow<'a, str>> {
-    let of_template = || Some(Cow::Borrowed(template?.facts.get(name)?.as_str()));
-    let text = |value: &'a Value| match value {
-        Value::String(text) => Cow::Borrowed(text.as_str()),
-        other => Cow::Owned(other.to_string()),
-    };
-    let own = cluster.facts.get(name).map(|it| text(&it.value));
-    let dynamic = || cluster.dynamic_facts.get(name).map(|it| text(&it.value));
-    own.or_else(of_template).or_else(dynamic)
 }
 
 fn state(text: &str) -> Result<State, Failure> {

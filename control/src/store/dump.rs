@@ -301,7 +301,7 @@ async fn may_write(
     let there = async { Result::Ok(backend.revision().await?.0 > 1 || held(backend).await? > 1) };
     let there = there.await.map_err(|error| told(place, &error))?;
     if there && !overwrite {
-        let detail = format_args!("{place} is not empty; with --yes all of it goes");
+        let detail = format_args!("{place} is not empty");
         return Err(Failure::because(Code::InUse, detail));
     }
     Ok(())

@@ -215,6 +215,70 @@ async fn clusters_are_found_by_their_facts_by_those_who_may_see_them() {
     assert_eq!((hidden.status, hidden.text), (absent.status, absent.text));
 }
 
+#[tokio::test]
+async fn lists_and_searches_know_the_same_facts_of_people_templates_and_programs() {
+    let rig = Rig::new().await;
+    let template = json!({ "clusterTemplate": { "facts": { "sla": "gold", "zone": "a" } } });
+    rig.call(&admin(), Method::PATCH, "/tenants/t-default", template)
+        .await
+        .good();
+    let agent = agent(&rig, "demo", "t-default").await;
+    let facts = json!({ "facts": { "zone": "b" } });
+    rig.call(&admin(), Method::PATCH, "/clusters/c-demo", facts)
+        .await
+        .good();
+    let whole = json!({ "sla": "none", "zone": "c", "racks": "12" });
+    told(&rig, &agent, &report(1, None, whole)).await;
+    for (name, value, other) in [
+        ("sla", "gold", "none"),
+        ("zone", "b", "c"),
+        ("racks", "12", "13"),
+    ] {
+        for (value, count) in [(value, 1), (other, 0)] {
+            let list = rig
+                .get(&admin(), &format!("/clusters?fact={name}:{value}"))
+                .await;
+            assert_eq!(list.good().as_array().unwrap().len(), count, "{name}");
+            let found = rig
+                .get(&admin(), &format!("/v1/find?fact={name}={value}"))
+                .await;
+            let found = found.good()["items"].clone();
+            assert_eq!(found.as_array().unwrap().len(), count, "{name}: {found}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_fact_that_is_not_reported_any_more_is_marked_and_need_not_count() {
+    let rig = Rig::new().await;
+    let agent = agent(&rig, "demo", "t-default").await;
+    told(&rig, &agent, &report(1, None, json!({ "racks": "12" }))).await;
+    let shown = async || rig.get(&admin(), "/clusters/c-demo").await.good();
+    let count = async |query: &str| {
+        let list = rig.get(&admin(), &format!("/clusters?{query}")).await;
+        list.good().as_array().unwrap().len()
+    };
+    assert_eq!(shown().await["staleFacts"], Value::Null);
+    assert_eq!(count("fact=racks:12&stale=false").await, 1);
+    rig.advance(Duration::hours(3) + Duration::seconds(1));
+    let old = shown().await;
+    assert_eq!(old["staleFacts"], json!(["racks"]));
+    assert_eq!(old["dynamicFacts"], json!({ "racks": "12" }));
+    let listed = rig.get(&admin(), "/clusters").await.good();
+    assert_eq!(listed[0]["staleFacts"], json!(["racks"]));
+    for (query, clusters) in [
+        ("fact=racks:12", 1),
+        ("fact=racks:12&stale=true", 1),
+        ("fact=racks:12&stale=false", 0),
+        ("selector=racks&stale=false", 0),
+        ("selector=!racks&stale=false", 1),
+    ] {
+        assert_eq!(count(query).await, clusters, "{query}");
+    }
+    let wrong = rig.get(&admin(), "/clusters?stale=maybe").await;
+    assert_eq!(wrong.code(), Code::Invalid);
+}
+
 /// What both tell differs, as the fields of `kubernetesVersion` do.
 #[tokio::test]
 async fn steward_and_the_agent_tell_one_fact_and_no_version_is_made_of_it() {

@@ -13,6 +13,7 @@ mod dry_run;
 mod enroll;
 mod facts;
 mod hub;
+mod imported;
 mod influx;
 mod inventory;
 mod issuers;

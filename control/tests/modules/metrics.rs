@@ -202,8 +202,14 @@ async fn chosen_facts_are_labels_and_a_source_that_went_silent_is_stale() {
         metrics.page().value(&row)
     };
     assert_eq!((state("fresh"), state("stale")), (Some(1.0), None));
+    let old = || {
+        let row = r#"fairlead_cluster_stale_facts{cluster="c-demo",tenant="t-default"}"#;
+        metrics.page().value(row)
+    };
+    assert_eq!(old(), Some(0.0));
     rig.advance(Duration::minutes(4));
     assert_eq!((state("fresh"), state("stale")), (None, Some(1.0)));
+    assert_eq!(old(), Some(2.0));
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use crate::rig::{Rig, admin, caller};
 
 /// Every route of the modules with a body that makes sense, and who may call it: one letter for each of admin, operator,
 /// viewer, tenant, cluster, compile. `+` is let in, `-` is told that the role does not allow it, `?` sees nothing there.
-const TABLE: [(&str, &str, &str, &str); 52] = [
+const TABLE: [(&str, &str, &str, &str); 53] = [
     ("GET", "/v1/hub", "", "++++++"),
     ("GET", "/v1/whoami", "", "++++++"),
     ("GET", "/tenants", "", "++++++"),
@@ -117,6 +117,12 @@ const TABLE: [(&str, &str, &str, &str); 52] = [
     ),
     ("DELETE", "/v1/tokens/k-none", "", "?-----"),
     ("GET", "/v1/clusters/c-of-a/facts", "", "++++++"),
+    (
+        "POST",
+        "/v1/clusters/c-of-a/facts/imported",
+        r#"{"facts":{"x":1}}"#,
+        "+--+--",
+    ),
     (
         "POST",
         "/inventory",

@@ -1,5 +1,5 @@
 //! What runs in the cluster, by the labels that charts and operators put on workloads: `services` (by
-//! `app.kubernetes.io/name` and `version`), `charts` (by `helm.sh/chart`); and `helmReleases`, by the labels of the
+//! `app.kubernetes.io/name` and `version`), `charts` (by `helm.sh/chart`, with or without the others); and `helmReleases`, by the labels of the
 //! Secrets in which Helm keeps them. Only metadata is asked for: no Secret's content is ever read.
 
 use std::collections::BTreeMap;
@@ -13,8 +13,9 @@ use crate::facts::{
     collector::{Collector, Source, Told},
 };
 
-/// Workloads that say what they are.
+/// Workloads that say what they are, and those of which only their chart does: a selector knows no "or".
 const NAMED: &str = "app.kubernetes.io/name";
+const CHARTED: &str = "helm.sh/chart,!app.kubernetes.io/name";
 const RELEASES: &str = "owner=helm,status!=superseded";
 
 #[derive(Default)]
@@ -41,12 +42,15 @@ struct Labels {
 
 impl Collector for Services {
     fn sources(&self) -> Vec<Source> {
-        let of = |path, right| Source::metadata(path, NAMED, right);
-        vec![
-            of("/apis/apps/v1/deployments", "list deployments.apps"),
-            of("/apis/apps/v1/statefulsets", "list statefulsets.apps"),
-            of("/apis/apps/v1/daemonsets", "list daemonsets.apps"),
-        ]
+        let workloads = [
+            ("/apis/apps/v1/deployments", "list deployments.apps"),
+            ("/apis/apps/v1/statefulsets", "list statefulsets.apps"),
+            ("/apis/apps/v1/daemonsets", "list daemonsets.apps"),
+        ];
+        let both = workloads.into_iter().flat_map(|(path, right)| {
+            [NAMED, CHARTED].map(|selector| Source::metadata(path, selector, right))
+        });
+        both.collect()
     }
 
     fn take(&mut self, _: usize, object: &[u8]) -> Result<(), serde_json::Error> {
@@ -136,7 +140,7 @@ impl Collector for Helm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::collectors::told;
+    use crate::facts::{collector::What, collectors::told};
 
     #[test]
     fn services_are_found_by_name_and_version_with_their_charts() {
@@ -148,10 +152,13 @@ mod tests {
         };
         let bare = json!({ "metadata": { "namespace": "web", "name": "nginx",
             "labels": { "app.kubernetes.io/name": "nginx" } } });
+        let of_a_chart = json!({ "metadata": { "namespace": "ops", "name": "sidecar",
+            "labels": { "helm.sh/chart": "k8s-sidecar-1.2.3-rc.1" } } });
         let objects = [
-            (1, workload("one", "15.3")),
-            (1, workload("two", "16.0")),
+            (2, workload("one", "15.3")),
+            (2, workload("two", "16.0")),
             (0, bare),
+            (5, of_a_chart),
         ];
         assert_eq!(
             told(Box::new(Services::default()), &objects),
@@ -160,9 +167,33 @@ mod tests {
                     "nginx": { "": ["web/nginx"] },
                     "postgresql": { "15.3": ["db/one"], "16.0": ["db/two"] },
                 },
-                "charts": { "postgresql-12.1.0": ["db/one", "db/two"] },
+                "charts": {
+                    "k8s-sidecar-1.2.3-rc.1": ["ops/sidecar"],
+                    "postgresql-12.1.0": ["db/one", "db/two"],
+                },
             })
         );
+    }
+
+    #[test]
+    fn every_workload_with_either_label_is_asked_for_once() {
+        let sources = Services::default().sources();
+        let selectors: Vec<_> = sources
+            .iter()
+            .map(|source| match source.what {
+                What::List { selector, .. } => (source.path.as_str(), selector),
+                What::Object => panic!("{source:?}"),
+            })
+            .collect();
+        let deployments = "/apis/apps/v1/deployments";
+        assert_eq!(
+            selectors[..2],
+            [
+                (deployments, "app.kubernetes.io/name"),
+                (deployments, "helm.sh/chart,!app.kubernetes.io/name"),
+            ]
+        );
+        assert_eq!(selectors.len(), 6);
     }
 
     #[test]

@@ -5,8 +5,11 @@ use std::cmp::Ordering;
 use fairlead_api::{Code, Failure};
 use serde_json::Value;
 
-use super::version::{Comparison, Version, Versions};
-use crate::model::{Cluster, Fact};
+use super::version::{Comparison, Version, Versions, of_chart};
+use crate::{
+    model::{Cluster, ClusterTemplate},
+    registry::Said,
+};
 
 /// One thing that must be so.
 #[derive(Debug, Clone)]
@@ -22,7 +25,7 @@ pub(super) enum Term {
 /// A fact that answers a term.
 pub(super) struct Hit<'a> {
     pub(super) name: &'a str,
-    pub(super) fact: &'a Fact,
+    pub(super) said: Said<'a>,
     /// What in it does, where that is a part.
     pub(super) key: Option<String>,
     pub(super) value: Value,
@@ -83,13 +86,43 @@ impl Term {
     }
 
     /// What answers it; nothing if the cluster is none of those that are searched for.
-    pub(super) fn hits<'a>(&self, cluster: &'a Cluster) -> Vec<Hit<'a>> {
+    pub(super) fn hits<'a>(
+        &self,
+        cluster: &'a Cluster,
+        template: Option<&'a ClusterTemplate>,
+    ) -> Vec<Hit<'a>> {
+        let of = Of { cluster, template };
         match self {
-            Term::Host(host) => hosts(cluster, host),
-            Term::Version(versions) => version(cluster, versions).into_iter().collect(),
-            Term::Service(name, versions) => services(cluster, name, versions.as_ref()),
-            Term::Fact(path, test) => fact(cluster, path, test.as_ref()).into_iter().collect(),
+            Term::Host(host) => hosts(of, host),
+            Term::Version(versions) => version(of, versions).into_iter().collect(),
+            Term::Service(name, versions) => services(of, name, versions.as_ref()),
+            Term::Fact(path, test) => fact(of, path, test.as_ref()).into_iter().collect(),
         }
+    }
+}
+
+/// Whose facts are looked at.
+#[derive(Clone, Copy)]
+struct Of<'a> {
+    cluster: &'a Cluster,
+    template: Option<&'a ClusterTemplate>,
+}
+
+impl<'a> Of<'a> {
+    fn named(self, name: &str) -> Option<(&'a str, Said<'a>)> {
+        Said::named(self.cluster, self.template, name, |_| true)
+    }
+
+    /// The entries of a fact that is an object.
+    fn entries(
+        self,
+        name: &str,
+    ) -> impl Iterator<Item = (&'a str, Said<'a>, &'a String, &'a Value)> + use<'a> {
+        let found = self.named(name).into_iter();
+        found.flat_map(|(name, said)| {
+            let entries = said.object().into_iter().flatten();
+            entries.map(move |(key, value)| (name, said, key, value))
+        })
     }
 }
 
@@ -100,28 +133,19 @@ fn split(text: &str) -> (&str, &str) {
     (name.trim(), behind.trim())
 }
 
-/// What the agent says counts before what people say.
-fn named<'a>(cluster: &'a Cluster, name: &str) -> Option<(&'a str, &'a Fact)> {
-    let found = cluster.dynamic_facts.get_key_value(name);
-    let found = found.or_else(|| cluster.facts.get_key_value(name))?;
-    Some((found.0.as_str(), found.1))
-}
-
-fn hosts<'a>(cluster: &'a Cluster, wanted: &str) -> Vec<Hit<'a>> {
-    let of_objects = HOSTS.into_iter().filter_map(|name| named(cluster, name));
-    let entries = of_objects.flat_map(|(name, fact)| {
-        let entries = fact.value.as_object().into_iter().flatten();
-        entries.map(move |(host, places)| (name, fact, host.as_str(), places.clone()))
+fn hosts<'a>(of: Of<'a>, wanted: &str) -> Vec<Hit<'a>> {
+    let of_objects = HOSTS.into_iter().flat_map(|name| of.entries(name));
+    let of_objects =
+        of_objects.map(|(name, said, host, places)| (name, said, host.as_str(), places.clone()));
+    let login = of.named(LOGIN).and_then(|(name, said)| {
+        let host = said.text()?;
+        Some((name, said, host, Value::Null))
     });
-    let login = named(cluster, LOGIN).and_then(|(name, fact)| {
-        let host = fact.value.as_str()?;
-        Some((name, fact, host, Value::Null))
-    });
-    let all = entries.chain(login);
+    let all = of_objects.chain(login);
     all.filter(|(_, _, host, _)| is_host(host, wanted))
-        .map(|(name, fact, host, value)| Hit {
+        .map(|(name, said, host, value)| Hit {
             name,
-            fact,
+            said,
             key: Some(host.to_owned()),
             value,
         })
@@ -138,97 +162,73 @@ fn is_host(host: &str, wanted: &str) -> bool {
     host == wanted || below(host, wanted) || below(wanted, host)
 }
 
-fn version<'a>(cluster: &'a Cluster, wanted: &Versions) -> Option<Hit<'a>> {
-    let (name, fact) = named(cluster, VERSION)?;
-    let part = |key: &str| fact.value.get(key)?.as_str();
-    let text = match part("gitVersion").or(fact.value.as_str()) {
+fn version<'a>(of: Of<'a>, wanted: &Versions) -> Option<Hit<'a>> {
+    let (name, said) = of.named(VERSION)?;
+    let part = |key: &str| said.object()?.get(key)?.as_str();
+    let text = match part("gitVersion").or(said.text()) {
         Some(text) => text.to_owned(),
         None => format!("{}.{}", part("major")?, part("minor")?),
     };
     let found = wanted.contain(&Version::read(&text)?);
     found.then(|| Hit {
         name,
-        fact,
+        said,
         key: None,
         value: text.into(),
     })
 }
 
-fn services<'a>(cluster: &'a Cluster, wanted: &str, versions: Option<&Versions>) -> Vec<Hit<'a>> {
-    let mut hits = Vec::new();
+fn services<'a>(of: Of<'a>, wanted: &str, versions: Option<&Versions>) -> Vec<Hit<'a>> {
     let is_named = |name: &str| name.to_lowercase().contains(wanted);
     let is_of = |version: &str| {
         versions.is_none_or(|wanted| {
             Version::read(version).is_some_and(|version| wanted.contain(&version))
         })
     };
-    if let Some((name, fact)) = named(cluster, "services") {
-        for (service, found) in fact.value.as_object().into_iter().flatten() {
-            for (version, places) in found.as_object().into_iter().flatten() {
-                if is_named(service) && is_of(version) {
-                    let key = format!("{service} {version}").trim_end().to_owned();
-                    hits.push(Hit {
-                        name,
-                        fact,
-                        key: Some(key),
-                        value: places.clone(),
-                    });
-                }
-            }
-        }
-    }
-    if let Some((name, fact)) = named(cluster, "charts") {
-        for (chart, places) in fact.value.as_object().into_iter().flatten() {
-            // A chart's version stands behind the last dash before a digit.
-            let version = chart.rsplit_once('-').map_or("", |(_, version)| version);
-            if is_named(chart) && is_of(version) {
-                hits.push(Hit {
-                    name,
-                    fact,
-                    key: Some(chart.clone()),
-                    value: places.clone(),
-                });
-            }
-        }
-    }
-    if let Some((name, fact)) = named(cluster, "helmReleases") {
-        for (release, about) in fact.value.as_object().into_iter().flatten() {
-            if is_named(release) && versions.is_none() {
-                hits.push(Hit {
-                    name,
-                    fact,
-                    key: Some(release.clone()),
-                    value: about.clone(),
-                });
-            }
-        }
-    }
-    hits
+    let services = of.entries("services").filter(|it| is_named(it.2));
+    let services = services.flat_map(|(name, said, service, found)| {
+        let versions = found.as_object().into_iter().flatten();
+        let versions = versions.filter(|(version, _)| is_of(version));
+        versions.map(move |(version, places)| Hit {
+            name,
+            said,
+            key: Some(format!("{service} {version}").trim_end().to_owned()),
+            value: places.clone(),
+        })
+    });
+    let charts = of.entries("charts");
+    let charts = charts.filter(|(_, _, chart, _)| is_named(chart) && is_of(of_chart(chart)));
+    let releases = of.entries("helmReleases");
+    let releases = releases.filter(|it| is_named(it.2) && versions.is_none());
+    let whole = charts.chain(releases).map(|(name, said, key, value)| Hit {
+        name,
+        said,
+        key: Some(key.clone()),
+        value: value.clone(),
+    });
+    services.chain(whole).collect()
 }
 
-fn fact<'a>(
-    cluster: &'a Cluster,
-    path: &str,
-    test: Option<&(Comparison, String)>,
-) -> Option<Hit<'a>> {
+fn fact<'a>(of: Of<'a>, path: &str, test: Option<&(Comparison, String)>) -> Option<Hit<'a>> {
     let mut ends = path
         .match_indices('.')
         .map(|(at, _)| at)
         .collect::<Vec<_>>();
     ends.push(path.len());
     // A name may hold dots itself: the longest counts.
-    let (name, fact, value) = ends.into_iter().rev().find_map(|end| {
+    let (name, said, value) = ends.into_iter().rev().find_map(|end| {
         let (name, rest) = path.split_at_checked(end)?;
-        let (name, fact) = named(cluster, name)?;
-        let value = descend(&fact.value, rest.strip_prefix('.').unwrap_or(rest))?;
-        Some((name, fact, value))
+        let (name, said) = of.named(name)?;
+        let whole = said.value();
+        let value = descend(&whole, rest.strip_prefix('.').unwrap_or(rest))?;
+        Some((name, said, value.clone()))
     })?;
-    let holds = test.is_none_or(|(comparison, wanted)| compare(value, *comparison, wanted));
+    let holds = test.is_none_or(|(comparison, wanted)| compare(&value, *comparison, wanted));
     holds.then(|| Hit {
         name,
-        fact,
+        said,
         key: (path != name).then(|| path.to_owned()),
-        value: value.clone(),
+        value,
     })
 }
 

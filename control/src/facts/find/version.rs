@@ -70,6 +70,44 @@ fn before(text: &str) -> Option<(Stage, u64)> {
     Some((stage, number.parse().unwrap_or(0)))
 }
 
+/// The version at the end of a chart's label, `k8s-sidecar-1.2.3-rc.1`: from the first dash behind which all is one by the rules
+/// of semantic versions, as charts have; of what is none from the last dash before a digit. Empty where there is none.
+pub(super) fn of_chart(chart: &str) -> &str {
+    let behind = || {
+        let dashes = chart.match_indices('-');
+        dashes.filter_map(|(at, dash)| chart.get(at + dash.len()..))
+    };
+    let numbered = |text: &&str| {
+        let number = text.strip_prefix('v').unwrap_or(text);
+        number.starts_with(|c: char| c.is_ascii_digit())
+    };
+    let whole = behind().find(|text| is_semantic(text));
+    whole
+        .or_else(|| behind().rfind(numbered))
+        .unwrap_or_default()
+}
+
+/// Three numbers, what came before the release, how it was built. In a label `_` stands for the `+`.
+fn is_semantic(text: &str) -> bool {
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let (text, build) = match text.split_once(['+', '_']) {
+        Some((text, build)) => (text, Some(build)),
+        None => (text, None),
+    };
+    let (numbers, pre) = match text.split_once('-') {
+        Some((numbers, pre)) => (numbers, Some(pre)),
+        None => (text, None),
+    };
+    let is_number = |it: &str| !it.is_empty() && it.bytes().all(|b| b.is_ascii_digit());
+    let is_word =
+        |it: &str| !it.is_empty() && (it.bytes()).all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    let words = |text: Option<&str>| text.is_none_or(|text| text.split('.').all(is_word));
+    numbers.split('.').count() == 3
+        && numbers.split('.').all(is_number)
+        && words(pre)
+        && words(build)
+}
+
 /// How something must stand to what was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Comparison {
@@ -161,6 +199,27 @@ mod tests {
             let read = Version::read(version).unwrap();
             let versions = Versions::read(wanted).unwrap();
             assert_eq!(versions.contain(&read), holds, "{version} {wanted}");
+        }
+    }
+
+    #[test]
+    fn a_charts_version_begins_where_its_name_ends() {
+        for (chart, version) in [
+            ("postgresql-12.1.0", "12.1.0"),
+            ("postgresql-12.1.0-rc.1", "12.1.0-rc.1"),
+            ("k8s-sidecar-1.2.3-rc.1", "1.2.3-rc.1"),
+            ("app-2-1.0.0-3-gabcdef", "1.0.0-3-gabcdef"),
+            ("cert-manager-v1.16.2", "v1.16.2"),
+            ("loki-6.0.0-alpha.1_build.5", "6.0.0-alpha.1_build.5"),
+            ("old-1.2", "1.2"),
+            ("old-2-v3", "v3"),
+            ("old-1.2-rc.1", "1.2-rc.1"),
+            ("ends-in-", ""),
+            ("nameless", ""),
+            ("-1.2.3", "1.2.3"),
+            ("", ""),
+        ] {
+            assert_eq!(of_chart(chart), version, "{chart}");
         }
     }
 

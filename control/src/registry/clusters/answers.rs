@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use fairlead_api::{Failure, resources::ClusterStatus};
+use fairlead_api::Failure;
 use fairlead_gateway::Caller;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use secrecy::ExposeSecret;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use time::OffsetDateTime;
 use tracing::info;
 
 use super::template_of;
 use crate::{
     enroll::{install_url, invitation},
+    facts::is_stale,
     hub::Hub,
     model::Cluster,
     registry::{
@@ -23,7 +24,7 @@ use crate::{
         rights::{Right, allow},
     },
     reply::Answer,
-    store::{Record, View},
+    store::{Observed, Record, View, millis},
 };
 
 /// About how many bytes a cluster's document has.
@@ -44,9 +45,7 @@ pub(super) fn list(
         if list.len() > 1 {
             list.push(b',');
         }
-        sight
-            .shown(record, Some(&observed.status))?
-            .write(&mut list)?;
+        sight.shown(record, observed)?.write(&mut list)?;
     }
     list.push(b']');
     let listed = etag::written(headers, StatusCode::OK, None, list)?;
@@ -62,7 +61,7 @@ pub(super) fn answer(
     headers: &HeaderMap,
 ) -> Answer<Response> {
     let observed = hub.store.observed_of(record);
-    let shown = Sight::of(hub, view, caller).shown(record, Some(&observed.status))?;
+    let shown = Sight::of(hub, view, caller).shown(record, &observed)?;
     one(&shown, headers, StatusCode::OK, Some(record.version))
 }
 
@@ -75,6 +74,7 @@ pub(super) fn would_be(
     let shown = ShownCluster {
         opening: Opening::of(record, template_of(view, &record.value.tenant))?,
         version: record.version,
+        stale: Vec::new(),
         status: None,
         install_url: None,
         more: Map::new(),
@@ -102,15 +102,19 @@ impl<'a> Sight<'a> {
 
     fn shown<'s>(
         &self,
-        record: &Record<Cluster>,
-        status: Option<&'s ClusterStatus>,
+        record: &'s Record<Cluster>,
+        observed: &'s Observed,
     ) -> Result<ShownCluster<'s>, Failure> {
         let cluster = &record.value;
+        let (reporting, now) = (&self.hub.settings.reporting, millis(self.now));
+        let facts = cluster.dynamic_facts.iter();
+        let stale = facts.filter(|(_, fact)| is_stale(fact, observed, reporting, now));
         let invited = self.invites && cluster.binding.bootstrap.open(self.now);
         Ok(ShownCluster {
             opening: self.hub.openings.of(self.view, record)?,
             version: record.version,
-            status,
+            stale: stale.map(|(name, _)| name.as_str()).collect(),
+            status: Some(&observed.status),
             install_url: invited.then(|| install_url(self.hub, cluster)),
             more: Map::new(),
         })
@@ -128,15 +132,9 @@ pub(super) fn created(
     info!(cluster = %cluster.id, tenant = %cluster.tenant, caller = caller.name, "cluster created");
     let view = hub.store.view();
     let observed = hub.store.observed_of(record);
-    let mut shown = Sight::of(hub, &view, caller).shown(record, Some(&observed.status))?;
-    let invited = invitation(hub, cluster)?;
-    let more = json!({
-        "join": invited.join.expose_secret(),
-        "agentInstallURL": invited.agent_install_url.expose_secret(),
-        "expires": serde_json::to_value(&invited).ok().and_then(|it| it.get("expires").cloned()),
-    });
-    if let (Value::Object(more), true) = (more, shown.install_url.is_some()) {
-        shown.more = more;
+    let mut shown = Sight::of(hub, &view, caller).shown(record, &observed)?;
+    if shown.install_url.is_some() {
+        shown.more = invites(hub, cluster)?;
     }
     let version = Some(record.version);
     let mut answer = one(&shown, headers, StatusCode::CREATED, version)?;
@@ -147,6 +145,19 @@ pub(super) fn created(
         answer.headers_mut().insert(header::LOCATION, location);
     }
     Ok(answer)
+}
+
+/// What lets an agent of it enrol.
+fn invites(hub: &Hub, cluster: &Cluster) -> Result<Map<String, Value>, Failure> {
+    let invited = invitation(hub, cluster)?;
+    let mut more = Map::new();
+    more.insert("join".to_owned(), invited.join.expose_secret().into());
+    let url = invited.agent_install_url.expose_secret();
+    more.insert("agentInstallURL".to_owned(), url.into());
+    let expires = serde_json::to_value(&invited).ok();
+    let expires = expires.and_then(|it| it.get("expires").cloned());
+    more.insert("expires".to_owned(), expires.unwrap_or_default());
+    Ok(more)
 }
 
 /// One cluster, with its ETag.

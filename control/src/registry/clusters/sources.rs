@@ -1,6 +1,6 @@
 //! Facts of one name that Steward and the agent of a cluster both tell. The agent's word counts while it comes, and whatever Steward
 //! says of it changes nothing; when it has come no more for so long that it is stale, Steward's is taken. Else each of them would
-//! make a version of the other one's.
+//! make a version of the other one's. What was imported gives way to Steward's word at once.
 
 use std::borrow::Cow;
 
@@ -23,7 +23,8 @@ pub(super) struct LastReport {
 }
 
 impl LastReport {
-    /// What of Steward's patch counts, and the cluster without what Steward may say in the place of an agent that is silent.
+    /// What of Steward's patch counts, and the cluster without what Steward may say in the place of an agent that is silent, or of
+    /// another registry.
     pub(super) fn weigh<'a>(
         &self,
         patch: &'a Map<String, Value>,
@@ -34,9 +35,10 @@ impl LastReport {
             return weighed;
         };
         let is_named = |name: &str| said.get(name).is_some() || said.is_null();
-        let agents = cluster.dynamic_facts.iter();
-        let agents = agents.filter(|(name, it)| it.source == FactSource::Agent && is_named(name));
-        for (name, fact) in agents {
+        let others = cluster.dynamic_facts.iter().filter(|(name, fact)| {
+            matches!(fact.source, FactSource::Agent | FactSource::Import) && is_named(name)
+        });
+        for (name, fact) in others {
             if self.is_stale(fact) {
                 weighed.1.to_mut().dynamic_facts.remove(name);
                 continue;
@@ -57,7 +59,7 @@ impl LastReport {
 
     fn is_stale(&self, fact: &Fact) -> bool {
         let seen = seen(fact, self.reported);
-        (self.reporting).is_stale(FactSource::Agent, seen, self.now)
+        (self.reporting).is_stale(fact.source, seen, self.now)
     }
 }
 
@@ -128,6 +130,23 @@ mod tests {
                 "{patch}"
             );
         }
+    }
+
+    #[test]
+    fn what_was_imported_gives_way_to_stewards_first_word() {
+        let mut cluster = cluster();
+        for fact in cluster.dynamic_facts.values_mut() {
+            fact.source = FactSource::Import;
+        }
+        let last = LastReport {
+            reported: Some(0),
+            reporting: Reporting::default(),
+            now: 0,
+        };
+        let patch = json!({ "dynamicFacts": { "v": 1 } });
+        let (patch, cluster) = last.weigh(patch.as_object().unwrap(), &cluster);
+        assert_eq!(patch["dynamicFacts"], json!({ "v": 1 }));
+        assert_eq!(cluster.dynamic_facts.keys().collect::<Vec<_>>(), ["own"]);
     }
 
     #[test]

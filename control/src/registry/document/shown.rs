@@ -26,8 +26,11 @@ struct Lasting<'a> {
 
 /// What of it is another one for each who asks, or at each moment.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Passing<'a> {
     version: u64,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stale_facts: &'a [&'a str],
     #[serde(rename = "installURL", skip_serializing_if = "Option::is_none")]
     install_url: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,6 +59,8 @@ impl Opening {
 pub(in crate::registry) struct ShownCluster<'a> {
     pub(in crate::registry) opening: Opening,
     pub(in crate::registry) version: u64,
+    /// Those of its dynamic facts whose source reports no more.
+    pub(in crate::registry) stale: Vec<&'a str>,
     pub(in crate::registry) status: Option<&'a ClusterStatus>,
     /// To those who may see it, while its token is valid.
     pub(in crate::registry) install_url: Option<SecretString>,
@@ -73,6 +78,7 @@ impl ShownCluster<'_> {
         let rest = to.len();
         let passing = Passing {
             version: self.version,
+            stale_facts: &self.stale,
             install_url: self.install_url.as_ref().map(ExposeSecret::expose_secret),
             status: self.status,
             more: &self.more,

@@ -9,7 +9,7 @@ use super::{
     family::{Family, number, seconds},
 };
 use crate::{
-    facts::Reporting,
+    facts::{Reporting, is_stale},
     model::{Cluster, FactSource, Facts},
     store::Observed,
 };
@@ -20,6 +20,7 @@ pub(super) struct Told {
     dynamic: Family,
     reported: Family,
     freshness: Family,
+    stale: Family,
     counts: BTreeMap<(FactSource, bool), usize>,
     reporting: Reporting,
 }
@@ -49,6 +50,10 @@ impl Told {
                 "fairlead_facts_sources",
                 "Clusters by source of their facts, and whether its reports still come.",
             ),
+            stale: family(
+                "fairlead_cluster_stale_facts",
+                "Facts that programs have seen and whose source has stopped reporting.",
+            ),
             counts: BTreeMap::new(),
             reporting,
         }
@@ -71,6 +76,11 @@ impl Told {
                 family.add(whose.into_iter().chain(labels), 1.0);
             }
         }
+        let dynamic = cluster.dynamic_facts.values();
+        let stale = dynamic.filter(|fact| is_stale(fact, observed, &self.reporting, now));
+        if !cluster.dynamic_facts.is_empty() {
+            self.stale.add(whose, number(stale.count()));
+        }
         for (source, at) in seen(cluster, observed) {
             let labels = [whose[0], ("source", source.as_str())];
             self.reported.add(labels, seconds(at));
@@ -79,13 +89,19 @@ impl Told {
         }
     }
 
-    pub(super) fn into_families(mut self) -> [Family; 4] {
+    pub(super) fn into_families(mut self) -> [Family; 5] {
         for ((source, stale), count) in self.counts {
             let state = if stale { "stale" } else { "fresh" };
             let labels = [("source", source.as_str()), ("state", state)];
             self.freshness.add(labels, number(count));
         }
-        [self.facts, self.dynamic, self.reported, self.freshness]
+        [
+            self.facts,
+            self.dynamic,
+            self.reported,
+            self.freshness,
+            self.stale,
+        ]
     }
 }
 

@@ -43,7 +43,8 @@ fn schema(route: &Route, name: &str) -> Value {
             { "type": "string", "enum": ["first"] },
         ] }),
         ("before", _) => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
-        ("cascade" | "dryRun", _) => json!({ "type": "boolean" }),
+        ("stale", _) => json!({ "type": "boolean", "default": true }),
+        ("cascade" | "dryRun" | "uninvited", _) => json!({ "type": "boolean" }),
         ("at" | "from" | "to", _) => json!({ "type": "string", "format": "date-time" }),
         ("fact", "cluster") => {
             json!({ "type": "array", "items": { "type": "string", "pattern": r"^[^\x00]*$" } })
@@ -72,12 +73,18 @@ const fn meaning(name: &str) -> &'static str {
             "`name:value`, or `name` for having it; repeatable. In a search `name=value`, in a history the name"
         }
         b"selector" => "Label selector in Kubernetes' syntax over annotations and facts",
+        b"stale" => {
+            "false: facts whose source has stopped reporting do not count for `fact` and `selector`"
+        }
         b"status" => "Never, Connected, ApiUnreachable or Lost",
         b"text" => "Part of id, display name or tenant",
         b"limit" => "How many at most",
         b"cursor" => "From the `Link` header of the page before",
         b"cascade" => "true: with its clusters and the tenants below it",
         b"dryRun" => "true: answers what it would come to, and changes nothing",
+        b"uninvited" => {
+            "true: a new cluster has no open bootstrap token, because its agent is there already"
+        }
         b"token" => "The bootstrap token; may be a bearer token instead",
         b"component" => "Name of a component",
         b"below" => "Only versions of the component below this one",

@@ -34,7 +34,7 @@ pub(super) const MERGE: &str = "application/merge-patch+json";
 
 const PAGE: [&str; 2] = ["limit", "cursor"];
 const CLUSTERS: &[&str] = &[
-    "tenant", "sort_by", "fact", "selector", "status", "text", PAGE[0], PAGE[1],
+    "tenant", "sort_by", "fact", "selector", "stale", "status", "text", PAGE[0], PAGE[1],
 ];
 
 const fn route(
@@ -103,7 +103,7 @@ pub(super) const ROUTES: &[Route] = &[
     route("get", "/clusters", "listClusters", "cluster", "The clusters that the caller may see").query(CLUSTERS).gives(&[(200, List("Cluster"))]),
     route("post", "/clusters", "createCluster", "cluster", "Register a cluster").takes("NewCluster").gives(&[(201, Json("CreatedCluster"))]),
     route("get", "/clusters/{clusterId}", "getCluster", "cluster", "One cluster").gives(&[(200, Json("Cluster"))]),
-    route("put", "/clusters/{clusterId}", "putCluster", "cluster", "Register or replace a cluster").takes("NewCluster").query(&["dryRun"]).gives(&[(200, Json("Cluster")), (201, Json("CreatedCluster"))]),
+    route("put", "/clusters/{clusterId}", "putCluster", "cluster", "Register or replace a cluster").takes("NewCluster").query(&["dryRun", "uninvited"]).gives(&[(200, Json("Cluster")), (201, Json("CreatedCluster"))]),
     route("patch", "/clusters/{clusterId}", "updateCluster", "cluster", "Change a cluster (RFC 7396)").merges("Cluster").query(&["dryRun"]).gives(&[(200, Json("Cluster"))]),
     route("delete", "/clusters/{clusterId}", "deleteCluster", "cluster", "Delete a cluster").gives(&[(204, Nothing)]),
     route("post", "/clusters/{clusterId}/compileMeta", "postClusterCompileMeta", "cluster", "Write down what was compiled").takes("CompileMeta").gives(&[(204, Nothing)]),
@@ -129,6 +129,7 @@ pub(super) const ROUTES: &[Route] = &[
     route("put", "/v1/clusters/{clusterId}/agent", "putAgent", "cluster", "Say it anew").takes("AgentSettings").gives(&[(200, Json("AgentSettings"))]),
 
     route("get", "/v1/clusters/{clusterId}/facts", "getFacts", "inventory", "Facts with source, times and whether they are stale").gives(&[(200, Json("KnownFacts"))]),
+    route("post", "/v1/clusters/{clusterId}/facts/imported", "importFacts", "inventory", "Fill in what another registry was told; stale until somebody reports it here").takes("ImportedFacts").gives(&[(204, Nothing)]),
     route("get", "/v1/clusters/{clusterId}/facts/history", "getFactHistory", "inventory", "What became of a cluster's facts").query(&["fact", "at", "from", "to", "limit"]).gives(&[(200, Json("PastFacts"))]),
     route("get", "/v1/facts/{name}/changes", "getFactChanges", "inventory", "Where a fact has changed").query(&["from", "to", "limit"]).gives(&[(200, Json("PastFacts"))]),
     route("get", "/v1/find", "find", "inventory", "Clusters by host, version, service or fact; all must be so").query(&["host", "version", "service", "fact"]).gives(&[(200, Json("Found"))]),

@@ -1,0 +1,81 @@
+//! What another registry was told of a cluster: shown as old, until somebody tells this hub.
+
+use fairlead_api::{Code, resources::Role};
+use fairlead_gateway::Caller;
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::rig::{Rig, admin, caller};
+
+const CLUSTER: &str = "/clusters/c-demo";
+
+async fn import(rig: &Rig, facts: Value) {
+    let path = format!("/v1{CLUSTER}/facts/imported");
+    let body = json!({ "facts": facts });
+    rig.call(&admin(), Method::POST, &path, body).await.good();
+}
+
+/// Value, source and whether it is stale, by name.
+async fn known(rig: &Rig) -> Value {
+    let facts = rig.get(&admin(), &format!("/v1{CLUSTER}/facts")).await;
+    let facts = facts.good()["items"].clone();
+    let facts = facts.as_array().unwrap().iter().map(|it| {
+        let name = it["name"].as_str().unwrap().to_owned();
+        (name, json!([it["value"], it["source"], it["stale"]]))
+    });
+    facts.collect::<serde_json::Map<_, _>>().into()
+}
+
+#[tokio::test]
+async fn an_imported_fact_is_stale_until_stewards_next_word_and_no_import_overrules_that() {
+    let rig = Rig::new().await;
+    rig.cluster("demo", "t-default").await;
+    let version = json!({ "major": "1", "minor": "30" });
+    let facts = json!({ "kubernetesVersion": version, "racks": 3, "gone": null });
+    import(&rig, facts.clone()).await;
+    let revision = *rig.control.revision().borrow();
+    import(&rig, facts.clone()).await;
+    assert_eq!(*rig.control.revision().borrow(), revision, "nothing is new");
+    assert_eq!(
+        known(&rig).await,
+        json!({ "kubernetesVersion": [version, "import", true], "racks": [3, "import", true] })
+    );
+    // Whoever changes something else has not said that it is so.
+    let name = json!({ "displayName": "Demo" });
+    rig.call(&admin(), Method::PATCH, CLUSTER, name)
+        .await
+        .good();
+    let steward = Caller {
+        cluster: Some("c-demo".parse().unwrap()),
+        ..caller(Role::Cluster, None)
+    };
+    let same = json!({ "dynamicFacts": { "kubernetesVersion": version } });
+    rig.call(&steward, Method::PATCH, CLUSTER, same)
+        .await
+        .good();
+    let expected =
+        json!({ "kubernetesVersion": [version, "steward", false], "racks": [3, "import", true] });
+    assert_eq!(known(&rig).await, expected);
+    import(&rig, json!({ "kubernetesVersion": { "minor": "1" } })).await;
+    assert_eq!(known(&rig).await, expected);
+}
+
+#[tokio::test]
+async fn a_cluster_whose_agent_is_there_already_is_made_without_an_open_token() {
+    let rig = Rig::new().await;
+    let path = format!("{CLUSTER}?uninvited=true");
+    let body = json!({ "tenant": "t-default" });
+    let made = rig.call(&admin(), Method::PUT, &path, body.clone()).await;
+    assert_eq!(made.status, StatusCode::CREATED);
+    for field in ["installURL", "join", "agentInstallURL"] {
+        assert_eq!(made.json()[field], Value::Null, "{field}");
+    }
+    let token = format!("/v1{CLUSTER}/bootstrap-token");
+    assert_eq!(rig.get(&admin(), &token).await.code(), Code::NotFound);
+    // Somebody who wants an agent to come says so, and no import takes that back.
+    rig.call(&admin(), Method::POST, &token, json!({}))
+        .await
+        .good();
+    rig.call(&admin(), Method::PUT, &path, body).await.good();
+    rig.get(&admin(), &token).await.good();
+}
