@@ -9,16 +9,20 @@
 )]
 
 mod agent_settings;
+mod looks;
 mod registry;
+mod tokens;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::{ArgValueCompleter, CompleteEnv, Shell};
 
 pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent};
+pub(crate) use self::looks::{Audit, ClusterCatalog, Compiled, Inventory};
 pub(crate) use self::registry::{
-    Apply, Backup, Changes, Cluster, ClusterFields, ClusterList, ClusterToken, Facts, Find, Import,
-    Restore, Store, Tenant, Token,
+    Apply, Backup, Changes, Cluster, ClusterFields, ClusterList, Facts, Find, Import, OneCluster,
+    Restore, Store, Tenant,
 };
+pub(crate) use self::tokens::{ClusterToken, Token};
 use crate::{complete, output::Format};
 
 const ENVIRONMENT_AND_EXIT_CODES: &str = "\
@@ -70,8 +74,15 @@ pub(crate) enum Command {
     Facts(Facts),
     /// Find clusters by a host, a version, a service or a fact
     Find(Find),
+    /// What was found in clusters, and what it was
+    Inventory {
+        #[command(subcommand)]
+        command: Inventory,
+    },
     /// What has changed in the registry, and by whom
     Changes(Changes),
+    /// Who has changed what, with the values before and after, the latest first
+    Audit(Audit),
     /// Bearer tokens for people and programs
     Token {
         #[command(subcommand)]

@@ -1,8 +1,10 @@
 //! `fairlead cluster`.
 
 mod agent;
+mod catalog;
 mod shown;
 mod token;
+mod views;
 mod watched;
 
 use std::{collections::BTreeSet, time::Duration};
@@ -91,6 +93,11 @@ pub(crate) fn run(command: args::Cluster, environment: &Environment) -> Result<(
                 apply::amend(&hub, document, dry_run, yes).await
             }
             args::Cluster::Token { command } => token::run(&hub, command).await,
+            args::Cluster::Effective(asked) => views::effective(&hub, asked).await,
+            args::Cluster::Config(asked) => views::config(&hub, asked).await,
+            args::Cluster::Sessions(asked) => views::sessions(&hub, asked).await,
+            args::Cluster::Catalog { command } => catalog::run(&hub, command).await,
+            args::Cluster::Compiled(asked) => views::compiled(&hub, asked).await,
             args::Cluster::Agent { command } => agent::run(&hub, command).await,
             args::Cluster::Apply(args) => apply::run(&hub, Kind::Cluster, args).await,
             args::Cluster::Edit { name, yes } => {
@@ -163,6 +170,7 @@ fn query(asked: &args::ClusterList) -> String {
     let single = [
         one("tenant", &asked.tenant),
         one("selector", &asked.selector),
+        one("stale", &asked.fresh.then(|| "false".to_owned())),
         one("status", &asked.status),
         one("text", &asked.text),
         one("sort_by", &asked.sort_by),

@@ -141,6 +141,14 @@ impl HubClient {
         read(&self.send(Method::POST, path, written(body)?).await?)
     }
 
+    pub(crate) async fn put<B: Serialize, T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+    ) -> Result<T, Failure> {
+        read(&self.send(Method::PUT, path, written(body)?).await?)
+    }
+
     /// None where there is no such thing, or none for us to see.
     pub(crate) async fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Failure> {
         if_there(self.get(path).await)

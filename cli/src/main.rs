@@ -3,6 +3,7 @@
 mod agent;
 mod apply;
 mod args;
+mod audit;
 mod changes;
 mod cluster;
 mod complete;
@@ -19,6 +20,7 @@ mod find;
 mod hub;
 mod hub_client;
 mod import;
+mod inventory;
 mod jsonpath;
 mod kubeconfig;
 mod login;
@@ -69,6 +71,8 @@ fn dispatch(
         Command::Cluster { command } => cluster::run(command, environment),
         Command::Facts(args) => facts::run(args, environment),
         Command::Find(args) => find::run(args, environment),
+        Command::Inventory { command } => inventory::run(command, environment),
+        Command::Audit(args) => audit::run(args, environment),
         Command::Changes(args) => changes::run(args, environment),
         Command::Token { command } => token::run(command, environment),
         Command::Import { command } => import::run(command, environment),

@@ -2,11 +2,14 @@
 
 use fairlead_api::{
     Failure,
-    resources::{ApiToken, CreateToken, CreatedToken, List},
+    resources::{ApiToken, CreateToken, CreatedToken, List, WhoAmI},
 };
 use secrecy::ExposeSecret;
 
-use crate::{args, environment::Environment, hub_client::HubClient, output, settings::block_on};
+use crate::{
+    args, confirm::confirm, environment::Environment, hub_client::HubClient, output,
+    settings::block_on,
+};
 
 pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(), Failure> {
     let hub = HubClient::of(environment)?;
@@ -36,12 +39,35 @@ pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(),
                 let tokens: List<ApiToken> = hub.get("/v1/tokens").await?;
                 output::show(&output.output, &tokens, |tokens| table(&tokens.items))
             }
-            args::Token::Delete { id } => {
+            args::Token::Whoami(output) => {
+                let who: WhoAmI = hub.get("/v1/whoami").await?;
+                output::show(&output.output, &who, who_table)
+            }
+            args::Token::Delete { id, yes } => {
+                let question = format!("This revokes token {id}: whoever uses it is out. Go on?");
+                confirm(yes, &question)?;
                 hub.delete(&format!("/v1/tokens/{id}")).await?;
                 output::print(&format!("Revoked {id}.\n"))
             }
         }
     })?
+}
+
+fn who_table(who: &WhoAmI) -> String {
+    let on = match (&who.cluster, &who.tenant) {
+        (Some(cluster), _) => cluster.to_string(),
+        (None, Some(tenant)) => tenant.to_string(),
+        (None, None) => "all".to_owned(),
+    };
+    let none = || "(not in clusters)".to_owned();
+    let row = [
+        who.name.clone(),
+        who.role.to_string(),
+        on,
+        who.user.clone().unwrap_or_else(none),
+        who.group.clone().unwrap_or_default(),
+    ];
+    output::table(["NAME", "ROLE", "ON", "USER", "GROUP"], [row])
 }
 
 fn table(tokens: &[ApiToken]) -> String {

@@ -14,13 +14,22 @@ use fairlead_control::{
 };
 use secrecy::SecretString;
 
-use crate::{args, environment::Environment, files, output, settings::block_on};
+use crate::{
+    args,
+    confirm::{confirm, over_what_is_there},
+    environment::Environment,
+    files, output,
+    settings::block_on,
+};
 
 pub(crate) fn backup(asked: args::Backup, environment: &Environment) -> Result<(), Failure> {
     let data = hub_data(asked.place, environment)?;
-    if asked.file.exists() && !asked.yes {
-        let detail = format_args!("{} is there; with --yes it goes", asked.file.display());
-        return Err(Failure::because(Code::InUse, detail));
+    if asked.file.exists() {
+        let question = format!(
+            "{} is there, and would be gone. Go on?",
+            asked.file.display()
+        );
+        confirm(asked.yes, &question)?;
     }
     let part = beside(&asked.file);
     let written = write(&data, &part, &asked.recipient, !asked.without_ca);
@@ -56,12 +65,14 @@ pub(crate) fn restore(asked: args::Restore, environment: &Environment) -> Result
     let data = hub_data(asked.place, environment)?;
     let identity = asked.identity.as_deref().map(files::read).transpose()?;
     let identity = identity.map(SecretString::from);
-    let file = File::open(&asked.file).map_err(|error| {
-        let detail = format_args!("{}: {error}", asked.file.display());
-        Failure::because(Code::BadConfig, detail)
-    })?;
-    let source = opened(Box::new(BufReader::new(file)), identity.as_ref())?;
-    let restored = block_on(data.restore(source, asked.yes))?;
+    let restored = over_what_is_there(asked.yes, |overwrite| {
+        let file = File::open(&asked.file).map_err(|error| {
+            let detail = format_args!("{}: {error}", asked.file.display());
+            Failure::because(Code::BadConfig, detail)
+        })?;
+        let source = opened(Box::new(BufReader::new(file)), identity.as_ref())?;
+        block_on(data.restore(source, overwrite))?
+    });
     output::print(&shown(&restored?))
 }
 
@@ -88,7 +99,8 @@ pub(crate) fn store(command: args::Store, environment: &Environment) -> Result<(
                 place.map(|place| place.with_password(password.as_ref()))
             };
             let (from, to) = (place(from)?, place(to)?);
-            let moved = block_on(migrate(&from, &to, yes))?;
+            let moved =
+                over_what_is_there(yes, |overwrite| block_on(migrate(&from, &to, overwrite))?);
             output::print(&shown(&moved?))
         }
     }

@@ -74,7 +74,9 @@ async fn callers_without_a_good_token_are_told_why() -> anyhow::Result<()> {
     let front = hub.front()?;
     let id = hub.create_cluster("demo").await?.id;
     let (deleted_id, deleted) = token(&hub, &["gone", "--role", "viewer"]).await?;
-    hub.cli(["token", "delete", &deleted_id]).await?.success()?;
+    hub.cli(["token", "delete", &deleted_id, "--yes"])
+        .await?
+        .success()?;
     let good = hub.token()?;
     let path = format!("/k8s/clusters/{id}/api/v1/nodes");
     for (headers, status, code) in [
@@ -172,7 +174,7 @@ async fn a_spent_bootstrap_token_is_refused_and_the_first_agent_works_on() -> an
 
     // A new token ends the old one's life, and is as good as the first was.
     let renew = hub
-        .cli(["cluster", "token", "renew", "demo", "-o", "json"])
+        .cli(["cluster", "token", "renew", "demo", "--yes", "-o", "json"])
         .await?;
     let renewed: Joining = serde_json::from_str(&renew.success()?)?;
     let mut fourth = Site::begin(&hub, &cluster, &renewed.join, "fourth")?;

@@ -225,7 +225,7 @@ async fn a_clone_is_refused_and_shown_and_the_original_notices_nothing() -> anyh
 
     // A new join string moves the cluster to where it is used.
     let renew = hub
-        .cli(["cluster", "token", "renew", "demo", "-o", "json"])
+        .cli(["cluster", "token", "renew", "demo", "--yes", "-o", "json"])
         .await?;
     let renewed: Joining = serde_json::from_str(&renew.success()?)?;
     clone.process.kill_9()?;

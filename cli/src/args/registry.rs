@@ -3,8 +3,13 @@
 use clap::{Parser, Subcommand};
 use clap_complete::ArgValueCompleter;
 
-use super::{HubPlace, Output, agent_settings::ClusterAgent};
-use crate::complete::{clusters, tenants, tokens};
+use super::{
+    HubPlace, Output,
+    agent_settings::ClusterAgent,
+    looks::{ClusterCatalog, Compiled},
+    tokens::ClusterToken,
+};
+use crate::complete::{clusters, tenants};
 
 #[derive(Parser)]
 #[command(
@@ -229,6 +234,19 @@ pub(crate) enum Cluster {
         #[command(subcommand)]
         command: ClusterToken,
     },
+    /// Each value of a cluster, with whether the cluster or its tenant's template says so
+    Effective(OneCluster),
+    /// The configuration that a cluster's agent gets
+    Config(OneCluster),
+    /// The sessions of a cluster's agents, on the hub that is asked
+    Sessions(OneCluster),
+    /// What should be in a cluster
+    Catalog {
+        #[command(subcommand)]
+        command: ClusterCatalog,
+    },
+    /// What was compiled: which clusters run a component below a version, or were not compiled for days
+    Compiled(Compiled),
     /// What is wanted of a cluster's agent beyond what its tenant says
     Agent {
         #[command(subcommand)]
@@ -242,6 +260,14 @@ pub(crate) enum Cluster {
         #[arg(long)]
         yes: bool,
     },
+}
+
+#[derive(Parser)]
+pub(crate) struct OneCluster {
+    #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) output: Output,
 }
 
 const LIST_EXAMPLES: &str = "\
@@ -261,6 +287,9 @@ pub(crate) struct ClusterList {
     /// Label selector, as kubectl's, over annotations and facts
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub(crate) selector: Option<String>,
+    /// For --fact and --selector, facts whose source has stopped reporting do not count
+    #[arg(long)]
+    pub(crate) fresh: bool,
     /// In this state
     #[arg(long, value_name = "Never|Connected|ApiUnreachable|Lost")]
     pub(crate) status: Option<String>,
@@ -385,63 +414,6 @@ pub(crate) struct Find {
     pub(crate) terms: Vec<String>,
     #[command(flatten)]
     pub(crate) output: Output,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum ClusterToken {
-    /// Make a new one, to install an agent anew; the older one dies, the cluster stays what it is
-    Renew {
-        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
-        name: String,
-        #[command(flatten)]
-        output: Output,
-    },
-    /// Show the one that is valid now
-    Show {
-        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
-        name: String,
-        #[command(flatten)]
-        output: Output,
-    },
-    /// Take it back; an agent that has enrolled stays
-    Revoke {
-        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
-        name: String,
-    },
-    /// Those of all clusters you may see, with their state and who made them
-    List(Output),
-}
-
-#[derive(Subcommand)]
-pub(crate) enum Token {
-    /// Make a token; it is shown this once
-    #[command(
-        after_help = "Examples:\n  fairlead token create ci --role operator --tenant t-acme --ttl 7d"
-    )]
-    Create {
-        /// Whom it stands for; becomes the user fairlead:NAME
-        name: String,
-        #[arg(long, value_name = "admin|operator|viewer|tenant|cluster|compile")]
-        role: fairlead_api::resources::Role,
-        /// The tenant it is good for [default: all]
-        #[arg(long, value_name = "T", add = ArgValueCompleter::new(tenants))]
-        tenant: Option<fairlead_api::TenantId>,
-        /// The one cluster it is good for, with the role cluster
-        #[arg(long, value_name = "ID", add = ArgValueCompleter::new(clusters))]
-        cluster: Option<fairlead_api::ClusterId>,
-        /// How long it is valid
-        #[arg(long, value_name = "TIME", default_value = "8h")]
-        ttl: fairlead_runtime::config::Span,
-        #[command(flatten)]
-        output: Output,
-    },
-    /// All tokens you may see, without their secrets
-    List(Output),
-    /// Revoke a token
-    Delete {
-        #[arg(add = ArgValueCompleter::new(tokens))]
-        id: String,
-    },
 }
 
 const IMPORT_EXAMPLES: &str = "\

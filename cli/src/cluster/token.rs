@@ -7,7 +7,7 @@ use fairlead_api::{
 use secrecy::ExposeSecret;
 
 use super::find;
-use crate::{args, hub_client::HubClient, output};
+use crate::{args, confirm::confirm, hub_client::HubClient, output};
 
 pub(super) async fn run(hub: &HubClient, command: args::ClusterToken) -> Result<(), Failure> {
     let path = async |name: &str| -> Result<String, Failure> {
@@ -15,8 +15,11 @@ pub(super) async fn run(hub: &HubClient, command: args::ClusterToken) -> Result<
         Ok(format!("/v1/clusters/{}/bootstrap-token", cluster.id))
     };
     match command {
-        args::ClusterToken::Renew { name, output } => {
+        args::ClusterToken::Renew { name, yes, output } => {
             let path = path(&name).await?;
+            let question =
+                format!("This makes a new bootstrap token of {name}; the older one dies. Go on?");
+            confirm(yes, &question)?;
             let join: JoinInfo = hub.post(&path, &serde_json::json!({})).await?;
             output::show(&output.output, &join, install_command)
         }
@@ -24,8 +27,13 @@ pub(super) async fn run(hub: &HubClient, command: args::ClusterToken) -> Result<
             let join: JoinInfo = hub.get(&path(&name).await?).await?;
             output::show(&output.output, &join, install_command)
         }
-        args::ClusterToken::Revoke { name } => {
-            hub.delete(&path(&name).await?).await?;
+        args::ClusterToken::Revoke { name, yes } => {
+            let path = path(&name).await?;
+            let question = format!(
+                "This takes the bootstrap token of {name} back: who comes with it is refused. Go on?"
+            );
+            confirm(yes, &question)?;
+            hub.delete(&path).await?;
             output::print(&format!("Revoked the bootstrap token of {name}.\n"))
         }
         args::ClusterToken::List(output) => {

@@ -8,6 +8,7 @@
 
 mod documents;
 mod edited;
+mod looks;
 mod upkeep;
 mod watched;
 mod words;

@@ -1,0 +1,111 @@
+//! `fairlead audit`: who has changed what, with the values before and after.
+
+use fairlead_api::{Failure, resources::List};
+use fairlead_control::store::Change;
+use serde_json::Value;
+
+use crate::{
+    args,
+    environment::Environment,
+    find::{escaped, short},
+    hub_client::HubClient,
+    output,
+    settings::block_on,
+};
+
+pub(crate) fn run(args: args::Audit, environment: &Environment) -> Result<(), Failure> {
+    let hub = HubClient::of(environment)?;
+    let path = format!("/v1/audit?{}", query(&args));
+    block_on(async {
+        let changes: List<Change> = hub.get(&path).await?;
+        output::show(&args.output.output, &changes, |changes| {
+            table(&changes.items)
+        })
+    })?
+}
+
+fn query(args: &args::Audit) -> String {
+    let given = [
+        ("cluster", args.cluster.as_ref().map(ToString::to_string)),
+        ("tenant", args.tenant.as_ref().map(ToString::to_string)),
+        ("actor", args.actor.clone()),
+        ("before", args.before.as_ref().map(ToString::to_string)),
+        ("limit", args.limit.as_ref().map(ToString::to_string)),
+    ];
+    let given = given
+        .into_iter()
+        .filter_map(|(name, value)| Some(format!("{name}={}", escaped(&value?))));
+    given.collect::<Vec<_>>().join("&")
+}
+
+fn table(changes: &[Change]) -> String {
+    let row = |change: &Change| {
+        [
+            change.revision.to_string(),
+            output::time(change.at),
+            change.kind.to_string(),
+            change.id.clone(),
+            change.operation.as_str().to_owned(),
+            change.actor.clone(),
+            different(change),
+        ]
+    };
+    output::table(
+        ["REVISION", "AT", "KIND", "ID", "CHANGE", "BY", "VALUES"],
+        changes.iter().map(row),
+    )
+}
+
+/// What an update has changed; what was made or deleted would be too much for a line.
+fn different(change: &Change) -> String {
+    let (Some(before), Some(after)) = (&change.before, &change.after) else {
+        return String::new();
+    };
+    let mut parts = Vec::new();
+    compare("", Some(before), Some(after), &mut parts);
+    parts.join("; ")
+}
+
+fn compare(path: &str, before: Option<&Value>, after: Option<&Value>, parts: &mut Vec<String>) {
+    let fields = |value: Option<&Value>| value.and_then(Value::as_object).cloned();
+    match (fields(before), fields(after)) {
+        (None, None) => {
+            let shown = |value: Option<&Value>| value.map_or("-".to_owned(), short);
+            parts.push(format!("{path}: {} > {}", shown(before), shown(after)));
+        }
+        (old, new) => {
+            let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+            let added = new.keys().filter(|name| !old.contains_key(*name));
+            for name in old.keys().chain(added) {
+                let dot = if path.is_empty() { "" } else { "." };
+                let path = format!("{path}{dot}{name}");
+                if old.get(name) != new.get(name) {
+                    compare(&path, old.get(name), new.get(name), parts);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_update_is_told_value_by_value() {
+        let before = json!({ "displayName": "A", "facts": { "cloud": "aws", "zone": "a" } });
+        let after = json!({ "displayName": "B", "facts": { "cloud": "aws", "sla": "gold" } });
+        let mut parts = Vec::new();
+        compare("", Some(&before), Some(&after), &mut parts);
+        assert_eq!(
+            parts,
+            [
+                "displayName: A > B",
+                "facts.zone: a > -",
+                "facts.sla: - > gold"
+            ]
+        );
+    }
+}

@@ -1,0 +1,106 @@
+//! `fairlead cluster catalog`: the Kubernetes objects that should be in a cluster.
+
+use fairlead_api::{ClusterId, Failure, catalog::Catalog};
+use fairlead_control::import;
+use serde_json::Value;
+
+use super::find;
+use crate::{args, confirm::confirm, files, hub_client::HubClient, output};
+
+pub(super) async fn run(hub: &HubClient, command: args::ClusterCatalog) -> Result<(), Failure> {
+    match command {
+        args::ClusterCatalog::Get { name, output } => {
+            let id = find(hub, &name).await?.id;
+            let catalog: Catalog = hub.get(&path(&id)).await?;
+            output::show_named(&output.output, &catalog, names, table)
+        }
+        args::ClusterCatalog::Set {
+            name,
+            files,
+            yes,
+            output,
+        } => {
+            let mut objects = Vec::new();
+            for (name, text) in files::texts(&files)? {
+                let read = import::read(&text).map_err(|failure| Failure {
+                    cause: format!("{name}: {}", failure.cause),
+                    ..failure
+                });
+                objects.extend(read?);
+            }
+            let id = find(hub, &name).await?.id;
+            let known: Catalog = hub.get(&path(&id)).await?;
+            if !known.objects.is_empty() {
+                let (count, before) = (objects.len(), known.objects.len());
+                let question = format!(
+                    "This puts {count} objects in the place of the {before} of {id}. Go on?"
+                );
+                confirm(yes, &question)?;
+            }
+            // Whoever has changed it meanwhile wins.
+            let wanted = Catalog {
+                version: known.version,
+                objects,
+            };
+            let kept: Catalog = hub.put(&path(&id), &wanted).await?;
+            output::show_named(&output.output, &kept, names, table)
+        }
+    }
+}
+
+fn path(id: &ClusterId) -> String {
+    format!("/v1/clusters/{id}/catalog")
+}
+
+fn text(object: &Value, at: &str) -> String {
+    let text = object.pointer(at).and_then(Value::as_str);
+    let text = text.unwrap_or_default();
+    // What somebody has written must not move the cursor.
+    text.replace(char::is_control, " ")
+}
+
+/// `kind/namespace/name`, or without the namespace.
+fn names(catalog: &Catalog) -> String {
+    let name = |object: &Value| {
+        let parts = ["/kind", "/metadata/namespace", "/metadata/name"];
+        let parts = parts.map(|at| text(object, at));
+        let parts: Vec<_> = parts.into_iter().filter(|it| !it.is_empty()).collect();
+        parts.join("/") + "\n"
+    };
+    catalog.objects.iter().map(name).collect()
+}
+
+fn table(catalog: &Catalog) -> String {
+    let fields = [
+        "/apiVersion",
+        "/kind",
+        "/metadata/namespace",
+        "/metadata/name",
+    ];
+    let rows = catalog
+        .objects
+        .iter()
+        .map(|object| fields.map(|at| text(object, at)));
+    let table = output::table(["API VERSION", "KIND", "NAMESPACE", "NAME"], rows);
+    format!("{table}\nversion: {}\n", catalog.version)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn objects_have_the_names_that_kubernetes_knows_them_by() {
+        let catalog = Catalog {
+            version: 3,
+            objects: vec![
+                json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "a" } }),
+                json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s\u{1b}", "namespace": "a" } }),
+            ],
+        };
+        assert_eq!(names(&catalog), "Namespace/a\nSecret/a/s \n");
+        assert!(table(&catalog).ends_with("\nversion: 3\n"));
+    }
+}
