@@ -18,7 +18,7 @@ const BACK: Duration = Duration::from_secs(20);
 const IMPATIENT: &str = "--request-timeout=2s";
 /// For kubectl to say then what is wrong: two seconds, and what a busy machine takes to start it.
 const SENTENCE: Duration = Duration::from_secs(5);
-/// The same without a word: a request waits for the link for 20 s.
+/// The same without a word: a request waits for the link for 20 s at most, less the time that it has been gone.
 const PATIENT: Duration = Duration::from_secs(25);
 /// The same cuts in every run.
 const SEED: u64 = 7;
