@@ -1,6 +1,7 @@
 //! Everything about agents' sessions: how they begin and end, who has one, how it stands with their clusters, and what
 //! agents may ask of modules over them.
 
+mod arrivals;
 mod choice;
 pub(crate) mod connect;
 mod deleted;

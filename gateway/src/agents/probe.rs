@@ -1,5 +1,6 @@
-//! Asks the cluster's API server, through the tunnel, whether it is ready: at once when a session begins, then every
-//! five seconds, and at once when the hub begins to drain or there is another configuration, which the agent learns from it.
+//! Asks the cluster's API server, through the tunnel, whether it is ready: at once when a session begins, then every five
+//! seconds, and at once when the hub begins to drain or there is another configuration, which the agent learns from it. Where
+//! many sessions begin at once the first question waits for up to five seconds: until all are back there is enough to do.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -40,6 +41,13 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
     let mut health = Health::new(Instant::now());
     // Sessions that began together, after an outage, are not probed together for ever.
     let mut wait = jitter(EVERY);
+    if hub.sessions.in_a_crowd() {
+        tokio::select! {
+            () = sleep(wait) => wait = EVERY,
+            () = entry.news() => {}
+            () = hub.process.draining() => {}
+        }
+    }
     let mut link = entry.session().link();
     loop {
         let began = Instant::now();

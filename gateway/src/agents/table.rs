@@ -16,10 +16,11 @@ use fairlead_api::{
 use fairlead_certs::AgentIdentity;
 use fairlead_dialer::{CloseReason, Session};
 use time::OffsetDateTime;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 use crate::{
     agents::{
+        arrivals::Arrivals,
         entry::{Entry, Running},
         group::{Down, Group, Introduction},
         health::Probed,
@@ -45,6 +46,7 @@ struct Table {
     awaited: HashMap<ClusterId, watch::Sender<()>>,
     /// How often a session was chosen.
     turns: u64,
+    arrivals: Arrivals,
 }
 
 /// What there is for a request.
@@ -121,6 +123,11 @@ impl Sessions {
         let entry = Arc::new(Entry::new(session, identity, from, &self.metrics));
         self.table().open.push(Arc::clone(&entry));
         entry
+    }
+
+    /// Whether this many sessions begin just now that what can wait should.
+    pub(super) fn in_a_crowd(&self) -> bool {
+        self.table().arrivals.one(Instant::now())
     }
 
     /// From here on requests may go to this session; the one of the same name is asked to end. Said again, it says what is
