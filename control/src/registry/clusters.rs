@@ -262,7 +262,8 @@ enum Put {
     Replaced,
 }
 
-/// Another tenant's people work in it from now on, so its agent needs another identity: the old one is void.
+/// Another tenant's people work in it from now on, so its agent needs another identity: the old one is void, and so are its
+/// bootstrap token and, in the store, all API tokens for it alone.
 pub(super) fn move_to(
     draft: &Draft,
     who: &Caller,

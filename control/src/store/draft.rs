@@ -83,7 +83,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Makes a cluster or puts it in the place of the one with its id.
+    /// Makes a cluster or puts it in the place of the one with its id. The API tokens for it alone end where it becomes
+    /// another tenant's: they are in the hands of the people who had it.
     ///
     /// # Errors
     /// [`StoreError::Missing`] if there is no such tenant.
@@ -91,6 +92,10 @@ impl Draft {
         self.view
             .tenant(&cluster.tenant)
             .ok_or(StoreError::Missing)?;
+        let before = self.view.cluster(&cluster.id);
+        if before.is_some_and(|it| it.value.tenant != cluster.tenant) {
+            self.delete_tokens(|token| token.cluster.as_ref() == Some(&cluster.id));
+        }
         self.clusters.insert(cluster.id.clone());
         self.put(cluster);
         Ok(())

@@ -20,6 +20,7 @@ mod issuers;
 mod keys;
 mod metrics;
 mod openapi;
+mod moves;
 mod registry;
 mod rig;
 mod rights;

@@ -122,6 +122,30 @@ async fn tokens_end_with_their_tenant_and_with_their_cluster() {
 }
 
 #[tokio::test]
+async fn tokens_of_a_cluster_end_where_it_becomes_another_tenants() {
+    let (store, _dir) = store().await;
+    put_tenant(&store, tenant("t-a")).await.unwrap();
+    let mut demo = cluster("c-demo", "t-default");
+    put_cluster(&store, demo.clone()).await.unwrap();
+    for (id, of) in [("k-1", "c-demo"), ("k-2", "c-other")] {
+        let other = cluster("c-other", "t-default");
+        put_cluster(&store, other).await.unwrap();
+        let own = Token {
+            cluster: Some(cluster_id(of)),
+            ..token(id, None, SOON)
+        };
+        put_token(&store, own).await.unwrap();
+    }
+    demo.display_name = Some("Demo".to_owned());
+    put_cluster(&store, demo.clone()).await.unwrap();
+    assert_eq!(store.view().tokens().count(), 2);
+    demo.tenant = tenant_id("t-a");
+    put_cluster(&store, demo).await.unwrap();
+    assert!(store.view().token("k-1").is_none());
+    assert!(store.view().token("k-2").is_some());
+}
+
+#[tokio::test]
 async fn a_catalog_goes_with_its_cluster() {
     let (store, dir) = store().await;
     let id = cluster_id("c-demo");
