@@ -22,7 +22,7 @@ use tracing::info;
 
 use crate::{
     hub::{Hub, by},
-    registry::{Right, admit, allow, visible},
+    registry::{Right, admit, allow, still_tagged, visible},
     reply::{Answer, Peer, Refused, Sent, Who, finish},
     store::{Draft, View},
 };
@@ -62,6 +62,7 @@ async fn put(
     State(hub): State<Arc<Hub>>,
     Who(caller): Who,
     Path(id): Path<String>,
+    headers: HeaderMap,
     Sent(catalog): Sent<Catalog, MAX_BODY>,
 ) -> Answer<impl IntoResponse> {
     visible(&hub.store.view(), &caller, &id)?;
@@ -75,7 +76,9 @@ async fn put(
     let who = caller.clone();
     let decide = move |draft: &mut Draft| {
         let id = visible(draft, &who, &id)?.value.id.clone();
-        if version_of(draft, &id) != catalog.version {
+        let current = version_of(draft, &id);
+        still_tagged(&headers, &tag(current))?;
+        if current != catalog.version {
             return Err(Failure::from(Code::Conflict));
         }
         draft.put_catalog(&id, catalog.objects.clone())?;
@@ -140,15 +143,19 @@ async fn pull(
     Ok((etag(catalog.version)?, Json(catalog)).into_response())
 }
 
+fn tag(version: i64) -> String {
+    format!("\"{version}\"")
+}
+
 fn etag(version: i64) -> Result<HeaderMap, Failure> {
-    let value = HeaderValue::try_from(format!("\"{version}\""))
+    let value = HeaderValue::try_from(tag(version))
         .map_err(|error| Failure::because(Code::Internal, error))?;
     Ok(HeaderMap::from_iter([(header::ETAG, value)]))
 }
 
 /// RFC 9110, section 13.1.2: any of the list, compared weakly.
 fn matches(headers: &HeaderMap, version: i64) -> bool {
-    let current = format!("\"{version}\"");
+    let current = tag(version);
     let lines = headers.get_all(header::IF_NONE_MATCH).iter();
     let tags = lines
         .filter_map(|line| line.to_str().ok())

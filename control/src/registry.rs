@@ -36,7 +36,7 @@ use tracing::warn;
 
 pub(crate) use clusters::template_of;
 pub(crate) use directory::{RESTARTED, admit};
-pub(crate) use etag::{answer as tagged, still};
+pub(crate) use etag::{answer as tagged, still, still_tagged};
 pub(crate) use names::caller_name;
 pub(crate) use openings::Openings;
 pub(crate) use rights::{Right, allow, sees_cluster, visible};

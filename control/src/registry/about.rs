@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::{
     clusters::{invited, move_to, moved, template_of},
-    etag,
+    etag::{self, Demand},
     rights::{Right, allow, visible},
     template::Effective,
 };
@@ -148,8 +148,10 @@ async fn to_tenant(
     State(hub): State<Arc<Hub>>,
     Who(caller): Who,
     Path(id): Path<String>,
+    headers: HeaderMap,
     Sent(asked): Sent<Move>,
 ) -> Answer<Response> {
+    let demand = Demand::of(&headers);
     visible(&hub.store.view(), &caller, &id)?;
     allow(&caller, Right::ManageTenants)?;
     let now = whole_millis(hub.now());
@@ -158,6 +160,7 @@ async fn to_tenant(
     let who = caller.clone();
     let decide = move |draft: &mut Draft| {
         let record = visible(draft, &who, &id)?;
+        demand.check(Some(record.version))?;
         let mut cluster = record.value.clone();
         if cluster.tenant == asked.tenant {
             return Err(Failure::because(

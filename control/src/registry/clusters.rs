@@ -210,18 +210,17 @@ async fn put(
         if draft.tenant(&tenant).is_none() || !sees_tenant(draft, &who, &tenant) {
             return Err(no_such_tenant());
         }
-        let before = draft.cluster(&id).cloned();
-        demand.check(before.as_ref().map(|it| it.version))?;
-        let Some(before) = before else {
+        let seen = draft.cluster(&id).cloned();
+        let seen = seen.filter(|it| sees_cluster(draft, &who, &it.value));
+        // What one does not see has no version that one could demand. That its id is taken is told when it would be made.
+        demand.check(seen.as_ref().map(|it| it.version))?;
+        let Some(before) = seen else {
             let mut new = new.clone();
             // Not by a second request: whoever asks may end in between.
             new.binding.bootstrap.revoked = uninvited;
             let made = make(draft, &who, new, spec.clone(), now)?;
             return Ok((made, Put::Made));
         };
-        if !sees_cluster(draft, &who, &before.value) {
-            return Err(Code::Conflict.into());
-        }
         let mut cluster = before.value.clone();
         let moves = cluster.tenant != tenant;
         if moves {

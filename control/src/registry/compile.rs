@@ -9,12 +9,13 @@ use axum::{
     routing::{get, post},
 };
 use fairlead_api::{ClusterId, Failure, TenantId};
-use http::{StatusCode, Uri};
+use http::{HeaderMap, StatusCode, Uri};
 use serde::Serialize;
 use time::{Duration, OffsetDateTime};
 
 use super::{
     document::{compile_meta, invalid},
+    etag::Demand,
     page::Query,
     rights::{Right, allow, sees_cluster, visible},
 };
@@ -38,15 +39,18 @@ async fn report(
     State(hub): State<Arc<Hub>>,
     asks: Asks,
     Path(id): Path<String>,
+    headers: HeaderMap,
     Document(body): Document,
 ) -> Answer<StatusCode> {
     let meta = compile_meta(body)?;
+    let demand = Demand::of(&headers);
     let caller = asks.who().await?;
     visible(&hub.store.view(), &caller, &id)?;
     allow(&caller, Right::Compile)?;
     let who = caller.clone();
     let decide = move |draft: &mut Draft| {
         let record = visible(draft, &who, &id)?;
+        demand.check(Some(record.version))?;
         let mut cluster = record.value.clone();
         cluster.compile_meta = Some(meta.clone());
         Ok::<_, Failure>(draft.put_cluster(cluster)?)

@@ -101,10 +101,15 @@ pub(super) fn of_view(mut listed: Response, view: &View, link: HeaderMap) -> Res
 /// `FL-4114`
 pub(crate) fn still<T: Serialize + ?Sized>(asked: &HeaderMap, current: &T) -> Result<(), Failure> {
     let body = serde_json::to_vec(current);
-    let current = tag(
-        None,
-        &body.map_err(|error| Failure::because(Code::Internal, error))?,
-    );
+    let body = body.map_err(|error| Failure::because(Code::Internal, error))?;
+    still_tagged(asked, &tag(None, &body))
+}
+
+/// The same, where it has this tag.
+///
+/// # Errors
+/// `FL-4114`
+pub(crate) fn still_tagged(asked: &HeaderMap, current: &str) -> Result<(), Failure> {
     let mut demanded = false;
     let same = matches(asked, header::IF_MATCH, |known| {
         demanded = true;

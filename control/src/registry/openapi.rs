@@ -207,7 +207,7 @@ fn responses(route: &Route) -> Value {
     if !matches!(route.method, "get") {
         refused.push((409, "It exists already, is in use, or is protected"));
     }
-    if matches!(route.method, "put" | "patch" | "delete") {
+    if route.heeds {
         refused.push((412, "It has changed since it was read (`If-Match`)"));
     }
     if route.id == "watchChanges" {

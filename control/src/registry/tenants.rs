@@ -184,17 +184,19 @@ async fn put(
     allow(&caller, Right::WriteTenant)?;
     let (who, created) = (caller.clone(), whole_millis(hub.now()));
     let decide = move |draft: &mut Draft| {
-        let before = draft.tenant(&id).cloned();
-        demand.check(before.as_ref().map(|it| it.version))?;
-        let Some(before) = before else {
+        let there = draft.tenant(&id).cloned();
+        let seen = there.clone().filter(|_| sees_tenant(draft, &who, &id));
+        let Some(before) = seen else {
+            // Whatever is demanded, one that this caller does not see is answered as one that is not there.
             allow(&who, Right::ManageTenants)?;
+            demand.check(None)?;
+            if there.is_some() {
+                return Err(Code::Conflict.into());
+            }
             let new = Tenant::new(id.clone(), created);
             return Ok((written(draft, new, spec.clone())?, StatusCode::CREATED));
         };
-        if !sees_tenant(draft, &who, &id) {
-            // As for one that is not there, which this caller may not make.
-            allow(&who, Right::ManageTenants)?;
-        }
+        demand.check(Some(before.version))?;
         let spec = spec.clone().over(&before.value, ours);
         may_write(&who, &before.value, &spec)?;
         let record = written(draft, before.value.clone(), spec)?;

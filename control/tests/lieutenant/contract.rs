@@ -159,7 +159,7 @@ const BETTER: &[Line] = &[
     (
         "A bootstrap token has one winner, is accepted in a header, can be made anew.",
         &[
-            "bootstrap::of_many_who_come_with_one_token_one_wins",
+            "bootstrap::of_two_hundred_who_come_with_one_token_one_wins",
             "bootstrap::the_token_is_accepted_in_a_header_too",
             "bootstrap::a_bootstrap_token_is_refused_in_lieutenants_words",
         ],

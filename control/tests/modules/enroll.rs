@@ -179,10 +179,10 @@ async fn the_same_key_is_answered_again_after_a_lost_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_twenty_agents_that_race_with_one_token_exactly_one_enrols() {
+async fn of_two_hundred_agents_that_race_with_one_token_exactly_one_enrols() {
     let rig = std::sync::Arc::new(Rig::new().await);
     let token = bootstrap(&rig.cluster("demo", "t-default").await);
-    let racers: Vec<_> = (0..20)
+    let racers: Vec<_> = (0..200)
         .map(|_| {
             let (rig, token) = (rig.clone(), token.clone());
             tokio::spawn(async move { rig.enroll(&token, &csr()).await })

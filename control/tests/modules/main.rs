@@ -9,6 +9,7 @@
 mod catalog;
 mod clusters;
 mod configuration;
+mod demands;
 mod dry_run;
 mod enroll;
 mod facts;

@@ -9,7 +9,7 @@ use crate::rig::{Rig, admin, caller};
 
 /// Every route of the modules with a body that makes sense, and who may call it: one letter for each of admin, operator,
 /// viewer, tenant, cluster, compile. `+` is let in, `-` is told that the role does not allow it, `?` sees nothing there.
-const TABLE: [(&str, &str, &str, &str); 53] = [
+pub(crate) const TABLE: [(&str, &str, &str, &str); 53] = [
     ("GET", "/v1/hub", "", "++++++"),
     ("GET", "/v1/whoami", "", "++++++"),
     ("GET", "/tenants", "", "++++++"),
@@ -160,7 +160,7 @@ fn of_role(role: Role) -> Caller {
     who
 }
 
-async fn world(rig: &Rig) {
+pub(crate) async fn world(rig: &Rig) {
     for tenant in ["t-a", "t-b"] {
         let body = json!({ "gitRepo": { "type": "unmanaged" }, "tenantRef": null });
         let path = format!("/tenants/{tenant}");
@@ -175,7 +175,7 @@ async fn world(rig: &Rig) {
     }
 }
 
-fn body(text: &str) -> Value {
+pub(crate) fn body(text: &str) -> Value {
     if text.is_empty() {
         Value::Null
     } else {

@@ -14,12 +14,12 @@ use fairlead_control::enroll::{self, SpendError};
 use crate::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_twenty_keys_that_race_for_one_token_exactly_one_wins() {
+async fn of_two_hundred_keys_that_race_for_one_token_exactly_one_wins() {
     let (store, _dir) = store().await;
     let demo = cluster("c-demo", "t-default");
     put_cluster(&store, demo).await.unwrap();
     let signed = Arc::new(AtomicUsize::new(0));
-    let racers: Vec<_> = (0..20_u8)
+    let racers: Vec<_> = (0..200_u8)
         .map(|key| {
             let (store, signed) = (store.clone(), Arc::clone(&signed));
             tokio::spawn(async move {
@@ -39,7 +39,7 @@ async fn of_twenty_keys_that_race_for_one_token_exactly_one_wins() {
             Err(other) => panic!("{other:?}"),
         }
     }
-    assert_eq!((won, lost), (1, 19));
+    assert_eq!((won, lost), (1, 199));
     assert_eq!(
         signed.load(Ordering::SeqCst),
         1,
