@@ -318,9 +318,12 @@ async fn patch(
         }
     };
     let now = millis(whole_millis(hub.now()));
-    if source == FactSource::Steward && !dry_run {
-        hub.store.facts_reported(&record.value.id, source, now);
-    }
+    // Only what is taken says that its facts are fresh.
+    let taken = |of: &Record<Cluster>| {
+        if source == FactSource::Steward && !dry_run {
+            hub.store.facts_reported(&of.value.id, source, now);
+        }
+    };
     let demand = Demand::of(&headers);
     let good = demand.check(Some(record.version));
     good.inspect_err(|_| hub.store.has_lost())?;
@@ -335,6 +338,7 @@ async fn patch(
     };
     // Most of what agents send changes nothing: that is told without a turn of the writer.
     if patch.changes_nothing(&view, &record.value)? {
+        taken(&record);
         return answer(&hub, &view, &caller, &record, &HeaderMap::new());
     }
     let who = caller.clone();
@@ -346,6 +350,7 @@ async fn patch(
         kept(draft, &record.value.id)
     };
     let record = hub.change_or_try(&caller, dry_run, decide).await?;
+    taken(&record);
     if dry_run {
         return would_be(&hub.store.view(), &record, StatusCode::OK);
     }

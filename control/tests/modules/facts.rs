@@ -6,7 +6,7 @@ use fairlead_api::{
     resources::Role,
 };
 use fairlead_gateway::AgentPeer;
-use http::{Method, Request};
+use http::{Method, Request, header};
 use serde_json::{Value, json};
 use time::Duration;
 
@@ -122,6 +122,40 @@ async fn facts_say_since_when_they_are_known_and_get_stale() {
     );
     rig.advance(Duration::seconds(1));
     assert_eq!(fact().await["stale"], true);
+}
+
+#[tokio::test]
+async fn what_is_refused_of_steward_makes_its_facts_no_fresher() {
+    let rig = Rig::new().await;
+    rig.cluster("demo", "t-default").await;
+    let mut steward = caller(Role::Cluster, None);
+    steward.cluster = Some("c-demo".parse().unwrap());
+    let path = "/clusters/c-demo";
+    let facts = || json!({ "dynamicFacts": { "racks": 12 } });
+    let patch = async |body: Value| rig.call(&steward, Method::PATCH, path, body).await;
+    let seen = async || rig.get(&admin(), FACTS).await.good()["items"][0]["seen"].clone();
+    patch(facts()).await.good();
+    assert_eq!(seen().await, "2026-11-21T12:00:00.25Z");
+
+    rig.advance(Duration::hours(1));
+    let stale = (header::IF_MATCH, "\"77\"");
+    let lost = rig.demanding(&steward, Method::PATCH, path, stale, facts());
+    assert_eq!(lost.await.code(), Code::ChangedMeanwhile);
+    let mut of_no_repo = facts();
+    of_no_repo["gitRepo"] = json!({ "deployKey": "ssh-ed25519 AAAA" });
+    assert_eq!(patch(of_no_repo).await.code(), Code::Invalid);
+    let mut unread = facts();
+    unread["dynamicFacts"]["x".repeat(400)] = json!(1);
+    assert_eq!(patch(unread).await.code(), Code::Invalid);
+    assert_eq!(seen().await, "2026-11-21T12:00:00.25Z");
+
+    patch(facts()).await.good();
+    assert_eq!(seen().await, "2026-11-21T13:00:00.25Z", "the same again");
+    rig.advance(Duration::hours(1));
+    patch(json!({ "dynamicFacts": { "racks": 12, "site": "Berlin" } }))
+        .await
+        .good();
+    assert_eq!(seen().await, "2026-11-21T14:00:00.25Z");
 }
 
 #[tokio::test]
