@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     hub::Hub,
-    model::{Cluster, Token},
+    model::{Bootstrap, Cluster, Token},
     proxies::outside,
     registry::new_token,
     reply::{Answer, Asks, Refused},
@@ -174,7 +174,8 @@ async fn hand_out(hub: &Hub, token: &SecretString) -> Result<(ClusterId, SecretS
         for id in old {
             draft.delete_token(&id)?;
         }
-        cluster.binding.bootstrap.spent_by = Some(format!("steward:{}", kept.id));
+        let by = format!("{}{}", Bootstrap::BY_STEWARD, kept.id);
+        cluster.binding.bootstrap.spent_by = Some(by);
         draft.put_cluster(cluster)?;
         Ok::<_, Failure>(draft.put_token(kept.clone())?)
     };

@@ -109,7 +109,7 @@ async fn late(hub: &Hub, identity: &AgentIdentity, asked: &RenewRequest) -> Resu
     let (id, key) = (identity.cluster.clone(), hex::encode(&identity.key));
     let decide = move |draft: &mut Draft| {
         let cluster = draft.cluster(&id).ok_or(StoreError::Missing)?;
-        let known = cluster.value.binding.bootstrap.spent_by.as_ref() == Some(&key);
+        let known = cluster.value.binding.enrolled() == Some(key.as_str());
         if known {
             draft.amend_cluster(&id, |it| it.binding.late_renewal = Some(renewal.clone()))?;
         }
@@ -121,9 +121,7 @@ async fn late(hub: &Hub, identity: &AgentIdentity, asked: &RenewRequest) -> Resu
             warn!(cluster = %identity.cluster, serial = identity.serial, expired = %identity.not_after, "an identity is renewed after its end");
             Ok(())
         }
-        Ok(_) => Err(ended(
-            "the cluster has been invited anew since it was issued",
-        )),
+        Ok(_) => Err(ended("another key has enrolled since it was issued")),
         Err(StoreError::Missing) => Err(Code::ClusterDeleted.into()),
         Err(other) => Err(other.into()),
     }

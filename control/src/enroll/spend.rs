@@ -71,7 +71,9 @@ where
         if !again {
             draft.amend_cluster(id, |cluster| {
                 let binding = &mut cluster.binding;
-                binding.bootstrap.spent_by = Some(hex::encode(&claim.fingerprint));
+                let key = hex::encode(&claim.fingerprint);
+                binding.bootstrap.spent_by = Some(key.clone());
+                binding.agent_key = Some(key);
                 binding.uid.clone_from(&claim.uid);
                 binding.clone = None;
             })?;

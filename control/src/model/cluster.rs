@@ -122,6 +122,10 @@ pub struct Binding {
     #[serde(with = "registration")]
     pub registration: Registration,
     pub bootstrap: Bootstrap,
+    /// SHA-256 of the public key that enrolled last, in lower-case hexadecimal: that of an agent, whoever has spent a token
+    /// since. See [`Binding::enrolled`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_key: Option<String>,
     /// Of its namespace `kube-system`, once an agent has told it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<ClusterUid>,
@@ -178,14 +182,32 @@ impl Binding {
         Binding {
             registration,
             bootstrap,
+            agent_key: None,
             uid: None,
             clone: None,
             late_renewal: None,
         }
     }
+
+    /// The key that enrolled last, as a fingerprint. Before it was kept apart, only the token told, if it was spent by a key.
+    #[must_use]
+    pub fn enrolled(&self) -> Option<&str> {
+        let spent_by = self.bootstrap.spent_by.as_deref();
+        let key = || spent_by.filter(|it| !it.starts_with(Bootstrap::BY_STEWARD));
+        self.agent_key.as_deref().or_else(key)
+    }
+
+    /// A new token in the place of the one before; whoever has enrolled stays known.
+    pub fn invite(&mut self, bootstrap: Bootstrap) {
+        self.agent_key = self.enrolled().map(str::to_owned);
+        self.bootstrap = bootstrap;
+    }
 }
 
 impl Bootstrap {
+    /// What `spent_by` begins with where Steward's manifests were handed out for it; the id of its API token follows.
+    pub const BY_STEWARD: &str = "steward:";
+
     /// Good until it is spent or expires.
     #[must_use]
     pub fn new(generation: i64, expires: OffsetDateTime, made_by: Option<String>) -> Self {

@@ -99,7 +99,8 @@ async fn renew(
             return Err(Failure::from(Code::Conflict));
         }
         let next = current.saturating_add(1);
-        cluster.binding.bootstrap = Bootstrap::new(next, expires, Some(who.name.clone()));
+        let by = Some(who.name.clone());
+        cluster.binding.invite(Bootstrap::new(next, expires, by));
         draft.put_cluster(cluster.clone())?;
         Ok(cluster)
     };

@@ -96,9 +96,8 @@ async fn bind(
     let decide = move |draft: &mut Draft| {
         let cluster = draft.cluster(&id).ok_or(StoreError::Missing)?;
         let binding = &cluster.value.binding;
-        let spent_by = &binding.bootstrap.spent_by;
         // Somebody may have been faster.
-        if binding.uid.is_some() || spent_by.as_ref().is_some_and(|last| *last != key) {
+        if binding.uid.is_some() || binding.enrolled().is_some_and(|last| *last != key) {
             return Ok(binding.uid.clone());
         }
         draft.amend_cluster(&id, |it| it.binding.uid = Some(uid.clone()))?;

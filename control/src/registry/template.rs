@@ -214,13 +214,7 @@ mod tests {
             deletion_policy: None,
             delete_protection: None,
             agent: crate::model::AgentSettings::default(),
-            binding: Binding {
-                registration: Registration::random().unwrap(),
-                bootstrap: Bootstrap::new(1, at, None),
-                uid: None,
-                clone: None,
-                late_renewal: None,
-            },
+            binding: Binding::open(Registration::random().unwrap(), Bootstrap::new(1, at, None)),
             created: at,
         }
     }

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use fairlead_api::{Code, enroll::RENEW_PATH};
+use fairlead_api::{Code, enroll::RENEW_PATH, resources::JoinInfo};
 use fairlead_certs::{AgentIdentity, AgentKey, CLOCK_SLACK, LEAF_LIFETIME, agent_identity};
-use fairlead_gateway::AgentPeer;
+use fairlead_gateway::{AgentPeer, Recognition};
 use http::{Request, StatusCode, header};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use time::Duration;
 
-use crate::rig::{Rig, admin, bootstrap, peer};
+use crate::rig::{Reply, Rig, admin, bootstrap, peer};
 
 fn csr() -> String {
     AgentKey::generate().unwrap().csr().unwrap()
@@ -296,19 +296,52 @@ async fn an_identity_that_has_expired_is_renewed_for_a_while_by_the_key_that_enr
     renew(&peer(&identity), &own).await.good();
 }
 
+/// Renews an identity that has expired, with this request.
+async fn renew_late(rig: &Rig, identity: &AgentIdentity, csr: &str) -> Reply {
+    let body = json!({ "csr": csr, "agentVersion": "0.1.0" }).to_string();
+    let request = Request::post(RENEW_PATH).body(body).unwrap();
+    let lapsed = AgentPeer::Lapsed(Arc::new(identity.clone()));
+    rig.agent(&lapsed, request).await
+}
+
+async fn invited_anew(rig: &Rig) -> JoinInfo {
+    let path = "/v1/clusters/c-demo/bootstrap-token";
+    let answer = rig.post(&admin(), path, Value::Null).await.good();
+    serde_json::from_value(answer).unwrap()
+}
+
 #[tokio::test]
-async fn an_identity_that_has_expired_is_not_renewed_once_its_cluster_was_invited_anew() {
+async fn an_invitation_takes_nothing_from_who_has_enrolled_until_another_key_enrols() {
     let rig = Rig::new().await;
     let (own, identity) = enrolled(&rig).await;
-    rig.post(&admin(), "/v1/clusters/c-demo/bootstrap-token", Value::Null)
-        .await
-        .good();
+    let again = invited_anew(&rig).await;
     rig.advance(LEAF_LIFETIME + Duration::hours(1));
-    let body = json!({ "csr": own, "agentVersion": "0.1.0" }).to_string();
-    let request = Request::post(RENEW_PATH).body(body).unwrap();
-    let lapsed = AgentPeer::Lapsed(Arc::new(identity));
-    let refused = rig.agent(&lapsed, request).await;
+    renew_late(&rig, &identity, &own).await.good();
+    rig.advance(-LEAF_LIFETIME);
+    let late = rig.enroll(&bootstrap(&again), &csr()).await;
+    assert_eq!(late.code(), Code::BootstrapExpired);
+    let again = invited_anew(&rig).await;
+    rig.enroll(&bootstrap(&again), &csr()).await.good();
+    rig.advance(LEAF_LIFETIME);
+    let refused = renew_late(&rig, &identity, &own).await;
     assert_eq!(refused.code(), Code::CertificateExpired);
+}
+
+#[tokio::test]
+async fn steward_beside_an_agent_takes_neither_its_renewal_nor_its_place() {
+    let rig = Rig::new().await;
+    let (own, identity) = enrolled(&rig).await;
+    let again = invited_anew(&rig).await;
+    let url = again.install_url.expose_secret();
+    let path = url.strip_prefix("https://hub.example:8443").unwrap();
+    rig.open(path).await.good();
+
+    let directory = rig.control.seam().directory;
+    let (uid, from) = ("uid-1".parse().unwrap(), [192, 0, 2, 7].into());
+    let known = directory.recognise(&identity, Some(&uid), from).await;
+    assert_eq!(known.unwrap(), Recognition::Known, "it binds the cluster");
+    rig.advance(LEAF_LIFETIME + Duration::hours(1));
+    renew_late(&rig, &identity, &own).await.good();
 }
 
 #[tokio::test]
