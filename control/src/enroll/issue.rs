@@ -143,8 +143,11 @@ fn issued(
 }
 
 fn refused(what: &'static str, failure: Failure) -> Refused {
-    // The cause may quote the request; the code says enough.
-    warn!(what, code = %failure.code, "agent refused");
+    // Whoever guesses tokens is counted and told of by the gateway, once a minute.
+    if failure.code != Code::BootstrapUnknown {
+        // The cause may quote the request; the code says enough.
+        warn!(what, code = %failure.code, "agent refused");
+    }
     failure.into()
 }
 

@@ -48,7 +48,7 @@ pub(crate) async fn visitor(
     let place = hub.visitors.enter(from);
     let seen = Arc::new(Notify::new());
     let guest = match lapsed {
-        None => Guest::Anonymous(Arc::clone(&seen)),
+        None => Guest::Anonymous(from, Arc::clone(&seen)),
         Some(identity) => Guest::Lapsed(Arc::new(identity), Arc::clone(&seen)),
     };
     let idle = async { while timeout(VISITOR_IDLE, seen.notified()).await.is_ok() {} };

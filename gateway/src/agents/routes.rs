@@ -1,7 +1,7 @@
 //! What agents ask of modules, over streams that they open themselves. A peer without an identity reaches the enrolment
 //! route and nothing else, one whose identity has expired the renewal, and one that names itself nothing before it has.
 
-use std::{io, panic::AssertUnwindSafe, sync::Arc};
+use std::{io, net::IpAddr, panic::AssertUnwindSafe, sync::Arc};
 
 use fairlead_api::{
     Code, Failure,
@@ -35,9 +35,9 @@ pub(crate) const HTTP: &str = "http";
 /// Whose streams are served.
 #[derive(Clone)]
 pub(crate) enum Guest {
-    /// Told of each request, so that an idle one can be sent away.
-    Anonymous(Arc<Notify>),
-    /// As it, with an identity that was good until not too long ago.
+    /// From where; told of each request, so that an idle one can be sent away.
+    Anonymous(IpAddr, Arc<Notify>),
+    /// As that, with an identity that was good until not too long ago.
     Lapsed(Arc<AgentIdentity>, Arc<Notify>),
     Agent(Arc<Entry>),
 }
@@ -92,8 +92,8 @@ async fn ask(
     let renews = request.method() == Method::POST && request.uri().path() == RENEW_PATH;
     let greets = request.method() == Method::POST && request.uri().path() == HELLO_PATH;
     let peer = match guest {
-        Guest::Anonymous(_) if !enrols => return Err(Code::EnrolOnly.into()),
-        Guest::Anonymous(seen) => {
+        Guest::Anonymous(..) if !enrols => return Err(Code::EnrolOnly.into()),
+        Guest::Anonymous(_, seen) => {
             seen.notify_one();
             AgentPeer::Anonymous
         }
@@ -115,9 +115,22 @@ async fn ask(
     request.extensions_mut().insert(peer);
     let response = modules::ask(hub.agents.clone(), request).await?;
     match guest {
+        Guest::Anonymous(from, _) => counted(hub, *from, response),
         Guest::Agent(entry) if renews && response.status() == StatusCode::OK => {
             note_renewal(entry, response).await
         }
+        _ => Ok(response),
+    }
+}
+
+/// A wrong bootstrap token counts as any other secret that is guessed, whichever door it comes through.
+fn counted(hub: &Hub, from: IpAddr, response: Response<Body>) -> Result<Response<Body>, Failure> {
+    let Some(failure) = response.extensions().get::<Failure>().cloned() else {
+        return Ok(response);
+    };
+    let told = hub.wrong_tokens.told(from, failure);
+    match told.code {
+        Code::TooManyWrongTokens => Err(told),
         _ => Ok(response),
     }
 }

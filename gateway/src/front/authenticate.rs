@@ -7,10 +7,7 @@ use http::{HeaderValue, header};
 use secrecy::SecretString;
 
 use crate::{
-    front::{
-        record::{Inbound, Record},
-        wrong_tokens::Verdict,
-    },
+    front::record::{Inbound, Record},
     hub::Hub,
     seam::Caller,
 };
@@ -80,15 +77,11 @@ impl Unasked {
 
     /// What to tell of a secret that is none: where too many came from the same address, that.
     pub(crate) fn wrong(&self, failure: Failure) -> Failure {
-        let guessed = matches!(
-            failure.code,
-            Code::BadToken | Code::TokenExpired | Code::BootstrapUnknown
-        );
-        if guessed && self.hub.wrong_tokens.note(self.from) == Verdict::TooMany {
+        let told = self.hub.wrong_tokens.told(self.from, failure);
+        if told.code == Code::TooManyWrongTokens {
             self.record.hush();
-            return Code::TooManyWrongTokens.into();
         }
-        failure
+        told
     }
 }
 

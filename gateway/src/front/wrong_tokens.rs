@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use fairlead_api::{Code, Failure};
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -19,7 +20,7 @@ const REMEMBERED: usize = 4096;
 
 /// What one more wrong token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+enum Verdict {
     Wrong,
     TooMany,
 }
@@ -33,7 +34,19 @@ struct Count {
 }
 
 impl WrongTokens {
-    pub(crate) fn note(&self, from: IpAddr) -> Verdict {
+    /// What to tell of a secret that was refused: where it was guessed, and too many came from the same address, that.
+    pub(crate) fn told(&self, from: IpAddr, failure: Failure) -> Failure {
+        let guessed = matches!(
+            failure.code,
+            Code::BadToken | Code::TokenExpired | Code::BootstrapUnknown
+        );
+        match guessed && self.note(from) == Verdict::TooMany {
+            true => Code::TooManyWrongTokens.into(),
+            false => failure,
+        }
+    }
+
+    fn note(&self, from: IpAddr) -> Verdict {
         let (nth, from) = self.count(from);
         if nth == 1 {
             let from = from.map_or_else(|| "many addresses".to_owned(), |from| from.to_string());

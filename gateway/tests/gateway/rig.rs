@@ -25,6 +25,7 @@ use fairlead_gateway::{
     Presence, Recognition, RenewedUntil, Seam,
 };
 use fairlead_runtime::{Process, listen};
+use http::Uri;
 use rustls::{ClientConfig, pki_types::ServerName};
 use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;
@@ -376,15 +377,21 @@ impl Module for Fake {
     fn agents(&self) -> Router {
         let until = self.renew_until;
         Router::new()
-            .route(
-                ENROLL_PATH,
-                post(|Extension(peer): Extension<AgentPeer>| async move { format!("{peer:?}") }),
-            )
+            .route(ENROLL_PATH, post(enroll))
             .route(
                 RENEW_PATH,
                 post(move || async move { (Extension(RenewedUntil(until)), "renewed") }),
             )
             .route("/agent/v1/catalog", get(|| async { "catalog" }))
+    }
+}
+
+/// A token is its query.
+async fn enroll(Extension(peer): Extension<AgentPeer>, uri: Uri) -> axum::response::Response {
+    match uri.query() {
+        Some("wrong") => fairlead_gateway::seam::refuse(Code::BootstrapUnknown.into()),
+        Some("spent") => fairlead_gateway::seam::refuse(Code::BootstrapSpent.into()),
+        _ => format!("{peer:?}").into_response(),
     }
 }
 

@@ -174,6 +174,35 @@ async fn without_an_identity_nothing_but_enrolment_answers() {
 }
 
 #[tokio::test]
+async fn whoever_guesses_bootstrap_tokens_is_slowed_down_over_all_sessions_and_right_ones_are_let_in()
+ {
+    let rig = Rig::start();
+    let one = Agent::without_identity(&rig).await;
+    let other = Agent::without_identity(&rig).await;
+    let exchanges = [&one, &other].map(|it| Exchanges::new(it.session.clone()));
+    let guess = "/agent/v1/enroll?wrong";
+    let spent = "/agent/v1/enroll?spent";
+    for n in 0..30 {
+        let [one, other] = &exchanges;
+        let by = if n % 2 == 0 { one } else { other };
+        assert_eq!(ask(by, "POST", guess).await, (401, "FL-2101".to_owned()));
+        // Whoever has a token of this hub guesses nothing.
+        assert_eq!(ask(by, "POST", spent).await.1, "FL-2103");
+    }
+    for exchanges in &exchanges {
+        let more = ask(exchanges, "POST", guess).await;
+        assert_eq!(more, (429, "FL-1104".to_owned()));
+        assert_eq!(ask(exchanges, "POST", spent).await.1, "FL-2103");
+        let right = ask(exchanges, "POST", "/agent/v1/enroll").await;
+        assert_eq!(right, (200, "none".to_owned()));
+    }
+    let front = rig
+        .get(HUB, "/v1/whoami", "authorization: Bearer wrong\r\n")
+        .await;
+    assert_eq!(front.code(), "FL-1104", "it is one count");
+}
+
+#[tokio::test]
 async fn an_agent_reaches_the_modules_routes_for_agents_and_no_others() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
