@@ -39,6 +39,7 @@ pub(crate) use directory::{RESTARTED, admit};
 pub(crate) use etag::{answer as tagged, still, still_tagged};
 pub(crate) use names::caller_name;
 pub(crate) use openings::Openings;
+pub(crate) use page::next_page;
 pub(crate) use rights::{Right, allow, sees_cluster, visible};
 pub(crate) use said::Said;
 pub(crate) use tokens::{mint, new as new_token};

@@ -4,6 +4,7 @@
 //!
 //! Reading takes no lock and waits for nothing. What was seen of clusters ([`Observed`]) goes another way: it may be lost.
 
+mod audience;
 mod backend;
 mod check;
 mod company;
@@ -51,11 +52,14 @@ use meter::{Meter, Outcome};
 use sight::Observations;
 use writer::{Job, LINE, Pending};
 
+pub use audience::Audience;
 pub use company::Presented;
 pub use draft::Draft;
 pub use dump::{Tallies, Tally};
 pub use error::{Refusal, StoreError};
-pub use history::{Asked, Change, Changes, FactVersion, MAX_PAGE, Retention, Span, Tidied};
+pub use history::{
+    Asked, Change, Changes, FactPlace, FactVersion, LogPlace, MAX_PAGE, Retention, Span, Tidied,
+};
 pub use journal::{Actor, Operation};
 pub use observed::Observed;
 pub use place::Place;

@@ -1,30 +1,34 @@
 //! What facts were: of one cluster at a time or between two, and in which clusters one has changed.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use axum::{
     Json,
     extract::{Path, Query, State, rejection::QueryRejection},
 };
-use fairlead_api::{Code, facts::PastFact, resources::List};
+use fairlead_api::{ClusterId, Code, Failure, facts::PastFact, resources::List};
 use fairlead_gateway::Caller;
+use http::{HeaderMap, Uri};
 use serde::Deserialize;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::show::time;
 use crate::{
     hub::Hub,
-    registry::visible,
+    registry::{next_page, visible},
     reply::{Answer, Refused, Who},
-    store::{FactVersion, Span, View, millis},
+    store::{FactPlace, FactVersion, MAX_PAGE, Revision, Span, View, millis},
 };
 
 /// How many are answered where nobody says otherwise.
 const LIMIT: u32 = 1000;
 /// What is read of the store at once.
 const PAGE: u32 = 1000;
-/// A search for changes that others' clusters fill goes on for so many pages.
+/// A search for changes that others' clusters fill goes on for so many pages; the next answer goes on behind them.
 const PAGES: usize = 200;
+/// Databases count with a sign.
+const LAST: Revision = Revision(i64::MAX as u64);
+const NO_CURSOR: &str = "cursor: it is not one of ours";
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
@@ -34,6 +38,7 @@ pub(super) struct Asked {
     from: Option<String>,
     to: Option<String>,
     limit: Option<u32>,
+    cursor: Option<String>,
 }
 
 type AskedOf = Result<Query<Asked>, QueryRejection>;
@@ -62,7 +67,7 @@ impl Asked {
     }
 
     fn limit(&self) -> u32 {
-        self.limit.unwrap_or(LIMIT).clamp(1, crate::store::MAX_PAGE)
+        self.limit.unwrap_or(LIMIT).clamp(1, MAX_PAGE)
     }
 }
 
@@ -82,9 +87,10 @@ fn moment(name: &str, text: &str) -> Answer<i64> {
 pub(super) async fn of_cluster(
     State(hub): State<Arc<Hub>>,
     Path(id): Path<String>,
+    uri: Uri,
     asked: AskedOf,
     Who(caller): Who,
-) -> Answer<Json<List<PastFact>>> {
+) -> Answer<(HeaderMap, Json<List<PastFact>>)> {
     let asked = Asked::read(asked)?;
     let at = asked
         .at
@@ -92,22 +98,77 @@ pub(super) async fn of_cluster(
         .map(|text| moment("at", text))
         .transpose()?;
     let span = asked.span()?;
-    if at.is_some() && span != Span::default() {
-        let detail = "at goes without from and to";
+    let cursor = asked.cursor.as_deref().map(Given::read).transpose()?;
+    if at.is_some() && (span != Span::default() || cursor.is_some()) {
+        let detail = "at goes without from, to and cursor";
         return Err(Refused::because(Code::Invalid, detail));
     }
     let cluster = visible(&hub.store.view(), &caller, &id)?;
     let (id, fact) = (&cluster.value.id, asked.fact.as_deref());
-    let versions = match at {
-        Some(at) => hub.store.facts_at(id, fact, at).await?,
-        None => {
-            hub.store
-                .fact_versions(id, fact, span, asked.limit())
-                .await?
-        }
+    let (versions, next) = match at {
+        Some(at) => (hub.store.facts_at(id, fact, at).await?, None),
+        None => became(&hub, id, fact, (span, cursor), asked.limit()).await?,
     };
+    let link = next.map(|next| next_page(&uri, &next.to_string()));
     let items = versions.into_iter().map(past).collect();
-    Ok(Json(List { items }))
+    let link = link.transpose()?.unwrap_or_default();
+    Ok((link, Json(List { items })))
+}
+
+/// How far a cluster's history was given: all before this millisecond, and so many versions of it.
+struct Given {
+    at: i64,
+    of_it: u32,
+}
+
+impl Given {
+    fn read(cursor: &str) -> Result<Self, Failure> {
+        let read = || {
+            let (at, of_it) = cursor.split_once('.')?;
+            Some(Given {
+                at: at.parse().ok()?,
+                of_it: of_it.parse().ok().filter(|it| *it < MAX_PAGE)?,
+            })
+        };
+        read().ok_or_else(|| Failure::because(Code::Invalid, NO_CURSOR))
+    }
+}
+
+impl fmt::Display for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.at, self.of_it)
+    }
+}
+
+/// A page of what became of a cluster's facts, and where the next one begins.
+async fn became(
+    hub: &Hub,
+    id: &ClusterId,
+    fact: Option<&str>,
+    (mut span, given): (Span, Option<Given>),
+    limit: u32,
+) -> Result<(Vec<FactVersion>, Option<Given>), Failure> {
+    let mut skip = 0;
+    if let Some(given) = given.filter(|it| it.at > span.after) {
+        span.after = given.at.saturating_sub(1);
+        skip = given.of_it;
+    }
+    // One more tells whether there is more.
+    let most = MAX_PAGE.min(skip.saturating_add(limit).saturating_add(1));
+    let mut found = hub.store.fact_versions(id, fact, span, most).await?;
+    let length = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+    let is_all = found.len() < length(most);
+    if !is_all {
+        found.pop();
+    }
+    let last = found.last().map_or(i64::MIN, |it| it.at);
+    let of_it = found.iter().rev().take_while(|it| it.at == last).count();
+    let next = Given {
+        at: last,
+        of_it: u32::try_from(of_it).unwrap_or(u32::MAX),
+    };
+    let rest = found.split_off(length(skip).min(found.len()));
+    Ok((rest, (!is_all).then_some(next)))
 }
 
 /// `GET /v1/facts/{name}/changes`: in which clusters, of those that the caller may see, it has become another one, the latest
@@ -115,60 +176,95 @@ pub(super) async fn of_cluster(
 pub(super) async fn of_fact(
     State(hub): State<Arc<Hub>>,
     Path(name): Path<String>,
+    uri: Uri,
     asked: AskedOf,
     Who(caller): Who,
-) -> Answer<Json<List<PastFact>>> {
+) -> Answer<(HeaderMap, Json<List<PastFact>>)> {
     let asked = Asked::read(asked)?;
     if asked.at.is_some() || asked.fact.is_some() {
-        let detail = "it takes from, to and limit";
+        let detail = "it takes from, to, limit and cursor";
         return Err(Refused::because(Code::Invalid, detail));
     }
+    let walk = Walk {
+        span: asked.span()?,
+        behind: asked.cursor.as_deref().map(place_of).transpose()?,
+    };
     let limit = usize::try_from(asked.limit()).unwrap_or(usize::MAX);
     let mut items = Vec::new();
     let view = hub.store.view();
-    each_change(&hub, &view, &caller, &name, asked.span()?, |version| {
-        items.push(past(version));
-        items.len() < limit
-    })
-    .await?;
-    Ok(Json(List { items }))
+    let cut = each_change(&hub, &view, &caller, &name, walk, |version| {
+        let takes = items.len() < limit;
+        if takes {
+            items.push(past(version));
+        }
+        takes
+    });
+    let link = cut.await?.map(|place| next_page(&uri, &cursor_of(&place)));
+    let link = link.transpose()?.unwrap_or_default();
+    Ok((link, Json(List { items })))
+}
+
+fn cursor_of(place: &FactPlace) -> String {
+    let dynamic = u8::from(place.dynamic);
+    format!(
+        "{}.{}.{dynamic}.{}",
+        place.at, place.cluster, place.revision
+    )
+}
+
+fn place_of(cursor: &str) -> Result<FactPlace, Failure> {
+    let read = || {
+        let mut parts = cursor.split('.');
+        let place = FactPlace {
+            at: parts.next()?.parse().ok()?,
+            cluster: parts.next()?.parse().ok()?,
+            dynamic: match parts.next()? {
+                "0" => false,
+                "1" => true,
+                _ => return None,
+            },
+            revision: parts.next()?.parse().ok().filter(|it| *it <= LAST)?,
+        };
+        parts.next().is_none().then_some(place)
+    };
+    read().ok_or_else(|| Failure::because(Code::Invalid, NO_CURSOR))
+}
+
+/// What of a fact's changes is looked at: those of a time, behind a place.
+pub(super) struct Walk {
+    pub(super) span: Span,
+    pub(super) behind: Option<FactPlace>,
 }
 
 /// Gives each change of a fact in clusters that the caller may see to `take`, the latest first, until that wants no more.
-/// False if there were too many to look at.
+/// None when there are no more; else behind which place to go on: `take` wanted none of what follows, or there were too many
+/// to look at.
 pub(super) async fn each_change(
     hub: &Hub,
     view: &View,
     caller: &Caller,
     name: &str,
-    mut span: Span,
+    walk: Walk,
     mut take: impl FnMut(FactVersion) -> bool,
-) -> Answer<bool> {
+) -> Answer<Option<FactPlace>> {
+    let Walk { span, mut behind } = walk;
     for _ in 0..PAGES {
-        let mut page = hub.store.facts_changed(name, span, PAGE).await?;
+        let page = hub.store.facts_changed(name, span, behind.as_ref(), PAGE);
+        let page = page.await?;
         let is_last = page.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
-        let oldest = page.last().map_or(i64::MIN, |version| version.at);
-        let newest = page.first().map_or(i64::MIN, |version| version.at);
-        if !is_last && oldest < newest {
-            // Those of the same millisecond come with the next page, all of them.
-            page.retain(|version| version.at > oldest);
-        }
         for version in page {
+            let place = FactPlace::from(&version);
             let is_visible = visible(view, caller, version.cluster.as_str()).is_ok();
             if is_visible && !take(version) {
-                return Ok(true);
+                return Ok(behind);
             }
+            behind = Some(place);
         }
         if is_last {
-            return Ok(true);
+            return Ok(None);
         }
-        span.until = if oldest < newest {
-            oldest
-        } else {
-            oldest.saturating_sub(1)
-        };
     }
-    Ok(false)
+    Ok(behind)
 }
 
 fn past(version: FactVersion) -> PastFact {

@@ -19,7 +19,11 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{history::each_change, influx, influx::Influx};
+use super::{
+    history::{Walk, each_change},
+    influx,
+    influx::Influx,
+};
 use crate::{
     hub::{Hub, by},
     model::{Cluster, Fact, FactSource},
@@ -184,7 +188,11 @@ async fn own_answer(hub: &Hub, caller: &Caller, query: &influxql::Query) -> Answ
         };
         let whole = match one_cluster(&query.conditions) {
             Some(id) => of_one(hub, &view, caller, (id, measurement), span, &mut take).await?,
-            None => each_change(hub, &view, caller, measurement, span, &mut take).await?,
+            None => {
+                let all = Walk { span, behind: None };
+                let cut = each_change(hub, &view, caller, measurement, all, &mut take).await?;
+                cut.is_none()
+            }
         };
         if !whole || !room.is_left() {
             let detail = "q: it is about more than 50,000 versions of facts: narrow its time, or name a cluster";

@@ -1,40 +1,44 @@
 //! `/v1/changes`: what changes, as it changes. Whoever goes on from the revision they have seen last misses nothing; of so
-//! long ago that it is no longer kept they are told that with 410. `/v1/audit`: who has changed what, with the values.
+//! long ago that it is no longer kept they are told that with 410.
 //!
 //! A watcher costs a task that sleeps until the next revision; nothing is queued for it.
 
+mod audit;
+mod sight;
+
 use std::{sync::Arc, time::Duration};
 
-use axum::{Json, Router, body::Bytes, extract::State, response::Response, routing::get};
-use fairlead_api::{ClusterId, Code, Failure, TenantId};
+use axum::{Router, body::Bytes, extract::State, response::Response, routing::get};
+use fairlead_api::{Code, Failure, TenantId};
 use fairlead_gateway::Caller;
 use futures_util::stream;
 use http::{HeaderMap, Uri};
 use serde::Serialize;
 use tokio::time::Instant;
 
+pub(super) use sight::seen_as;
+
 use super::{
     document::invalid,
     page::Query,
-    rights::{Right, allow, sees_tenant},
+    rights::{Right, allow},
     streams::{self, HEARTBEAT, NOTHING_NEW, STREAM_LIFE, Woken},
 };
 use crate::{
     hub::Hub,
     reply::{Answer, Who},
-    store::{Asked, Change, Changes, Kind, Revision, StoreError, View},
+    store::{Change, Changes, Kind, Revision, StoreError, View},
 };
 
 /// Lines of the log that are read at once.
 const SLICE: u32 = 500;
-const MAX_AUDIT: u32 = 1000;
 /// `since`, for all that is kept.
 const FIRST: &str = "first";
 
 pub(super) fn routes() -> Router<Arc<Hub>> {
     Router::new()
         .route("/v1/changes", get(changes))
-        .route("/v1/audit", get(audit))
+        .route("/v1/audit", get(audit::audit))
 }
 
 /// One change as watchers see it: what became of which thing, and not its values, which `/v1/audit` has for those who may
@@ -72,28 +76,6 @@ struct Polled<'a> {
     /// To go on from.
     revision: Revision,
     items: Vec<Seen<'a>>,
-}
-
-/// Tokens are for those who look after them; the rest is as visible as the thing itself, or as its tenant when it is gone.
-pub(super) fn sees(view: &View, caller: &Caller, change: &Change) -> bool {
-    let of_cluster = matches!(change.kind, Kind::Cluster | Kind::Catalog);
-    if let Some(own) = &caller.cluster {
-        return of_cluster && change.id == own.as_str();
-    }
-    let allowed = match change.kind {
-        Kind::Token => allow(caller, Right::Tokens).is_ok(),
-        Kind::Tenant | Kind::Cluster | Kind::Catalog => true,
-    };
-    let Some(own) = &caller.tenant else {
-        return allowed;
-    };
-    let whose = match change.kind {
-        // Of one on a single cluster the log does not say whose that is.
-        Kind::Token | Kind::Cluster | Kind::Catalog => change.tenant.clone(),
-        Kind::Tenant => change.id.parse().ok(),
-    };
-    let seen = |tenant: &TenantId| tenant == own || sees_tenant(view, caller, tenant);
-    allowed && whose.as_ref().is_some_and(seen)
 }
 
 /// # Errors
@@ -153,9 +135,8 @@ async fn poll(hub: &Hub, caller: &Caller, since: Revision, wait: Duration) -> An
     loop {
         watch.borrow_and_update();
         let changes = after(hub, since).await?;
-        let view = hub.store.view();
-        let seen = changes.changes.iter().filter(|it| sees(&view, caller, it));
-        let items: Vec<Seen> = seen.map(Seen::of).collect();
+        let lines = seen(&hub.store.view(), caller, changes.changes);
+        let items: Vec<Seen> = lines.iter().map(Seen::of).collect();
         let go_on = items.is_empty() && changes.revision > since;
         since = changes.revision;
         if !items.is_empty() || Instant::now() >= deadline {
@@ -173,6 +154,11 @@ async fn poll(hub: &Hub, caller: &Caller, since: Revision, wait: Duration) -> An
             return Err(Code::Draining.into());
         }
     }
+}
+
+fn seen(view: &View, caller: &Caller, lines: Vec<Change>) -> Vec<Change> {
+    let seen = |line| sight::seen(view, caller, line);
+    lines.into_iter().filter_map(seen).collect()
 }
 
 struct Streaming {
@@ -210,10 +196,8 @@ impl Streaming {
                 // The client comes again and is told then.
                 Err(_) => return None,
             };
-            let view = self.hub.store.view();
-            let seen = changes.changes.iter();
-            let seen = seen.filter(|it| sees(&view, &self.caller, it));
-            let text: String = seen.filter_map(event).collect();
+            let lines = seen(&self.hub.store.view(), &self.caller, changes.changes);
+            let text: String = lines.iter().filter_map(event).collect();
             let more = changes.revision > self.since;
             self.since = changes.revision;
             if !text.is_empty() {
@@ -239,47 +223,4 @@ fn event(change: &Change) -> Option<String> {
         "id: {}\nevent: {}\ndata: {data}\n\n",
         change.revision, change.kind
     ))
-}
-
-#[derive(Serialize)]
-struct Audited {
-    items: Vec<Change>,
-}
-
-async fn audit(State(hub): State<Arc<Hub>>, Who(caller): Who, uri: Uri) -> Answer<Json<Audited>> {
-    let query = Query::of(&uri)?;
-    let limit = match query.one("limit")? {
-        None => 100,
-        Some(limit) => {
-            let limit = limit.parse().ok().filter(|it| (1..=MAX_AUDIT).contains(it));
-            limit.ok_or_else(|| invalid(format_args!("limit: it is 1 to {MAX_AUDIT}")))?
-        }
-    };
-    let before = match query.one("before")? {
-        None => Revision(u64::MAX),
-        Some(before) => before
-            .parse()
-            .map_err(|_| invalid("before: it is a revision"))?,
-    };
-    let cluster = query.one("cluster")?.map(|id| {
-        let id = id.parse::<ClusterId>();
-        id.map(|id| (Kind::Cluster, id.to_string()))
-    });
-    let cluster = cluster
-        .transpose()
-        .map_err(|_| invalid("cluster: it is the id of one"))?;
-    let tenant = query.one("tenant")?.map(str::parse::<TenantId>);
-    let tenant = tenant
-        .transpose()
-        .map_err(|_| invalid("tenant: it is the id of one"))?;
-    allow(&caller, Right::Audit)?;
-    let asked = Asked {
-        thing: cluster,
-        tenant,
-        actor: query.one("actor")?.map(str::to_owned),
-    };
-    let view = hub.store.view();
-    let mut items = hub.store.audit(&asked, before, limit).await?;
-    items.retain(|it| sees(&view, &caller, it));
-    Ok(Json(Audited { items }))
 }

@@ -143,16 +143,26 @@ impl Page {
         if let Some(limit) = self.limit.filter(|limit| sorted.len() > *limit) {
             sorted.truncate(limit);
             let last = sorted.last().map(|(place, _)| encode(place));
-            let link = last.map(|cursor| {
-                let query = query.with_cursor(&cursor);
-                HeaderValue::try_from(format!("<{path}?{query}>; rel=\"next\""))
-            });
-            if let Some(Ok(link)) = link {
-                headers.insert(header::LINK, link);
+            if let Some(cursor) = last {
+                headers.extend(link(path, query, &cursor));
             }
         }
         (sorted.into_iter().map(|(_, item)| item).collect(), headers)
     }
+}
+
+/// Says where a list goes on that did not end; the cursor is made of what may stand in a query.
+///
+/// # Errors
+/// `FL-4109`
+pub(crate) fn next_page(uri: &Uri, cursor: &str) -> Result<HeaderMap, Failure> {
+    Ok(link(uri.path(), &Query::of(uri)?, cursor))
+}
+
+fn link(path: &str, query: &Query, cursor: &str) -> HeaderMap {
+    let query = query.with_cursor(cursor);
+    let link = HeaderValue::try_from(format!("<{path}?{query}>; rel=\"next\""));
+    HeaderMap::from_iter(link.ok().map(|link| (header::LINK, link)))
 }
 
 fn encode(place: &Place<'_>) -> String {

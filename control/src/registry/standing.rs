@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::{
-    changes::sees,
+    changes::seen_as,
     document::invalid,
     page::Query,
     rights::{Right, allow, sees_cluster},
@@ -235,7 +235,10 @@ fn deltas(
     (known, cursor): (Cursor, Cursor),
     lines: &[Change],
 ) -> Standings {
-    let visible: Vec<&Change> = lines.iter().filter(|it| sees(view, caller, it)).collect();
+    let visible = lines
+        .iter()
+        .filter(|it| seen_as(view, caller, it).is_some());
+    let visible: Vec<&Change> = visible.collect();
     let named = visible.iter().filter(|it| it.kind == Kind::Cluster);
     let mut touched: BTreeSet<ClusterId> = named.filter_map(|it| it.id.parse().ok()).collect();
     let (mut items, mut gone) = (Vec::new(), touched.clone());

@@ -7,7 +7,8 @@ use fairlead_api::ClusterId;
 use tokio::sync::mpsc;
 
 use super::{
-    Asked, Change, FactVersion, Kind, Revision, Span, error::Result, peers::HubRow, tables::Part,
+    Asked, Change, FactPlace, FactVersion, Kind, LogPlace, Revision, Span, error::Result,
+    peers::HubRow, tables::Part,
 };
 
 /// A kept thing as it is written down.
@@ -144,8 +145,8 @@ pub(super) trait Backend: Send + Sync {
     /// Whole changes after `since`, as many as begin within `limit` lines.
     async fn changes(&self, since: Revision, limit: u32) -> Result<Page>;
 
-    /// The latest lines before a revision, the latest first.
-    async fn audit(&self, asked: &Asked, before: Revision, limit: u32) -> Result<Vec<Change>>;
+    /// The latest lines before a place, the latest first.
+    async fn audit(&self, asked: &Asked, before: LogPlace, limit: u32) -> Result<Vec<Change>>;
 
     /// Forgets lines that are older than `before`, in milliseconds since 1970, and more than `keep`, in slices; says how
     /// many.
@@ -168,7 +169,13 @@ pub(super) trait Backend: Send + Sync {
     ) -> Result<Vec<FactVersion>>;
 
     /// The latest first.
-    async fn facts_changed(&self, name: &str, span: Span, limit: u32) -> Result<Vec<FactVersion>>;
+    async fn facts_changed(
+        &self,
+        name: &str,
+        span: Span,
+        behind: Option<&FactPlace>,
+        limit: u32,
+    ) -> Result<Vec<FactVersion>>;
 
     /// What changes after one revision, up to another one, have made of facts; `at` is when the first and the last of those
     /// were.

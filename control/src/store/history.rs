@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use time::OffsetDateTime;
 
-use super::{Kind, Operation, Revision, Store, StoreError, error::Result, millis};
+use super::{Audience, Kind, Operation, Revision, Store, StoreError, error::Result, millis};
 use crate::model::FactSource;
 
 /// The most lines or versions that are answered at once.
@@ -38,6 +38,32 @@ pub struct Change {
     /// What is so now, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
+    /// Who could see it. None: a hub of the version before has written the line. It is nobody's business but the registry's.
+    #[serde(skip)]
+    pub audience: Option<Audience>,
+}
+
+/// A place in the log, before this line of this change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogPlace {
+    pub revision: Revision,
+    pub part: u32,
+}
+
+impl From<Revision> for LogPlace {
+    /// Before all of that change.
+    fn from(revision: Revision) -> Self {
+        LogPlace { revision, part: 0 }
+    }
+}
+
+impl From<&Change> for LogPlace {
+    fn from(line: &Change) -> Self {
+        LogPlace {
+            revision: line.revision,
+            part: line.part,
+        }
+    }
 }
 
 /// Whole changes, in their order.
@@ -52,8 +78,12 @@ pub struct Changes {
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
     pub thing: Option<(Kind, String)>,
+    /// Of what is this tenant's, or was before.
     pub tenant: Option<TenantId>,
     pub actor: Option<String>,
+    /// Of what this tenant's people could see, before or after. Lines of the version before, which do not say that, are
+    /// among them all.
+    pub seen_by: Option<TenantId>,
 }
 
 /// A fact as it was from `at` on.
@@ -73,6 +103,27 @@ pub struct FactVersion {
     /// None: it was removed.
     #[serde(default)]
     pub value: Option<Value>,
+}
+
+/// A place among the versions of one fact, the latest first: behind this one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FactPlace {
+    /// In milliseconds since 1970.
+    pub at: i64,
+    pub cluster: ClusterId,
+    pub dynamic: bool,
+    pub revision: Revision,
+}
+
+impl From<&FactVersion> for FactPlace {
+    fn from(version: &FactVersion) -> Self {
+        FactPlace {
+            at: version.at,
+            cluster: version.cluster.clone(),
+            dynamic: version.dynamic,
+            revision: version.revision,
+        }
+    }
 }
 
 /// Times in milliseconds since 1970.
@@ -148,12 +199,18 @@ impl Store {
         })
     }
 
-    /// The latest lines of the log before a revision, the latest first.
+    /// The latest lines of the log before a place, the latest first.
     ///
     /// # Errors
     /// [`StoreError`]
-    pub async fn audit(&self, asked: &Asked, before: Revision, limit: u32) -> Result<Vec<Change>> {
-        let before = Revision(before.0.min(i64::MAX as u64));
+    pub async fn audit(
+        &self,
+        asked: &Asked,
+        before: impl Into<LogPlace>,
+        limit: u32,
+    ) -> Result<Vec<Change>> {
+        let mut before = before.into();
+        before.revision = Revision(before.revision.0.min(i64::MAX as u64));
         let limit = limit.clamp(1, MAX_PAGE);
         self.shared.backend.audit(asked, before, limit).await
     }
@@ -195,10 +252,12 @@ impl Store {
         &self,
         name: &str,
         span: Span,
+        behind: Option<&FactPlace>,
         limit: u32,
     ) -> Result<Vec<FactVersion>> {
         let limit = limit.clamp(1, MAX_PAGE);
-        self.shared.backend.facts_changed(name, span, limit).await
+        let backend = &self.shared.backend;
+        backend.facts_changed(name, span, behind, limit).await
     }
 
     /// What these changes, which follow each other in the log, have made of facts, those of other hubs left out as far as

@@ -3,13 +3,13 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use fairlead_api::ClusterId;
+use fairlead_api::{ClusterId, TenantId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
 use super::{
-    Change, FactVersion, Kind, Record, Revision, StoreError,
+    Audience, Change, FactVersion, Kind, Record, Revision, StoreError, View,
     backend::{Batch, DocumentRow},
     draft::Draft,
     error::Result,
@@ -153,6 +153,10 @@ impl Journal<'_> {
             operation,
             before: was,
             after: is,
+            audience: Some(Audience {
+                before: seen_by(&draft.base, before.as_deref()),
+                after: seen_by(&draft.view, after.as_deref()),
+            }),
         });
         let row = DocumentRow {
             kind: T::KIND,
@@ -174,10 +178,9 @@ impl Journal<'_> {
             return;
         };
         let before = draft.base.catalog(cluster);
-        let tenant = draft
-            .view
-            .cluster(cluster)
-            .map(|it| it.value.tenant.clone());
+        let of = draft.view.cluster(cluster);
+        let was_of = before.and_then(|_| draft.base.cluster(cluster));
+        let tenant = of.map(|it| it.value.tenant.clone());
         self.line(Change {
             revision: self.revision,
             part: self.part,
@@ -190,6 +193,10 @@ impl Journal<'_> {
             // What is in it may hold secrets.
             before: before.map(|head| json!({ "version": head.version })),
             after: Some(json!({ "version": head.version })),
+            audience: Some(Audience {
+                before: seen_by(&draft.base, was_of.map(AsRef::as_ref)),
+                after: seen_by(&draft.view, of.map(AsRef::as_ref)),
+            }),
         });
         let row = DocumentRow {
             kind: Kind::Catalog,
@@ -245,6 +252,10 @@ impl Journal<'_> {
         let rows: Vec<_> = said.chain(gone).collect();
         self.batch.facts.extend(rows);
     }
+}
+
+fn seen_by<T: Document>(view: &View, record: Option<&Record<T>>) -> Vec<TenantId> {
+    record.map_or_else(Vec::new, |it| it.value.seen_by(view))
 }
 
 fn json_of<T: Document>(record: Option<&Record<T>>) -> Result<Option<Value>> {

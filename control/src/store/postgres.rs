@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use super::{
-    Asked, Change, FactVersion, Revision, Span, StoreError,
+    Asked, Change, FactPlace, FactVersion, LogPlace, Revision, Span, StoreError,
     backend::{Backend, Batch, Beat, Committed, Ledger, Loaded, Page, SeenRow},
     error::{Result, has_ended},
     of_this_version,
@@ -208,7 +208,7 @@ impl Backend for Postgres {
         patient(|| reads::changes(&self.pool, since, limit)).await
     }
 
-    async fn audit(&self, asked: &Asked, before: Revision, limit: u32) -> Result<Vec<Change>> {
+    async fn audit(&self, asked: &Asked, before: LogPlace, limit: u32) -> Result<Vec<Change>> {
         patient(|| reads::audit(&self.pool, asked, before, limit)).await
     }
 
@@ -235,8 +235,14 @@ impl Backend for Postgres {
         patient(|| reads::fact_versions(&self.pool, cluster, name, span, limit)).await
     }
 
-    async fn facts_changed(&self, name: &str, span: Span, limit: u32) -> Result<Vec<FactVersion>> {
-        patient(|| reads::facts_changed(&self.pool, name, span, limit)).await
+    async fn facts_changed(
+        &self,
+        name: &str,
+        span: Span,
+        behind: Option<&FactPlace>,
+        limit: u32,
+    ) -> Result<Vec<FactVersion>> {
+        patient(|| reads::facts_changed(&self.pool, name, span, behind, limit)).await
     }
 
     async fn fact_versions_since(

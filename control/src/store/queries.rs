@@ -19,24 +19,26 @@ pub(super) const REVISION: &str = "SELECT revision, compacted FROM revision";
 
 /// Whole changes after revision `$1`, as many as begin within `$2` lines.
 pub(super) const CHANGES: &str =
-    "SELECT revision, part, at, actor, kind, id, tenant, operation, before, after FROM changes
+    "SELECT revision, part, at, actor, kind, id, tenant, operation, before, after, audience FROM changes
      WHERE revision > $1 AND revision <= (
          SELECT max(revision) FROM (
              SELECT revision FROM changes WHERE revision > $1 ORDER BY revision LIMIT $2) AS page)
      ORDER BY revision, part";
-/// The latest lines before revision `$1`.
+/// The latest lines before line `$6` of revision `$1`. `$3` is whose it is or was before, `$5` a pattern of who could see it.
 pub(super) const AUDIT: &str =
-    "SELECT revision, part, at, actor, kind, id, tenant, operation, before, after FROM changes
-     WHERE revision < $1
-       AND (CAST($3 AS TEXT) IS NULL OR tenant = $3)
+    "SELECT revision, part, at, actor, kind, id, tenant, operation, before, after, audience FROM changes
+     WHERE (revision, part) < ($1, $6)
+       AND (CAST($3 AS TEXT) IS NULL OR tenant = $3 OR audience LIKE ' ' || CAST($3 AS TEXT) || ' %')
        AND (CAST($4 AS TEXT) IS NULL OR actor = $4)
+       AND (CAST($5 AS TEXT) IS NULL OR audience IS NULL OR audience LIKE $5)
      ORDER BY revision DESC, part DESC LIMIT $2";
 /// As [`AUDIT`], of one thing: it has an index.
 pub(super) const AUDIT_OF: &str =
-    "SELECT revision, part, at, actor, kind, id, tenant, operation, before, after FROM changes
-     WHERE kind = $5 AND id = $6 AND revision < $1
-       AND (CAST($3 AS TEXT) IS NULL OR tenant = $3)
+    "SELECT revision, part, at, actor, kind, id, tenant, operation, before, after, audience FROM changes
+     WHERE kind = $7 AND id = $8 AND (revision, part) < ($1, $6)
+       AND (CAST($3 AS TEXT) IS NULL OR tenant = $3 OR audience LIKE ' ' || CAST($3 AS TEXT) || ' %')
        AND (CAST($4 AS TEXT) IS NULL OR actor = $4)
+       AND (CAST($5 AS TEXT) IS NULL OR audience IS NULL OR audience LIKE $5)
      ORDER BY revision DESC, part DESC LIMIT $2";
 
 /// The facts of a cluster as they were at `$2`: a seek for each name.
@@ -59,10 +61,11 @@ pub(super) const VERSIONS_OF: &str =
     "SELECT cluster, name, dynamic, at, revision, source, observed, value FROM fact_history
      WHERE cluster = $1 AND name = $5 AND at + 0 > $2 AND at + 0 <= $3
      ORDER BY at + 0, revision, dynamic LIMIT $4";
-/// Through the index by name and time, from its end.
+/// Through the index by name and time, from its end, behind `$3` and what follows it.
 pub(super) const CHANGED: &str =
     "SELECT cluster, name, dynamic, at, revision, source, observed, value FROM fact_history
-     WHERE name = $1 AND at > $2 AND at <= $3 ORDER BY at DESC LIMIT $4";
+     WHERE name = $1 AND at > $2 AND (at, cluster, dynamic, revision) < ($3, $5, $6, $7)
+     ORDER BY at DESC, cluster DESC, dynamic DESC, revision DESC LIMIT $4";
 
 /// What the changes after revision `$1`, up to `$2`, have made of facts: through the index by time, so it is said when they were.
 pub(super) const VERSIONS_SINCE: &str =
@@ -116,7 +119,7 @@ macro_rules! reads {
         use sqlx::Pool;
 
         use crate::store::{
-            Asked, Change, FactVersion, Revision, Span,
+            Asked, Audience, Change, FactPlace, FactVersion, LogPlace, Revision, Span,
             backend::{Ledger, Loaded, Page},
             error::Result,
             queries,
@@ -218,7 +221,7 @@ macro_rules! reads {
         pub(super) async fn audit(
             pool: &Pool<Database>,
             asked: &Asked,
-            before: Revision,
+            before: LogPlace,
             limit: u32,
         ) -> Result<Vec<Change>> {
             let query = match &asked.thing {
@@ -226,10 +229,12 @@ macro_rules! reads {
                 None => queries::AUDIT,
             };
             let mut query = sqlx::query_as(query)
-                .bind(int(before.0)?)
+                .bind(int(before.revision.0)?)
                 .bind(i64::from(limit))
                 .bind(asked.tenant.as_ref().map(ToString::to_string))
-                .bind(&asked.actor);
+                .bind(&asked.actor)
+                .bind(asked.seen_by.as_ref().map(Audience::pattern))
+                .bind(i64::from(before.part));
             if let Some((kind, id)) = &asked.thing {
                 query = query.bind(kind.as_str()).bind(id);
             }
@@ -279,13 +284,23 @@ macro_rules! reads {
             pool: &Pool<Database>,
             name: &str,
             span: Span,
+            behind: Option<&FactPlace>,
             limit: u32,
         ) -> Result<Vec<FactVersion>> {
+            // Before all of the millisecond after the last.
+            let end = span.until.saturating_add(1);
+            let (at, cluster, dynamic, revision) = match behind {
+                Some(it) if it.at < end => (it.at, it.cluster.as_str(), it.dynamic, it.revision),
+                _ => (end, "", false, Revision(0)),
+            };
             let found: Vec<rows::Fact> = sqlx::query_as(queries::CHANGED)
                 .bind(name)
                 .bind(span.after)
-                .bind(span.until)
+                .bind(at)
                 .bind(i64::from(limit))
+                .bind(cluster)
+                .bind(dynamic)
+                .bind(int(revision.0)?)
                 .fetch_all(pool)
                 .await?;
             rows::all(found)

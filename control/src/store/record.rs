@@ -95,10 +95,18 @@ pub(super) trait Document:
     fn id(&self) -> &Self::Id;
     /// Whose it is.
     fn tenant(&self) -> Option<&TenantId>;
+    /// Whose people may see it: its tenant, and all above that.
+    fn seen_by(&self, view: &View) -> Vec<TenantId> {
+        self.tenant().map_or_else(Vec::new, |it| above(view, it))
+    }
     fn records(view: &View) -> &OrdMap<Self::Id, Arc<Record<Self>>>;
     fn records_mut(view: &mut View) -> &mut OrdMap<Self::Id, Arc<Record<Self>>>;
     /// Keeps the indices as the records are.
     fn index(_view: &mut View, _before: Option<&Self>, _after: Option<&Self>) {}
+}
+
+pub(super) fn above(view: &View, tenant: &TenantId) -> Vec<TenantId> {
+    view.lineage(tenant).cloned().collect()
 }
 
 impl Document for Tenant {
@@ -166,6 +174,12 @@ impl Document for Token {
 
     fn tenant(&self) -> Option<&TenantId> {
         self.tenant.as_ref()
+    }
+
+    fn seen_by(&self, view: &View) -> Vec<TenantId> {
+        let cluster = self.cluster.as_ref().and_then(|id| view.cluster(id));
+        let tenant = cluster.map(|it| &it.value.tenant).or(self.tenant.as_ref());
+        tenant.map_or_else(Vec::new, |it| above(view, it))
     }
 
     fn records(view: &View) -> &OrdMap<String, Arc<Record<Self>>> {

@@ -38,6 +38,7 @@ pub(super) struct Line {
     operation: String,
     before: Option<String>,
     after: Option<String>,
+    audience: Option<String>,
 }
 
 impl TryFrom<Line> for Change {
@@ -54,6 +55,7 @@ impl TryFrom<Line> for Change {
             operation: row.operation.parse()?,
             before: row.before.as_deref().map(json).transpose()?,
             after: row.after.as_deref().map(json).transpose()?,
+            audience: row.audience.as_deref().map(str::parse).transpose()?,
         })
     }
 }

@@ -32,7 +32,7 @@ use sqlx::{
 use tokio::sync::mpsc;
 
 use super::{
-    Asked, Change, FactVersion, Revision, Span,
+    Asked, Change, FactPlace, FactVersion, LogPlace, Revision, Span,
     backend::{Backend, Batch, Beat, Committed, Ledger, Loaded, Page, SeenRow},
     error::Result,
     of_this_version,
@@ -157,7 +157,7 @@ impl Backend for Sqlite {
         reads::changes(&self.readers, since, limit).await
     }
 
-    async fn audit(&self, asked: &Asked, before: Revision, limit: u32) -> Result<Vec<Change>> {
+    async fn audit(&self, asked: &Asked, before: LogPlace, limit: u32) -> Result<Vec<Change>> {
         reads::audit(&self.readers, asked, before, limit).await
     }
 
@@ -184,8 +184,14 @@ impl Backend for Sqlite {
         reads::fact_versions(&self.readers, cluster, name, span, limit).await
     }
 
-    async fn facts_changed(&self, name: &str, span: Span, limit: u32) -> Result<Vec<FactVersion>> {
-        reads::facts_changed(&self.readers, name, span, limit).await
+    async fn facts_changed(
+        &self,
+        name: &str,
+        span: Span,
+        behind: Option<&FactPlace>,
+        limit: u32,
+    ) -> Result<Vec<FactVersion>> {
+        reads::facts_changed(&self.readers, name, span, behind, limit).await
     }
 
     async fn fact_versions_since(

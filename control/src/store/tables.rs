@@ -78,6 +78,7 @@ pub(super) const TABLES: [Table; 6] = [
             ("operation", Text),
             ("before", Text),
             ("after", Text),
+            ("audience", Text),
         ],
         key: "revision, part",
     },

@@ -92,9 +92,11 @@ async fn a_history_knows_the_parameters_that_are_described_and_no_others() {
         ("/v1/facts/x/changes", "/v1/facts/{name}/changes"),
     ] {
         let mut known = BTreeSet::new();
-        for name in ["fact", "at", "from", "to", "limit"] {
+        for name in ["fact", "at", "from", "to", "limit", "cursor"] {
             let value = match name {
                 "limit" => "5",
+                "cursor" if path.contains("clusterId") => "7.1",
+                "cursor" => "7.c-demo.1.3",
                 "fact" => "x",
                 _ => "2026-11-21T12:00:00Z",
             };
@@ -109,7 +111,7 @@ async fn a_history_knows_the_parameters_that_are_described_and_no_others() {
         assert!(told.contains("unknown field `colour`"), "{told}");
         // Whoever adds one adds it above as well.
         assert!(
-            told.contains("expected one of `fact`, `at`, `from`, `to`, `limit`"),
+            told.contains("expected one of `fact`, `at`, `from`, `to`, `limit`, `cursor`"),
             "{told}"
         );
     }

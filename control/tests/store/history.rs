@@ -292,7 +292,10 @@ async fn history_says_what_was_when_what_changed_and_where() {
         after: START + 1000,
         ..Span::default()
     };
-    let clusters = store.facts_changed("version", since, 100).await.unwrap();
+    let clusters = store
+        .facts_changed("version", since, None, 100)
+        .await
+        .unwrap();
     let clusters: Vec<_> = clusters
         .iter()
         .map(|it| (it.cluster.as_str(), it.at - START))
@@ -355,4 +358,89 @@ async fn old_facts_are_forgotten_but_for_what_was_when_memory_begins() {
         .collect();
     assert_eq!(left, [("version", 2000), ("version", 8000)]);
     assert_eq!(store.tidy(&keep).await.unwrap().facts, 0);
+}
+
+/// As both databases take it.
+pub(crate) const LINE_OF_THE_VERSION_BEFORE: &str = "
+    INSERT INTO changes (revision, part, at, actor, kind, id, tenant, operation)
+    VALUES (2, 0, 1795262400000, 'alice', 'tenant', 't-old', 't-old', 'created');
+    UPDATE revision SET revision = 2;";
+
+pub(crate) async fn goes_on_behind_a_line_of_the_version_before(store: &Store) {
+    put_tenant(store, tenant("t-a")).await.unwrap();
+    put_tenant(store, child("t-b", "t-a")).await.unwrap();
+    put_cluster(store, cluster("c-b", "t-b")).await.unwrap();
+    delete_cluster(store, "c-b").await.unwrap();
+    let seen = |line: &Change| line.audience.as_ref().map(ToString::to_string);
+    let lines = all(store).await;
+    let lines: Vec<_> = lines.iter().map(|it| (it.id.as_str(), seen(it))).collect();
+    let says = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        lines,
+        [
+            ("t-old", None),
+            ("t-a", says(" > t-a ")),
+            ("t-b", says(" > t-b t-a ")),
+            ("c-b", says(" > t-b t-a ")),
+            ("c-b", says(" t-b t-a > ")),
+        ]
+    );
+    for (who, found) in [
+        ("t-b", "c-b c-b t-b t-old"),
+        ("t-a", "c-b c-b t-b t-a t-old"),
+    ] {
+        let asked = Asked {
+            seen_by: Some(tenant_id(who)),
+            ..Asked::default()
+        };
+        let lines = store.audit(&asked, Revision(u64::MAX), 10).await.unwrap();
+        let ids: Vec<_> = lines.iter().map(|it| it.id.as_str()).collect();
+        assert_eq!(ids.join(" "), found);
+    }
+}
+
+#[tokio::test]
+async fn a_line_says_who_could_see_the_thing_before_and_after() {
+    let (store, _dir, _) = clocked().await;
+    put_tenant(&store, tenant("t-a")).await.unwrap();
+    put_tenant(&store, child("t-b", "t-a")).await.unwrap();
+    let mut demo = cluster("c-demo", "t-b");
+    put_cluster(&store, demo.clone()).await.unwrap();
+    put_catalog(&store, "c-demo", vec![]).await.unwrap();
+    let own = Token {
+        cluster: Some(cluster_id("c-demo")),
+        ..token("k-own", None, SOON)
+    };
+    put_token(&store, own).await.unwrap();
+    put_token(&store, token("k-all", None, SOON)).await.unwrap();
+    let from = store.view().revision();
+    put_catalog(&store, "c-demo", vec![json!({})])
+        .await
+        .unwrap();
+    demo.tenant = tenant_id("t-default");
+    put_cluster(&store, demo).await.unwrap();
+    put_tenant(&store, tenant("t-b")).await.unwrap();
+    delete_tenant(&store, "t-b").await.unwrap();
+    let before = all(&store).await;
+    let audiences = |lines: &[Change]| {
+        let lines = lines.iter();
+        lines
+            .map(|it| format!("{}{}", it.id, it.audience.as_ref().unwrap()))
+            .collect::<Vec<_>>()
+    };
+    let after = store.changes(from, 100).await.unwrap().changes;
+    assert_eq!(
+        audiences(&before)[3..6],
+        ["c-demo > t-b t-a ", "k-own > t-b t-a ", "k-all "]
+    );
+    assert_eq!(
+        audiences(&after),
+        [
+            "c-demo t-b t-a ",
+            "c-demo t-b t-a > t-default ",
+            "k-own t-b t-a > ",
+            "t-b t-b t-a > t-b ",
+            "t-b t-b > ",
+        ]
+    );
 }

@@ -86,10 +86,26 @@ const OLD: [(&str, &str); 2] = [
     ),
 ];
 
-/// A file as a hub of the version before has made it, by its own migrations.
-async fn file_of_the_version_before(home: &Home) {
+/// What came after those, up to the last version.
+const LATER: [(&str, &str); 3] = [
+    (
+        "0003_documents.sql",
+        include_str!("../../migrations/sqlite/0003_documents.sql"),
+    ),
+    (
+        "0004_keys.sql",
+        include_str!("../../migrations/sqlite/0004_keys.sql"),
+    ),
+    (
+        "0005_hubs.sql",
+        include_str!("../../migrations/sqlite/0005_hubs.sql"),
+    ),
+];
+
+/// A file as a hub that knew these migrations has made it.
+async fn file_of(home: &Home, known: &[(&str, &str)]) -> SqliteConnection {
     let scripts = tempfile::tempdir().unwrap();
-    for (name, script) in OLD {
+    for (name, script) in known {
         std::fs::write(scripts.path().join(name), script).unwrap();
     }
     let options = SqliteConnectOptions::new().filename(home.path());
@@ -97,6 +113,12 @@ async fn file_of_the_version_before(home: &Home) {
     let mut file = SqliteConnection::connect_with(&options).await.unwrap();
     let migrations = Migrator::new(scripts.path()).await.unwrap();
     migrations.run(&mut file).await.unwrap();
+    file
+}
+
+/// A file as a hub of the first version has left it.
+async fn file_of_the_version_before(home: &Home) {
+    let mut file = file_of(home, &OLD).await;
     sqlx::raw_sql(include_str!("before.sql"))
         .execute(&mut file)
         .await
@@ -299,4 +321,16 @@ async fn what_another_program_has_written_is_taken_in_first() {
     for id in ["t-acme", "t-other", "t-late", "t-later"] {
         assert!(view.tenant(&tenant_id(id)).is_some(), "{id}");
     }
+}
+
+#[tokio::test]
+async fn a_log_that_does_not_say_who_could_see_it_is_read_on_and_goes_on() {
+    let home = home().await;
+    let mut file = file_of(&home, &[&OLD[..], &LATER].concat()).await;
+    sqlx::raw_sql(history::LINE_OF_THE_VERSION_BEFORE)
+        .execute(&mut file)
+        .await
+        .unwrap();
+    file.close().await.unwrap();
+    history::goes_on_behind_a_line_of_the_version_before(&open(&home).await).await;
 }

@@ -94,7 +94,7 @@ const fn meaning(name: &str) -> &'static str {
              cursor (all of them where missing)"
         }
         b"wait" => "Seconds to wait for a change, 25 at most",
-        b"at" => "What was so at that time; goes without from and to",
+        b"at" => "What was so at that time; goes without from, to and cursor",
         b"from" => "What became so at that time or later",
         b"to" => "What became so until that time",
         b"q" => "InfluxQL query string",

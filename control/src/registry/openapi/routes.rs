@@ -138,8 +138,8 @@ pub(super) const ROUTES: &[Route] = &[
 
     route("get", "/v1/clusters/{clusterId}/facts", "getFacts", "inventory", "Facts with source, times and whether they are stale").gives(&[(200, Json("KnownFacts"))]),
     route("post", "/v1/clusters/{clusterId}/facts/imported", "importFacts", "inventory", "Fill in what another registry was told; stale until somebody reports it here").takes("ImportedFacts").gives(&[(204, Nothing)]),
-    route("get", "/v1/clusters/{clusterId}/facts/history", "getFactHistory", "inventory", "What became of a cluster's facts").query(&["fact", "at", "from", "to", "limit"]).gives(&[(200, Json("PastFacts"))]),
-    route("get", "/v1/facts/{name}/changes", "getFactChanges", "inventory", "Where a fact has changed").query(&["from", "to", "limit"]).gives(&[(200, Json("PastFacts"))]),
+    route("get", "/v1/clusters/{clusterId}/facts/history", "getFactHistory", "inventory", "What became of a cluster's facts").query(&["fact", "at", "from", "to", "limit", "cursor"]).gives(&[(200, Json("PastFacts"))]),
+    route("get", "/v1/facts/{name}/changes", "getFactChanges", "inventory", "Where a fact has changed").query(&["from", "to", "limit", "cursor"]).gives(&[(200, Json("PastFacts"))]),
     route("get", "/v1/find", "find", "inventory", "Clusters by host, version, service or fact; all must be so").query(&["host", "version", "service", "fact"]).gives(&[(200, Json("Found"))]),
     route("get", "/inventory", "queryInventory", "inventory", "Ask in a part of InfluxQL what facts were").query(&["q", "by"]).gives(&[(200, Json("Inventory"))]),
     route("post", "/inventory", "updateInventory", "inventory", "Store what was found in a cluster").takes("Inventory").gives(&[(201, Nothing)]),
@@ -149,5 +149,5 @@ pub(super) const ROUTES: &[Route] = &[
     route("delete", "/v1/tokens/{tokenId}", "deleteToken", "token", "Revoke an API token").gives(&[(204, Nothing)]),
 
     route("get", "/v1/changes", "watchChanges", "change", "What changes, by long poll or, with `Accept: text/event-stream`, as events").query(&["since", "wait"]).gives(&[(200, Json("Changes"))]),
-    route("get", "/v1/audit", "audit", "change", "Who has changed what, the latest first").query(&["cluster", "tenant", "actor", "before", "limit"]).gives(&[(200, Json("Audit"))]),
+    route("get", "/v1/audit", "audit", "change", "Who has changed what, the latest first").query(&["cluster", "tenant", "actor", "before", "limit", "cursor"]).gives(&[(200, Json("Audit"))]),
 ];

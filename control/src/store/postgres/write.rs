@@ -136,9 +136,10 @@ async fn put_catalogs(tx: &mut PgConnection, batch: &Batch) -> Result<()> {
 async fn put_changes(tx: &mut PgConnection, log: &[Change]) -> Result<()> {
     let rows: Vec<&Change> = log.iter().collect();
     sqlx::query(
-        "INSERT INTO changes (revision, part, at, actor, kind, id, tenant, operation, before, after)
+        "INSERT INTO changes (revision, part, at, actor, kind, id, tenant, operation, before, after,
+                              audience)
          SELECT * FROM UNNEST($1::BIGINT[], $2::INTEGER[], $3::BIGINT[], $4::TEXT[], $5::TEXT[], $6::TEXT[], $7::TEXT[],
-                              $8::TEXT[], $9::TEXT[], $10::TEXT[])",
+                              $8::TEXT[], $9::TEXT[], $10::TEXT[], $11::TEXT[])",
     )
     .bind(numbers(&rows, |row| row.revision.0)?)
     .bind(column(&rows, |row| i32::try_from(row.part).unwrap_or(i32::MAX)))
@@ -150,6 +151,7 @@ async fn put_changes(tx: &mut PgConnection, log: &[Change]) -> Result<()> {
     .bind(column(&rows, |row| row.operation.as_str()))
     .bind(column(&rows, |row| row.before.as_ref().map(ToString::to_string)))
     .bind(column(&rows, |row| row.after.as_ref().map(ToString::to_string)))
+    .bind(column(&rows, |row| row.audience.as_ref().map(ToString::to_string)))
     .execute(tx)
     .await?;
     Ok(())
