@@ -65,6 +65,15 @@ impl Asker {
         }
     }
 
+    /// Whether they are still who they were: what they have shown is good, and for the same. Asked now and then by whoever
+    /// answers for long; where nobody can tell now, they are.
+    pub async fn is_still(&self, caller: &Caller) -> bool {
+        match &self.0 {
+            Asking::Front(unasked) => unasked.is_still(caller).await,
+            Asking::Known(known, _) => known == caller,
+        }
+    }
+
     /// Where the connection comes from, which may be a proxy.
     #[must_use]
     pub fn from(&self) -> IpAddr {

@@ -22,11 +22,11 @@ use super::{
     document::invalid,
     page::Query,
     rights::{Right, allow},
-    streams::{self, HEARTBEAT, NOTHING_NEW, STREAM_LIFE, Woken},
+    streams::{self, HEARTBEAT, Listener, NOTHING_NEW, STREAM_LIFE, Woken},
 };
 use crate::{
     hub::Hub,
-    reply::{Answer, Who},
+    reply::Answer,
     store::{Change, Changes, Kind, Revision, StoreError, View},
 };
 
@@ -101,7 +101,7 @@ async fn before_all(hub: &Hub) -> Result<Revision, Failure> {
 
 async fn changes(
     State(hub): State<Arc<Hub>>,
-    Who(caller): Who,
+    listener: Listener,
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
@@ -114,7 +114,7 @@ async fn changes(
         })?),
     };
     let wait = streams::wait_of(&query)?;
-    allow(&caller, Right::Read)?;
+    allow(&listener.caller, Right::Read)?;
     let since = match since {
         Some(since) => since,
         None => before_all(&hub).await?,
@@ -122,20 +122,25 @@ async fn changes(
     if streams::wants_events(&headers) {
         // The first look tells whether there is anything to go on from.
         after(&hub, since).await?;
-        return Ok(events(hub, caller, since));
+        return Ok(events(hub, listener, since));
     }
-    poll(&hub, &caller, since, wait).await
+    poll(&hub, listener, since, wait).await
 }
 
 /// Answers as soon as there is something that the caller may see, or when the time is over.
-async fn poll(hub: &Hub, caller: &Caller, since: Revision, wait: Duration) -> Answer<Response> {
+async fn poll(
+    hub: &Hub,
+    mut listener: Listener,
+    since: Revision,
+    wait: Duration,
+) -> Answer<Response> {
     let deadline = Instant::now() + wait;
     let mut watch = hub.store.watch();
     let mut since = since;
     loop {
         watch.borrow_and_update();
         let changes = after(hub, since).await?;
-        let lines = seen(&hub.store.view(), caller, changes.changes);
+        let lines = seen(&hub.store.view(), &listener.caller, changes.changes);
         let items: Vec<Seen> = lines.iter().map(Seen::of).collect();
         let go_on = items.is_empty() && changes.revision > since;
         since = changes.revision;
@@ -150,8 +155,10 @@ async fn poll(hub: &Hub, caller: &Caller, since: Revision, wait: Duration) -> An
             continue;
         }
         let changed = async { watch.changed().await.is_ok() };
-        if let Woken::Ends = streams::woken(hub, deadline, changed).await {
-            return Err(Code::Draining.into());
+        match streams::woken(hub, &mut listener, deadline, changed).await {
+            Woken::Changed | Woken::TimeOver => {}
+            Woken::Ends => return Err(Code::Draining.into()),
+            Woken::Revoked => return Err(Code::BadToken.into()),
         }
     }
 }
@@ -163,18 +170,18 @@ fn seen(view: &View, caller: &Caller, lines: Vec<Change>) -> Vec<Change> {
 
 struct Streaming {
     hub: Arc<Hub>,
-    caller: Caller,
+    listener: Listener,
     since: Revision,
     watch: tokio::sync::watch::Receiver<Revision>,
     ends: Instant,
 }
 
 /// Server-sent events: each change with its revision as id, and a comment where nothing happens.
-fn events(hub: Arc<Hub>, caller: Caller, since: Revision) -> Response {
+fn events(hub: Arc<Hub>, listener: Listener, since: Revision) -> Response {
     let streaming = Streaming {
         watch: hub.store.watch(),
         hub,
-        caller,
+        listener,
         since,
         ends: Instant::now() + STREAM_LIFE,
     };
@@ -187,7 +194,7 @@ impl Streaming {
     /// The next piece; nothing when the stream is to end.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if Instant::now() >= self.ends {
+            if Instant::now() >= self.ends || !self.listener.is_still_there().await {
                 return None;
             }
             self.watch.borrow_and_update();
@@ -196,7 +203,11 @@ impl Streaming {
                 // The client comes again and is told then.
                 Err(_) => return None,
             };
-            let lines = seen(&self.hub.store.view(), &self.caller, changes.changes);
+            let lines = seen(
+                &self.hub.store.view(),
+                &self.listener.caller,
+                changes.changes,
+            );
             let text: String = lines.iter().filter_map(event).collect();
             let more = changes.revision > self.since;
             self.since = changes.revision;
@@ -208,9 +219,10 @@ impl Streaming {
             }
             let beat = Instant::now() + HEARTBEAT;
             let changed = async { self.watch.changed().await.is_ok() };
-            match streams::woken(&self.hub, beat.min(self.ends), changed).await {
+            let until = beat.min(self.ends);
+            match streams::woken(&self.hub, &mut self.listener, until, changed).await {
                 Woken::Changed => {}
-                Woken::Ends => return None,
+                Woken::Ends | Woken::Revoked => return None,
                 Woken::TimeOver => return Some(NOTHING_NEW),
             }
         }

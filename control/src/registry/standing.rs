@@ -24,13 +24,13 @@ use super::{
     document::invalid,
     page::Query,
     rights::{Right, allow, sees_cluster},
-    streams::{self, HEARTBEAT, NOTHING_NEW, STREAM_LIFE, Woken},
+    streams::{self, HEARTBEAT, Listener, NOTHING_NEW, STREAM_LIFE, Woken},
 };
 use crate::{
     configuration::lags,
     hub::Hub,
     model::Cluster,
-    reply::{Answer, Who},
+    reply::Answer,
     store::{Change, Kind, Record, Revision, StoreError, View},
 };
 
@@ -106,7 +106,7 @@ impl Watch {
 
 async fn standing(
     State(hub): State<Arc<Hub>>,
-    Who(caller): Who,
+    listener: Listener,
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
@@ -114,12 +114,12 @@ async fn standing(
     let since = streams::since_of(&query, &headers)?;
     let since = since.map(str::parse::<Cursor>).transpose()?;
     let wait = streams::wait_of(&query)?;
-    allow(&caller, Right::Read)?;
+    allow(&listener.caller, Right::Read)?;
     let watch = Watch::new(&hub);
     if streams::wants_events(&headers) {
         let streaming = Streaming {
             hub,
-            caller,
+            listener,
             since,
             watch,
             ends: Instant::now() + STREAM_LIFE,
@@ -129,34 +129,36 @@ async fn standing(
             async |mut streaming| Some((streaming.next().await?, streaming)),
         )));
     }
-    poll(&hub, &caller, since, watch, wait).await
+    poll(&hub, listener, since, watch, wait).await
 }
 
 /// Answers as soon as there is something to be told, or when the time is over.
 async fn poll(
     hub: &Hub,
-    caller: &Caller,
+    mut listener: Listener,
     mut since: Option<Cursor>,
     mut watch: Watch,
     wait: Duration,
 ) -> Answer<Response> {
     let deadline = Instant::now() + wait;
     loop {
-        let (cursor, told) = tell(hub, caller, since, watch.turn()).await?;
+        let (cursor, told) = tell(hub, &listener.caller, since, watch.turn()).await?;
         if !told.is_nothing() || Instant::now() >= deadline {
             return Ok(streams::polled(&told));
         }
         since = Some(cursor);
         let changed = watch.changed();
-        if let Woken::Ends = streams::woken(hub, deadline, changed).await {
-            return Err(Code::Draining.into());
+        match streams::woken(hub, &mut listener, deadline, changed).await {
+            Woken::Changed | Woken::TimeOver => {}
+            Woken::Ends => return Err(Code::Draining.into()),
+            Woken::Revoked => return Err(Code::BadToken.into()),
         }
     }
 }
 
 struct Streaming {
     hub: Arc<Hub>,
-    caller: Caller,
+    listener: Listener,
     since: Option<Cursor>,
     watch: Watch,
     ends: Instant,
@@ -166,12 +168,12 @@ impl Streaming {
     /// The next piece; nothing when the stream is to end.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if Instant::now() >= self.ends {
+            if Instant::now() >= self.ends || !self.listener.is_still_there().await {
                 return None;
             }
             let turn = self.watch.turn();
             // The client comes again and is told then.
-            let told = tell(&self.hub, &self.caller, self.since, turn).await;
+            let told = tell(&self.hub, &self.listener.caller, self.since, turn).await;
             let (cursor, told) = told.ok()?;
             self.since = Some(cursor);
             if !told.is_nothing() {
@@ -179,9 +181,10 @@ impl Streaming {
             }
             let beat = Instant::now() + HEARTBEAT;
             let changed = self.watch.changed();
-            match streams::woken(&self.hub, beat.min(self.ends), changed).await {
+            let until = beat.min(self.ends);
+            match streams::woken(&self.hub, &mut self.listener, until, changed).await {
                 Woken::Changed => {}
-                Woken::Ends => return None,
+                Woken::Ends | Woken::Revoked => return None,
                 Woken::TimeOver => return Some(NOTHING_NEW),
             }
         }

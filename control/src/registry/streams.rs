@@ -1,29 +1,68 @@
 //! What `/v1/changes` and `/v1/status` have in common: a long poll, and server-sent events for who asks for them.
 
-use std::{convert::Infallible, future::Future, time::Duration};
+use std::{convert::Infallible, future::Future, pin::pin, time::Duration};
 
 use axum::{
     Json,
     body::{Body, Bytes},
+    extract::FromRequestParts,
     response::{IntoResponse, Response},
 };
-use fairlead_api::Failure;
+use fairlead_api::{Code, Failure};
+use fairlead_gateway::{Asker, Caller};
 use futures_util::{Stream, StreamExt};
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue, header, request::Parts};
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use super::{document::invalid, page::Query};
-use crate::hub::Hub;
+use crate::{
+    hub::Hub,
+    reply::{Answer, Refused},
+};
 
 /// How long a long poll may wait. Below what the gateway gives a module.
 const MAX_WAIT: u64 = 25;
 /// A stream says something at least this often, so that nobody in between takes it for dead.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
-/// A stream ends then, and its client goes on with another one: tokens expire and rights change.
+/// A stream ends then, and its client goes on with another one.
 pub(super) const STREAM_LIFE: Duration = Duration::from_secs(600);
+/// How often it is asked whether whoever is told is still who they were.
+const ASKED_AGAIN: Duration = Duration::from_secs(3);
 /// What is said where nothing happens.
 pub(super) const NOTHING_NEW: Bytes = Bytes::from_static(b": nothing new\n\n");
+
+/// Whoever is told of things as they happen, as long as their token is good.
+pub(super) struct Listener {
+    pub(super) caller: Caller,
+    asker: Asker,
+    ask_again: Instant,
+}
+
+impl<S: Sync> FromRequestParts<S> for Listener {
+    type Rejection = Refused;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
+        let asker = parts.extensions.get::<Asker>().cloned();
+        let asker = asker.ok_or(Code::NoToken)?;
+        Ok(Listener {
+            caller: asker.caller().await?,
+            asker,
+            ask_again: Instant::now() + ASKED_AGAIN,
+        })
+    }
+}
+
+impl Listener {
+    /// Whether they are still who they were, as far as that was asked lately.
+    pub(super) async fn is_still_there(&mut self) -> bool {
+        if Instant::now() < self.ask_again {
+            return true;
+        }
+        let is_still = self.asker.is_still(&self.caller).await;
+        self.ask_again = Instant::now() + ASKED_AGAIN;
+        is_still
+    }
+}
 
 /// How long a poll is to wait.
 ///
@@ -63,17 +102,32 @@ pub(super) enum Woken {
     TimeOver,
     /// The hub ends, which whoever went on waiting would keep it from.
     Ends,
+    /// Whoever waits is not who they were any more.
+    Revoked,
 }
 
 /// Waits until `changed`, which is false when nothing will change any more.
-pub(super) async fn woken(hub: &Hub, until: Instant, changed: impl Future<Output = bool>) -> Woken {
-    tokio::select! {
-        changed = timeout_at(until, changed) => match changed {
-            Ok(true) => Woken::Changed,
-            Ok(false) => Woken::Ends,
-            Err(_) => Woken::TimeOver,
-        },
-        () = hub.draining() => Woken::Ends,
+pub(super) async fn woken(
+    hub: &Hub,
+    listener: &mut Listener,
+    until: Instant,
+    changed: impl Future<Output = bool>,
+) -> Woken {
+    let mut changed = pin!(changed);
+    loop {
+        if !listener.is_still_there().await {
+            return Woken::Revoked;
+        }
+        let next = until.min(listener.ask_again);
+        tokio::select! {
+            changed = timeout_at(next, changed.as_mut()) => match changed {
+                Ok(true) => return Woken::Changed,
+                Ok(false) => return Woken::Ends,
+                Err(_) if Instant::now() >= until => return Woken::TimeOver,
+                Err(_) => {}
+            },
+            () = hub.draining() => return Woken::Ends,
+        }
     }
 }
 

@@ -14,3 +14,4 @@ mod document;
 mod keep;
 mod patch;
 mod rig;
+mod tokens;

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::{Code, Failure, status::http_status};
 use http::{HeaderValue, header};
 use secrecy::SecretString;
 
@@ -73,6 +73,17 @@ impl Unasked {
         let caller = self.identify().await?;
         self.record.hold(self.hub.shares.take(&caller.name)?);
         Ok(caller)
+    }
+
+    /// Whether their token still stands for this very caller. Where nobody can tell now, nothing is known to be otherwise.
+    pub(crate) async fn is_still(&self, caller: &Caller) -> bool {
+        let Ok(token) = bearer(&self.authorization) else {
+            return false;
+        };
+        match self.hub.trust.caller(&token).await {
+            Ok(now) => now == *caller,
+            Err(failure) => http_status(failure.code) >= 500,
+        }
     }
 
     /// What to tell of a secret that is none: where too many came from the same address, that.
