@@ -26,6 +26,7 @@ mod server;
 mod sessions;
 #[path = "../store/spending.rs"]
 mod spending;
+mod steps;
 #[path = "../store/whole.rs"]
 mod whole;
 

@@ -13,6 +13,7 @@ mod observed;
 mod rig;
 mod spending;
 mod sqlite;
+mod steps;
 mod whole;
 
 pub(crate) use kit::*;
