@@ -28,6 +28,12 @@ pub(super) fn planned(
     let host_keys = host_keys.or_else(|| status.text("hostKeys"));
     let mut keys = deploy_keys(spec.object("deployKeys"), of_owner, notes);
     let steward = keys.remove(STEWARD).and_then(|key| key.get("key").cloned());
+    let (path, name) = (spec.text("path"), spec.text("repoName"));
+    let mut secret = spec.object("apiSecretRef");
+    let secret = secret.text("name").map(|name| {
+        let namespace = secret.text("namespace");
+        document([("name", name.into()), ("namespace", json!(namespace))])
+    });
     // These are how its server is to be told, which nobody does here yet; the tenant is known anyway.
     for name in ["tenantRef", "creationPolicy", "deletionPolicy"] {
         spec.object(name);
@@ -38,7 +44,8 @@ pub(super) fn planned(
             "{of_owner}: {name} of its repository has no place here"
         ));
     }
-    if url.is_none() && kind.is_none() && keys.is_empty() && steward.is_none() {
+    let is_placed = path.is_some() || name.is_some() || secret.is_some();
+    if url.is_none() && kind.is_none() && keys.is_empty() && steward.is_none() && !is_placed {
         return Value::Null;
     }
     if kind.is_none() && !url.as_deref().is_some_and(is_managed) {
@@ -51,6 +58,9 @@ pub(super) fn planned(
         ("hostKeys", json!(host_keys)),
         ("deployKey", steward.unwrap_or_default()),
         ("deployKeys", Value::Object(keys)),
+        ("path", json!(path)),
+        ("repoName", json!(name)),
+        ("apiSecretRef", secret.unwrap_or_default()),
     ])
 }
 

@@ -106,7 +106,7 @@ fn a_tenant_comes_with_what_its_template_fills_in() {
                 "lieutenant.syn.tools/tenant-template": "default",
                 "monitoring.syn.tools/sla": "24/7",
             },
-            "gitRepo": { "url": "ssh://git@git.example/acme/config.git", "type": "auto", "revision": "v1.2.3" },
+            "gitRepo": { "url": "ssh://git@git.example/acme/config.git", "type": "auto", "revision": "v1.2.3", "path": "acme", "repoName": "config" },
             "globalGitRepoURL": "ssh://git@git.example/global/defaults.git",
             "globalGitRepoRevision": "v9",
             "clusterTemplate": {
@@ -166,7 +166,12 @@ fn a_repository_that_the_operator_made_fills_what_the_cluster_does_not_say() {
         two.document,
         json!({
             "tenant": "t-acme",
-            "gitRepo": { "url": "file:///srv/two", "type": "unmanaged", "hostKeys": "git.example ssh-rsa BBBB" },
+            "gitRepo": {
+                "url": "file:///srv/two",
+                "type": "unmanaged",
+                "hostKeys": "git.example ssh-rsa BBBB",
+                "apiSecretRef": { "name": "api" },
+            },
         })
     );
 }
@@ -178,13 +183,11 @@ fn what_has_no_place_here_is_told_and_no_secret_is_taken() {
     let left_out = plan.left_out.join("\n");
     for told in [
         "Tenant t-acme: fact region of its clusterTemplate is a Go template",
-        "Tenant t-acme: path of its repository has no place here",
         "Tenant t-acme: ciVariables of its repository has no place here",
         "Tenant t-acme: spec.compilePipeline has no place here",
         "Cluster c-one: its deploy key broken has no type or no key",
         "Cluster c-one: spec.tokenLifeTime has no place here",
         "Cluster c-two: its token was still open",
-        "Cluster c-two: apiSecretRef of its repository has no place here",
         "GitRepo t-forgotten: no tenant and no cluster has its name",
         "Cluster Not_An_Id: an id starts with \"c-\"",
         "Secret api: it is none of Lieutenant's (v1)",

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::Credentials;
+
 /// A configuration repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -18,6 +20,15 @@ pub struct GitRepo {
     /// By name; `steward` is the one that the cluster's agent reads with.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub deploy_keys: BTreeMap<String, DeployKey>,
+    /// Where on its server it is, the group or project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// What it is called there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repo_name: Option<String>,
+    /// What opens that server's API, by its name and never by its value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_secret_ref: Option<Credentials>,
     #[serde(default)]
     pub state: RepoState,
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::model::{Cluster, ClusterTemplate, CreationPolicy, DeletionPolicy, GitRepo, RepoKind};
+use crate::model::{
+    Cluster, ClusterTemplate, CreationPolicy, Credentials, DeletionPolicy, GitRepo, RepoKind,
+};
 
 static NOTHING: BTreeMap<String, String> = BTreeMap::new();
 
@@ -51,6 +53,18 @@ impl<'a> Effective<'a> {
 
     pub(super) fn repo_url(&self) -> Option<&'a str> {
         self.of_repo(|repo| repo.url.as_deref())
+    }
+
+    pub(super) fn repo_path(&self) -> Option<&'a str> {
+        self.of_repo(|repo| repo.path.as_deref())
+    }
+
+    pub(super) fn repo_name(&self) -> Option<&'a str> {
+        self.of_repo(|repo| repo.repo_name.as_deref())
+    }
+
+    pub(super) fn api_secret_ref(&self) -> Option<&'a Credentials> {
+        self.of_repo(|repo| repo.api_secret_ref.as_ref())
     }
 
     pub(super) fn host_keys(&self) -> Option<&'a str> {
@@ -118,6 +132,13 @@ impl<'a> Effective<'a> {
         );
         let own = repo.is_some_and(|it| it.host_keys.is_some());
         one(&mut all, "gitRepo.hostKeys", json!(self.host_keys()), own);
+        let own = repo.is_some_and(|it| it.path.is_some());
+        one(&mut all, "gitRepo.path", json!(self.repo_path()), own);
+        let own = repo.is_some_and(|it| it.repo_name.is_some());
+        one(&mut all, "gitRepo.repoName", json!(self.repo_name()), own);
+        let own = repo.is_some_and(|it| it.api_secret_ref.is_some());
+        let secret = json!(self.api_secret_ref());
+        one(&mut all, "gitRepo.apiSecretRef", secret, own);
         let own = cluster.tenant_git_repo_revision.is_some();
         one(
             &mut all,

@@ -4,7 +4,7 @@ use fairlead_api::{
     ClusterId, Code,
     resources::{ClusterStatus, JoinInfo, LastError, Role, State},
 };
-use http::{StatusCode, header};
+use http::{Method, StatusCode, header};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use time::Duration;
@@ -174,4 +174,42 @@ async fn a_restart_keeps_everything_but_the_sessions() {
     rig.enroll(&crate::rig::bootstrap(&join), &key.csr().unwrap())
         .await
         .good();
+}
+
+#[tokio::test]
+async fn where_its_server_has_a_repository_is_kept_and_filled_by_templates_without_any_secret() {
+    let rig = Rig::new().await;
+    let template =
+        json!({ "clusterTemplate": { "gitRepo": { "path": "customers", "repoName": "x" } } });
+    let tenant = "/tenants/t-default";
+    rig.call(&admin(), Method::PATCH, tenant, template)
+        .await
+        .good();
+    let secret = json!({ "name": "git-api", "namespace": "git" });
+    let repo = json!({ "type": "unmanaged", "repoName": "demo", "apiSecretRef": secret });
+    let body = json!({ "tenant": "t-default", "gitRepo": repo });
+    let cluster = "/clusters/c-demo";
+    let made = rig.call(&admin(), Method::PUT, cluster, body).await.good();
+    let repo = &made["gitRepo"];
+    assert_eq!(
+        (&repo["path"], &repo["repoName"], &repo["apiSecretRef"]),
+        (&json!("customers"), &json!("demo"), &secret)
+    );
+    let effective = rig.get(&admin(), "/v1/clusters/c-demo/effective").await;
+    let effective = effective.good();
+    assert_eq!(effective["gitRepo.path"]["from"], "template");
+    assert_eq!(effective["gitRepo.repoName"]["from"], "cluster");
+    let patch = json!({ "gitRepo": { "repoName": null, "apiSecretRef": null } });
+    let patched = rig.call(&admin(), Method::PATCH, cluster, patch).await;
+    let patched = patched.good();
+    assert_eq!(patched["gitRepo"]["repoName"], "x");
+    assert_eq!(patched["gitRepo"]["apiSecretRef"], Value::Null);
+    for wrong in [
+        json!({ "token": "s3cret" }),
+        json!({ "name": "a", "value": "s3cret" }),
+    ] {
+        let patch = json!({ "gitRepo": { "apiSecretRef": wrong } });
+        let refused = rig.call(&admin(), Method::PATCH, cluster, patch).await;
+        assert_eq!(refused.code(), Code::Invalid);
+    }
 }

@@ -41,21 +41,31 @@ fn kube_api(mut given: Fields) -> Result<KubeApi, Failure> {
     if url.is_err() {
         return Err(invalid("kubeApi.endpoint: expected https://host[:port]"));
     }
-    let credentials = match given.object("credentials")? {
-        None => None,
-        Some(mut credentials) => {
-            let name = credentials.text("name")?;
-            let name =
-                name.ok_or_else(|| invalid("property \"kubeApi.credentials.name\" is missing"))?;
-            let namespace = credentials.text("namespace")?;
-            // The value of a credential has no place here, whatever it is called.
-            credentials.nothing_else()?;
-            Some(Credentials { name, namespace })
-        }
-    };
+    let credentials = reference(&mut given, "credentials", "kubeApi.")?;
     given.nothing_else()?;
     Ok(KubeApi {
         endpoint,
         credentials,
     })
+}
+
+/// Credentials by the name under which somebody keeps them; `at` is where the field is.
+///
+/// # Errors
+/// `FL-4109`
+pub(super) fn reference(
+    given: &mut Fields,
+    field: &str,
+    at: &str,
+) -> Result<Option<Credentials>, Failure> {
+    let Some(mut reference) = given.object(field)? else {
+        return Ok(None);
+    };
+    let name = reference.text("name")?;
+    let missing = || invalid(format_args!("property \"{at}{field}.name\" is missing"));
+    let name = name.ok_or_else(missing)?;
+    let namespace = reference.text("namespace")?;
+    // The value of a credential has no place here, whatever it is called.
+    reference.nothing_else()?;
+    Ok(Some(Credentials { name, namespace }))
 }

@@ -1,4 +1,5 @@
-//! Git repositories in documents: `url`, `type`, `hostKeys`, the deploy key of the cluster's agent, and further keys.
+//! Git repositories in documents: `url`, `type`, `hostKeys`, the deploy key of the cluster's agent, further keys, and where its
+//! server has it.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +7,8 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use fairlead_api::Failure;
 use serde_json::{Map, Value, json};
 
-use super::{Fields, invalid};
-use crate::model::{DeployKey, GitRepo, RepoKind};
+use super::{Fields, invalid, policy::reference};
+use crate::model::{Credentials, DeployKey, GitRepo, RepoKind};
 
 /// The deploy key that the cluster's agent reads with.
 const STEWARD: &str = "steward";
@@ -21,6 +22,9 @@ pub(in crate::registry) struct Repo {
     /// `deployKey`
     steward: Option<DeployKey>,
     others: Option<BTreeMap<String, DeployKey>>,
+    path: Option<String>,
+    name: Option<String>,
+    api_secret: Option<Credentials>,
 }
 
 impl Repo {
@@ -34,6 +38,9 @@ impl Repo {
             host_keys: given.text("hostKeys")?,
             steward: given.text("deployKey")?.map(read_only).transpose()?,
             others: given.object("deployKeys")?.map(keys).transpose()?,
+            path: given.text("path")?,
+            name: given.text("repoName")?,
+            api_secret: reference(&mut given, "apiSecretRef", "gitRepo.")?,
         };
         if let (Some(url), RepoKind::Auto) = (&repo.url, repo.kind.unwrap_or_default()) {
             managed(url)?;
@@ -83,6 +90,9 @@ impl Repo {
             kind: self.kind.unwrap_or_default(),
             host_keys: self.host_keys,
             deploy_keys,
+            path: self.path,
+            repo_name: self.name,
+            api_secret_ref: self.api_secret,
             state: before.map(|it| it.state.clone()).unwrap_or_default(),
         }
     }
@@ -125,9 +135,14 @@ pub(super) fn document(repo: &GitRepo) -> Value {
     put("type", Some(kind_word(repo.kind)));
     put("hostKeys", repo.host_keys.as_deref());
     put("deployKey", deploy_key(repo));
+    put("path", repo.path.as_deref());
+    put("repoName", repo.repo_name.as_deref());
     let others = others(repo);
     if !others.is_empty() {
         fields.insert("deployKeys".to_owned(), Value::Object(others));
+    }
+    if let Some(reference) = &repo.api_secret_ref {
+        fields.insert("apiSecretRef".to_owned(), json!(reference));
     }
     Value::Object(fields)
 }

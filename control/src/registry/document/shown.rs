@@ -13,7 +13,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{repo, tenant};
 use crate::{
-    model::{Cluster, ClusterTemplate, Fact, Facts, GitRepo, Tenant},
+    model::{Cluster, ClusterTemplate, Credentials, Fact, Facts, GitRepo, Tenant},
     registry::template::Effective,
     store::Record,
 };
@@ -240,6 +240,9 @@ struct ShownRepo<'a> {
     url: Option<&'a str>,
     host_keys: Option<&'a str>,
     kind: Option<&'static str>,
+    path: Option<&'a str>,
+    name: Option<&'a str>,
+    api_secret: Option<&'a Credentials>,
 }
 
 impl<'a> ShownRepo<'a> {
@@ -249,6 +252,9 @@ impl<'a> ShownRepo<'a> {
             url: effective.repo_url(),
             host_keys: effective.host_keys(),
             kind: effective.repo_kind().map(repo::kind_word),
+            path: effective.repo_path(),
+            name: effective.repo_name(),
+            api_secret: effective.api_secret_ref(),
         }
     }
 }
@@ -259,6 +265,9 @@ impl Serialize for ShownRepo<'_> {
         entry(&mut map, "url", self.url)?;
         entry(&mut map, "type", self.kind)?;
         entry(&mut map, "hostKeys", self.host_keys)?;
+        entry(&mut map, "path", self.path)?;
+        entry(&mut map, "repoName", self.name)?;
+        entry(&mut map, "apiSecretRef", self.api_secret)?;
         if let Some(own) = self.own {
             entry(&mut map, "deployKey", repo::deploy_key(own))?;
             let others = repo::others(own);
