@@ -22,7 +22,7 @@ help: ## list the targets
 demo: ## a real cluster, a hub, an agent, and kubectl through the tunnel; Ctrl-C removes all
 	@deploy/demo
 
-test: ## every rung of the test ladder
+test: ## every rung of the test ladder, but for net, compat, commodore, schemathesis and crash
 	@# Kubernetes builds beside the rungs that do without it: that takes minutes, once.
 	@$(MAKE) --no-print-directory -j2 kube without-kube
 	@$(MAKE) --no-print-directory e2e
@@ -56,7 +56,7 @@ influxdb: ## facts in a real InfluxDB, unpacked from this Debian's package (5 MB
 		echo "SKIPPED: facts in InfluxDB; e2e/influxdb/build has told above why there is none"; \
 	fi
 
-crash: ## a hub, on each store, killed KILLS times (500) in the middle of writing; PostgreSQL killed; disks full and broken; backups under load
+crash: ## what writes to each store, killed KILLS times (500) in the middle of it; PostgreSQL killed; disks full and broken; backups under load
 	cargo test --locked --workspace --test crash -- --kills $(or $(KILLS),500)
 
 kube: ## build the real Kubernetes binaries (cached outside the checkout)

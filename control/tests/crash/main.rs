@@ -1,8 +1,8 @@
-//! Hubs that are killed in the middle of writing, databases that are, disks that are full or read-only, backups under load:
-//! each hub is a process of its own, this very program started again. What was answered is there afterwards, and nothing is
-//! there in halves.
+//! Stores whose process is killed in the middle of writing, databases that are, disks that are full or read-only, backups under
+//! load. What writes is no whole hub but a process around a `Store`, this very program started again. What was answered is
+//! there afterwards, and nothing is there in halves.
 //!
-//! `--kills N` says how often each store's hub is killed (5, and SQLite's only); `--postgres N` kills PostgreSQL's only.
+//! `--kills N` says how often each store's process is killed (5, and SQLite's only); `--postgres N` kills PostgreSQL's only.
 
 #![allow(
     clippy::unwrap_used,
