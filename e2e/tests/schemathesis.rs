@@ -48,6 +48,16 @@ async fn fuzz(hub: &Hub, document: Document, what: &[&str]) -> anyhow::Result<()
         Document::Ours => ("schemathesis.toml", format!("{url}/openapi.json")),
         Document::Lieutenants => ("lieutenant.toml", LIEUTENANTS.to_owned()),
     };
+    let hooks = matches!(document, Document::Lieutenants).then(|| {
+        [
+            (
+                "SCHEMATHESIS_HOOKS",
+                format!("{RIG}/clients/lieutenant_hooks.py"),
+            ),
+            ("PYTHONDONTWRITEBYTECODE", "1".to_owned()),
+        ]
+    });
+    let hooks = hooks.into_iter().flatten();
     command
         .arg("--config-file")
         .arg(format!("{RIG}/clients/{config}"))
@@ -65,6 +75,7 @@ async fn fuzz(hub: &Hub, document: Document, what: &[&str]) -> anyhow::Result<()
         .env_clear()
         .env("HOME", hub.dir())
         .env("PATH", setting("PATH").unwrap_or_default())
+        .envs(hooks)
         .stdin(Stdio::null())
         .kill_on_drop(true);
     let ended = timeout(LONG, command.output()).await;
