@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::kubectl::run_to_end;
+use crate::pty::Terminal;
 use crate::{Cluster, Front, Kubectl, Launch, NetNs, Output, Pod, Process, eventually};
 
 /// For a hub to be ready, a session to be there, an answer of a metrics page.
@@ -158,6 +159,22 @@ impl Hub {
             .map(|arg| arg.as_ref().to_owned())
             .collect();
         fairlead_in(self.people.as_ref(), self.folder.path(), &args, &[]).await
+    }
+
+    /// `fairlead ARGS` on a terminal of this width, as a person has it.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn terminal(&self, args: &[&str], columns: u16) -> anyhow::Result<Terminal> {
+        let line = format!("fairlead {}", args.join(" "));
+        let mut command = std::process::Command::new("setsid");
+        command
+            .arg("--ctty")
+            .arg(Launch::hub()?.program())
+            .args(args);
+        command.env_clear().env("TERM", "xterm");
+        command.env("HOME", self.folder.path());
+        Terminal::start(line, command, 24, columns)
     }
 
     /// `fairlead cluster create`.
