@@ -239,7 +239,7 @@ pub(crate) struct Server {
     /// How long what runs waits for an agent whose connection broke; 0s ends it at once [default: 60s]
     #[arg(long, value_name = "TIME")]
     resume_window: Option<String>,
-    /// What all sessions may hold together beyond 256 KiB of each open stream; where it is used up, bulk slows down [default: 1GiB]
+    /// What all sessions may hold together beyond 256 KiB of each open stream; where it is used up, bulk slows down; as much again may be what clients do not read, beyond that new requests are refused [default: 1GiB]
     #[arg(long, value_name = "SIZE")]
     session_memory: Option<String>,
     /// The agent's image in install manifests [default: fairlead:<version>]

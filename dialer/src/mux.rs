@@ -123,7 +123,15 @@ impl Mux {
     #[must_use]
     pub fn unread(&self) -> usize {
         let state = lock(&self.state);
-        state.streams.values().map(|entry| entry.inbox.len()).sum()
+        debug_assert_eq!(
+            state.unread.bytes(),
+            state
+                .streams
+                .values()
+                .map(|entry| entry.inbox.len())
+                .sum::<usize>()
+        );
+        state.unread.bytes()
     }
 
     /// The driver says whom to wake, once, when there is something to do, and how far away the peer is; what it was asked

@@ -181,6 +181,8 @@ pub struct Stats {
     pub streams_total: u64,
     pub bytes_in: u64,
     pub bytes_out: u64,
+    /// Of what came on its streams, what nobody has read yet.
+    pub unread: usize,
     /// Of the last mark that was answered.
     pub rtt: Option<Duration>,
 }
@@ -265,7 +267,8 @@ impl Session {
 
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.handle.shared.stats(self.handle.mux.counts())
+        let mux = &self.handle.mux;
+        self.handle.shared.stats(mux.counts(), mux.unread())
     }
 }
 

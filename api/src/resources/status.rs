@@ -99,6 +99,9 @@ pub struct AgentSession {
     pub recognised: bool,
     /// Requests that run on it.
     pub requests: usize,
+    /// Bytes of answers that the hub holds because their clients do not read.
+    #[serde(default)]
+    pub unread_bytes: usize,
     /// Round trip of its link in microseconds, once it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_micros: Option<u64>,

@@ -191,6 +191,7 @@ impl State {
             return;
         }
         entry.answered(part.len());
+        self.unread.more(part.len());
         entry.inbox.push(part);
         wakes.extend(entry.reader.take());
     }

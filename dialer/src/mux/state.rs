@@ -20,7 +20,10 @@ use super::{
     skipped::Skipped,
     window::{Budget, INITIAL, Window},
 };
-use crate::session::{CloseReason, Limits, OpenError, SessionError};
+use crate::{
+    reserve::Unread,
+    session::{CloseReason, Limits, OpenError, SessionError},
+};
 
 /// How many bytes a writer may be ahead of the wire: eight full frames, so that it leaves no rest for a small one.
 pub(super) const OUTBOX: usize = 8 * super::send::FULL_BODY;
@@ -132,6 +135,8 @@ pub(super) struct State {
     max_streams: usize,
     pub(super) opening_limit: usize,
     pub(super) budget: Budget,
+    /// Of all streams.
+    pub(super) unread: Unread,
     /// Of the path, as far as it is known: what windows are measured by.
     pub(super) round_trip: Duration,
     /// The next stream opened here; none when the numbers are used up.
@@ -169,6 +174,7 @@ impl State {
                 limits.budget() - limits.max_streams.saturating_mul(INITIAL as usize),
                 &limits.reserve,
             ),
+            unread: limits.reserve.unread_of_one(),
             round_trip: Duration::ZERO,
             next: Some(match side {
                 Side::Agent => 1,
@@ -279,6 +285,7 @@ impl State {
 
     fn remove(&mut self, id: u32) -> Option<Box<Entry>> {
         let entry = self.streams.remove(&id)?;
+        self.unread.less(entry.inbox.len());
         if entry.over {
             self.budget.release(entry.inbox.len());
         } else {
@@ -340,6 +347,7 @@ impl State {
         if entry.ours == Ours::Finishing || !entry.outbox.is_empty() {
             entry.orphan = true;
             // Its bytes are not counted: the stream is not over, so its whole window is.
+            self.unread.less(entry.inbox.len());
             entry.inbox.clear();
             return None;
         }
@@ -357,7 +365,9 @@ impl State {
         self.ended = Some(error);
         self.live = 0;
         for id in std::mem::take(&mut self.accepts) {
-            self.streams.remove(&id);
+            if let Some(entry) = self.streams.remove(&id) {
+                self.unread.less(entry.inbox.len());
+            }
         }
         for entry in self.streams.values_mut() {
             entry.over = !entry.orphan && entry.ours != Ours::Finishing;
@@ -381,6 +391,7 @@ impl State {
         if before > 0 {
             let taken = take(&mut entry.inbox);
             let length = before - entry.inbox.len();
+            self.unread.less(length);
             if entry.over {
                 self.budget.release(length);
             } else if entry.theirs == Theirs::Open

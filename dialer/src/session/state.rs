@@ -35,13 +35,18 @@ impl Shared {
         self.rtt_micros.store(micros, Ordering::Relaxed);
     }
 
-    pub(super) fn stats(&self, (streams_open, streams_total): (usize, u64)) -> Stats {
+    pub(super) fn stats(
+        &self,
+        (streams_open, streams_total): (usize, u64),
+        unread: usize,
+    ) -> Stats {
         let rtt = self.rtt_micros.load(Ordering::Relaxed);
         Stats {
             streams_open,
             streams_total,
             bytes_in: self.bytes_in.load(Ordering::Relaxed),
             bytes_out: self.bytes_out.load(Ordering::Relaxed),
+            unread,
             rtt: (rtt != 0).then(|| Duration::from_micros(rtt)),
         }
     }

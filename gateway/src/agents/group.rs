@@ -116,6 +116,7 @@ impl Seat {
             up: self.entry.session().is_up(),
             recognised: self.of.known,
             requests: self.entry.load(),
+            unread_bytes: self.entry.session().stats().unread,
             rtt_micros: self.rtt.and_then(|rtt| rtt.as_micros().try_into().ok()),
             last_seen: self.contact.seen,
             last_good_probe: self.contact.good,

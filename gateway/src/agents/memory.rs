@@ -12,6 +12,7 @@ struct OnScrape {
     reserve: Reserve,
     taken: IntGauge,
     most: IntGauge,
+    unread: IntGauge,
 }
 
 /// What a hub's sessions share.
@@ -33,6 +34,10 @@ pub(crate) fn reserve(bytes: usize, registry: &Registry) -> Result<Reserve, Fail
             "fairlead_session_memory_limit_bytes",
             "How much of that there is for all sessions together.",
         )?,
+        unread: gauge(
+            "fairlead_session_unread_bytes",
+            "What has come on streams and their clients do not read; at the same limit new requests are refused.",
+        )?,
     };
     registry
         .register(Box::new(collector))
@@ -42,13 +47,18 @@ pub(crate) fn reserve(bytes: usize, registry: &Registry) -> Result<Reserve, Fail
 
 impl Collector for OnScrape {
     fn desc(&self) -> Vec<&Desc> {
-        [self.taken.desc(), self.most.desc()].concat()
+        [&self.taken, &self.most, &self.unread]
+            .map(Collector::desc)
+            .concat()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         let number = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
         self.taken.set(number(self.reserve.taken()));
         self.most.set(number(self.reserve.most()));
-        [self.taken.collect(), self.most.collect()].concat()
+        self.unread.set(number(self.reserve.unread()));
+        [&self.taken, &self.most, &self.unread]
+            .map(Collector::collect)
+            .concat()
     }
 }

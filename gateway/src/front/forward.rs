@@ -38,8 +38,13 @@ const MAX_CAUSE: usize = 2048;
 const CAUSE_TIME: Duration = Duration::from_secs(5);
 
 /// # Errors
-/// `FL-1301`, `FL-1304`, `FL-1401` to `FL-1405`, and what the agent says for itself.
+/// `FL-1301`, `FL-1304`, `FL-1401` to `FL-1405`, `FL-1407` where clients that have stopped reading hold all memory there is, and
+/// what the agent says for itself.
 pub(crate) async fn forward(hub: &Arc<Hub>, allowed: Allowed) -> Result<Response<Body>, Failure> {
+    if hub.reserve.is_clogged() {
+        let detail = "clients that have stopped reading hold all of --session-memory";
+        return Err(Failure::because(Code::TooManyRequests, detail));
+    }
     let Allowed { permit, aimed } = allowed;
     let patience = patience::patience(&aimed.path);
     let (session, running) = patience::hold(hub, permit.cluster(), patience).await?;

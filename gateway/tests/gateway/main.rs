@@ -15,6 +15,8 @@ mod rig;
 #[cfg(test)]
 mod sessions;
 #[cfg(test)]
+mod stopped;
+#[cfg(test)]
 mod tunnel;
 #[cfg(test)]
 mod waiting;
