@@ -20,8 +20,10 @@ use crate::{
     store::{FactPlace, FactVersion, MAX_PAGE, Revision, Span, View, millis},
 };
 
-/// How many are answered where nobody says otherwise.
+/// How many versions of a cluster's facts are answered where nobody says otherwise: they lie beside each other.
 const LIMIT: u32 = 1000;
+/// How many changes of one fact: in the database, each is somewhere else.
+const CHANGES: u32 = 100;
 /// What is read of the store at once.
 const PAGE: u32 = 1000;
 /// A search for changes that others' clusters fill goes on for so many pages; the next answer goes on behind them.
@@ -66,8 +68,8 @@ impl Asked {
         })
     }
 
-    fn limit(&self) -> u32 {
-        self.limit.unwrap_or(LIMIT).clamp(1, MAX_PAGE)
+    fn limit(&self, unless_said: u32) -> u32 {
+        self.limit.unwrap_or(unless_said).clamp(1, MAX_PAGE)
     }
 }
 
@@ -107,7 +109,7 @@ pub(super) async fn of_cluster(
     let (id, fact) = (&cluster.value.id, asked.fact.as_deref());
     let (versions, next) = match at {
         Some(at) => (hub.store.facts_at(id, fact, at).await?, None),
-        None => became(&hub, id, fact, (span, cursor), asked.limit()).await?,
+        None => became(&hub, id, fact, (span, cursor), asked.limit(LIMIT)).await?,
     };
     let link = next.map(|next| next_page(&uri, &next.to_string()));
     let items = versions.into_iter().map(past).collect();
@@ -185,11 +187,14 @@ pub(super) async fn of_fact(
         let detail = "it takes from, to, limit and cursor";
         return Err(Refused::because(Code::Invalid, detail));
     }
+    let limit = asked.limit(CHANGES);
     let walk = Walk {
         span: asked.span()?,
         behind: asked.cursor.as_deref().map(place_of).transpose()?,
+        // One more tells whether there is more.
+        wanted: limit.saturating_add(1),
     };
-    let limit = usize::try_from(asked.limit()).unwrap_or(usize::MAX);
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut items = Vec::new();
     let view = hub.store.view();
     let cut = each_change(&hub, &view, &caller, &name, walk, |version| {
@@ -234,6 +239,8 @@ fn place_of(cursor: &str) -> Result<FactPlace, Failure> {
 pub(super) struct Walk {
     pub(super) span: Span,
     pub(super) behind: Option<FactPlace>,
+    /// About how many.
+    pub(super) wanted: u32,
 }
 
 /// Gives each change of a fact in clusters that the caller may see to `take`, the latest first, until that wants no more.
@@ -247,11 +254,18 @@ pub(super) async fn each_change(
     walk: Walk,
     mut take: impl FnMut(FactVersion) -> bool,
 ) -> Answer<Option<FactPlace>> {
-    let Walk { span, mut behind } = walk;
-    for _ in 0..PAGES {
-        let page = hub.store.facts_changed(name, span, behind.as_ref(), PAGE);
+    let Walk {
+        span,
+        mut behind,
+        wanted,
+    } = walk;
+    // Where the first page is not enough, it is others' clusters that fill it.
+    let first = wanted.clamp(1, PAGE);
+    for number in 0..PAGES {
+        let size = if number == 0 { first } else { PAGE };
+        let page = hub.store.facts_changed(name, span, behind.as_ref(), size);
         let page = page.await?;
-        let is_last = page.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
+        let is_last = page.len() < usize::try_from(size).unwrap_or(usize::MAX);
         for version in page {
             let place = FactPlace::from(&version);
             let is_visible = visible(view, caller, version.cluster.as_str()).is_ok();

@@ -189,7 +189,11 @@ async fn own_answer(hub: &Hub, caller: &Caller, query: &influxql::Query) -> Answ
         let whole = match one_cluster(&query.conditions) {
             Some(id) => of_one(hub, &view, caller, (id, measurement), span, &mut take).await?,
             None => {
-                let all = Walk { span, behind: None };
+                let all = Walk {
+                    span,
+                    behind: None,
+                    wanted: u32::MAX,
+                };
                 let cut = each_change(hub, &view, caller, measurement, all, &mut take).await?;
                 cut.is_none()
             }
