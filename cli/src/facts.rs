@@ -21,6 +21,11 @@ use crate::{
 /// Without a cluster, where nobody says how long.
 const DAY: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
 
+/// More versions than this are not asked for at once.
+const MOST: usize = 100_000;
+/// As many as the hub gives in one answer.
+const PAGE: u32 = 10_000;
+
 pub(crate) fn run(args: args::Facts, environment: &Environment) -> Result<(), Failure> {
     let hub = HubClient::of(environment)?;
     block_on(ask(&hub, args))?
@@ -33,7 +38,7 @@ async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
         let fact = args.fact.as_deref().unwrap_or_default();
         let from = ago(since.unwrap_or(DAY))?;
         let path = format!("/v1/facts/{}/changes?from={from}", escaped(fact));
-        let past: List<PastFact> = hub.get(&path).await?;
+        let past = whole(hub, &path).await?;
         if *format == Format::Name {
             let clusters: BTreeSet<_> =
                 past.items.iter().map(|it| it.cluster.to_string()).collect();
@@ -57,8 +62,27 @@ async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
     };
     let fact = fact.map_or(String::new(), |fact| format!("&fact={}", escaped(fact)));
     let path = format!("/v1/clusters/{id}/facts/history?{when}{fact}");
-    let past: List<PastFact> = hub.get(&path).await?;
+    let past = whole(hub, &path).await?;
     output::show(format, &past, |past| past_table(&past.items))
+}
+
+/// All pages of a history; where that is too much, it is said.
+async fn whole(hub: &HubClient, path: &str) -> Result<List<PastFact>, Failure> {
+    let mut past = List { items: Vec::new() };
+    let mut next = Some(format!("{path}&limit={PAGE}"));
+    while let Some(path) = next {
+        if past.items.len() >= MOST {
+            eprintln!(
+                "there is more than these {} versions: ask for less time",
+                past.items.len()
+            );
+            break;
+        }
+        let (page, behind): (List<PastFact>, _) = hub.page(&path).await?;
+        past.items.extend(page.items);
+        next = behind;
+    }
+    Ok(past)
 }
 
 /// As it may stand in a query.

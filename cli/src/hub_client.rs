@@ -133,6 +133,18 @@ impl HubClient {
         read(&self.send(Method::GET, path, Bytes::new()).await?)
     }
 
+    /// As [`HubClient::get`], and where the list goes on if it has not ended (RFC 8288).
+    pub(crate) async fn page<T: DeserializeOwned>(
+        &self,
+        path: &str,
+    ) -> Result<(T, Option<String>), Failure> {
+        let (headers, body) = self.ask(Method::GET, path, None, Bytes::new()).await?;
+        let link = headers.get(header::LINK).and_then(|it| it.to_str().ok());
+        let next = link.and_then(|it| it.strip_prefix('<')?.strip_suffix(">; rel=\"next\""));
+        let next = next.filter(|it| it.starts_with('/'));
+        Ok((read(&body)?, next.map(str::to_owned)))
+    }
+
     pub(crate) async fn post<B: Serialize, T: DeserializeOwned>(
         &self,
         path: &str,
