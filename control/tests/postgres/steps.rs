@@ -14,10 +14,11 @@ macro_rules! script {
     };
 }
 
-const SCRIPTS: [(&str, &str); 3] = [
+const SCRIPTS: [(&str, &str); 4] = [
     script!("0001_start.sql"),
     script!("0002_keys.sql"),
     script!("0003_hubs.sql"),
+    script!("0004_audience.sql"),
 ];
 
 /// What hubs write, beside a cluster's document.
@@ -81,6 +82,13 @@ async fn each_step_keeps_what_hubs_of_the_version_before_have_written() {
     assert_eq!(seen, ["/0"]);
     let ended = "SELECT count(*) FROM hubs WHERE id = '' AND ended";
     assert_eq!(home.count(ended).await, 1);
+
+    let lines = "SELECT (to_jsonb(c) - 'audience')::TEXT FROM changes c";
+    let before = rows(&home, lines).await;
+    bring_to(&home, scripts.path(), 4).await;
+    assert_eq!(rows(&home, lines).await, before, "to 4");
+    let nobodys = "SELECT count(*) FROM changes WHERE audience IS NULL";
+    assert_eq!(home.count(nobodys).await, 1);
 
     let store = open(&home).await;
     assert_eq!(store.view().revision().0, 2);

@@ -11,7 +11,7 @@ use std::{
 use fairlead_control::{
     Clock,
     model::{Fact, FactSource},
-    store::{Asked, Change, Kind, Operation, Retention, Revision, Span},
+    store::{Asked, Change, FactPlace, Kind, Operation, Retention, Revision, Span},
 };
 use serde_json::{Value, json};
 use time::OffsetDateTime;
@@ -443,4 +443,45 @@ async fn a_line_says_who_could_see_the_thing_before_and_after() {
             "t-b t-b > ",
         ]
     );
+}
+
+#[tokio::test]
+async fn changes_of_a_fact_go_on_behind_any_of_them() {
+    let (store, _dir, now) = clocked().await;
+    for n in 0..3 {
+        let mut new = cluster(&format!("c-{n}"), "t-default");
+        let known = fact(json!("said"), FactSource::People);
+        new.facts.insert("version".to_owned(), known.clone());
+        new.dynamic_facts.insert("version".to_owned(), known);
+        // The last two at the same moment.
+        now.store(1000 * n.min(1), Ordering::SeqCst);
+        put_cluster(&store, new).await.unwrap();
+    }
+    let read = async |span: Span, behind: Option<&FactPlace>, limit| {
+        store
+            .facts_changed("version", span, behind, limit)
+            .await
+            .unwrap()
+    };
+    let whole = read(Span::default(), None, 100).await;
+    assert_eq!(whole.len(), 6);
+    for limit in [1, 2, 4, 5] {
+        let (mut behind, mut all) = (None, Vec::new());
+        loop {
+            let page = read(Span::default(), behind.as_ref(), limit).await;
+            behind = page.last().map(FactPlace::from);
+            if behind.is_none() {
+                break;
+            }
+            all.extend(page);
+        }
+        assert_eq!(all, whole, "{limit}");
+    }
+    let early = Span {
+        until: START,
+        ..Span::default()
+    };
+    assert_eq!(read(early, None, 100).await, whole[4..]);
+    let late = FactPlace::from(&whole[1]);
+    assert_eq!(read(early, Some(&late), 100).await, whole[4..]);
 }

@@ -14,12 +14,13 @@ macro_rules! script {
     };
 }
 
-const SCRIPTS: [(&str, &str); 5] = [
+const SCRIPTS: [(&str, &str); 6] = [
     script!("0001_start.sql"),
     script!("0002_uids.sql"),
     script!("0003_documents.sql"),
     script!("0004_keys.sql"),
     script!("0005_hubs.sql"),
+    script!("0006_audience.sql"),
 ];
 
 /// What the first version had: a cluster that is bound to no Kubernetes cluster.
@@ -164,6 +165,22 @@ async fn each_step_keeps_what_the_version_before_has_written() {
     assert_eq!(file.rows("observed", &["hub".to_owned()]).await, ["''"]);
     let sealed = file.rows("keys", &["sealed".to_owned()]).await;
     assert_eq!(sealed, ["'sealed'"]);
+
+    let others = LASTING.into_iter().filter(|table| *table != "changes");
+    let others: Vec<&str> = others.chain(["observed", "keys"]).collect();
+    let columns = file.columns("changes").await;
+    let before = (
+        file.rows("changes", &columns).await,
+        file.all(&others).await,
+    );
+    file.bring_to(6).await;
+    let after = (
+        file.rows("changes", &columns).await,
+        file.all(&others).await,
+    );
+    assert_eq!(after, before, "to 6");
+    let audience = file.rows("changes", &["audience".to_owned()]).await;
+    assert_eq!(audience, ["NULL"]);
 
     let store = open(&file.home).await;
     assert_eq!(store.view().revision().0, 2);
