@@ -82,17 +82,21 @@ pub(crate) async fn agent(hub: &Arc<Hub>, entry: Arc<Entry>, names_itself: bool)
         // It is about to end otherwise, which is told below.
         let _ = hub.sessions.introduce(&entry, unnamed);
     }
-    // A deletion between the first question and the table would not have found this session.
+    // A deletion or a move between the first question and the table would not have found this session.
     let still = directory.admit(entry.identity()).await;
-    let error = if still.is_err_and(|failure| failure.code == Code::ClusterDeleted) {
-        hub.sessions.delete(entry.cluster());
-        close(session, CloseReason::Deleted).await
-    } else {
-        tokio::select! {
+    let error = match still.map_err(|failure| failure.code) {
+        Err(Code::ClusterDeleted) => {
+            hub.sessions.delete(entry.cluster());
+            close(session, CloseReason::Deleted).await
+        }
+        // Whoever has the cluster now stays.
+        Err(Code::ForeignCertificate) => close(session, CloseReason::Protocol).await,
+        // What cannot be asked now is asked with whatever the agent does.
+        Ok(()) | Err(_) => tokio::select! {
             error = session.closed() => error,
             reason = ending(hub, &entry) => close(session, reason).await,
             error = working(hub, &entry) => error,
-        }
+        },
     };
     count(hub, &error);
     let (end, status) = obituary(&error);

@@ -68,6 +68,8 @@ pub(crate) struct Fake {
     pub(crate) shut: watch::Sender<bool>,
     /// How many have come to the door.
     pub(crate) knocked: watch::Sender<usize>,
+    /// How many are let in before their clusters are another tenant's.
+    pub(crate) moves_after: Mutex<Option<usize>>,
     pub(crate) presence: OnceLock<Arc<dyn Presence>>,
     /// The UID that agents must have, if they say one.
     pub(crate) uid: Mutex<Option<ClusterUid>>,
@@ -103,6 +105,7 @@ impl Rig {
             asked: watch::Sender::default(),
             shut: watch::Sender::default(),
             knocked: watch::Sender::default(),
+            moves_after: Mutex::default(),
             presence: OnceLock::new(),
             uid: Mutex::default(),
             renew_until: now + Duration::from_secs(3600),
@@ -277,6 +280,11 @@ impl Directory for Fake {
         self.knocked.send_modify(|knocked| *knocked += 1);
         let mut shut = self.shut.subscribe();
         shut.wait_for(|shut| !shut).await.unwrap();
+        let knocked = *self.knocked.borrow();
+        let moves_after = *self.moves_after.lock().unwrap();
+        if moves_after.is_some_and(|count| knocked > count) {
+            return Err(Code::ForeignCertificate.into());
+        }
         if self
             .clusters
             .lock()

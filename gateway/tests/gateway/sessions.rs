@@ -153,6 +153,19 @@ async fn deleting_a_cluster_ends_its_session_within_a_second() {
 }
 
 #[tokio::test]
+async fn a_session_that_begins_while_its_cluster_moves_to_another_tenant_ends() {
+    let rig = Rig::start();
+    *rig.modules.moves_after.lock().unwrap() = Some(1);
+    let agent = Agent::saying(&rig, "c-a", Says::Nothing).await;
+    let ended = timeout(PATIENCE, agent.session.closed()).await.unwrap();
+    assert!(
+        matches!(ended, SessionError::Peer(CloseReason::Protocol)),
+        "{ended:?}"
+    );
+    assert_eq!(*rig.modules.knocked.borrow(), 2, "it was asked once more");
+}
+
+#[tokio::test]
 async fn without_an_identity_nothing_but_enrolment_answers() {
     let rig = Rig::start();
     let stranger = Agent::without_identity(&rig).await;
