@@ -1,6 +1,10 @@
 //! One dial at a time, over the hubs in turn, each failure one log line with all that is known of it.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use fairlead_api::{CaPin, Code, Failure, HubUrl, JoinString, hello::Link};
 use fairlead_certs::{outer_client, session_client};
@@ -26,6 +30,8 @@ pub(crate) struct Dials {
     pub(crate) version: String,
     pub(crate) metrics: Metrics,
     turn: usize,
+    /// At which sessions of this link wait or finish, for as long as they do: a new one there would take their place.
+    taken: Vec<Weak<HubUrl>>,
 }
 
 impl Dials {
@@ -49,9 +55,44 @@ impl Dials {
         }
     }
 
+    /// To that hub and no other.
+    pub(crate) fn only(&self, hub: HubUrl) -> Self {
+        Dials {
+            hubs: vec![hub],
+            turn: 0,
+            taken: Vec::new(),
+            ..self.clone()
+        }
+    }
+
+    /// From here on this hub is dialled for nothing new, until that is over.
+    pub(crate) fn leave_out(&mut self, hub: Weak<HubUrl>) {
+        self.taken.retain(|hub| hub.strong_count() > 0);
+        self.taken.push(hub);
+    }
+
     /// Which of the hubs is dialled next, and after a dial that worked, which one it was.
     pub(crate) fn place(&self, identity: &Identity) -> usize {
-        self.turn % self.hubs(&identity.hubs).len().max(1)
+        self.next(&identity.hubs)
+    }
+
+    /// The hub that stands there.
+    pub(crate) fn hub(&self, identity: &Identity, place: usize) -> Option<HubUrl> {
+        self.hubs(&identity.hubs).get(place).cloned()
+    }
+
+    /// The first from whose turn it is that is not taken; were all of them, that one.
+    fn next(&self, known: &[HubUrl]) -> usize {
+        let hubs = self.hubs(known);
+        let count = hubs.len().max(1);
+        let is_taken = |hub: &HubUrl| {
+            let mut taken = self.taken.iter().filter_map(Weak::upgrade);
+            taken.any(|taken| *taken == *hub)
+        };
+        let from = self.turn % count;
+        let in_turn = (from..count).chain(0..from);
+        let mut free = in_turn.filter(|&at| hubs.get(at).is_some_and(|hub| !is_taken(hub)));
+        free.next().unwrap_or(from)
     }
 
     pub(crate) fn has_several(&self, identity: &Identity) -> bool {
@@ -112,8 +153,8 @@ impl Dials {
         limits: Limits,
         session: Option<&Session>,
     ) -> Result<Redialed, DialError> {
-        let hubs = self.hubs(known);
-        let Some(hub) = hubs.get(self.turn % hubs.len().max(1)).cloned() else {
+        self.turn = self.next(known);
+        let Some(hub) = self.hubs(known).get(self.turn).cloned() else {
             return Err(here(Failure::because(Code::BadConfig, "no hub is known")));
         };
         let dialled = match self
@@ -181,6 +222,7 @@ impl Dials {
             version,
             metrics,
             turn: 0,
+            taken: Vec::new(),
         }
     }
 }

@@ -17,6 +17,7 @@ use tracing::{info, warn};
 
 use crate::{
     backoff::{Backoff, between, chance},
+    beside::{Beside, Served},
     dial::Dials,
     hello::Named,
     identity::Identity,
@@ -25,7 +26,6 @@ use crate::{
     mend::{Mended, lost, mend, move_on},
     proxy::{Proxy, admit::Rules},
     renew, serve,
-    sessions::Listed,
     site::Site,
     verdict::{Again, code, is_refusal},
 };
@@ -61,16 +61,12 @@ enum Next {
 
 /// A session, from the moment at which the hub has let it serve.
 struct Held {
-    session: Session,
-    exchanges: Exchanges,
-    serving: AbortOnDropHandle<()>,
+    served: Served,
     since: Instant,
     /// Whether the hub has been told all that there is to tell.
     told: bool,
     /// Whether the hub is about to go.
     leaving: watch::Receiver<bool>,
-    /// The agent's own requests may go over it.
-    listed: Listed,
 }
 
 impl Hold {
@@ -161,13 +157,17 @@ impl Hold {
         }
         let rules = Rules::new(&identity.tenant, &self.site.allow_groups);
         let proxy = Arc::new(Proxy::new(self.site.clone(), rules));
-        let leaving = proxy.leaving();
+        let (leaving, requests) = (proxy.leaving(), proxy.requests());
         let serving = serve::streams(session.clone(), self.site.clone(), proxy);
-        Ok(Held {
+        let served = Served {
             session,
             listed: self.site.sessions.list(exchanges.clone()),
             exchanges,
             serving: AbortOnDropHandle::new(tokio::spawn(serving)),
+            requests,
+        };
+        Ok(Held {
+            served,
             since,
             told,
             leaving,
@@ -223,14 +223,12 @@ impl Hold {
     /// From a session's first moment of use to its last.
     async fn hold(&mut self, held: Held, mut identity: Arc<Identity>) -> Next {
         let Held {
-            session,
-            exchanges,
-            serving,
+            served,
             since,
             mut told,
             mut leaving,
-            listed: _listed,
         } = held;
+        let (session, exchanges) = (served.session.clone(), served.exchanges.clone());
         let mut connected = Some(self.site.connected());
         let version = self.dials.version().to_owned();
         let site = self.site.clone();
@@ -261,7 +259,7 @@ impl Hold {
                     if moves {
                         move_on(dials, backoff, here, &identity).await
                     } else {
-                        mend(dials, backoff, spread, (&session, &identity), up).await
+                        mend(dials, backoff, spread, (&session, &identity), (here, up)).await
                     }
                 }, if moves || connected.is_none() => match mended {
                     Mended::Resumed => {
@@ -273,9 +271,12 @@ impl Hold {
                         warn!("the hub knows the session no more; what ran on it is over");
                         return Next::Session(dialed, identity);
                     }
+                    Mended::Elsewhere(dialed) => {
+                        self.wait(served, here, identity.clone());
+                        return Next::Session(dialed, identity);
+                    }
                     Mended::Moved(dialed) => {
-                        info!("moved to another hub; what runs finishes at the one before");
-                        self.left.finish(session, serving, connected);
+                        self.left.finish(session, served.serving, connected);
                         return Next::Session(dialed, identity);
                     }
                     Mended::Refused => {
@@ -300,6 +301,23 @@ impl Hold {
             self.slow.reset();
         }
         Next::Again(self.ended(&ended, &identity, (here, since.elapsed())).await)
+    }
+
+    /// Has a session wait for its hub, beside the one that another hub has given.
+    fn wait(&mut self, served: Served, home: usize, identity: Arc<Identity>) {
+        let Some(hub) = self.dials.hub(&identity, home) else {
+            return;
+        };
+        info!(%hub, "another hub serves from here on; what runs waits for this one");
+        let beside = Beside {
+            site: self.site.clone(),
+            keeper: self.keeper.clone(),
+            dials: self.dials.only(hub.clone()),
+            backoff: self.backoff.clone(),
+            served,
+            identity,
+        };
+        self.dials.leave_out(beside.wait(hub));
     }
 
     async fn ended(

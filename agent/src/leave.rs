@@ -37,6 +37,7 @@ impl Left {
         serving: AbortOnDropHandle<()>,
         connected: Option<Connected>,
     ) {
+        info!("moved to another hub; what runs finishes at the one before");
         while self.sessions.len() >= MOST
             && let Some(oldest) = self.sessions.pop_front()
         {

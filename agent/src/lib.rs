@@ -4,6 +4,7 @@
 
 mod ask;
 mod backoff;
+mod beside;
 mod bindings;
 mod body;
 mod config;

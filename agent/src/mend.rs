@@ -1,5 +1,6 @@
-//! A session whose link is down: the hub is dialled until it goes on with the session, or gives another one. And one whose hub
-//! is about to go: the others are dialled, while it goes on.
+//! A session whose link is down: hubs are dialled in turn, its own first, until one goes on with the session or gives another
+//! one. What has not been heard of elsewhere is not over: its own hub may still have it. And one whose hub is about to go: the
+//! others are dialled, while it goes on.
 
 use std::time::Duration;
 
@@ -20,8 +21,10 @@ const GOOD: Duration = Duration::from_secs(2);
 pub(crate) enum Mended {
     /// Nothing has happened, but for a pause.
     Resumed,
-    /// The hub knows the session no more.
+    /// Its own hub knows the session no more.
     Anew(Box<Dialed>),
+    /// Another hub does not know it, and has a new one for this agent.
+    Elsewhere(Box<Dialed>),
     /// Another hub has a session for this agent; the one before goes on.
     Moved(Box<Dialed>),
     /// The hub does not take this identity, which no other try will change.
@@ -42,13 +45,13 @@ pub(crate) async fn lost(session: &Session) {
     warn!(cause, "connection lost; the session waits for another");
 }
 
-/// Tries for as long as it is polled. `up` is when the lost link came up.
+/// Tries for as long as it is polled. `home` is the place of the hub that had the lost link, `up` when that came up.
 pub(crate) async fn mend(
     dials: &mut Dials,
     backoff: &mut Backoff,
     spread: Duration,
     (session, identity): (&Session, &Identity),
-    up: Instant,
+    (home, up): (usize, Instant),
 ) -> Mended {
     if up.elapsed() >= GOOD {
         backoff.reset();
@@ -57,7 +60,10 @@ pub(crate) async fn mend(
         sleep(backoff.next_hub(spread, chance())).await;
         match dials.again(identity, session).await {
             Ok(Redialed::Resumed { .. }) => return Mended::Resumed,
-            Ok(Redialed::New(dialed)) => return Mended::Anew(Box::new(dialed)),
+            Ok(Redialed::New(dialed)) if dials.place(identity) == home => {
+                return Mended::Anew(Box::new(dialed));
+            }
+            Ok(Redialed::New(dialed)) => return Mended::Elsewhere(Box::new(dialed)),
             Err(error) if is_refusal(error.code) => return Mended::Refused,
             // Its line in the log says it.
             Err(_) => {}
@@ -76,6 +82,10 @@ pub(crate) async fn move_on(
         sleep(backoff.next(chance())).await;
         if dials.place(identity) == left {
             dials.turn();
+        }
+        if dials.place(identity) == left {
+            // The others have a session of this link that waits or finishes.
+            continue;
         }
         match dials.as_agent(identity).await {
             Ok(dialed) => return Mended::Moved(Box::new(dialed)),

@@ -15,7 +15,7 @@ use tokio::{
     sync::watch,
     time::{Instant, timeout},
 };
-use tokio_util::task::task_tracker::TaskTrackerToken;
+use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 use tracing::{debug, info, warn};
 
 use crate::{
@@ -41,10 +41,19 @@ const UPGRADE: Duration = Duration::from_secs(10);
 /// and logs that are followed may be silent for ever.
 const HEAD: Duration = Duration::from_secs(300);
 
+/// A request that runs, upgraded ones included: its site and its session count it.
+#[derive(Clone)]
+pub(crate) struct Running {
+    _of_site: TaskTrackerToken,
+    _of_session: TaskTrackerToken,
+}
+
 /// The proxy of one session: the site, and whom this session's identity may speak for.
 pub(crate) struct Proxy {
     site: Arc<Site>,
     rules: Rules,
+    /// Those of this session that run.
+    requests: TaskTracker,
     /// The hub has said that it is about to go.
     leaving: watch::Sender<bool>,
 }
@@ -54,6 +63,7 @@ impl Proxy {
         Proxy {
             site,
             rules,
+            requests: TaskTracker::new(),
             leaving: watch::Sender::new(false),
         }
     }
@@ -63,9 +73,17 @@ impl Proxy {
         self.leaving.subscribe()
     }
 
+    /// What runs on the session.
+    pub(crate) fn requests(&self) -> TaskTracker {
+        self.requests.clone()
+    }
+
     /// Answers one request; failures become answers too.
     pub(crate) async fn handle(&self, request: Request<Body>) -> Response<Body> {
-        let running = self.site.requests.token();
+        let running = Running {
+            _of_site: self.site.requests.token(),
+            _of_session: self.requests.token(),
+        };
         let id = headers::request_id(request.headers()).to_owned();
         let method = request.method().clone();
         let answered = if method == Method::CONNECT {
@@ -97,7 +115,7 @@ impl Proxy {
     async fn connect(
         &self,
         mut request: Request<Body>,
-        running: &TaskTrackerToken,
+        running: &Running,
     ) -> Result<(Response<Body>, Outcome), Failure> {
         let raw = request.extensions_mut().remove::<OnUpgrade>();
         let raw =
@@ -110,7 +128,7 @@ impl Proxy {
     async fn forward(
         &self,
         mut request: Request<Body>,
-        running: &TaskTrackerToken,
+        running: &Running,
     ) -> Result<(Response<Body>, Outcome), Failure> {
         let permitted = self.rules.admit(request.headers())?;
         headers::check_path(request.uri())?;
@@ -153,7 +171,7 @@ impl Proxy {
     }
 
     /// Joins the raw stream with the other side once it is there, in a task that the process owns.
-    fn join<IO>(&self, raw: OnUpgrade, other: IO, running: TaskTrackerToken)
+    fn join<IO>(&self, raw: OnUpgrade, other: IO, running: Running)
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {

@@ -73,6 +73,14 @@ impl Site {
         }
     }
 
+    /// How many sessions have a link.
+    pub(crate) fn links(&self) -> usize {
+        *self
+            .connected
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A session has a link. The agent is ready for as long as one does.
     pub(crate) fn connected(self: &Arc<Self>) -> Connected {
         let mut connected = self

@@ -17,8 +17,8 @@ use http::{HeaderMap, Method, Request, StatusCode, Uri, header, uri::PathAndQuer
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio::time::timeout;
-use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::Running;
 use crate::{
     body,
     target::{Access, Credentials, Endpoint, TargetError},
@@ -184,7 +184,7 @@ fn address(request: &mut Request<Body>, access: &Access) -> Result<(), UpstreamE
 }
 
 /// A body that holds something until it has ended or is dropped.
-pub(crate) fn held(body: Body, running: TaskTrackerToken) -> Body {
+pub(crate) fn held(body: Body, running: Running) -> Body {
     Held {
         body,
         _running: running,
@@ -194,7 +194,7 @@ pub(crate) fn held(body: Body, running: TaskTrackerToken) -> Body {
 
 struct Held {
     body: Body,
-    _running: TaskTrackerToken,
+    _running: Running,
 }
 
 impl http_body::Body for Held {

@@ -83,6 +83,8 @@ pub(crate) struct Story {
     pub(crate) age: Mutex<Duration>,
     /// TCP connections taken.
     pub(crate) taken: AtomicUsize,
+    /// Connections are taken, and broken at once.
+    pub(crate) away: AtomicBool,
     /// Sessions that wait for their agents. None: they end with their connections.
     pub(crate) resumable: Mutex<Option<Resumable>>,
     connections: Mutex<Vec<AbortHandle>>,
@@ -158,6 +160,16 @@ impl Hub {
         soon(self.agents.lock().await.recv()).await.unwrap()
     }
 
+    /// Nobody gets to it, and who is there loses it.
+    pub(crate) fn leave(&self) {
+        self.story.away.store(true, SeqCst);
+        self.cut();
+    }
+
+    pub(crate) fn come_back(&self) {
+        self.story.away.store(false, SeqCst);
+    }
+
     /// Breaks every connection.
     pub(crate) fn cut(&self) {
         self.story
@@ -207,6 +219,9 @@ async fn forward(listener: TcpListener, to: SocketAddr, story: Arc<Story>) {
     loop {
         let (mut from, _) = listener.accept().await.unwrap();
         story.taken.fetch_add(1, SeqCst);
+        if story.away.load(SeqCst) {
+            continue;
+        }
         let task = tokio::spawn(async move {
             let mut to = TcpStream::connect(to).await.unwrap();
             let _ = copy_bidirectional(&mut from, &mut to).await;

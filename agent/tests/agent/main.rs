@@ -4,6 +4,7 @@
 
 mod api_server;
 mod configuration;
+mod elsewhere;
 mod facts;
 mod hold;
 mod hub;

@@ -91,6 +91,11 @@ impl Rig {
         (agent, self.hub.next().await)
     }
 
+    /// Another hub with the same CA.
+    pub(crate) async fn another_hub(&self) -> Hub {
+        Hub::start(&self.dir.path().join("hub")).await
+    }
+
     /// Another address of the same hub.
     pub(crate) async fn another_way(&self) -> Way {
         self.hub.another_way().await

@@ -1,0 +1,117 @@
+//! A session whose hub does not answer, after another hub has given this link a new one: it waits for its own hub, for as long
+//! as that keeps it, goes on there, and is closed once nothing runs on it any more. Where its hub is back, what runs must notice
+//! no more than a pause.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use fairlead_api::HubUrl;
+use fairlead_dialer::{CloseReason, Exchanges, Session};
+use tokio::time::{Instant, sleep};
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tracing::{info, warn};
+
+use crate::{
+    backoff::Backoff,
+    dial::Dials,
+    identity::Identity,
+    keeper::Keeper,
+    leave::drain,
+    mend::{Mended, lost, mend},
+    renew,
+    sessions::Listed,
+    site::Site,
+};
+
+/// How often it is looked whether anything still runs on it.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// A session that serves, with all that serves it.
+pub(crate) struct Served {
+    pub(crate) session: Session,
+    pub(crate) exchanges: Exchanges,
+    pub(crate) serving: AbortOnDropHandle<()>,
+    /// What runs on it.
+    pub(crate) requests: TaskTracker,
+    /// The agent's own requests may go over it.
+    pub(crate) listed: Listed,
+}
+
+/// What waits for one hub.
+pub(crate) struct Beside {
+    pub(crate) site: Arc<Site>,
+    pub(crate) keeper: Arc<Keeper>,
+    /// To its hub only.
+    pub(crate) dials: Dials,
+    pub(crate) backoff: Backoff,
+    pub(crate) served: Served,
+    pub(crate) identity: Arc<Identity>,
+}
+
+impl Beside {
+    /// Has it wait in a task that the process owns. What is returned lives until it is over.
+    pub(crate) fn wait(self, hub: HubUrl) -> Weak<HubUrl> {
+        let hub = Arc::new(hub);
+        let waits = Arc::downgrade(&hub);
+        let process = self.site.process.clone();
+        process.spawn(async move {
+            self.run(&hub).await;
+        });
+        waits
+    }
+
+    async fn run(mut self, hub: &HubUrl) {
+        let site = self.site;
+        let Served {
+            session,
+            exchanges,
+            serving: _serving,
+            requests,
+            listed: _listed,
+        } = self.served;
+        let version = self.dials.version().to_owned();
+        let (mut connected, mut up) = (None, Instant::now());
+        loop {
+            tokio::select! {
+                error = session.closed() => {
+                    info!(%hub, cause = %error, "the session that waited for its hub has ended");
+                    return;
+                }
+                () = site.process.draining() => return drain(&site, &session).await,
+                () = lost(&session), if connected.is_some() => connected = None,
+                mended = async {
+                    let spread = site.spread.get();
+                    let (dials, backoff) = (&mut self.dials, &mut self.backoff);
+                    mend(dials, backoff, spread, (&session, &self.identity), (0, up)).await
+                }, if connected.is_none() => {
+                    let Mended::Resumed = mended else {
+                        warn!(%hub, "the hub knows the session no more; what ran on it is over");
+                        session.close(CloseReason::Done);
+                        return;
+                    };
+                    (connected, up) = (Some(site.connected()), Instant::now());
+                }
+                renewed = renew::renewed(&self.identity, &exchanges, &version) => {
+                    self.identity = self.keeper.renewed(renewed).await;
+                }
+                () = unused(&site, &requests), if connected.is_some() => {
+                    info!(%hub, "nothing runs any more on the session that waited for its hub");
+                    session.close(CloseReason::Done);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Completes when nothing runs on a session that has a link, and another session has one as well.
+async fn unused(site: &Site, requests: &TaskTracker) {
+    loop {
+        sleep(LOOK).await;
+        if requests.is_empty() && site.links() > 1 {
+            return;
+        }
+    }
+}
