@@ -1,0 +1,95 @@
+//! A process that may open no more files, in a process of its own, for the limit is the process'.
+
+#![cfg(test)]
+
+use std::{fs::File, net::SocketAddr, time::Duration};
+
+use fairlead_runtime::{Process, listen};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use tokio::{
+    net::TcpSocket,
+    sync::{mpsc, watch},
+    time::{Instant, timeout},
+};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::{
+    layer::{Context, Layer, SubscriberExt},
+    registry,
+};
+
+/// How many files it may have open: a few more than it has at the beginning.
+const FILES: u64 = 64;
+/// How long a loop rests.
+const REST: Duration = Duration::from_millis(100);
+const TRIES: usize = 5;
+
+/// When the loop complained.
+struct Complaints(watch::Sender<Vec<Instant>>);
+
+impl<S: Subscriber> Layer<S> for Complaints {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if *event.metadata().level() == tracing::Level::WARN {
+            self.0.send_modify(|times| times.push(Instant::now()));
+        }
+    }
+}
+
+/// Every file that there was still room for.
+fn fill() -> Vec<File> {
+    let mut files = Vec::new();
+    while let Ok(file) = File::open("/dev/null") {
+        files.push(file);
+        assert!(files.len() as u64 <= FILES, "the limit does not hold");
+    }
+    files
+}
+
+fn client() -> TcpSocket {
+    TcpSocket::new_v4().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loop_that_can_open_nothing_rests_between_its_tries_and_recovers() {
+    let complaints = watch::Sender::new(Vec::new());
+    let mut complained = complaints.subscribe();
+    let logged = registry().with(Complaints(complaints));
+    let _logging = tracing::subscriber::set_default(logged);
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = Some(FILES);
+    setrlimit(Resource::Nofile, limit).unwrap();
+
+    let process = Process::new();
+    let listener = listen::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let (seen, mut peers) = mpsc::channel::<SocketAddr>(8);
+    let looping = process.clone();
+    let looping = tokio::spawn(async move {
+        let handle = move |_, peer| {
+            let seen = seen.clone();
+            async move { seen.send(peer).await.unwrap() }
+        };
+        listen::accept_loop(listener, &looping, handle).await;
+    });
+    // Their ends of the connections are there before the table is full.
+    let clients = [client(), client(), client()];
+    let full = fill();
+    let mut connected = Vec::new();
+    for client in clients {
+        connected.push(client.connect(address).await.unwrap());
+    }
+    let often_enough = complained.wait_for(|times| times.len() >= TRIES);
+    let times = often_enough.await.unwrap().clone();
+    for pair in times.windows(2) {
+        let &[one, next] = pair else { continue };
+        assert!(next - one >= REST, "{:?}", next - one);
+    }
+    assert!(peers.try_recv().is_err());
+
+    drop(full);
+    for client in &connected {
+        let seen = timeout(Duration::from_secs(60), peers.recv()).await;
+        assert_eq!(seen.unwrap(), Some(client.local_addr().unwrap()));
+    }
+    process.start_drain();
+    looping.await.unwrap();
+}
