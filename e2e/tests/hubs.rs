@@ -1,4 +1,4 @@
-//! Two hubs on one PostgreSQL, and a cluster whose agent knows one of them.
+//! Two hubs on one PostgreSQL, and a cluster whose agent knows one of them, or both.
 
 #![allow(
     clippy::indexing_slicing,
@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use fairlead_e2e::{Cluster, Hub, Postgres, Site, eventually};
 use serde_json::Value;
 
@@ -23,20 +23,48 @@ async fn get(hub: &Hub, token: &str, path: &str) -> anyhow::Result<(u16, Value)>
     Ok((answer.status, serde_json::from_str(&answer.text())?))
 }
 
+/// Two hubs and what they share.
+struct Pair {
+    one: Hub,
+    two: Hub,
+    /// Of an admin, whom both know.
+    token: String,
+    _store: Postgres,
+    _keys: tempfile::TempDir,
+}
+
+impl Pair {
+    /// With more flags than are needed.
+    async fn start(more: &[&str]) -> anyhow::Result<Self> {
+        let store = Postgres::start().await?;
+        let keys = tempfile::tempdir()?;
+        let key = keys.path().join("store.key");
+        std::fs::write(&key, "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n")?;
+        let (url, key) = (store.url(), key.display().to_string());
+        let flags = [&["--store", &url, "--store-key-file", &key], more].concat();
+        let one = Hub::start_server(&flags).await?;
+        let two = Hub::start_server(&flags).await?;
+        one.log_in().await?;
+        Ok(Self {
+            token: one.token()?,
+            one,
+            two,
+            _store: store,
+            _keys: keys,
+        })
+    }
+}
+
 #[tokio::test]
 async fn each_hub_tells_how_it_stands_with_a_cluster_of_the_other_one_and_when_that_is_killed()
 -> anyhow::Result<()> {
-    let (cluster, store) = tokio::try_join!(Cluster::start_lite(), Postgres::start())?;
-    let keys = tempfile::tempdir()?;
-    let key = keys.path().join("store.key");
-    std::fs::write(&key, "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n")?;
-    let (url, key) = (store.url(), key.display().to_string());
-    let flags = ["--store", &url, "--store-key-file", &key];
-    let mut one = Hub::start_server(&flags).await?;
-    let two = Hub::start_server(&flags).await?;
-    one.log_in().await?;
-    let token = one.token()?;
-
+    let (cluster, pair) = tokio::try_join!(Cluster::start_lite(), Pair::start(&[]))?;
+    let Pair {
+        mut one,
+        two,
+        token,
+        ..
+    } = pair;
     let joining = one.create_cluster("demo").await?;
     let path = format!("/clusters/{}", joining.id);
     let status = async || Some(get(&two, &token, &path).await.ok()?.1["status"].take());
@@ -72,5 +100,51 @@ async fn each_hub_tells_how_it_stands_with_a_cluster_of_the_other_one_and_when_t
         lost["lastError"]["code"] == "FL-1402" && lost["hub"].is_null(),
         "{lost}"
     );
+    Ok(())
+}
+
+/// A namespace of this name, made beside the hubs.
+async fn make(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
+    let made = cluster.kubectl().args(["create", "namespace", name]);
+    made.run().await?.success().map(drop)
+}
+
+#[tokio::test]
+async fn a_hub_that_is_told_to_end_loses_its_agent_to_the_other_and_no_stream_before_its_time()
+-> anyhow::Result<()> {
+    let drain = ["--drain-timeout", "15s"];
+    let (cluster, mut pair) = tokio::try_join!(Cluster::start_lite(), Pair::start(&drain))?;
+    let joining = pair.one.create_cluster("demo").await?;
+    let mut site = Site::begin_at(&[&pair.one, &pair.two], &cluster, &joining)?;
+    pair.one.wait_state(&joining.id, "Connected").await?;
+    let watched = pair.one.kubectl(&cluster, "demo").await?;
+    let mut watch = watched
+        .args(["get", "namespaces", "-w", "-o", "name"])
+        .spawn()?;
+    // The first may be in the list that comes before the watch; the second was made after it.
+    for name in ["before", "begun"] {
+        make(&cluster, name).await?;
+        while watch.next_line().await?.context("it has ended")? != format!("namespace/{name}") {}
+    }
+
+    pair.one.process.term()?;
+    site.process
+        .wait_for_log("moved to another hub", SOON)
+        .await?;
+    let (two, token) = (&pair.two, &pair.token);
+    let version = format!("/k8s/clusters/{}/version", joining.id);
+    eventually(SOON, "requests by the other hub", async || {
+        let (code, _) = get(two, token, &version).await.ok()?;
+        (code == 200).then_some(())
+    })
+    .await?;
+    // What runs at the first one goes on.
+    make(&cluster, "meanwhile").await?;
+    while watch.next_line().await?.context("it has ended")? != "namespace/meanwhile" {}
+    ensure!(pair.one.process.wait(SOON).await?.success());
+    while watch.next_line().await?.is_some() {}
+    let log = pair.one.process.log()?;
+    ensure!(log.contains("cutting off what did not finish"), "{log}");
+    ensure!(get(two, token, &version).await?.0 == 200);
     Ok(())
 }

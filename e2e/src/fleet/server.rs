@@ -1,6 +1,6 @@
 //! Hubs and sites in network namespaces: `fairlead server` as others reach it, and an agent on its site's own network.
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 
 use super::{Hub, Joining, Site, agent, free_port, launch};
 use crate::{Cluster, Launch, NetNs};
@@ -80,6 +80,19 @@ impl Hub {
 }
 
 impl Site {
+    /// Starts an agent that knows all of these hubs, prefers the first, and gets its identity there; waits for nothing.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn begin_at(hubs: &[&Hub], cluster: &Cluster, joining: &Joining) -> anyhow::Result<Self> {
+        let [first, ..] = hubs else {
+            bail!("no hub");
+        };
+        let known = hubs.iter().flat_map(|hub| ["--hub", &hub.ready.url]);
+        let launch = agent(first, cluster, &joining.id)?.args(known);
+        Self::run(first, launch, None, &joining.id, &joining.join)
+    }
+
     /// Starts an agent in the namespace `net`, where its cluster is, too, with what `more` adds to it, and waits for nothing.
     ///
     /// # Errors
