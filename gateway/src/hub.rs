@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Connections whose TLS handshake is not finished, of the front and inside sessions. A thousand idle ones leave room
-/// for every agent; more than this push each other out, oldest first.
+/// for every agent; more than this push each other out, the oldest of the address that has most first.
 const MAX_HANDSHAKES: usize = 4096;
 /// Sessions without an identity; an agent that enrols needs one for a second or two.
 const MAX_VISITORS: usize = 512;

@@ -8,6 +8,7 @@ mod agents;
 mod front;
 mod hub;
 mod metrics;
+mod network;
 pub mod seam;
 mod trust;
 mod waiting;

@@ -1,6 +1,9 @@
 //! A waiting room of bounded size for peers that have not proved anything yet. When it is full, the address that has the
 //! most places gives up its oldest: idle strangers push each other out, never keep a newcomer from coming in, and
 //! seldom cost somebody else's place.
+//!
+//! So an address may have all the room while nobody else wants any, as thousands of agents behind one NAT do, and is
+//! sure of no more than its even share of it: who has less loses nothing to who has more.
 
 use std::{
     cmp::Reverse,
@@ -10,6 +13,8 @@ use std::{
 };
 
 use tokio_util::sync::CancellationToken;
+
+use crate::network::network;
 
 #[derive(Clone)]
 pub(crate) struct WaitingRoom(Arc<Room>);
@@ -23,7 +28,7 @@ struct Room {
 struct Guests {
     next: u64,
     count: usize,
-    /// By address, the oldest first.
+    /// By address, or what counts as one, the oldest first.
     waiting: HashMap<IpAddr, BTreeMap<u64, CancellationToken>>,
 }
 
@@ -45,6 +50,7 @@ impl WaitingRoom {
 
     /// Always succeeds, at the cost of whoever takes most of the room.
     pub(crate) fn enter(&self, from: IpAddr) -> Place {
+        let from = network(from);
         let evicted = CancellationToken::new();
         let mut guests = self.0.guests();
         if guests.count >= self.0.places {
@@ -120,6 +126,11 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
+    fn still(places: &[Place]) -> usize {
+        let still = places.iter().filter(|place| !place.evicted.is_cancelled());
+        still.count()
+    }
+
     const ANN: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
     const BOB: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
 
@@ -150,5 +161,38 @@ mod tests {
         assert!(!first.evicted.is_cancelled());
         let guests = room.0.guests();
         assert_eq!((guests.count, guests.waiting.len()), (1, 1));
+    }
+
+    #[test]
+    fn an_address_that_never_stops_coming_costs_nobody_a_place() {
+        let room = WaitingRoom::new(100);
+        let few: Vec<_> = (0..30).map(|_| room.enter(BOB)).collect();
+        let flood: Vec<_> = (0..10_000).map(|_| room.enter(ANN)).collect();
+        assert_eq!((still(&few), still(&flood)), (30, 70));
+        // Whoever comes later gets in as well, and it is the flood that makes room.
+        let late: Vec<_> = (0..20).map(|_| room.enter([192, 0, 2, 3].into())).collect();
+        let (few, late) = (still(&few), still(&late));
+        assert_eq!((few, late, still(&flood)), (30, 20, 50));
+    }
+
+    #[test]
+    fn all_the_room_is_for_one_address_while_nobody_else_wants_any_and_then_it_is_shared() {
+        let room = WaitingRoom::new(90);
+        let mut all: Vec<Vec<_>> = Vec::new();
+        for (address, share) in [(1, 90_usize), (2, 45), (3, 30)] {
+            let come = (0..1000).map(|_| room.enter([192, 0, 2, address].into()));
+            all.push(come.collect());
+            // Where two have as many, either makes room.
+            assert!(all.iter().all(|of_one| still(of_one).abs_diff(share) <= 1));
+        }
+    }
+
+    #[test]
+    fn who_has_a_whole_network_is_one_stranger_all_the_same() {
+        let room = WaitingRoom::new(10);
+        let few: Vec<_> = (0..4).map(|_| room.enter(BOB)).collect();
+        let flood = (0..1000_u16).map(|n| [0x2001, 0xdb8, 0, 0, 0, 0, 0, n].into());
+        let flood: Vec<_> = flood.map(|from: IpAddr| room.enter(from)).collect();
+        assert_eq!((still(&few), still(&flood)), (4, 6));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashMap,
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -11,6 +11,8 @@ use std::{
 use fairlead_api::{Code, Failure};
 use tokio::time::Instant;
 use tracing::warn;
+
+use crate::network::network;
 
 /// How many wrong tokens an address may send in [`WINDOW`].
 const ALLOWED: u32 = 30;
@@ -83,17 +85,6 @@ impl WrongTokens {
     }
 }
 
-/// One machine has all addresses of a /64.
-fn network(from: IpAddr) -> IpAddr {
-    match from.to_canonical() {
-        IpAddr::V6(v6) => {
-            let bits = v6.to_bits() >> 64 << 64;
-            Ipv6Addr::from_bits(bits).into()
-        }
-        v4 => v4,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,12 +126,5 @@ mod tests {
         tokio::time::advance(WINDOW).await;
         assert_eq!(wrong.note(v4(9)), Verdict::Wrong);
         assert_eq!(wrong.0.lock().unwrap().len(), 1);
-    }
-
-    #[test]
-    fn a_network_of_one_machine_is_one_address() {
-        let of = |text: &str| network(text.parse().unwrap()).to_string();
-        assert_eq!(of("2001:db8::1:2:3:4"), "2001:db8::");
-        assert_eq!(of("::ffff:192.0.2.7"), "192.0.2.7");
     }
 }

@@ -1,0 +1,26 @@
+//! Who counts as one stranger, where strangers are counted.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+/// One machine has all addresses of a /64.
+pub(crate) fn network(from: IpAddr) -> IpAddr {
+    match from.to_canonical() {
+        IpAddr::V6(v6) => {
+            let bits = v6.to_bits() >> 64 << 64;
+            Ipv6Addr::from_bits(bits).into()
+        }
+        v4 => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_of_one_machine_is_one_address() {
+        let of = |text: &str| network(text.parse().unwrap()).to_string();
+        assert_eq!(of("2001:db8::1:2:3:4"), "2001:db8::");
+        assert_eq!(of("::ffff:192.0.2.7"), "192.0.2.7");
+    }
+}
