@@ -30,7 +30,12 @@ impl Framing {
 
     /// Whether the length of the next request was given in two ways. To be called once for each request, in order.
     pub(crate) fn next_is_doubtful(&self) -> bool {
-        self.follower().doubts.pop_front().unwrap_or(false)
+        self.next().unwrap_or(false)
+    }
+
+    /// The same; none: no such request was seen.
+    pub(crate) fn next(&self) -> Option<bool> {
+        self.follower().doubts.pop_front()
     }
 
     /// What follows is no HTTP any more.
