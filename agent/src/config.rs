@@ -30,12 +30,18 @@ pub struct Config {
     pub facts_every: Option<Duration>,
     /// `host:port` that a plain TCP connection may be opened to, exactly as it is asked for.
     pub allow_connect: Vec<String>,
+    /// What all sessions may hold together, in bytes, beyond 256 KiB each of messages that are not acknowledged and the first
+    /// 256 KiB of each stream's window. Where it is used up, bulk slows down. [`SESSION_MEMORY`] suits.
+    pub session_memory: usize,
     /// For the hub only, never for the API server. May hold credentials.
     pub https_proxy: Option<String>,
     pub no_proxy: Option<String>,
     /// Of this program.
     pub version: String,
 }
+
+/// Enough for two far links at full speed, and a quarter of what the install manifest lets the agent have.
+pub const SESSION_MEMORY: usize = 64 << 20;
 
 /// Which API server requests go to, and as whom.
 #[derive(Debug, Clone)]

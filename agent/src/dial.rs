@@ -9,7 +9,7 @@ use std::{
 use fairlead_api::{CaPin, Code, Failure, HubUrl, JoinString, hello::Link};
 use fairlead_certs::{outer_client, session_client};
 use fairlead_dialer::{
-    DialError, Dialed, Dialer, Limits, Redialed, Session, Stage, dial::ProxyRules,
+    DialError, Dialed, Dialer, Limits, Redialed, Reserve, Session, Stage, dial::ProxyRules,
 };
 use rustls::ClientConfig;
 use tracing::{info, warn};
@@ -29,6 +29,8 @@ pub(crate) struct Dials {
     pub(crate) proxy: ProxyRules,
     pub(crate) version: String,
     pub(crate) metrics: Metrics,
+    /// What all sessions share.
+    reserve: Reserve,
     turn: usize,
     /// At which sessions of this link wait or finish, for as long as they do: a new one there would take their place.
     taken: Vec<Weak<HubUrl>>,
@@ -114,7 +116,7 @@ impl Dials {
         // What is asked there is short, and asked again.
         let limits = Limits {
             resume_window: Duration::ZERO,
-            ..Limits::default()
+            ..self.limits()
         };
         let dialled = self
             .dial(&join.hubs, join.ca_pin, inner, limits, None)
@@ -125,7 +127,7 @@ impl Dials {
     /// As itself.
     pub(crate) async fn as_agent(&mut self, identity: &Identity) -> Result<Dialed, DialError> {
         let inner = session_client(identity.pin, Some(&identity.leaf));
-        let limits = Limits::default();
+        let limits = self.limits();
         let dialled = self
             .dial(&identity.hubs, identity.pin, inner, limits, None)
             .await;
@@ -139,9 +141,16 @@ impl Dials {
         session: &Session,
     ) -> Result<Redialed, DialError> {
         let inner = session_client(identity.pin, Some(&identity.leaf));
-        let limits = Limits::default();
+        let limits = self.limits();
         self.dial(&identity.hubs, identity.pin, inner, limits, Some(session))
             .await
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            reserve: self.reserve.clone(),
+            ..Limits::default()
+        }
     }
 
     /// The next hub in turn.
@@ -212,7 +221,7 @@ impl Dials {
         ca_file: Option<PathBuf>,
         proxy: ProxyRules,
         version: String,
-        metrics: Metrics,
+        (metrics, reserve): (Metrics, Reserve),
     ) -> Self {
         Dials {
             join,
@@ -221,6 +230,7 @@ impl Dials {
             proxy,
             version,
             metrics,
+            reserve,
             turn: 0,
             taken: Vec::new(),
         }

@@ -17,6 +17,7 @@ mod hold;
 mod identity;
 mod keeper;
 mod leave;
+mod memory;
 mod mend;
 mod metrics;
 mod objects;
@@ -37,7 +38,7 @@ use std::{
     time::Duration,
 };
 
-pub use config::{Config, SERVICE_ACCOUNT_DIR, State, Target};
+pub use config::{Config, SERVICE_ACCOUNT_DIR, SESSION_MEMORY, State, Target};
 use dial::Dials;
 use facts::Facts;
 use fairlead_api::{Code, Failure, hello::Instance};
@@ -71,6 +72,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         .map_err(|mistake| Failure::because(Code::BadConfig, mistake))?;
     let metrics = Metrics::new(process.registry())
         .map_err(|error| Failure::because(Code::Internal, error))?;
+    let reserve = memory::reserve(config.session_memory, process.registry())?;
     let upstream = Arc::new(Upstream::new(Credentials::new(&config.target)));
     let store = store(&config, &upstream);
     let stored = at_a_terminal(&config, &upstream, &store).await?;
@@ -100,7 +102,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         config.ca_file,
         proxy,
         config.version,
-        metrics,
+        (metrics, reserve),
     );
     let draining = process.clone();
     process.spawn(async move {

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use fairlead_agent::{Config, State, Target};
+use fairlead_agent::{Config, SESSION_MEMORY, State, Target};
 use fairlead_api::{JoinString, hello::Links, resources::JoinInfo};
 use fairlead_runtime::Process;
 use secrecy::ExposeSecret as _;
@@ -73,6 +73,7 @@ fn config(join: &JoinInfo, kubeconfig: PathBuf, state: PathBuf) -> anyhow::Resul
         allow_groups: Vec::new(),
         facts_every: Some(std::time::Duration::ZERO),
         allow_connect: Vec::new(),
+        session_memory: SESSION_MEMORY,
         https_proxy: None,
         no_proxy: None,
         version: env!("CARGO_PKG_VERSION").to_owned(),

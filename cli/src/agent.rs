@@ -6,14 +6,14 @@ use std::{
 };
 
 use clap::ArgMatches;
-use fairlead_agent::{Config, State, Target};
+use fairlead_agent::{Config, SESSION_MEMORY, State, Target};
 use fairlead_api::{
     Code, Failure, HubUrl, JoinString,
     hello::{Instance, Links},
 };
 use fairlead_runtime::{
     admin,
-    config::{Reader, Span},
+    config::{Reader, Size, Span},
     listen,
 };
 use tracing::info;
@@ -88,6 +88,7 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
         allow_groups: reader.list("allow-group"),
         facts_every: reader.optional::<Span>("facts-every").map(|span| span.0),
         allow_connect: reader.list("allow-connect"),
+        session_memory: reader.or("session-memory", Size(SESSION_MEMORY)).0,
         https_proxy: https_proxy.map(str::to_owned),
         no_proxy: no_proxy.map(str::to_owned),
         version: VERSION.to_owned(),

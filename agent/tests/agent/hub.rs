@@ -33,8 +33,11 @@ use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use time::OffsetDateTime;
 use tokio::{
-    io::copy_bidirectional,
-    net::{TcpListener, TcpStream},
+    io::{AsyncReadExt, AsyncWriteExt, copy},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{ReadHalf, WriteHalf},
+    },
     sync::mpsc,
     task::{AbortHandle, JoinHandle},
 };
@@ -85,6 +88,8 @@ pub(crate) struct Story {
     pub(crate) taken: AtomicUsize,
     /// Connections are taken, and broken at once.
     pub(crate) away: AtomicBool,
+    /// What comes is lost, and the connections stay.
+    pub(crate) deaf: AtomicBool,
     /// Sessions that wait for their agents. None: they end with their connections.
     pub(crate) resumable: Mutex<Option<Resumable>>,
     connections: Mutex<Vec<AbortHandle>>,
@@ -222,12 +227,28 @@ async fn forward(listener: TcpListener, to: SocketAddr, story: Arc<Story>) {
         if story.away.load(SeqCst) {
             continue;
         }
+        let heard = story.clone();
         let task = tokio::spawn(async move {
             let mut to = TcpStream::connect(to).await.unwrap();
-            let _ = copy_bidirectional(&mut from, &mut to).await;
+            let ((mut from, mut back), (mut answers, mut to)) = (from.split(), to.split());
+            let ((), _) = tokio::join!(hear(&mut from, &mut to, &heard), async {
+                let _ = copy(&mut answers, &mut back).await;
+                back.shutdown().await
+            });
         });
         story.connections.lock().unwrap().push(task.abort_handle());
     }
+}
+
+/// Passes on what is said, unless the hub is deaf.
+async fn hear(from: &mut ReadHalf<'_>, to: &mut WriteHalf<'_>, story: &Story) {
+    let mut said = vec![0; 64 * 1024];
+    while let Ok(size @ 1..) = from.read(&mut said).await {
+        if !story.deaf.load(SeqCst) && to.write_all(&said[..size]).await.is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown().await;
 }
 
 async fn listen(

@@ -9,6 +9,7 @@ mod facts;
 mod hold;
 mod hub;
 mod links;
+mod memory;
 mod proxy;
 mod rig;
 mod secret;

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_agent::{Config, State, Target};
+use fairlead_agent::{Config, SESSION_MEMORY, State, Target};
 use fairlead_api::{Failure, JoinString, hello::Links};
 use fairlead_dialer::{Answer, Body, Exchanges};
 use fairlead_runtime::Process;
@@ -38,6 +38,15 @@ impl Drop for Agent {
         self.running.abort();
         let process = self.process.clone();
         tokio::spawn(async move { process.finish(Duration::ZERO).await });
+    }
+}
+
+impl Agent {
+    /// The value of a gauge without labels.
+    pub(crate) fn gauge(&self, name: &str) -> f64 {
+        let families = self.process.registry().gather();
+        let family = families.iter().find(|family| family.name() == name);
+        family.expect(name).get_metric()[0].get_gauge().get_value()
     }
 }
 
@@ -73,6 +82,7 @@ impl Rig {
             allow_groups: vec!["ops".to_owned()],
             facts_every: Some(Duration::ZERO),
             allow_connect: Vec::new(),
+            session_memory: SESSION_MEMORY,
             https_proxy: None,
             no_proxy: None,
             version: "0.0.0-test".to_owned(),
