@@ -27,7 +27,7 @@ use report::Reports;
 pub(crate) use influx::Influx;
 pub use influx::{InfluxConfig, InfluxLogin, InfluxUrl};
 pub use stale::Reporting;
-pub(crate) use stale::{is_stale, seen};
+pub(crate) use stale::{is_stale, seen, stale_names};
 
 pub(crate) struct FactsModule {
     hub: Arc<Hub>,

@@ -6,7 +6,7 @@ use std::{ops::RangeInclusive, time::Duration};
 use fairlead_api::{Code, Failure};
 
 use crate::{
-    model::{Fact, FactSource},
+    model::{Fact, FactSource, Facts},
     store::Observed,
 };
 
@@ -62,6 +62,28 @@ pub(crate) fn is_stale(fact: &Fact, observed: &Observed, reporting: &Reporting, 
     reporting.is_stale(fact.source, seen, now)
 }
 
+/// The names of those that are. Lists ask it of every fact of every cluster, so each source is looked at once: whose report is
+/// fresh has no fact that is not.
+pub(crate) fn stale_names<'a>(
+    facts: &'a Facts,
+    observed: &Observed,
+    reporting: &Reporting,
+    now: i64,
+) -> Vec<&'a str> {
+    let reports = |source: FactSource| {
+        let reported = observed.reported.get(&source);
+        reported.is_some_and(|at| !reporting.is_stale(source, *at, now))
+    };
+    let (agent, steward) = (reports(FactSource::Agent), reports(FactSource::Steward));
+    let is_old = |fact: &Fact| match fact.source {
+        FactSource::Agent if agent => false,
+        FactSource::Steward if steward => false,
+        _ => is_stale(fact, observed, reporting, now),
+    };
+    let old = facts.iter().filter(|(_, fact)| is_old(fact));
+    old.map(|(name, _)| name.as_str()).collect()
+}
+
 /// When a fact was last said to be so, where its source has last reported at `reported`.
 pub(crate) fn seen(fact: &Fact, reported: Option<i64>) -> i64 {
     reported.unwrap_or(fact.received).max(fact.received)
@@ -89,6 +111,43 @@ mod tests {
         assert!(!rarely.is_stale(FactSource::Agent, 0, 2 * three_hours));
         assert!(rarely.is_stale(FactSource::Agent, 0, 2 * three_hours + 1));
         assert!(!rarely.is_stale(FactSource::Steward, 0, three_hours));
+    }
+
+    #[test]
+    fn the_names_are_those_of_the_facts_that_are_stale_one_by_one() {
+        let reporting = Reporting::default();
+        let sources = [
+            FactSource::People,
+            FactSource::Agent,
+            FactSource::Steward,
+            FactSource::Inventory,
+            FactSource::Import,
+        ];
+        let mut facts = Facts::new();
+        for (source, received) in sources.into_iter().flat_map(|it| [(it, 0), (it, 200)]) {
+            let fact = Fact {
+                value: true.into(),
+                source,
+                received: received * MINUTE,
+                observed: 0,
+            };
+            facts.insert(format!("{source:?}-{received}"), fact);
+        }
+        for (agent, steward) in [(None, None), (Some(210), None), (Some(1), Some(239))] {
+            let mut observed = Observed::nothing(time::OffsetDateTime::UNIX_EPOCH);
+            for (source, at) in [(FactSource::Agent, agent), (FactSource::Steward, steward)] {
+                observed
+                    .reported
+                    .extend(at.map(|at: i64| (source, at * MINUTE)));
+            }
+            for now in [200, 240, 390, 400].map(|minute| minute * MINUTE) {
+                let each = facts
+                    .iter()
+                    .filter(|(_, fact)| is_stale(fact, &observed, &reporting, now));
+                let each: Vec<_> = each.map(|(name, _)| name.as_str()).collect();
+                assert_eq!(stale_names(&facts, &observed, &reporting, now), each);
+            }
+        }
     }
 
     #[test]

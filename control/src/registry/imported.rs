@@ -19,7 +19,7 @@ use super::{
 use crate::{
     hub::{Hub, by},
     model::{Fact, FactSource, Facts},
-    reply::{Answer, Asks, Document},
+    reply::{Answer, Document, Who},
     store::{Draft, millis},
 };
 
@@ -32,7 +32,7 @@ pub(super) fn routes() -> Router<Arc<Hub>> {
 
 async fn take(
     State(hub): State<Arc<Hub>>,
-    asks: Asks,
+    Who(caller): Who,
     Path(id): Path<String>,
     Document(body): Document,
 ) -> Answer<StatusCode> {
@@ -40,7 +40,6 @@ async fn take(
     let facts = given.values("facts")?;
     let facts = facts.ok_or_else(|| invalid("property \"facts\" is missing"))?;
     given.nothing_else()?;
-    let caller = asks.who().await?;
     visible(&hub.store.view(), &caller, &id)?;
     allow(&caller, Right::WriteCluster)?;
     let (who, now) = (caller.clone(), millis(hub.now()));

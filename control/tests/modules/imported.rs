@@ -36,6 +36,9 @@ async fn an_imported_fact_is_stale_until_stewards_next_word_and_no_import_overru
     let revision = *rig.control.revision().borrow();
     import(&rig, facts.clone()).await;
     assert_eq!(*rig.control.revision().borrow(), revision, "nothing is new");
+    let path = format!("/v1{CLUSTER}/facts/imported");
+    let nobody = rig.nobody(Method::POST, &path, r#"{"facts":{}}"#).await;
+    assert_eq!(nobody.status, StatusCode::UNAUTHORIZED);
     assert_eq!(
         known(&rig).await,
         json!({ "kubernetesVersion": [version, "import", true], "racks": [3, "import", true] })

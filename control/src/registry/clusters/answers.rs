@@ -14,7 +14,7 @@ use tracing::info;
 use super::template_of;
 use crate::{
     enroll::{install_url, invitation},
-    facts::is_stale,
+    facts::stale_names,
     hub::Hub,
     model::Cluster,
     registry::{
@@ -107,13 +107,11 @@ impl<'a> Sight<'a> {
     ) -> Result<ShownCluster<'s>, Failure> {
         let cluster = &record.value;
         let (reporting, now) = (&self.hub.settings.reporting, millis(self.now));
-        let facts = cluster.dynamic_facts.iter();
-        let stale = facts.filter(|(_, fact)| is_stale(fact, observed, reporting, now));
         let invited = self.invites && cluster.binding.bootstrap.open(self.now);
         Ok(ShownCluster {
             opening: self.hub.openings.of(self.view, record)?,
             version: record.version,
-            stale: stale.map(|(name, _)| name.as_str()).collect(),
+            stale: stale_names(&cluster.dynamic_facts, observed, reporting, now),
             status: Some(&observed.status),
             install_url: invited.then(|| install_url(self.hub, cluster)),
             more: Map::new(),

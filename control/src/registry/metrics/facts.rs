@@ -9,7 +9,7 @@ use super::{
     family::{Family, number, seconds},
 };
 use crate::{
-    facts::{Reporting, is_stale},
+    facts::{Reporting, stale_names},
     model::{Cluster, FactSource, Facts},
     store::Observed,
 };
@@ -76,10 +76,10 @@ impl Told {
                 family.add(whose.into_iter().chain(labels), 1.0);
             }
         }
-        let dynamic = cluster.dynamic_facts.values();
-        let stale = dynamic.filter(|fact| is_stale(fact, observed, &self.reporting, now));
-        if !cluster.dynamic_facts.is_empty() {
-            self.stale.add(whose, number(stale.count()));
+        let dynamic = &cluster.dynamic_facts;
+        if !dynamic.is_empty() {
+            let stale = stale_names(dynamic, observed, &self.reporting, now);
+            self.stale.add(whose, number(stale.len()));
         }
         for (source, at) in seen(cluster, observed) {
             let labels = [whose[0], ("source", source.as_str())];
