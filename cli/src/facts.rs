@@ -37,7 +37,7 @@ async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
     let Some(name) = &args.name else {
         let fact = args.fact.as_deref().unwrap_or_default();
         let from = ago(since.unwrap_or(DAY))?;
-        let path = format!("/v1/facts/{}/changes?from={from}", escaped(fact));
+        let path = format!("/v1/facts/{}/changes?from={from}&limit=1000", escaped(fact));
         let past = whole(hub, &path).await?;
         if *format == Format::Name {
             let clusters: BTreeSet<_> =
