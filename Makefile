@@ -93,11 +93,12 @@ net: kube ## rung 4 over real networks: namespaces, proxies, bad links, faults; 
 	cargo build --locked --workspace --bin fairlead
 	cargo test --locked --workspace --test net -- --test-threads=1 $(NET)
 
-compat: kube ## rung 4 with the version before this one: its hub with this agent, this hub with its agent
+compat: kube ## rung 4 with versions before this one: their hubs with this agent, this hub with their agents
 	cargo build --locked --workspace --bin fairlead
-	previous=$$(e2e/compat/build) && \
-	FAIRLEAD_HUB_BIN=$$previous cargo test --locked --workspace --test kubectl -- --test-threads=$(or $(E2E_THREADS),2) && \
-	FAIRLEAD_AGENT_BIN=$$previous cargo test --locked --workspace --test kubectl -- --test-threads=$(or $(E2E_THREADS),2)
+	programs=$$(e2e/compat/build) && for previous in $$programs; do \
+	  FAIRLEAD_HUB_BIN=$$previous cargo test --locked --workspace --test kubectl -- --test-threads=$(or $(E2E_THREADS),2) && \
+	  FAIRLEAD_AGENT_BIN=$$previous cargo test --locked --workspace --test kubectl -- --test-threads=$(or $(E2E_THREADS),2) || exit; \
+	done
 
 deny: $(TOOLS)/bin/cargo-deny ## licences, bans and sources of dependencies, and the order of the rooms
 	cargo deny check bans licenses sources
