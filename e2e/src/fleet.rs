@@ -34,38 +34,12 @@ pub struct Ready {
 
 /// A registered cluster and the way into it.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(from = "Told")]
 pub struct Joining {
     pub id: String,
     pub tenant: String,
     pub join: String,
-    /// Of the agent's manifests.
-    pub install_url: String,
-}
-
-/// As a hub tells it.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Told {
-    id: String,
-    tenant: String,
-    join: String,
     #[serde(rename = "agentInstallURL")]
-    agent_install_url: Option<String>,
-    /// Of a hub of link version 1 that was the agent's.
-    #[serde(rename = "installURL")]
-    install_url: String,
-}
-
-impl From<Told> for Joining {
-    fn from(told: Told) -> Self {
-        Joining {
-            id: told.id,
-            tenant: told.tenant,
-            join: told.join,
-            install_url: told.agent_install_url.unwrap_or(told.install_url),
-        }
-    }
+    pub install_url: String,
 }
 
 /// A running `fairlead dev` with a folder of its own, which is also the home of whoever calls [`Hub::cli`].
