@@ -44,33 +44,16 @@ impl Crowd {
     /// If the peer is not here.
     pub(crate) fn of(kind: Kind, bed: &Bed<'_>, count: u16) -> anyhow::Result<Self> {
         let port = ports::free()?;
-        let on_ports = Census::Ports { count };
+        let on_ports = |(hub, agents)| (hub, vec![agents], Census::Ports { count });
+        let on_page = |(hub, agents, census)| (hub, vec![agents], census);
         let (hub, agents, census) = match kind {
             Kind::Fairlead => fairlead::crowd(bed, port, count)?,
-            Kind::Remotedialer => {
-                let (hub, agents, census) = remotedialer::crowd(bed, port, count)?;
-                (hub, vec![agents], census)
-            }
-            Kind::Konnectivity => {
-                let (hub, agents, census) = konnectivity::crowd(bed, port, count)?;
-                (hub, vec![agents], census)
-            }
-            Kind::Frp => {
-                let (hub, agents) = frp(bed, port, count)?;
-                (hub, vec![agents], on_ports)
-            }
-            Kind::Chisel => {
-                let (hub, agents) = chisel(bed, port, count)?;
-                (hub, vec![agents], on_ports)
-            }
-            Kind::Rathole => {
-                let (hub, agents) = rathole(bed, port, count)?;
-                (hub, vec![agents], on_ports)
-            }
-            Kind::Wstunnel => {
-                let (hub, agents) = wstunnel(bed, port, count)?;
-                (hub, vec![agents], on_ports)
-            }
+            Kind::Remotedialer => on_page(remotedialer::crowd(bed, port, count)?),
+            Kind::Konnectivity => on_page(konnectivity::crowd(bed, port, count)?),
+            Kind::Frp => on_ports(frp(bed, port, count)?),
+            Kind::Chisel => on_ports(chisel(bed, port, count)?),
+            Kind::Rathole => on_ports(rathole(bed, port, count)?),
+            Kind::Wstunnel => on_ports(wstunnel(bed, port, count)?),
             Kind::Direct | Kind::Proxy => bail!("it has no agents"),
         };
         Ok(Self {
