@@ -331,6 +331,7 @@ fn control_config(
         metric_facts: settings.metric_facts.clone(),
         discovery: settings.discovery.clone(),
         trusted_proxies: settings.trusted_proxies.clone(),
+        git_servers: fairlead_control::GitServers::default(),
     })
 }
 

@@ -32,6 +32,7 @@ use crate::{
     proxies::Network,
     random,
     registry::{Openings, RESTARTED, Registry, mint},
+    repositories::{GitServers, RepositoriesModule},
     store::{Actor, Place, Presented, Retention, Revision, Store},
 };
 
@@ -83,6 +84,8 @@ pub struct Config {
     pub metric_facts: Vec<String>,
     /// Proxies in front of the hub whose `X-Forwarded-Proto` and host are believed.
     pub trusted_proxies: Vec<Network>,
+    /// Who makes Git repositories.
+    pub git_servers: GitServers,
 }
 
 /// The modules of one hub; clones name the same.
@@ -167,6 +170,7 @@ impl Control {
             certificates,
             wanted: Wanted::default(),
             openings: Openings::default(),
+            git_servers: config.git_servers,
             presence: OnceLock::new(),
             process: OnceLock::new(),
             _data_dir: data_dir,
@@ -191,6 +195,7 @@ impl Control {
             self.facts.clone(),
             Arc::new(ConfigurationModule(hub())),
             Arc::new(CertificatesModule(hub())),
+            Arc::new(RepositoriesModule(hub())),
         ];
         Seam {
             authenticator: self.registry.clone(),

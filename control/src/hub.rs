@@ -22,6 +22,7 @@ use crate::{
     issuers::Issuers,
     proxies::Network,
     registry::Openings,
+    repositories::GitServers,
     store::{Actor, Draft, Retention, Store},
 };
 
@@ -39,6 +40,7 @@ pub(crate) struct Hub {
     pub(crate) certificates: Certificates,
     pub(crate) wanted: Wanted,
     pub(crate) openings: Openings,
+    pub(crate) git_servers: GitServers,
     pub(crate) deleted: broadcast::Sender<ClusterId>,
     /// Which sessions there are; told by the gateway when it starts.
     pub(crate) presence: OnceLock<Arc<dyn Presence>>,

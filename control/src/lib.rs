@@ -1,5 +1,5 @@
 //! The hub's modules: registry (tenants, clusters, tokens), enroll (bootstrap tokens, certificates, install manifest),
-//! catalog (what a cluster should run), certificates (the hub's own). They share one store and one authority, and plug
+//! catalog (what a cluster should run), repositories (who makes them), certificates (the hub's own). They share one store and one authority, and plug
 //! into the gateway through its seam. No kubectl byte passes through here.
 
 pub mod clock;
@@ -22,6 +22,7 @@ mod proxies;
 mod random;
 mod registry;
 mod reply;
+mod repositories;
 
 pub use certificates::CertificateExpiry;
 pub use clock::Clock;
@@ -29,3 +30,4 @@ pub use control::{Config, Control};
 pub use facts::{InfluxConfig, InfluxLogin, InfluxUrl, Reporting};
 pub use hub::Discovery;
 pub use proxies::Network;
+pub use repositories::{GitServer, GitServers, GitTrouble, MadeRepo, RepoOwner, WantedRepo};

@@ -42,6 +42,7 @@ pub(crate) use openings::Openings;
 pub(crate) use page::next_page;
 pub(crate) use rights::{Right, allow, sees_cluster, visible};
 pub(crate) use said::Said;
+pub(crate) use template::Effective;
 pub(crate) use tokens::{mint, new as new_token};
 
 use crate::{hub::Hub, reply::finish};

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use aws_lc_rs::digest::{SHA256, digest};
 use fairlead_api::{
     Code, Failure,
     config::{AgentConfig, Repository, Revisions},
 };
 
-use crate::model::{AgentSettings, Cluster, GitRepo, Tenant, hex};
+use crate::model::{AgentSettings, Cluster, GitRepo, Tenant};
 
 /// Of a cluster, where it says nothing of its tenant.
 pub(super) fn document(cluster: &Cluster, tenant: Option<&Tenant>) -> AgentConfig {
@@ -57,14 +56,6 @@ pub(super) fn document(cluster: &Cluster, tenant: Option<&Tenant>) -> AgentConfi
     }
 }
 
-/// Names a document: equal exactly where that is equal.
-pub(super) fn revision(document: &AgentConfig) -> String {
-    // Texts, numbers and lists of them: nothing in it could fail.
-    let bytes = serde_json::to_vec(document).unwrap_or_default();
-    let hash = digest(&SHA256, &bytes);
-    hex::encode(hash.as_ref().get(..16).unwrap_or_default())
-}
-
 /// What no agent could work by.
 ///
 /// # Errors
@@ -110,6 +101,7 @@ mod tests {
     use time::OffsetDateTime;
 
     use super::*;
+    use crate::model::hex::hash_of;
     use crate::model::{Binding, Bootstrap, ClusterTemplate};
 
     const START: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
@@ -167,7 +159,7 @@ mod tests {
         assert_eq!(after.repository.as_ref().unwrap().url, "ssh://own");
         assert_eq!(after.agent_version.as_deref(), Some("0.3.0"));
         assert_eq!(after.allow_connect, before.allow_connect);
-        assert_ne!(revision(&before), revision(&after));
+        assert_ne!(hash_of(&before), hash_of(&after));
 
         cluster.facts.insert(
             "site".to_owned(),
@@ -180,8 +172,8 @@ mod tests {
         );
         let same = document(&cluster, Some(&tenant));
         assert_eq!(
-            revision(&same),
-            revision(&after),
+            hash_of(&same),
+            hash_of(&after),
             "a fact is no matter of the agent's"
         );
         assert_eq!(document(&self::cluster(), None), AgentConfig::default());

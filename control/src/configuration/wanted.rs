@@ -10,9 +10,9 @@ use std::{
 use fairlead_api::{ClusterId, config::AgentConfig};
 use tokio::{sync::broadcast, time::sleep};
 
-use super::document::{document, revision};
+use super::document::document;
 use crate::{
-    model::Cluster,
+    model::{Cluster, hex},
     store::{Record, Revision, Store, View},
 };
 
@@ -64,7 +64,7 @@ impl Wanted {
             return Arc::clone(&known.revision);
         }
         let document = document(&cluster.value, tenant.map(|tenant| &tenant.value));
-        let revision: Arc<str> = revision(&document).into();
+        let revision: Arc<str> = hex::hash_of(&document).into();
         let known = Known {
             of,
             revision: Arc::clone(&revision),
@@ -100,6 +100,6 @@ impl Wanted {
 pub(super) fn current(view: &View, cluster: &Record<Cluster>) -> (AgentConfig, String) {
     let tenant = view.tenant(&cluster.value.tenant);
     let document = document(&cluster.value, tenant.map(|tenant| &tenant.value));
-    let revision = revision(&document);
+    let revision = hex::hash_of(&document);
     (document, revision)
 }

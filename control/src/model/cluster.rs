@@ -7,7 +7,7 @@ use fairlead_certs::Registration;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::{AgentSettings, CompileMeta, Facts, GitRepo};
+use super::{AgentSettings, CompileMeta, Facts, GitRepo, RepoState};
 
 /// One Kubernetes cluster, registered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +27,8 @@ pub struct Cluster {
     pub dynamic_facts: Facts,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_repo: Option<GitRepo>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repo_state: Option<RepoState>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant_git_repo_revision: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,6 +62,7 @@ impl Cluster {
             facts: Facts::new(),
             dynamic_facts: Facts::new(),
             git_repo: None,
+            repo_state: None,
             tenant_git_repo_revision: None,
             global_git_repo_revision: None,
             compile_meta: None,

@@ -1,8 +1,9 @@
-//! Git repositories as data. Nobody makes them here yet.
+//! Git repositories as data.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
 
 use super::Credentials;
 
@@ -29,8 +30,6 @@ pub struct GitRepo {
     /// What opens that server's API, by its name and never by its value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_secret_ref: Option<Credentials>,
-    #[serde(default)]
-    pub state: RepoState,
 }
 
 /// Who looks after a repository.
@@ -52,24 +51,41 @@ pub struct DeployKey {
     pub write_access: bool,
 }
 
-/// How it stands with a repository on its server.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What the server of a repository has said of it last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RepoState {
-    #[serde(default)]
     pub phase: RepoPhase,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Names the repository as it was wanted then: of another one this says nothing.
+    pub of: String,
+    #[serde(with = "time::serde::rfc3339")]
+    pub since: OffsetDateTime,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RepoPhase {
+    /// It is there, as it is wanted.
     Created,
+    /// Its server will not have it so.
     Failed,
-    /// Nobody has looked.
-    #[default]
+    /// Nobody could tell.
     Unknown,
+}
+
+impl RepoPhase {
+    pub const ALL: [RepoPhase; 3] = [RepoPhase::Created, RepoPhase::Failed, RepoPhase::Unknown];
+
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            RepoPhase::Created => "created",
+            RepoPhase::Failed => "failed",
+            RepoPhase::Unknown => "unknown",
+        }
+    }
 }
 
 /// A URL without what opens the repository, if there is that in it: a password, and over HTTP a user as well, which is a token

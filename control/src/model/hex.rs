@@ -1,6 +1,7 @@
-//! Bytes as lower-case hexadecimal.
+//! Bytes as lower-case hexadecimal, and hashes that name values.
 
-use serde::{Deserialize, Deserializer, Serializer, de::Error};
+use aws_lc_rs::digest::{SHA256, digest};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 pub(crate) fn encode(bytes: &[u8]) -> String {
     use std::fmt::Write;
@@ -21,6 +22,14 @@ pub(crate) fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
         *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
     }
     Some(bytes)
+}
+
+/// Names a value of texts, numbers and lists of them: equal exactly where that is equal.
+pub(crate) fn hash_of<T: Serialize>(value: &T) -> String {
+    // Nothing in it could fail.
+    let bytes = serde_json::to_vec(value).unwrap_or_default();
+    let hash = digest(&SHA256, &bytes);
+    encode(hash.as_ref().get(..16).unwrap_or_default())
 }
 
 pub(super) fn serialize<S: Serializer>(it: &[u8; 32], to: S) -> Result<S::Ok, S::Error> {

@@ -6,7 +6,7 @@ use fairlead_api::TenantId;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::{AgentSettings, CreationPolicy, DeletionPolicy, GitRepo};
+use super::{AgentSettings, CreationPolicy, DeletionPolicy, GitRepo, RepoState};
 
 /// Owner of clusters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,6 +22,8 @@ pub struct Tenant {
     pub annotations: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_repo: Option<GitRepo>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repo_state: Option<RepoState>,
     /// Revision of `git_repo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
@@ -45,6 +47,7 @@ impl Tenant {
             display_name: None,
             annotations: BTreeMap::new(),
             git_repo: None,
+            repo_state: None,
             revision: None,
             global_git_repo_url: None,
             global_git_repo_revision: None,

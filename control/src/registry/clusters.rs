@@ -245,7 +245,7 @@ async fn put(
             Put::Made => StatusCode::CREATED,
             Put::Moved | Put::Replaced => StatusCode::OK,
         };
-        return would_be(&hub.store.view(), &record, status);
+        return would_be(&hub, &record, status);
     }
     match outcome {
         Put::Made => return created(&hub, &caller, &record, &headers),
@@ -352,7 +352,7 @@ async fn patch(
     let record = hub.change_or_try(&caller, dry_run, decide).await?;
     taken(&record);
     if dry_run {
-        return would_be(&hub.store.view(), &record, StatusCode::OK);
+        return would_be(&hub, &record, StatusCode::OK);
     }
     answer(&hub, &hub.store.view(), &caller, &record, &HeaderMap::new())
 }

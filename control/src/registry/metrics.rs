@@ -21,7 +21,9 @@ use time::OffsetDateTime;
 
 use crate::{
     hub::Hub,
-    model::Cluster,
+    model::{Cluster, RepoPhase},
+    registry::template_of,
+    repositories::{shown_of_cluster, shown_of_tenant},
     store::{View, millis},
 };
 use compiled::{Compiled, left_out};
@@ -94,6 +96,7 @@ fn count(hub: &Hub, view: &View) -> Vec<Family> {
         bootstraps.add([("state", state)], number(count));
     }
     let mut families = vec![clusters, tenants(view), tokens(view, now), bootstraps];
+    families.push(repositories(hub, view));
     families.extend(standing.into_families());
     families.extend(compiled.into_families());
     families.extend(told.into_families());
@@ -129,6 +132,27 @@ fn tenants(view: &View) -> Family {
         );
     }
     tenants
+}
+
+fn repositories(hub: &Hub, view: &View) -> Family {
+    let servers = &hub.git_servers;
+    let of_tenants = view.tenants().map(|it| shown_of_tenant(servers, &it.value));
+    let of_clusters = view.clusters().map(|it| {
+        let template = template_of(view, &it.value.tenant);
+        shown_of_cluster(servers, &it.value, template)
+    });
+    let mut counts = BTreeMap::from(RepoPhase::ALL.map(|phase| (phase, 0)));
+    for state in of_tenants.chain(of_clusters).flatten() {
+        *counts.entry(state.phase()).or_default() += 1;
+    }
+    let mut repositories = Family::new(
+        "fairlead_git_repositories",
+        "Git repositories of tenants and clusters by how it stands with them.",
+    );
+    for (phase, count) in counts {
+        repositories.add([("phase", phase.as_str())], number(count));
+    }
+    repositories
 }
 
 /// Those that were deleted are gone; expired ones are known for a week.

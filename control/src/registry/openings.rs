@@ -11,6 +11,7 @@ use fairlead_api::{ClusterId, Failure};
 use super::{clusters::template_of, document::Opening};
 use crate::{
     model::Cluster,
+    repositories::GitServers,
     store::{Record, Revision, View},
 };
 
@@ -31,7 +32,12 @@ impl Openings {
     ///
     /// # Errors
     /// `FL-5101`
-    pub(super) fn of(&self, view: &View, record: &Record<Cluster>) -> Result<Opening, Failure> {
+    pub(super) fn of(
+        &self,
+        view: &View,
+        record: &Record<Cluster>,
+        git_servers: &GitServers,
+    ) -> Result<Opening, Failure> {
         let cluster = &record.value;
         let tenant = view.tenant(&cluster.tenant);
         let of = (
@@ -45,7 +51,7 @@ impl Openings {
             return Ok(known.opening.clone());
         }
         drop(known);
-        let opening = Opening::of(record, template_of(view, &cluster.tenant))?;
+        let opening = Opening::of(record, template_of(view, &cluster.tenant), git_servers)?;
         let new = Known {
             of,
             opening: opening.clone(),

@@ -11,13 +11,13 @@ use crate::model::{
 static NOTHING: BTreeMap<String, String> = BTreeMap::new();
 
 #[derive(Clone, Copy)]
-pub(super) struct Effective<'a> {
+pub(crate) struct Effective<'a> {
     cluster: &'a Cluster,
     template: Option<&'a ClusterTemplate>,
 }
 
 impl<'a> Effective<'a> {
-    pub(super) fn of(cluster: &'a Cluster, template: Option<&'a ClusterTemplate>) -> Self {
+    pub(crate) fn of(cluster: &'a Cluster, template: Option<&'a ClusterTemplate>) -> Self {
         Effective { cluster, template }
     }
 
@@ -31,7 +31,7 @@ impl<'a> Effective<'a> {
         self.template.map_or(&NOTHING, |it| &it.facts)
     }
 
-    pub(super) fn own_repo(&self) -> Option<&'a GitRepo> {
+    pub(crate) fn own_repo(&self) -> Option<&'a GitRepo> {
         self.cluster.git_repo.as_ref()
     }
 
@@ -43,7 +43,7 @@ impl<'a> Effective<'a> {
     }
 
     /// Whether there is a repository at all, known by its URL or still to be made.
-    pub(super) fn has_repo(&self) -> bool {
+    pub(crate) fn has_repo(&self) -> bool {
         self.repos().iter().any(Option::is_some)
     }
 
@@ -51,19 +51,19 @@ impl<'a> Effective<'a> {
         self.repos().into_iter().flatten().find_map(pick)
     }
 
-    pub(super) fn repo_url(&self) -> Option<&'a str> {
+    pub(crate) fn repo_url(&self) -> Option<&'a str> {
         self.of_repo(|repo| repo.url.as_deref())
     }
 
-    pub(super) fn repo_path(&self) -> Option<&'a str> {
+    pub(crate) fn repo_path(&self) -> Option<&'a str> {
         self.of_repo(|repo| repo.path.as_deref())
     }
 
-    pub(super) fn repo_name(&self) -> Option<&'a str> {
+    pub(crate) fn repo_name(&self) -> Option<&'a str> {
         self.of_repo(|repo| repo.repo_name.as_deref())
     }
 
-    pub(super) fn api_secret_ref(&self) -> Option<&'a Credentials> {
+    pub(crate) fn api_secret_ref(&self) -> Option<&'a Credentials> {
         self.of_repo(|repo| repo.api_secret_ref.as_ref())
     }
 
@@ -72,7 +72,7 @@ impl<'a> Effective<'a> {
     }
 
     /// Of the repository that the URL is of.
-    pub(super) fn repo_kind(&self) -> Option<RepoKind> {
+    pub(crate) fn repo_kind(&self) -> Option<RepoKind> {
         let named = self.of_repo(|repo| repo.url.as_ref().map(|_| repo.kind));
         named.or_else(|| self.of_repo(|repo| Some(repo.kind)))
     }
@@ -87,7 +87,7 @@ impl<'a> Effective<'a> {
         own.or_else(|| self.template?.global_git_repo_revision.as_deref())
     }
 
-    pub(super) fn creation_policy(&self) -> Option<CreationPolicy> {
+    pub(crate) fn creation_policy(&self) -> Option<CreationPolicy> {
         let own = self.cluster.creation_policy;
         own.or_else(|| self.template?.creation_policy)
     }
@@ -227,6 +227,7 @@ mod tests {
             )]),
             dynamic_facts: BTreeMap::new(),
             git_repo: None,
+            repo_state: None,
             tenant_git_repo_revision: Some("v2".to_owned()),
             global_git_repo_revision: None,
             compile_meta: None,

@@ -60,7 +60,10 @@ async fn list(
         .filter(|it| sees_tenant(&view, &caller, &it.value.id));
     let placed = seen.map(|it| (Place("".into(), it.value.id.as_str().into()), it));
     let (found, link) = page.cut(placed.collect(), uri.path(), &query);
-    let shown: Vec<_> = found.into_iter().map(|it| ShownTenant(it)).collect();
+    let shown: Vec<_> = found
+        .into_iter()
+        .map(|it| ShownTenant(it, &hub.git_servers))
+        .collect();
     Ok(etag::listed(&headers, &view, &shown, link)?)
 }
 
@@ -72,12 +75,17 @@ async fn show(
 ) -> Answer<Response> {
     let caller = asks.who().await?;
     let record = visible_tenant(&hub.store.view(), &caller, &id)?;
-    answer(&record, StatusCode::OK, &headers)
+    answer(&hub, &record, StatusCode::OK, &headers)
 }
 
-fn answer(record: &Record<Tenant>, status: StatusCode, headers: &HeaderMap) -> Answer<Response> {
-    let version = Some(record.version);
-    let mut answer = etag::answer(headers, status, version, &ShownTenant(record))?;
+fn answer(
+    hub: &Hub,
+    record: &Record<Tenant>,
+    status: StatusCode,
+    headers: &HeaderMap,
+) -> Answer<Response> {
+    let shown = ShownTenant(record, &hub.git_servers);
+    let mut answer = etag::answer(headers, status, Some(record.version), &shown)?;
     if status == StatusCode::CREATED
         && let Ok(location) = HeaderValue::try_from(format!("/tenants/{}", record.value.id))
     {
@@ -87,8 +95,8 @@ fn answer(record: &Record<Tenant>, status: StatusCode, headers: &HeaderMap) -> A
 }
 
 /// What a tenant would be; there is no version yet to demand.
-fn would_be(record: &Record<Tenant>, status: StatusCode) -> Answer<Response> {
-    let shown = ShownTenant(record);
+fn would_be(hub: &Hub, record: &Record<Tenant>, status: StatusCode) -> Answer<Response> {
+    let shown = ShownTenant(record, &hub.git_servers);
     Ok(etag::answer(&HeaderMap::new(), status, None, &shown)?)
 }
 
@@ -125,7 +133,7 @@ async fn create(
             Err(failure) => return Err(failure.into()),
             Ok(done) => {
                 info!(tenant = %id, caller = caller.name, "tenant created");
-                return answer(&done.value, StatusCode::CREATED, &headers);
+                return answer(&hub, &done.value, StatusCode::CREATED, &headers);
             }
         }
     }
@@ -204,10 +212,10 @@ async fn put(
     };
     let (record, status) = hub.change_or_try(&caller, dry_run, decide).await?;
     if dry_run {
-        return would_be(&record, status);
+        return would_be(&hub, &record, status);
     }
     info!(tenant = %record.value.id, caller = caller.name, "tenant put");
-    answer(&record, status, &HeaderMap::new())
+    answer(&hub, &record, status, &HeaderMap::new())
 }
 
 async fn patch(
@@ -241,9 +249,9 @@ async fn patch(
     };
     let record = hub.change_or_try(&caller, dry_run, decide).await?;
     if dry_run {
-        return would_be(&record, StatusCode::OK);
+        return would_be(&hub, &record, StatusCode::OK);
     }
-    answer(&record, StatusCode::OK, &HeaderMap::new())
+    answer(&hub, &record, StatusCode::OK, &HeaderMap::new())
 }
 
 async fn delete(

@@ -72,6 +72,12 @@ impl Store {
         Ok(before.saturating_sub(shared.observations.claimed().len()))
     }
 
+    /// Whether this is the hub, of all that live, that does what one of them is to do. For some seconds two may think so.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        self.shared.observations.leads()
+    }
+
     /// Where the other hub is that has a session of this cluster. None if that is not sure: it may be gone.
     #[must_use]
     pub fn elsewhere(&self, cluster: &ClusterId) -> Option<HubUrl> {

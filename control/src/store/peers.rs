@@ -5,6 +5,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
+    ops::Bound::{Excluded, Unbounded},
     time::Duration,
 };
 
@@ -73,6 +74,12 @@ impl Peers {
     /// Of one that is not known, nothing lives.
     pub(super) fn lives(&self, id: &str) -> bool {
         self.known.get(id).is_some_and(|peer| peer.living)
+    }
+
+    /// Whether one lives whose name comes before this one.
+    pub(super) fn precede(&self, id: &str) -> bool {
+        let mut before = self.known.range::<str, _>((Unbounded, Excluded(id)));
+        before.any(|(_, peer)| peer.living)
     }
 
     /// Where a hub is, if it was heard just now.
@@ -193,6 +200,19 @@ mod tests {
         };
         peers.look(vec![ended], now);
         assert!(!peers.lives("one") && !peers.lives("two"));
+    }
+
+    #[test]
+    fn of_those_that_live_one_is_the_first() {
+        let (mut peers, start) = (Peers::default(), Instant::now());
+        assert!(!peers.precede("two"), "it is alone");
+        looks(&mut peers, start, 0, 1);
+        assert!(peers.precede("two"));
+        assert!(!peers.precede("one") && !peers.precede("of these"));
+        for seconds in [4, 8, 12] {
+            looks(&mut peers, start, seconds, 1);
+        }
+        assert!(!peers.precede("two"), "it lives no more");
     }
 
     #[test]

@@ -221,6 +221,10 @@ impl Observations {
         self.table().peers.sure(hub, Instant::now()).cloned()
     }
 
+    pub(super) fn leads(&self) -> bool {
+        !self.table().peers.precede(&self.me)
+    }
+
     pub(super) fn change(
         &self,
         cluster: &ClusterId,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use fairlead_api::resources::{CreateToken, Role};
-use fairlead_control::{Clock, Config, Control, Discovery};
+use fairlead_control::{Clock, Config, Control, Discovery, GitServers};
 use fairlead_gateway::Gateway;
 use fairlead_runtime::{Process, listen};
 use http::{HeaderMap, Request};
@@ -103,6 +103,7 @@ impl Rig {
             metric_facts: vec!["distribution".to_owned()],
             discovery: Discovery::default(),
             trusted_proxies: Vec::new(),
+            git_servers: GitServers::default(),
         };
         change(&mut config);
         let now = Arc::new(Mutex::new(START));

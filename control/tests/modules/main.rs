@@ -24,6 +24,7 @@ mod moves;
 mod openapi;
 mod pages;
 mod registry;
+mod repositories;
 mod rig;
 mod rights;
 mod sight;

@@ -11,7 +11,7 @@ use fairlead_api::{
     resources::{CreateToken, JoinInfo, Role},
 };
 use fairlead_certs::{AgentIdentity, AgentKey, Leaf, agent_identity};
-use fairlead_control::{Clock, Config, Control, Discovery};
+use fairlead_control::{Clock, Config, Control, Discovery, GitServers};
 use fairlead_gateway::{AgentPeer, Asker, Caller};
 use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
@@ -53,6 +53,7 @@ pub(crate) fn config(dir: &TempDir) -> Config {
         metric_facts: vec!["distribution".to_owned()],
         discovery: Discovery::default(),
         trusted_proxies: Vec::new(),
+        git_servers: GitServers::default(),
     }
 }
 

@@ -67,12 +67,14 @@ pub(super) fn answer(
 
 /// What a cluster would be: how it stands with it and what lets an agent enrol are not there yet.
 pub(super) fn would_be(
-    view: &View,
+    hub: &Hub,
     record: &Record<Cluster>,
     status: StatusCode,
 ) -> Answer<Response> {
+    let view = hub.store.view();
+    let template = template_of(&view, &record.value.tenant);
     let shown = ShownCluster {
-        opening: Opening::of(record, template_of(view, &record.value.tenant))?,
+        opening: Opening::of(record, template, &hub.git_servers)?,
         version: record.version,
         stale: Vec::new(),
         status: None,
@@ -109,7 +111,7 @@ impl<'a> Sight<'a> {
         let (reporting, now) = (&self.hub.settings.reporting, millis(self.now));
         let invited = self.invites && cluster.binding.bootstrap.open(self.now);
         Ok(ShownCluster {
-            opening: self.hub.openings.of(self.view, record)?,
+            opening: (self.hub.openings).of(self.view, record, &self.hub.git_servers)?,
             version: record.version,
             stale: stale_names(&cluster.dynamic_facts, observed, reporting, now),
             status: Some(&observed.status),

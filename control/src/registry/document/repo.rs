@@ -93,7 +93,6 @@ impl Repo {
             path: self.path,
             repo_name: self.name,
             api_secret_ref: self.api_secret,
-            state: before.map(|it| it.state.clone()).unwrap_or_default(),
         }
     }
 }

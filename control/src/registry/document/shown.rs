@@ -15,6 +15,7 @@ use super::{repo, tenant};
 use crate::{
     model::{Cluster, ClusterTemplate, Credentials, Fact, Facts, GitRepo, Tenant},
     registry::template::Effective,
+    repositories::{GitServers, ShownRepoState, shown_of_cluster, shown_of_tenant},
     store::Record,
 };
 
@@ -22,6 +23,7 @@ use crate::{
 struct Lasting<'a> {
     record: &'a Record<Cluster>,
     template: Option<&'a ClusterTemplate>,
+    git_servers: &'a GitServers,
 }
 
 /// What of it is another one for each who asks, or at each moment.
@@ -49,8 +51,14 @@ impl Opening {
     pub(in crate::registry) fn of(
         record: &Record<Cluster>,
         template: Option<&ClusterTemplate>,
+        git_servers: &GitServers,
     ) -> Result<Self, Failure> {
-        let mut text = serde_json::to_string(&Lasting { record, template }).map_err(unwritten)?;
+        let lasting = Lasting {
+            record,
+            template,
+            git_servers,
+        };
+        let mut text = serde_json::to_string(&lasting).map_err(unwritten)?;
         text.pop();
         Ok(Opening(text.into()))
     }
@@ -113,7 +121,8 @@ impl Serialize for Lasting<'_> {
         if !cluster.dynamic_facts.is_empty() {
             map.serialize_entry("dynamicFacts", &Values(&cluster.dynamic_facts))?;
         }
-        map.serialize_entry("gitRepo", &ShownRepo::of(&effective))?;
+        let state = shown_of_cluster(self.git_servers, cluster, self.template);
+        map.serialize_entry("gitRepo", &ShownRepo::of(&effective, state))?;
         entry(
             &mut map,
             "tenantGitRepoRevision",
@@ -144,7 +153,10 @@ impl Serialize for Lasting<'_> {
     }
 }
 
-pub(in crate::registry) struct ShownTenant<'a>(pub(in crate::registry) &'a Record<Tenant>);
+pub(in crate::registry) struct ShownTenant<'a>(
+    pub(in crate::registry) &'a Record<Tenant>,
+    pub(in crate::registry) &'a GitServers,
+);
 
 impl Serialize for ShownTenant<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -154,11 +166,9 @@ impl Serialize for ShownTenant<'_> {
         let name = tenant.display_name.as_deref();
         map.serialize_entry("displayName", name.unwrap_or(tenant.id.as_str()))?;
         map.serialize_entry("annotations", &tenant.annotations)?;
-        let repo = tenant::repo_document(tenant);
-        map.serialize_entry(
-            "gitRepo",
-            &repo.unwrap_or_else(|| Value::Object(Map::new())),
-        )?;
+        let repo = tenant::repo_document(tenant).unwrap_or_else(|| Value::Object(Map::new()));
+        let state = shown_of_tenant(self.1, tenant);
+        map.serialize_entry("gitRepo", &WithState { repo, state })?;
         entry(
             &mut map,
             "globalGitRepoURL",
@@ -234,6 +244,14 @@ impl Serialize for Values<'_> {
     }
 }
 
+#[derive(Serialize)]
+struct WithState<'a> {
+    #[serde(flatten)]
+    repo: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<ShownRepoState<'a>>,
+}
+
 /// An object in any case: Steward crashes without.
 struct ShownRepo<'a> {
     own: Option<&'a GitRepo>,
@@ -243,10 +261,11 @@ struct ShownRepo<'a> {
     path: Option<&'a str>,
     name: Option<&'a str>,
     api_secret: Option<&'a Credentials>,
+    state: Option<ShownRepoState<'a>>,
 }
 
 impl<'a> ShownRepo<'a> {
-    fn of(effective: &Effective<'a>) -> Self {
+    fn of(effective: &Effective<'a>, state: Option<ShownRepoState<'a>>) -> Self {
         ShownRepo {
             own: effective.own_repo(),
             url: effective.repo_url(),
@@ -255,6 +274,7 @@ impl<'a> ShownRepo<'a> {
             path: effective.repo_path(),
             name: effective.repo_name(),
             api_secret: effective.api_secret_ref(),
+            state,
         }
     }
 }
@@ -274,8 +294,8 @@ impl Serialize for ShownRepo<'_> {
             if !others.is_empty() {
                 map.serialize_entry("deployKeys", &others)?;
             }
-            map.serialize_entry("state", &own.state)?;
         }
+        entry(&mut map, "state", self.state.as_ref())?;
         map.end()
     }
 }

@@ -1,0 +1,91 @@
+//! What a repository is to be: a function of its tenant's record, or of its cluster's and what the tenant's template fills in.
+
+use std::{collections::BTreeMap, fmt};
+
+use fairlead_api::{ClusterId, TenantId};
+use serde::Serialize;
+
+use crate::{
+    model::{
+        Cluster, ClusterTemplate, CreationPolicy, Credentials, DeployKey, RepoKind, Tenant, hex,
+    },
+    registry::Effective,
+};
+
+/// Whose configuration is in it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RepoOwner {
+    Tenant(TenantId),
+    Cluster(ClusterId),
+}
+
+impl fmt::Display for RepoOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RepoOwner::Tenant(id) => id.fmt(f),
+            RepoOwner::Cluster(id) => id.fmt(f),
+        }
+    }
+}
+
+/// A repository that somebody is to look after.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WantedRepo {
+    pub owner: RepoOwner,
+    /// None where its server is to say it, by `path` and `name`.
+    pub url: Option<String>,
+    /// Its group or project.
+    pub path: Option<String>,
+    pub name: Option<String>,
+    /// What opens the server's API.
+    pub api_secret: Option<Credentials>,
+    /// All that may read or write it; `steward` is the agent's.
+    pub deploy_keys: BTreeMap<String, DeployKey>,
+    /// Whether one that is there already is taken. It says `Create` where nobody says anything.
+    pub creation_policy: Option<CreationPolicy>,
+}
+
+impl WantedRepo {
+    /// None where there is no repository, or nobody is to look after it.
+    pub(super) fn of_tenant(tenant: &Tenant) -> Option<Self> {
+        let repo = tenant.git_repo.as_ref();
+        let repo = repo.filter(|it| it.kind == RepoKind::Auto)?.clone();
+        Some(WantedRepo {
+            owner: RepoOwner::Tenant(tenant.id.clone()),
+            url: repo.url,
+            path: repo.path,
+            name: repo.repo_name,
+            api_secret: repo.api_secret_ref,
+            deploy_keys: repo.deploy_keys,
+            creation_policy: None,
+        })
+    }
+
+    /// As [`WantedRepo::of_tenant`].
+    pub(super) fn of_cluster(
+        cluster: &Cluster,
+        template: Option<&ClusterTemplate>,
+    ) -> Option<Self> {
+        let effective = Effective::of(cluster, template);
+        if effective.repo_kind() != Some(RepoKind::Auto) {
+            return None;
+        }
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        let keys = effective.own_repo().map(|own| own.deploy_keys.clone());
+        Some(WantedRepo {
+            owner: RepoOwner::Cluster(cluster.id.clone()),
+            url: owned(effective.repo_url()),
+            path: owned(effective.repo_path()),
+            name: owned(effective.repo_name()),
+            api_secret: effective.api_secret_ref().cloned(),
+            deploy_keys: keys.unwrap_or_default(),
+            creation_policy: effective.creation_policy(),
+        })
+    }
+
+    /// Names it: equal exactly where all of it is equal.
+    pub(super) fn hash(&self) -> String {
+        hex::hash_of(self)
+    }
+}

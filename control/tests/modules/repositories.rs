@@ -1,0 +1,314 @@
+//! Git repositories as their servers have them made: one is plugged in whose word the tests choose.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use fairlead_control::{GitServer, GitServers, GitTrouble, MadeRepo, WantedRepo};
+use fairlead_runtime::Process;
+use http::Method;
+use serde_json::{Value, json};
+use tokio::{sync::Notify, time::timeout};
+
+use crate::rig::{Rig, admin};
+
+/// Serves what is at `git.example`, and what has no URL yet but a path.
+#[derive(Default)]
+struct Server {
+    said: Mutex<Said>,
+    asked: Notify,
+}
+
+#[derive(Default)]
+struct Said {
+    /// What it says of an owner; of others that all is well.
+    of: BTreeMap<String, GitTrouble>,
+    /// All that it was asked for.
+    asked: Vec<WantedRepo>,
+    is_silent: bool,
+}
+
+impl Server {
+    fn said(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().unwrap()
+    }
+
+    fn says(&self, owner: &str, trouble: Option<GitTrouble>) {
+        let of = &mut self.said().of;
+        match trouble {
+            Some(trouble) => of.insert(owner.to_owned(), trouble),
+            None => of.remove(owner),
+        };
+    }
+
+    fn times_asked(&self, owner: &str) -> usize {
+        let said = self.said();
+        let of = said.asked.iter();
+        of.filter(|it| it.owner.to_string() == owner).count()
+    }
+}
+
+#[async_trait]
+impl GitServer for Server {
+    fn name(&self) -> &str {
+        "git.example"
+    }
+
+    fn serves(&self, wanted: &WantedRepo) -> bool {
+        match &wanted.url {
+            Some(url) => url.contains("@git.example/"),
+            None => wanted.path.is_some(),
+        }
+    }
+
+    async fn ensure(&self, wanted: &WantedRepo) -> Result<MadeRepo, GitTrouble> {
+        let (said, is_silent) = {
+            let mut said = self.said();
+            said.asked.push(wanted.clone());
+            let of = said.of.get(&wanted.owner.to_string()).cloned();
+            (of, said.is_silent)
+        };
+        self.asked.notify_waiters();
+        if is_silent {
+            std::future::pending::<()>().await;
+        }
+        if let Some(trouble) = said {
+            return Err(trouble);
+        }
+        let path = wanted.path.as_deref().unwrap_or("group");
+        let name = wanted.name.as_deref().unwrap_or("name");
+        let url = wanted.url.clone();
+        Ok(MadeRepo {
+            url: url.unwrap_or_else(|| format!("ssh://git@git.example/{path}/{name}.git")),
+            host_keys: Some("git.example ssh-ed25519 AAAA\n".to_owned()),
+        })
+    }
+}
+
+/// A hub with that server, at work.
+struct World {
+    rig: Rig,
+    server: Arc<Server>,
+}
+
+impl World {
+    async fn new() -> World {
+        let server = Arc::new(Server::default());
+        let plugged = Arc::clone(&server);
+        let rig = Rig::with(|config| config.git_servers = GitServers::new(vec![plugged])).await;
+        let process = Process::new();
+        let modules = rig.control.seam().modules;
+        let module = modules.into_iter().find(|it| it.name() == "repositories");
+        let module = module.unwrap();
+        tokio::spawn(async move { module.run(process).await });
+        World { rig, server }
+    }
+
+    async fn state(&self, path: &str) -> Value {
+        let shown = self.rig.get(&admin(), path).await.good();
+        shown["gitRepo"]["state"].clone()
+    }
+
+    /// As soon as it has this phase and reason; whatever changes wakes who waits.
+    async fn becomes(&self, path: &str, phase: &str, reason: Value) -> Value {
+        let mut revisions = self.rig.control.revision();
+        let come = async {
+            loop {
+                revisions.mark_unchanged();
+                let state = self.state(path).await;
+                if state["phase"] == phase && state["reason"] == reason {
+                    return state;
+                }
+                revisions.changed().await.unwrap();
+            }
+        };
+        match timeout(Duration::from_secs(60), come).await {
+            Ok(state) => state,
+            Err(_) => panic!(
+                "{path}: {phase}, {reason} expected, {}",
+                self.state(path).await
+            ),
+        }
+    }
+
+    async fn patch(&self, path: &str, patch: Value) {
+        let answer = self.rig.call(&admin(), Method::PATCH, path, patch).await;
+        answer.good();
+    }
+
+    async fn make(&self, id: &str, repo: Value) {
+        let body = json!({ "id": id, "tenant": "t-default", "gitRepo": repo });
+        self.rig.post(&admin(), "/clusters", body).await.good();
+    }
+
+    /// So much later as far as the keeper can tell, as often as it takes: what it is to do then may not be planned yet.
+    async fn later_asked(&self, owner: &str, by: Duration) {
+        let before = self.server.times_asked(owner);
+        while self.server.times_asked(owner) == before {
+            let asked = self.server.asked.notified();
+            later(by).await;
+            // Nobody was asked; it was too early.
+            let _ = timeout(Duration::from_millis(100), asked).await;
+        }
+    }
+}
+
+async fn later(by: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(by).await;
+    tokio::time::resume();
+}
+
+const URL: &str = "ssh://git@git.example/clusters/one.git";
+
+fn refused(reason: &str) -> Option<GitTrouble> {
+    Some(GitTrouble::Refused(reason.to_owned()))
+}
+
+#[tokio::test]
+async fn a_repository_is_created_as_it_is_wanted_and_unknown_as_soon_as_another_is() {
+    let world = World::new().await;
+    world.make("one", json!({ "url": URL })).await;
+    let state = world
+        .becomes("/clusters/c-one", "created", Value::Null)
+        .await;
+    assert!(state["since"].is_string(), "{state}");
+    let key = json!({ "gitRepo": { "deployKey": "ssh-ed25519 AAAA" } });
+    world
+        .server
+        .says("c-one", refused("a key that nobody can use"));
+    world.patch("/clusters/c-one", key).await;
+    let at_once = world.state("/clusters/c-one").await;
+    assert_ne!(
+        at_once["phase"], "created",
+        "with another key it is another"
+    );
+    let reason = json!("a key that nobody can use");
+    world.becomes("/clusters/c-one", "failed", reason).await;
+    let asked = world.server.said().asked.last().cloned().unwrap();
+    assert_eq!(asked.deploy_keys["steward"].key, "ssh-ed25519 AAAA");
+    let page = world.rig.get(&admin(), "/v1/audit?cluster=c-one").await;
+    assert!(page.text.contains("a key that nobody can use"), "{page:?}");
+}
+
+#[tokio::test]
+async fn what_failed_is_tried_again_and_created_once_its_server_will() {
+    let world = World::new().await;
+    world.server.says("c-one", refused("no such group"));
+    world.make("one", json!({ "url": URL })).await;
+    let reason = json!("no such group");
+    world.becomes("/clusters/c-one", "failed", reason).await;
+    world.server.says("c-one", None);
+    world.later_asked("c-one", Duration::from_secs(10)).await;
+    world
+        .becomes("/clusters/c-one", "created", Value::Null)
+        .await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_takes_nothing_back_and_one_that_says_nothing_is_told_so() {
+    let world = World::new().await;
+    world.make("one", json!({ "url": URL })).await;
+    world
+        .becomes("/clusters/c-one", "created", Value::Null)
+        .await;
+    let away = GitTrouble::Away("no route to git.example".to_owned());
+    world.server.says("c-one", Some(away.clone()));
+    world.server.says("c-two", Some(away));
+    world.later_asked("c-one", Duration::from_secs(3600)).await;
+    world.make("two", json!({ "url": URL })).await;
+    let reason = json!("no route to git.example");
+    world.becomes("/clusters/c-two", "unknown", reason).await;
+    assert_eq!(world.state("/clusters/c-one").await["phase"], "created");
+
+    world.server.said().is_silent = true;
+    let asked = world.server.asked.notified();
+    world.make("three", json!({ "url": URL })).await;
+    timeout(Duration::from_secs(60), asked).await.unwrap();
+    later(Duration::from_secs(30)).await;
+    let reason = json!("git.example has not answered within 30 s");
+    world.becomes("/clusters/c-three", "unknown", reason).await;
+}
+
+#[tokio::test]
+async fn what_only_its_server_can_say_fills_what_was_left_empty_also_for_a_template() {
+    let world = World::new().await;
+    let template = json!({ "clusterTemplate": { "gitRepo": { "path": "clusters" } } });
+    world.patch("/tenants/t-default", template).await;
+    world.make("one", json!({ "repoName": "catalog" })).await;
+    world
+        .becomes("/clusters/c-one", "created", Value::Null)
+        .await;
+    let repo = world.rig.get(&admin(), "/clusters/c-one").await.good()["gitRepo"].clone();
+    assert_eq!(repo["url"], "ssh://git@git.example/clusters/catalog.git");
+    assert_eq!(repo["hostKeys"], "git.example ssh-ed25519 AAAA\n");
+    let asked = world.server.times_asked("c-one");
+    world
+        .patch("/clusters/c-one", json!({ "facts": { "a": "b" } }))
+        .await;
+    // Another one is made after it, so what that change led to is done.
+    world.make("two", json!({ "repoName": "other" })).await;
+    world
+        .becomes("/clusters/c-two", "created", Value::Null)
+        .await;
+    assert_eq!(
+        world.server.times_asked("c-one"),
+        asked,
+        "nothing else is wanted"
+    );
+    let template = json!({ "clusterTemplate": { "creationPolicy": "Adopt" } });
+    world.patch("/tenants/t-default", template).await;
+    world
+        .becomes("/clusters/c-one", "created", Value::Null)
+        .await;
+    assert!(
+        world.server.times_asked("c-one") > asked,
+        "its template has changed"
+    );
+}
+
+#[tokio::test]
+async fn tenants_have_theirs_and_nobody_is_asked_for_what_is_unmanaged_or_elsewhere() {
+    let world = World::new().await;
+    let tenant = |id: &str, repo: Value| json!({ "id": id, "gitRepo": repo });
+    for body in [
+        tenant(
+            "own",
+            json!({ "url": "ssh://git@git.example/tenants/own.git" }),
+        ),
+        tenant("free", json!({ "url": URL, "type": "unmanaged" })),
+        tenant(
+            "far",
+            json!({ "url": "ssh://git@elsewhere.example/a/b.git" }),
+        ),
+    ] {
+        world.rig.post(&admin(), "/tenants", body).await.good();
+    }
+    world
+        .becomes("/tenants/t-own", "created", Value::Null)
+        .await;
+    let reason = json!("it is unmanaged: nobody looks after it");
+    world.becomes("/tenants/t-free", "unknown", reason).await;
+    let reason = json!("this hub looks after no repositories there");
+    world.becomes("/tenants/t-far", "unknown", reason).await;
+    assert_eq!(world.server.times_asked("t-own"), 1);
+    let others = ["t-free", "t-far"].map(|it| world.server.times_asked(it));
+    assert_eq!(others, [0, 0]);
+}
+
+#[tokio::test]
+async fn a_hub_that_looks_after_none_says_so_and_keeps_them_as_data() {
+    let rig = Rig::new().await;
+    let body = json!({ "id": "one", "tenant": "t-default", "gitRepo": { "url": URL } });
+    rig.post(&admin(), "/clusters", body).await.good();
+    let shown = rig.get(&admin(), "/clusters/c-one").await.good();
+    let state =
+        json!({ "phase": "unknown", "reason": "this hub looks after no repositories there" });
+    assert_eq!(shown["gitRepo"]["state"], state);
+    rig.cluster("bare", "t-default").await;
+    let shown = rig.get(&admin(), "/clusters/c-bare").await.good();
+    assert_eq!(shown["gitRepo"], json!({}), "no repository, no state");
+}
