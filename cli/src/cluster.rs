@@ -27,7 +27,7 @@ use crate::{
     output::{self, Format},
     settings::block_on,
 };
-use shown::{clone_line, lagging, place_line, table};
+use shown::{clone_line, lagging, place_line, repository_line, table};
 use token::install_command;
 use watched::Watched;
 
@@ -192,7 +192,12 @@ async fn get(hub: &HubClient, name: &str, watch: bool, format: &Format) -> Resul
     }
     let lagging = lagging_for(hub, format).await?;
     output::show(format, &cluster, |cluster| {
-        table(std::slice::from_ref(cluster), &lagging) + &place_line(cluster) + &clone_line(cluster)
+        let lines = [
+            place_line(cluster),
+            repository_line(cluster),
+            clone_line(cluster),
+        ];
+        table(std::slice::from_ref(cluster), &lagging) + &lines.concat()
     })
 }
 

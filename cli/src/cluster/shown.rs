@@ -8,6 +8,8 @@ use fairlead_api::{
     resources::{Cluster, List, State},
 };
 
+use serde_json::Value;
+
 use crate::{hub_client::HubClient, output, watch::Row};
 
 pub(super) const HEADER: [&str; 7] = [
@@ -70,6 +72,20 @@ pub(super) fn place_line(cluster: &Cluster) -> String {
     hub.map_or(String::new(), |hub| format!("\nhub:   {hub}\n"))
 }
 
+/// Why its Git repository is not as it is wanted, where its server says so.
+pub(super) fn repository_line(cluster: &Cluster) -> String {
+    let state = cluster.more.get("gitRepo").map(|repo| &repo["state"]);
+    let text = |state: &Value, name: &str| state[name].as_str().unwrap_or_default().to_owned();
+    match state.filter(|state| state["phase"] == "failed") {
+        Some(state) => format!(
+            "\nrepository: failed since {}: {}\n",
+            text(state, "since"),
+            text(state, "reason")
+        ),
+        None => String::new(),
+    }
+}
+
 /// Who has the cluster's identity and should not, and what to do about it.
 pub(super) fn clone_line(cluster: &Cluster) -> String {
     let Some(clone) = &cluster.clone else {
@@ -84,4 +100,31 @@ pub(super) fn clone_line(cluster: &Cluster) -> String {
         clone.uid,
         Code::IdentityCloned.next_step()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_repository_that_its_server_will_not_have_is_told_with_the_reason() {
+        let of = |state: Value| -> Cluster {
+            let at = "2026-11-21T12:00:00Z";
+            let status = json!({ "state": "Never", "since": at });
+            serde_json::from_value(json!({
+                "id": "c-a", "tenant": "t-a", "displayName": "a", "created": at, "version": 1,
+                "status": status, "gitRepo": { "state": state },
+            }))
+            .unwrap()
+        };
+        let failed = json!({ "phase": "failed", "reason": "no such group", "since": "2026-11-22T12:00:00Z" });
+        assert_eq!(
+            repository_line(&of(failed)),
+            "\nrepository: failed since 2026-11-22T12:00:00Z: no such group\n"
+        );
+        let unknown = json!({ "phase": "unknown", "reason": "nobody could tell" });
+        assert_eq!(repository_line(&of(unknown)), "");
+    }
 }
