@@ -9,6 +9,7 @@
 )]
 
 mod agent_settings;
+mod lists;
 mod looks;
 mod registry;
 mod tokens;
@@ -17,10 +18,11 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::{ArgValueCompleter, CompleteEnv, Shell};
 
 pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent};
+pub(crate) use self::lists::{ClusterList, TenantList, TokenList};
 pub(crate) use self::looks::{Audit, ClusterCatalog, Compiled, Inventory};
 pub(crate) use self::registry::{
-    Apply, Backup, Changes, Cluster, ClusterFields, ClusterList, Facts, Find, Import, OneCluster,
-    Restore, Store, Tenant,
+    Apply, Backup, Changes, Cluster, ClusterFields, Facts, Find, Import, OneCluster, Restore,
+    Store, Tenant,
 };
 pub(crate) use self::tokens::{ClusterToken, Token};
 use crate::{complete, output::Format};

@@ -22,7 +22,7 @@ use crate::{
     edit,
     environment::Environment,
     fields,
-    find::escaped,
+    find::query_of,
     hub_client::HubClient,
     output::{self, Format},
     settings::block_on,
@@ -161,22 +161,16 @@ async fn list(hub: &HubClient, asked: &args::ClusterList) -> Result<(), Failure>
 }
 
 fn query(asked: &args::ClusterList) -> String {
-    let one = |name: &'static str, value: &Option<String>| {
-        let value = value.as_deref()?;
-        Some(format!("{name}={}", escaped(value)))
-    };
-    let facts = asked.fact.iter();
-    let facts = facts.map(|fact| format!("fact={}", escaped(fact)));
     let single = [
-        one("tenant", &asked.tenant),
-        one("selector", &asked.selector),
-        one("stale", &asked.fresh.then(|| "false".to_owned())),
-        one("status", &asked.status),
-        one("text", &asked.text),
-        one("sort_by", &asked.sort_by),
+        ("tenant", asked.tenant.as_deref()),
+        ("selector", asked.selector.as_deref()),
+        ("stale", asked.fresh.then_some("false")),
+        ("status", asked.status.as_deref()),
+        ("text", asked.text.as_deref()),
+        ("sort_by", asked.sort_by.as_deref()),
     ];
-    let all: Vec<String> = single.into_iter().flatten().chain(facts).collect();
-    all.join("&")
+    let facts = asked.fact.iter().map(|fact| ("fact", Some(fact.as_str())));
+    query_of(single.into_iter().chain(facts))
 }
 
 async fn get(hub: &HubClient, name: &str, watch: bool, format: &Format) -> Result<(), Failure> {

@@ -45,10 +45,8 @@ pub(crate) fn clusters(current: &OsStr) -> Vec<CompletionCandidate> {
     let Some(typed) = current.to_str() else {
         return Vec::new();
     };
-    let path = format!("/clusters?limit={MOST}&text={}", escaped(typed));
-    // No text at all cannot be searched for.
-    let path = path.strip_suffix("&text=").unwrap_or(&path);
-    let found: Vec<Cluster> = ask(path).unwrap_or_default();
+    let path = searched(&format!("/clusters?limit={MOST}"), typed);
+    let found: Vec<Cluster> = ask(&path).unwrap_or_default();
     let candidates = found.into_iter().filter_map(|cluster| {
         let (id, name) = (cluster.id.to_string(), cluster.display_name);
         if id.starts_with(typed) {
@@ -62,7 +60,8 @@ pub(crate) fn clusters(current: &OsStr) -> Vec<CompletionCandidate> {
 
 /// Ids of tenants.
 pub(crate) fn tenants(current: &OsStr) -> Vec<CompletionCandidate> {
-    let found: Vec<Tenant> = ask("/tenants?limit=1000").unwrap_or_default();
+    let path = searched("/tenants?limit=1000", current.to_str().unwrap_or_default());
+    let found: Vec<Tenant> = ask(&path).unwrap_or_default();
     let named = found
         .into_iter()
         .map(|it| (it.id.to_string(), it.display_name));
@@ -71,7 +70,11 @@ pub(crate) fn tenants(current: &OsStr) -> Vec<CompletionCandidate> {
 
 /// Ids of API tokens.
 pub(crate) fn tokens(current: &OsStr) -> Vec<CompletionCandidate> {
-    let found: Option<List<ApiToken>> = ask("/v1/tokens");
+    let path = searched(
+        "/v1/tokens?limit=1000",
+        current.to_str().unwrap_or_default(),
+    );
+    let found: Option<List<ApiToken>> = ask(&path);
     let found = found.into_iter().flat_map(|list| list.items);
     starting_with(current, found.map(|token| (token.id, token.name)))
 }
@@ -80,6 +83,14 @@ pub(crate) fn tokens(current: &OsStr) -> Vec<CompletionCandidate> {
 pub(crate) fn formats(current: &OsStr) -> Vec<CompletionCandidate> {
     let named = FORMATS.into_iter().map(|it| (it.to_owned(), String::new()));
     starting_with(current, named)
+}
+
+/// No text at all cannot be searched for.
+fn searched(list: &str, typed: &str) -> String {
+    match typed {
+        "" => list.to_owned(),
+        typed => format!("{list}&text={}", escaped(typed)),
+    }
 }
 
 fn starting_with(

@@ -31,6 +31,17 @@ fn query(terms: &[String]) -> Result<String, Failure> {
     Ok(pairs.collect::<Result<Vec<_>, _>>()?.join("&"))
 }
 
+/// A query of those parameters that are given.
+pub(crate) fn query_of<'a>(
+    given: impl IntoIterator<Item = (&'a str, Option<impl AsRef<str>>)>,
+) -> String {
+    let given = given.into_iter().filter_map(|(name, value)| {
+        let value = value?;
+        Some(format!("{name}={}", escaped(value.as_ref())))
+    });
+    given.collect::<Vec<_>>().join("&")
+}
+
 /// As it may stand in a query.
 pub(crate) fn escaped(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~');

@@ -12,7 +12,7 @@ use crate::{
     documents::Kind,
     edit,
     environment::Environment,
-    find::escaped,
+    find::{escaped, query_of},
     hub_client::HubClient,
     output,
     settings::block_on,
@@ -34,18 +34,7 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
                     table(std::slice::from_ref(tenant))
                 })
             }
-            args::Tenant::List { watch, output } => {
-                let fetch = async || hub.get::<Vec<Tenant>>("/tenants").await;
-                if watch {
-                    let rows = async |_| {
-                        let tenants = fetch().await?;
-                        Ok::<Vec<_>, Failure>(tenants.iter().map(row).collect())
-                    };
-                    return watch::watch(&hub, &output.output, HEADER, false, Wakes::Changes, rows)
-                        .await;
-                }
-                output::show(&output.output, &fetch().await?, |tenants| table(tenants))
-            }
+            args::Tenant::List(asked) => list(&hub, &asked).await,
             args::Tenant::Get { id, watch, output } => {
                 let path = format!("/tenants/{}", escaped(&id));
                 let tenant: Tenant = hub.get(&path).await?;
@@ -79,6 +68,26 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
             }
         }
     })?
+}
+
+async fn list(hub: &HubClient, asked: &args::TenantList) -> Result<(), Failure> {
+    let query = query_of([
+        ("tenant", asked.tenant.as_deref()),
+        ("selector", asked.selector.as_deref()),
+        ("text", asked.text.as_deref()),
+        ("sort_by", asked.sort_by.as_deref()),
+    ]);
+    let path = format!("/tenants?{query}");
+    let format = &asked.output.output;
+    let fetch = async || hub.get::<Vec<Tenant>>(&path).await;
+    if asked.watch {
+        let rows = async |_| {
+            let tenants = fetch().await?;
+            Ok::<Vec<_>, Failure>(tenants.iter().map(row).collect())
+        };
+        return watch::watch(hub, format, HEADER, false, Wakes::Changes, rows).await;
+    }
+    output::show(format, &fetch().await?, |tenants| table(tenants))
 }
 
 const HEADER: [&str; 4] = ["ID", "NAME", "BELOW", "CREATED"];

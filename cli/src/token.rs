@@ -7,8 +7,8 @@ use fairlead_api::{
 use secrecy::ExposeSecret;
 
 use crate::{
-    args, confirm::confirm, environment::Environment, hub_client::HubClient, output,
-    settings::block_on,
+    args, confirm::confirm, environment::Environment, find::query_of, hub_client::HubClient,
+    output, settings::block_on,
 };
 
 pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(), Failure> {
@@ -35,9 +35,10 @@ pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(),
                     format!("{}\n", created.token.expose_secret())
                 })
             }
-            args::Token::List(output) => {
-                let tokens: List<ApiToken> = hub.get("/v1/tokens").await?;
-                output::show(&output.output, &tokens, |tokens| table(&tokens.items))
+            args::Token::List(asked) => {
+                let path = format!("/v1/tokens?{}", query(&asked));
+                let tokens: List<ApiToken> = hub.get(&path).await?;
+                output::show(&asked.output.output, &tokens, |tokens| table(&tokens.items))
             }
             args::Token::Whoami(output) => {
                 let who: WhoAmI = hub.get("/v1/whoami").await?;
@@ -51,6 +52,13 @@ pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(),
             }
         }
     })?
+}
+
+pub(crate) fn query(asked: &args::TokenList) -> String {
+    query_of([
+        ("tenant", asked.tenant.as_deref()),
+        ("text", asked.text.as_deref()),
+    ])
 }
 
 fn who_table(who: &WhoAmI) -> String {

@@ -20,13 +20,13 @@ use fairlead_api::{
 };
 use fairlead_gateway::{AgentPeer, Asker, Module};
 use fairlead_runtime::Process;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use tracing::info;
 
 use crate::{
     hub::{Hub, by},
     model::{AgentSettings, Cluster},
-    registry::{Right, admit, allow, still, tagged, visible},
+    registry::{Listing, Right, admit, allow, listed, still, tagged, visible},
     reply::{Answer, Peer, Sent, Who, finish},
     store::{Record, View, millis},
 };
@@ -63,16 +63,18 @@ impl Module for ConfigurationModule {
 }
 
 /// `GET /v1/agents`: which agents work by an older document than they should.
-async fn list(State(hub): State<Arc<Hub>>, Who(caller): Who) -> Json<List<Configured>> {
+async fn list(
+    State(hub): State<Arc<Hub>>,
+    Who(caller): Who,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let asked = Listing::of(&uri)?;
     let view = hub.store.view();
-    let visible = |cluster: &&Arc<Record<Cluster>>| {
-        visible(&view, &caller, cluster.value.id.as_str()).is_ok()
-    };
-    let seen = view.clusters().filter(visible);
-    let items = seen
-        .map(|cluster| configured(&hub, &view, cluster))
-        .collect();
-    Json(List { items })
+    let (found, link) = asked.clusters(&view, &caller);
+    let items = found.into_iter().map(|it| configured(&hub, &view, it));
+    let items = items.collect();
+    Ok(listed(&headers, &view, &List { items }, link)?)
 }
 
 /// Whether a cluster's agent works by an older configuration than it should.

@@ -36,10 +36,11 @@ use tracing::warn;
 
 pub(crate) use clusters::template_of;
 pub(crate) use directory::{RESTARTED, admit};
-pub(crate) use etag::{answer as tagged, still, still_tagged};
+pub(crate) use etag::{answer as tagged, listed, still, still_tagged};
+pub(crate) use listing::Listing;
 pub(crate) use names::caller_name;
 pub(crate) use openings::Openings;
-pub(crate) use page::next_page;
+pub(crate) use page::{Page, Place, next_page};
 pub(crate) use rights::{Right, allow, sees_cluster, visible};
 pub(crate) use said::Said;
 pub(crate) use template::Effective;

@@ -23,6 +23,9 @@ pub(crate) struct Compiled {
     /// Only what was not compiled for so many days
     #[arg(long, value_name = "N")]
     pub(crate) stale_days: Option<u32>,
+    /// Of this tenant only
+    #[arg(long, value_name = "T", add = ArgValueCompleter::new(tenants))]
+    pub(crate) tenant: Option<String>,
     #[command(flatten)]
     pub(crate) output: Output,
 }

@@ -6,6 +6,7 @@ use clap_complete::ArgValueCompleter;
 use super::{
     HubPlace, Output,
     agent_settings::ClusterAgent,
+    lists::{CLUSTER_LIST_EXAMPLES, ClusterList, TENANT_LIST_EXAMPLES, TenantList},
     looks::{ClusterCatalog, Compiled},
     tokens::ClusterToken,
 };
@@ -77,14 +78,9 @@ pub(crate) enum Tenant {
         #[command(flatten)]
         output: Output,
     },
-    /// All tenants you may see
-    List {
-        /// Go on, and print those again of which something is another
-        #[arg(short, long)]
-        watch: bool,
-        #[command(flatten)]
-        output: Output,
-    },
+    /// All tenants you may see, or those of them that are asked for
+    #[command(after_help = TENANT_LIST_EXAMPLES)]
+    List(TenantList),
     /// One tenant
     Get {
         #[arg(add = ArgValueCompleter::new(tenants))]
@@ -174,7 +170,7 @@ pub(crate) enum Cluster {
         output: Output,
     },
     /// All clusters you may see, or those of them that are asked for
-    #[command(after_help = LIST_EXAMPLES)]
+    #[command(after_help = CLUSTER_LIST_EXAMPLES)]
     List(ClusterList),
     /// One cluster, by id or by a name that only one has
     Get {
@@ -266,42 +262,6 @@ pub(crate) enum Cluster {
 pub(crate) struct OneCluster {
     #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
     pub(crate) name: String,
-    #[command(flatten)]
-    pub(crate) output: Output,
-}
-
-const LIST_EXAMPLES: &str = "\
-Examples:
-  fairlead cluster list -w
-  fairlead cluster list --status Lost -o name
-  fairlead cluster list --fact distribution:openshift4 --selector 'env in (prod, test)'";
-
-#[derive(Parser)]
-pub(crate) struct ClusterList {
-    /// Of this tenant only
-    #[arg(long, value_name = "T", add = ArgValueCompleter::new(tenants))]
-    pub(crate) tenant: Option<String>,
-    /// With this fact, as NAME or NAME:VALUE; repeatable
-    #[arg(long, value_name = "FACT")]
-    pub(crate) fact: Vec<String>,
-    /// Label selector, as kubectl's, over annotations and facts
-    #[arg(short = 'l', long, value_name = "SELECTOR")]
-    pub(crate) selector: Option<String>,
-    /// For --fact and --selector, facts whose source has stopped reporting do not count
-    #[arg(long)]
-    pub(crate) fresh: bool,
-    /// In this state
-    #[arg(long, value_name = "Never|Connected|ApiUnreachable|Lost")]
-    pub(crate) status: Option<String>,
-    /// With this in id, name or tenant
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) text: Option<String>,
-    /// By what they are sorted
-    #[arg(long, value_name = "id|tenant|displayName")]
-    pub(crate) sort_by: Option<String>,
-    /// Go on, and print those again of which something is another
-    #[arg(short, long)]
-    pub(crate) watch: bool,
     #[command(flatten)]
     pub(crate) output: Output,
 }

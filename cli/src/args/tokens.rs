@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use clap_complete::ArgValueCompleter;
 
-use super::Output;
+use super::{Output, lists::TokenList};
 use crate::complete::{clusters, tenants, tokens};
 
 #[derive(Subcommand)]
@@ -34,7 +34,7 @@ pub(crate) enum ClusterToken {
         yes: bool,
     },
     /// Those of all clusters you may see, with their state and who made them
-    List(Output),
+    List(TokenList),
 }
 
 #[derive(Subcommand)]
@@ -61,7 +61,7 @@ pub(crate) enum Token {
         output: Output,
     },
     /// All tokens you may see, without their secrets
-    List(Output),
+    List(TokenList),
     /// Revoke a token
     Delete {
         #[arg(add = ArgValueCompleter::new(tokens))]

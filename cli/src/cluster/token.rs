@@ -36,9 +36,12 @@ pub(super) async fn run(hub: &HubClient, command: args::ClusterToken) -> Result<
             hub.delete(&path).await?;
             output::print(&format!("Revoked the bootstrap token of {name}.\n"))
         }
-        args::ClusterToken::List(output) => {
-            let tokens: List<BootstrapToken> = hub.get("/v1/bootstrap-tokens").await?;
-            output::show(&output.output, &tokens, |tokens| token_table(&tokens.items))
+        args::ClusterToken::List(asked) => {
+            let path = format!("/v1/bootstrap-tokens?{}", crate::token::query(&asked));
+            let tokens: List<BootstrapToken> = hub.get(&path).await?;
+            output::show(&asked.output.output, &tokens, |tokens| {
+                token_table(&tokens.items)
+            })
         }
     }
 }

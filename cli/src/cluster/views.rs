@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::find;
 use crate::{
     args,
-    find::{escaped, short},
+    find::{query_of, short},
     hub_client::HubClient,
     output,
 };
@@ -115,17 +115,13 @@ fn session_table(sessions: &[AgentSession]) -> String {
 }
 
 pub(super) async fn compiled(hub: &HubClient, asked: args::Compiled) -> Result<(), Failure> {
-    let days = asked.stale_days.map(|days| days.to_string());
-    let query = [
+    let query = query_of([
         ("component", asked.component),
         ("below", asked.below),
-        ("staleDays", days),
-    ];
-    let query = query
-        .into_iter()
-        .filter_map(|(name, value)| Some(format!("{name}={}", escaped(&value?))));
-    let query: Vec<String> = query.collect();
-    let path = format!("/v1/compile-meta?{}", query.join("&"));
+        ("staleDays", asked.stale_days.map(|days| days.to_string())),
+        ("tenant", asked.tenant),
+    ]);
+    let path = format!("/v1/compile-meta?{query}");
     let found: List<Value> = hub.get(&path).await?;
     output::show(&asked.output.output, &found, |found| {
         compiled_table(&found.items)

@@ -6,20 +6,18 @@ mod version;
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Query, State, rejection::QueryRejection},
-};
+use axum::{extract::State, response::Response};
 use fairlead_api::{
     Code,
     facts::{Found, FoundCluster},
     resources::List,
 };
+use http::{HeaderMap, Uri};
 
 use super::stale::is_stale;
 use crate::{
     hub::Hub,
-    registry::{Said, template_of, visible},
+    registry::{Page, Place, Said, listed, sees_cluster, template_of},
     reply::{Answer, Refused, Who},
     store::millis,
 };
@@ -32,10 +30,12 @@ const HITS: usize = 20;
 
 pub(super) async fn find(
     State(hub): State<Arc<Hub>>,
-    asked: Result<Query<Vec<(String, String)>>, QueryRejection>,
     Who(caller): Who,
-) -> Answer<Json<List<FoundCluster>>> {
-    let Query(asked) = asked.map_err(|error| Refused::because(Code::BadRequest, error))?;
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let page = Page::of(&uri)?;
+    let asked: Vec<_> = page.words().collect();
     let refuse = |detail: &str| Err(Refused::because(Code::Invalid, detail));
     if asked.is_empty() {
         return refuse("search for a host, a version, a service or a fact");
@@ -49,20 +49,28 @@ pub(super) async fn find(
         .collect();
     let terms = terms?;
     let (view, now) = (hub.store.view(), millis(hub.now()));
-    let mut items = Vec::new();
-    for cluster in view.clusters() {
+    let mut all = Vec::new();
+    // What others' clusters are is not even looked at.
+    let seen = view
+        .clusters()
+        .filter(|it| sees_cluster(&view, &caller, &it.value));
+    for cluster in seen {
         let about = &cluster.value;
         let template = template_of(&view, &about.tenant);
         let mut hits = Vec::new();
-        let all = terms.iter().all(|term| {
+        let is_all = terms.iter().all(|term| {
             let found = term.hits(about, template);
             let is_so = !found.is_empty();
             hits.extend(found);
             is_so
         });
-        if !all || visible(&view, &caller, about.id.as_str()).is_err() {
-            continue;
+        if is_all {
+            all.push((Place::of(about.id.as_str()), (cluster, hits)));
         }
+    }
+    let (part, link) = page.cut(all);
+    let items = part.into_iter().map(|(cluster, hits)| {
+        let about = &cluster.value;
         let observed = hub.store.observed_of(cluster);
         let found = |hit: Hit<'_>| Found {
             fact: hit.name.to_owned(),
@@ -73,15 +81,13 @@ pub(super) async fn find(
                 Said::OfTemplate(_) => false,
             },
         };
-        items.push(FoundCluster {
+        FoundCluster {
             id: about.id.clone(),
             tenant: about.tenant.clone(),
-            display_name: about
-                .display_name
-                .clone()
-                .unwrap_or_else(|| about.id.to_string()),
+            display_name: about.shown_name().to_owned(),
             found: hits.into_iter().take(HITS).map(found).collect(),
-        });
-    }
-    Ok(Json(List { items }))
+        }
+    });
+    let items = items.collect();
+    Ok(listed(&headers, &view, &List { items }, link)?)
 }

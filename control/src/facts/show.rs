@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use axum::{
-    Json,
     extract::{Path, State},
+    response::Response,
 };
 use fairlead_api::{facts::KnownFact, resources::List};
+use http::{HeaderMap, StatusCode};
 use time::OffsetDateTime;
 
 use super::stale::{self, Reporting};
 use crate::{
     hub::Hub,
     model::{Cluster, Facts},
-    registry::visible,
+    registry::{tagged, visible},
     reply::{Answer, Who},
     store::{Observed, millis},
 };
@@ -22,12 +23,13 @@ pub(super) async fn show(
     State(hub): State<Arc<Hub>>,
     Who(caller): Who,
     Path(id): Path<String>,
-) -> Answer<Json<List<KnownFact>>> {
+    headers: HeaderMap,
+) -> Answer<Response> {
     let cluster = visible(&hub.store.view(), &caller, &id)?;
     let observed = hub.store.observed_of(&cluster);
     let reporting = &hub.settings.reporting;
     let items = known(&cluster.value, &observed, reporting, millis(hub.now()));
-    Ok(Json(List { items }))
+    Ok(tagged(&headers, StatusCode::OK, None, &List { items })?)
 }
 
 /// Static facts first, each by name.

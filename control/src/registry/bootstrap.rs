@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::{
-    Json, Router,
+    Router,
     extract::{Path, State},
     response::{IntoResponse, Response},
     routing::get,
@@ -13,13 +13,15 @@ use fairlead_api::{
     Code, Failure,
     resources::{BootstrapState, BootstrapToken, List},
 };
-use http::StatusCode;
+use http::{HeaderMap, StatusCode, Uri};
 use time::OffsetDateTime;
 use tracing::info;
 
 use super::{
     clusters::invited,
-    rights::{Right, allow, sees_cluster, visible},
+    etag,
+    listing::Listing,
+    rights::{Right, allow, visible},
 };
 use crate::{
     hub::{Hub, by},
@@ -58,14 +60,19 @@ fn about(cluster: &Cluster, now: OffsetDateTime) -> BootstrapToken {
     }
 }
 
-async fn list(State(hub): State<Arc<Hub>>, Who(caller): Who) -> Answer<Json<List<BootstrapToken>>> {
+async fn list(
+    State(hub): State<Arc<Hub>>,
+    Who(caller): Who,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let asked = Listing::of(&uri)?;
     allow(&caller, Right::Invite)?;
     let view = hub.store.view();
-    let seen = view
-        .clusters()
-        .filter(|it| sees_cluster(&view, &caller, &it.value));
-    let items = seen.map(|it| about(&it.value, hub.now())).collect();
-    Ok(Json(List { items }))
+    let (found, link) = asked.clusters(&view, &caller);
+    let now = hub.now();
+    let items = found.into_iter().map(|it| about(&it.value, now)).collect();
+    Ok(etag::listed(&headers, &view, &List { items }, link)?)
 }
 
 /// The current token again, as long as it is good for something.

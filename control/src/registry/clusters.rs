@@ -56,10 +56,10 @@ async fn list(
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let asked = listing::Asked::of(&uri)?;
+    let asked = listing::Clusters::of(&uri)?;
     let caller = asks.who().await?;
     let view = hub.store.view();
-    let found = asked.clusters(&hub, &view, &caller);
+    let found = asked.found(&hub, &view, &caller);
     answers::list(&hub, &view, &caller, found, &headers)
 }
 

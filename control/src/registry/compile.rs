@@ -4,19 +4,21 @@
 use std::{cmp::Ordering, sync::Arc};
 
 use axum::{
-    Json, Router,
+    Router,
     extract::{Path, State},
+    response::Response,
     routing::{get, post},
 };
-use fairlead_api::{ClusterId, Failure, TenantId};
+use fairlead_api::{ClusterId, Failure, TenantId, resources::List};
 use http::{HeaderMap, StatusCode, Uri};
 use serde::Serialize;
 use time::{Duration, OffsetDateTime};
 
 use super::{
     document::{compile_meta, invalid},
-    etag::Demand,
-    page::Query,
+    etag::{self, Demand},
+    listing::Listing,
+    page::{Place, Query},
     rights::{Right, allow, sees_cluster, visible},
 };
 use crate::{
@@ -62,15 +64,15 @@ async fn report(
 /// One cluster, or one instance of a component in it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Found {
-    cluster: ClusterId,
-    tenant: TenantId,
+struct Found<'a> {
+    cluster: &'a ClusterId,
+    tenant: &'a TenantId,
     #[serde(skip_serializing_if = "Option::is_none")]
-    instance: Option<String>,
+    instance: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    component: Option<String>,
+    component: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    version: Option<String>,
+    version: Option<&'a str>,
     #[serde(
         with = "time::serde::rfc3339::option",
         skip_serializing_if = "Option::is_none"
@@ -78,9 +80,11 @@ struct Found {
     last_compile: Option<OffsetDateTime>,
 }
 
-#[derive(Serialize)]
-struct Answers {
-    items: Vec<Found>,
+impl<'a> Found<'a> {
+    fn place(&self) -> Place<'a> {
+        let instance = self.instance.unwrap_or_default();
+        Place(self.cluster.as_str().into(), instance.into())
+    }
 }
 
 struct Asked {
@@ -90,8 +94,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(uri: &Uri, now: OffsetDateTime) -> Result<Self, Failure> {
-        let query = Query::of(uri)?;
+    fn of(query: &Query, now: OffsetDateTime) -> Result<Self, Failure> {
         let before = match query.one("staleDays")? {
             None => None,
             Some(days) => {
@@ -111,7 +114,7 @@ impl Asked {
         Ok(asked)
     }
 
-    fn of_cluster(&self, cluster: &Cluster) -> Vec<Found> {
+    fn of_cluster<'a>(&self, cluster: &'a Cluster) -> Vec<Found<'a>> {
         let meta = cluster.compile_meta.as_ref();
         let last_compile = meta.and_then(|it| it.last_compile);
         let stale = self
@@ -120,15 +123,14 @@ impl Asked {
         if !stale {
             return Vec::new();
         }
-        let found =
-            |instance: Option<&String>, component: Option<&str>, version: Option<&String>| Found {
-                cluster: cluster.id.clone(),
-                tenant: cluster.tenant.clone(),
-                instance: instance.cloned(),
-                component: component.map(str::to_owned),
-                version: version.cloned(),
-                last_compile,
-            };
+        let found = |instance, component, version| Found {
+            cluster: &cluster.id,
+            tenant: &cluster.tenant,
+            instance,
+            component,
+            version,
+            last_compile,
+        };
         let Some(wanted) = &self.component else {
             return vec![found(None, None, None)];
         };
@@ -137,25 +139,33 @@ impl Asked {
         };
         let of_component = meta.instances.iter().filter_map(|(name, instance)| {
             let component = instance.component.as_deref().unwrap_or(name);
-            let version = instance.source.version.as_ref();
+            let version = instance.source.version.as_deref();
             let below = self.below.as_ref().is_none_or(|below| {
                 version.is_some_and(|version| compare(version, below) == Some(Ordering::Less))
             });
-            (component == wanted && below).then(|| found(Some(name), Some(component), version))
+            (component == wanted && below)
+                .then(|| found(Some(name.as_str()), Some(component), version))
         });
         of_component.collect()
     }
 }
 
-async fn find(State(hub): State<Arc<Hub>>, Who(caller): Who, uri: Uri) -> Answer<Json<Answers>> {
-    let asked = Asked::of(&uri, hub.now())?;
+async fn find(
+    State(hub): State<Arc<Hub>>,
+    Who(caller): Who,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let listing = Listing::of(&uri)?;
+    let asked = Asked::of(listing.query(), hub.now())?;
     allow(&caller, Right::Read)?;
     let view = hub.store.view();
     let seen = view
         .clusters()
-        .filter(|it| sees_cluster(&view, &caller, &it.value));
-    let items = seen.flat_map(|it| asked.of_cluster(&it.value)).collect();
-    Ok(Json(Answers { items }))
+        .filter(|it| sees_cluster(&view, &caller, &it.value) && listing.wants(&it.value));
+    let found = seen.flat_map(|it| asked.of_cluster(&it.value));
+    let (items, link) = listing.cut(found.map(|it| (it.place(), it)).collect());
+    Ok(etag::listed(&headers, &view, &List { items }, link)?)
 }
 
 /// By the rules of semantic versions; nothing for what is none, like a branch.

@@ -77,13 +77,13 @@ fn tag(version: Option<u64>, body: &[u8]) -> String {
 ///
 /// # Errors
 /// `FL-5101`
-pub(super) fn listed<T: Serialize>(
+pub(crate) fn listed<T: Serialize>(
     headers: &HeaderMap,
     view: &View,
-    shown: &[T],
+    list: &T,
     link: HeaderMap,
 ) -> Result<Response, Failure> {
-    let listed = answer(headers, StatusCode::OK, None, shown)?;
+    let listed = answer(headers, StatusCode::OK, None, list)?;
     Ok(of_view(listed, view, link))
 }
 

@@ -1,25 +1,100 @@
-//! Which clusters a list shows, in which order, and which part of it.
+//! Which things a list shows, in which order, and which part of them: what all lists are asked in the same words.
 
-use std::{borrow::Cow, sync::Arc};
+mod clusters;
+mod tenants;
 
-use fairlead_api::{Failure, resources::State};
+use std::sync::Arc;
+
+use fairlead_api::{Failure, TenantId};
 use fairlead_gateway::Caller;
 use http::{HeaderMap, Uri};
 
 use super::{
-    clusters::template_of,
     document::invalid,
     page::{Page, Place, Query},
     rights::sees_cluster,
-    said::Said,
-    selector::Selector,
 };
 use crate::{
-    facts::is_stale,
-    hub::Hub,
-    model::{Cluster, Fact},
-    store::{Observed, Record, View, millis},
+    model::Cluster,
+    store::{Record, View},
 };
+
+pub(super) use clusters::{Clusters, Found};
+pub(super) use tenants::Tenants;
+
+/// Whose things are wanted, what is in their texts, and which part of the list.
+pub(crate) struct Listing {
+    page: Page,
+    tenant: Option<String>,
+    /// In lower case.
+    text: Option<String>,
+}
+
+impl Listing {
+    /// # Errors
+    /// `FL-4109`
+    pub(crate) fn of(uri: &Uri) -> Result<Self, Failure> {
+        let page = Page::of(uri)?;
+        let query = page.query();
+        Ok(Listing {
+            tenant: query.one("tenant")?.map(str::to_owned),
+            text: query.one("text")?.map(str::to_lowercase),
+            page,
+        })
+    }
+
+    pub(super) fn query(&self) -> &Query {
+        self.page.query()
+    }
+
+    /// Whether things of this tenant are wanted; of none: of all tenants.
+    pub(super) fn is_of(&self, tenant: Option<&TenantId>) -> bool {
+        let wanted = self.tenant.as_deref();
+        wanted.is_none_or(|wanted| tenant.is_some_and(|it| it.as_str() == wanted))
+    }
+
+    /// Whether one of these texts has what is looked for.
+    pub(super) fn is_in(&self, texts: &[&str]) -> bool {
+        let text = self.text.as_deref();
+        text.is_none_or(|text| texts.iter().any(|it| it.to_lowercase().contains(text)))
+    }
+
+    /// The clusters that the caller sees and wants, in the order of their ids, and the link to what follows.
+    pub(crate) fn clusters<'a>(
+        &self,
+        view: &'a View,
+        caller: &Caller,
+    ) -> (Vec<&'a Arc<Record<Cluster>>>, HeaderMap) {
+        let found = view.clusters().filter(|it| {
+            let cluster = &it.value;
+            sees_cluster(view, caller, cluster) && self.wants(cluster)
+        });
+        let placed = found.map(|it| (Place::of(it.value.id.as_str()), it));
+        self.cut(placed.collect())
+    }
+
+    pub(super) fn wants(&self, cluster: &Cluster) -> bool {
+        self.is_of(Some(&cluster.tenant))
+            && self.is_in(&[
+                cluster.id.as_str(),
+                cluster.shown_name(),
+                cluster.tenant.as_str(),
+            ])
+    }
+
+    /// The part of a sorted list, and the link to what follows.
+    pub(super) fn cut<T>(&self, sorted: Vec<(Place<'_>, T)>) -> (Vec<T>, HeaderMap) {
+        self.page.cut(sorted)
+    }
+
+    /// The same of a list that is in the order of its ids, and is to be in another one.
+    fn sorted<T>(&self, by: SortBy, mut found: Vec<(Place<'_>, T)>) -> (Vec<T>, HeaderMap) {
+        if by != SortBy::Id {
+            found.sort_by(|(one, _), (other, _)| one.cmp(other));
+        }
+        self.cut(found)
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SortBy {
@@ -28,154 +103,25 @@ enum SortBy {
     DisplayName,
 }
 
-/// What the query asks for.
-pub(super) struct Asked {
-    query: Query,
-    path: String,
-    tenant: Option<String>,
-    sort_by: SortBy,
-    /// Name, and the value that it must have.
-    facts: Vec<(String, Option<String>)>,
-    selector: Selector,
-    /// Whether facts that are stale count.
-    stale: bool,
-    status: Option<State>,
-    /// In lower case.
-    text: Option<String>,
-    page: Page,
-}
+impl SortBy {
+    const fn as_str(self) -> &'static str {
+        match self {
+            SortBy::Id => "id",
+            SortBy::Tenant => "tenant",
+            SortBy::DisplayName => "displayName",
+        }
+    }
 
-/// A cluster, and how it stands with it.
-pub(super) type Found<'a> = (&'a Arc<Record<Cluster>>, Arc<Observed>);
-
-impl Asked {
     /// # Errors
-    /// `FL-4109`
-    pub(super) fn of(uri: &Uri) -> Result<Self, Failure> {
-        let query = Query::of(uri)?;
-        let sort_by = match query.one("sort_by")? {
-            None | Some("id") => SortBy::Id,
-            Some("tenant") => SortBy::Tenant,
-            Some("displayName") => SortBy::DisplayName,
-            Some(_) => return Err(invalid("sort_by: it is id, tenant or displayName")),
+    /// `FL-4109` where it is none of those that the list knows.
+    fn of(query: &Query, known: &[SortBy]) -> Result<Self, Failure> {
+        let Some(asked) = query.one("sort_by")? else {
+            return Ok(SortBy::Id);
         };
-        let facts = query.all("fact").map(|fact| match fact.split_once(':') {
-            Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
-            None => (fact.to_owned(), None),
-        });
-        Ok(Asked {
-            tenant: query.one("tenant")?.map(str::to_owned),
-            sort_by,
-            facts: facts.collect(),
-            selector: Selector::parse(query.one("selector")?.unwrap_or_default())?,
-            stale: match query.one("stale")? {
-                None | Some("true") => true,
-                Some("false") => false,
-                Some(_) => return Err(invalid("stale: it is true or false")),
-            },
-            status: query.one("status")?.map(state).transpose()?,
-            text: query.one("text")?.map(str::to_lowercase),
-            page: Page::of(&query)?,
-            path: uri.path().to_owned(),
-            query,
+        let found = known.iter().find(|it| it.as_str() == asked);
+        found.copied().ok_or_else(|| {
+            let known: Vec<_> = known.iter().map(|it| it.as_str()).collect();
+            invalid(format_args!("sort_by: it is one of {}", known.join(", ")))
         })
     }
-
-    /// The clusters, and the link to the next page.
-    pub(super) fn clusters<'a>(
-        &self,
-        hub: &Hub,
-        view: &'a View,
-        caller: &Caller,
-    ) -> (Vec<Found<'a>>, HeaderMap) {
-        let observed = hub.store.all_observed();
-        // Both are in the order of ids, so one walk finds all.
-        let mut seen = observed.iter().peekable();
-        let mut status = |record: &Record<Cluster>| {
-            let id = &record.value.id;
-            while seen.next_if(|(of, _)| *of < id).is_some() {}
-            let known = seen.peek().filter(|(of, _)| *of == id);
-            let known = known.map(|(_, observed)| Arc::clone(observed));
-            known.unwrap_or_else(|| Arc::new(Observed::nothing(record.value.created)))
-        };
-        let (reporting, now) = (&hub.settings.reporting, millis(hub.now()));
-        let found = view.clusters().filter_map(|record| {
-            let cluster = &record.value;
-            if !sees_cluster(view, caller, cluster) {
-                return None;
-            }
-            let status = status(record);
-            let counts = |fact: &Fact| self.stale || !is_stale(fact, &status, reporting, now);
-            if !self.wants(view, cluster, counts) {
-                return None;
-            }
-            let wanted = self
-                .status
-                .is_none_or(|wanted| status.status.state == wanted);
-            wanted.then(|| (self.place(cluster), (record, status)))
-        });
-        let mut found: Vec<_> = found.collect();
-        if self.sort_by != SortBy::Id {
-            found.sort_by(|(one, _), (other, _)| one.cmp(other));
-        }
-        self.page.cut(found, &self.path, &self.query)
-    }
-
-    fn place<'a>(&self, cluster: &'a Cluster) -> Place<'a> {
-        let first = match self.sort_by {
-            SortBy::Id => "",
-            SortBy::Tenant => cluster.tenant.as_str(),
-            SortBy::DisplayName => cluster.shown_name(),
-        };
-        Place(first.into(), cluster.id.as_str().into())
-    }
-
-    fn wants(&self, view: &View, cluster: &Cluster, counts: impl Fn(&Fact) -> bool) -> bool {
-        let tenant = self.tenant.as_deref();
-        if tenant.is_some_and(|tenant| tenant != cluster.tenant.as_str()) {
-            return false;
-        }
-        if let Some(text) = &self.text {
-            let texts = [
-                cluster.id.as_str(),
-                cluster.shown_name(),
-                cluster.tenant.as_str(),
-            ];
-            if !texts.iter().any(|it| it.to_lowercase().contains(text)) {
-                return false;
-            }
-        }
-        if self.facts.is_empty() && self.selector.is_empty() {
-            return true;
-        }
-        let template = template_of(view, &cluster.tenant);
-        let fact = |name: &str| {
-            let found = Said::named(cluster, template, name, &counts);
-            found.map(|(_, said)| said.written())
-        };
-        let has = |(name, value): &(String, Option<String>)| {
-            let fact = fact(name);
-            fact.is_some_and(|fact| value.as_ref().is_none_or(|value| *value == fact))
-        };
-        self.facts.iter().all(has)
-            && self.selector.matches(|key| {
-                let own = cluster.annotations.get(key);
-                let own = own.or_else(|| template?.annotations.get(key));
-                own.map(|it| Cow::Borrowed(it.as_str()))
-                    .or_else(|| fact(key))
-            })
-    }
-}
-
-fn state(text: &str) -> Result<State, Failure> {
-    let known = [
-        State::Never,
-        State::Connected,
-        State::ApiUnreachable,
-        State::Lost,
-    ];
-    let state = known
-        .into_iter()
-        .find(|state| state.to_string().eq_ignore_ascii_case(text));
-    state.ok_or_else(|| invalid("status: it is Never, Connected, ApiUnreachable or Lost"))
 }

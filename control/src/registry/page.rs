@@ -17,7 +17,6 @@ const MAX_CURSOR: usize = 1024;
 /// The query of a request, decoded. In a build for tests it holds whoever reads it to what `/openapi.json` tells.
 pub(super) struct Query {
     given: Vec<(String, String)>,
-    #[cfg(debug_assertions)]
     path: String,
 }
 
@@ -33,7 +32,6 @@ impl Query {
         }
         Ok(Query {
             given: query.0,
-            #[cfg(debug_assertions)]
             path: uri.path().to_owned(),
         })
     }
@@ -73,11 +71,13 @@ impl Query {
         }
     }
 
-    /// The query with another cursor, for a link.
-    fn with_cursor(&self, cursor: &str) -> String {
+    /// Where the list goes on behind the cursor (RFC 8288).
+    fn link(&self, cursor: &str) -> HeaderMap {
         let kept = self.given.iter().filter(|(name, _)| name != "cursor");
         let kept = kept.map(|(name, value)| format!("{}={}&", escaped(name), escaped(value)));
-        kept.chain([format!("cursor={cursor}")]).collect()
+        let query: String = kept.chain([format!("cursor={cursor}")]).collect();
+        let link = HeaderValue::try_from(format!("<{}?{query}>; rel=\"next\"", self.path));
+        HeaderMap::from_iter(link.ok().map(|link| (header::LINK, link)))
     }
 }
 
@@ -94,20 +94,28 @@ fn escaped(text: &str) -> String {
 }
 
 /// Which part of a list is asked for.
-#[derive(Debug, Default)]
-pub(super) struct Page {
+pub(crate) struct Page {
+    query: Query,
     limit: Option<usize>,
     after: Option<Place<'static>>,
 }
 
 /// A place in a list: what it is sorted by, and the id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct Place<'a>(pub(super) Cow<'a, str>, pub(super) Cow<'a, str>);
+pub(crate) struct Place<'a>(pub(super) Cow<'a, str>, pub(super) Cow<'a, str>);
+
+impl<'a> Place<'a> {
+    /// In a list that is in the order of ids.
+    pub(crate) fn of(id: &'a str) -> Self {
+        Place("".into(), id.into())
+    }
+}
 
 impl Page {
     /// # Errors
     /// `FL-4109`
-    pub(super) fn of(query: &Query) -> Result<Self, Failure> {
+    pub(crate) fn of(uri: &Uri) -> Result<Self, Failure> {
+        let query = Query::of(uri)?;
         let limit = match query.one("limit")? {
             None => None,
             Some(text) => {
@@ -122,19 +130,27 @@ impl Page {
                 Some(decode(cursor).ok_or_else(|| invalid("cursor: it is not one of ours"))?)
             }
         };
-        Ok(Page { limit, after })
+        Ok(Page {
+            query,
+            limit,
+            after,
+        })
+    }
+
+    /// What else is asked for.
+    pub(super) fn query(&self) -> &Query {
+        &self.query
+    }
+
+    /// The same, of a list to which any word may mean something.
+    pub(crate) fn words(&self) -> impl Iterator<Item = (&str, &str)> {
+        let given = self.query.given.iter();
+        let given = given.filter(|(name, _)| name != "limit" && name != "cursor");
+        given.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// The part of a sorted list, and the link to what follows.
-    ///
-    /// # Errors
-    /// None at present.
-    pub(super) fn cut<T>(
-        &self,
-        mut sorted: Vec<(Place<'_>, T)>,
-        path: &str,
-        query: &Query,
-    ) -> (Vec<T>, HeaderMap) {
+    pub(crate) fn cut<T>(&self, mut sorted: Vec<(Place<'_>, T)>) -> (Vec<T>, HeaderMap) {
         if let Some(after) = &self.after {
             let start = sorted.partition_point(|(place, _)| place <= after);
             sorted.drain(..start);
@@ -144,7 +160,7 @@ impl Page {
             sorted.truncate(limit);
             let last = sorted.last().map(|(place, _)| encode(place));
             if let Some(cursor) = last {
-                headers.extend(link(path, query, &cursor));
+                headers.extend(self.query.link(&cursor));
             }
         }
         (sorted.into_iter().map(|(_, item)| item).collect(), headers)
@@ -156,13 +172,7 @@ impl Page {
 /// # Errors
 /// `FL-4109`
 pub(crate) fn next_page(uri: &Uri, cursor: &str) -> Result<HeaderMap, Failure> {
-    Ok(link(uri.path(), &Query::of(uri)?, cursor))
-}
-
-fn link(path: &str, query: &Query, cursor: &str) -> HeaderMap {
-    let query = query.with_cursor(cursor);
-    let link = HeaderValue::try_from(format!("<{path}?{query}>; rel=\"next\""));
-    HeaderMap::from_iter(link.ok().map(|link| (header::LINK, link)))
+    Ok(Query::of(uri)?.link(cursor))
 }
 
 fn encode(place: &Place<'_>) -> String {
@@ -180,8 +190,8 @@ fn decode(cursor: &str) -> Option<Place<'static>> {
 mod tests {
     use super::*;
 
-    fn query(text: &str) -> Query {
-        Query::of(&format!("/clusters?{text}").parse().unwrap()).unwrap()
+    fn page(text: &str) -> Result<Page, Failure> {
+        Page::of(&format!("/clusters?{text}").parse().unwrap())
     }
 
     fn pages(limit: usize) -> Vec<Vec<usize>> {
@@ -196,9 +206,8 @@ mod tests {
         let mut asked = format!("limit={limit}&fact=a%3Ab%20c");
         let mut pages = Vec::new();
         loop {
-            let query = query(&asked);
-            let (page, headers) = Page::of(&query).unwrap().cut(all(), "/clusters", &query);
-            pages.push(page);
+            let (part, headers) = page(&asked).unwrap().cut(all());
+            pages.push(part);
             let Some(link) = headers.get(header::LINK) else {
                 return pages;
             };
@@ -231,9 +240,11 @@ mod tests {
             "cursor=x",
             "cursor=",
         ] {
-            assert!(Page::of(&query(bad)).is_err(), "{bad}");
+            assert!(page(bad).is_err(), "{bad}");
         }
-        let twice = query("fact=1&fact=2");
-        assert_eq!(twice.all("fact").collect::<Vec<_>>(), ["1", "2"]);
+        let twice = page("fact=1&limit=2&fact=2").unwrap();
+        assert_eq!(twice.query().all("fact").collect::<Vec<_>>(), ["1", "2"]);
+        let words: Vec<_> = twice.words().collect();
+        assert_eq!(words, [("fact", "1"), ("fact", "2")]);
     }
 }

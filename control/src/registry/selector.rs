@@ -1,8 +1,8 @@
-//! Label selectors in Kubernetes' syntax (`a=b,c!=d,e in (x,y),f notin (z),g,!h`), over a cluster's annotations and facts.
+//! Label selectors in Kubernetes' syntax (`a=b,c!=d,e in (x,y),f notin (z),g,!h`), over annotations and facts.
 
 use fairlead_api::Failure;
 
-use super::document::invalid;
+use super::{document::invalid, page::Query};
 
 /// The longest selector, in bytes, and how many requirements it may have.
 const MAX_LEN: usize = 4096;
@@ -28,9 +28,17 @@ enum Test {
 }
 
 impl Selector {
+    /// Where there is none, it matches everything.
+    ///
     /// # Errors
     /// `FL-4109`
-    pub(super) fn parse(text: &str) -> Result<Self, Failure> {
+    pub(super) fn of(query: &Query) -> Result<Self, Failure> {
+        Selector::parse(query.one("selector")?.unwrap_or_default())
+    }
+
+    /// # Errors
+    /// `FL-4109`
+    fn parse(text: &str) -> Result<Self, Failure> {
         if text.len() > MAX_LEN {
             return Err(invalid(format_args!("selector: {MAX_LEN} bytes at most")));
         }

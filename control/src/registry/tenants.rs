@@ -18,8 +18,9 @@ use super::{
     clusters::unprotected,
     document::{Fields, ShownTenant, TenantSpec, invalid, merge_tenant},
     etag::{self, Demand},
+    listing,
     names::made_up,
-    page::{Page, Place, Query},
+    page::Query,
     rights::{Right, allow, sees_tenant, visible_tenant},
 };
 use crate::{
@@ -51,15 +52,10 @@ async fn list(
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let query = Query::of(&uri)?;
-    let page = Page::of(&query)?;
+    let asked = listing::Tenants::of(&uri)?;
     let caller = asks.who().await?;
     let view = hub.store.view();
-    let seen = view
-        .tenants()
-        .filter(|it| sees_tenant(&view, &caller, &it.value.id));
-    let placed = seen.map(|it| (Place("".into(), it.value.id.as_str().into()), it));
-    let (found, link) = page.cut(placed.collect(), uri.path(), &query);
+    let (found, link) = asked.found(&view, &caller);
     let shown: Vec<_> = found
         .into_iter()
         .map(|it| ShownTenant(it, &hub.git_servers))

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest;
 use axum::{
-    Json, Router,
+    Router,
     extract::{Path, State},
-    response::IntoResponse,
+    response::{IntoResponse, Response},
     routing::{delete, get},
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -16,14 +16,17 @@ use fairlead_api::{
     resources::{ApiToken, CreateToken, CreatedToken, List, Role},
 };
 use fairlead_gateway::Caller;
-use http::StatusCode;
+use http::{HeaderMap, StatusCode, Uri};
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
 use time::{Duration, OffsetDateTime};
 use tracing::info;
 
 use super::{
+    etag,
+    listing::Listing,
     names::caller_name,
+    page::Place,
     rights::{Right, allow, sees_tenant, visible},
 };
 use crate::{
@@ -188,14 +191,25 @@ pub(super) async fn forget(hub: &Hub, before: OffsetDateTime) -> Result<usize, S
     Ok(hub.store.change(Actor::Hub, decide).await?.value)
 }
 
-async fn list(State(hub): State<Arc<Hub>>, Who(caller): Who) -> Answer<Json<List<ApiToken>>> {
+async fn list(
+    State(hub): State<Arc<Hub>>,
+    Who(caller): Who,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let asked = Listing::of(&uri)?;
     allow(&caller, Right::Tokens)?;
     let view = hub.store.view();
-    let seen = view
-        .tokens()
-        .filter(|it| sees_token(&view, &caller, &it.value));
-    let items = seen.map(|it| shown(&it.value)).collect();
-    Ok(Json(List { items }))
+    let found = view.tokens().filter(|it| {
+        let token = &it.value;
+        sees_token(&view, &caller, token)
+            && asked.is_of(tenant_of(&view, token))
+            && asked.is_in(&[&token.id, &token.name])
+    });
+    let placed = found.map(|it| (Place::of(&it.value.id), it));
+    let (found, link) = asked.cut(placed.collect());
+    let items = found.into_iter().map(|it| shown(&it.value)).collect();
+    Ok(etag::listed(&headers, &view, &List { items }, link)?)
 }
 
 async fn create(

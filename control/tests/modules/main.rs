@@ -19,6 +19,7 @@ mod influx;
 mod inventory;
 mod issuers;
 mod keys;
+mod lists;
 mod metrics;
 mod moves;
 mod openapi;

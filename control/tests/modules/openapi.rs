@@ -115,7 +115,8 @@ async fn a_history_knows_the_parameters_that_are_described_and_no_others() {
             "{told}"
         );
     }
-    for name in parameters(&document, "/v1/find") {
+    let page = |name: &&str| !["limit", "cursor"].contains(name);
+    for name in parameters(&document, "/v1/find").into_iter().filter(page) {
         let term = if name == "version" { "<1.31" } else { "x" };
         let found = format!("/v1/find?{name}={}", term.replace('<', "%3C"));
         rig.get(&admin(), &found).await.good();

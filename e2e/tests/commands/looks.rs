@@ -99,6 +99,13 @@ async fn what_was_changed_compiled_and_found_is_told_with_who_one_is() -> anyhow
     ensure!(revisions.len() > 2 && revisions.is_sorted_by(|a, b| a >= b));
     let none = ["audit", "--tenant", "t-acme", "--before", &last];
     ensure!(json_of(&hub, &none).await? == json!({ "items": [] }));
+    let of_edge = ["cluster", "compiled", "--tenant", "t-acme", "-o"];
+    let of_edge = said(
+        &hub,
+        &[&of_edge[..], &["jsonpath={.items[*].cluster}"]].concat(),
+    )
+    .await?;
+    ensure!(of_edge == "c-edge\n", "{of_edge:?}");
 
     let old = json_of(&hub, &["cluster", "compiled", "--stale-days", "1"]).await?;
     let old: Vec<_> = old["items"]

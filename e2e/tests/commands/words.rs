@@ -3,6 +3,8 @@
 use anyhow::ensure;
 use fairlead_e2e::{Hub, fleet::fairlead};
 
+use crate::file;
+
 #[tokio::test]
 async fn flags_say_what_documents_say_and_a_protected_cluster_stays() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
@@ -72,6 +74,54 @@ async fn flags_say_what_documents_say_and_a_protected_cluster_stays() -> anyhow:
     hub.cli(["tenant", "delete", "t-acme", "--cascade", "--yes"])
         .await?
         .success()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn tenants_and_tokens_are_listed_as_asked() -> anyhow::Result<()> {
+    let hub = Hub::start().await?;
+    let tenants = "\
+{id: t-b, displayName: Alpha, gitRepo: {type: unmanaged}, annotations: {sla: gold}}
+---
+{id: t-a, displayName: Omega, gitRepo: {type: unmanaged}, tenantRef: t-b}
+";
+    let tenants = file(&hub, "tenants.yaml", tenants)?;
+    let apply = ["tenant", "apply", "-f", &tenants];
+    hub.cli(apply).await?.success()?;
+    hub.cli([
+        "cluster", "create", "edge", "--tenant", "t-a", "--id", "c-edge",
+    ])
+    .await?
+    .success()?;
+    hub.cli([
+        "token", "create", "ci", "--role", "viewer", "--tenant", "t-a",
+    ])
+    .await?
+    .success()?;
+    for (args, expected) in [
+        (&["tenant", "list"][..], "t-a\nt-b\nt-default\n"),
+        (
+            &["tenant", "list", "--sort-by", "displayName"],
+            "t-b\nt-default\nt-a\n",
+        ),
+        (&["tenant", "list", "--tenant", "t-b"], "t-a\nt-b\n"),
+        (&["tenant", "list", "-l", "sla in (gold)"], "t-b\n"),
+        (&["tenant", "list", "--text", "OMEGA"], "t-a\n"),
+        (&["cluster", "token", "list", "--tenant", "t-a"], "c-edge\n"),
+        (&["cluster", "token", "list", "--text", "nothing"], ""),
+    ] {
+        let names = hub.cli([args, &["-o", "name"]].concat()).await?;
+        let names = names.success()?;
+        ensure!(names == expected, "{args:?}: {names:?}");
+    }
+    for asked in [["--tenant", "t-a"], ["--text", "CI"]] {
+        let name = ["-o", "jsonpath={.items[*].name}"];
+        let tokens = hub.cli([&["token", "list"][..], &asked, &name].concat());
+        let tokens = tokens.await?.success()?;
+        ensure!(tokens == "ci\n", "{asked:?}: {tokens:?}");
+    }
+    let bad = hub.cli(["tenant", "list", "--sort-by", "tenant"]).await?;
+    ensure!(bad.stderr.contains("sort_by"), "{bad:?}");
     Ok(())
 }
 

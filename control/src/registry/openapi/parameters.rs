@@ -16,7 +16,7 @@ pub(super) fn parameters(route: &Route) -> Vec<Value> {
         Some(json!({ "in": "path", "name": name, "required": true, "schema": schema }))
     });
     let in_query = route.query.iter().map(|name| {
-        json!({ "in": "query", "name": name, "description": meaning(name), "schema": schema(route, name) })
+        json!({ "in": "query", "name": name, "description": meaning(route, name), "schema": schema(route, name) })
     });
     in_path.chain(in_query).collect()
 }
@@ -24,6 +24,9 @@ pub(super) fn parameters(route: &Route) -> Vec<Value> {
 /// A number is asked for as often as a text: one that is empty is as wrong as one that is none.
 fn schema(route: &Route, name: &str) -> Value {
     match (name, route.tag) {
+        ("sort_by", "tenant") => {
+            json!({ "type": "string", "enum": ["id", "displayName"], "default": "id" })
+        }
         ("sort_by", _) => {
             json!({ "type": "string", "enum": ["id", "tenant", "displayName"], "default": "id" })
         }
@@ -31,7 +34,10 @@ fn schema(route: &Route, name: &str) -> Value {
         ("status", _) => {
             json!({ "type": "string", "enum": ["Never", "Connected", "ApiUnreachable", "Lost"] })
         }
-        ("limit", "inventory") => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
+        // As far back as there is history.
+        ("limit", "inventory") if route.query.contains(&"from") => {
+            json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX })
+        }
         ("limit", _) => json!({ "type": "integer", "minimum": 1, "maximum": 1000 }),
         ("wait", _) => json!({ "type": "integer", "minimum": 0, "maximum": 25 }),
         ("staleDays", _) => json!({ "type": "integer", "minimum": 0, "maximum": 36500 }),
@@ -62,7 +68,17 @@ fn schema(route: &Route, name: &str) -> Value {
     }
 }
 
-const fn meaning(name: &str) -> &'static str {
+fn meaning(route: &Route, name: &str) -> &'static str {
+    match (name, route.id) {
+        ("tenant", "listTenants") => "Only this tenant and those below it",
+        ("sort_by", "listTenants") => "id (default) or displayName",
+        ("selector", "listTenants") => "Label selector in Kubernetes' syntax over annotations",
+        ("text", "listTenants" | "listTokens") => "Part of id or name",
+        _ => usual(name),
+    }
+}
+
+const fn usual(name: &str) -> &'static str {
     match name.as_bytes() {
         b"tenant" => "Only of this tenant",
         b"cluster" => "Only of this cluster",

@@ -38,6 +38,19 @@ const PAGE: [&str; 2] = ["limit", "cursor"];
 const CLUSTERS: &[&str] = &[
     "tenant", "sort_by", "fact", "selector", "stale", "status", "text", PAGE[0], PAGE[1],
 ];
+const TENANTS: &[&str] = &["tenant", "sort_by", "selector", "text", PAGE[0], PAGE[1]];
+/// Lists of what belongs to tenants.
+const OWNED: &[&str] = &["tenant", "text", PAGE[0], PAGE[1]];
+const COMPILED: &[&str] = &[
+    "component",
+    "below",
+    "staleDays",
+    "tenant",
+    "text",
+    PAGE[0],
+    PAGE[1],
+];
+const FIND: &[&str] = &["host", "version", "service", "fact", PAGE[0], PAGE[1]];
 
 const fn route(
     method: &'static str,
@@ -101,7 +114,7 @@ pub(super) const ROUTES: &[Route] = &[
     route("get", "/v1/hub", "getHub", "system", "What a kubeconfig needs to know of the hub").gives(&[(200, Json("HubInfo"))]),
     route("get", "/v1/whoami", "whoAmI", "system", "Who the token stands for, here and in clusters").gives(&[(200, Json("WhoAmI"))]),
 
-    route("get", "/tenants", "listTenants", "tenant", "The tenants that the caller may see").query(&PAGE).gives(&[(200, List("Tenant"))]),
+    route("get", "/tenants", "listTenants", "tenant", "The tenants that the caller may see").query(TENANTS).gives(&[(200, List("Tenant"))]),
     route("post", "/tenants", "createTenant", "tenant", "Make a tenant").takes("Tenant").gives(&[(201, Json("Tenant"))]),
     route("get", "/tenants/{tenantId}", "getTenant", "tenant", "One tenant").gives(&[(200, Json("Tenant"))]),
     route("put", "/tenants/{tenantId}", "putTenant", "tenant", "Make or replace a tenant").takes("Tenant").query(&["dryRun"]).heeds_if_match().gives(&[(200, Json("Tenant")), (201, Json("Tenant"))]),
@@ -115,7 +128,7 @@ pub(super) const ROUTES: &[Route] = &[
     route("patch", "/clusters/{clusterId}", "updateCluster", "cluster", "Change a cluster (RFC 7396)").merges("Cluster").query(&["dryRun"]).heeds_if_match().gives(&[(200, Json("Cluster"))]),
     route("delete", "/clusters/{clusterId}", "deleteCluster", "cluster", "Delete a cluster").heeds_if_match().gives(&[(204, Nothing)]),
     route("post", "/clusters/{clusterId}/compileMeta", "postClusterCompileMeta", "cluster", "Write down what was compiled").takes("CompileMeta").heeds_if_match().gives(&[(204, Nothing)]),
-    route("get", "/v1/compile-meta", "findCompileMeta", "cluster", "Clusters that run a component below a version, or were not compiled for days").query(&["component", "below", "staleDays"]).gives(&[(200, Json("CompileFound"))]),
+    route("get", "/v1/compile-meta", "findCompileMeta", "cluster", "Clusters that run a component below a version, or were not compiled for days").query(COMPILED).gives(&[(200, Json("CompileFound"))]),
     route("get", "/v1/clusters/{clusterId}/status", "getClusterStatus", "cluster", "How it stands with a cluster, as the last probe has found").gives(&[(200, Json("Status"))]),
     route("get", "/v1/status", "watchStatus", "cluster", "How it stands with clusters, as that changes, by long poll or, with `Accept: text/event-stream`, as events").query(&["since", "wait"]).gives(&[(200, Json("Standing"))]),
     route("get", "/v1/clusters/{clusterId}/sessions", "getClusterSessions", "cluster", "The agents' sessions that serve on this hub").gives(&[(200, Json("Sessions"))]),
@@ -126,12 +139,12 @@ pub(super) const ROUTES: &[Route] = &[
 
     route("get", "/install/steward.json", "installSteward", "bootstrapping", "Steward's manifests, for a bootstrap token that is spent for them").open().query(&["token"]).gives(&[(200, Json("Any"))]),
     route("get", "/install/agent.yaml", "installAgent", "bootstrapping", "Our agent's manifest, for a bootstrap token that the agent spends").open().query(&["token"]).gives(&[(200, Text("application/yaml"))]),
-    route("get", "/v1/bootstrap-tokens", "listBootstrapTokens", "bootstrapping", "Bootstrap tokens with their state and who made them").gives(&[(200, Json("BootstrapTokens"))]),
+    route("get", "/v1/bootstrap-tokens", "listBootstrapTokens", "bootstrapping", "Bootstrap tokens with their state and who made them").query(OWNED).gives(&[(200, Json("BootstrapTokens"))]),
     route("get", "/v1/clusters/{clusterId}/bootstrap-token", "getBootstrapToken", "bootstrapping", "The bootstrap token again, while it is valid").gives(&[(200, Json("JoinInfo"))]),
     route("post", "/v1/clusters/{clusterId}/bootstrap-token", "renewBootstrapToken", "bootstrapping", "A new bootstrap token; the older one dies").gives(&[(201, Json("JoinInfo"))]),
     route("delete", "/v1/clusters/{clusterId}/bootstrap-token", "revokeBootstrapToken", "bootstrapping", "Take the bootstrap token back").gives(&[(204, Nothing)]),
 
-    route("get", "/v1/agents", "listAgents", "cluster", "Which agents work by an older configuration than they should").gives(&[(200, Json("Configured"))]),
+    route("get", "/v1/agents", "listAgents", "cluster", "Which agents work by an older configuration than they should").query(OWNED).gives(&[(200, Json("Configured"))]),
     route("get", "/v1/clusters/{clusterId}/config", "getAgentConfig", "cluster", "The configuration that the agent gets").gives(&[(200, Json("AgentConfig"))]),
     route("get", "/v1/clusters/{clusterId}/agent", "getAgent", "cluster", "What was said of this cluster's agent").gives(&[(200, Json("AgentSettings"))]),
     route("put", "/v1/clusters/{clusterId}/agent", "putAgent", "cluster", "Say it anew").takes("AgentSettings").heeds_if_match().gives(&[(200, Json("AgentSettings"))]),
@@ -140,11 +153,11 @@ pub(super) const ROUTES: &[Route] = &[
     route("post", "/v1/clusters/{clusterId}/facts/imported", "importFacts", "inventory", "Fill in what another registry was told; stale until somebody reports it here").takes("ImportedFacts").gives(&[(204, Nothing)]),
     route("get", "/v1/clusters/{clusterId}/facts/history", "getFactHistory", "inventory", "What became of a cluster's facts").query(&["fact", "at", "from", "to", "limit", "cursor"]).gives(&[(200, Json("PastFacts"))]),
     route("get", "/v1/facts/{name}/changes", "getFactChanges", "inventory", "Where a fact has changed").query(&["from", "to", "limit", "cursor"]).gives(&[(200, Json("PastFacts"))]),
-    route("get", "/v1/find", "find", "inventory", "Clusters by host, version, service or fact; all must be so").query(&["host", "version", "service", "fact"]).gives(&[(200, Json("Found"))]),
+    route("get", "/v1/find", "find", "inventory", "Clusters by host, version, service or fact; all must be so").query(FIND).gives(&[(200, Json("Found"))]),
     route("get", "/inventory", "queryInventory", "inventory", "Ask in a part of InfluxQL what facts were").query(&["q", "by"]).gives(&[(200, Json("Inventory"))]),
     route("post", "/inventory", "updateInventory", "inventory", "Store what was found in a cluster").takes("Inventory").gives(&[(201, Nothing)]),
 
-    route("get", "/v1/tokens", "listTokens", "token", "API tokens, without their secrets").gives(&[(200, Json("Tokens"))]),
+    route("get", "/v1/tokens", "listTokens", "token", "API tokens, without their secrets").query(OWNED).gives(&[(200, Json("Tokens"))]),
     route("post", "/v1/tokens", "createToken", "token", "Make an API token; it is shown this once").takes("NewToken").gives(&[(201, Json("CreatedToken"))]),
     route("delete", "/v1/tokens/{tokenId}", "deleteToken", "token", "Revoke an API token").gives(&[(204, Nothing)]),
 

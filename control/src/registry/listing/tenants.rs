@@ -1,0 +1,73 @@
+//! Which tenants a list shows, and in which order.
+
+use std::sync::Arc;
+
+use fairlead_api::{Failure, TenantId};
+use fairlead_gateway::Caller;
+use http::{HeaderMap, Uri};
+
+use super::{Listing, SortBy};
+use crate::{
+    model::Tenant,
+    registry::{
+        page::Place,
+        rights::{sees_tenant, visible_tenant},
+        selector::Selector,
+    },
+    store::{Record, View},
+};
+
+/// What the query asks for.
+pub(in crate::registry) struct Tenants {
+    asked: Listing,
+    sort_by: SortBy,
+    selector: Selector,
+}
+
+impl Tenants {
+    /// # Errors
+    /// `FL-4109`
+    pub(in crate::registry) fn of(uri: &Uri) -> Result<Self, Failure> {
+        let asked = Listing::of(uri)?;
+        let query = asked.query();
+        Ok(Tenants {
+            sort_by: SortBy::of(query, &[SortBy::Id, SortBy::DisplayName])?,
+            selector: Selector::of(query)?,
+            asked,
+        })
+    }
+
+    /// The tenants, and the link to the next page. With a tenant: it, and all below it.
+    pub(in crate::registry) fn found<'a>(
+        &self,
+        view: &'a View,
+        caller: &Caller,
+    ) -> (Vec<&'a Arc<Record<Tenant>>>, HeaderMap) {
+        let above = self.asked.tenant.as_deref();
+        // What is below one that this caller does not see is nothing that they may learn.
+        let above = above.map(|id| visible_tenant(view, caller, id));
+        let is_below = |id: &TenantId| match &above {
+            None => true,
+            Some(Ok(above)) => view.within(id, &above.value.id),
+            Some(Err(_)) => false,
+        };
+        let found = view.tenants().filter(|record| {
+            let tenant = &record.value;
+            sees_tenant(view, caller, &tenant.id) && is_below(&tenant.id) && self.wants(tenant)
+        });
+        let placed = found.map(|record| (self.place(&record.value), record));
+        self.asked.sorted(self.sort_by, placed.collect())
+    }
+
+    fn wants(&self, tenant: &Tenant) -> bool {
+        self.asked.is_in(&[tenant.id.as_str(), tenant.shown_name()])
+            && self.selector.matches(|key| tenant.annotations.get(key))
+    }
+
+    fn place<'a>(&self, tenant: &'a Tenant) -> Place<'a> {
+        match self.sort_by {
+            SortBy::DisplayName => Place(tenant.shown_name().into(), tenant.id.as_str().into()),
+            SortBy::Id | SortBy::Tenant => Place::of(tenant.id.as_str()),
+        }
+    }
+}
