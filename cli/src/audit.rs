@@ -1,13 +1,13 @@
 //! `fairlead audit`: who has changed what, with the values before and after.
 
 use fairlead_api::{Failure, resources::List};
-use fairlead_control::store::Change;
+use fairlead_control::store::{Change, Revision};
 use serde_json::Value;
 
 use crate::{
     args,
     environment::Environment,
-    find::{escaped, short},
+    find::{query_of, short},
     hub_client::HubClient,
     output,
     settings::block_on,
@@ -15,27 +15,51 @@ use crate::{
 
 pub(crate) fn run(args: args::Audit, environment: &Environment) -> Result<(), Failure> {
     let hub = HubClient::of(environment)?;
-    let path = format!("/v1/audit?{}", query(&args));
     block_on(async {
-        let changes: List<Change> = hub.get(&path).await?;
+        let (changes, goes_on) = lines(&hub, &args).await?;
         output::show(&args.output.output, &changes, |changes| {
             table(&changes.items)
-        })
+        })?;
+        if let Some(before) = goes_on {
+            eprintln!("there is more: --before {before}");
+        }
+        Ok(())
     })?
 }
 
+/// As many lines as are asked for and the rest of the last change, and before which revision there is more: whoever goes on there
+/// misses nothing.
+async fn lines(
+    hub: &HubClient,
+    args: &args::Audit,
+) -> Result<(List<Change>, Option<Revision>), Failure> {
+    let mut items: Vec<Change> = Vec::new();
+    let mut next = Some(format!("/v1/audit?{}", query(args)));
+    while let Some(path) = next {
+        let (page, behind): (List<Change>, _) = hub.page(&path).await?;
+        for line in page.items {
+            if let Some(last) = items.last()
+                && items.len() >= usize::from(args.limit)
+                && last.revision != line.revision
+            {
+                let goes_on = Some(last.revision);
+                return Ok((List { items }, goes_on));
+            }
+            items.push(line);
+        }
+        next = behind;
+    }
+    Ok((List { items }, None))
+}
+
 fn query(args: &args::Audit) -> String {
-    let given = [
+    query_of([
         ("cluster", args.cluster.as_ref().map(ToString::to_string)),
         ("tenant", args.tenant.as_ref().map(ToString::to_string)),
         ("actor", args.actor.clone()),
         ("before", args.before.as_ref().map(ToString::to_string)),
-        ("limit", args.limit.as_ref().map(ToString::to_string)),
-    ];
-    let given = given
-        .into_iter()
-        .filter_map(|(name, value)| Some(format!("{name}={}", escaped(&value?))));
-    given.collect::<Vec<_>>().join("&")
+        ("limit", Some(args.limit.to_string())),
+    ])
 }
 
 fn table(changes: &[Change]) -> String {

@@ -74,9 +74,9 @@ pub(crate) struct Audit {
     /// Of earlier revisions only, to go on where an answer ended
     #[arg(long, value_name = "REVISION")]
     pub(crate) before: Option<u64>,
-    /// How many at most, 1 to 1000 [default: 100]
-    #[arg(long, value_name = "N")]
-    pub(crate) limit: Option<u32>,
+    /// How many lines, 1 to 1000; the change of the last one is shown whole
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) limit: u16,
     #[command(flatten)]
     pub(crate) output: Output,
 }

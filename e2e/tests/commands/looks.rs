@@ -140,6 +140,46 @@ async fn what_was_changed_compiled_and_found_is_told_with_who_one_is() -> anyhow
 }
 
 #[tokio::test]
+async fn whoever_goes_on_before_a_revision_misses_no_line_of_the_audit() -> anyhow::Result<()> {
+    let hub = hub().await?;
+    for id in ["c-one", "c-two"] {
+        let create = ["cluster", "create", id, "--id", id, "--tenant", "t-acme"];
+        said(&hub, &create).await?;
+    }
+    // One change of four lines: three clusters and their tenant.
+    said(&hub, &["tenant", "delete", "t-acme", "--cascade", "--yes"]).await?;
+    let lines = |audit: &Value| -> anyhow::Result<Vec<(u64, u64)>> {
+        let items = audit["items"].as_array().context("no items")?.iter();
+        let place = |it: &Value| Some((it["revision"].as_u64()?, it["part"].as_u64()?));
+        items.map(|it| place(it).context("no place")).collect()
+    };
+    let all = lines(&json_of(&hub, &["audit", "--limit", "1000"]).await?)?;
+    for limit in ["1", "3", "5"] {
+        let mut pages = Vec::new();
+        let mut before: Option<String> = None;
+        loop {
+            let mut args = vec!["audit", "--limit", limit, "-o", "json"];
+            if let Some(before) = &before {
+                args.extend(["--before", before]);
+            }
+            let output = hub.cli(args).await?;
+            let more = output.stderr.contains("there is more: --before ");
+            let page = lines(&serde_json::from_str(&output.success()?)?)?;
+            let last = page.last().context("an empty page")?.0;
+            pages.extend(page);
+            if !more {
+                break;
+            }
+            before = Some(last.to_string());
+        }
+        ensure!(pages == all, "{limit}: {pages:?}, not {all:?}");
+    }
+    let newest = lines(&json_of(&hub, &["audit", "--limit", "1"]).await?)?;
+    ensure!(newest.len() == 4, "{newest:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_takes_a_token_away_is_asked_for() -> anyhow::Result<()> {
     let hub = hub().await?;
     let created = ["token", "create", "ci", "--role", "viewer"];
