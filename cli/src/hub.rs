@@ -15,7 +15,7 @@ use fairlead_api::{
 };
 use fairlead_certs::Leaf;
 use fairlead_control::{
-    Control, Discovery, InfluxConfig, Network, Reporting,
+    BOOTSTRAP_TTL, Control, Discovery, InfluxConfig, Network, Reporting,
     store::{Place, Retention},
 };
 use fairlead_dialer::ProxyRules;
@@ -121,9 +121,7 @@ fn read_server(reader: &mut Reader) -> Settings {
         reporting: read_reporting(reader),
         influx: influx::read(reader),
         issuers: reader.optional("issuers"),
-        bootstrap_ttl: reader
-            .or("bootstrap-ttl", Span(Duration::from_secs(1800)))
-            .0,
+        bootstrap_ttl: reader.or("bootstrap-ttl", Span(BOOTSTRAP_TTL)).0,
         renew_grace: reader.or("renew-grace", Span(RENEW_GRACE)).0,
         max_requests_per_caller: reader.or("max-requests-per-caller", MAX_REQUESTS_PER_CALLER),
         resume_window: reader.or("resume-window", Span(RESUME_WINDOW)).0,

@@ -40,6 +40,9 @@ pub(crate) const STORE: &str = "fairlead.db";
 /// Each is a label of every cluster's row.
 const METRIC_FACTS: usize = 32;
 
+/// How long a bootstrap token is good where nobody says otherwise.
+pub const BOOTSTRAP_TTL: Duration = Duration::from_secs(1800);
+
 /// What the modules need to start.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -70,7 +73,7 @@ pub struct Config {
     pub influx: Option<InfluxConfig>,
     /// Who else vouches for callers (`docs/issuers.md`).
     pub issuers: Option<PathBuf>,
-    /// How long a bootstrap token is good; 30 minutes by default.
+    /// How long a bootstrap token is good; [`BOOTSTRAP_TTL`] by default.
     pub bootstrap_ttl: Duration,
     /// For how long after its end an identity may renew itself, if no other key has enrolled since; zero: not at all.
     pub renew_grace: Duration,

@@ -26,7 +26,7 @@ mod repositories;
 
 pub use certificates::CertificateExpiry;
 pub use clock::Clock;
-pub use control::{Config, Control};
+pub use control::{BOOTSTRAP_TTL, Config, Control};
 pub use facts::{InfluxConfig, InfluxLogin, InfluxUrl, Reporting};
 pub use hub::Discovery;
 pub use proxies::Network;

@@ -2,12 +2,13 @@
 
 use std::{
     net::SocketAddr,
+    path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use fairlead_api::resources::{CreateToken, Role};
-use fairlead_control::{Clock, Config, Control, Discovery, GitServers};
+use fairlead_control::{BOOTSTRAP_TTL, Clock, Config, Control, Discovery, GitServers};
 use fairlead_gateway::Gateway;
 use fairlead_runtime::{Process, listen};
 use http::{HeaderMap, Request};
@@ -31,7 +32,7 @@ pub(crate) struct Rig {
     admin: String,
     now: Arc<Mutex<OffsetDateTime>>,
     process: Process,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 #[derive(Debug, Clone)]
@@ -95,7 +96,7 @@ impl Rig {
             front_names: Vec::new(),
             front_leaf: None,
             front_ca_pem: None,
-            bootstrap_ttl: Duration::from_secs(1800),
+            bootstrap_ttl: BOOTSTRAP_TTL,
             renew_grace: Duration::ZERO,
             version: "0.1.0".to_owned(),
             image: "fairlead:1".to_owned(),
@@ -118,7 +119,7 @@ impl Rig {
             admin: String::new(),
             now,
             process,
-            _dir: dir,
+            dir,
         };
         rig.admin = rig.token(Role::Admin, None, None).await;
         rig
@@ -143,6 +144,19 @@ impl Rig {
         };
         let created = self.control.mint_token(create).await.unwrap();
         created.token.expose_secret().to_owned()
+    }
+
+    /// The header of a new token on all tenants.
+    pub(crate) async fn bearer(&self, role: Role) -> String {
+        format!("Bearer {}", self.token(role, None, None).await)
+    }
+
+    /// The id of the token of this name.
+    pub(crate) async fn token_id(&self, name: &str) -> String {
+        let listed = self.get("/v1/tokens").await.good();
+        let mut items = listed["items"].as_array().unwrap().iter();
+        let found = items.find(|it| it["name"] == name);
+        found.unwrap()["id"].as_str().unwrap().to_owned()
     }
 
     /// Anything at all.
@@ -229,26 +243,53 @@ impl Rig {
 }
 
 impl Rig {
+    /// Where the hub keeps what it keeps.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
     pub(crate) fn drain(&self) {
         self.process.start_drain();
     }
 
+    /// All of a metric together; none before it is there.
+    fn metric(&self, name: &str) -> Option<f64> {
+        let families = self.process.registry().gather();
+        let family = families.iter().find(|it| it.name() == name)?;
+        let values = family.get_metric().iter();
+        let values = values.map(|it| it.get_gauge().get_value() + it.get_counter().get_value());
+        Some(values.sum())
+    }
+
     /// Until so many requests are under way.
     pub(crate) async fn until_open(&self, count: f64) {
-        let open = || {
-            let families = self.process.registry().gather();
-            let gauge = families
-                .iter()
-                .find(|it| it.name() == "fairlead_requests_open");
-            gauge.map_or(0.0, |it| it.get_metric()[0].get_gauge().get_value())
-        };
+        let open = || self.metric("fairlead_requests_open");
+        self.until(|| open().filter(|it| *it >= count)).await;
+    }
+
+    /// How many changes were decided, whatever became of them.
+    pub(crate) async fn turns_of_the_writer(&self) -> f64 {
+        self.until(|| self.metric("fairlead_store_changes_total"))
+            .await
+    }
+
+    async fn until<T>(&self, is_so: impl Fn() -> Option<T>) -> T {
         let waiting = async {
-            while open() < count {
+            loop {
+                if let Some(so) = is_so() {
+                    return so;
+                }
                 tokio::task::yield_now().await;
             }
         };
-        timeout(PATIENCE, waiting).await.unwrap();
+        timeout(PATIENCE, waiting).await.unwrap()
     }
+}
+
+/// Where the manifests of a cluster are that was just made.
+pub(crate) fn install_path(cluster: &Value) -> String {
+    let url = cluster["installURL"].as_str().unwrap();
+    url.strip_prefix("https://hub.example").unwrap().to_owned()
 }
 
 impl Drop for Rig {

@@ -1,0 +1,240 @@
+//! What Lieutenant has nothing of, through the real front as well.
+
+use fairlead_api::resources::Role;
+use serde_json::json;
+
+use crate::rig::Rig;
+
+#[tokio::test]
+async fn tenants_are_never_above_themselves() {
+    let rig = Rig::new().await;
+    for id in ["t-a", "t-b"] {
+        rig.tenant(id).await;
+    }
+    rig.patch("/tenants/t-b", &json!({ "tenantRef": "t-a" }))
+        .await
+        .good();
+    for parent in ["t-b", "t-a"] {
+        rig.patch("/tenants/t-a", &json!({ "tenantRef": parent }))
+            .await
+            .is(400, "tenantRef");
+    }
+    rig.patch("/tenants/t-a", &json!({ "tenantRef": "t-none" }))
+        .await
+        .is(400, "tenantRef");
+}
+
+#[tokio::test]
+async fn lists_are_filtered_by_facts_selectors_status_and_text() {
+    let rig = Rig::new().await;
+    rig.demo().await;
+    let body = json!({
+        "id": "two", "tenant": "t-acme", "displayName": "Second",
+        "facts": { "cloud": "gcp" }, "annotations": { "syn.tools/sla": "gold" },
+        "dynamicFacts": { "nodes": 3 },
+    });
+    rig.call("POST", "/clusters", &body.to_string())
+        .await
+        .good();
+    for (query, found) in [
+        ("fact=cloud:aws", "c-demo"),
+        ("fact=nodes:3", "c-two"),
+        ("fact=cloud&fact=distribution", "c-demo"),
+        ("fact=cloud:azure", ""),
+        ("selector=cloud%20in%20(aws,azure)", "c-demo"),
+        ("selector=syn.tools/sla%3Dgold,!distribution", "c-two"),
+        ("status=never&text=sec", "c-two"),
+        ("status=Connected", ""),
+        ("text=C-DEMO", "c-demo"),
+    ] {
+        let list = rig.get(&format!("/clusters?{query}")).await.good();
+        let ids: Vec<_> = list
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it["id"].as_str().unwrap())
+            .collect();
+        assert_eq!(ids.join(" "), found, "{query}");
+    }
+    rig.get("/clusters?status=x").await.is(400, "status");
+    rig.get("/clusters?selector=a%20b")
+        .await
+        .is(400, "selector");
+}
+
+#[tokio::test]
+async fn a_change_is_not_lost_between_two_who_change() {
+    let rig = Rig::new().await;
+    rig.demo().await;
+    let read = rig.get("/clusters/c-demo").await;
+    let token = rig.token(Role::Admin, None, None).await;
+    let bearer = format!("Bearer {token}");
+    let headers = [
+        ("if-match", read.header("etag")),
+        ("authorization", bearer.as_str()),
+    ];
+    let patch = |text: &str| json!({ "displayName": text }).to_string();
+    let first = rig
+        .send("PATCH", "/clusters/c-demo", &headers, &patch("one"))
+        .await;
+    assert_eq!(first.status, 200);
+    let second = rig
+        .send("PATCH", "/clusters/c-demo", &headers, &patch("two"))
+        .await;
+    second.is(412, "changed");
+    assert_eq!(
+        rig.get("/clusters/c-demo").await.good()["displayName"],
+        "one"
+    );
+    assert_eq!(
+        rig.send("DELETE", "/clusters/c-demo", &headers, "")
+            .await
+            .status,
+        412
+    );
+}
+
+#[tokio::test]
+async fn a_template_fills_what_a_cluster_leaves_empty() {
+    let rig = Rig::new().await;
+    rig.demo().await;
+    let template = json!({ "clusterTemplate": {
+        "facts": { "cloud": "template", "region": "eu" }, "deleteProtection": true,
+    }});
+    rig.patch("/tenants/t-acme", &template).await.good();
+    let shown = rig.get("/clusters/c-demo").await.good();
+    assert_eq!(shown["facts"]["cloud"], "aws");
+    assert_eq!(shown["facts"]["region"], "eu");
+    assert_eq!(shown["deleteProtection"], true);
+    let effective = rig.get("/v1/clusters/c-demo/effective").await.good();
+    assert_eq!(
+        effective["facts.region"],
+        json!({ "value": "eu", "from": "template" })
+    );
+    assert_eq!(
+        effective["facts.cloud"],
+        json!({ "value": "aws", "from": "cluster" })
+    );
+}
+
+#[tokio::test]
+async fn an_admin_moves_a_cluster_and_its_agent_enrols_anew() {
+    let rig = Rig::new().await;
+    rig.demo().await;
+    rig.tenant("t-other").await;
+    let path = "/v1/clusters/c-demo/tenant";
+    let moved = rig
+        .call("POST", path, r#"{"tenant":"t-other"}"#)
+        .await
+        .good();
+    assert_eq!(
+        (&moved["id"], &moved["tenant"]),
+        (&json!("c-demo"), &json!("t-other"))
+    );
+    assert!(moved["join"].as_str().unwrap().starts_with("fl1."));
+    let shown = rig.get("/clusters/c-demo").await.good();
+    assert_eq!(
+        (&shown["tenant"], &shown["displayName"]),
+        (&json!("t-other"), &json!("Demo"))
+    );
+    let own = rig.token(Role::Admin, Some("t-other"), None).await;
+    let back = rig
+        .as_who(&own, "POST", path, r#"{"tenant":"t-acme"}"#)
+        .await;
+    assert_eq!(back.status, 403, "not for an admin of one tenant");
+}
+
+#[tokio::test]
+async fn changes_are_told_from_a_revision_on() {
+    let rig = Rig::new().await;
+    rig.demo().await;
+    let list = rig.get("/clusters").await;
+    let since = list.header("fairlead-revision").to_owned();
+    let none = rig.get(&format!("/v1/changes?since={since}")).await.good();
+    assert_eq!(none["items"], json!([]));
+    let path = format!("/v1/changes?since={since}&wait=20");
+    let renamed = json!({ "displayName": "x" });
+    let (told, _) = tokio::join!(rig.get(&path), rig.patch("/clusters/c-demo", &renamed));
+    let told = told.good();
+    assert_eq!(told["items"][0]["id"], "c-demo");
+    assert_eq!(told["items"][0]["operation"], "updated");
+    let audit = rig.get("/v1/audit?cluster=c-demo&limit=1").await.good();
+    assert_eq!(audit["items"][0]["after"]["displayName"], "x");
+    assert_eq!(audit["items"][0]["actor"], "a-admin");
+    for never in ["99999", "9223372036854775808", "18446744073709551615"] {
+        let path = format!("/v1/changes?since={never}");
+        rig.get(&path).await.is(410, "no longer kept");
+    }
+}
+
+#[tokio::test]
+async fn who_watches_changes_does_not_keep_the_hub_from_ending() {
+    let rig = Rig::new().await;
+    rig.demo().await;
+    let token = rig.token(Role::Viewer, None, None).await;
+    let bearer = format!("Bearer {token}");
+    let headers = [
+        ("authorization", bearer.as_str()),
+        ("accept", "text/event-stream"),
+    ];
+    let drained = async {
+        rig.until_open(2.0).await;
+        rig.drain();
+    };
+    let polling = rig.get("/v1/changes?wait=25");
+    let streaming = rig.send("GET", "/v1/changes?since=1", &headers, "");
+    let (events, polled, ()) = tokio::join!(streaming, polling, drained);
+    assert_eq!(events.header("content-type"), "text/event-stream");
+    assert!(
+        events.text.contains("event: cluster\ndata: {"),
+        "{}",
+        events.text
+    );
+    assert!(events.text.starts_with("id: "), "{}", events.text);
+    assert!([200, 503].contains(&polled.status), "{polled:?}");
+}
+
+#[tokio::test]
+async fn who_is_told_of_changes_is_cut_off_when_their_token_is_revoked() {
+    let rig = Rig::new().await;
+    for path in ["/v1/changes", "/v1/status"] {
+        let token = rig.token(Role::Viewer, None, None).await;
+        let bearer = format!("Bearer {token}");
+        let headers = [
+            ("authorization", bearer.as_str()),
+            ("accept", "text/event-stream"),
+        ];
+        let revoked = async {
+            rig.until_open(1.0).await;
+            let id = rig.token_id("a-viewer").await;
+            let path = format!("/v1/tokens/{id}");
+            assert_eq!(rig.call("DELETE", &path, "").await.status, 204);
+        };
+        // Whoever sends it waits for the end, and not for ten minutes.
+        let (stream, ()) = tokio::join!(rig.send("GET", path, &headers, ""), revoked);
+        assert_eq!(stream.status, 200, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_poll_ends_as_well_when_its_token_is_revoked() {
+    let rig = Rig::new().await;
+    let now = rig.get("/v1/changes").await.good()["revision"].clone();
+    let cursor = rig.get("/v1/status").await.good()["cursor"].clone();
+    for path in [
+        format!("/v1/changes?since={now}&wait=25"),
+        format!("/v1/status?since={}&wait=25", cursor.as_str().unwrap()),
+    ] {
+        let asked = json!({ "name": "poller", "role": "viewer", "tenant": "t-default" });
+        let made = rig.call("POST", "/v1/tokens", &asked.to_string()).await;
+        let made = made.good();
+        let revoked = async {
+            rig.until_open(1.0).await;
+            let path = format!("/v1/tokens/{}", made["id"].as_str().unwrap());
+            assert_eq!(rig.call("DELETE", &path, "").await.status, 204);
+        };
+        let token = made["token"].as_str().unwrap();
+        let (poll, ()) = tokio::join!(rig.as_who(token, "GET", &path, ""), revoked);
+        poll.is(401, "token");
+    }
+}
