@@ -177,6 +177,23 @@ async fn a_new_key_is_found_and_one_that_was_taken_back_is_not_believed() {
 }
 
 #[tokio::test]
+async fn whoever_guesses_tokens_of_an_issuer_does_not_have_it_asked_each_time() {
+    let idp = Idp::start().await;
+    let issuers = idp.issuers("");
+    let ops = claims(&idp, json!({ "groups": ["ops"] }));
+    let under_a_key_that_is_gone = idp.sign(&ops);
+    idp.rotate();
+    let under_a_known_key = idp.sign_as_stranger(&ops);
+    for _ in 0..500 {
+        for wrong in [&under_a_known_key, &under_a_key_that_is_gone] {
+            let failure = issuers.vouch(wrong, NOW).await.unwrap_err();
+            assert_eq!(failure.code, Code::BadToken);
+        }
+    }
+    assert_eq!(idp.asked().len(), 2, "{:?}", idp.asked());
+}
+
+#[tokio::test]
 async fn an_issuer_that_cannot_be_asked_is_no_reason_to_say_no() {
     let idp = Idp::start().await;
     let issuers = idp.issuers("");

@@ -185,7 +185,7 @@ impl Store {
         let limit = limit.clamp(1, MAX_PAGE);
         // Databases count with a sign; so late a revision has never been, either.
         let since = Revision(since.0.min(i64::MAX as u64));
-        let page = self.shared.backend.changes(since, limit).await?;
+        let page = self.shared.asked().changes(since, limit).await?;
         if since < page.compacted || since > page.revision {
             return Err(StoreError::Compacted {
                 oldest: page.compacted,
@@ -212,7 +212,7 @@ impl Store {
         let mut before = before.into();
         before.revision = Revision(before.revision.0.min(i64::MAX as u64));
         let limit = limit.clamp(1, MAX_PAGE);
-        self.shared.backend.audit(asked, before, limit).await
+        self.shared.asked().audit(asked, before, limit).await
     }
 
     /// The facts of a cluster, or the one of this name, as they were at a time in milliseconds since 1970.
@@ -225,7 +225,7 @@ impl Store {
         name: Option<&str>,
         at: i64,
     ) -> Result<Vec<FactVersion>> {
-        self.shared.backend.facts_at(cluster, name, at).await
+        self.shared.asked().facts_at(cluster, name, at).await
     }
 
     /// What became of a cluster's facts, or of the one of this name, the oldest first.
@@ -240,7 +240,7 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<FactVersion>> {
         let limit = limit.clamp(1, MAX_PAGE);
-        let backend = &self.shared.backend;
+        let backend = self.shared.asked();
         backend.fact_versions(cluster, name, span, limit).await
     }
 
@@ -256,7 +256,7 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<FactVersion>> {
         let limit = limit.clamp(1, MAX_PAGE);
-        let backend = &self.shared.backend;
+        let backend = self.shared.asked();
         backend.facts_changed(name, span, behind, limit).await
     }
 

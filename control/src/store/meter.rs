@@ -51,6 +51,7 @@ impl Outcome {
 /// Clones count the same.
 #[derive(Clone)]
 pub(crate) struct Meter {
+    reads: IntCounter,
     changes: IntCounterVec,
     conflicts: IntCounter,
     change: Histogram,
@@ -75,6 +76,10 @@ impl Meter {
             changes.with_label_values(&[outcome.as_str()]);
         }
         Ok(Meter {
+            reads: IntCounter::new(
+                "fairlead_store_reads_total",
+                "Questions that the database was asked because memory does not know the answer.",
+            )?,
             changes,
             conflicts: IntCounter::new(
                 "fairlead_store_conflicts_total",
@@ -89,6 +94,10 @@ impl Meter {
                 "How long the database took for a commit; it may hold several changes.",
             )?,
         })
+    }
+
+    pub(super) fn read(&self) {
+        self.reads.inc();
     }
 
     pub(super) fn changed(&self, outcome: Outcome) {
@@ -109,14 +118,15 @@ impl Meter {
 }
 
 impl Meter {
-    fn all(&self) -> [&dyn Collector; 4] {
+    fn all(&self) -> [&dyn Collector; 5] {
         let Meter {
+            reads,
             changes,
             conflicts,
             change,
             commit,
         } = self;
-        [changes, conflicts, change, commit]
+        [reads, changes, conflicts, change, commit]
     }
 }
 

@@ -238,3 +238,35 @@ async fn a_poll_ends_as_well_when_its_token_is_revoked() {
         poll.is(401, "token");
     }
 }
+
+#[tokio::test]
+async fn a_thousand_wrong_tokens_take_nothing_that_others_wait_for() {
+    let rig = Rig::new().await;
+    rig.demo().await;
+    let start = (rig.turns_of_the_writer().await, rig.reads_of_the_database());
+    let good = rig.bearer(Role::Viewer).await;
+    let made = rig.turns_of_the_writer().await;
+    assert_eq!(made, start.0 + 1.0, "the token itself");
+    let mut refused = 0;
+    for n in 0..1000 {
+        let (path, sent) = match n % 3 {
+            0 => ("/clusters".to_owned(), format!("Bearer flt_{n:043}")),
+            1 => ("/clusters".to_owned(), format!("Bearer {n}.e30.e30")),
+            _ => (
+                format!("/install/steward.json?token=c-demo.1.{n}.x"),
+                String::new(),
+            ),
+        };
+        let headers = [("authorization", sent.as_str())];
+        let sent = if sent.is_empty() { &[][..] } else { &headers };
+        let wrong = rig.send("GET", &path, sent, "").await;
+        refused += usize::from([401, 429].contains(&wrong.status));
+        if n % 100 == 0 {
+            let headers = [("authorization", good.as_str())];
+            assert_eq!(rig.send("GET", "/clusters", &headers, "").await.status, 200);
+        }
+    }
+    assert_eq!(refused, 1000);
+    let end = (rig.turns_of_the_writer().await, rig.reads_of_the_database());
+    assert_eq!(end, (made, start.1));
+}

@@ -273,6 +273,10 @@ impl Rig {
             .await
     }
 
+    pub(crate) fn reads_of_the_database(&self) -> Option<f64> {
+        self.metric("fairlead_store_reads_total")
+    }
+
     async fn until<T>(&self, is_so: impl Fn() -> Option<T>) -> T {
         let waiting = async {
             loop {

@@ -28,16 +28,27 @@ impl Page {
     }
 }
 
-struct Metrics(fairlead_runtime::Process);
+pub(crate) struct Metrics(fairlead_runtime::Process);
 
 impl Metrics {
-    async fn of(rig: &Rig) -> Self {
+    pub(crate) async fn of(rig: &Rig) -> Self {
         let process = fairlead_runtime::Process::new();
         process.start_drain();
         let modules = rig.control.seam().modules;
         let registry = modules.iter().find(|it| it.name() == "registry").unwrap();
         registry.run(process.clone()).await;
         Metrics(process)
+    }
+
+    /// How often the database was asked, and how often each thing became of a change.
+    pub(crate) fn work(&self) -> BTreeMap<String, f64> {
+        let mut page = self.page().0;
+        page.retain(|row, _| {
+            ["fairlead_store_reads_total", "fairlead_store_changes_total"]
+                .iter()
+                .any(|name| row.starts_with(name))
+        });
+        page
     }
 
     fn page(&self) -> Page {
@@ -244,6 +255,16 @@ async fn the_store_counts_what_became_of_changes_and_how_long_they_took() {
     assert_eq!(count("written"), written + 1.0);
     assert_eq!(count("refused"), refused + 1.0);
     assert_eq!(count("failed"), 0.0);
+    let reads = || metrics.page().value("fairlead_store_reads_total");
+    let before = reads().unwrap();
+    for path in ["/clusters", "/clusters/c-demo", "/v1/tokens"] {
+        rig.get(&admin(), path).await.good();
+    }
+    assert_eq!(reads(), Some(before), "these are in memory");
+    for path in ["/v1/audit", "/v1/clusters/c-demo/facts/history"] {
+        rig.get(&admin(), path).await.good();
+    }
+    assert_eq!(reads(), Some(before + 2.0));
     let page = metrics.page();
     let value = |row: &str| page.value(row).unwrap();
     assert_eq!(value("fairlead_store_conflicts_total"), 0.0);

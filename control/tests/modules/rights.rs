@@ -1,11 +1,16 @@
 //! Who may do what, on every route; and that what one may not see looks like what is not there.
 
+use std::collections::BTreeMap;
+
 use fairlead_api::{Code, resources::Role};
 use fairlead_gateway::Caller;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, admin, caller};
+use crate::{
+    metrics::Metrics,
+    rig::{Rig, admin, caller},
+};
 
 /// Every route of the modules with a body that makes sense, and who may call it: one letter for each of admin, operator,
 /// viewer, tenant, cluster, compile. `+` is let in, `-` is told that the role does not allow it, `?` sees nothing there.
@@ -230,9 +235,17 @@ async fn every_role_may_call_its_routes_and_no_others() {
     }
 }
 
+/// What each row has grown by.
+fn more(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> Vec<(String, f64)> {
+    let rows = after.iter();
+    let rows = rows.map(|(row, count)| (row.clone(), count - before[row]));
+    rows.filter(|(_, more)| *more > 0.0).collect()
+}
+
 #[tokio::test]
-async fn what_one_may_not_see_answers_byte_for_byte_as_what_is_not_there() {
+async fn what_one_may_not_see_answers_byte_for_byte_and_by_the_same_work_as_what_is_not_there() {
     let rig = Rig::new().await;
+    let metrics = Metrics::of(&rig).await;
     for role in [
         Role::Admin,
         Role::Operator,
@@ -249,9 +262,11 @@ async fn what_one_may_not_see_answers_byte_for_byte_as_what_is_not_there() {
             }
             world(&rig).await;
             let method: Method = method.parse().unwrap();
+            let start = metrics.work();
             let reply = rig
                 .call(&who, method.clone(), &theirs.0, body(&theirs.1))
                 .await;
+            let between = metrics.work();
             // A question over all that one sees is answered without it.
             let asks = theirs.0.starts_with("/inventory?");
             assert!(
@@ -263,6 +278,12 @@ async fn what_one_may_not_see_answers_byte_for_byte_as_what_is_not_there() {
             let (path, text) = (none(&theirs.0), none(&theirs.1));
             let missing = rig.call(&who, method.clone(), &path, body(&text)).await;
             assert_eq!(missing.text, reply.text, "{role}: {method} {theirs:?}");
+            // It takes as long, because the same is asked of the database and of the writer.
+            assert_eq!(
+                more(&start, &between),
+                more(&between, &metrics.work()),
+                "{role}: {method} {theirs:?}"
+            );
         }
         let seam = rig.control.seam();
         let ask = async |id: &str| seam.authorizer.authorize(&who, &id.parse().unwrap()).await;

@@ -1,5 +1,7 @@
 //! What the front does with people, honest or not, before any agent comes into it.
 
+use std::sync::atomic::Ordering;
+
 use fairlead_api::Code;
 use http::{Request, header};
 use http_body_util::{BodyExt, Empty};
@@ -457,5 +459,7 @@ async fn an_address_that_guesses_is_slowed_down_and_right_tokens_are_let_in() {
     let cluster = guess.replace("/v1/whoami", "/k8s/clusters/c-a/api");
     let answer = rig.raw(HUB, cluster.as_bytes()).await;
     assert_eq!((answer.status, answer.code()), (429, "FL-1104"));
+    let asked = rig.modules.tokens.load(Ordering::SeqCst);
+    assert_eq!(asked, 201, "once of each, whatever it is answered with");
     assert_eq!(rig.get(HUB, "/v1/whoami", "").await.status, 200);
 }

@@ -4,7 +4,10 @@ use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
     path::Path,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -75,6 +78,8 @@ pub(crate) struct Fake {
     pub(crate) uid: Mutex<Option<ClusterUid>>,
     /// Until when a renewal makes a session good.
     pub(crate) renew_until: OffsetDateTime,
+    /// How many tokens were asked about.
+    pub(crate) tokens: AtomicUsize,
 }
 
 impl Rig {
@@ -109,6 +114,7 @@ impl Rig {
             presence: OnceLock::new(),
             uid: Mutex::default(),
             renew_until: now + Duration::from_secs(3600),
+            tokens: AtomicUsize::new(0),
         });
         let process = Process::new();
         let listener = listen::bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -246,6 +252,7 @@ impl Answer {
 #[async_trait]
 impl Authenticator for Fake {
     async fn authenticate(&self, token: &SecretString) -> Result<Caller, Failure> {
+        self.tokens.fetch_add(1, Ordering::SeqCst);
         let admin = |name: &str| Caller {
             name: name.to_owned(),
             role: Role::Admin,
