@@ -1,5 +1,6 @@
 //! How things are made, changed and deleted.
 
+use fairlead_api::resources::Role;
 use serde_json::json;
 
 use crate::rig::Rig;
@@ -77,6 +78,34 @@ async fn a_409_has_written_nothing() {
         rig.get("/tenants").await.text,
     ];
     assert_eq!(before, after);
+}
+
+#[tokio::test]
+async fn who_changes_a_cluster_at_once_is_not_refused() {
+    let rig = Rig::new().await;
+    rig.demo().await;
+    let compiler = rig.token(Role::Compile, None, None).await;
+    let steward = rig.token(Role::Cluster, None, Some("c-demo")).await;
+    let rounds = (0..10).map(async |n| {
+        let fact = format!("n{n}");
+        let person = json!({ "annotations": { fact.as_str(): "x" } });
+        let report = json!({ "dynamicFacts": { fact.as_str(): n } }).to_string();
+        let meta = json!({ "packages": { fact.as_str(): { "version": "1" } } }).to_string();
+        let path = "/clusters/c-demo/compileMeta";
+        tokio::join!(
+            rig.patch("/clusters/c-demo", &person),
+            rig.as_who(&steward, "PATCH", "/clusters/c-demo", &report),
+            rig.as_who(&compiler, "POST", path, &meta),
+        )
+    });
+    for (person, steward, compiler) in futures_util::future::join_all(rounds).await {
+        let statuses = [person.status, steward.status, compiler.status];
+        assert_eq!(statuses, [200, 200, 204]);
+    }
+    let shown = rig.get("/clusters/c-demo").await.good();
+    for field in ["annotations", "dynamicFacts"] {
+        assert_eq!(shown[field].as_object().unwrap().len(), 10, "{field}");
+    }
 }
 
 #[tokio::test]
