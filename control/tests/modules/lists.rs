@@ -204,3 +204,23 @@ async fn lists_of_what_belongs_to_tenants_are_filtered_by_tenant_and_text() {
         assert_eq!(empty.status, 400, "{path}");
     }
 }
+
+#[tokio::test]
+async fn facts_of_a_cluster_that_are_known_are_not_told_again() {
+    let rig = world().await;
+    let path = "/v1/clusters/c-of-top-0/facts";
+    let first = rig.get(&admin(), path).await;
+    let known = first.headers[header::ETAG].to_str().unwrap();
+    let again = async || {
+        let known = (header::IF_NONE_MATCH, known);
+        rig.demanding(&admin(), Method::GET, path, known, Value::Null)
+            .await
+    };
+    assert_eq!(again().await.status, StatusCode::NOT_MODIFIED);
+    let body = json!({ "facts": { "racks": "4" } });
+    let cluster = "/clusters/c-of-top-0";
+    rig.call(&admin(), Method::PATCH, cluster, body)
+        .await
+        .good();
+    assert_eq!(again().await.status, StatusCode::OK);
+}
