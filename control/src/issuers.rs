@@ -11,8 +11,9 @@ mod fetch;
 mod jwt;
 mod keys;
 mod review;
+mod turns;
 
-use std::path::Path;
+use std::{net::IpAddr, path::Path};
 
 use fairlead_api::{ClusterId, Code, Failure, TenantId, resources::Role};
 use secrecy::{ExposeSecret, SecretString};
@@ -21,6 +22,7 @@ use time::OffsetDateTime;
 use cache::Cache;
 use jwt::JwtIssuer;
 use review::Reviewer;
+use turns::Turns;
 
 /// Somebody for whom a configured issuer vouches.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +41,7 @@ pub struct Issuers {
     tokens: Vec<JwtIssuer>,
     reviewers: Vec<Reviewer>,
     known: Cache,
+    turns: Turns,
 }
 
 impl Issuers {
@@ -70,10 +73,11 @@ impl Issuers {
                 .map(Reviewer::new)
                 .collect::<Result<_, _>>()?,
             known: Cache::default(),
+            turns: Turns::default(),
         })
     }
 
-    /// Who that is; `None` if nobody here has anything to say about it.
+    /// Who that is that came from there; `None` if nobody here has anything to say about it.
     ///
     /// # Errors
     /// `FL-1102` and `FL-1103` for a token that is no good, `FL-1105` if that cannot be told now, `FL-1106` for somebody who is
@@ -81,6 +85,7 @@ impl Issuers {
     pub async fn vouch(
         &self,
         token: &SecretString,
+        from: IpAddr,
         now: OffsetDateTime,
     ) -> Result<Option<Vouched>, Failure> {
         if self.tokens.is_empty() && self.reviewers.is_empty() {
@@ -96,6 +101,23 @@ impl Issuers {
             let (vouched, until) = issuer.verify(text, &said, now).await?;
             self.known.put(text, &vouched, now, until);
             return Ok(Some(vouched));
+        }
+        self.review(text, from, now).await
+    }
+
+    async fn review(
+        &self,
+        text: &str,
+        from: IpAddr,
+        now: OffsetDateTime,
+    ) -> Result<Option<Vouched>, Failure> {
+        if self.reviewers.is_empty() {
+            return Ok(None);
+        }
+        let _turn = self.turns.take(from).await?;
+        // It may have been found out while this one waited.
+        if let Some(known) = self.known.find(text, now) {
+            return Ok(Some(known));
         }
         let mut unasked = None;
         for reviewer in &self.reviewers {

@@ -20,6 +20,7 @@ use fairlead_runtime::{Process, listen};
 use rustls::ServerConfig;
 use tokio::{net::TcpListener, sync::watch};
 
+pub use network::network;
 pub use seam::{
     AgentPeer, Asker, Authenticator, Authorizer, Caller, Directory, Grant, Module, Presence,
     Recognition, RenewedUntil, Seam,

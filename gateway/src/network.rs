@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 /// One machine has all addresses of a /64.
-pub(crate) fn network(from: IpAddr) -> IpAddr {
+#[must_use]
+pub fn network(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V6(v6) => {
             let bits = v6.to_bits() >> 64 << 64;

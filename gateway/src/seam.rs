@@ -134,9 +134,11 @@ pub fn refuse(failure: Failure) -> Response {
 /// Who is this caller?
 #[async_trait]
 pub trait Authenticator: Send + Sync {
+    /// By a token that came from there: what asking somebody else costs is not to be paid by who comes from elsewhere.
+    ///
     /// # Errors
     /// `FL-1102`, `FL-1103`, or `FL-5102` if that cannot be told now.
-    async fn authenticate(&self, token: &SecretString) -> Result<Caller, Failure>;
+    async fn authenticate(&self, token: &SecretString, from: IpAddr) -> Result<Caller, Failure>;
 }
 
 /// May they?

@@ -5,6 +5,7 @@
 use std::{
     collections::HashMap,
     hash::{BuildHasher, Hash, RandomState},
+    net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -39,12 +40,16 @@ impl Trust {
         }
     }
 
-    pub(crate) async fn caller(&self, token: &SecretString) -> Result<Caller, Failure> {
+    pub(crate) async fn caller(
+        &self,
+        token: &SecretString,
+        from: IpAddr,
+    ) -> Result<Caller, Failure> {
         let key = self.callers.key(token.expose_secret());
         if let Some(caller) = self.callers.get(key) {
             return Ok(caller);
         }
-        let caller = self.authenticator.authenticate(token).await?;
+        let caller = self.authenticator.authenticate(token, from).await?;
         self.callers.put(key, caller.clone());
         Ok(caller)
     }

@@ -2,14 +2,20 @@
 
 mod rig;
 
+use std::{net::Ipv4Addr, sync::Arc};
+
 use fairlead_api::{Code, resources::Role};
 use jsonwebtoken::Algorithm;
 use serde_json::json;
 use time::Duration;
+use tokio::task::JoinSet;
 
 use rig::{Idp, NOW, claims};
+use turns::OF_ONE;
 
 use super::*;
+
+const FROM: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 #[tokio::test]
 async fn a_token_of_the_issuer_is_somebody_with_a_role_and_is_asked_for_once() {
@@ -19,7 +25,7 @@ async fn a_token_of_the_issuer_is_somebody_with_a_role_and_is_asked_for_once() {
         &idp,
         json!({ "sub": "Jane@Corp.example", "groups": ["dev", "ops"] }),
     ));
-    let vouched = issuers.vouch(&token, NOW).await.unwrap().unwrap();
+    let vouched = issuers.vouch(&token, FROM, NOW).await.unwrap().unwrap();
     let expected = Vouched {
         name: "corp.jane@corp.example".to_owned(),
         role: Role::Operator,
@@ -30,7 +36,7 @@ async fn a_token_of_the_issuer_is_somebody_with_a_role_and_is_asked_for_once() {
     let asked = idp.asked();
     for _ in 0..3 {
         assert_eq!(
-            issuers.vouch(&token, NOW).await.unwrap(),
+            issuers.vouch(&token, FROM, NOW).await.unwrap(),
             Some(expected.clone())
         );
     }
@@ -99,7 +105,7 @@ async fn what_is_wrong_with_a_token_is_told() {
             Code::BadToken,
         ),
     ] {
-        let failure = issuers.vouch(&token, NOW).await.unwrap_err();
+        let failure = issuers.vouch(&token, FROM, NOW).await.unwrap_err();
         assert_eq!(failure.code, code, "{what}: {failure}");
         assert!(
             !failure.cause.contains(token.expose_secret()),
@@ -109,7 +115,7 @@ async fn what_is_wrong_with_a_token_is_told() {
     let late = with("exp", json!(seconds(Duration::seconds(-59))));
     assert!(
         issuers
-            .vouch(&idp.sign(&late), NOW)
+            .vouch(&idp.sign(&late), FROM, NOW)
             .await
             .unwrap()
             .is_some(),
@@ -129,7 +135,7 @@ async fn somebody_without_a_role_or_a_name_is_told_so() {
         json!({ "groups": ["ops"], "sub": "x".repeat(64) }),
     ] {
         let token = idp.sign(&claims(&idp, more.clone()));
-        let failure = issuers.vouch(&token, NOW).await.unwrap_err();
+        let failure = issuers.vouch(&token, FROM, NOW).await.unwrap_err();
         assert_eq!(failure.code, Code::NoRole, "{more}: {failure}");
     }
 }
@@ -148,7 +154,11 @@ async fn of_a_token_that_no_issuer_made_nobody_is_asked() {
         ("our own", "flt_0123456789".into()),
         ("nothing", "".into()),
     ] {
-        assert_eq!(issuers.vouch(&token, NOW).await.unwrap(), None, "{what}");
+        assert_eq!(
+            issuers.vouch(&token, FROM, NOW).await.unwrap(),
+            None,
+            "{what}"
+        );
     }
     assert!(idp.asked().is_empty());
 }
@@ -159,19 +169,23 @@ async fn a_new_key_is_found_and_one_that_was_taken_back_is_not_believed() {
     let issuers = idp.issuers("");
     let ops = |name: &str| claims(&idp, json!({ "sub": name, "groups": ["ops"] }));
     let first = |name: &str| idp.sign(&ops(name));
-    issuers.vouch(&first("one"), NOW).await.unwrap().unwrap();
+    issuers
+        .vouch(&first("one"), FROM, NOW)
+        .await
+        .unwrap()
+        .unwrap();
     let old = first("two");
     idp.rotate();
     let new = idp.sign(&ops("three"));
     // Not asked again within seconds, whoever sends whatever.
     assert_eq!(
-        issuers.vouch(&new, NOW).await.unwrap_err().code,
+        issuers.vouch(&new, FROM, NOW).await.unwrap_err().code,
         Code::BadToken
     );
     later(11).await;
-    issuers.vouch(&new, NOW).await.unwrap().unwrap();
+    issuers.vouch(&new, FROM, NOW).await.unwrap().unwrap();
     assert_eq!(
-        issuers.vouch(&old, NOW).await.unwrap_err().code,
+        issuers.vouch(&old, FROM, NOW).await.unwrap_err().code,
         Code::BadToken
     );
 }
@@ -186,7 +200,7 @@ async fn whoever_guesses_tokens_of_an_issuer_does_not_have_it_asked_each_time() 
     let under_a_known_key = idp.sign_as_stranger(&ops);
     for _ in 0..500 {
         for wrong in [&under_a_known_key, &under_a_key_that_is_gone] {
-            let failure = issuers.vouch(wrong, NOW).await.unwrap_err();
+            let failure = issuers.vouch(wrong, FROM, NOW).await.unwrap_err();
             assert_eq!(failure.code, Code::BadToken);
         }
     }
@@ -200,23 +214,23 @@ async fn an_issuer_that_cannot_be_asked_is_no_reason_to_say_no() {
     let ops = |name: &str| claims(&idp, json!({ "sub": name, "groups": ["ops"] }));
     idp.down(true);
     let token = idp.sign(&ops("one"));
-    let failure = issuers.vouch(&token, NOW).await.unwrap_err();
+    let failure = issuers.vouch(&token, FROM, NOW).await.unwrap_err();
     assert_eq!(failure.code, Code::IssuerDown, "{failure}");
     idp.down(false);
     later(11).await;
-    issuers.vouch(&token, NOW).await.unwrap().unwrap();
+    issuers.vouch(&token, FROM, NOW).await.unwrap().unwrap();
     // Keys that are known do, for a day.
     idp.down(true);
     later(3600).await;
     issuers
-        .vouch(&idp.sign(&ops("two")), NOW)
+        .vouch(&idp.sign(&ops("two")), FROM, NOW)
         .await
         .unwrap()
         .unwrap();
     idp.rotate();
     later(11).await;
     let failure = issuers
-        .vouch(&idp.sign(&ops("three")), NOW)
+        .vouch(&idp.sign(&ops("three")), FROM, NOW)
         .await
         .unwrap_err();
     assert_eq!(failure.code, Code::IssuerDown, "{failure}");
@@ -227,13 +241,13 @@ async fn a_discovery_document_of_somebody_else_is_not_believed_and_no_redirect_f
     let idp = Idp::start().await;
     idp.claim_to_be("https://other.example");
     let token = idp.sign(&claims(&idp, json!({ "groups": ["ops"] })));
-    let failure = idp.issuers("").vouch(&token, NOW).await.unwrap_err();
+    let failure = idp.issuers("").vouch(&token, FROM, NOW).await.unwrap_err();
     assert_eq!(failure.code, Code::IssuerDown, "{failure}");
     assert!(failure.cause.contains("other.example"), "{failure}");
     let idp = Idp::start().await;
     idp.redirect();
     let token = idp.sign(&claims(&idp, json!({ "groups": ["ops"] })));
-    let failure = idp.issuers("").vouch(&token, NOW).await.unwrap_err();
+    let failure = idp.issuers("").vouch(&token, FROM, NOW).await.unwrap_err();
     assert!(failure.cause.contains("302"), "{failure}");
     assert_eq!(idp.asked().len(), 1);
 }
@@ -243,7 +257,7 @@ async fn keys_may_come_from_a_file() {
     let idp = Idp::start().await;
     let issuers = idp.issuers_with_keys_file();
     let token = idp.sign(&claims(&idp, json!({ "groups": ["ops"] })));
-    assert!(issuers.vouch(&token, NOW).await.unwrap().is_some());
+    assert!(issuers.vouch(&token, FROM, NOW).await.unwrap().is_some());
     assert!(idp.asked().is_empty());
 }
 
@@ -278,7 +292,7 @@ async fn the_first_rule_that_fits_counts_and_a_star_names_the_cluster() {
         ),
     ] {
         let token = idp.sign(&claims(&idp, more.clone()));
-        let vouched = issuers.vouch(&token, NOW).await.unwrap().unwrap();
+        let vouched = issuers.vouch(&token, FROM, NOW).await.unwrap().unwrap();
         assert_eq!(vouched.role, role, "{more}");
         assert_eq!(
             vouched.tenant.as_ref().map(TenantId::as_str),
@@ -295,14 +309,14 @@ async fn the_first_rule_that_fits_counts_and_a_star_names_the_cluster() {
         &idp,
         json!({ "sub": "system:serviceaccount:lieutenant:c-a" }),
     ));
-    let vouched = issuers.vouch(&token, NOW).await.unwrap().unwrap();
+    let vouched = issuers.vouch(&token, FROM, NOW).await.unwrap().unwrap();
     assert_eq!(vouched.name, "corp.lieutenant.c-a");
     let token = idp.sign(&claims(
         &idp,
         json!({ "sub": "system:serviceaccount:lieutenant:default" }),
     ));
     assert_eq!(
-        issuers.vouch(&token, NOW).await.unwrap_err().code,
+        issuers.vouch(&token, FROM, NOW).await.unwrap_err().code,
         Code::NoRole
     );
 }
@@ -311,21 +325,35 @@ async fn the_first_rule_that_fits_counts_and_a_star_names_the_cluster() {
 async fn a_cluster_that_knows_a_token_says_whose_it_is() {
     let idp = Idp::start().await;
     let issuers = idp.reviewing();
-    let vouched = issuers.vouch(&"opaque".into(), NOW).await.unwrap().unwrap();
+    let vouched = issuers
+        .vouch(&"opaque".into(), FROM, NOW)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(
         (vouched.name.as_str(), vouched.role),
         ("syn.lieutenant.api", Role::Admin)
     );
     let asked = idp.asked().len();
-    issuers.vouch(&"opaque".into(), NOW).await.unwrap().unwrap();
+    issuers
+        .vouch(&"opaque".into(), FROM, NOW)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(idp.asked().len(), asked, "it is remembered");
-    assert_eq!(issuers.vouch(&"unknown".into(), NOW).await.unwrap(), None);
     assert_eq!(
-        issuers.vouch(&"for-others".into(), NOW).await.unwrap(),
+        issuers.vouch(&"unknown".into(), FROM, NOW).await.unwrap(),
+        None
+    );
+    assert_eq!(
+        issuers
+            .vouch(&"for-others".into(), FROM, NOW)
+            .await
+            .unwrap(),
         None
     );
     idp.down(true);
-    let failure = issuers.vouch(&"later".into(), NOW).await.unwrap_err();
+    let failure = issuers.vouch(&"later".into(), FROM, NOW).await.unwrap_err();
     assert_eq!(failure.code, Code::IssuerDown);
     assert!(
         !failure.cause.contains("later") && !failure.cause.contains("reviewers-own"),
@@ -401,4 +429,26 @@ fn no_algorithm_with_a_shared_secret_can_be_configured() {
         );
         assert!(Issuers::read(&text).is_err(), "{hmac:?}");
     }
+}
+
+#[tokio::test]
+async fn who_guesses_has_a_few_tokens_reviewed_at_once_and_keeps_nobody_elsewhere_waiting() {
+    let idp = Idp::start().await;
+    let issuers = Arc::new(idp.reviewing());
+    let guesses: JoinSet<_> = (0..100)
+        .map(|n| {
+            let (issuers, token) = (Arc::clone(&issuers), format!("guess {n}").into());
+            async move { issuers.vouch(&token, FROM, NOW).await }
+        })
+        .collect();
+    let elsewhere = [192, 0, 2, 7].into();
+    let vouched = issuers.vouch(&"opaque".into(), elsewhere, NOW).await;
+    assert!(
+        vouched.unwrap().is_some(),
+        "no guess was answered until then"
+    );
+    idp.answer_guesses();
+    let told = guesses.join_all().await;
+    assert!(told.iter().all(|it| matches!(it, Ok(None))), "{told:?}");
+    assert_eq!(idp.most_guesses(), OF_ONE);
 }

@@ -1,5 +1,7 @@
 //! What the gateway asks for every request, answered from memory wherever that is known: who is this, and may they.
 
+use std::net::IpAddr;
+
 use async_trait::async_trait;
 use fairlead_api::{ClusterId, Code, Failure};
 use fairlead_gateway::{Authenticator, Authorizer, Caller, Grant};
@@ -11,10 +13,10 @@ use super::{Registry, rights::visible, tokens};
 
 #[async_trait]
 impl Authenticator for Registry {
-    async fn authenticate(&self, token: &SecretString) -> Result<Caller, Failure> {
+    async fn authenticate(&self, token: &SecretString, from: IpAddr) -> Result<Caller, Failure> {
         if !tokens::is_one(token) {
             // Nobody else is ever shown a token of ours.
-            let vouched = self.0.issuers.vouch(token, self.0.now()).await?;
+            let vouched = self.0.issuers.vouch(token, from, self.0.now()).await?;
             return vouched.map(Caller::from).ok_or(Code::BadToken.into());
         }
         let found = tokens::find(&self.0.store.view(), token).ok_or(Code::BadToken)?;

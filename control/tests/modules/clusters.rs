@@ -9,7 +9,7 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use time::Duration;
 
-use crate::rig::{Rig, admin, caller};
+use crate::rig::{FROM, Rig, admin, caller};
 
 #[tokio::test]
 async fn a_cluster_is_registered_with_one_command_for_its_site() {
@@ -148,7 +148,7 @@ async fn a_restart_keeps_everything_but_the_sessions() {
     assert_eq!(rig.control.ca_pem(), ca);
     assert_eq!(rig.control.trust_domain(), trust_domain);
     let seam = rig.control.seam();
-    seam.authenticator.authenticate(&token).await.unwrap();
+    seam.authenticator.authenticate(&token, FROM).await.unwrap();
     let lost = ClusterStatus {
         state: State::Lost,
         since: rig.now(),

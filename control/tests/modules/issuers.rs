@@ -8,7 +8,7 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, jwk::Jwk};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-use crate::rig::config;
+use crate::rig::{FROM, config};
 
 const ISSUERS: &str = r#"
 [issuer.corp]
@@ -48,14 +48,17 @@ async fn a_token_of_an_issuer_is_a_caller_and_the_hubs_own_go_on() {
     };
 
     let jane = sign(json!(["acme-ops"]));
-    let caller = authenticator.authenticate(&jane.into()).await.unwrap();
+    let caller = authenticator
+        .authenticate(&jane.into(), FROM)
+        .await
+        .unwrap();
     assert_eq!(
         (caller.name.as_str(), caller.role),
         ("jane", Role::Operator)
     );
     assert_eq!(caller.tenant.unwrap().as_str(), "t-default");
     let guest = sign(json!(["guests"])).into();
-    let refused = authenticator.authenticate(&guest).await.unwrap_err();
+    let refused = authenticator.authenticate(&guest, FROM).await.unwrap_err();
     assert_eq!(refused.code, Code::NoRole);
 
     let own = control
@@ -68,11 +71,11 @@ async fn a_token_of_an_issuer_is_a_caller_and_the_hubs_own_go_on() {
         })
         .await
         .unwrap();
-    let caller = authenticator.authenticate(&own.token).await.unwrap();
+    let caller = authenticator.authenticate(&own.token, FROM).await.unwrap();
     assert_eq!(caller.name, "ci");
     for nobodys in ["flt_0000", "a.b.c", "x"] {
         let refused = authenticator
-            .authenticate(&nobodys.into())
+            .authenticate(&nobodys.into(), FROM)
             .await
             .unwrap_err();
         assert_eq!(refused.code, Code::BadToken, "{nobodys}");

@@ -10,7 +10,7 @@ use http::Method;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, admin, bootstrap, caller};
+use crate::rig::{FROM, Rig, admin, bootstrap, caller};
 
 const MOVE: &str = "/v1/clusters/c-demo/tenant";
 
@@ -37,7 +37,7 @@ fn path(url: &SecretString) -> String {
 async fn is_good(rig: &Rig, token: &str) -> bool {
     let authenticator = rig.control.seam().authenticator;
     let token = SecretString::from(token);
-    authenticator.authenticate(&token).await.is_ok()
+    authenticator.authenticate(&token, FROM).await.is_ok()
 }
 
 /// A token that the tenant's own admin has made for the cluster, and Steward's.

@@ -10,7 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use time::Duration;
 
-use crate::rig::{Rig, admin, caller};
+use crate::rig::{FROM, Rig, admin, caller};
 
 #[tokio::test]
 async fn a_hub_tells_what_a_kubeconfig_needs() {
@@ -207,7 +207,11 @@ async fn a_token_is_shown_once_and_opens_until_it_expires_or_is_deleted() {
     assert_eq!(listed.good()["items"][0]["id"], made.about.id);
 
     let seam = rig.control.seam();
-    let alice = seam.authenticator.authenticate(&made.token).await.unwrap();
+    let alice = seam
+        .authenticator
+        .authenticate(&made.token, FROM)
+        .await
+        .unwrap();
     let expected = Caller {
         name: "alice".into(),
         role: Role::Operator,
@@ -230,7 +234,7 @@ async fn a_token_is_shown_once_and_opens_until_it_expires_or_is_deleted() {
     for forged in bad {
         let failure = seam
             .authenticator
-            .authenticate(&SecretString::from(forged.clone()))
+            .authenticate(&SecretString::from(forged.clone()), FROM)
             .await
             .unwrap_err();
         assert_eq!(failure.code, Code::BadToken, "{forged}");
@@ -238,17 +242,22 @@ async fn a_token_is_shown_once_and_opens_until_it_expires_or_is_deleted() {
     rig.advance(Duration::seconds(3600));
     let failure = seam
         .authenticator
-        .authenticate(&made.token)
+        .authenticate(&made.token, FROM)
         .await
         .unwrap_err();
     assert_eq!(failure.code, Code::TokenExpired);
     rig.advance(-Duration::seconds(1));
-    assert!(seam.authenticator.authenticate(&made.token).await.is_ok());
+    assert!(
+        seam.authenticator
+            .authenticate(&made.token, FROM)
+            .await
+            .is_ok()
+    );
     let path = format!("/v1/tokens/{}", made.about.id);
     rig.delete(&admin(), &path).await.good();
     let failure = seam
         .authenticator
-        .authenticate(&made.token)
+        .authenticate(&made.token, FROM)
         .await
         .unwrap_err();
     assert_eq!(failure.code, Code::BadToken);
@@ -279,14 +288,22 @@ async fn old_tokens_are_forgotten_in_the_background() {
     let token = rig.token(Role::Viewer).await;
     let seam = rig.control.seam();
     rig.advance(Duration::hours(8) + Duration::days(7) + Duration::SECOND);
-    let failure = seam.authenticator.authenticate(&token).await.unwrap_err();
+    let failure = seam
+        .authenticator
+        .authenticate(&token, FROM)
+        .await
+        .unwrap_err();
     assert_eq!(failure.code, Code::TokenExpired);
     let process = fairlead_runtime::Process::new();
     process.start_drain();
     for module in &seam.modules {
         module.run(process.clone()).await;
     }
-    let failure = seam.authenticator.authenticate(&token).await.unwrap_err();
+    let failure = seam
+        .authenticator
+        .authenticate(&token, FROM)
+        .await
+        .unwrap_err();
     assert_eq!(failure.code, Code::BadToken);
     let create = CreateToken {
         name: "Bad Name".into(),

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use time::{Duration, OffsetDateTime, macros::datetime};
 use tower::ServiceExt;
 
-const FROM: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+pub(crate) const FROM: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 pub(crate) const START: OffsetDateTime = datetime!(2026-11-21 12:00:00.25 UTC);
 
 pub(crate) struct Rig {

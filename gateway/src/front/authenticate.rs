@@ -58,7 +58,7 @@ impl Unasked {
     async fn identify(&self) -> Result<Caller, Failure> {
         let caller = async {
             let token = bearer(&self.authorization)?;
-            self.hub.trust.caller(&token).await
+            self.hub.trust.caller(&token, self.from).await
         };
         let caller = caller.await.map_err(|failure| self.wrong(failure))?;
         self.record.called_by(&caller);
@@ -80,7 +80,7 @@ impl Unasked {
         let Ok(token) = bearer(&self.authorization) else {
             return false;
         };
-        match self.hub.trust.caller(&token).await {
+        match self.hub.trust.caller(&token, self.from).await {
             Ok(now) => now == *caller,
             Err(failure) => http_status(failure.code) >= 500,
         }

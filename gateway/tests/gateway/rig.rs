@@ -251,7 +251,7 @@ impl Answer {
 
 #[async_trait]
 impl Authenticator for Fake {
-    async fn authenticate(&self, token: &SecretString) -> Result<Caller, Failure> {
+    async fn authenticate(&self, token: &SecretString, _: IpAddr) -> Result<Caller, Failure> {
         self.tokens.fetch_add(1, Ordering::SeqCst);
         let admin = |name: &str| Caller {
             name: name.to_owned(),

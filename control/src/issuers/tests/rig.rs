@@ -22,7 +22,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use time::{Duration, OffsetDateTime, macros::datetime};
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_rustls::TlsAcceptor;
 
 use crate::issuers::Issuers;
@@ -37,6 +37,8 @@ pub(super) struct Idp {
 struct Shared {
     url: String,
     state: Mutex<Answers>,
+    /// Without it no guess is answered.
+    guesses: Semaphore,
 }
 
 struct Answers {
@@ -47,6 +49,8 @@ struct Answers {
     redirect: bool,
     says_it_is: Option<String>,
     asked: Vec<String>,
+    /// Guesses that wait for their answer now, and the most that ever did.
+    guesses: (usize, usize),
 }
 
 fn new_key() -> EncodingKey {
@@ -89,7 +93,9 @@ impl Idp {
                 redirect: false,
                 says_it_is: None,
                 asked: Vec::new(),
+                guesses: (0, 0),
             }),
+            guesses: Semaphore::new(0),
         });
         let router = Router::new()
             .route("/.well-known/openid-configuration", get(document))
@@ -222,6 +228,15 @@ impl Idp {
         self.state().says_it_is = Some(url.to_owned());
     }
 
+    pub(super) fn answer_guesses(&self) {
+        self.shared.guesses.add_permits(10_000);
+    }
+
+    /// How many guesses were waiting for their answer at once.
+    pub(super) fn most_guesses(&self) -> usize {
+        self.state().guesses.1
+    }
+
     /// Paths, in order.
     pub(super) fn asked(&self) -> Vec<String> {
         self.state().asked.clone()
@@ -229,6 +244,12 @@ impl Idp {
 }
 
 impl Shared {
+    fn guess(&self, more: isize) {
+        let guesses = &mut self.state.lock().unwrap().guesses;
+        guesses.0 = guesses.0.saturating_add_signed(more);
+        guesses.1 = guesses.1.max(guesses.0);
+    }
+
     fn keys(&self) -> Value {
         let state = self.state.lock().unwrap();
         let mut jwk = Jwk::from_encoding_key(&state.key, Algorithm::ES256).unwrap();
@@ -259,12 +280,22 @@ async fn document(State(shared): State<Arc<Shared>>) -> Json<Value> {
     Json(json!({ "issuer": issuer, "jwks_uri": format!("{}/keys", shared.url) }))
 }
 
-async fn review(headers: HeaderMap, Json(review): Json<Value>) -> Response {
+async fn review(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    Json(review): Json<Value>,
+) -> Response {
     if headers[header::AUTHORIZATION] != "Bearer reviewers-own" {
         return StatusCode::UNAUTHORIZED.into_response();
     }
     let user = json!({ "username": "system:serviceaccount:lieutenant:api", "groups": ["system:serviceaccounts"] });
-    let status = match review["spec"]["token"].as_str().unwrap() {
+    let token = review["spec"]["token"].as_str().unwrap();
+    if token.starts_with("guess") {
+        shared.guess(1);
+        shared.guesses.acquire().await.unwrap().forget();
+        shared.guess(-1);
+    }
+    let status = match token {
         "opaque" => {
             json!({ "authenticated": true, "user": user, "audiences": review["spec"]["audiences"] })
         }
