@@ -1,10 +1,20 @@
 //! A server that goes away and comes back.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use fairlead_api::{Code, Failure};
+use fairlead_control::store::Revision;
+use tokio::task::JoinSet;
 
 use crate::{rig::home_in, server::Server, *};
+
+async fn resumed(mut server: Server) -> Server {
+    let resume = move || {
+        server.resume();
+        server
+    };
+    tokio::task::spawn_blocking(resume).await.unwrap()
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn writes_wait_for_a_restart_and_give_up_when_it_takes_too_long() {
@@ -22,12 +32,7 @@ async fn writes_wait_for_a_restart_and_give_up_when_it_takes_too_long() {
         store.view().tenant(&tenant_id("t-before")).is_some(),
         "reads go on"
     );
-    let mut server = tokio::task::spawn_blocking(move || {
-        server.resume();
-        server
-    })
-    .await
-    .unwrap();
+    let mut server = resumed(server).await;
     waiting.await.unwrap().unwrap();
 
     server.stop();
@@ -44,4 +49,67 @@ async fn writes_wait_for_a_restart_and_give_up_when_it_takes_too_long() {
     tokio::time::timeout(Duration::from_secs(10), store.close())
         .await
         .unwrap();
+}
+
+/// As many as the store has.
+const CONNECTIONS: usize = 8;
+const WAITING: usize = 400;
+
+/// What a server has written down of its connections since it was started.
+#[derive(Debug, Default)]
+struct Connections {
+    /// Those that it refused while it was starting among them.
+    came: usize,
+    let_in: usize,
+    at_once: usize,
+}
+
+impl Connections {
+    fn of(server: &Server) -> Self {
+        let log = std::fs::read_to_string(server.folder().join("postgres.log")).unwrap();
+        let (mut open, mut told) = (HashSet::new(), Connections::default());
+        for line in log.lines() {
+            let process = line.split(['[', ']']).nth(1);
+            if line.contains("connection received:") {
+                told.came += 1;
+                open.insert(process);
+            } else if line.contains("connection authorized:") {
+                told.let_in += 1;
+            } else if line.contains("disconnection:") || line.contains("FATAL:") {
+                open.remove(&process);
+            }
+            told.at_once = told.at_once.max(open.len());
+        }
+        told
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn however_many_wait_for_a_server_no_more_connections_come_back_to_it_than_a_hub_has() {
+    let mut server = Server::start_with(&["log_connections=on", "log_disconnections=on"]);
+    let home = home_in(server.folder()).await;
+    let store = open(&home).await;
+    let made = cluster("c-demo", "t-default");
+    put_cluster(&store, made).await.unwrap();
+    server.stop();
+    let waiting: JoinSet<()> = (0..WAITING)
+        .map(|n| {
+            let store = store.clone();
+            async move {
+                match n % 4 {
+                    0 => put_tenant(&store, tenant(&format!("t-{n}"))).await.unwrap(),
+                    1 => drop(store.changes(Revision(1), 10).await.unwrap()),
+                    _ => drop(store.catalog(&cluster_id("c-demo")).await.unwrap()),
+                }
+            }
+        })
+        .collect();
+    let server = resumed(server).await;
+    waiting.join_all().await;
+    let told = Connections::of(&server);
+    assert!((1..=CONNECTIONS).contains(&told.at_once), "{told:?}");
+    // A connection may break once more.
+    assert!(told.let_in <= 2 * CONNECTIONS, "{told:?}");
+    assert!(told.came < WAITING, "{told:?}");
+    store.close().await;
 }

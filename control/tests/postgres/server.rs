@@ -12,6 +12,7 @@ const RIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../e2e/postgres");
 
 pub(crate) struct Server {
     folder: PathBuf,
+    settings: &'static [&'static str],
     runs: Option<Child>,
     /// Goes with it.
     _own: Option<TempDir>,
@@ -19,18 +20,24 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Self {
+        Server::start_with(&[])
+    }
+
+    /// With settings like `log_connections=on`.
+    pub(crate) fn start_with(settings: &'static [&'static str]) -> Self {
         // The path of a socket is short.
         let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp");
         let folder = folder.unwrap();
-        let mut server = Server::start_in(folder.path());
+        let mut server = Server::start_in(folder.path(), settings);
         server._own = Some(folder);
         server
     }
 
     /// In a folder that somebody else looks after.
-    pub(crate) fn start_in(folder: &Path) -> Self {
+    pub(crate) fn start_in(folder: &Path, settings: &'static [&'static str]) -> Self {
         let mut server = Server {
             folder: folder.to_owned(),
+            settings,
             runs: None,
             _own: None,
         };
@@ -62,6 +69,7 @@ impl Server {
         let mut child = Command::new(format!("{RIG}/server"))
             .arg(bin.trim())
             .arg(&self.folder)
+            .args(self.settings)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

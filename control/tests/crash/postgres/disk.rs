@@ -37,7 +37,7 @@ pub(crate) fn within(folder: &Path) {
             return println!("SKIPPED: a small disk for PostgreSQL: {why}");
         }
     }
-    let mut server = Server::start_in(folder);
+    let mut server = Server::start_in(folder, &[]);
     server.stop();
     let (inside, outside) = (tables.join("pg_wal"), log.join("pg_wal"));
     let moved = Command::new("mv").args([&inside, &outside]).status();
