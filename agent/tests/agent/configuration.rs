@@ -5,10 +5,11 @@ use std::time::Duration;
 use fairlead_api::config::WANTED;
 use http::Request;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::{
     hub::Connected,
-    rig::{Rig, nothing, send, soon, until},
+    rig::{Rig, Standstill, nothing, send, soon, until},
 };
 
 fn configure(rig: &Rig, revision: &str, document: Value) {
@@ -17,17 +18,12 @@ fn configure(rig: &Rig, revision: &str, document: Value) {
 
 /// Until the agent has said that it works by this one.
 async fn acted_on(rig: &Rig, revision: &str) {
-    let said = || {
-        rig.hub
-            .story
-            .acted_on
-            .lock()
-            .unwrap()
-            .last()
-            .cloned()
-            .flatten()
+    let mut all = rig.hub.story.acted_on.subscribe();
+    let said = |all: &Vec<Option<String>>| {
+        let last = all.last().cloned().flatten();
+        last.as_deref() == Some(revision)
     };
-    until(|| said().as_deref() == Some(revision)).await;
+    drop(soon(all.wait_for(said)).await.unwrap());
 }
 
 /// As the hub's probe.
@@ -56,18 +52,36 @@ async fn an_agent_works_by_the_newest_configuration_and_says_so() {
     configure(&rig, "one", json!({ "agentVersion": "0.2.0" }));
     let (_agent, connected) = rig.connected().await;
     acted_on(&rig, "one").await;
-    assert_eq!(rig.hub.story.acted_on.lock().unwrap()[0], None);
+    assert_eq!(rig.hub.story.acted_on.borrow()[0], None);
 
     configure(&rig, "two", json!({ "facts": { "off": ["nodes"] } }));
     probe(&connected, "two").await;
     acted_on(&rig, "two").await;
-    let asked = rig.hub.story.acted_on.lock().unwrap().len();
+    let asked = rig.hub.story.acted_on.borrow().len();
     probe(&connected, "two").await;
     assert_eq!(
-        rig.hub.story.acted_on.lock().unwrap().len(),
+        rig.hub.story.acted_on.borrow().len(),
         asked,
         "it knows that one"
     );
+}
+
+#[tokio::test]
+async fn a_probe_that_names_another_configuration_has_it_got_at_once() {
+    let rig = Rig::new().await;
+    configure(&rig, "one", json!({}));
+    let (_agent, connected) = rig.connected().await;
+    acted_on(&rig, "one").await;
+    configure(&rig, "two", json!({ "agentVersion": "0.2.0" }));
+    let mut asked = rig.hub.story.acted_on.subscribe();
+    let before = asked.borrow_and_update().len();
+    let clock = Standstill::begin();
+    let named = Instant::now();
+    probe(&connected, "two").await;
+    drop(asked.wait_for(|all| all.len() > before).await.unwrap());
+    assert_eq!(named.elapsed(), Duration::ZERO, "it waits for nothing");
+    clock.end();
+    acted_on(&rig, "two").await;
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ use tokio::{
         TcpListener, TcpStream,
         tcp::{ReadHalf, WriteHalf},
     },
-    sync::mpsc,
+    sync::{mpsc, watch},
     task::{AbortHandle, JoinHandle},
 };
 use tokio_rustls::TlsAcceptor;
@@ -63,7 +63,7 @@ pub(crate) struct Story {
     /// Revision and document of its configuration; none: it is of the version before.
     pub(crate) configuration: Mutex<Option<(String, serde_json::Value)>>,
     /// By what agents said that they work when they asked for it, in order.
-    pub(crate) acted_on: Mutex<Vec<Option<String>>>,
+    pub(crate) acted_on: watch::Sender<Vec<Option<String>>>,
     /// Reports of facts, in order.
     pub(crate) reports: Mutex<Vec<Report>>,
     /// What the next reports are answered; after the last, the report's own number.
@@ -440,7 +440,8 @@ fn configuration(request: &Request<Body>, story: &Story) -> Response<Body> {
             .get(name)
             .map(|value| value.to_str().unwrap().to_owned())
     };
-    story.acted_on.lock().unwrap().push(said(ACTED_ON));
+    let acted_on = said(ACTED_ON);
+    story.acted_on.send_modify(|all| all.push(acted_on));
     let tag = format!("\"{revision}\"");
     let (status, body) = match said("if-none-match").as_ref() == Some(&tag) {
         true => (304, String::new()),

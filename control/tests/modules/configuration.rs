@@ -6,8 +6,13 @@ use fairlead_api::{
     resources::Role,
 };
 use fairlead_gateway::AgentPeer;
+use fairlead_runtime::Process;
 use http::{Method, Request, StatusCode, header};
 use serde_json::json;
+use tokio::{
+    task::yield_now,
+    time::{Duration, Instant, pause},
+};
 
 use crate::rig::{Reply, Rig, admin, caller, peer};
 
@@ -133,6 +138,27 @@ async fn a_change_is_told_to_whoever_listens() {
     assert_eq!(changes.try_recv().unwrap(), id);
     assert!(changes.try_recv().is_err(), "once");
     assert_eq!(directory.wanted(&"c-none".parse().unwrap()), None);
+}
+
+#[tokio::test]
+async fn a_change_is_told_within_a_second_though_nobody_asks() {
+    let rig = Rig::new().await;
+    agent(&rig, "demo", "t-default").await;
+    let mut changes = rig.control.seam().directory.wanting().unwrap();
+    let modules = rig.control.seam().modules;
+    let mut modules = modules.into_iter();
+    let configuration = modules.find(|it| it.name() == "configuration").unwrap();
+    let _watches = tokio::spawn(async move { configuration.run(Process::new()).await });
+    // By then it has seen all that there is.
+    yield_now().await;
+    rig.call(&admin(), Method::PUT, AGENT, json!({ "version": "0.2.0" }))
+        .await
+        .good();
+    // From here on the clock jumps from one timer to the next.
+    pause();
+    let changed = Instant::now();
+    assert_eq!(changes.recv().await.unwrap().as_str(), "c-demo");
+    assert!(changed.elapsed() < Duration::from_secs(1));
 }
 
 #[tokio::test]
