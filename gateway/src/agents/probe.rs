@@ -49,6 +49,8 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
         }
     }
     let mut link = entry.session().link();
+    // What an agent is to be told does not wait for an API server that hangs; but however often it is, some are heard out.
+    let mut heard_out = false;
     loop {
         let began = Instant::now();
         let state = link.borrow_and_update().clone();
@@ -64,9 +66,14 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
                 // Boxed: between two probes there is nothing of it.
                 probed = Box::pin(probe(hub, entry)) => probed,
                 Ok(()) = link.changed() => continue,
+                () = entry.news(), if !heard_out => {
+                    heard_out = true;
+                    continue;
+                }
                 () = hub.process.draining(), if !is_leaving => continue,
             },
         };
+        heard_out = false;
         let rtt = entry.session().stats().rtt;
         if let Some(rtt) = rtt {
             hub.metrics.rtt(rtt);

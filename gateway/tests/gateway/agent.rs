@@ -45,6 +45,8 @@ pub(crate) type Step = Result<Frame<Bytes>, BodyError>;
 pub(crate) struct Api {
     /// What a probe is answered: a status, and a code and cause if it is the agent's own.
     pub(crate) ready: Mutex<(u16, Option<(&'static str, &'static str)>)>,
+    /// Probes are not answered at all.
+    pub(crate) hangs: AtomicBool,
     /// Bodies for `/stream`, in order.
     streams: Mutex<Vec<mpsc::Receiver<Step>>>,
     /// Tells of each request as it arrives.
@@ -148,6 +150,7 @@ impl Agent {
         let (seen, requests) = mpsc::channel(1024);
         let api = Arc::new(Api {
             ready: Mutex::new((200, None)),
+            hangs: AtomicBool::new(false),
             streams: Mutex::default(),
             seen,
             requests: tokio::sync::Mutex::new(requests),
@@ -276,6 +279,9 @@ impl Api {
                 let wanted = request.headers().get(WANTED);
                 let wanted = wanted.map(|wanted| wanted.to_str().unwrap().to_owned());
                 self.wanted.send_replace(wanted);
+                if self.hangs.load(SeqCst) {
+                    std::future::pending::<()>().await;
+                }
                 self.probe()
             }
             "/headers" => Response::new(full(told(request.headers()))),

@@ -1,6 +1,6 @@
 //! How sessions begin and end, and what agents may ask over them.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
 use fairlead_api::{ClusterId, Code, resources::State};
 use fairlead_dialer::{Answer as Exchanged, CloseReason, Exchanges, SessionError};
@@ -44,16 +44,34 @@ async fn an_agent_is_told_of_another_configuration_on_a_probe_that_comes_at_once
     let agent = Agent::saying(&rig, "c-a", hello(1, 0, None)).await;
     status(&rig, State::Connected).await;
     assert_eq!(*agent.api.wanted.borrow(), None);
-    let mut named = agent.api.wanted.subscribe();
     let _clock = Standstill::begin();
     let begun = Instant::now();
     for revision in ["one", "two", "three"] {
-        *rig.modules.wanted.lock().unwrap() = Some(revision.into());
-        rig.modules.wanting.send("c-a".parse().unwrap()).unwrap();
-        let is_named = named.wait_for(|named| named.as_deref() == Some(revision));
-        drop(is_named.await.unwrap());
+        named(&rig, &agent, revision).await;
     }
     assert_eq!(begun.elapsed(), Duration::ZERO, "it waits for nothing");
+}
+
+/// Until a probe has named it to the agent.
+async fn named(rig: &Rig, agent: &Agent, revision: &str) {
+    let mut wanted = agent.api.wanted.subscribe();
+    *rig.modules.wanted.lock().unwrap() = Some(revision.into());
+    rig.modules.wanting.send("c-a".parse().unwrap()).unwrap();
+    let is_named = wanted.wait_for(|wanted| wanted.as_deref() == Some(revision));
+    drop(is_named.await.unwrap());
+}
+
+#[tokio::test]
+async fn an_agent_whose_api_server_hangs_is_told_of_another_configuration_as_soon() {
+    let rig = Rig::start();
+    let agent = Agent::saying(&rig, "c-a", hello(1, 0, None)).await;
+    status(&rig, State::Connected).await;
+    let _clock = Standstill::begin();
+    agent.api.hangs.store(true, SeqCst);
+    let begun = Instant::now();
+    named(&rig, &agent, "one").await;
+    named(&rig, &agent, "two").await;
+    assert_eq!(begun.elapsed(), Duration::ZERO, "it waits for no answer");
 }
 
 #[tokio::test]
