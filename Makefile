@@ -7,6 +7,7 @@ export PATH := $(TOOLS)/bin:$(PATH)
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 FUZZ_SECONDS ?= 60
+KILLS ?= 500
 # Tests by name, so that every rung asks for the whole workspace: what features a crate has follows from the packages that are asked for, and what differs is compiled twice.
 tests = $(foreach test,$(basename $(notdir $(1))),--test $(test))
 BY_NAME := control/tests/postgres control/tests/influxdb e2e/tests/hubs.rs e2e/tests/commodore.rs e2e/tests/schemathesis.rs
@@ -44,7 +45,7 @@ lint: ## formatting, clippy with warnings as errors, documentation without warni
 postgres: ## the store in a real PostgreSQL, unpacked from this Debian's packages (cached outside the checkout)
 	@if e2e/postgres/build > /dev/null; then \
 		cargo test --locked --workspace --test postgres -- --test-threads=4 && \
-		cargo test --locked --workspace --test crash -- --postgres 5; \
+		cargo test --locked --workspace --test crash -- --postgres 3; \
 	else \
 		echo "SKIPPED: the store in PostgreSQL; e2e/postgres/build has told above why there is none"; \
 	fi
@@ -56,8 +57,16 @@ influxdb: ## facts in a real InfluxDB, unpacked from this Debian's package (5 MB
 		echo "SKIPPED: facts in InfluxDB; e2e/influxdb/build has told above why there is none"; \
 	fi
 
-crash: ## what writes to each store, killed KILLS times (500) in the middle of it; PostgreSQL killed; disks full and broken; backups under load
-	cargo test --locked --workspace --test crash -- --kills $(or $(KILLS),500)
+crash: ## a hub killed KILLS times while many write to it, and backed up meanwhile, on each store; PostgreSQL killed; disks full and broken
+	cargo build --locked --workspace --bin fairlead
+	FAIRLEAD_E2E_KILLS=$(KILLS) cargo test --locked --workspace --test killed -- --nocapture --test-threads=1
+	@if e2e/postgres/build > /dev/null; then \
+		FAIRLEAD_E2E_KILLS=$(KILLS) cargo test --locked --workspace --test killed -- --nocapture --test-threads=1 --ignored; \
+	else \
+		echo "SKIPPED: a hub on PostgreSQL; e2e/postgres/build has told above why there is none"; \
+	fi
+	cargo test --locked --workspace --test crash
+	cargo test --locked --workspace --test crash -- --postgres $$(( $(KILLS) / 5 ))
 
 kube: ## build the real Kubernetes binaries (cached outside the checkout)
 	@e2e/kube/build > /dev/null
@@ -72,9 +81,10 @@ e2e-first: ; cargo test --locked --workspace $(call tests,$(E2E_FIRST)) -- --tes
 e2e-others: ; cargo test --locked --workspace $(call tests,$(filter-out $(E2E_FIRST),$(E2E_TESTS))) -- --test-threads=$(or $(E2E_THREADS),2)
 e2e-hubs:
 	@if e2e/postgres/build > /dev/null; then \
-		cargo test --locked --workspace --test hubs; \
+		cargo test --locked --workspace --test hubs && \
+		cargo test --locked --workspace --test killed -- --ignored; \
 	else \
-		echo "SKIPPED: several hubs on one PostgreSQL; e2e/postgres/build has told above why there is none"; \
+		echo "SKIPPED: hubs on PostgreSQL, and several on one; e2e/postgres/build has told above why there is none"; \
 	fi
 
 commodore: ## Commodore, unmodified, against a hub: its lists, a catalog compiled and pushed (cached outside the checkout)

@@ -2,6 +2,7 @@
 
 mod server;
 
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -104,12 +105,17 @@ impl Hub {
         self.restart().await
     }
 
-    /// Starts it again, after it has ended, on the same data and the same ports.
+    /// Starts it again, after it has ended, on the same data and the same ports. Where this is dropped before, the hub is
+    /// killed.
     ///
     /// # Errors
     /// As [`Hub::start`].
     pub async fn restart(&mut self) -> anyhow::Result<()> {
-        std::fs::remove_file(self.folder.path().join("ready.json"))?;
+        match std::fs::remove_file(self.folder.path().join("ready.json")) {
+            // It has not been ready since.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            removed => removed?,
+        }
         (self.process, self.ready) = launch(self.again.clone(), self.folder.path()).await?;
         Ok(())
     }
@@ -123,6 +129,12 @@ impl Hub {
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The folder of its store and its keys.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
     }
 
     /// The bearer token of its first admin.

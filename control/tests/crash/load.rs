@@ -34,15 +34,14 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn start(place: &str, round: &str) -> Self {
+    pub(crate) fn start(place: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["load", place, round])
+            .args(["load", place])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let (tell, said) = channel();
-        let round = round.to_owned();
         // Read all the time, so that it never waits for whoever looks at it.
         let reader = std::thread::spawn(move || {
             let mut answered = Answered::new();
@@ -55,7 +54,7 @@ impl Writer {
                     // The last one was cut off.
                     break;
                 };
-                let (_, cluster) = pair(&round, writer, n);
+                let (_, cluster) = pair(writer, n);
                 let answer = (what == "made", revision as u64);
                 answered.entry(cluster).or_default().push(answer);
                 // Nobody listens any more when it was killed.
@@ -79,16 +78,16 @@ impl Writer {
     }
 
     /// What was said before it died counts as well.
-    pub(crate) fn kill(mut self, answered: &mut Answered) {
+    pub(crate) fn kill(mut self) -> Answered {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        answered.extend(self.reader.join().unwrap());
+        self.reader.join().unwrap()
     }
 }
 
-/// A tenant and a cluster that come together, in `round`, by `writer`.
-pub(crate) fn pair(round: &str, writer: usize, n: usize) -> (TenantId, ClusterId) {
-    let name = format!("{round}-{writer}-{n}");
+/// A tenant and a cluster that come together, by `writer`.
+fn pair(writer: usize, n: usize) -> (TenantId, ClusterId) {
+    let name = format!("s-{writer}-{n}");
     let (tenant, cluster) = (format!("t-{name}"), format!("c-{name}"));
     (tenant.parse().unwrap(), cluster.parse().unwrap())
 }
@@ -100,11 +99,11 @@ pub(crate) fn leaves(cluster: &ClusterId) -> bool {
 }
 
 #[tokio::main]
-pub(crate) async fn run(place: &str, round: &str) {
+pub(crate) async fn run(place: &str) {
     let place: Place = place.parse().unwrap();
     let store = Store::open(&place, Clock::system()).await.unwrap();
     let writers: Vec<_> = (0..WRITERS)
-        .map(|writer| tokio::spawn(write(store.clone(), round.to_owned(), writer)))
+        .map(|writer| tokio::spawn(write(store.clone(), writer)))
         .collect();
     for writer in writers {
         writer.await.unwrap();
@@ -113,9 +112,9 @@ pub(crate) async fn run(place: &str, round: &str) {
 
 /// Never ends. Of each pair all or nothing is there: tenant, cluster, its catalog and its fact; every third one is deleted
 /// again.
-async fn write(store: Store, round: String, writer: usize) {
+async fn write(store: Store, writer: usize) {
     for n in 0.. {
-        let ids = pair(&round, writer, n);
+        let ids = pair(writer, n);
         let (tenant, cluster) = ids.clone();
         let leaves = leaves(&cluster);
         let make = move |draft: &mut Draft| {

@@ -1,35 +1,19 @@
-//! The same with PostgreSQL, and with a PostgreSQL whose processes are killed as well.
+//! A PostgreSQL whose processes are killed in the middle of what is written to it, and one whose disk is full.
 
 pub(crate) mod disk;
 
-use std::{
-    fs,
-    path::Path,
-    process::Command,
-    sync::{
-        Mutex, MutexGuard, OnceLock,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::{fs, path::Path, process::Command, time::Duration};
 
-use sqlx::{Connection, PgConnection};
 use tokio::time::Instant;
 
-use crate::{
-    backup, kill,
-    load::{Answered, Writer},
-    place::Ground,
-    server::Server,
-};
+use crate::{load::Writer, look::look, server::Server};
 
 const RIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../e2e/postgres");
 /// Answered between two kills of the server's processes.
 const BETWEEN: usize = 40;
+/// By its name the processes that serve it are known.
+const DATABASE: &str = "postgres";
 const GONE: Duration = Duration::from_secs(30);
-
-static SERVER: OnceLock<Mutex<Server>> = OnceLock::new();
-static DATABASES: AtomicU32 = AtomicU32::new(0);
 
 pub(crate) fn all(kills: u32) {
     let built = Command::new(format!("{RIG}/build")).output().unwrap();
@@ -38,55 +22,18 @@ pub(crate) fn all(kills: u32) {
         println!("SKIPPED: kills with PostgreSQL: {}", why.trim());
         return;
     }
-    kill::nothing_that_was_answered_is_lost_and_nothing_is_there_in_halves::<Postgres>(kills);
-    backup::a_backup_under_load_restores_to_a_state_that_was::<Postgres>(kills.div_ceil(10));
-    nothing_is_lost_when_the_servers_processes_are_killed(kills.div_ceil(5));
+    nothing_is_lost_when_the_servers_processes_are_killed(kills);
     disk::without_room_it_is_told_and_overcome();
-}
-
-fn server() -> MutexGuard<'static, Server> {
-    SERVER
-        .get_or_init(|| Mutex::new(Server::start()))
-        .lock()
-        .unwrap()
-}
-
-/// A database of its own.
-struct Postgres(String);
-
-impl Ground for Postgres {
-    const NAME: &'static str = "PostgreSQL";
-
-    fn new() -> Self {
-        let folder = server().folder().to_owned();
-        let url = |database: &str| {
-            let folder = folder.display();
-            format!("postgres:///{database}?host={folder}&user=fairlead")
-        };
-        let name = format!("crash_{}", DATABASES.fetch_add(1, Ordering::SeqCst));
-        create(&url("postgres"), &name);
-        Postgres(url(&name))
-    }
-
-    fn place(&self) -> String {
-        self.0.clone()
-    }
-}
-
-#[tokio::main]
-async fn create(admin: &str, name: &str) {
-    let mut admin = PgConnection::connect(admin).await.unwrap();
-    let create = sqlx::AssertSqlSafe(format!("CREATE DATABASE {name} TEMPLATE template0"));
-    sqlx::query(create).execute(&mut admin).await.unwrap();
 }
 
 /// One of its processes, after which it begins anew by itself, or all of them; the hub goes on.
 fn nothing_is_lost_when_the_servers_processes_are_killed(kills: u32) {
-    let (ground, mut answered) = (Postgres::new(), Answered::new());
-    let writer = Writer::start(&ground.place(), "s");
+    let mut server = Server::start();
+    let folder = server.folder().display();
+    let place = format!("postgres:///{DATABASE}?host={folder}&user=fairlead");
+    let writer = Writer::start(&place);
     for round in 0..kills {
         writer.wait_for(BETWEEN + round as usize * 61 % 97);
-        let mut server = server();
         let postmaster = postmaster(server.folder());
         if round % 3 == 2 {
             kill_all(&postmaster);
@@ -97,8 +44,8 @@ fn nothing_is_lost_when_the_servers_processes_are_killed(kills: u32) {
         }
     }
     writer.wait_for(BETWEEN);
-    writer.kill(&mut answered);
-    kill::look(&ground.place(), &answered, u64::MAX);
+    let answered = writer.kill();
+    look(&place, &answered);
     println!(
         "PostgreSQL: its processes killed {kills} times: {} answers kept, nothing in halves",
         answered.len()
@@ -129,7 +76,7 @@ fn children(parent: &str) -> Vec<String> {
 /// Whether it serves a hub, rather than the server itself.
 fn serves(pid: &str) -> bool {
     let title = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    String::from_utf8_lossy(&title).contains("fairlead crash_")
+    String::from_utf8_lossy(&title).contains(&format!("fairlead {DATABASE}"))
 }
 
 /// By number, and none but those that this test has started.

@@ -1,8 +1,11 @@
 //! Hubs and sites in network namespaces: `fairlead server` as others reach it, and an agent on its site's own network.
 
-use anyhow::{bail, ensure};
+use std::path::Path;
 
-use super::{Hub, Joining, Site, agent, free_port, launch};
+use anyhow::{bail, ensure};
+use tempfile::TempDir;
+
+use super::{Hub, Joining, Site, agent, fairlead, free_port, launch};
 use crate::{Cluster, Launch, NetNs};
 
 /// Where the hub listens in its namespace; nobody else is there.
@@ -15,7 +18,23 @@ impl Hub {
     /// # Errors
     /// It does not get ready.
     pub async fn start_server<A: AsRef<str>>(flags: &[A]) -> anyhow::Result<Self> {
+        Self::start_server_in(tempfile::tempdir()?, flags).await
+    }
+
+    /// `fairlead server` on what a backup holds, which nobody has encrypted.
+    ///
+    /// # Errors
+    /// It cannot be restored, or the hub does not get ready.
+    pub async fn start_restored(backup: &Path) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
+        let data = folder.path().join("data");
+        let words = [Path::new("restore"), backup, Path::new("--data"), &data];
+        let words = words.map(|word| word.display().to_string());
+        fairlead(folder.path(), &words, &[]).await?.success()?;
+        Self::start_server_in(folder, &[] as &[&str]).await
+    }
+
+    async fn start_server_in<A: AsRef<str>>(folder: TempDir, flags: &[A]) -> anyhow::Result<Self> {
         let listen = free_port()?.to_string();
         let again = Launch::hub()?
             .env("HOME", folder.path())

@@ -1,0 +1,74 @@
+//! Backups while many write: each is what there was at one revision.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use fairlead_e2e::Hub;
+
+use crate::{
+    Trial, check,
+    client::Client,
+    kills,
+    load::{Writer, same},
+    seen::{Seen, goes_on},
+};
+
+/// Answered before each backup.
+const BETWEEN: u64 = 150;
+
+pub(crate) async fn are_states_that_were(mut trial: Trial) -> anyhow::Result<()> {
+    let backups = kills()?.div_ceil(25);
+    let (begun, load) = (trial.revision, trial.load()?);
+    let mut taken = Vec::new();
+    for number in 0..backups {
+        load.answers(BETWEEN).await?;
+        let known = load.answered();
+        let file = trial.hub.dir().join(format!("{number}.backup"));
+        back_up(&trial, &file).await?;
+        taken.push((known, file));
+    }
+    load.answers(BETWEEN).await?;
+    let ended = trial.kill(load).await?;
+    trial.hub.restart().await?;
+    let seen = trial.look(ended).await?;
+    for (known, file) in taken {
+        let restored = Hub::start_restored(&file).await?;
+        // Whichever store it is of, it is restored to a file.
+        check(&restored, &[]).await?;
+        let mut client = Client::new(restored.front()?);
+        let then = Seen::at(&mut client, &trial.token, begun).await?;
+        ensure!(
+            then.revision >= begun + known,
+            "it was begun with {known} answers, and is at {} of {begun}",
+            then.revision
+        );
+        goes_on(&seen.log, &then.log)?;
+        for writer in &trial.writers {
+            was(writer, &then)?;
+        }
+    }
+    eprintln!(
+        "{}: {backups} backups under load restore to what was",
+        trial.name
+    );
+    Ok(())
+}
+
+/// As many steps as the log tells of lead to what is there.
+fn was(writer: &Writer, then: &Seen) -> anyhow::Result<()> {
+    let steps = then.steps(writer.number).len();
+    let world = writer.worlds.get(steps).context("more than was done")?;
+    same(writer.number, world, &then.world(writer.number))
+}
+
+async fn back_up(trial: &Trial, file: &Path) -> anyhow::Result<()> {
+    let words: [PathBuf; 4] = [
+        "backup".into(),
+        file.to_owned(),
+        "--data".into(),
+        trial.hub.data(),
+    ];
+    let words = words.map(|word| word.display().to_string());
+    let words = [&words, trial.store.as_slice()].concat();
+    trial.hub.cli(words).await?.success().map(drop)
+}

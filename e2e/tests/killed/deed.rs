@@ -1,0 +1,126 @@
+//! What writers do.
+
+mod done;
+mod request;
+mod secrets;
+
+use std::collections::BTreeMap;
+
+use fairlead_e2e::link::Random;
+use serde_json::Value;
+
+pub(crate) use request::manifests;
+pub(crate) use secrets::Secrets;
+
+// What names of things begin with, in a world and in the log.
+pub(crate) const TENANT: &str = "tenant ";
+pub(crate) const CLUSTER: &str = "cluster ";
+pub(crate) const TOKEN: &str = "token ";
+
+/// All that is one writer's, by name: what is to be seen of it.
+pub(crate) type World = BTreeMap<String, Value>;
+/// The lines that one change leaves in the log, sorted. Who makes a token does not know its id before.
+pub(crate) type Step = Vec<String>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    MakeTenant,
+    RenameTenant,
+    /// With all that is in it.
+    DropTenant,
+    MakeCluster,
+    Patch,
+    Put,
+    /// As Steward.
+    Report,
+    Compile,
+    Move,
+    DropCluster,
+    Invite,
+    Uninvite,
+    Spend,
+    MakeToken,
+    DropToken,
+}
+
+/// Each has a number of its writer's, which all that it writes says.
+#[derive(Debug, Clone)]
+pub(crate) struct Deed {
+    what: What,
+    number: u64,
+    id: String,
+    /// The tenant that a cluster comes to, the cluster that a token is for.
+    of: Option<String>,
+}
+
+impl Deed {
+    /// Something that is possible. So much is made as is taken away, so that there is never much to look through.
+    pub(crate) fn choose(
+        writer: usize,
+        number: u64,
+        (world, secrets): (&World, &Secrets),
+        random: &mut Random,
+    ) -> Self {
+        let (tenants, clusters) = (of_kind(world, TENANT), of_kind(world, CLUSTER));
+        let mut tokens = of_kind(world, TOKEN);
+        // Steward's are not for people to take away.
+        tokens.retain(|name| name.starts_with('k'));
+        let new = |prefix: &str| format!("{prefix}-w{writer}-{number}");
+        let deed = |what, id: &str, of: Option<&str>| Deed {
+            what,
+            number,
+            id: id.to_owned(),
+            of: of.map(str::to_owned),
+        };
+        let (Some(tenant), 2..) = (random.choose(&tenants), tenants.len()) else {
+            return deed(What::MakeTenant, &new("t"), None);
+        };
+        let Some(cluster) = random.choose(&clusters) else {
+            return deed(What::MakeCluster, &new("c"), Some(tenant));
+        };
+        let there = world.get(&format!("{CLUSTER}{cluster}"));
+        let stands = |field: &str| there?.get(field)?.as_str();
+        let mut may = vec![What::Patch; 4];
+        may.extend([What::Put, What::Put, What::Compile, What::Compile]);
+        may.extend([What::Invite, What::DropCluster, What::RenameTenant]);
+        if stands("bootstrap") == Some("valid") && secrets.bootstrap.contains_key(*cluster) {
+            may.extend([What::Spend, What::Spend, What::Spend, What::Uninvite]);
+        }
+        if secrets.steward.contains_key(*cluster) {
+            may.extend([What::Report; 5]);
+        }
+        if stands("tenant") != Some(tenant) {
+            may.push(What::Move);
+        }
+        if clusters.len() < 6 {
+            may.extend([What::MakeCluster; 3]);
+        }
+        may.push(match tenants.len() {
+            ..4 => What::MakeTenant,
+            _ => What::DropTenant,
+        });
+        may.push(match tokens.len() {
+            ..5 => What::MakeToken,
+            _ => What::DropToken,
+        });
+        let what = random.choose(&may).copied().unwrap_or(What::Patch);
+        match what {
+            What::MakeTenant => deed(what, &new("t"), None),
+            What::MakeCluster => deed(what, &new("c"), Some(tenant)),
+            What::MakeToken if number.is_multiple_of(2) => deed(what, &new("k"), None),
+            What::MakeToken => deed(what, &new("k"), Some(cluster)),
+            What::DropToken => {
+                let token = random.choose(&tokens).copied().unwrap_or_default();
+                deed(what, token, None)
+            }
+            What::RenameTenant | What::DropTenant => deed(what, tenant, None),
+            What::Move => deed(what, cluster, Some(tenant)),
+            _ => deed(what, cluster, None),
+        }
+    }
+}
+
+fn of_kind<'a>(world: &'a World, prefix: &str) -> Vec<&'a str> {
+    let keys = world.keys().filter_map(|key| key.strip_prefix(prefix));
+    keys.collect()
+}

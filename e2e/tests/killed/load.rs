@@ -1,0 +1,262 @@
+//! Many who write at once, as fast as they are answered, and one who watches what changes.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context, ensure};
+use fairlead_e2e::{Front, link::Random};
+use serde_json::Value;
+use tokio::{
+    sync::watch,
+    task::{JoinHandle, JoinSet},
+    time::timeout,
+};
+
+use crate::{
+    client::{Client, Request},
+    deed::{Deed, Secrets, Step, TOKEN, World, manifests},
+    seen::{Seen, read_page},
+};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// One who writes, and what they know.
+pub(crate) struct Writer {
+    pub(crate) number: usize,
+    token: String,
+    random: Random,
+    /// Deeds begun, ever.
+    begun: u64,
+    secrets: Secrets,
+    /// What was answered, since the load began: the world before it, and after each step.
+    pub(crate) worlds: Vec<World>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) under_way: Option<UnderWay>,
+}
+
+/// What nobody has answered yet, and what would be then.
+pub(crate) struct UnderWay {
+    deed: Deed,
+    pub(crate) world: World,
+    pub(crate) step: Step,
+}
+
+/// What the writers and whoever ends them tell each other.
+struct Course {
+    answers: watch::Sender<u64>,
+    /// From now on nobody has to answer.
+    ends: AtomicBool,
+}
+
+impl Writer {
+    pub(crate) fn new(number: usize, token: String, seed: u64) -> Self {
+        Writer {
+            number,
+            token,
+            random: Random::new(seed.wrapping_add(number as u64)),
+            begun: 0,
+            secrets: Secrets::default(),
+            worlds: vec![World::new()],
+            steps: Vec::new(),
+            under_way: None,
+        }
+    }
+
+    pub(crate) fn world(&self) -> World {
+        self.worlds.last().cloned().unwrap_or_default()
+    }
+
+    async fn write(mut self, front: Front, course: Arc<Course>) -> anyhow::Result<Self> {
+        let mut client = Client::new(front);
+        self.worlds = vec![self.world()];
+        self.steps.clear();
+        loop {
+            let before = self.world();
+            let known = (&before, &self.secrets);
+            let deed = Deed::choose(self.number, self.begun, known, &mut self.random);
+            self.begun += 1;
+            let mut world = before.clone();
+            let step = deed.done(&mut world);
+            let request = deed.request(&self.token, &self.secrets, &before);
+            let under_way = self.under_way.insert(UnderWay { deed, world, step });
+            match client.good(&request).await {
+                Ok(answer) => under_way.deed.learn(&answer, &mut self.secrets)?,
+                Err(_) if course.ends.load(SeqCst) => return Ok(self),
+                Err(error) => {
+                    let deed = &under_way.deed;
+                    return Err(error.context(format!("{deed:?} in {before:?}")));
+                }
+            }
+            if let Some(done) = self.under_way.take() {
+                self.worlds.push(done.world);
+                self.steps.push(done.step);
+            }
+            course.answers.send_modify(|answers| *answers += 1);
+        }
+    }
+
+    /// Holds what was answered against what is there. What was under way is there or not, and known from then on.
+    pub(crate) fn compare(&mut self, seen: &Seen) -> anyhow::Result<()> {
+        let logged = seen.steps(self.number);
+        let more = logged.strip_prefix(self.steps.as_slice());
+        let more = more.with_context(|| {
+            let mut both = self.steps.iter().zip(logged.iter().map(Some).chain([None]));
+            let lost = both.find(|(answered, logged)| Some(*answered) != *logged);
+            format!(
+                "writer {} was answered, and the log has: {lost:?}",
+                self.number
+            )
+        })?;
+        let under_way = self.under_way.take();
+        match (more, under_way) {
+            ([], _) => {}
+            ([more], Some(it)) if *more == it.step => {
+                self.worlds.push(it.world);
+                self.steps.push(it.step);
+                self.secrets.forget(&it.deed);
+            }
+            _ => anyhow::bail!("writer {} has never asked for {more:?}", self.number),
+        }
+        let world = self.world();
+        same(self.number, &world, &seen.world(self.number))?;
+        let mine = seen.ids.iter();
+        for (name, id) in mine.filter(|(name, _)| world.contains_key(&format!("{TOKEN}{name}"))) {
+            self.secrets.found(name, id);
+        }
+        Ok(())
+    }
+
+    /// What is spent or revoked stays so, and what is not is good.
+    pub(crate) async fn try_secrets(&mut self, client: &mut Client) -> anyhow::Result<()> {
+        let refused = |secret, (status, body): (u16, Value)| {
+            ensure!(status == 401, "{secret}: {status} {body}");
+            Ok(())
+        };
+        if let Some(spent) = self.secrets.spent.take() {
+            let mut request = Request::get(manifests(&spent), "");
+            request.token = None;
+            refused("a spent token", client.ask(&request).await?)?;
+        }
+        if let Some(revoked) = self.secrets.revoked.take() {
+            let answer = client.ask(&Request::get("/v1/whoami", &revoked)).await?;
+            refused("a revoked token", answer)?;
+        }
+        if let Some(good) = self.secrets.good(&self.world()) {
+            client.good(&Request::get("/v1/whoami", good)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether it is what it should be; the failure names no more than what differs.
+pub(crate) fn same(writer: usize, expected: &World, there: &World) -> anyhow::Result<()> {
+    let of = |world: &World, other: &World| -> BTreeMap<String, Value> {
+        let all = world.iter().filter(|(key, it)| other.get(*key) != Some(it));
+        all.map(|(key, it)| (key.clone(), it.clone())).collect()
+    };
+    let (expected, there) = (of(expected, there), of(there, expected));
+    ensure!(
+        expected.is_empty() && there.is_empty(),
+        "writer {writer}: expected {expected:?}, there is {there:?}"
+    );
+    Ok(())
+}
+
+pub(crate) struct Load {
+    writers: JoinSet<anyhow::Result<Writer>>,
+    watcher: JoinHandle<anyhow::Result<Watched>>,
+    course: Arc<Course>,
+}
+
+/// Who has written, and what was seen of it by who has watched.
+pub(crate) struct Ended {
+    pub(crate) writers: Vec<Writer>,
+    pub(crate) watched: Watched,
+    pub(crate) answers: u64,
+}
+
+pub(crate) struct Watched {
+    /// Up to which all was told.
+    pub(crate) revision: u64,
+    pub(crate) lines: Vec<Value>,
+}
+
+impl Load {
+    pub(crate) fn start(front: &Front, token: &str, writers: Vec<Writer>, since: u64) -> Self {
+        let course = Arc::new(Course {
+            answers: watch::Sender::new(0),
+            ends: AtomicBool::new(false),
+        });
+        let begin = |writer: Writer| writer.write(front.clone(), Arc::clone(&course));
+        let watching = watch(front.clone(), token.to_owned(), since, Arc::clone(&course));
+        Load {
+            writers: writers.into_iter().map(begin).collect(),
+            watcher: tokio::spawn(watching),
+            course,
+        }
+    }
+
+    /// Until so many more were answered.
+    pub(crate) async fn answers(&self, more: u64) -> anyhow::Result<()> {
+        let mut answers = self.course.answers.subscribe();
+        let enough = self.answered() + more;
+        let come = timeout(SOON, answers.wait_for(|answers| *answers >= enough)).await;
+        come.context("nothing is answered any more")??;
+        Ok(())
+    }
+
+    /// How much was answered by now.
+    pub(crate) fn answered(&self) -> u64 {
+        *self.course.answers.borrow()
+    }
+
+    /// What runs now may fail.
+    pub(crate) fn ends(&self) {
+        self.course.ends.store(true, SeqCst);
+    }
+
+    pub(crate) async fn ended(mut self) -> anyhow::Result<Ended> {
+        let mut writers = Vec::new();
+        while let Some(writer) = self.writers.join_next().await {
+            writers.push(writer??);
+        }
+        writers.sort_by_key(|writer| writer.number);
+        let answers = self.answered();
+        Ok(Ended {
+            writers,
+            watched: self.watcher.await??,
+            answers,
+        })
+    }
+}
+
+async fn watch(
+    front: Front,
+    token: String,
+    since: u64,
+    course: Arc<Course>,
+) -> anyhow::Result<Watched> {
+    let mut client = Client::new(front);
+    let mut watched = Watched {
+        revision: since,
+        lines: Vec::new(),
+    };
+    loop {
+        let path = format!("/v1/changes?since={}&wait=10", watched.revision);
+        match client.good(&Request::get(path, &token)).await {
+            Ok(page) => {
+                let (revision, lines) = read_page(&page)?;
+                watched.revision = revision;
+                watched.lines.extend(lines);
+            }
+            Err(_) if course.ends.load(SeqCst) => return Ok(watched),
+            Err(error) => return Err(error.context("watching")),
+        }
+    }
+}

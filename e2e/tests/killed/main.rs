@@ -1,0 +1,238 @@
+//! A hub that is killed at any moment while many write to it: what was answered is there when it is back, what was not is there
+//! as a whole or not at all, and the log tells of each change once. And backups that are taken meanwhile: each is a state that was.
+//!
+//! `FAIRLEAD_E2E_KILLS` says how often (5), `FAIRLEAD_E2E_SEED` what is written and when it is killed; else it is another time each time.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::large_futures,
+    reason = "a test may panic, and waits for one future at a time"
+)]
+
+mod backup;
+mod client;
+mod deed;
+mod load;
+mod seen;
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    mem::take,
+    time::Duration,
+};
+
+use anyhow::{Context, ensure};
+use fairlead_e2e::{Hub, Postgres, link::Random, setting};
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+
+use client::{Client, Request};
+use load::{Ended, Load, Writer};
+use seen::{Seen, goes_on, whole_log};
+
+const WRITERS: usize = 8;
+/// The longest that a hub lives on once it has answered.
+const LIFE: Duration = Duration::from_millis(400);
+/// How many are killed again while they begin, which takes them about so long.
+const AGAIN: f64 = 0.2;
+const BEGINNING: Duration = Duration::from_millis(100);
+/// How often it is told how far it is, and the store looked through, which takes longer each time.
+const STRETCH: u32 = 25;
+
+/// A hub on a store of its own, and those who write to it, who know what was answered.
+struct Trial {
+    name: &'static str,
+    hub: Hub,
+    /// Words that name the store.
+    store: Vec<String>,
+    _server: Option<Postgres>,
+    token: String,
+    /// Of one who writes nothing of their own.
+    marker: String,
+    writers: Vec<Writer>,
+    /// When it was looked at last.
+    revision: u64,
+    answers: u64,
+    /// Changes that nobody was told of, and that are there.
+    unheard: u64,
+    /// How often it was killed before it was ready.
+    beginnings: u32,
+}
+
+impl Trial {
+    async fn on_sqlite(seed: u64) -> anyhow::Result<Self> {
+        Self::start("SQLite", Vec::new(), None, seed).await
+    }
+
+    async fn on_postgresql(seed: u64) -> anyhow::Result<Self> {
+        let server = Postgres::start().await?;
+        let store = vec!["--store".to_owned(), server.url()];
+        Self::start("PostgreSQL", store, Some(server), seed).await
+    }
+
+    async fn start(
+        name: &'static str,
+        store: Vec<String>,
+        server: Option<Postgres>,
+        seed: u64,
+    ) -> anyhow::Result<Self> {
+        eprintln!("{name}: FAIRLEAD_E2E_SEED={seed}");
+        // No token expires meanwhile.
+        let mut flags = vec!["--bootstrap-ttl".to_owned(), "7d".to_owned()];
+        flags.extend(store.iter().cloned());
+        let hub = Hub::start_server(&flags).await?;
+        let (token, mut client) = (hub.token()?, Client::new(hub.front()?));
+        let mut own = async |number| {
+            let body = json!({ "name": format!("w{number}"), "role": "admin" });
+            let make = Request::post("/v1/tokens", &token, body);
+            let made = client.good(&make).await?;
+            let own = made["token"].as_str().context("no token")?;
+            anyhow::Ok(own.to_owned())
+        };
+        let mut writers = Vec::new();
+        for number in 0..WRITERS {
+            writers.push(Writer::new(number, own(number).await?, seed));
+        }
+        let marker = own(WRITERS).await?;
+        let now = client.good(&Request::get("/v1/changes", &token)).await?;
+        Ok(Self {
+            name,
+            hub,
+            store,
+            _server: server,
+            token,
+            marker,
+            writers,
+            revision: seen::read_page(&now)?.0,
+            answers: 0,
+            unheard: 0,
+            beginnings: 0,
+        })
+    }
+
+    fn load(&mut self) -> anyhow::Result<Load> {
+        let (front, writers) = (self.hub.front()?, take(&mut self.writers));
+        Ok(Load::start(&front, &self.token, writers, self.revision))
+    }
+
+    async fn kill(&mut self, load: Load) -> anyhow::Result<Ended> {
+        load.ends();
+        self.hub.process.kill_9()?;
+        load.ended().await
+    }
+
+    /// Starts it again. Some are killed once more before they are ready.
+    async fn come_back(&mut self, moments: &mut Random) -> anyhow::Result<()> {
+        while moments.share() < AGAIN {
+            let begins = self.hub.restart();
+            // Dropped, it is killed.
+            match timeout(BEGINNING.mul_f64(moments.share()), begins).await {
+                Ok(ready) => return ready,
+                Err(_) => self.beginnings += 1,
+            }
+        }
+        self.hub.restart().await
+    }
+
+    /// Holds what was answered, and what was seen, against what is there.
+    async fn look(&mut self, mut ended: Ended) -> anyhow::Result<Seen> {
+        let mut client = Client::new(self.hub.front()?);
+        // What was on its way to a database when the hub was killed gets there before this, or never.
+        let mark = json!({ "displayName": format!("after {}", self.revision) });
+        let mark = Request::patch("/tenants/t-default", &self.marker, mark);
+        client.good(&mark).await?;
+        let seen = Seen::at(&mut client, &self.token, self.revision).await?;
+        let watched = &ended.watched;
+        ensure!(
+            watched.revision <= seen.revision,
+            "the revision was {} and is {}",
+            watched.revision,
+            seen.revision
+        );
+        let shown = whole_log(self.revision, watched.revision, &watched.lines)?;
+        goes_on(&seen.log, &shown)?;
+        for writer in &mut ended.writers {
+            writer.compare(&seen)?;
+            writer.try_secrets(&mut client).await?;
+        }
+        self.writers = ended.writers;
+        self.answers += ended.answers;
+        self.unheard += seen.revision - self.revision - ended.answers - 1;
+        self.revision = seen.revision;
+        Ok(seen)
+    }
+}
+
+/// What `fairlead store check` says while nobody writes.
+async fn check(hub: &Hub, store: &[String]) -> anyhow::Result<()> {
+    let data = hub.data().display().to_string();
+    let words = ["store", "check", "--data", &data].map(str::to_owned);
+    let said = hub.cli([&words, store].concat()).await?.success()?;
+    ensure!(said == "The store is whole.\n", "{said}");
+    Ok(())
+}
+
+fn kills() -> anyhow::Result<u32> {
+    let kills = setting("FAIRLEAD_E2E_KILLS").map(|kills| kills.parse());
+    Ok(kills.transpose()?.unwrap_or(5))
+}
+
+fn seed() -> anyhow::Result<u64> {
+    let seed = setting("FAIRLEAD_E2E_SEED").map(|seed| seed.parse());
+    Ok(seed
+        .transpose()?
+        .unwrap_or_else(|| RandomState::new().hash_one(0)))
+}
+
+async fn killed_again_and_again(mut trial: Trial, seed: u64) -> anyhow::Result<()> {
+    let (kills, mut moments) = (kills()?, Random::new(seed));
+    for round in 1..=kills {
+        let load = trial.load()?;
+        load.answers(1).await?;
+        sleep(LIFE.mul_f64(moments.share())).await;
+        let ended = trial.kill(load).await?;
+        trial.come_back(&mut moments).await?;
+        let looked = trial.look(ended).await;
+        looked.with_context(|| format!("after kill {round}"))?;
+        if round % STRETCH == 0 || round == kills {
+            check(&trial.hub, &trial.store).await?;
+            let Trial {
+                name,
+                answers,
+                unheard,
+                beginnings,
+                ..
+            } = &trial;
+            eprintln!(
+                "{name}: killed {round} of {kills} times, and {beginnings} times before it was ready: {answers} answered and there, {unheard} there and not answered, the store is whole"
+            );
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_answered_is_there_when_the_hub_was_killed_and_nothing_is_in_halves()
+-> anyhow::Result<()> {
+    let seed = seed()?;
+    killed_again_and_again(Trial::on_sqlite(seed).await?, seed).await
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL: `make e2e-hubs`"]
+async fn what_was_answered_is_in_postgresql_when_the_hub_was_killed_and_nothing_is_in_halves()
+-> anyhow::Result<()> {
+    let seed = seed()?;
+    killed_again_and_again(Trial::on_postgresql(seed).await?, seed).await
+}
+
+#[tokio::test]
+async fn a_backup_under_load_restores_to_a_state_that_was() -> anyhow::Result<()> {
+    backup::are_states_that_were(Trial::on_sqlite(seed()?).await?).await
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL: `make e2e-hubs`"]
+async fn a_backup_of_postgresql_under_load_restores_to_a_state_that_was() -> anyhow::Result<()> {
+    backup::are_states_that_were(Trial::on_postgresql(seed()?).await?).await
+}
