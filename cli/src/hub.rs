@@ -416,11 +416,6 @@ async fn mint_admin(control: &Control, file: &Path) -> Result<(), Failure> {
         cluster: None,
         ttl_seconds: Some(FIRST_LOGIN.as_secs()),
     };
-    files::write(
-        file,
-        &format!(
-            "{}\n",
-            control.mint_token(create).await?.token.expose_secret()
-        ),
-    )
+    let keep = |token: &SecretString| files::write(file, &format!("{}\n", token.expose_secret()));
+    control.mint_first_token(create, keep).await
 }

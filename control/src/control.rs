@@ -31,7 +31,7 @@ use crate::{
     keys::{SealingKey, share},
     proxies::Network,
     random,
-    registry::{Openings, RESTARTED, Registry, mint},
+    registry::{Openings, RESTARTED, Registry, mint, mint_for},
     repositories::{GitServers, RepositoriesModule},
     store::{Actor, Place, Presented, Retention, Revision, Store},
 };
@@ -258,6 +258,20 @@ impl Control {
     /// `FL-4109` for a name or lifetime that may not be, `FL-4107` if there is no such tenant, `FL-5102`.
     pub async fn mint_token(&self, create: CreateToken) -> Result<CreatedToken, Failure> {
         mint(&self.hub, Actor::Hub, create).await
+    }
+
+    /// As [`Control::mint_token`], for who is let in by nothing else: `hand_over` keeps the token before it is one, so a hub
+    /// that ends in between makes another at its next start.
+    ///
+    /// # Errors
+    /// As [`Control::mint_token`], and what `hand_over` says; then there is no token.
+    pub async fn mint_first_token(
+        &self,
+        create: CreateToken,
+        hand_over: impl FnOnce(&SecretString) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let minted = mint_for(&self.hub, Actor::Hub, create, hand_over).await;
+        minted.map(drop)
     }
 
     /// Waits for the changes under way and closes the store. To be called when the gateway has drained.

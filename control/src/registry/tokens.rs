@@ -61,6 +61,19 @@ pub(crate) async fn mint(
     actor: Actor,
     asked: CreateToken,
 ) -> Result<CreatedToken, Failure> {
+    mint_for(hub, actor, asked, |_| Ok(())).await
+}
+
+/// As [`mint`], for who must not miss it: they are handed the token before the hub knows it.
+///
+/// # Errors
+/// As [`mint`], and what `hand_over` says; then there is no token.
+pub(crate) async fn mint_for(
+    hub: &Hub,
+    actor: Actor,
+    asked: CreateToken,
+    hand_over: impl FnOnce(&SecretString) -> Result<(), Failure>,
+) -> Result<CreatedToken, Failure> {
     check(&asked)?;
     let ttl = asked.ttl_seconds.unwrap_or(DEFAULT_TTL);
     if !(MIN_TTL..=MAX_TTL).contains(&ttl) {
@@ -73,6 +86,7 @@ pub(crate) async fn mint(
     kept.cluster = asked.cluster;
     kept.made_by = Some(actor.to_string());
     let about = shown(&kept);
+    hand_over(&token)?;
     let decide = move |draft: &mut Draft| draft.put_token(kept.clone());
     let done = hub.store.change(actor, decide).await;
     done.map_err(|error| match error {

@@ -315,3 +315,28 @@ async fn old_tokens_are_forgotten_in_the_background() {
     let failure = rig.control.mint_token(create).await.unwrap_err();
     assert_eq!(failure.code, Code::Invalid);
 }
+
+#[tokio::test]
+async fn the_first_token_is_in_its_holders_hands_before_the_hub_knows_it() {
+    let rig = Rig::new().await;
+    let create = || CreateToken {
+        name: "admin".into(),
+        role: Role::Admin,
+        tenant: None,
+        cluster: None,
+        ttl_seconds: None,
+    };
+    let full = |_: &SecretString| Err(Code::DataDir.into());
+    let failure = rig.control.mint_first_token(create(), full).await;
+    assert_eq!(failure.unwrap_err().code, Code::DataDir);
+    assert!(rig.control.is_new().await.unwrap(), "nobody has one");
+    let mut handed = None;
+    let keep = |token: &SecretString| {
+        handed = Some(token.clone());
+        Ok(())
+    };
+    rig.control.mint_first_token(create(), keep).await.unwrap();
+    let authenticator = rig.control.seam().authenticator;
+    let caller = authenticator.authenticate(&handed.unwrap(), FROM).await;
+    assert_eq!(caller.unwrap().name, "admin");
+}
