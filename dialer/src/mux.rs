@@ -52,6 +52,17 @@ impl From<Violation> for Stop {
     }
 }
 
+/// A session's streams at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// Streams that are open.
+    pub open: usize,
+    /// All that ever were.
+    pub total: u64,
+    /// Bytes of the peer that nobody has read yet. Never more than the limits' budget.
+    pub unread: usize,
+}
+
 /// One session's streams. Whom a call of the driver's made ready is put into its `wakes`, to be woken outside of the
 /// lock.
 pub struct Mux {
@@ -106,22 +117,8 @@ impl Mux {
         });
     }
 
-    /// Streams that are open now, and all that ever were.
     #[must_use]
-    pub fn counts(&self) -> (usize, u64) {
-        let state = lock(&self.state);
-        (state.live, state.total)
-    }
-
-    /// How many streams may be open: the lower of the two sides' limits.
-    #[must_use]
-    pub fn most_streams(&self) -> usize {
-        lock(&self.state).opening_limit
-    }
-
-    /// Bytes of the peer that nobody has read yet. Never more than the limits' budget.
-    #[must_use]
-    pub fn unread(&self) -> usize {
+    pub fn counts(&self) -> Counts {
         let state = lock(&self.state);
         debug_assert_eq!(
             state.unread.bytes(),
@@ -131,7 +128,17 @@ impl Mux {
                 .map(|entry| entry.inbox.len())
                 .sum::<usize>()
         );
-        state.unread.bytes()
+        Counts {
+            open: state.live,
+            total: state.total,
+            unread: state.unread.bytes(),
+        }
+    }
+
+    /// How many streams may be open: the lower of the two sides' limits.
+    #[must_use]
+    pub fn most_streams(&self) -> usize {
+        lock(&self.state).opening_limit
     }
 
     /// The driver says whom to wake, once, when there is something to do, and how far away the peer is; what it was asked

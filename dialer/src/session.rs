@@ -267,8 +267,7 @@ impl Session {
 
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let mux = &self.handle.mux;
-        self.handle.shared.stats(mux.counts(), mux.unread())
+        self.handle.shared.stats(self.handle.mux.counts())
     }
 }
 

@@ -8,6 +8,7 @@ use std::{
 use tokio::sync::watch;
 
 use super::{SessionError, Stats};
+use crate::mux::Counts;
 
 pub(super) struct Shared {
     bytes_in: AtomicU64,
@@ -35,18 +36,14 @@ impl Shared {
         self.rtt_micros.store(micros, Ordering::Relaxed);
     }
 
-    pub(super) fn stats(
-        &self,
-        (streams_open, streams_total): (usize, u64),
-        unread: usize,
-    ) -> Stats {
+    pub(super) fn stats(&self, streams: Counts) -> Stats {
         let rtt = self.rtt_micros.load(Ordering::Relaxed);
         Stats {
-            streams_open,
-            streams_total,
+            streams_open: streams.open,
+            streams_total: streams.total,
             bytes_in: self.bytes_in.load(Ordering::Relaxed),
             bytes_out: self.bytes_out.load(Ordering::Relaxed),
-            unread,
+            unread: streams.unread,
             rtt: (rtt != 0).then(|| Duration::from_micros(rtt)),
         }
     }

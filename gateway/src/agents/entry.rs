@@ -185,8 +185,8 @@ impl Entry {
         });
     }
 
-    /// Adds to the counters what has happened since the last time.
-    pub(super) fn settle(&self, metrics: &Metrics) {
+    /// Adds to the counters what has happened since the last time. How many streams are open.
+    pub(super) fn settle(&self, metrics: &Metrics) -> usize {
         let now = self.session().stats();
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let add = |label: &str, now: u64, before: u64| {
@@ -200,6 +200,8 @@ impl Entry {
         metrics
             .streams
             .inc_by(now.streams_total.saturating_sub(counted.streams_total));
+        let open = now.streams_open;
         *counted = now;
+        open
     }
 }

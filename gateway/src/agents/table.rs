@@ -250,11 +250,10 @@ impl Sessions {
         let mut streams = 0;
         let mut expiries = HashMap::new();
         for entry in &entries {
-            entry.settle(&self.metrics);
+            streams += entry.settle(&self.metrics);
             let expiry = entry.good_until();
             let first = expiries.entry(entry.cluster().clone()).or_insert(expiry);
             *first = expiry.min(*first);
-            streams += entry.session().stats().streams_open;
         }
         self.metrics
             .streams_open

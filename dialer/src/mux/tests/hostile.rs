@@ -363,7 +363,7 @@ fn each_hostile_behaviour_ends_this_session_or_nothing() {
             for piece in pieces {
                 outcome = outcome.and_then(|()| hub.receive(piece, &mut Vec::new()));
             }
-            let found = outcome.map_or_else(Ends, |()| GoesOn(hub.counts().0));
+            let found = outcome.map_or_else(Ends, |()| GoesOn(hub.counts().open));
             assert_eq!(found, fate, "{name}");
             if fate == GoesOn(2) || fate == GoesOn(1) || fate == GoesOn(3) {
                 // It still says what it has to say.
@@ -377,7 +377,7 @@ fn each_hostile_behaviour_ends_this_session_or_nothing() {
 
 /// What the table of streams, its queues and the answers that wait hold, in bytes.
 fn held(mux: &Mux) -> usize {
-    let unread = mux.unread();
+    let unread = mux.counts().unread;
     let state = lock(&mux.state);
     let tables = state.streams.capacity() * 400
         + (state.accepts.capacity() + state.small.capacity() + state.bulk.capacity()) * 4
@@ -397,7 +397,7 @@ fn opening_and_resetting_in_a_loop_ends_in_back_pressure() {
         assert!(id < 10_000, "no back-pressure");
     }
     assert!(held(&hub) < 64 * KIB, "{} bytes", held(&hub));
-    assert_eq!(hub.counts().0, 0);
+    assert_eq!(hub.counts().open, 0);
     // What waits goes out, and the peer is heard again.
     while hub.has_output(true) {
         message(&hub, true);
@@ -449,7 +449,7 @@ fn unread_bytes_of_streams_that_are_over_are_bounded() {
         hub.receive(update(id, RST, 0).into(), &mut Vec::new())
             .unwrap();
     }
-    assert_eq!(hub.counts().0, 0);
+    assert_eq!(hub.counts().open, 0);
     assert!(
         held(&hub) <= 8 * 256 * KIB + 64 * KIB,
         "{} bytes",
