@@ -150,6 +150,10 @@ impl<W: Wire> Desk<W> {
         if state.decoder.is_ended() && !state.incoming.is_empty() {
             return Poll::Ready(malformed("there is something behind the request"));
         }
+        // A body that its handler does not take stands before the news that nobody waits for the answer.
+        if !state.incoming.is_empty() && wire.poll_gone(cx).is_ready() {
+            return Poll::Ready(Err(HttpError::Cut));
+        }
         let written = wire.poll_write(cx, out)?;
         if written.is_pending() && peer == Peer::Left {
             return Poll::Ready(Err(HttpError::Cut));

@@ -349,6 +349,23 @@ async fn a_caller_that_goes_away_ends_the_request_at_the_other_side() {
     until(|| agent.stats().streams_open == 0).await;
 }
 
+#[tokio::test]
+async fn a_caller_that_goes_away_takes_along_what_nobody_reads_of_its_upload() {
+    let (exchanges, agent) = joined(|request: Request<Body>| async move {
+        let _unread = request;
+        std::future::pending().await
+    })
+    .await;
+    let (tx, body) = fed();
+    let post = Request::post("/").body(body).unwrap();
+    let asked = exchanges.clone();
+    let asking = tokio::spawn(async move { asked.send(post).await.is_ok() });
+    tokio::spawn(async move { while tx.send(data(&[0; 4096])).await.is_ok() {} });
+    until(|| agent.stats().unread > 64 * 1024).await;
+    asking.abort();
+    until(|| agent.stats().unread == 0).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_head_that_does_not_come_is_a_timeout_only_where_one_is_set() {
     let (exchanges, _agent) = joined(|_| async {

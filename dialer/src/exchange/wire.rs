@@ -24,6 +24,11 @@ pub trait Wire: Send + Unpin + 'static {
     /// Ends this direction, behind everything written.
     fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
+    /// Ready when the peer wants nothing of it any more, whatever lies unread. A connection that does not say so is never.
+    fn poll_gone(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
     /// Whether it is open both ways with nothing to be read: fit for the next request.
     fn is_idle(&mut self) -> bool {
         at_once(poll_fn(|cx| Poll::Ready(self.poll_read(cx).is_pending())))
@@ -52,6 +57,10 @@ impl Wire for Stream {
 
     fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Stream::poll_finish(self, cx)
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        Stream::poll_gone(self, cx)
     }
 
     fn is_idle(&mut self) -> bool {

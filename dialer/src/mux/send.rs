@@ -6,14 +6,17 @@
 //! streams take turns frame by frame; a bulk stream keeps its turn for [`TURN`] bytes, and one of them has a turn at
 //! least every [`PATIENCE`] messages.
 
-use std::{task::Waker, time::Duration};
+use std::{
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
 
 use bytes::{BufMut, BytesMut};
 use tokio::time::Instant;
 
 use super::{
     frame::{FIN, HEADER, Header, Kind},
-    state::{Entry, OUTBOX, Ours, State},
+    state::{Entry, OUTBOX, Ours, State, keep},
 };
 
 /// The plaintext of one message, in bytes. With what the layers below add it is one TLS record of 16 KiB.
@@ -59,6 +62,18 @@ impl Entry {
 }
 
 impl State {
+    /// Ready when nothing that is said on a stream is for anybody: the peer has reset it, or the session is over. Asked by whoever
+    /// may write, since a reader hears of it behind all that has come.
+    pub(super) fn gone(&mut self, id: u32, cx: &Context<'_>) -> Poll<()> {
+        match self.streams.get_mut(&id) {
+            Some(entry) if !entry.reset && self.ended.is_none() => {
+                keep(&mut entry.writer, cx);
+                Poll::Pending
+            }
+            _ => Poll::Ready(()),
+        }
+    }
+
     /// Puts a stream that has something to send where it belongs.
     pub(super) fn schedule(&mut self, id: u32) {
         let Some(entry) = self.streams.get_mut(&id) else {

@@ -481,7 +481,7 @@ impl State {
 }
 
 /// Remembers whom to wake, without a new handle where the old one does.
-fn keep(slot: &mut Option<Waker>, cx: &Context<'_>) {
+pub(super) fn keep(slot: &mut Option<Waker>, cx: &Context<'_>) {
     match slot {
         Some(waker) => waker.clone_from(cx.waker()),
         None => *slot = Some(cx.waker().clone()),

@@ -53,6 +53,11 @@ impl Stream {
         Poll::Ready(Ok(()))
     }
 
+    /// Ready when the peer has reset it, whatever lies unread, or its session has ended.
+    pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.mux.with(|state| state.gone(self.id, cx))
+    }
+
     /// Ends this direction, behind everything written. The other one goes on.
     pub fn poll_finish(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(self.mux.with(|state| state.finish(self.id)))
