@@ -31,7 +31,8 @@ pub struct Config {
     /// `host:port` that a plain TCP connection may be opened to, exactly as it is asked for.
     pub allow_connect: Vec<String>,
     /// What all sessions may hold together, in bytes, beyond 256 KiB each of messages that are not acknowledged and the first
-    /// 256 KiB of each stream's window. Where it is used up, bulk slows down. [`SESSION_MEMORY`] suits.
+    /// 256 KiB of each stream's window. Where it is used up, bulk slows down. What is sent into the cluster and not taken there
+    /// may be as much again; beyond that requests that bring something along are told `FL-1506`. [`SESSION_MEMORY`] suits.
     pub session_memory: usize,
     /// For the hub only, never for the API server. May hold credentials.
     pub https_proxy: Option<String>,

@@ -17,7 +17,6 @@ mod hold;
 mod identity;
 mod keeper;
 mod leave;
-mod memory;
 mod mend;
 mod metrics;
 mod objects;
@@ -42,8 +41,8 @@ pub use config::{Config, SERVICE_ACCOUNT_DIR, SESSION_MEMORY, State, Target};
 use dial::Dials;
 use facts::Facts;
 use fairlead_api::{Code, Failure, hello::Instance};
-use fairlead_dialer::dial::ProxyRules;
-use fairlead_runtime::Process;
+use fairlead_dialer::{Reserve, dial::ProxyRules};
+use fairlead_runtime::{Process, gauges};
 use follow::Told;
 use hold::Hold;
 use identity::{Identity, Store, dir::DirStore, secret::SecretStore};
@@ -72,7 +71,13 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         .map_err(|mistake| Failure::because(Code::BadConfig, mistake))?;
     let metrics = Metrics::new(process.registry())
         .map_err(|error| Failure::because(Code::Internal, error))?;
-    let reserve = memory::reserve(config.session_memory, process.registry())?;
+    let reserve = Reserve::of(config.session_memory);
+    gauges::register(
+        process.registry(),
+        "fairlead_agent",
+        reserve.clone(),
+        &Reserve::FIGURES,
+    )?;
     let upstream = Arc::new(Upstream::new(Credentials::new(&config.target)));
     let store = store(&config, &upstream);
     let stored = at_a_terminal(&config, &upstream, &store).await?;
@@ -94,6 +99,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         sessions: Arc::default(),
         instance: config.instance.map_or_else(random_instance, Ok)?,
         uid,
+        reserve: reserve.clone(),
         connected: Mutex::default(),
     });
     let dials = Dials::new(

@@ -10,6 +10,7 @@ use fairlead_api::{
 };
 use fairlead_dialer::{Answer, Body, OnUpgrade, Spliced, frames::Protocol, splice};
 use http::{Method, Request, Response, StatusCode};
+use http_body::Body as _;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::watch,
@@ -120,6 +121,7 @@ impl Proxy {
         let raw = request.extensions_mut().remove::<OnUpgrade>();
         let raw =
             raw.ok_or_else(|| Failure::because(Code::Internal, "this stream cannot be made raw"))?;
+        self.room()?;
         let socket = connect::open(&self.site.targets(), request.uri()).await?;
         self.join(raw, socket, running.clone());
         Ok((Response::new(empty()), Outcome::Connected))
@@ -134,6 +136,10 @@ impl Proxy {
         headers::check_path(request.uri())?;
         let raw = request.extensions_mut().remove::<OnUpgrade>();
         let upgrade = headers::upgrade(request.headers());
+        // What brings nothing along adds nothing: who only looks may go on.
+        if upgrade.is_some() || request.body().size_hint().exact() != Some(0) {
+            self.room()?;
+        }
         let head = (upgrade.is_none() && !headers::is_long_running(request.uri())).then_some(HEAD);
         headers::towards_api(request.headers_mut(), upgrade.as_ref(), &permitted);
         let proxied = headers::is_proxied(request.uri());
@@ -167,6 +173,14 @@ impl Proxy {
                 }
                 Ok((response.map(|()| empty()), Outcome::Upgraded))
             }
+        }
+    }
+
+    /// Whether more may be sent into the cluster.
+    fn room(&self) -> Result<(), Failure> {
+        match self.site.reserve.is_clogged() {
+            true => Err(Code::AgentClogged.into()),
+            false => Ok(()),
         }
     }
 

@@ -10,6 +10,7 @@ use std::{
 };
 
 use fairlead_api::{ClusterUid, hello::Instance};
+use fairlead_dialer::Reserve;
 use fairlead_runtime::Process;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
@@ -37,6 +38,8 @@ pub(crate) struct Site {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) instance: Instance,
     pub(crate) uid: watch::Receiver<Uid>,
+    /// What all sessions share.
+    pub(crate) reserve: Reserve,
     /// Sessions that have a link.
     pub(crate) connected: Mutex<usize>,
 }

@@ -74,6 +74,7 @@ codes! {
     TargetRefused = 1503, 403, "the agent opens no connection to this address", "The site operator decides; see the agent's `--allow-connect`.";
     ApiTimeout = 1504, 504, "the API server did not answer the agent in time", "Run the command again; if it stays, ask the site operator.";
     TargetUnreachable = 1505, 502, "the agent cannot reach this address", "Ask the site operator whether it is up.";
+    AgentClogged = 1506, 429, "the agent holds as much as it may of what is sent into the cluster and not taken there", "Try again in a moment; reading goes on. The site operator looks at what takes nothing, and at the agent's `--session-memory`.";
     BootstrapUnknown = 2101, 401, "the bootstrap token is not one of this hub", "Make a new one with `fairlead cluster token renew` and install again.";
     BootstrapExpired = 2102, 401, "the bootstrap token has expired", "Make a new one with `fairlead cluster token renew` and install again.";
     BootstrapSpent = 2103, 401, "the bootstrap token has been used already, with another key", "If this was not you, tell the platform operator; else make a new one with `fairlead cluster token renew`.";

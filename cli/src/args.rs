@@ -318,7 +318,7 @@ pub(crate) struct Agent {
     /// How often the cluster is looked at for facts; 0s: never [default: as the hub says, else 5m]
     #[arg(long, value_name = "TIME")]
     facts_every: Option<String>,
-    /// What all sessions may hold together beyond 256 KiB of each open stream; where it is used up, bulk slows down [default: 64MiB]
+    /// What all sessions may hold together beyond 256 KiB of each open stream; where it is used up, bulk slows down; as much again may be what is sent into the cluster and not taken there, beyond that requests that bring something along are refused [default: 64MiB]
     #[arg(long, value_name = "SIZE")]
     session_memory: Option<String>,
     /// Health and metrics, plain HTTP [default: none]

@@ -8,6 +8,9 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
+/// A metric's name behind the program's own, what it tells, and the number.
+type Figure = (&'static str, &'static str, fn(&Reserve) -> usize);
+
 /// Clones share the same bytes.
 #[derive(Debug, Clone)]
 pub struct Reserve(Arc<Bytes>);
@@ -27,6 +30,25 @@ impl Default for Reserve {
 }
 
 impl Reserve {
+    /// What of it is worth watching.
+    pub const FIGURES: [Figure; 3] = [
+        (
+            "session_memory_bytes",
+            "What sessions hold beyond each one's own part: messages not acknowledged, grown windows.",
+            Reserve::taken,
+        ),
+        (
+            "session_memory_limit_bytes",
+            "How much of that there is for all sessions together.",
+            Reserve::most,
+        ),
+        (
+            "session_unread_bytes",
+            "What has come on streams and is read by nobody; at the same limit new requests that would add to it are refused.",
+            Reserve::unread,
+        ),
+    ];
+
     /// `most` bytes.
     #[must_use]
     pub fn of(most: usize) -> Self {

@@ -10,7 +10,6 @@ mod group;
 mod health;
 mod hello;
 mod lifetime;
-pub(crate) mod memory;
 mod news;
 pub(crate) mod patience;
 mod probe;

@@ -5,13 +5,13 @@ use std::{sync::Arc, time::Duration};
 use axum::Router;
 use fairlead_api::{Code, Failure};
 use fairlead_dialer::{Reserve, Resumable};
-use fairlead_runtime::Process;
+use fairlead_runtime::{Process, gauges};
 use rustls::ServerConfig;
 use tokio::sync::watch;
 
 use crate::{
     Config, Presence, Seam,
-    agents::{memory, reports::Reports, table::Sessions},
+    agents::{reports::Reports, table::Sessions},
     front::{address::Names, limit::Shares, wrong_tokens::WrongTokens},
     metrics::Metrics,
     seam::refuse,
@@ -54,6 +54,13 @@ impl Hub {
         let metrics = Arc::new(Metrics::register(process.registry())?);
         let sessions = Arc::new(Sessions::new(Reports::default(), Arc::clone(&metrics)));
         crate::agents::scrape::register(&sessions, &metrics, process.registry())?;
+        let reserve = Reserve::of(config.session_memory);
+        gauges::register(
+            process.registry(),
+            "fairlead",
+            reserve.clone(),
+            &Reserve::FIGURES,
+        )?;
         let presence: Arc<dyn Presence> = Arc::clone(&sessions) as _;
         for module in &seam.modules {
             module.attach(&presence);
@@ -84,7 +91,7 @@ impl Hub {
             head_timeout: config.head_timeout,
             resume_window: config.resume_window,
             resumable: Resumable::default(),
-            reserve: memory::reserve(config.session_memory, process.registry())?,
+            reserve,
             front_handshakes: WaitingRoom::new(MAX_HANDSHAKES),
             session_handshakes: WaitingRoom::new(MAX_HANDSHAKES),
             visitors: WaitingRoom::new(MAX_VISITORS),

@@ -4,6 +4,7 @@
 pub mod admin;
 pub mod config;
 pub mod files;
+pub mod gauges;
 pub mod listen;
 pub mod log;
 pub mod process;

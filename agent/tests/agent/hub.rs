@@ -230,6 +230,9 @@ async fn forward(listener: TcpListener, to: SocketAddr, story: Arc<Story>) {
         let heard = story.clone();
         let task = tokio::spawn(async move {
             let mut to = TcpStream::connect(to).await.unwrap();
+            // Else a mark waits for 40 ms, as nothing between real ends does.
+            from.set_nodelay(true).unwrap();
+            to.set_nodelay(true).unwrap();
             let ((mut from, mut back), (mut answers, mut to)) = (from.split(), to.split());
             let ((), _) = tokio::join!(hear(&mut from, &mut to, &heard), async {
                 let _ = copy(&mut answers, &mut back).await;
@@ -264,6 +267,7 @@ async fn listen(
     let front = TlsAcceptor::from(front_server(&front).unwrap());
     loop {
         let (tcp, _) = listener.accept().await.unwrap();
+        tcp.set_nodelay(true).unwrap();
         let (front, authority) = (front.clone(), authority.clone());
         let (story, agents) = (story.clone(), agents.clone());
         tokio::spawn(async move {

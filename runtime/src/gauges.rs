@@ -1,0 +1,87 @@
+//! Gauges of what changes too often to be counted along: they are looked up when somebody asks for the metrics.
+
+use fairlead_api::{Code, Failure};
+use prometheus::{
+    IntGauge, Registry,
+    core::{Collector, Desc},
+    proto::MetricFamily,
+};
+
+/// Of something that can be asked: a metric's name behind the program's own, what it tells, and how it is asked for.
+pub type Figure<T> = (&'static str, &'static str, Read<T>);
+type Read<T> = fn(&T) -> usize;
+
+struct OnScrape<T> {
+    of: T,
+    gauges: Vec<(IntGauge, Read<T>)>,
+}
+
+/// Has the `figures` of something among the metrics, under names that begin with `program`.
+///
+/// # Errors
+/// `FL-5101` if the registry has metrics of these names already.
+pub fn register<T>(
+    registry: &Registry,
+    program: &str,
+    of: T,
+    figures: &[Figure<T>],
+) -> Result<(), Failure>
+where
+    T: Send + Sync + 'static,
+{
+    let gauge = |&(name, help, read): &Figure<T>| {
+        IntGauge::new(format!("{program}_{name}"), help).map(|gauge| (gauge, read))
+    };
+    let gauges: Result<_, _> = figures.iter().map(gauge).collect();
+    let registered = gauges.and_then(|gauges| registry.register(Box::new(OnScrape { of, gauges })));
+    registered.map_err(|error| Failure::because(Code::Internal, error))
+}
+
+impl<T: Send + Sync> Collector for OnScrape<T> {
+    fn desc(&self) -> Vec<&Desc> {
+        let gauges = self.gauges.iter();
+        gauges.flat_map(|(gauge, _)| gauge.desc()).collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let gauges = self.gauges.iter();
+        let asked = gauges.flat_map(|(gauge, read)| {
+            gauge.set(i64::try_from(read(&self.of)).unwrap_or(i64::MAX));
+            gauge.collect()
+        });
+        asked.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    };
+
+    use super::*;
+
+    #[test]
+    fn what_is_told_is_what_there_is_when_somebody_asks() {
+        let (registry, number) = (Registry::new(), Arc::new(AtomicUsize::new(1)));
+        let figures: [Figure<Arc<AtomicUsize>>; 2] = [
+            ("now", "As it is.", |number| number.load(SeqCst)),
+            ("most", "No number is too large.", |_| usize::MAX),
+        ];
+        register(&registry, "test", number.clone(), &figures).unwrap();
+        let told = || {
+            let families = registry.gather();
+            let value =
+                |family: &MetricFamily| family.get_metric()[0].get_gauge().get_value() as i64;
+            let told = families.iter().map(|it| (it.name().to_owned(), value(it)));
+            told.collect::<Vec<_>>()
+        };
+        let most = || ("test_most".to_owned(), i64::MAX);
+        assert_eq!(told(), [most(), ("test_now".to_owned(), 1)]);
+        number.store(7, SeqCst);
+        assert_eq!(told(), [most(), ("test_now".to_owned(), 7)]);
+        let again = register(&registry, "test", number, &figures);
+        assert_eq!(again.unwrap_err().code, Code::Internal);
+    }
+}
