@@ -1,6 +1,6 @@
-//! A session whose hub does not answer, after another hub has given this link a new one: it waits for its own hub, for as long
-//! as that keeps it, goes on there, and is closed once nothing runs on it any more. Where its hub is back, what runs must notice
-//! no more than a pause.
+//! A session whose hub does not answer, or is about to go, after another hub has given this link a new one. Whenever it has no
+//! link it waits for its own hub, for as long as that keeps it, and goes on there; once nothing runs on it any more it is closed.
+//! Where its hub is there, what runs must notice no more than a pause.
 
 use std::{
     sync::{Arc, Weak},
@@ -22,7 +22,7 @@ use crate::{
     mend::{Mended, lost, mend},
     renew,
     sessions::Listed,
-    site::Site,
+    site::{Connected, Site},
 };
 
 /// How often it is looked whether anything still runs on it.
@@ -35,31 +35,33 @@ pub(crate) struct Served {
     pub(crate) serving: AbortOnDropHandle<()>,
     /// What runs on it.
     pub(crate) requests: TaskTracker,
-    /// The agent's own requests may go over it.
-    pub(crate) listed: Listed,
+    /// The agent's own requests may go over it, unless its hub is about to go.
+    pub(crate) listed: Option<Listed>,
 }
 
-/// What waits for one hub.
+/// What stays with one hub.
 pub(crate) struct Beside {
     pub(crate) site: Arc<Site>,
     pub(crate) keeper: Arc<Keeper>,
-    /// To its hub only.
+    /// To its hub, and for nothing new.
     pub(crate) dials: Dials,
     pub(crate) backoff: Backoff,
     pub(crate) served: Served,
+    /// While it has a link.
+    pub(crate) connected: Option<Connected>,
     pub(crate) identity: Arc<Identity>,
 }
 
 impl Beside {
-    /// Has it wait in a task that the process owns. What is returned lives until it is over.
-    pub(crate) fn wait(self, hub: HubUrl) -> Weak<HubUrl> {
+    /// Has it go on in a task that the process owns. What is returned lives until it is over.
+    pub(crate) fn stay(self, hub: HubUrl) -> Weak<HubUrl> {
         let hub = Arc::new(hub);
-        let waits = Arc::downgrade(&hub);
+        let stays = Arc::downgrade(&hub);
         let process = self.site.process.clone();
         process.spawn(async move {
             self.run(&hub).await;
         });
-        waits
+        stays
     }
 
     async fn run(mut self, hub: &HubUrl) {
@@ -72,11 +74,11 @@ impl Beside {
             listed: _listed,
         } = self.served;
         let version = self.dials.version().to_owned();
-        let (mut connected, mut up) = (None, Instant::now());
+        let (mut connected, mut up) = (self.connected, Instant::now());
         loop {
             tokio::select! {
                 error = session.closed() => {
-                    info!(%hub, cause = %error, "the session that waited for its hub has ended");
+                    info!(%hub, cause = %error, "the session that stayed with its hub has ended");
                     return;
                 }
                 () = site.process.draining() => return drain(&site, &session).await,
@@ -97,7 +99,7 @@ impl Beside {
                     self.identity = self.keeper.renewed(renewed).await;
                 }
                 () = unused(&site, &requests), if connected.is_some() => {
-                    info!(%hub, "nothing runs any more on the session that waited for its hub");
+                    info!(%hub, "nothing runs any more on the session that stayed with its hub");
                     session.close(CloseReason::Done);
                     return;
                 }

@@ -32,8 +32,10 @@ pub(crate) struct Dials {
     /// What all sessions share.
     reserve: Reserve,
     turn: usize,
-    /// At which sessions of this link wait or finish, for as long as they do: a new one there would take their place.
+    /// At which sessions of this link have stayed, for as long as they do: a new one there would take their place.
     taken: Vec<Weak<HubUrl>>,
+    /// Nothing new is dialled for.
+    resumes_only: bool,
 }
 
 impl Dials {
@@ -57,12 +59,13 @@ impl Dials {
         }
     }
 
-    /// To that hub and no other.
+    /// To that hub and no other, and for no new session.
     pub(crate) fn only(&self, hub: HubUrl) -> Self {
         Dials {
             hubs: vec![hub],
             turn: 0,
             taken: Vec::new(),
+            resumes_only: true,
             ..self.clone()
         }
     }
@@ -172,6 +175,7 @@ impl Dials {
             .and_then(|dialer| Ok((dialer, inner?)))
         {
             Ok((dialer, inner)) => match session {
+                Some(session) if self.resumes_only => dialer.resume(&hub, session).await,
                 Some(session) => dialer.redial(&hub, inner, session).await,
                 None => dialer.dial(&hub, inner).await.map(Redialed::New),
             },
@@ -183,6 +187,9 @@ impl Dials {
                 match redialed {
                     Redialed::New(dialed) => connected(&hub, dialed),
                     Redialed::Resumed { address } => info!(%hub, %address, "session resumed"),
+                    Redialed::Unknown { address } => {
+                        info!(%hub, %address, "the hub does not know the session");
+                    }
                 }
             }
             Err(error) => {
@@ -233,6 +240,7 @@ impl Dials {
             reserve,
             turn: 0,
             taken: Vec::new(),
+            resumes_only: false,
         }
     }
 }
@@ -241,7 +249,9 @@ impl Dials {
 fn anew(redialed: Redialed) -> Result<Dialed, DialError> {
     match redialed {
         Redialed::New(dialed) => Ok(dialed),
-        Redialed::Resumed { .. } => Err(here(Failure::new(Code::Internal))),
+        Redialed::Resumed { .. } | Redialed::Unknown { .. } => {
+            Err(here(Failure::new(Code::Internal)))
+        }
     }
 }
 

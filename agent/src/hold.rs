@@ -22,11 +22,11 @@ use crate::{
     hello::Named,
     identity::Identity,
     keeper::Keeper,
-    leave::{Left, drain},
+    leave::drain,
     mend::{Mended, lost, mend, move_on},
     proxy::{Proxy, admit::Rules},
     renew, serve,
-    site::Site,
+    site::{Connected, Site},
     verdict::{Again, code, is_refusal},
 };
 
@@ -48,8 +48,6 @@ pub(crate) struct Hold {
     link: Link,
     backoff: Backoff,
     slow: Backoff,
-    /// Sessions with hubs that are about to go.
-    left: Left,
 }
 
 /// What comes after a session.
@@ -72,7 +70,6 @@ struct Held {
 impl Hold {
     pub(crate) fn new(site: Arc<Site>, keeper: Arc<Keeper>, dials: Dials, link: Link) -> Self {
         Hold {
-            left: Left::new(site.clone()),
             site,
             keeper,
             dials,
@@ -116,7 +113,7 @@ impl Hold {
             };
             let next = match held {
                 Ok(held) => self.hold(held, identity).await,
-                Err(again) => return again,
+                Err(next) => next,
             };
             match next {
                 Next::Again(again) => return again,
@@ -137,22 +134,30 @@ impl Hold {
     }
 
     /// Names itself to the hub, which lets the session serve then, and serves.
-    async fn begin(&mut self, dialed: Dialed, identity: &Arc<Identity>) -> Result<Held, Again> {
+    async fn begin(&mut self, dialed: Dialed, identity: &Arc<Identity>) -> Result<Held, Next> {
         let since = Instant::now();
         let names_itself = dialed.protocol.as_deref() == Some(PROTOCOL);
         let session = dialed.session;
         let exchanges = Exchanges::new(session.clone());
         let mut told = true;
         if names_itself {
-            told = match self.named().say(&exchanges).await {
+            let (site, version) = (self.site.clone(), self.dials.version().to_owned());
+            let named = Named {
+                site: &site,
+                link: self.link,
+                version: &version,
+            };
+            let said = self.ask_first(&session, identity, || named.say(&exchanges));
+            told = match said.await? {
                 Ok(told) => told,
                 Err(Failure {
                     code: Code::CertificateExpired,
                     ..
-                }) => {
-                    return Err(self.lapsed(&exchanges, identity).await);
+                }) => return Err(self.lapsed(&exchanges, identity).await),
+                Err(failure) => {
+                    let again = self.unheard(&session, identity, &failure).await;
+                    return Err(Next::Again(again));
                 }
-                Err(failure) => return Err(self.unheard(&session, identity, &failure).await),
             };
         }
         let rules = Rules::new(&identity.tenant, &self.site.allow_groups);
@@ -161,7 +166,7 @@ impl Hold {
         let serving = serve::streams(session.clone(), self.site.clone(), proxy);
         let served = Served {
             session,
-            listed: self.site.sessions.list(exchanges.clone()),
+            listed: Some(self.site.sessions.list(exchanges.clone())),
             exchanges,
             serving: AbortOnDropHandle::new(tokio::spawn(serving)),
             requests,
@@ -174,28 +179,61 @@ impl Hold {
         })
     }
 
-    fn named(&self) -> Named<'_> {
-        Named {
-            site: &self.site,
-            link: self.link,
-            version: self.dials.version(),
+    /// Asks the hub for what must be settled before the session serves. Where the link is lost meanwhile, it is asked again over
+    /// the next one: nobody waits for an answer that cannot come.
+    ///
+    /// # Errors
+    /// What comes instead of this session, on which nothing runs.
+    async fn ask_first<T, F>(
+        &mut self,
+        session: &Session,
+        identity: &Arc<Identity>,
+        ask: impl Fn() -> F,
+    ) -> Result<Result<T, Failure>, Next>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        loop {
+            let (here, up) = (self.dials.place(identity), Instant::now());
+            tokio::select! {
+                answer = ask() => return Ok(answer),
+                () = lost(session) => {}
+            }
+            let spread = self.site.spread.get();
+            let (dials, backoff) = (&mut self.dials, &mut self.backoff);
+            match mend(dials, backoff, spread, (session, identity), (here, up)).await {
+                Mended::Resumed => {}
+                Mended::Anew(dialed) | Mended::Elsewhere(dialed) => {
+                    return Err(Next::Session(dialed, identity.clone()));
+                }
+                Mended::Over => return Err(Next::Again(Again::Soon)),
+                Mended::Refused => {
+                    let again = self.keeper.refused(identity, &mut self.dials).await;
+                    return Err(Next::Again(again));
+                }
+            }
         }
     }
 
     /// The identity has ended while there was no session; the hub may renew it all the same.
-    async fn lapsed(&mut self, exchanges: &Exchanges, identity: &Arc<Identity>) -> Again {
+    async fn lapsed(&mut self, exchanges: &Exchanges, identity: &Arc<Identity>) -> Next {
         info!(not_after = %identity.not_after, "the identity has expired; asking the hub to renew it");
         let session = exchanges.session().clone();
-        match renew::renew(identity, exchanges, self.dials.version()).await {
-            Ok(renewed) => {
+        let version = self.dials.version().to_owned();
+        let renewing = self.ask_first(&session, identity, || {
+            renew::renew(identity, exchanges, &version)
+        });
+        Next::Again(match renewing.await {
+            Ok(Ok(renewed)) => {
                 info!(not_after = %renewed.not_after, "identity renewed");
                 session.close(CloseReason::Done);
                 self.keeper.renewed(renewed).await;
                 self.backoff.reset();
                 Again::Soon
             }
-            Err(failure) => self.unheard(&session, identity, &failure).await,
-        }
+            Ok(Err(failure)) => self.unheard(&session, identity, &failure).await,
+            Err(next) => return next,
+        })
     }
 
     /// The hub did not take this agent's name.
@@ -272,13 +310,11 @@ impl Hold {
                         return Next::Session(dialed, identity);
                     }
                     Mended::Elsewhere(dialed) => {
-                        self.wait(served, here, identity.clone());
+                        let place = (here, leaves_now);
+                        self.leave_behind((served, connected), place, identity.clone());
                         return Next::Session(dialed, identity);
                     }
-                    Mended::Moved(dialed) => {
-                        self.left.finish(session, served.serving, connected);
-                        return Next::Session(dialed, identity);
-                    }
+                    Mended::Over => return Next::Again(Again::Soon),
                     Mended::Refused => {
                         return Next::Again(self.keeper.refused(&identity, &mut self.dials).await);
                     }
@@ -303,21 +339,30 @@ impl Hold {
         Next::Again(self.ended(&ended, &identity, (here, since.elapsed())).await)
     }
 
-    /// Has a session wait for its hub, beside the one that another hub has given.
-    fn wait(&mut self, served: Served, home: usize, identity: Arc<Identity>) {
+    /// Has a session stay with its hub, beside the one that another hub has given.
+    fn leave_behind(
+        &mut self,
+        (mut served, connected): (Served, Option<Connected>),
+        (home, leaves): (usize, bool),
+        identity: Arc<Identity>,
+    ) {
         let Some(hub) = self.dials.hub(&identity, home) else {
             return;
         };
-        info!(%hub, "another hub serves from here on; what runs waits for this one");
+        info!(%hub, up = connected.is_some(), "moved to another hub; what runs stays with the one before");
+        if leaves {
+            served.listed = None;
+        }
         let beside = Beside {
             site: self.site.clone(),
             keeper: self.keeper.clone(),
             dials: self.dials.only(hub.clone()),
             backoff: self.backoff.clone(),
             served,
+            connected,
             identity,
         };
-        self.dials.leave_out(beside.wait(hub));
+        self.dials.leave_out(beside.stay(hub));
     }
 
     async fn ended(

@@ -21,12 +21,12 @@ const GOOD: Duration = Duration::from_secs(2);
 pub(crate) enum Mended {
     /// Nothing has happened, but for a pause.
     Resumed,
-    /// Its own hub knows the session no more.
+    /// Its own hub knows the session no more, and has a new one for this agent.
     Anew(Box<Dialed>),
-    /// Another hub does not know it, and has a new one for this agent.
+    /// Another hub has a new one; the one before is not over.
     Elsewhere(Box<Dialed>),
-    /// Another hub has a session for this agent; the one before goes on.
-    Moved(Box<Dialed>),
+    /// Its own hub knows the session no more, and was asked for nothing else.
+    Over,
     /// The hub does not take this identity, which no other try will change.
     Refused,
 }
@@ -64,6 +64,7 @@ pub(crate) async fn mend(
                 return Mended::Anew(Box::new(dialed));
             }
             Ok(Redialed::New(dialed)) => return Mended::Elsewhere(Box::new(dialed)),
+            Ok(Redialed::Unknown { .. }) => return Mended::Over,
             Err(error) if is_refusal(error.code) => return Mended::Refused,
             // Its line in the log says it.
             Err(_) => {}
@@ -84,11 +85,11 @@ pub(crate) async fn move_on(
             dials.turn();
         }
         if dials.place(identity) == left {
-            // The others have a session of this link that waits or finishes.
+            // At the others a session of this link has stayed.
             continue;
         }
         match dials.as_agent(identity).await {
-            Ok(dialed) => return Mended::Moved(Box::new(dialed)),
+            Ok(dialed) => return Mended::Elsewhere(Box::new(dialed)),
             Err(error) if is_refusal(error.code) => return Mended::Refused,
             // Its line in the log says it.
             Err(_) => {}

@@ -15,7 +15,7 @@ use crate::{
     link::frame::SessionId,
     mux::Side,
     secure,
-    session::{Limits, Session},
+    session::{CloseReason, Limits, Session},
     wire::{self, Agreed, Resumable, Socket, ws::Role},
 };
 
@@ -145,6 +145,28 @@ where
     }
     let accepted = establish(socket, agreed, tls, &limits, Some(known)).await?;
     Ok(Arrival::New(accepted))
+}
+
+/// The same, where nothing new begins any more: an agent may go on with a session that is known. Whether it does; else it is
+/// told to go elsewhere.
+///
+/// # Errors
+/// As for [`arrive`].
+pub async fn come_back<IO>(io: IO, limits: &Limits, known: &Resumable) -> Result<bool, DialError>
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut socket = Socket::new(Box::new(io), &[], Role::Hub);
+    let agreed = begin(&mut socket, limits, Some(known)).await?;
+    let came_back = async {
+        let Some(line) = known.get(&agreed.session) else {
+            wire::decline(&mut socket, CloseReason::Draining).await?;
+            return Ok(false);
+        };
+        line.grant(socket, &agreed).await?;
+        Ok(true)
+    };
+    step(Stage::Link, limits.handshake, came_back).await
 }
 
 async fn begin(

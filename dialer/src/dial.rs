@@ -18,8 +18,8 @@ use crate::{
     link::LinkEnd,
     mux::Side,
     secure::{self, SecureError},
-    session::{Limits, Session},
-    wire::{self, Line, Socket, ws::Role},
+    session::{CloseReason, Limits, Session},
+    wire::{self, Agreed, Line, Socket, ws::Role},
 };
 
 /// How far a dial got. Displays as dns, tcp, proxy, tls, upgrade, link, identity, protocol.
@@ -132,6 +132,15 @@ pub enum Redialed {
     },
     /// The hub knows it no more, or never could go on with it: here is another one.
     New(Dialed),
+    /// The hub does not know it, and was asked for nothing else.
+    Unknown { address: SocketAddr },
+}
+
+/// A link for which the hub has named a new session.
+struct Linked {
+    socket: Socket,
+    agreed: Agreed,
+    clock_offset: Option<i64>,
 }
 
 impl Dialer {
@@ -145,9 +154,9 @@ impl Dialer {
         hub: &HubUrl,
         inner: Arc<rustls::ClientConfig>,
     ) -> Result<Dialed, DialError> {
-        match self.connect(hub, inner, None).await? {
+        match self.connect(hub, Some(inner), None).await? {
             Redialed::New(dialed) => Ok(dialed),
-            Redialed::Resumed { address } => {
+            Redialed::Resumed { address } | Redialed::Unknown { address } => {
                 let cause = "the hub goes on with a session that nobody asked for";
                 Err(DialError::new(Stage::Link, Code::DialProtocol, cause).at(address))
             }
@@ -165,13 +174,22 @@ impl Dialer {
         inner: Arc<rustls::ClientConfig>,
         session: &Session,
     ) -> Result<Redialed, DialError> {
-        self.connect(hub, inner, session.line()).await
+        self.connect(hub, Some(inner), session.line()).await
     }
 
+    /// The same for that session and no other: where the hub does not know it, no handshake of a new one is paid for.
+    ///
+    /// # Errors
+    /// As for [`Dialer::dial`].
+    pub async fn resume(&self, hub: &HubUrl, session: &Session) -> Result<Redialed, DialError> {
+        self.connect(hub, None, session.line()).await
+    }
+
+    /// Without `inner` nothing new begins.
     async fn connect(
         &self,
         hub: &HubUrl,
-        inner: Arc<rustls::ClientConfig>,
+        inner: Option<Arc<rustls::ClientConfig>>,
         line: Option<&Line>,
     ) -> Result<Redialed, DialError> {
         let connected = self.proxy.connect(hub, self.limits.handshake).await?;
@@ -185,14 +203,45 @@ impl Dialer {
         &self,
         connected: proxy::Connected,
         hub: &HubUrl,
-        inner: Arc<rustls::ClientConfig>,
+        inner: Option<Arc<rustls::ClientConfig>>,
         line: Option<&Line>,
     ) -> Result<Redialed, DialError> {
         let address = connected.address;
         let deadline = self.limits.handshake;
+        let Some(linked) = self.link(connected, hub, line).await? else {
+            return Ok(Redialed::Resumed { address });
+        };
+        let Linked {
+            mut socket,
+            agreed,
+            clock_offset,
+        } = linked;
+        let Some(inner) = inner else {
+            let declined = async { Ok(wire::decline(&mut socket, CloseReason::Done).await?) };
+            step(Stage::Link, deadline, declined).await?;
+            return Ok(Redialed::Unknown { address });
+        };
+        let secured = async { Ok(secure::client(socket, agreed, inner, &self.limits).await?) };
+        let wire = step(Stage::Identity, deadline, secured).await?;
+        Ok(Redialed::New(Dialed {
+            certificates: wire.certificates(),
+            protocol: wire.protocol(),
+            session: Session::start(wire, Side::Agent, &self.limits),
+            address,
+            clock_offset,
+        }))
+    }
+
+    /// None where the session that was asked for goes on.
+    async fn link(
+        &self,
+        connected: proxy::Connected,
+        hub: &HubUrl,
+        line: Option<&Line>,
+    ) -> Result<Option<Linked>, DialError> {
+        let deadline = self.limits.handshake;
         let tls = step(Stage::Tls, deadline, self.outer_tls(hub, connected.tcp)).await?;
         let upgraded = step(Stage::Upgrade, deadline, upgrade::upgrade(tls, hub)).await?;
-        let clock_offset = upgraded.clock_offset;
         let mut socket = Socket::new(Box::new(upgraded.io), &upgraded.read, Role::Agent);
         let agreed = async {
             let wanted = line.map(Line::id);
@@ -202,16 +251,12 @@ impl Dialer {
         if let Some(line) = line.filter(|line| agreed.resumes(line.id())) {
             let resumed = async { Ok(line.resume(socket, &agreed).await?) };
             step(Stage::Link, deadline, resumed).await?;
-            return Ok(Redialed::Resumed { address });
+            return Ok(None);
         }
-        let secured = async { Ok(secure::client(socket, agreed, inner, &self.limits).await?) };
-        let wire = step(Stage::Identity, deadline, secured).await?;
-        Ok(Redialed::New(Dialed {
-            certificates: wire.certificates(),
-            protocol: wire.protocol(),
-            session: Session::start(wire, Side::Agent, &self.limits),
-            address,
-            clock_offset,
+        Ok(Some(Linked {
+            socket,
+            agreed,
+            clock_offset: upgraded.clock_offset,
         }))
     }
 

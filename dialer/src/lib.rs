@@ -27,7 +27,7 @@ pub mod session;
 pub mod splice;
 pub mod wire;
 
-pub use accept::{Accepted, Arrival, accept, arrive};
+pub use accept::{Accepted, Arrival, accept, arrive, come_back};
 pub use ahead::Ahead;
 pub use dial::{DialError, Dialed, Dialer, ProxyRules, Redialed, Stage};
 pub use exchange::{Answer, Body, BodyError, ExchangeError, Exchanges, OnUpgrade, Upgraded, serve};

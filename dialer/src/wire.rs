@@ -38,7 +38,7 @@ pub use self::line::{LinkState, Resumable};
 use self::{channel::RECORD, ledger::Ledger, link::Link, ws::Role};
 pub(crate) use self::{
     channel::{Channel, MAX_PLAIN},
-    hello::{Agreed, RESUMES, VERSIONS, choose, offer},
+    hello::{Agreed, RESUMES, VERSIONS, choose, decline, offer},
     ledger::Impossible,
     line::Line,
     pace::SILENCE,

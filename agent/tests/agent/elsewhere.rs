@@ -1,4 +1,4 @@
-//! Several hubs, each with its own sessions: what runs on one waits for that one, while another serves.
+//! Several hubs, each with its own sessions: what runs on one stays with that one, while another serves.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 
 use crate::{
     hub::{Connected, Hub},
-    rig::{Agent, Rig, get, send, soon, until},
+    rig::{Agent, Rig, get, last_probe, send, soon, until},
 };
 
 /// Two hubs that keep their sessions, an agent that knows both and has its session with the first, and a watch on that.
@@ -117,18 +117,38 @@ async fn what_waits_for_a_hub_that_has_forgotten_it_is_over() {
     let second = two.other.next().await;
     serves(&second).await;
     *two.rig.hub.story.resumable.lock().unwrap() = Some(Resumable::default());
+    let taken = two.rig.hub.story.taken.load(SeqCst);
     two.rig.hub.come_back();
-    // It is asked once, for the session that it had.
-    let asked = two.rig.hub.next().await;
-    let ended = soon(asked.session.closed()).await;
+    until(|| two.rig.hub.story.taken.load(SeqCst) > taken).await;
+    serves(&second).await;
+    assert_eq!((hellos(&two.rig.hub), hellos(&two.other)), (1, 1));
+    // That one was asked for the session that it had, and for nothing else. From here on it may have a new one.
+    two.other.leave();
+    let third = two.rig.hub.next().await;
+    serves(&third).await;
+}
+
+#[tokio::test]
+async fn what_is_left_at_a_hub_that_is_about_to_go_goes_on_when_its_link_breaks() {
+    let mut two = Two::start().await;
+    let told = send(&two.first.exchanges, last_probe()).await;
+    assert_eq!(told.status(), 200);
+    let second = two.other.next().await;
+    serves(&second).await;
+    two.says("not moved").await;
+    two.rig.hub.leave();
+    is(&two.first.session, false).await;
+    two.rig.hub.come_back();
+    is(&two.first.session, true).await;
+    two.says("still there").await;
+    serves(&second).await;
+    assert_eq!((hellos(&two.rig.hub), hellos(&two.other)), (1, 1));
+    // When nothing runs there any more, it is not kept for the hub's sake.
+    two.rig.api.events.send_replace("end".to_owned());
+    assert!(soon(two.watch.frame()).await.is_none());
+    let ended = soon(two.first.session.closed()).await;
     assert!(
         matches!(ended, SessionError::Peer(CloseReason::Done)),
         "{ended:?}"
     );
-    serves(&second).await;
-    assert_eq!((hellos(&two.rig.hub), hellos(&two.other)), (1, 1));
-    // From here on that hub may have a new one.
-    two.other.leave();
-    let third = two.rig.hub.next().await;
-    serves(&third).await;
 }

@@ -78,6 +78,8 @@ pub(crate) struct Story {
     pub(crate) refuse: Mutex<Option<Code>>,
     /// What agents have said of themselves, in order.
     pub(crate) hellos: Mutex<Vec<Hello>>,
+    /// The next hello finds it away, before it is answered.
+    pub(crate) leave_at_hello: AtomicBool,
     /// What they are refused with when they do.
     pub(crate) refuse_hellos: Mutex<Option<Code>>,
     /// It is of the version before, to which agents say nothing of themselves.
@@ -93,6 +95,21 @@ pub(crate) struct Story {
     /// Sessions that wait for their agents. None: they end with their connections.
     pub(crate) resumable: Mutex<Option<Resumable>>,
     connections: Mutex<Vec<AbortHandle>>,
+}
+
+impl Story {
+    /// Nobody gets to it, and who is there loses it.
+    fn leave(&self) {
+        self.away.store(true, SeqCst);
+        self.cut();
+    }
+
+    fn cut(&self) {
+        let mut connections = self.connections.lock().unwrap();
+        connections
+            .drain(..)
+            .for_each(|connection| connection.abort());
+    }
 }
 
 /// For how long after its end an agent's certificate may be shown.
@@ -167,8 +184,7 @@ impl Hub {
 
     /// Nobody gets to it, and who is there loses it.
     pub(crate) fn leave(&self) {
-        self.story.away.store(true, SeqCst);
-        self.cut();
+        self.story.leave();
     }
 
     pub(crate) fn come_back(&self) {
@@ -177,12 +193,7 @@ impl Hub {
 
     /// Breaks every connection.
     pub(crate) fn cut(&self) {
-        self.story
-            .connections
-            .lock()
-            .unwrap()
-            .drain(..)
-            .for_each(|connection| connection.abort());
+        self.story.cut();
     }
 }
 
@@ -212,10 +223,7 @@ impl Way {
     /// Takes no more connections, and breaks those that are there.
     pub(crate) fn stop(&self) {
         self.task.abort();
-        let mut connections = self.story.connections.lock().unwrap();
-        connections
-            .drain(..)
-            .for_each(|connection| connection.abort());
+        self.story.cut();
     }
 }
 
@@ -374,6 +382,9 @@ async fn issue(
         HELLO_PATH => {
             let hello: Hello = serde_json::from_slice(&bytes).unwrap();
             story.hellos.lock().unwrap().push(hello);
+            if story.leave_at_hello.swap(false, SeqCst) {
+                story.leave();
+            }
             return match *story.refuse_hellos.lock().unwrap() {
                 Some(code) => refusal(code),
                 None => Response::new(text("{}")),

@@ -6,7 +6,7 @@ use fairlead_api::{Code, hello::Hello};
 use fairlead_dialer::{CloseReason, LinkState, Resumable};
 use time::OffsetDateTime;
 
-use crate::rig::{Rig, get, request, send, soon, until};
+use crate::rig::{Rig, get, last_probe, send, soon, until};
 
 fn hellos(rig: &Rig) -> Vec<Hello> {
     rig.hub.story.hellos.lock().unwrap().clone()
@@ -30,6 +30,35 @@ async fn an_agent_says_who_it_is_and_where_before_it_serves() {
     rig.hub.next().await;
     until(|| hellos(&rig).len() == 3).await;
     assert_ne!(hellos(&rig)[2].instance, said[0].instance);
+}
+
+/// Over the next link it says again who it is: nobody waits for an answer that was lost.
+#[tokio::test]
+async fn a_link_that_is_lost_while_an_agent_says_who_it_is_is_mended_at_once() {
+    let rig = Rig::new().await;
+    *rig.hub.story.resumable.lock().unwrap() = Some(Resumable::default());
+    rig.hub.story.leave_at_hello.store(true, SeqCst);
+    let (agent, hub) = rig.connected().await;
+    until(|| rig.hub.story.away.load(SeqCst)).await;
+    rig.hub.come_back();
+    until(|| agent.process.is_ready()).await;
+    assert_eq!(send(&hub.exchanges, get("/version")).await.status(), 200);
+    assert_eq!(hellos(&rig).len(), 2);
+}
+
+#[tokio::test]
+async fn an_agent_whose_session_is_forgotten_while_it_says_who_it_is_begins_anew_at_once() {
+    let rig = Rig::new().await;
+    *rig.hub.story.resumable.lock().unwrap() = Some(Resumable::default());
+    rig.hub.story.leave_at_hello.store(true, SeqCst);
+    let (agent, _forgotten) = rig.connected().await;
+    until(|| rig.hub.story.away.load(SeqCst)).await;
+    *rig.hub.story.resumable.lock().unwrap() = Some(Resumable::default());
+    rig.hub.come_back();
+    let hub = rig.hub.next().await;
+    until(|| agent.process.is_ready()).await;
+    assert_eq!(send(&hub.exchanges, get("/version")).await.status(), 200);
+    assert_eq!(hellos(&rig).len(), 2);
 }
 
 #[tokio::test]
@@ -159,9 +188,7 @@ async fn an_agent_that_knows_another_hub_goes_there_before_its_own_has_gone() {
     let old = rig.hub.next().await;
     let watch = send(&old.exchanges, get("/watch?watch=true")).await;
     assert_eq!(other.taken(), 0);
-    let probe = request("GET", "/.fairlead/probe").header("fairlead-draining", "1");
-    let probe = probe.body(crate::rig::nothing()).unwrap();
-    assert_eq!(send(&old.exchanges, probe).await.status(), 200);
+    assert_eq!(send(&old.exchanges, last_probe()).await.status(), 200);
     let new = rig.hub.next().await;
     assert_eq!(other.taken(), 1);
     assert_eq!(*old.session.link().borrow(), LinkState::Up);
@@ -181,9 +208,7 @@ async fn an_agent_that_knows_another_hub_goes_there_before_its_own_has_gone() {
 async fn an_agent_that_knows_no_other_hub_stays_until_its_own_has_gone() {
     let rig = Rig::new().await;
     let (agent, hub) = rig.connected().await;
-    let probe = request("GET", "/.fairlead/probe").header("fairlead-draining", "1");
-    let probe = probe.body(crate::rig::nothing()).unwrap();
-    assert_eq!(send(&hub.exchanges, probe).await.status(), 200);
+    assert_eq!(send(&hub.exchanges, last_probe()).await.status(), 200);
     assert_eq!(send(&hub.exchanges, get("/version")).await.status(), 200);
     until(|| agent.process.is_ready()).await;
     hub.session.close(CloseReason::Draining);

@@ -9,7 +9,11 @@ use std::{
 };
 
 use fairlead_agent::{Config, SESSION_MEMORY, State, Target};
-use fairlead_api::{Failure, JoinString, hello::Links};
+use fairlead_api::{
+    Failure, JoinString,
+    headers::{DRAINING, PROBE_PATH},
+    hello::Links,
+};
 use fairlead_dialer::{Answer, Body, Exchanges};
 use fairlead_runtime::Process;
 use http::{Request, Response};
@@ -166,6 +170,12 @@ pub(crate) fn nothing() -> Body {
 
 pub(crate) fn get(path: &str) -> Request<Body> {
     request("GET", path).body(nothing()).unwrap()
+}
+
+/// The probe of a hub that is about to go.
+pub(crate) fn last_probe() -> Request<Body> {
+    let probe = request("GET", PROBE_PATH).header(DRAINING, "1");
+    probe.body(nothing()).unwrap()
 }
 
 pub(crate) fn text(text: &str) -> Body {

@@ -166,6 +166,29 @@ async fn an_agent_that_dials_again_goes_on_where_it_was_or_begins_anew() {
     assert!(hub.accept().await.is_some());
 }
 
+/// Neither end pays for the handshake of a session that nobody wants.
+#[tokio::test]
+async fn an_agent_that_asks_for_its_session_and_no_other_is_told_that_it_is_not_known() {
+    let (url, mut accepted) = hub(|_| {}).await;
+    let (url, cut) = relay(&url).await;
+    let dialer = dialer(ProxyRules::default());
+    let inner = agent_inner(&OURS, Some(&OURS));
+    let agent = dialer.dial(&url, inner).await.unwrap().session;
+    let _hub = accepted.recv().await.unwrap().unwrap();
+    cut.send(()).await.unwrap();
+    let down = |state: &LinkState| matches!(state, LinkState::Down { .. });
+    drop(agent.link().wait_for(down).await.unwrap());
+
+    let (other, mut at_other) = self::hub(|_| {}).await;
+    let asked = dialer.resume(&other, &agent).await.unwrap();
+    assert!(matches!(asked, Redialed::Unknown { .. }));
+    let declined = at_other.recv().await.unwrap().err().expect("a session");
+    assert!(declined.cause.contains("Done"), "{declined}");
+    let again = dialer.resume(&url, &agent).await.unwrap();
+    assert!(matches!(again, Redialed::Resumed { .. }));
+    assert!(agent.is_up());
+}
+
 #[tokio::test]
 async fn an_agent_without_a_certificate_is_anonymous_and_has_few_streams() {
     let (url, mut accepted) = hub(|_| {}).await;

@@ -23,6 +23,9 @@
 //! the hub sends CHALLENGE, the agent PROOF, the hub RESUMED (see `wire/resume`); `received` is then the count of DATA
 //! bytes that have arrived, and each side goes on with the first byte that the other has not received.
 //!
+//! Where the HELLO names another session, either side may have nothing of it and send CLOSE: an agent that wants its own and no
+//! other, a hub that drains.
+//!
 //! Lengths are exact: a byte too many is an error, so that a later version is free to add.
 
 use bytes::{BufMut, Bytes, BytesMut};

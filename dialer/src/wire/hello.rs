@@ -106,6 +106,11 @@ pub(crate) async fn choose(
     Agreed::new(chosen, session, &theirs)
 }
 
+/// Either end: nothing comes of the session that the hub has named. The peer need not wait for it.
+pub(crate) async fn decline(socket: &mut Socket, reason: CloseReason) -> Result<(), LinkEnd> {
+    say(socket, &Frame::Close(reason.code())).await
+}
+
 /// One message, on its way at once.
 pub(crate) async fn say(socket: &mut Socket, frame: &Frame<'_>) -> Result<(), LinkEnd> {
     let message = frame.encode();
