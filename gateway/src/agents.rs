@@ -32,4 +32,12 @@ pub(crate) fn start(hub: &Arc<Hub>) {
         hub.process.spawn(news::tell(Arc::clone(hub), wanting));
     }
     hub.process.spawn(reports::run(Arc::clone(hub)));
+    hub.process.spawn(end(Arc::clone(hub)));
+}
+
+/// What still runs on a session of a hub that drains may have to go on over another link, so the door is open until then.
+async fn end(hub: Arc<Hub>) {
+    hub.process.draining().await;
+    hub.sessions.none().await;
+    hub.over.cancel();
 }

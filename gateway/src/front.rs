@@ -37,6 +37,7 @@ use std::{
 
 use fairlead_dialer::{Ahead, Body, BodyError};
 use fairlead_runtime::Process;
+use futures_util::future::Either;
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::{
@@ -133,13 +134,18 @@ impl Front {
     where
         IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let process = self.hub.process.clone();
+        let hub = Arc::clone(&self.hub);
         let (peer, framing) = (connection.peer, connection.framing.clone());
         let service = service_fn(move |request| self.request(request, &connection));
         let serving = h1()
             .serve_connection(TokioIo::new(Followed { io, framing }), service)
             .with_upgrades();
-        to_end(serving, |it| it.graceful_shutdown(), &process, peer).await;
+        // Whoever comes to a hub that drains already may be an agent whose link broke, and is heard.
+        let over = match hub.process.is_draining() {
+            true => Either::Left(hub.over.cancelled()),
+            false => Either::Right(hub.process.draining()),
+        };
+        to_end(serving, |it| it.graceful_shutdown(), over, peer).await;
     }
 
     async fn http2(self, tls: TlsStream<Ahead<Socket>>, connection: Connection) {
@@ -147,7 +153,13 @@ impl Front {
         let peer = connection.peer;
         let service = service_fn(move |request| self.request(request, &connection));
         let serving = h2(&process).serve_connection(TokioIo::new(tls), service);
-        to_end(serving, |it| it.graceful_shutdown(), &process, peer).await;
+        to_end(
+            serving,
+            |it| it.graceful_shutdown(),
+            process.draining(),
+            peer,
+        )
+        .await;
     }
 
     async fn handshake(&self, socket: Socket, from: IpAddr) -> Option<TlsStream<Ahead<Socket>>> {
@@ -160,7 +172,7 @@ impl Front {
                 Err(_) => (Handshake::Timeout, None),
             },
             () = place.evicted() => (Handshake::Evicted, None),
-            () = self.hub.process.draining() => (Handshake::Refused, None),
+            () = self.hub.over.cancelled() => (Handshake::Refused, None),
         };
         self.hub.metrics.handshake(Layer::Front, outcome);
         tls
@@ -184,15 +196,19 @@ impl Front {
     }
 }
 
-/// Serves until the connection ends; told to shut down when the process drains, it ends with what runs on it.
-async fn to_end<C>(serving: C, shut_down: fn(Pin<&mut C>), process: &Process, peer: SocketAddr)
-where
+/// Serves until the connection ends; told to shut down when it is `over`, it ends with what runs on it.
+async fn to_end<C>(
+    serving: C,
+    shut_down: fn(Pin<&mut C>),
+    over: impl Future<Output = ()>,
+    peer: SocketAddr,
+) where
     C: Future<Output = hyper::Result<()>>,
 {
     let mut serving = std::pin::pin!(serving);
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
-        () = process.draining() => {
+        () = over => {
             shut_down(serving.as_mut());
             serving.await
         }

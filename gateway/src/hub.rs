@@ -8,6 +8,7 @@ use fairlead_dialer::{Reserve, Resumable};
 use fairlead_runtime::{Process, gauges};
 use rustls::ServerConfig;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     Config, Presence, Seam,
@@ -27,6 +28,8 @@ const MAX_VISITORS: usize = 512;
 
 pub(crate) struct Hub {
     pub(crate) process: Process,
+    /// The process drains, and no session is left for whose sake anybody should be heard.
+    pub(crate) over: CancellationToken,
     pub(crate) seam: Seam,
     pub(crate) trust: Trust,
     pub(crate) shares: Shares,
@@ -96,6 +99,7 @@ impl Hub {
             session_handshakes: WaitingRoom::new(MAX_HANDSHAKES),
             visitors: WaitingRoom::new(MAX_VISITORS),
             process: process.clone(),
+            over: CancellationToken::new(),
             seam,
         })
     }

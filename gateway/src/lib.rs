@@ -99,8 +99,9 @@ impl Gateway {
         self.address
     }
 
-    /// Until the process drains: then stops accepting and returns. Requests and sessions are tasks of the process, so
-    /// its drain waits for them; an agent is told as soon as nothing runs on its session.
+    /// Until the process drains. Requests and sessions are tasks of the process, so its drain waits for them; an agent is
+    /// told as soon as nothing runs on its session, and until then may come back to it over another link. As long as there
+    /// is a session connections are accepted for that, and whatever else comes is refused.
     ///
     /// # Errors
     /// None at present.
@@ -118,16 +119,18 @@ impl Gateway {
         }
         let front = front::Front::new(&hub);
         if let Some(listener) = plain {
-            let (front, process) = (front.clone(), hub.process.clone());
-            hub.process.spawn(async move {
+            let (hub, front) = (Arc::clone(&hub), front.clone());
+            hub.process.clone().spawn(async move {
                 let serve = move |socket, peer| front.clone().serve_plain(socket, peer);
-                listen::accept_loop(listener, &process, serve).await;
+                listen::accept_loop(listener, &hub.process, hub.over.cancelled(), serve).await;
             });
         }
-        listen::accept_loop(listener, &hub.process, move |socket, peer| {
-            front.clone().serve(socket, peer)
-        })
-        .await;
+        let process = hub.process.clone();
+        process.spawn(async move {
+            let serve = move |socket, peer| front.clone().serve(socket, peer);
+            listen::accept_loop(listener, &hub.process, hub.over.cancelled(), serve).await;
+        });
+        process.draining().await;
         Ok(())
     }
 }

@@ -31,9 +31,12 @@ pub async fn serve(listener: TcpListener, process: Process, more: Router) {
         .with_state(process.clone())
         .merge(more);
     let (owner, service) = (process.clone(), TowerToHyperService::new(router));
-    listen::accept_loop(listener, &process, move |socket, peer| {
-        connection(socket, peer, service.clone(), owner.clone())
-    })
+    listen::accept_loop(
+        listener,
+        &process,
+        process.draining(),
+        move |socket, peer| connection(socket, peer, service.clone(), owner.clone()),
+    )
     .await;
 }
 

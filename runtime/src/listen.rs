@@ -1,7 +1,7 @@
 //! Listening sockets and accept loops. A loop rests on errors, so that a full file table does not spin a core, and
 //! never waits for a peer.
 
-use std::{future::Future, io, net::SocketAddr, time::Duration};
+use std::{future::Future, io, net::SocketAddr, pin::pin, time::Duration};
 
 use fairlead_api::{Code, Failure};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -33,17 +33,22 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
         .map_err(|error| Failure::because(Code::AddressInUse, format_args!("{address}: {error}")))
 }
 
-/// Accepts until the process drains. Each connection is a task of the process, with TCP_NODELAY set, on the core whose
+/// Accepts until it is `over`. Each connection is a task of the process, with TCP_NODELAY set, on the core whose
 /// turn it is.
-pub async fn accept_loop<H, F>(listener: TcpListener, process: &Process, handle: H)
-where
+pub async fn accept_loop<H, F>(
+    listener: TcpListener,
+    process: &Process,
+    over: impl Future<Output = ()>,
+    handle: H,
+) where
     H: Fn(TcpStream, SocketAddr) -> F + Clone + Send + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
+    let mut over = pin!(over);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = process.draining() => return,
+            () = &mut over => return,
         };
         match accepted {
             Ok((socket, peer)) => {
@@ -92,7 +97,7 @@ mod tests {
         let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let (seen, mut peers) = tokio::sync::mpsc::channel(1);
-        let looping = accept_loop(listener, &process, move |_, peer| {
+        let looping = accept_loop(listener, &process, process.draining(), move |_, peer| {
             let seen = seen.clone();
             async move {
                 seen.send(peer).await.unwrap();

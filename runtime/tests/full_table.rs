@@ -68,7 +68,7 @@ async fn a_loop_that_can_open_nothing_rests_between_its_tries_and_recovers() {
             let seen = seen.clone();
             async move { seen.send(peer).await.unwrap() }
         };
-        listen::accept_loop(listener, &looping, handle).await;
+        listen::accept_loop(listener, &looping, looping.draining(), handle).await;
     });
     // Their ends of the connections are there before the table is full.
     let clients = [client(), client(), client()];

@@ -6,7 +6,7 @@ use fairlead_api::{Code, Failure, hello::PROTOCOL};
 use fairlead_certs::agent_identity;
 use fairlead_dialer::{
     Accepted, Arrival, Body, CloseReason, Limits,
-    accept::{arrive, upgrade_response},
+    accept::{arrive, come_back, upgrade_response},
 };
 use http::Response;
 use hyper::upgrade::OnUpgrade;
@@ -96,9 +96,17 @@ async fn handshake(
             reserve: hub.reserve.clone(),
             ..Limits::default()
         };
-        // `arrive` has a deadline of its own; this one is for the case that it does not keep it.
-        match timeout(2 * HANDSHAKE, arrive(io, tls, limits, &hub.resumable)).await {
-            Ok(Ok(arrived)) => (Handshake::Ok, Ok(arrived)),
+        let arriving = async {
+            if !hub.process.is_draining() {
+                return arrive(io, tls, limits, &hub.resumable).await.map(Some);
+            }
+            let came_back = come_back(io, &limits, &hub.resumable).await?;
+            Ok(came_back.then_some(Arrival::Resumed))
+        };
+        // It has a deadline of its own; this one is for the case that it does not keep it.
+        match timeout(2 * HANDSHAKE, arriving).await {
+            Ok(Ok(Some(arrived))) => (Handshake::Ok, Ok(arrived)),
+            Ok(Ok(None)) => refused(),
             Ok(Err(error)) => (Handshake::Failed, Err(error.to_string())),
             Err(_) => (
                 Handshake::Timeout,
@@ -109,8 +117,13 @@ async fn handshake(
     tokio::select! {
         done = shaking => done,
         () = place.evicted() => (Handshake::Evicted, Err("too many handshakes".to_owned())),
-        () = hub.process.draining() => (Handshake::Refused, Err("the hub is shutting down".to_owned())),
+        () = hub.over.cancelled() => refused(),
     }
+}
+
+fn refused() -> (Handshake, Result<Arrival, String>) {
+    let cause = "the hub is shutting down";
+    (Handshake::Refused, Err(cause.to_owned()))
 }
 
 /// Who is it, and may it?

@@ -96,11 +96,19 @@ impl Entry {
         self.exchanges.session()
     }
 
+    /// Completes when the session has a link.
+    pub(crate) async fn up(&self) {
+        self.link_is(|link| *link == LinkState::Up).await;
+    }
+
     /// Completes when the session's link is down.
     pub(crate) async fn down(&self) {
-        let mut link = self.session().link();
+        self.link_is(|link| *link != LinkState::Up).await;
+    }
+
+    async fn link_is(&self, so: impl FnMut(&LinkState) -> bool) {
         // The sender lives as long as the session, whose end is told otherwise.
-        if link.wait_for(|link| *link != LinkState::Up).await.is_err() {
+        if self.session().link().wait_for(so).await.is_err() {
             std::future::pending::<()>().await;
         }
     }

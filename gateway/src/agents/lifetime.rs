@@ -125,8 +125,7 @@ async fn ending(hub: &Hub, entry: &Entry) -> CloseReason {
         Box::pin(entry.idle()).await;
     };
     let nameless = async {
-        let named = timeout(INTRODUCTION, entry.introduced());
-        if Box::pin(named).await.is_ok() {
+        if Box::pin(introduces_itself(entry)).await {
             std::future::pending::<()>().await;
         }
     };
@@ -136,6 +135,17 @@ async fn ending(hub: &Hub, entry: &Entry) -> CloseReason {
         () = drained => CloseReason::Draining,
         () = expiry(entry) => CloseReason::Expired,
     }
+}
+
+/// Whether the agent says who it is in good time; that begins anew with each link, without which it cannot say anything.
+async fn introduces_itself(entry: &Entry) -> bool {
+    while timeout(INTRODUCTION, entry.introduced()).await.is_err() {
+        if entry.session().is_up() {
+            return false;
+        }
+        entry.up().await;
+    }
+    true
 }
 
 /// Completes when the session was asked to end, and has had the time that this leaves it.

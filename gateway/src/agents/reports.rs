@@ -18,8 +18,6 @@ use crate::hub::Hub;
 
 const STORE_TIME: Duration = Duration::from_secs(10);
 const REST: Duration = Duration::from_secs(1);
-/// While the process drains: how often to look whether the last session has ended.
-const DRAIN_TICK: Duration = Duration::from_millis(50);
 
 /// At most one status for each cluster is waiting.
 #[derive(Default)]
@@ -63,16 +61,12 @@ pub(crate) async fn run(hub: Arc<Hub>) {
                 sleep(REST).await;
             }
         }
-        if hub.process.is_draining() {
-            if hub.sessions.count() == 0 && reports.waiting().is_empty() {
-                return;
-            }
-            sleep(DRAIN_TICK).await;
-            continue;
-        }
         tokio::select! {
             () = reports.news.notified() => {}
-            () = hub.process.draining() => {}
+            // What the last one had to say is waiting by then.
+            () = hub.over.cancelled() => if reports.waiting().is_empty() {
+                return;
+            },
         }
     }
 }

@@ -16,7 +16,10 @@ use fairlead_api::{
 use fairlead_certs::AgentIdentity;
 use fairlead_dialer::{CloseReason, Session};
 use time::OffsetDateTime;
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
 
 use crate::{
     agents::{
@@ -34,6 +37,8 @@ pub(crate) struct Sessions {
     table: Mutex<Table>,
     reports: Reports,
     metrics: Arc<Metrics>,
+    /// The last one has ended.
+    left: Notify,
 }
 
 #[derive(Default)]
@@ -93,6 +98,7 @@ impl Sessions {
             table: Mutex::default(),
             reports,
             metrics,
+            left: Notify::new(),
         }
     }
 
@@ -107,6 +113,17 @@ impl Sessions {
     /// How many are open, those that do not serve too.
     pub(crate) fn count(&self) -> usize {
         self.table().open.len()
+    }
+
+    /// Completes when none is open.
+    pub(crate) async fn none(&self) {
+        loop {
+            let left = self.left.notified();
+            if self.count() == 0 {
+                return;
+            }
+            left.await;
+        }
     }
 
     pub(crate) fn clusters(&self) -> Vec<ClusterId> {
@@ -230,6 +247,9 @@ impl Sessions {
         self.metrics.sessions_ended.with_label_values(&[end]).inc();
         let mut table = self.table();
         table.open.retain(|open| !Arc::ptr_eq(open, entry));
+        if table.open.is_empty() {
+            self.left.notify_waiters();
+        }
         let Place::Occupied(mut group) = table.groups.entry(entry.cluster().clone()) else {
             return;
         };

@@ -9,7 +9,7 @@ use fairlead_api::{
     status::{self, Encoding},
 };
 use fairlead_dialer::Body;
-use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, Version, header};
 
 use crate::{
     front::{body, record::Inbound},
@@ -48,6 +48,11 @@ where
         return response;
     };
     record.failed(code);
+    if code == Code::Draining && asker.version <= Version::HTTP_11 {
+        // Whoever comes again may find another hub at this address.
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
+    }
     if let Ok(id) = HeaderValue::from_str(record.id()) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
@@ -59,6 +64,7 @@ struct Asker {
     sni: Option<Arc<str>>,
     host: Option<HeaderValue>,
     uri: Uri,
+    version: Version,
     accept: Vec<HeaderValue>,
 }
 
@@ -69,6 +75,7 @@ impl Asker {
             sni: inbound.connection.sni.clone(),
             host: headers.get(header::HOST).cloned(),
             uri: inbound.request.uri().clone(),
+            version: inbound.request.version(),
             accept: headers.get_all(header::ACCEPT).iter().cloned().collect(),
         }
     }

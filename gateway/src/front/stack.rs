@@ -64,14 +64,17 @@ impl Stack {
         let hub = &self.hub;
         self.admit(&inbound)?; // before it costs anything
         // What must not be passed on is refused before anybody is asked anything.
-        match route(hub, inbound)? {
+        let routed = route(hub, inbound)?;
+        let is_draining = hub.process.is_draining();
+        match routed {
+            Routed::Agent(inbound) => connect(hub, inbound), // proves itself inside, by certificate
+            _ if is_draining => Err(Code::Draining.into()),  // only what runs goes on
             Routed::Cluster(aimed) => {
                 let known = authenticate(hub, aimed).await?; // request -> Caller
                 let known = limit(hub, known)?; // before it costs others anything
                 let allowed = authorize(hub, known).await?; // Caller -> Permit, before any work is done
                 Box::pin(forward(hub, allowed)).await // takes a Permit, which only `authorize` can make
             }
-            Routed::Agent(inbound) => connect(hub, inbound), // proves itself inside, by certificate
             // A module asks itself who the caller is, when it has looked at the request, and decides what they may.
             Routed::Module(inbound) => Box::pin(module(hub, inbound)).await,
         }
@@ -79,9 +82,6 @@ impl Stack {
 
     /// A slot is held until the answer's last byte: a watch is a request under way for as long as it runs.
     fn admit(&self, inbound: &Inbound) -> Result<(), Failure> {
-        if self.hub.process.is_draining() {
-            return Err(Code::Draining.into());
-        }
         let slot = Arc::clone(&self.load).try_acquire_owned();
         inbound
             .record

@@ -17,22 +17,27 @@ use fairlead_api::{
 };
 use fairlead_certs::{AgentKey, LEAF_LIFETIME};
 use fairlead_dialer::{
-    Answer, Body, BodyError, Dialer, Exchanges, Limits, OnUpgrade, Session, dial::ProxyRules, serve,
+    Answer, Body, BodyError, DialError, Dialer, Exchanges, Limits, LinkState, OnUpgrade, Redialed,
+    Session, dial::ProxyRules, serve,
 };
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
+use rustls::ClientConfig;
 use time::OffsetDateTime;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     sync::{mpsc, watch},
     task::JoinHandle,
+    time::timeout,
 };
 
-use crate::rig::Rig;
+use crate::rig::{PATIENCE, Rig};
 
 pub(crate) struct Agent {
     pub(crate) session: Session,
+    dialer: Dialer,
+    inner: Arc<ClientConfig>,
     pub(crate) api: Arc<Api>,
     pub(crate) exchanges: Exchanges,
     serving: JoinHandle<()>,
@@ -143,7 +148,7 @@ impl Agent {
             },
         };
         let hub = format!("https://localhost:{port}");
-        let dialed = Box::pin(dialer.dial(&hub.parse().unwrap(), inner))
+        let dialed = Box::pin(dialer.dial(&hub.parse().unwrap(), inner.clone()))
             .await
             .unwrap();
         let session = dialed.session;
@@ -161,6 +166,8 @@ impl Agent {
         let agent = Agent {
             exchanges: Exchanges::new(session.clone()),
             session,
+            dialer,
+            inner,
             api,
             serving,
         };
@@ -168,6 +175,20 @@ impl Agent {
             assert_eq!(agent.say(says).await, 200);
         }
         agent
+    }
+
+    /// Waits until its session has no link any more.
+    pub(crate) async fn loses_its_link(&self) {
+        let mut link = self.session.link();
+        let lost = link.wait_for(|link| *link != LinkState::Up);
+        drop(timeout(PATIENCE, lost).await.unwrap().unwrap());
+    }
+
+    /// Dials the hub again, for its session or for another one.
+    pub(crate) async fn redial(&self, rig: &Rig) -> Result<Redialed, DialError> {
+        let hub = format!("https://localhost:{}", rig.address.port());
+        let (hub, inner) = (hub.parse().unwrap(), self.inner.clone());
+        Box::pin(self.dialer.redial(&hub, inner, &self.session)).await
     }
 
     /// The status of the hub's answer.

@@ -4,11 +4,7 @@ use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
 use fairlead_api::{Code, resources::State};
 use fairlead_dialer::{CloseReason, SessionError};
-use tokio::{
-    io::copy_bidirectional,
-    net::{TcpListener, TcpStream},
-    time::timeout,
-};
+use tokio::time::timeout;
 
 use crate::{
     agent::{Agent, Says, data, hello},
@@ -105,14 +101,7 @@ async fn two_links_of_one_agent_share_the_work() {
 #[tokio::test]
 async fn a_request_that_finds_no_link_goes_to_the_first_session_that_has_one() {
     let rig = Rig::start();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let hub = rig.address;
-    let way = tokio::spawn(async move {
-        let (mut agent, _) = listener.accept().await.unwrap();
-        let mut hub = TcpStream::connect(hub).await.unwrap();
-        let _ = copy_bidirectional(&mut agent, &mut hub).await;
-    });
+    let (port, way) = rig.way().await;
     let gone = Agent::by(&rig, port, "c-a", hello(1, 0, HOME)).await;
     status(&rig, State::Connected).await;
     way.abort();

@@ -34,10 +34,10 @@ use rustls::{ClientConfig, pki_types::ServerName};
 use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
+    net::{TcpListener, TcpStream},
     sync::{broadcast, watch},
-    task::spawn_blocking,
+    task::{AbortHandle, spawn_blocking},
     time::{pause, timeout},
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
@@ -166,6 +166,18 @@ impl Rig {
             modules,
             _dir: dir,
         }
+    }
+
+    /// A port by which one connection comes to the hub, for as long as it is not aborted.
+    pub(crate) async fn way(&self) -> (u16, AbortHandle) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (port, hub) = (listener.local_addr().unwrap().port(), self.address);
+        let way = tokio::spawn(async move {
+            let (mut agent, _) = listener.accept().await.unwrap();
+            let mut hub = TcpStream::connect(hub).await.unwrap();
+            let _ = copy_bidirectional(&mut agent, &mut hub).await;
+        });
+        (port, way.abort_handle())
     }
 
     pub(crate) fn client_config(&self, alpn: &str) -> Arc<ClientConfig> {
