@@ -279,6 +279,8 @@ impl Hold {
         let mut here = self.dials.place(&identity);
         let (mut leaves_now, mut moves) = (false, false);
         let ended = loop {
+            // Where the link is lost, any hub will do: its own, until another one has a session.
+            let moves_now = moves && connected.is_some();
             tokio::select! {
                 error = session.closed() => break error,
                 () = site.process.draining() => {
@@ -294,12 +296,12 @@ impl Hold {
                 mended = async {
                     let spread = site.spread.get();
                     let (dials, backoff) = (&mut self.dials, &mut self.backoff);
-                    if moves {
+                    if moves_now {
                         move_on(dials, backoff, here, &identity).await
                     } else {
                         mend(dials, backoff, spread, (&session, &identity), (here, up)).await
                     }
-                }, if moves || connected.is_none() => match mended {
+                }, if moves_now || connected.is_none() => match mended {
                     Mended::Resumed => {
                         connected = Some(site.connected());
                         up = Instant::now();

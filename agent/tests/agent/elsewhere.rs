@@ -152,3 +152,21 @@ async fn what_is_left_at_a_hub_that_is_about_to_go_goes_on_when_its_link_breaks(
         "{ended:?}"
     );
 }
+
+#[tokio::test]
+async fn what_runs_at_a_hub_that_is_about_to_go_goes_on_there_while_no_other_answers() {
+    let mut two = Two::start().await;
+    two.other.leave();
+    let told = send(&two.first.exchanges, last_probe()).await;
+    assert_eq!(told.status(), 200);
+    until(|| two.other.story.taken.load(SeqCst) > 0).await;
+    two.rig.hub.leave();
+    is(&two.first.session, false).await;
+    two.rig.hub.come_back();
+    is(&two.first.session, true).await;
+    two.says("still there").await;
+    two.other.come_back();
+    let second = two.other.next().await;
+    serves(&second).await;
+    assert_eq!((hellos(&two.rig.hub), hellos(&two.other)), (1, 1));
+}
