@@ -15,5 +15,7 @@ pub const GROUP: &str = "fairlead-group";
 pub const UPSTREAM_MICROS: &str = "fairlead-upstream-micros";
 /// Hub to agent, on a probe: the hub is about to go, and finishes what runs. An agent that knows another address goes there.
 pub const DRAINING: &str = "fairlead-draining";
+/// Hub to agent, on a probe: how wide agents should spread when they dial again, in milliseconds.
+pub const SPREAD: &str = "fairlead-spread-millis";
 /// The path on which the agent answers the hub's probe by asking its API server's `/readyz`.
 pub const PROBE_PATH: &str = "/.fairlead/probe";

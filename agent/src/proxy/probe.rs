@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use fairlead_api::{Code, Failure, config::WANTED};
+use fairlead_api::{Code, Failure, config::WANTED, headers::SPREAD};
 use fairlead_dialer::Body;
 use http::{HeaderMap, Method, Response, StatusCode};
 use tokio::time::{Instant, timeout};
@@ -13,8 +13,6 @@ use crate::{body::text, site::Site};
 
 /// The hub asks every 5 s; an answer that comes later than that is no answer.
 const DEADLINE: Duration = Duration::from_millis(4500);
-/// Milliseconds, on the hub's probe.
-pub(crate) const SPREAD: &str = "fairlead-spread-millis";
 /// What of an unready API server's words is passed on, in bytes.
 const MAX_WORDS: usize = 512;
 

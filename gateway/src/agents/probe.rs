@@ -11,7 +11,7 @@ use std::{
 use fairlead_api::{
     Code,
     config::WANTED,
-    headers::{DRAINING, PROBE_PATH},
+    headers::{DRAINING, PROBE_PATH, SPREAD},
     resources::LastError,
 };
 use fairlead_dialer::{Answer, LinkState};
@@ -32,8 +32,7 @@ const EVERY: Duration = Duration::from_secs(5);
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Of the body of a good answer, in bytes. Nobody looks at it.
 const MAX_READY: usize = 256;
-/// How wide agents should spread their redials, in milliseconds.
-const SPREAD: &str = "fairlead-spread-millis";
+/// How wide agents should spread at least, in milliseconds.
 const MIN_SPREAD: usize = 250;
 
 /// As long as the session lives.
