@@ -1,6 +1,7 @@
 //! What the agent counts. Labels are enums, never text from a request or an error.
 
 use fairlead_dialer::Stage;
+use fairlead_runtime::gauges::Hold;
 use prometheus::{Gauge, IntCounterVec, IntGauge, Opts, Registry};
 use time::OffsetDateTime;
 
@@ -109,43 +110,18 @@ impl Metrics {
         self.expiry.set(at.unix_timestamp() as f64);
     }
 
-    pub(crate) fn hold_connected(&self) -> Held {
-        Held::new(&self.connected)
+    pub(crate) fn hold_connected(&self) -> Hold {
+        Hold::of(&self.connected)
     }
 
-    pub(crate) fn hold_stream(&self) -> Held {
-        Held::new(&self.streams)
-    }
-}
-
-/// One more in a gauge until it is dropped.
-pub(crate) struct Held(IntGauge);
-
-impl Held {
-    fn new(gauge: &IntGauge) -> Self {
-        gauge.inc();
-        Held(gauge.clone())
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.0.dec();
+    pub(crate) fn hold_stream(&self) -> Hold {
+        Hold::of(&self.streams)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_held_counts_down_on_every_way_out() {
-        let metrics = Metrics::new(&Registry::new()).unwrap();
-        let (one, two) = (metrics.hold_stream(), metrics.hold_stream());
-        assert_eq!(metrics.streams.get(), 2);
-        drop((one, two));
-        assert_eq!(metrics.streams.get(), 0);
-    }
 
     #[test]
     fn registering_twice_is_an_error_and_not_a_panic() {

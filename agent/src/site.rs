@@ -11,13 +11,13 @@ use std::{
 
 use fairlead_api::{ClusterUid, hello::Instance};
 use fairlead_dialer::Reserve;
-use fairlead_runtime::Process;
+use fairlead_runtime::{Process, gauges::Hold};
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
 use crate::{
     follow::Told,
-    metrics::{Held, Metrics},
+    metrics::Metrics,
     proxy::upstream::Upstream,
     sessions::Sessions,
     uid::{self, Uid},
@@ -102,7 +102,7 @@ impl Site {
 /// Held by a session that has a link.
 pub(crate) struct Connected {
     site: Arc<Site>,
-    _gauge: Held,
+    _gauge: Hold,
 }
 
 impl Drop for Connected {

@@ -36,7 +36,7 @@ use std::{
 };
 
 use fairlead_dialer::{Ahead, Body, BodyError};
-use fairlead_runtime::Process;
+use fairlead_runtime::{Process, gauges::Hold};
 use futures_util::future::Either;
 use http::{Request, Response};
 use http_body_util::BodyExt;
@@ -62,7 +62,7 @@ use self::{
 };
 use crate::{
     hub::Hub,
-    metrics::{Handshake, Hold, Layer},
+    metrics::{Handshake, Layer},
 };
 
 const HANDSHAKE: Duration = Duration::from_secs(10);

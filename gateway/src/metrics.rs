@@ -114,22 +114,6 @@ struct Seen {
     seconds: [OnceLock<Histogram>; 3],
 }
 
-/// A gauge held up by one.
-pub(crate) struct Hold(IntGauge);
-
-impl Hold {
-    pub(crate) fn of(gauge: &IntGauge) -> Self {
-        gauge.inc();
-        Hold(gauge.clone())
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        self.0.dec();
-    }
-}
-
 impl Metrics {
     /// # Errors
     /// `FL-5101` if the registry has metrics of these names already.

@@ -1,4 +1,5 @@
-//! Gauges of what changes too often to be counted along: they are looked up when somebody asks for the metrics.
+//! Gauges that come right by themselves: of what somebody holds, and of what changes too often to be counted along, which is
+//! looked up when somebody asks for the metrics.
 
 use fairlead_api::{Code, Failure};
 use prometheus::{
@@ -6,6 +7,23 @@ use prometheus::{
     core::{Collector, Desc},
     proto::MetricFamily,
 };
+
+/// One more in a gauge until it is dropped, whatever the way out.
+pub struct Hold(IntGauge);
+
+impl Hold {
+    #[must_use]
+    pub fn of(gauge: &IntGauge) -> Self {
+        gauge.inc();
+        Hold(gauge.clone())
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
 
 /// Of something that can be asked: a metric's name behind the program's own, what it tells, and how it is asked for.
 pub type Figure<T> = (&'static str, &'static str, Read<T>);
@@ -61,6 +79,15 @@ mod tests {
     };
 
     use super::*;
+
+    #[test]
+    fn what_is_held_counts_down_on_every_way_out() {
+        let gauge = IntGauge::new("held", "So many.").unwrap();
+        let (one, two) = (Hold::of(&gauge), Hold::of(&gauge));
+        assert_eq!(gauge.get(), 2);
+        drop((one, two));
+        assert_eq!(gauge.get(), 0);
+    }
 
     #[test]
     fn what_is_told_is_what_there_is_when_somebody_asks() {

@@ -8,11 +8,12 @@ use std::{
 use fairlead_api::ClusterId;
 use fairlead_certs::AgentIdentity;
 use fairlead_dialer::{CloseReason, Exchanges, LinkState, Session, Stats};
+use fairlead_runtime::gauges::Hold;
 use time::OffsetDateTime;
 use tokio::sync::{Notify, watch};
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
-use crate::metrics::{Hold, Metrics};
+use crate::metrics::Metrics;
 
 /// Streams of a session that requests leave to probes and to what the agent asks.
 const OTHER_STREAMS: usize = 32;

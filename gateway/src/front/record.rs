@@ -14,13 +14,14 @@ use std::{
 
 use fairlead_api::{ClusterId, Code};
 use fairlead_dialer::Body;
+use fairlead_runtime::gauges::Hold;
 use http::{Method, Request, StatusCode};
 use tokio::time::Instant;
 use tracing::info;
 
 use crate::{
     front::socket::Connection,
-    metrics::{Hold, Metrics, Outcome, Phases},
+    metrics::{Metrics, Outcome, Phases},
     seam::Caller,
 };
 

@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use fairlead_dialer::{OnUpgrade, Spliced, Upgraded, splice, splice::End};
+use fairlead_runtime::gauges::Hold;
 use http::HeaderValue;
 use tokio::time::timeout;
 use tracing::debug;
@@ -11,7 +12,7 @@ use tracing::debug;
 use crate::{
     front::{pings::Pinged, record::Record, socket::Cut},
     hub::Hub,
-    metrics::{Hold, Outcome},
+    metrics::Outcome,
 };
 
 /// How long the user's connection may take to send the `101` and turn into bytes.
