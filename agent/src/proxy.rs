@@ -14,7 +14,7 @@ use http_body::Body as _;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::watch,
-    time::{Instant, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 use tracing::{debug, info, warn};
@@ -38,6 +38,8 @@ use upstream::UpstreamError;
 
 /// How long the stream of an upgrade may take to become raw after its answer was sent.
 const UPGRADE: Duration = Duration::from_secs(10);
+/// How long what a client has left behind on a raw stream may take to be taken.
+const LEFT: Duration = Duration::from_secs(5);
 /// The longest an ordinary request may take until its head is answered; the API server's own limit is a minute. Watches
 /// and logs that are followed may be silent for ever.
 const HEAD: Duration = Duration::from_secs(300);
@@ -195,8 +197,15 @@ impl Proxy {
             let _held = (running, open);
             match timeout(UPGRADE, raw).await {
                 Ok(Ok(raw)) => {
-                    let Spliced { to_b, to_a, end } = splice(raw, other).await;
-                    debug!(to_api = to_b, to_hub = to_a, ?end, "raw stream ended");
+                    let gone = raw.gone();
+                    tokio::select! {
+                        Spliced { to_b, to_a, end } = splice(raw, other) => {
+                            debug!(to_api = to_b, to_hub = to_a, ?end, "raw stream ended");
+                        }
+                        () = async { gone.await; sleep(LEFT).await } => {
+                            debug!("what was left of a raw stream was not taken");
+                        }
+                    }
                 }
                 Ok(Err(error)) => debug!(%error, "the stream did not become raw"),
                 Err(_) => warn!("the stream did not become raw in time"),

@@ -174,3 +174,25 @@ async fn connect_reaches_listed_addresses_and_no_others() {
     soon(raw.read_to_string(&mut answered)).await.unwrap();
     assert_eq!((heard.as_str(), answered.as_str()), ("ping", "pong"));
 }
+
+#[tokio::test]
+async fn what_a_client_has_left_behind_and_nobody_takes_is_let_go() {
+    let rig = Rig::new().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let mut config = rig.config();
+    config.allow_connect = vec![address.clone()];
+    let agent = rig.start(config);
+    let hub = rig.hub.next().await;
+    let connect = Request::connect(&address).body(nothing()).unwrap();
+    let Answer::Upgraded(_, mut raw) = soon(hub.exchanges.send(connect)).await.unwrap() else {
+        panic!("not raw")
+    };
+    let (_reads_nothing, _) = listener.accept().await.unwrap();
+    let writing = tokio::spawn(async move { while raw.write_all(&[0; 4096]).await.is_ok() {} });
+    let unread = || agent.gauge("fairlead_agent_session_unread_bytes") as usize;
+    until(|| unread() >= 64 << 10).await;
+    writing.abort();
+    until(|| unread() == 0).await;
+    until(|| agent.gauge("fairlead_agent_streams_open") == 0.0).await;
+}

@@ -94,6 +94,21 @@ impl Upgraded {
         }
     }
 
+    /// Completes when the peer has reset it, whatever lies unread: who does not read would not hear of it. Never for another
+    /// connection than a stream. To be waited for in the task that uses it.
+    pub fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
+        let gone = match &self.io {
+            Inner::Stream(stream) => Some(stream.gone()),
+            Inner::Other(_) => None,
+        };
+        async move {
+            match gone {
+                Some(gone) => gone.await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
     pub(super) fn of_stream(stream: Stream, read: Bytes) -> Self {
         Upgraded {
             read,

@@ -2,6 +2,7 @@
 //! and for hyper.
 
 use std::{
+    future::poll_fn,
     io::{self, IoSlice},
     pin::Pin,
     sync::Arc,
@@ -56,6 +57,12 @@ impl Stream {
     /// Ready when the peer has reset it, whatever lies unread, or its session has ended.
     pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.mux.with(|state| state.gone(self.id, cx))
+    }
+
+    /// The same to wait for, also by who has given the stream away; in the task that uses it.
+    pub(crate) fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (mux, id) = (self.mux.clone(), self.id);
+        poll_fn(move |cx| mux.with(|state| state.gone(id, cx)))
     }
 
     /// Ends this direction, behind everything written. The other one goes on.
