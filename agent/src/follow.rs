@@ -100,7 +100,7 @@ async fn follow(site: &Site) {
                     cause,
                     "the hub did not tell its configuration; asking again"
                 );
-                sleep(backoff.next(chance()).max(FIRST)).await;
+                rest(&mut wanted, backoff.next(chance())).await;
                 continue;
             }
         }
@@ -118,6 +118,12 @@ async fn follow(site: &Site) {
     }
 }
 
+/// As long, or until a hub names another one: then it answers again.
+async fn rest(wanted: &mut watch::Receiver<Option<String>>, long: Duration) {
+    sleep(FIRST).await;
+    let _ = timeout(long.saturating_sub(FIRST), wanted.changed()).await;
+}
+
 async fn ask(
     site: &Site,
     acted_on: Option<&str>,
@@ -125,4 +131,30 @@ async fn ask(
     let exchanges = site.sessions.any().await;
     let said = acted_on.map(|revision| (ACTED_ON, revision));
     ask::get(&exchanges, CONFIG_PATH, acted_on, said.as_slice()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_hub_that_did_not_answer_is_asked_again_as_soon_as_it_names_another_one() {
+        let told = Told::default();
+        let mut wanted = told.wanted.subscribe();
+        let start = Instant::now();
+        rest(&mut wanted, CAP).await;
+        assert_eq!(start.elapsed(), CAP, "nothing is named");
+        let naming = async {
+            sleep(Duration::from_secs(1)).await;
+            told.configuration_wanted("two");
+        };
+        let start = Instant::now();
+        tokio::join!(rest(&mut wanted, CAP), naming);
+        assert_eq!(start.elapsed(), Duration::from_secs(1));
+        let start = Instant::now();
+        rest(&mut wanted, Duration::ZERO).await;
+        assert_eq!(start.elapsed(), FIRST, "never at once");
+    }
 }
