@@ -12,7 +12,7 @@ use super::{Body, BodyError, framing::Encoder, gather::Gather, outgoing::Outgoin
 pub(super) struct Sending {
     body: Body,
     encoder: Encoder,
-    gather: Gather,
+    gather: Option<Gather>,
 }
 
 /// How far the source has come.
@@ -27,11 +27,20 @@ pub(super) enum Filled {
 }
 
 impl Sending {
+    /// Of a request. Who sends one waits for room, so what is left to gather would stop them: over a fast path half of the time.
     pub(super) fn new(body: Body, encoder: Encoder) -> Self {
         Sending {
             body,
             encoder,
-            gather: Gather::default(),
+            gather: None,
+        }
+    }
+
+    /// Of an answer, which may be a LIST.
+    pub(super) fn gathering(body: Body, encoder: Encoder) -> Self {
+        Sending {
+            gather: Some(Gather::default()),
+            ..Sending::new(body, encoder)
         }
     }
 
@@ -51,19 +60,25 @@ impl Sending {
             if out.is_full() {
                 return Ok(Filled::Full);
             }
-            if self.gather.poll(cx).is_pending() {
+            if let Some(gather) = &mut self.gather
+                && gather.poll(cx).is_pending()
+            {
                 return Ok(Filled::Waiting);
             }
             match Pin::new(&mut self.body).poll_frame(cx)? {
                 Poll::Pending => {
-                    self.gather.waits(cx);
+                    if let Some(gather) = &mut self.gather {
+                        gather.waits(cx);
+                    }
                     return Ok(Filled::Waiting);
                 }
                 Poll::Ready(None) => self.encoder.end(out)?,
                 Poll::Ready(Some(frame)) => {
                     match frame.into_data() {
                         Ok(data) => {
-                            self.gather.came(data.len());
+                            if let Some(gather) = &mut self.gather {
+                                gather.came(data.len());
+                            }
                             self.encoder.data(data, out)?;
                         }
                         Err(frame) => {
@@ -80,5 +95,65 @@ impl Sending {
         }
         self.encoder = Encoder::Nothing;
         Ok(Filled::Done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::poll_fn, time::Duration};
+
+    use bytes::Bytes;
+    use http_body::Frame;
+    use http_body_util::StreamBody;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const PIECE: usize = 16 * 1024;
+    const PIECES: u64 = 64;
+
+    /// A body that has nothing more after each of its pieces, and the next one at once.
+    fn in_pieces() -> Body {
+        let mut left = 2 * PIECES;
+        let pieces = futures_util::stream::poll_fn(move |cx| {
+            left = left.saturating_sub(1);
+            cx.waker().wake_by_ref();
+            match (left, left % 2) {
+                (0, _) => Poll::Ready(None),
+                (_, 0) => Poll::Pending,
+                _ => {
+                    let piece = Frame::data(Bytes::from_static(&[0; PIECE]));
+                    Poll::Ready(Some(Ok::<_, BodyError>(piece)))
+                }
+            }
+        });
+        Body::new(StreamBody::new(pieces))
+    }
+
+    /// How long it takes until all of it is on its way to a peer that takes everything.
+    async fn takes(mut sending: Sending) -> Duration {
+        let start = Instant::now();
+        let mut out = Outgoing::default();
+        poll_fn(|cx| {
+            loop {
+                let filled = sending.fill(cx, &mut out).unwrap();
+                out.advance(out.len());
+                match filled {
+                    Filled::Done => return Poll::Ready(()),
+                    Filled::Full => {}
+                    Filled::Waiting => return Poll::Pending,
+                }
+            }
+        })
+        .await;
+        start.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_in_pieces_is_left_to_gather_and_a_request_never() {
+        let length = || Encoder::Length(PIECES * PIECE as u64);
+        assert!(takes(Sending::gathering(in_pieces(), length())).await > Duration::ZERO);
+        let request = Sending::new(in_pieces(), length());
+        assert_eq!(takes(request).await, Duration::ZERO);
     }
 }

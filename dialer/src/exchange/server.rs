@@ -195,7 +195,7 @@ impl<W: Wire> Serving<W> {
             return self.switch(upgrade).await;
         }
         let close = turn.close || closes(headers);
-        self.send(Sending::new(body, encoder)).await?;
+        self.send(Sending::gathering(body, encoder)).await?;
         timeout(DRAIN, poll_fn(|cx| self.desk.poll_drain(cx)))
             .await
             .map_err(|_| HttpError::Malformed("the rest of a body does not come"))??;
