@@ -41,14 +41,19 @@ pub(super) const AUDIT_OF: &str =
        AND (CAST($5 AS TEXT) IS NULL OR audience IS NULL OR audience LIKE $5)
      ORDER BY revision DESC, part DESC LIMIT $2";
 
-/// The facts of a cluster as they were at `$2`: a seek for each name.
+/// The facts of a cluster as they were at `$2`: a seek for each name. Of a row of both columns PostgreSQL makes no seek, but asks
+/// for each version of the fact anew which is the last.
 pub(super) const FACTS_AT: &str =
     "SELECT h.cluster, h.name, h.dynamic, h.at, h.revision, h.source, h.observed, h.value
      FROM (SELECT DISTINCT name, dynamic FROM fact_history
            WHERE cluster = $1 AND (CAST($3 AS TEXT) IS NULL OR name = $3)) AS n
      JOIN fact_history AS h ON h.cluster = $1 AND h.name = n.name AND h.dynamic = n.dynamic
-      AND (h.at, h.revision) = (
-          SELECT l.at, l.revision FROM fact_history AS l
+      AND h.at = (
+          SELECT l.at FROM fact_history AS l
+          WHERE l.cluster = $1 AND l.name = n.name AND l.dynamic = n.dynamic AND l.at <= $2
+          ORDER BY l.at DESC, l.revision DESC LIMIT 1)
+      AND h.revision = (
+          SELECT l.revision FROM fact_history AS l
           WHERE l.cluster = $1 AND l.name = n.name AND l.dynamic = n.dynamic AND l.at <= $2
           ORDER BY l.at DESC, l.revision DESC LIMIT 1)
      WHERE h.value IS NOT NULL ORDER BY h.name, h.dynamic";
