@@ -91,8 +91,9 @@ impl Keeper {
         while self.hub.store.leads() {
             self.ask();
             let has_room = self.asking.len() < AT_ONCE;
-            let due = self.queue.first().map(|(due, _)| *due);
-            let due = due.filter(|_| has_room);
+            // One whose server is being asked waits for that, however long it is due.
+            let mut idle = (self.queue.iter()).filter(|(_, owner)| !self.busy.contains(owner));
+            let due = idle.next().map(|(due, _)| *due).filter(|_| has_room);
             tokio::select! {
                 changed = revisions.changed() => {
                     if changed.is_err() {
@@ -164,7 +165,8 @@ impl Keeper {
         if let Some(plan) = self.plans.get_mut(&owner)
             && plan.of == of
         {
-            plan.seen = seen;
+            // It may be what its server has filled in.
+            (plan.seen, plan.wanted) = (seen, wanted);
             return;
         }
         let is_there = known.is_some_and(|it| it.of == of && it.phase == RepoPhase::Created);
