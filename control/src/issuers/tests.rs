@@ -441,6 +441,7 @@ async fn who_guesses_has_a_few_tokens_reviewed_at_once_and_keeps_nobody_elsewher
             async move { issuers.vouch(&token, FROM, NOW).await }
         })
         .collect();
+    idp.guesses_wait(OF_ONE).await;
     let elsewhere = [192, 0, 2, 7].into();
     let vouched = issuers.vouch(&"opaque".into(), elsewhere, NOW).await;
     assert!(

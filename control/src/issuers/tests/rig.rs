@@ -22,7 +22,10 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use time::{Duration, OffsetDateTime, macros::datetime};
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::{
+    net::TcpListener,
+    sync::{Semaphore, watch},
+};
 use tokio_rustls::TlsAcceptor;
 
 use crate::issuers::Issuers;
@@ -37,8 +40,10 @@ pub(super) struct Idp {
 struct Shared {
     url: String,
     state: Mutex<Answers>,
+    /// Guesses that wait for their answer now, and the most that ever did.
+    guesses: watch::Sender<(usize, usize)>,
     /// Without it no guess is answered.
-    guesses: Semaphore,
+    answers: Semaphore,
 }
 
 struct Answers {
@@ -49,8 +54,6 @@ struct Answers {
     redirect: bool,
     says_it_is: Option<String>,
     asked: Vec<String>,
-    /// Guesses that wait for their answer now, and the most that ever did.
-    guesses: (usize, usize),
 }
 
 fn new_key() -> EncodingKey {
@@ -93,9 +96,9 @@ impl Idp {
                 redirect: false,
                 says_it_is: None,
                 asked: Vec::new(),
-                guesses: (0, 0),
             }),
-            guesses: Semaphore::new(0),
+            guesses: watch::Sender::new((0, 0)),
+            answers: Semaphore::new(0),
         });
         let router = Router::new()
             .route("/.well-known/openid-configuration", get(document))
@@ -229,12 +232,18 @@ impl Idp {
     }
 
     pub(super) fn answer_guesses(&self) {
-        self.shared.guesses.add_permits(10_000);
+        self.shared.answers.add_permits(10_000);
+    }
+
+    /// As soon as so many wait for their answer at once.
+    pub(super) async fn guesses_wait(&self, many: usize) {
+        let mut guesses = self.shared.guesses.subscribe();
+        guesses.wait_for(|(now, _)| *now >= many).await.unwrap();
     }
 
     /// How many guesses were waiting for their answer at once.
     pub(super) fn most_guesses(&self) -> usize {
-        self.state().guesses.1
+        self.shared.guesses.borrow().1
     }
 
     /// Paths, in order.
@@ -245,9 +254,10 @@ impl Idp {
 
 impl Shared {
     fn guess(&self, more: isize) {
-        let guesses = &mut self.state.lock().unwrap().guesses;
-        guesses.0 = guesses.0.saturating_add_signed(more);
-        guesses.1 = guesses.1.max(guesses.0);
+        self.guesses.send_modify(|(now, most)| {
+            *now = now.saturating_add_signed(more);
+            *most = (*most).max(*now);
+        });
     }
 
     fn keys(&self) -> Value {
@@ -292,7 +302,7 @@ async fn review(
     let token = review["spec"]["token"].as_str().unwrap();
     if token.starts_with("guess") {
         shared.guess(1);
-        shared.guesses.acquire().await.unwrap().forget();
+        shared.answers.acquire().await.unwrap().forget();
         shared.guess(-1);
     }
     let status = match token {
