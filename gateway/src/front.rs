@@ -37,7 +37,7 @@ use std::{
 
 use fairlead_dialer::{Ahead, Body, BodyError};
 use fairlead_runtime::{Process, gauges::Hold};
-use futures_util::future::Either;
+use futures_util::{FutureExt, future::Either};
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::{
@@ -185,14 +185,13 @@ impl Front {
         connection: &Connection,
     ) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send + use<> {
         let record = Record::begin(&request, connection.peer, &self.hub.metrics);
-        let inbound = Inbound {
+        let inbound = Box::new(Inbound {
             request: request.map(|body| body.map_err(BodyError::from).boxed_unsync()),
             doubtful_length: connection.framing.next_is_doubtful(),
             connection: connection.clone(),
             record,
-        };
-        let answer = self.stack.clone().answer(inbound);
-        async move { Ok(answer.await) }
+        });
+        self.stack.clone().answer(inbound).map(Ok)
     }
 }
 

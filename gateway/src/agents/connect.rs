@@ -32,7 +32,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// # Errors
 /// `FL-1304` if it is no WebSocket of ours.
-pub(crate) fn connect(hub: &Arc<Hub>, inbound: Inbound) -> Result<Response<Body>, Failure> {
+pub(crate) fn connect(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Response<Body>, Failure> {
     let mut request = inbound.request;
     let head = match upgrade_response(&request) {
         Ok(head) => head,

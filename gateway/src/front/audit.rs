@@ -10,7 +10,10 @@ use http_body_util::BodyExt;
 use crate::front::{body::Download, record::Inbound};
 
 /// The step around all others.
-pub(crate) async fn audit<F>(inbound: Inbound, inner: impl FnOnce(Inbound) -> F) -> Response<Body>
+pub(crate) async fn audit<F>(
+    inbound: Box<Inbound>,
+    inner: impl FnOnce(Box<Inbound>) -> F,
+) -> Response<Body>
 where
     F: Future<Output = Response<Body>>,
 {

@@ -96,12 +96,6 @@ impl Unasked {
     }
 }
 
-impl AsRef<Inbound> for Inbound {
-    fn as_ref(&self) -> &Inbound {
-        self
-    }
-}
-
 fn bearer(given: &[HeaderValue]) -> Result<SecretString, Failure> {
     let [first, more @ ..] = given else {
         return Err(Code::NoToken.into());

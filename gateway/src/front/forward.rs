@@ -54,7 +54,7 @@ pub(crate) async fn forward(hub: &Arc<Hub>, allowed: Allowed) -> Result<Response
         connection,
         record,
         ..
-    } = inbound;
+    } = *inbound;
     // The session lets go of a drained agent only when this is given back.
     record.hold(running);
 

@@ -21,7 +21,10 @@ pub(crate) const MODULE_TIME: Duration = Duration::from_secs(30);
 
 /// # Errors
 /// `FL-1308` if it takes too long.
-pub(crate) async fn module(hub: &Arc<Hub>, inbound: Inbound) -> Result<Response<Body>, Failure> {
+pub(crate) async fn module(
+    hub: &Arc<Hub>,
+    inbound: Box<Inbound>,
+) -> Result<Response<Body>, Failure> {
     let asker = Asker::unasked(Unasked::new(hub, &inbound));
     let mut request = inbound.request;
     if let Some(uri) = without_last_slash(request.uri()) {

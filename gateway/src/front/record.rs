@@ -25,7 +25,7 @@ use crate::{
     seam::Caller,
 };
 
-/// A request on its way in.
+/// A request on its way in. In a box: each step hands it to the next, and every future it rests in would be twice its size larger.
 pub(crate) struct Inbound {
     pub(crate) request: Request<Body>,
     pub(crate) connection: Connection,

@@ -26,8 +26,8 @@ pub(crate) enum Shape {
 /// The step that answers whatever fails inside.
 pub(crate) async fn respond<F>(
     hub: &Hub,
-    inbound: Inbound,
-    inner: impl FnOnce(Inbound) -> F,
+    inbound: Box<Inbound>,
+    inner: impl FnOnce(Box<Inbound>) -> F,
 ) -> Response<Body>
 where
     F: Future<Output = Result<Response<Body>, Failure>>,

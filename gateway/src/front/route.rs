@@ -14,7 +14,7 @@ use crate::{
 
 /// A request for a cluster.
 pub(crate) struct Aimed {
-    pub(crate) inbound: Inbound,
+    pub(crate) inbound: Box<Inbound>,
     pub(crate) cluster: ClusterId,
     /// As the API server has it.
     pub(crate) path: PathAndQuery,
@@ -28,13 +28,13 @@ impl AsRef<Inbound> for Aimed {
 
 pub(crate) enum Routed {
     Cluster(Aimed),
-    Agent(Inbound),
-    Module(Inbound),
+    Agent(Box<Inbound>),
+    Module(Box<Inbound>),
 }
 
 /// # Errors
 /// `FL-1202`, `FL-1301` to `FL-1304`, `FL-1306`.
-pub(crate) fn route(hub: &Arc<Hub>, inbound: Inbound) -> Result<Routed, Failure> {
+pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Routed, Failure> {
     let request = &inbound.request;
     headers::check(request)?;
     if inbound.doubtful_length {

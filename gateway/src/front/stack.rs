@@ -44,7 +44,7 @@ impl Stack {
     }
 
     /// Outermost first. An [`Inbound`] has its request id already, given as soon as its head was read.
-    pub(crate) async fn answer(self, inbound: Inbound) -> Response<Body> {
+    pub(crate) async fn answer(self, inbound: Box<Inbound>) -> Response<Body> {
         let hub = &self.hub;
         // Tells of refused requests too, and of how the body ended.
         audit(inbound, |inbound| {
@@ -60,7 +60,7 @@ impl Stack {
         .await
     }
 
-    async fn way(&self, inbound: Inbound) -> Result<Response<Body>, Failure> {
+    async fn way(&self, inbound: Box<Inbound>) -> Result<Response<Body>, Failure> {
         let hub = &self.hub;
         self.admit(&inbound)?; // before it costs anything
         // What must not be passed on is refused before anybody is asked anything.

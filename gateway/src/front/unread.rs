@@ -26,8 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The step that leaves nothing unread, or says so. HTTP/2 has no need of it: there a request is a stream of its own.
 pub(crate) async fn read_all<F>(
-    mut inbound: Inbound,
-    inner: impl FnOnce(Inbound) -> F,
+    mut inbound: Box<Inbound>,
+    inner: impl FnOnce(Box<Inbound>) -> F,
 ) -> Response<Body>
 where
     F: Future<Output = Response<Body>>,
