@@ -2,6 +2,7 @@
 //! plugged in), and how it stands with it ([`state`]). Whoever has none of them plugged in keeps repositories as data.
 
 mod keeper;
+mod plans;
 mod state;
 mod wanted;
 

@@ -1,11 +1,7 @@
 //! Has servers make repositories, each as it is wanted now. It goes by what is wanted, never by what has happened, so nothing
 //! is missed where a hub ends between the two; of several hubs on one database one does this.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use fairlead_api::Failure;
 use time::OffsetDateTime;
@@ -15,11 +11,13 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use super::{GitTrouble, MadeRepo, RepoOwner, WantedRepo};
+use super::{
+    GitTrouble, MadeRepo, RepoOwner, WantedRepo,
+    plans::{Plans, Question, Seen},
+};
 use crate::{
     hub::Hub,
     model::{Cluster, GitRepo, RepoPhase, RepoState},
-    random,
     registry::template_of,
     store::{Actor, Draft, Revision, StoreError, whole_millis},
 };
@@ -29,11 +27,6 @@ const AT_ONCE: usize = 8;
 const DEADLINE: Duration = Duration::from_secs(30);
 /// Changes that come within this time are looked at together.
 const GATHER: Duration = Duration::from_millis(300);
-/// When a server is asked again that had no good word; twice as late each time.
-const FIRST: Duration = Duration::from_secs(5);
-const LONGEST: Duration = Duration::from_secs(600);
-/// When it is asked whether all is still as it was: people work on it, too.
-const AGAIN: Duration = Duration::from_secs(3600);
 /// How often a hub that has left this to another one looks whether that is still there.
 const STAND_BY: Duration = Duration::from_secs(5);
 
@@ -49,20 +42,8 @@ pub(super) async fn keep(hub: &Arc<Hub>) {
 
 struct Keeper {
     hub: Arc<Hub>,
-    plans: BTreeMap<RepoOwner, Plan>,
-    queue: BTreeSet<(Instant, RepoOwner)>,
-    busy: BTreeSet<RepoOwner>,
+    plans: Plans,
     asking: JoinSet<Asked>,
-}
-
-/// What is to be done about one repository, and when.
-struct Plan {
-    /// Of the changes that wrote its owner's record and the template's.
-    seen: (Revision, Revision),
-    of: String,
-    wanted: WantedRepo,
-    due: Instant,
-    misses: u32,
 }
 
 /// A server was asked for a repository.
@@ -77,9 +58,7 @@ impl Keeper {
     fn new(hub: Arc<Hub>) -> Self {
         Keeper {
             hub,
-            plans: BTreeMap::new(),
-            queue: BTreeSet::new(),
-            busy: BTreeSet::new(),
+            plans: Plans::default(),
             asking: JoinSet::new(),
         }
     }
@@ -91,9 +70,7 @@ impl Keeper {
         while self.hub.store.leads() {
             self.ask();
             let has_room = self.asking.len() < AT_ONCE;
-            // One whose server is being asked waits for that, however long it is due.
-            let mut idle = (self.queue.iter()).filter(|(_, owner)| !self.busy.contains(owner));
-            let due = idle.next().map(|(due, _)| *due).filter(|_| has_room);
+            let due = self.plans.next().filter(|_| has_room);
             tokio::select! {
                 changed = revisions.changed() => {
                     if changed.is_err() {
@@ -136,80 +113,35 @@ impl Keeper {
                 WantedRepo::of_cluster(cluster, template_of(&view, &cluster.tenant))
             });
         }
-        let is_gone = |owner: &&RepoOwner| match owner {
-            RepoOwner::Tenant(id) => view.tenant(id).is_none(),
-            RepoOwner::Cluster(id) => view.cluster(id).is_none(),
-        };
-        let gone: Vec<RepoOwner> = self.plans.keys().filter(is_gone).cloned().collect();
-        for owner in gone {
-            self.drop_plan(&owner);
-        }
+        self.plans.retain(|owner| match owner {
+            RepoOwner::Tenant(id) => view.tenant(id).is_some(),
+            RepoOwner::Cluster(id) => view.cluster(id).is_some(),
+        });
     }
 
     fn consider(
         &mut self,
         owner: RepoOwner,
-        seen: (Revision, Revision),
+        seen: Seen,
         known: Option<&RepoState>,
         wanted: impl FnOnce() -> Option<WantedRepo>,
     ) {
-        if self.plans.get(&owner).is_some_and(|plan| plan.seen == seen) {
+        if self.plans.has_seen(&owner, seen) {
             return;
         }
         let servers = &self.hub.git_servers;
-        let Some(wanted) = wanted().filter(|it| servers.of(it).is_some()) else {
-            self.drop_plan(&owner);
-            return;
-        };
-        let of = wanted.hash();
-        if let Some(plan) = self.plans.get_mut(&owner)
-            && plan.of == of
-        {
-            // It may be what its server has filled in.
-            (plan.seen, plan.wanted) = (seen, wanted);
-            return;
-        }
-        let is_there = known.is_some_and(|it| it.of == of && it.phase == RepoPhase::Created);
-        let wait = if is_there {
-            some_of(AGAIN)
-        } else {
-            Duration::ZERO
-        };
-        self.drop_plan(&owner);
-        let due = Instant::now() + wait;
-        self.queue.insert((due, owner.clone()));
-        let plan = Plan {
-            seen,
-            of,
-            wanted,
-            due,
-            misses: 0,
-        };
-        self.plans.insert(owner, plan);
-    }
-
-    fn drop_plan(&mut self, owner: &RepoOwner) {
-        if let Some(plan) = self.plans.remove(owner) {
-            self.queue.remove(&(plan.due, owner.clone()));
+        match wanted().filter(|it| servers.of(it).is_some()) {
+            Some(wanted) => self.plans.want(wanted, seen, known),
+            None => self.plans.forget(&owner),
         }
     }
 
     /// Asks for what is due, as many at once as may be.
     fn ask(&mut self) {
-        let now = Instant::now();
-        let due: Vec<_> = (self.queue.iter())
-            .take_while(|(due, _)| *due <= now)
-            .filter(|(_, owner)| !self.busy.contains(owner))
-            .take(AT_ONCE.saturating_sub(self.asking.len()))
-            .cloned()
-            .collect();
-        for (due, owner) in due {
-            let Some(plan) = self.plans.get(&owner) else {
-                continue;
-            };
-            let (hub, wanted, of) = (Arc::clone(&self.hub), plan.wanted.clone(), plan.of.clone());
-            self.queue.remove(&(due, owner.clone()));
-            self.busy.insert(owner.clone());
+        let room = AT_ONCE.saturating_sub(self.asking.len());
+        for Question { wanted, of } in self.plans.take_due(room) {
+            let hub = Arc::clone(&self.hub);
+            let owner = wanted.owner.clone();
             self.asking.spawn(async move {
                 let came_to = ensure(&hub, wanted, &of).await;
                 Asked { owner, of, came_to }
@@ -217,41 +149,13 @@ impl Keeper {
         }
     }
 
-    /// When it is asked for the next time.
     fn note(&mut self, asked: Asked) {
-        self.busy.remove(&asked.owner);
-        let Some(plan) = self.plans.get_mut(&asked.owner) else {
-            return;
-        };
-        if plan.of != asked.of {
-            // Something else is wanted meanwhile, and due.
-            return;
-        }
-        let is_there = match asked.came_to {
-            Ok(Some((of, phase))) => {
-                plan.of = of;
-                phase == RepoPhase::Created
-            }
-            Ok(None) => false,
-            Err(failure) => {
-                warn!(owner = %asked.owner, %failure, "what became of a repository cannot be written down now");
-                false
-            }
-        };
-        plan.misses = if is_there { 0 } else { plan.misses + 1 };
-        plan.due = Instant::now()
-            + match plan.misses {
-                0 => some_of(AGAIN),
-                misses => some_of(LONGEST.min(FIRST * (1 << misses.min(8)))),
-            };
-        self.queue.insert((plan.due, asked.owner));
+        let came_to = asked.came_to.unwrap_or_else(|failure| {
+            warn!(owner = %asked.owner, %failure, "what became of a repository cannot be written down now");
+            None
+        });
+        self.plans.note(asked.owner, &asked.of, came_to);
     }
-}
-
-/// Half of it at least, so that not all come at once.
-fn some_of(whole: Duration) -> Duration {
-    let [share] = random::bytes::<1>().unwrap_or([0]);
-    whole / 2 + (whole / 2).mul_f64(f64::from(share) / 255.0)
 }
 
 /// Has a repository made and writes down what came of it, if it is still wanted like that.

@@ -2,7 +2,12 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard},
+    future::poll_fn,
+    pin::pin,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -92,6 +97,8 @@ impl GitServer for Server {
 struct World {
     rig: Rig,
     server: Arc<Server>,
+    /// How often the module had something to do.
+    turns: Arc<AtomicUsize>,
 }
 
 impl World {
@@ -103,8 +110,17 @@ impl World {
         let modules = rig.control.seam().modules;
         let module = modules.into_iter().find(|it| it.name() == "repositories");
         let module = module.unwrap();
-        tokio::spawn(async move { module.run(process).await });
-        World { rig, server }
+        let turns = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&turns);
+        tokio::spawn(async move {
+            let mut run = pin!(module.run(process));
+            poll_fn(|turn| {
+                counted.fetch_add(1, Ordering::Relaxed);
+                run.as_mut().poll(turn)
+            })
+            .await;
+        });
+        World { rig, server, turns }
     }
 
     async fn state(&self, path: &str) -> Value {
@@ -142,6 +158,22 @@ impl World {
     async fn make(&self, id: &str, repo: Value) {
         let body = json!({ "id": id, "tenant": "t-default", "gitRepo": repo });
         self.rig.post(&admin(), "/clusters", body).await.good();
+    }
+
+    /// Until the server has been asked for something of this owner, since before `change`.
+    async fn asked_after(&self, owner: &str, change: impl Future<Output = ()>) {
+        let before = self.server.times_asked(owner);
+        change.await;
+        let asked = async {
+            loop {
+                let asked = self.server.asked.notified();
+                if self.server.times_asked(owner) > before {
+                    return;
+                }
+                asked.await;
+            }
+        };
+        timeout(Duration::from_secs(60), asked).await.unwrap();
     }
 
     /// So much later as far as the keeper can tell, as often as it takes: what it is to do then may not be planned yet.
@@ -231,6 +263,34 @@ async fn a_server_that_is_away_takes_nothing_back_and_one_that_says_nothing_is_t
     later(Duration::from_secs(30)).await;
     let reason = json!("git.example has not answered within 30 s");
     world.becomes("/clusters/c-three", "unknown", reason).await;
+}
+
+#[tokio::test]
+async fn one_that_is_wanted_otherwise_while_its_server_is_asked_waits_for_that_and_keeps_nobody_busy()
+ {
+    let world = World::new().await;
+    world.server.said().is_silent = true;
+    let make = world.make("one", json!({ "url": URL }));
+    world.asked_after("c-one", make).await;
+    let key = json!({ "gitRepo": { "deployKey": "ssh-ed25519 AAAA" } });
+    world.patch("/clusters/c-one", key).await;
+    // Another one is made after it, so by then it was looked at.
+    let make = world.make("two", json!({ "url": URL }));
+    world.asked_after("c-two", make).await;
+    let before = world.turns.load(Ordering::Relaxed);
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    let turns = world.turns.load(Ordering::Relaxed) - before;
+    assert!(turns < 10, "{turns} turns, while all wait for the server");
+    assert_eq!(world.server.times_asked("c-one"), 1);
+
+    world.server.said().is_silent = false;
+    world
+        .asked_after("c-one", later(Duration::from_secs(30)))
+        .await;
+    let asked = world.server.said().asked.last().cloned().unwrap();
+    assert_eq!(asked.deploy_keys["steward"].key, "ssh-ed25519 AAAA");
 }
 
 #[tokio::test]

@@ -1,0 +1,225 @@
+//! When which repository is asked for: each one question at a time, of it as it is wanted then. It asks nobody and looks at
+//! nothing but the clock.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::{RepoOwner, WantedRepo};
+use crate::{
+    model::{RepoPhase, RepoState},
+    random,
+    store::Revision,
+};
+
+/// When a server is asked again that had no good word; twice as late each time.
+const FIRST: Duration = Duration::from_secs(5);
+const LONGEST: Duration = Duration::from_secs(600);
+/// When it is asked whether all is still as it was: people work on it, too.
+const AGAIN: Duration = Duration::from_secs(3600);
+
+/// Of the changes that wrote an owner's record and the template's.
+pub(super) type Seen = (Revision, Revision);
+
+#[derive(Default)]
+pub(super) struct Plans {
+    plans: BTreeMap<RepoOwner, Plan>,
+    queue: BTreeSet<(Instant, RepoOwner)>,
+    busy: BTreeSet<RepoOwner>,
+}
+
+/// What is to be done about one repository, and when.
+struct Plan {
+    seen: Seen,
+    of: String,
+    wanted: WantedRepo,
+    due: Instant,
+    misses: u32,
+}
+
+/// What a server is to be asked for, until [`Plans::note`].
+pub(super) struct Question {
+    pub(super) wanted: WantedRepo,
+    pub(super) of: String,
+}
+
+impl Plans {
+    /// Whether nothing of an owner has changed since it was wanted.
+    pub(super) fn has_seen(&self, owner: &RepoOwner, seen: Seen) -> bool {
+        self.plans.get(owner).is_some_and(|plan| plan.seen == seen)
+    }
+
+    pub(super) fn want(&mut self, wanted: WantedRepo, seen: Seen, known: Option<&RepoState>) {
+        let of = wanted.hash();
+        if let Some(plan) = self.plans.get_mut(&wanted.owner)
+            && plan.of == of
+        {
+            // It may be what its server has filled in.
+            (plan.seen, plan.wanted) = (seen, wanted);
+            return;
+        }
+        let is_there = known.is_some_and(|it| it.of == of && it.phase == RepoPhase::Created);
+        let wait = if is_there {
+            some_of(AGAIN)
+        } else {
+            Duration::ZERO
+        };
+        let owner = wanted.owner.clone();
+        self.forget(&owner);
+        let due = Instant::now() + wait;
+        self.queue.insert((due, owner.clone()));
+        let plan = Plan {
+            seen,
+            of,
+            wanted,
+            due,
+            misses: 0,
+        };
+        self.plans.insert(owner, plan);
+    }
+
+    pub(super) fn forget(&mut self, owner: &RepoOwner) {
+        if let Some(plan) = self.plans.remove(owner) {
+            self.queue.remove(&(plan.due, owner.clone()));
+        }
+    }
+
+    /// Forgets those of all other owners.
+    pub(super) fn retain(&mut self, is_there: impl Fn(&RepoOwner) -> bool) {
+        let gone = self.plans.keys().filter(|owner| !is_there(owner));
+        for owner in gone.cloned().collect::<Vec<_>>() {
+            self.forget(&owner);
+        }
+    }
+
+    /// When there is something to be asked. One whose server is being asked waits for that, however long it is due.
+    pub(super) fn next(&self) -> Option<Instant> {
+        let mut idle = (self.queue.iter()).filter(|(_, owner)| !self.busy.contains(owner));
+        idle.next().map(|(due, _)| *due)
+    }
+
+    /// What is to be asked now, so many at most.
+    pub(super) fn take_due(&mut self, most: usize) -> Vec<Question> {
+        let now = Instant::now();
+        let due: Vec<_> = (self.queue.iter())
+            .take_while(|(due, _)| *due <= now)
+            .filter(|(_, owner)| !self.busy.contains(owner))
+            .take(most)
+            .cloned()
+            .collect();
+        let mut questions = Vec::new();
+        for (due, owner) in due {
+            let Some(plan) = self.plans.get(&owner) else {
+                continue;
+            };
+            let (wanted, of) = (plan.wanted.clone(), plan.of.clone());
+            questions.push(Question { wanted, of });
+            self.queue.remove(&(due, owner.clone()));
+            self.busy.insert(owner);
+        }
+        questions
+    }
+
+    /// What the question of `of` has come to: the name of what is wanted then and how it stands with that, as far as it could
+    /// be written down.
+    pub(super) fn note(
+        &mut self,
+        owner: RepoOwner,
+        of: &str,
+        came_to: Option<(String, RepoPhase)>,
+    ) {
+        self.busy.remove(&owner);
+        let Some(plan) = self.plans.get_mut(&owner) else {
+            return;
+        };
+        if plan.of != of {
+            // Something else is wanted meanwhile, and due.
+            return;
+        }
+        let mut is_there = false;
+        if let Some((of, phase)) = came_to {
+            plan.of = of;
+            is_there = phase == RepoPhase::Created;
+        }
+        plan.misses = if is_there { 0 } else { plan.misses + 1 };
+        plan.due = Instant::now()
+            + match plan.misses {
+                0 => some_of(AGAIN),
+                misses => some_of(LONGEST.min(FIRST * (1 << misses.min(8)))),
+            };
+        self.queue.insert((plan.due, owner));
+    }
+}
+
+/// Half of it at least, so that not all come at once.
+fn some_of(whole: Duration) -> Duration {
+    let [share] = random::bytes::<1>().unwrap_or([0]);
+    whole / 2 + (whole / 2).mul_f64(f64::from(share) / 255.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    const LONGER_THAN_ALL: Duration = Duration::from_secs(2 * 3600);
+
+    fn wanted(url: Option<&str>, name: &str) -> WantedRepo {
+        WantedRepo {
+            owner: RepoOwner::Cluster("c-one".parse().unwrap()),
+            url: url.map(str::to_owned),
+            path: None,
+            name: Some(name.to_owned()),
+            api_secret: None,
+            deploy_keys: BTreeMap::new(),
+            creation_policy: None,
+        }
+    }
+
+    fn seen(revision: u64) -> Seen {
+        (Revision(revision), Revision(0))
+    }
+
+    /// What is asked for now, which is one at most.
+    fn ask(plans: &mut Plans) -> Option<Question> {
+        let mut questions = plans.take_due(8);
+        let question = questions.pop();
+        assert!(questions.is_empty(), "one owner has one question");
+        question
+    }
+
+    fn created(wanted: &WantedRepo) -> Option<(String, RepoPhase)> {
+        Some((wanted.hash(), RepoPhase::Created))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_wanted_while_a_server_is_asked_is_due_when_that_has_answered() {
+        let mut plans = Plans::default();
+        let (first, second) = (wanted(None, "first"), wanted(None, "second"));
+        plans.want(first.clone(), seen(1), None);
+        let asked = ask(&mut plans).unwrap();
+        plans.want(second.clone(), seen(2), None);
+        assert!(ask(&mut plans).is_none());
+        assert_eq!(plans.next(), None, "there is nothing to wake up for");
+        plans.note(first.owner.clone(), &asked.of, created(&first));
+        assert_eq!(plans.next(), Some(Instant::now()));
+        assert_eq!(ask(&mut plans).unwrap().wanted, second);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_server_has_filled_in_is_what_it_is_asked_for_from_then_on() {
+        let mut plans = Plans::default();
+        let (empty, filled) = (wanted(None, "it"), wanted(Some("ssh://a/b.git"), "it"));
+        plans.want(empty.clone(), seen(1), None);
+        let asked = ask(&mut plans).unwrap();
+        plans.note(empty.owner.clone(), &asked.of, created(&filled));
+        plans.want(filled.clone(), seen(2), None);
+        assert!(ask(&mut plans).is_none(), "that is what it has said");
+        tokio::time::advance(LONGER_THAN_ALL).await;
+        assert_eq!(ask(&mut plans).unwrap().wanted, filled);
+    }
+}
