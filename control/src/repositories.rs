@@ -28,7 +28,8 @@ pub trait GitServer: Send + Sync {
 
     /// Makes the repository, or brings the one that it has to what is wanted. It is asked again for the same one: now and
     /// then, after a restart, and maybe twice at once when another hub takes over. One that such a call has made before is
-    /// as good as one made now, whatever [`WantedRepo::creation_policy`] says. Dropped if it takes more than 30 s.
+    /// as good as one made now, whatever [`WantedRepo::creation_policy`] says. Dropped if it takes more than 30 s;
+    /// one that panics is asked again, as one that is away.
     ///
     /// # Errors
     /// [`GitTrouble`]

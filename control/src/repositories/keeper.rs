@@ -1,9 +1,10 @@
 //! Has servers make repositories, each as it is wanted now. It goes by what is wanted, never by what has happened, so nothing
 //! is missed where a hub ends between the two; of several hubs on one database one does this.
 
-use std::{sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use fairlead_api::Failure;
+use futures_util::FutureExt;
 use time::OffsetDateTime;
 use tokio::{
     task::JoinSet,
@@ -12,7 +13,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    GitTrouble, MadeRepo, RepoOwner, WantedRepo,
+    GitServer, GitTrouble, MadeRepo, RepoOwner, WantedRepo,
     plans::{Plans, Question, Seen},
 };
 use crate::{
@@ -167,14 +168,9 @@ async fn ensure(
     let Some(server) = hub.git_servers.of(&wanted) else {
         return Ok(None);
     };
-    let said = timeout(DEADLINE, server.ensure(&wanted)).await;
-    let said = said.unwrap_or_else(|_| {
-        let name = server.name();
-        let seconds = DEADLINE.as_secs();
-        let detail = format!("{name} has not answered within {seconds} s");
-        Err(GitTrouble::Away(detail))
-    });
-    info!(owner = %wanted.owner, server = server.name(), said = ?said.as_ref().map(|made| &made.url), "repository asked for");
+    let said = said_by(server.as_ref(), &wanted).await;
+    let url = said.as_ref().map(|made| &made.url);
+    info!(owner = %wanted.owner, server = server.name(), said = ?url, "repository asked for");
     let came = Came {
         of: of.to_owned(),
         said,
@@ -182,6 +178,19 @@ async fn ensure(
     };
     let decide = move |draft: &mut Draft| settle(draft, &wanted.owner, &came);
     Ok(hub.store.change(Actor::Hub, decide).await?.value)
+}
+
+/// In time or not; one that panics has failed, too, and may do better the next time.
+async fn said_by(server: &dyn GitServer, wanted: &WantedRepo) -> Result<MadeRepo, GitTrouble> {
+    let asked = AssertUnwindSafe(async { server.ensure(wanted).await }).catch_unwind();
+    let name = server.name();
+    let detail = match timeout(DEADLINE, asked).await {
+        Ok(Ok(said)) => return said,
+        // Not what it panicked with: people see this who may not see that.
+        Ok(Err(_)) => format!("asking {name} panicked, a bug of this hub whose log says more"),
+        Err(_) => format!("{name} has not answered within {} s", DEADLINE.as_secs()),
+    };
+    Err(GitTrouble::Away(detail))
 }
 
 /// None where another one is wanted by now, or none.

@@ -34,6 +34,7 @@ struct Said {
     /// All that it was asked for.
     asked: Vec<WantedRepo>,
     is_silent: bool,
+    panics: bool,
 }
 
 impl Server {
@@ -70,13 +71,14 @@ impl GitServer for Server {
     }
 
     async fn ensure(&self, wanted: &WantedRepo) -> Result<MadeRepo, GitTrouble> {
-        let (said, is_silent) = {
+        let (said, is_silent, panics) = {
             let mut said = self.said();
             said.asked.push(wanted.clone());
             let of = said.of.get(&wanted.owner.to_string()).cloned();
-            (of, said.is_silent)
+            (of, said.is_silent, said.panics)
         };
         self.asked.notify_waiters();
+        assert!(!panics, "a bug of this server's");
         if is_silent {
             std::future::pending::<()>().await;
         }
@@ -291,6 +293,20 @@ async fn one_that_is_wanted_otherwise_while_its_server_is_asked_waits_for_that_a
         .await;
     let asked = world.server.said().asked.last().cloned().unwrap();
     assert_eq!(asked.deploy_keys["steward"].key, "ssh-ed25519 AAAA");
+}
+
+#[tokio::test]
+async fn a_server_that_panics_has_failed_and_is_asked_again() {
+    let world = World::new().await;
+    world.server.said().panics = true;
+    world.make("one", json!({ "url": URL })).await;
+    let reason = json!("asking git.example panicked, a bug of this hub whose log says more");
+    world.becomes("/clusters/c-one", "unknown", reason).await;
+    world.server.said().panics = false;
+    world.later_asked("c-one", Duration::from_secs(10)).await;
+    world
+        .becomes("/clusters/c-one", "created", Value::Null)
+        .await;
 }
 
 #[tokio::test]
