@@ -13,4 +13,6 @@ mod memory;
 mod proxy;
 mod rig;
 mod secret;
+#[path = "../../../runtime/testkit/standstill.rs"]
+mod standstill;
 mod upgrade;

@@ -4,7 +4,6 @@ use std::{
     fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
-    sync::mpsc,
     time::Duration,
 };
 
@@ -19,18 +18,14 @@ use fairlead_runtime::Process;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
 use tempfile::TempDir;
-use tokio::{
-    task::{JoinHandle, spawn_blocking},
-    time::{pause, resume, timeout},
-};
+use tokio::{task::JoinHandle, time::timeout};
 
 use crate::{
     api_server::ApiServer,
     hub::{Connected, Hub, Way},
 };
 
-/// No test waits for it to pass.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) use crate::standstill::{PATIENCE, Standstill};
 
 pub(crate) struct Rig {
     pub(crate) hub: Hub,
@@ -198,25 +193,6 @@ pub(crate) async fn body(response: Response<Body>) -> String {
         .unwrap()
         .to_bytes();
     String::from_utf8(whole.to_vec()).unwrap()
-}
-
-/// The clock stands still until it is told to go on, and for [`PATIENCE`] at most: what waits for it is late then, and not
-/// awaited for ever.
-pub(crate) struct Standstill(mpsc::Sender<()>);
-
-impl Standstill {
-    pub(crate) fn begin() -> Self {
-        pause();
-        let (held, dropped) = mpsc::channel::<()>();
-        // A paused clock jumps to the next timer where nothing is left to do but to wait for a socket, unless something blocks.
-        spawn_blocking(move || dropped.recv_timeout(PATIENCE));
-        Standstill(held)
-    }
-
-    pub(crate) fn end(self) {
-        resume();
-        drop(self.0);
-    }
 }
 
 /// Fails a test that would hang.

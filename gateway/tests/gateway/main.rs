@@ -17,6 +17,9 @@ mod rig;
 #[cfg(test)]
 mod sessions;
 #[cfg(test)]
+#[path = "../../../runtime/testkit/standstill.rs"]
+mod standstill;
+#[cfg(test)]
 mod stopped;
 #[cfg(test)]
 mod tunnel;

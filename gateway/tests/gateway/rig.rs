@@ -7,7 +7,6 @@ use std::{
     sync::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicUsize, Ordering},
-        mpsc,
     },
     time::Duration,
 };
@@ -37,32 +36,17 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
     net::{TcpListener, TcpStream},
     sync::{broadcast, watch},
-    task::{AbortHandle, spawn_blocking},
-    time::{pause, timeout},
+    task::AbortHandle,
+    time::timeout,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
+
+pub(crate) use crate::standstill::{PATIENCE, Standstill};
 
 pub(crate) const HUB: &str = "hub.test";
 pub(crate) const DOMAIN: &str = "clusters.hub.test";
 /// For how long after its end an agent's certificate may be shown.
 const LATE: Duration = Duration::from_secs(3600);
-/// Fails a test that waits for what does not come; no test waits for it to pass.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-
-/// The clock stands still as long as this is held, and for [`PATIENCE`] at most: what waits for it is late then, and not awaited
-/// for ever.
-pub(crate) struct Standstill(#[expect(dead_code, reason = "it is held")] mpsc::Sender<()>);
-
-impl Standstill {
-    pub(crate) fn begin() -> Self {
-        pause();
-        let (held, dropped) = mpsc::channel::<()>();
-        // A paused clock jumps to the next timer where nothing is left to do but to wait for a socket, unless something blocks.
-        spawn_blocking(move || dropped.recv_timeout(PATIENCE));
-        Standstill(held)
-    }
-}
-
 pub(crate) struct Rig {
     pub(crate) address: SocketAddr,
     /// The front without TLS.
