@@ -9,6 +9,8 @@ mod front;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod links;
+#[cfg(test)]
 mod memory;
 #[cfg(test)]
 mod replicas;

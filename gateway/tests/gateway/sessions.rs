@@ -3,16 +3,12 @@
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
 use fairlead_api::{ClusterId, Code, resources::State};
-use fairlead_dialer::{Answer as Exchanged, CloseReason, Exchanges, Redialed, SessionError};
+use fairlead_dialer::{Answer as Exchanged, CloseReason, Exchanges, SessionError};
 use http::{Request, header};
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::{
-    io::AsyncReadExt,
-    net::TcpStream,
-    time::{Instant, timeout},
-};
+use tokio::time::{Instant, timeout};
 
 use crate::{
     agent::{Agent, Says, data, hello},
@@ -410,66 +406,6 @@ async fn draining_lets_a_running_request_finish_and_then_tells_the_agent() {
         "{ended:?}"
     );
     all_back_to_zero(&rig).await;
-}
-
-#[tokio::test]
-async fn while_a_hub_drains_what_runs_goes_on_over_another_link_and_nothing_new_begins() {
-    let rig = Rig::start();
-    let (port, way) = rig.way().await;
-    let agent = Agent::by(&rig, port, "c-a", hello(1, 0, None)).await;
-    let other = Agent::of(&rig, "c-b").await;
-    status(&rig, State::Connected).await;
-    let events = agent.next_stream();
-    let mut watch = open(&rig, &head("GET", "/stream", "")).await;
-    read_until(&mut watch, "\r\n\r\n").await;
-    rig.process.start_drain();
-    let ended = timeout(PATIENCE, other.session.closed()).await.unwrap();
-    assert!(
-        matches!(ended, SessionError::Peer(CloseReason::Draining)),
-        "{ended:?}"
-    );
-    way.abort();
-    agent.loses_its_link().await;
-    let again = timeout(PATIENCE, agent.redial(&rig)).await.unwrap();
-    assert!(matches!(again.unwrap(), Redialed::Resumed { .. }));
-    events.send(data("late")).await.unwrap();
-    read_until(&mut watch, "late\r\n").await;
-    // Who comes for anything else is sent away, and the connection does not stay.
-    let refused = other.redial(&rig).await.err().expect("a session");
-    assert!(refused.cause.contains("Draining"), "{refused}");
-    let mut late = open(&rig, &head("GET", "/who", "")).await;
-    let mut told = String::new();
-    late.read_to_string(&mut told).await.unwrap();
-    assert!(
-        told.starts_with("HTTP/1.1 503 ") && told.contains("FL-1406"),
-        "{told}"
-    );
-
-    drop(events);
-    read_until(&mut watch, "0\r\n\r\n").await;
-    assert!(rig.process.finish(PATIENCE).await, "all ends by itself");
-    assert!(TcpStream::connect(rig.address).await.is_err());
-}
-
-/// It has not broken a rule: without a link it could not say anything.
-#[tokio::test]
-async fn an_agent_whose_link_is_lost_before_it_has_named_itself_has_its_time_on_the_next_one() {
-    let rig = Rig::start();
-    let (port, way) = rig.way().await;
-    let agent = Agent::by(&rig, port, "c-a", Says::Nothing).await;
-    way.abort();
-    agent.loses_its_link().await;
-    // The hub's end was closed at the same moment; it looks before its time is over.
-    tokio::time::pause();
-    for _ in 0..15 {
-        tokio::time::advance(Duration::from_secs(1)).await;
-    }
-    tokio::time::resume();
-    let again = timeout(PATIENCE, agent.redial(&rig)).await.unwrap();
-    assert!(matches!(again.unwrap(), Redialed::Resumed { .. }));
-    assert_eq!(agent.say(hello(1, 0, None)).await, 200);
-    status(&rig, State::Connected).await;
-    assert_eq!(rig.metric("fairlead_sessions_total", &[]), 0.0);
 }
 
 #[tokio::test]
