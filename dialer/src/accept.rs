@@ -12,9 +12,9 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::{
     dial::{DialError, Stage, step},
-    link::frame::SessionId,
+    link::{LinkEnd, frame::SessionId},
     mux::Side,
-    secure,
+    secure::{self, SecureError},
     session::{CloseReason, Limits, Session},
     wire::{self, Agreed, Resumable, Socket, ws::Role},
 };
@@ -101,6 +101,8 @@ pub enum Arrival {
     New(Accepted),
     /// An agent has proved that a session which is known here is its own: it goes on over this connection.
     Resumed,
+    /// An agent wants a session that is not known here, and no other one.
+    Declined,
 }
 
 /// `io` is the connection after the 101. Returns once the agent's certificate, if it has shown one, has been verified.
@@ -118,7 +120,8 @@ where
 {
     let mut socket = Socket::new(Box::new(io), &[], Role::Hub);
     let agreed = begin(&mut socket, &limits, None).await?;
-    establish(socket, agreed, tls, &limits, None).await
+    let accepted = establish(socket, agreed, tls, &limits, None).await?;
+    accepted.ok_or_else(|| DialError::from(LinkEnd::Closed(CloseReason::Done)))
 }
 
 /// The same, where sessions outlive their connections: a new one is entered into those that are `known`, and an agent
@@ -144,7 +147,7 @@ where
         return Ok(Arrival::Resumed);
     }
     let accepted = establish(socket, agreed, tls, &limits, Some(known)).await?;
-    Ok(Arrival::New(accepted))
+    Ok(accepted.map_or(Arrival::Declined, Arrival::New))
 }
 
 /// The same, where nothing new begins any more: an agent may go on with a session that is known. Whether it does; else it is
@@ -181,26 +184,34 @@ async fn begin(
     step(Stage::Link, limits.handshake, agreed).await
 }
 
+/// None where the agent wants nothing of the session.
 async fn establish(
     socket: Socket,
     agreed: Agreed,
     tls: Arc<rustls::ServerConfig>,
     limits: &Limits,
     known: Option<&Resumable>,
-) -> Result<Accepted, DialError> {
-    let secured = async { Ok(secure::server(socket, agreed, tls, limits, known).await?) };
-    let wire = step(Stage::Identity, limits.handshake, secured).await?;
+) -> Result<Option<Accepted>, DialError> {
+    let secured = async {
+        match secure::server(socket, agreed, tls, limits, known).await {
+            Err(SecureError::Link(LinkEnd::Closed(CloseReason::Done))) => Ok(None),
+            secured => Ok(Some(secured?)),
+        }
+    };
+    let Some(wire) = step(Stage::Identity, limits.handshake, secured).await? else {
+        return Ok(None);
+    };
     let protocol = wire.protocol();
     let certificates = wire.certificates();
     let session = match certificates.is_empty() {
         true => Session::start(wire, Side::Hub, &limits.of_a_stranger()),
         false => Session::start(wire, Side::Hub, limits),
     };
-    Ok(Accepted {
+    Ok(Some(Accepted {
         certificates,
         protocol,
         session,
-    })
+    }))
 }
 
 #[cfg(test)]

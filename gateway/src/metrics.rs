@@ -57,7 +57,10 @@ pub(crate) enum Handshake {
     Failed,
     Timeout,
     Evicted,
+    /// By the hub.
     Refused,
+    /// By an agent that wants its old session or none.
+    Declined,
 }
 
 impl Handshake {
@@ -68,6 +71,7 @@ impl Handshake {
             Handshake::Timeout => "timeout",
             Handshake::Evicted => "evicted",
             Handshake::Refused => "refused",
+            Handshake::Declined => "declined",
         }
     }
 }

@@ -12,7 +12,7 @@ use http::Response;
 use hyper::upgrade::OnUpgrade;
 use time::OffsetDateTime;
 use tokio::time::timeout;
-use tracing::info;
+use tracing::{debug, info};
 
 use crate::{
     agents::lifetime,
@@ -63,6 +63,9 @@ pub(crate) fn connect(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Response<
             Ok(Arrival::New(accepted)) => admit(&hub, accepted, peer.ip()).await,
             // The session's own task has it by now, and says so.
             Ok(Arrival::Resumed) => {}
+            Ok(Arrival::Declined) => {
+                debug!(peer.ip = %peer.ip(), "an agent came for a session that is not known here");
+            }
             Err(cause) => info!(peer.ip = %peer.ip(), cause, "an agent did not get in"),
         }
     });
@@ -105,6 +108,7 @@ async fn handshake(
         };
         // It has a deadline of its own; this one is for the case that it does not keep it.
         match timeout(2 * HANDSHAKE, arriving).await {
+            Ok(Ok(Some(arrived @ Arrival::Declined))) => (Handshake::Declined, Ok(arrived)),
             Ok(Ok(Some(arrived))) => (Handshake::Ok, Ok(arrived)),
             Ok(Ok(None)) => refused(),
             Ok(Err(error)) => (Handshake::Failed, Err(error.to_string())),

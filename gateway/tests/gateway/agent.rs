@@ -191,6 +191,17 @@ impl Agent {
         Box::pin(self.dialer.redial(&hub, inner, &self.session)).await
     }
 
+    /// Dials a hub for its session and for no other one.
+    pub(crate) async fn asks_for_its_session_at(&self, rig: &Rig) -> Result<Redialed, DialError> {
+        let dialer = Dialer {
+            outer: rig.client_config("http/1.1"),
+            proxy: ProxyRules::default(),
+            limits: Limits::default(),
+        };
+        let hub = format!("https://localhost:{}", rig.address.port());
+        Box::pin(dialer.resume(&hub.parse().unwrap(), &self.session)).await
+    }
+
     /// The status of the hub's answer.
     pub(crate) async fn say(&self, says: Says) -> u16 {
         let Says::Hello {

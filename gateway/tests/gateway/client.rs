@@ -1,5 +1,7 @@
 //! What a client does, and what a test waits for.
 
+use std::time::Duration;
+
 use fairlead_api::{
     ClusterId,
     resources::{ClusterStatus, State},
@@ -7,7 +9,7 @@ use fairlead_api::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tokio_rustls::client::TlsStream;
 
@@ -80,4 +82,14 @@ pub(crate) async fn all_back_to_zero(rig: &Rig) {
     ] {
         assert_eq!(rig.metric(gauge, &[]), 0.0, "{gauge}");
     }
+}
+
+/// Looks until it is so, where nothing tells.
+pub(crate) async fn until(is_so: impl AsyncFn() -> bool) {
+    let looking = async {
+        while !is_so().await {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(PATIENCE, looking).await.expect("it takes too long");
 }

@@ -8,7 +8,7 @@ use tokio::{io::AsyncReadExt, net::TcpStream, time::timeout};
 
 use crate::{
     agent::{Agent, Says, data, hello},
-    client::{all_back_to_zero, head, open, read_until, status},
+    client::{head, open, read_until, status, until},
     rig::{PATIENCE, Rig},
 };
 
@@ -70,4 +70,17 @@ async fn an_agent_whose_link_is_lost_before_it_has_named_itself_has_its_time_on_
     assert_eq!(agent.say(hello(1, 0, None)).await, 200);
     status(&rig, State::Connected).await;
     assert_eq!(rig.metric("fairlead_sessions_total", &[]), 0.0);
+}
+
+/// It costs the hub no handshake, and is no fault of anybody's.
+#[tokio::test]
+async fn an_agent_that_wants_only_its_session_back_and_has_come_to_another_hub_has_declined_a_new_one()
+ {
+    let (rig, other) = (Rig::start(), Rig::start());
+    let agent = Agent::of(&rig, "c-a").await;
+    let asked = agent.asks_for_its_session_at(&other).await;
+    assert!(matches!(asked, Ok(Redialed::Unknown { .. })));
+    let ended = |labels: &[&str]| other.metric("fairlead_handshakes_total", labels);
+    until(async || ended(&["session"]) == 1.0).await;
+    assert_eq!(ended(&["session", "declined"]), 1.0);
 }

@@ -1,30 +1,17 @@
 //! Clients that have stopped reading: each holds a window of its stream, and all together no more than the hub lets them.
 
-use std::time::Duration;
-
 use fairlead_api::resources::State;
-use tokio::time::{sleep, timeout};
 
 use crate::{
     agent::{Agent, data},
-    client::{ROOT, head, open, read_until, status},
-    rig::{HUB, PATIENCE, Rig},
+    client::{ROOT, head, open, read_until, status, until},
+    rig::{HUB, Rig},
 };
 
 /// Of all sessions together.
 const LIMIT: usize = 1 << 20;
 /// A window of 256 KiB has half of that unread at least when its reader has stopped for good: theirs are more than the limit.
 const CLIENTS: usize = 12;
-
-/// Looks until it is so; on the way to the sockets, what the hub holds goes up and down.
-async fn until(is_so: impl AsyncFn() -> bool) {
-    let looking = async {
-        while !is_so().await {
-            sleep(Duration::from_millis(1)).await;
-        }
-    };
-    timeout(PATIENCE, looking).await.expect("it takes too long");
-}
 
 #[tokio::test]
 async fn clients_that_stop_reading_are_joined_by_no_others_once_they_hold_all_there_is() {
