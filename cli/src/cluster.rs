@@ -26,6 +26,7 @@ use crate::{
     hub_client::HubClient,
     output::{self, Format},
     settings::block_on,
+    watch::Scope,
 };
 use shown::{clone_line, lagging, place_line, repository_line, table};
 use token::install_command;
@@ -150,7 +151,10 @@ async fn list(hub: &HubClient, asked: &args::ClusterList) -> Result<(), Failure>
     let fetch = async || hub.get::<Vec<Cluster>>(&path).await;
     if asked.watch {
         let watched = Watched {
-            only: false,
+            scope: match asked.filters() {
+                true => Scope::Matching("/clusters"),
+                false => Scope::All,
+            },
             by_status: asked.status.is_some(),
         };
         return watched::watch(hub, format, watched, fetch).await;
@@ -179,7 +183,7 @@ async fn get(hub: &HubClient, name: &str, watch: bool, format: &Format) -> Resul
         let path = format!("/clusters/{}", cluster.id);
         let fetch = async || Ok(hub.find::<Cluster>(&path).await?.into_iter().collect());
         let watched = Watched {
-            only: true,
+            scope: Scope::One,
             by_status: false,
         };
         return watched::watch(hub, format, watched, fetch).await;

@@ -16,7 +16,7 @@ use crate::{
     hub_client::HubClient,
     output,
     settings::block_on,
-    watch::{self, Row, Wakes},
+    watch::{self, Row, Scope, Wakes},
 };
 
 pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<(), Failure> {
@@ -43,8 +43,15 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
                         let found = hub.find::<Tenant>(&path).await?;
                         Ok::<Vec<_>, Failure>(found.iter().map(row).collect())
                     };
-                    return watch::watch(&hub, &output.output, HEADER, true, Wakes::Changes, rows)
-                        .await;
+                    return watch::watch(
+                        &hub,
+                        &output.output,
+                        HEADER,
+                        Scope::One,
+                        Wakes::Changes,
+                        rows,
+                    )
+                    .await;
                 }
                 output::show(&output.output, &tenant, |tenant| {
                     table(std::slice::from_ref(tenant))
@@ -85,7 +92,11 @@ async fn list(hub: &HubClient, asked: &args::TenantList) -> Result<(), Failure> 
             let tenants = fetch().await?;
             Ok::<Vec<_>, Failure>(tenants.iter().map(row).collect())
         };
-        return watch::watch(hub, format, HEADER, false, Wakes::Changes, rows).await;
+        let scope = match asked.filters() {
+            true => Scope::Matching("/tenants"),
+            false => Scope::All,
+        };
+        return watch::watch(hub, format, HEADER, scope, Wakes::Changes, rows).await;
     }
     output::show(format, &fetch().await?, |tenants| table(tenants))
 }

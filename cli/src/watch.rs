@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     changes::{Seen, WAIT, is_away, line},
+    find::escaped,
     hub_client::HubClient,
     output::{self, Columns, Format},
 };
@@ -27,6 +28,49 @@ pub(crate) struct Row<const N: usize> {
 struct Printed<const N: usize> {
     cells: [String; N],
     value: Value,
+}
+
+/// What is watched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// One thing; the watch ends with it.
+    One,
+    All,
+    /// What matches of what is under this path. What does so no more may be there still.
+    Matching(&'static str),
+}
+
+impl Scope {
+    /// Why one is not there any more that was.
+    async fn parting(self, hub: &HubClient, id: String) -> Result<Parting, Failure> {
+        let is_there = match self {
+            Scope::One | Scope::All => None,
+            Scope::Matching(path) => {
+                hub.find::<Value>(&format!("{path}/{}", escaped(&id)))
+                    .await?
+            }
+        };
+        let was_deleted = is_there.is_none();
+        Ok(Parting { id, was_deleted })
+    }
+}
+
+/// Something that was printed and is not to be seen any more.
+struct Parting {
+    id: String,
+    was_deleted: bool,
+}
+
+impl Parting {
+    fn line(&self, format: &Format) -> Result<String, Failure> {
+        let Parting { id, was_deleted } = self;
+        match (format, was_deleted) {
+            (Format::Table, true) => Ok(format!("{id} was deleted\n")),
+            (Format::Table, false) => Ok(format!("{id} no longer matches\n")),
+            (format, true) => line(format, &json!({ "id": id, "deleted": true })),
+            (format, false) => line(format, &json!({ "id": id, "matches": false })),
+        }
+    }
 }
 
 /// What may make something another than was printed.
@@ -130,13 +174,13 @@ async fn behind(seen: &mut Seen<'_>, since: &mut String, wait: u64) -> Result<bo
     }
 }
 
-/// Prints for ever, or until the `only` thing that is watched is gone. `fetch` gives what there is; it is given what the hub
+/// Prints for ever, or until the one thing that is watched is gone. `fetch` gives what there is; it is given what the hub
 /// has told since it was asked last, where that may be all.
 pub(crate) async fn watch<const N: usize>(
     hub: &HubClient,
     format: &Format,
     header: [&str; N],
-    only: bool,
+    scope: Scope,
     wakes: Wakes,
     mut fetch: impl AsyncFnMut(Option<Standings>) -> Result<Vec<Row<N>>, Failure>,
 ) -> Result<(), Failure> {
@@ -148,8 +192,8 @@ pub(crate) async fn watch<const N: usize>(
         return Ok(());
     }
     loop {
-        let rows = match fetch(told.take()).await {
-            Ok(rows) => rows,
+        let (rows, parted) = match look(hub, scope, &known, fetch(told.take()).await).await {
+            Ok(found) => found,
             Err(failure) if is_away(&failure) => {
                 waker.seen.rest(&failure).await;
                 continue;
@@ -158,9 +202,6 @@ pub(crate) async fn watch<const N: usize>(
         };
         waker.seen.is_back();
         let mut text = String::new();
-        let there: BTreeSet<&str> = rows.iter().map(|row| row.id.as_str()).collect();
-        let gone = known.keys().filter(|id| !there.contains(id.as_str()));
-        let gone: Vec<String> = gone.cloned().collect();
         for row in rows {
             let printed = Printed {
                 cells: row.cells,
@@ -179,18 +220,31 @@ pub(crate) async fn watch<const N: usize>(
             }
             known.insert(row.id, printed);
         }
-        for id in &gone {
-            known.remove(id);
-            text += &match format {
-                Format::Table => format!("{id} was deleted\n"),
-                format => line(format, &json!({ "id": id, "deleted": true }))?,
-            };
+        for parting in &parted {
+            known.remove(&parting.id);
+            text += &parting.line(format)?;
         }
-        if !output::still_read(&text)? || (only && known.is_empty()) {
+        if !output::still_read(&text)? || (scope == Scope::One && known.is_empty()) {
             return Ok(());
         }
         told = waker.next().await?;
     }
+}
+
+/// What there is, and what is gone of what is known.
+async fn look<const N: usize>(
+    hub: &HubClient,
+    scope: Scope,
+    known: &BTreeMap<String, Printed<N>>,
+    fetched: Result<Vec<Row<N>>, Failure>,
+) -> Result<(Vec<Row<N>>, Vec<Parting>), Failure> {
+    let rows = fetched?;
+    let there: BTreeSet<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+    let mut parted = Vec::new();
+    for id in known.keys().filter(|id| !there.contains(id.as_str())) {
+        parted.push(scope.parting(hub, id.clone()).await?);
+    }
+    Ok((rows, parted))
 }
 
 fn without_ticking(value: &Value) -> Value {

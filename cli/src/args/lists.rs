@@ -32,6 +32,15 @@ pub(crate) struct TenantList {
     pub(crate) output: Output,
 }
 
+impl TenantList {
+    /// Whether there may be some that it leaves out.
+    pub(crate) fn filters(&self) -> bool {
+        [&self.tenant, &self.selector, &self.text]
+            .into_iter()
+            .any(Option::is_some)
+    }
+}
+
 pub(super) const CLUSTER_LIST_EXAMPLES: &str = "\
 Examples:
   fairlead cluster list -w
@@ -66,6 +75,14 @@ pub(crate) struct ClusterList {
     pub(crate) watch: bool,
     #[command(flatten)]
     pub(crate) output: Output,
+}
+
+impl ClusterList {
+    /// Whether there may be some that it leaves out.
+    pub(crate) fn filters(&self) -> bool {
+        let single = [&self.tenant, &self.selector, &self.status, &self.text];
+        !self.fact.is_empty() || single.into_iter().any(Option::is_some)
+    }
 }
 
 #[derive(Parser)]

@@ -15,13 +15,12 @@ use super::{
 use crate::{
     hub_client::HubClient,
     output::Format,
-    watch::{self, Wakes},
+    watch::{self, Scope, Wakes},
 };
 
 /// What is watched.
 pub(super) struct Watched {
-    /// It ends with the one that it is about.
-    pub(super) only: bool,
+    pub(super) scope: Scope,
     /// Which ones it is about hangs on how it stands with them.
     pub(super) by_status: bool,
 }
@@ -63,7 +62,7 @@ pub(super) async fn watch(
     watched: Watched,
     fetch: impl AsyncFn() -> Result<Vec<Cluster>, Failure>,
 ) -> Result<(), Failure> {
-    let Watched { only, by_status } = watched;
+    let Watched { scope, by_status } = watched;
     let mut known = Known::default();
     let rows = async |told: Option<Standings>| {
         let up_to_date = told.is_some_and(|told| !by_status && known.take_in(told));
@@ -74,7 +73,7 @@ pub(super) async fn watch(
         let rows = known.clusters.iter().map(|it| row(it, &known.lagging));
         Ok::<Vec<_>, Failure>(rows.collect())
     };
-    watch::watch(hub, format, HEADER, only, Wakes::Status, rows).await
+    watch::watch(hub, format, HEADER, scope, Wakes::Status, rows).await
 }
 
 #[cfg(test)]

@@ -124,6 +124,54 @@ async fn what_is_watched_is_printed_when_it_is_another_and_as_it_is() -> anyhow:
 }
 
 #[tokio::test]
+async fn what_a_filter_keeps_out_of_a_watched_list_is_not_said_to_be_deleted() -> anyhow::Result<()>
+{
+    let hub = Hub::start().await?;
+    hub.cli(["tenant", "create", "gold"]).await?.success()?;
+    let id = hub.create_cluster("gold").await?.id;
+    let id = id.as_str();
+    let list = |name: &str, what: &str, format: &str| {
+        let args = [what, "list", "-w", "--text", "gold", "-o", format];
+        going_on(&hub, name, &args)
+    };
+    let mut tenants = list("tenants.log", "tenant", "table")?;
+    let mut clusters = list("clusters.log", "cluster", "table")?;
+    let mut told = list("told.log", "cluster", "json")?;
+    tenants.wait_for_log("t-gold", SOON).await?;
+    clusters.wait_for_log(id, SOON).await?;
+    told.wait_for_log(id, SOON).await?;
+
+    hub.cli(["cluster", "set", id, "--name", "silver"])
+        .await?
+        .success()?;
+    let parted = format!("{id} no longer matches");
+    clusters.wait_for_log(&parted, SOON).await?;
+    let parted = format!(r#"{{"id":"{id}","matches":false}}"#);
+    told.wait_for_log(&parted, SOON).await?;
+
+    hub.cli(["cluster", "set", id, "--name", "gold"])
+        .await?
+        .success()?;
+    eventually(SOON, "the cluster again", async || {
+        (clusters.log().ok()?.matches(" gold ").count() == 2).then_some(())
+    })
+    .await?;
+    hub.cli(["cluster", "delete", id, "--yes"])
+        .await?
+        .success()?;
+    hub.cli(["tenant", "delete", "t-gold", "--yes"])
+        .await?
+        .success()?;
+    clusters
+        .wait_for_log(&format!("{id} was deleted"), SOON)
+        .await?;
+    let deleted = format!(r#"{{"deleted":true,"id":"{id}"}}"#);
+    told.wait_for_log(&deleted, SOON).await?;
+    tenants.wait_for_log("t-gold was deleted", SOON).await?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_change_of_a_clusters_configuration_reaches_its_connected_agent() -> anyhow::Result<()> {
     let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
     let joining = hub.create_cluster("demo").await?;
