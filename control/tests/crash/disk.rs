@@ -12,7 +12,10 @@ use fairlead_control::{
     store::{Place, Store},
 };
 
-use crate::room::{fill, put, reads_go_on, there};
+use crate::{
+    mounts::{alone, run},
+    room::{fill, put, reads_go_on, there},
+};
 
 /// What is freed in the end.
 const BALLAST: usize = 1 << 20;
@@ -20,26 +23,6 @@ const BALLAST: usize = 1 << 20;
 pub(crate) fn a_small_and_a_broken_disk_are_told() {
     let folder = tempfile::tempdir().unwrap();
     alone("disk", folder.path());
-}
-
-/// Begins this program anew where its mounts are its own, with these arguments.
-pub(crate) fn alone(what: &str, folder: &Path) {
-    let alone = ["--mount", "--propagation", "private"];
-    let may = Command::new("unshare").args(alone).arg("true").output();
-    match may {
-        Ok(may) if may.status.success() => {}
-        Ok(may) => {
-            let why = String::from_utf8_lossy(&may.stderr);
-            return println!("SKIPPED: {what}: {}", why.trim());
-        }
-        Err(error) => return println!("SKIPPED: {what}: unshare: {error}"),
-    }
-    let ran = Command::new("unshare")
-        .args(alone)
-        .arg(std::env::current_exe().unwrap())
-        .args([what.as_ref(), folder.as_os_str()])
-        .status();
-    assert!(ran.unwrap().success());
 }
 
 /// Where its mounts are its own.
@@ -61,19 +44,6 @@ pub(crate) fn within(folder: &Path) {
             println!("a disk that broke was told, and nothing that was answered is lost");
         }
         Err(why) => println!("SKIPPED: a broken disk: {why}"),
-    }
-}
-
-/// With a folder behind the arguments.
-pub(crate) fn run(program: &str, args: &[&str], folder: &Path) -> Result<(), String> {
-    let ran = Command::new(program).args(args).arg(folder).output();
-    let ran = ran.map_err(|error| format!("{program}: {error}"))?;
-    match ran.status.success() {
-        true => Ok(()),
-        false => Err(format!(
-            "{program}: {}",
-            String::from_utf8_lossy(&ran.stderr).trim()
-        )),
     }
 }
 

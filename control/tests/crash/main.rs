@@ -1,6 +1,6 @@
 //! Disks that are full, too small or broken, and a PostgreSQL whose processes are killed in the middle of writing. What writes
 //! is no whole hub but a process around a `Store`, this very program started again; hubs that are killed are in
-//! `e2e/tests/killed`. What was answered is there afterwards, and nothing is there in halves.
+//! `e2e/tests/killed`, and one whose disk is full in `e2e/tests/full.rs`. What was answered is there afterwards, and nothing is there in halves.
 //!
 //! `--postgres N` is what is PostgreSQL's, and kills its processes N times; else it is what is SQLite's.
 
@@ -14,6 +14,8 @@ mod disk;
 mod full;
 mod load;
 mod look;
+#[path = "../../../runtime/testkit/mounts.rs"]
+mod mounts;
 mod postgres;
 mod room;
 #[path = "../postgres/server.rs"]

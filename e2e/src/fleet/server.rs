@@ -1,5 +1,6 @@
 //! Hubs and sites in network namespaces: `fairlead server` as others reach it, and an agent on its site's own network.
 
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use anyhow::{bail, ensure};
@@ -19,6 +20,16 @@ impl Hub {
     /// It does not get ready.
     pub async fn start_server<A: AsRef<str>>(flags: &[A]) -> anyhow::Result<Self> {
         Self::start_server_in(tempfile::tempdir()?, flags).await
+    }
+
+    /// `fairlead server` whose data are in this folder, which may be a disk of its own.
+    ///
+    /// # Errors
+    /// It does not get ready.
+    pub async fn start_server_on(disk: &Path) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        symlink(disk, folder.path().join("data"))?;
+        Self::start_server_in(folder, &[] as &[&str]).await
     }
 
     /// `fairlead server` on what a backup holds, which nobody has encrypted.

@@ -10,7 +10,7 @@ use fairlead_control::{
 };
 
 use crate::{
-    disk::{alone, run},
+    mounts::{alone, run},
     room::{self, Ballast},
     server::Server,
 };

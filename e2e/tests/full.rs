@@ -1,0 +1,193 @@
+//! A hub whose disk is full: who writes is told so, reads and kubectl go on, and it goes on by itself when there is room. Its
+//! disk is a small one that is mounted for it, which takes root.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::large_futures,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test may panic, waits for one future at a time, and says what it does"
+)]
+
+#[path = "killed/client.rs"]
+mod client;
+#[path = "../../runtime/testkit/mounts.rs"]
+mod mounts;
+
+use std::{fs, path::Path};
+
+use anyhow::ensure;
+use fairlead_e2e::{Cluster, Hub, Site};
+use serde_json::{Value, json};
+
+use client::{Client, Request};
+
+/// Room for the hub's keys, and for some hundred tenants.
+const DISK: &str = "size=6m,mode=0700";
+/// What is freed in the end.
+const BALLAST: usize = 2 << 20;
+/// What is written of a tenant, in bytes, while there is much room.
+const MUCH: usize = 4096;
+/// More than the disk takes.
+const MOST: usize = 10_000;
+
+fn main() -> anyhow::Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args.as_slice() {
+        ["a full disk", folder] => within(folder.as_ref()),
+        // Somebody looks for tests of other names.
+        ["--list", ..] => Ok(()),
+        _ => {
+            let folder = tempfile::tempdir()?;
+            mounts::alone("a full disk", folder.path());
+            Ok(())
+        }
+    }
+}
+
+/// Where its mounts are its own.
+#[tokio::main]
+async fn within(disk: &Path) -> anyhow::Result<()> {
+    if let Err(why) = mounts::run("mount", &["-t", "tmpfs", "-o", DISK, "none"], disk) {
+        println!("SKIPPED: a hub whose disk is full: {why}");
+        return Ok(());
+    }
+    let told = who_writes_is_told_and_all_else_goes_on(disk).await;
+    // What is mounted ends with this process; the folder has to be empty when its owner removes it.
+    let _ = mounts::run("umount", &["--lazy"], disk);
+    told?;
+    println!("a hub whose disk was full said so, and went on when there was room again");
+    Ok(())
+}
+
+async fn who_writes_is_told_and_all_else_goes_on(disk: &Path) -> anyhow::Result<()> {
+    let ballast = disk.join("ballast");
+    fs::write(&ballast, vec![1; BALLAST])?;
+    let (cluster, mut hub) = tokio::try_join!(Cluster::start_lite(), Hub::start_server_on(disk))?;
+    hub.log_in().await?;
+    let joining = hub.create_cluster("demo").await?;
+    let _site = Site::start(&hub, &cluster, &joining).await?;
+    let kubectl = hub.kubectl(&cluster, "demo").await?;
+    let mut admin = Admin::of(&hub)?;
+    // Where there is no room for much there may be some for less.
+    admin.fills_it(MUCH).await?;
+    admin.fills_it(0).await?;
+    admin.fills_it_by_hand(&hub).await?;
+    let log = hub.process.log()?;
+    ensure!(log.contains("database or disk is full"), "{log}");
+
+    admin.reads().await?;
+    let namespaces = kubectl.args(["get", "namespaces", "-o", "name"]);
+    let shown = namespaces.clone().run().await?.success()?;
+    ensure!(shown.contains("namespace/default"), "{shown}");
+    ensure!(hub.cluster("demo").await?["status"]["state"] == "Connected");
+
+    fs::remove_file(ballast)?;
+    let (status, said) = admin.makes_one(0).await?;
+    ensure!(status == 201, "there is room: {status} {said}");
+    let name = json!({ "displayName": "Ours" });
+    let rename = Request::patch("/tenants/t-default", &admin.token, name);
+    admin.client.good(&rename).await?;
+    admin.reads().await?;
+
+    hub.kill_and_restart().await?;
+    admin.client = Client::new(hub.front()?);
+    admin.reads().await?;
+    let data = hub.data().display().to_string();
+    let whole = hub.cli(["store", "check", "--data", &data]).await?;
+    ensure!(whole.success()? == "The store is whole.\n");
+    Ok(())
+}
+
+/// Makes tenants, and knows how many there are.
+struct Admin {
+    client: Client,
+    token: String,
+    kept: usize,
+}
+
+impl Admin {
+    fn of(hub: &Hub) -> anyhow::Result<Self> {
+        Ok(Admin {
+            client: Client::new(hub.front()?),
+            token: hub.token()?,
+            kept: 0,
+        })
+    }
+
+    async fn makes_one(&mut self, size: usize) -> anyhow::Result<(u16, Value)> {
+        let filler = "x".repeat(size);
+        let tenant = json!({
+            "id": format!("t-{}", self.kept),
+            "gitRepo": { "url": "ssh://git@git.example/a/b.git" },
+            "annotations": { "filler": filler },
+        });
+        let made = Request::post("/tenants", &self.token, tenant);
+        let (status, said) = self.client.ask(&made).await?;
+        self.kept += usize::from(status == 201);
+        Ok((status, said))
+    }
+
+    /// Until it is told three times that there is no room.
+    async fn fills_it(&mut self, size: usize) -> anyhow::Result<()> {
+        let mut refused = 0;
+        while refused < 3 {
+            ensure!(self.kept < MOST, "the disk has no end");
+            let (status, said) = self.makes_one(size).await?;
+            if status == 201 {
+                continue;
+            }
+            refused += 1;
+            let text = |field: &str| said[field].as_str().unwrap_or_default().to_owned();
+            ensure!(
+                status == 507
+                    && said["code"] == "FL-5103"
+                    && text("reason") == "the hub's store cannot be written"
+                    && text("next").contains("make room"),
+                "{status} {said}"
+            );
+        }
+        ensure!(self.kept > 5, "{}", self.kept);
+        Ok(())
+    }
+
+    /// As somebody with a terminal, until that is told, too.
+    async fn fills_it_by_hand(&mut self, hub: &Hub) -> anyhow::Result<()> {
+        let refused = loop {
+            let made = hub
+                .cli(["tenant", "create", &self.kept.to_string()])
+                .await?;
+            if !made.status.success() {
+                break made;
+            }
+            self.kept += 1;
+            ensure!(self.kept < MOST, "the disk has no end");
+        };
+        let told = ["FL-5103", "cannot be written", "make room"];
+        ensure!(
+            refused.status.code() == Some(1) && told.iter().all(|it| refused.stderr.contains(it)),
+            "{refused:?}"
+        );
+        Ok(())
+    }
+
+    /// All that was answered, from memory and from the disk, and nothing else.
+    async fn reads(&mut self) -> anyhow::Result<()> {
+        let tenants = Request::get("/tenants", &self.token);
+        let tenants = self.client.good(&tenants).await?;
+        let ids = tenants.as_array().into_iter().flatten().map(|it| &it["id"]);
+        let made = ids.filter(|id| **id != "t-default").count();
+        ensure!(
+            made == self.kept,
+            "{} were kept, {made} are there",
+            self.kept
+        );
+        let last = format!("/v1/audit?tenant=t-{}", self.kept - 1);
+        let log = Request::get(last, &self.token);
+        let log = self.client.good(&log).await?;
+        let lines = log["items"].as_array().map(Vec::len);
+        ensure!(lines == Some(1), "{log}");
+        Ok(())
+    }
+}
