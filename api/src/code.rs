@@ -91,7 +91,7 @@ codes! {
     DialTcp = 3102, 0, "no TCP connection to the hub", "Check that the firewall lets this machine out to that address, or set HTTPS_PROXY.";
     DialProxy = 3103, 0, "the proxy refused to connect to the hub", "Ask whoever runs the proxy to allow CONNECT to the hub.";
     DialProxyAuth = 3104, 0, "the proxy wants other credentials", "Put user and password into HTTPS_PROXY (http://user:password@host:port).";
-    DialTls = 3105, 0, "the hub's certificate is not trusted", "Give the CA with `--ca-file`; if a corporate proxy opens TLS, give that proxy's CA.";
+    DialTls = 3105, 0, "the hub's certificate is not trusted", "Give the CA with `--ca-file` or FAIRLEAD_CA_FILE; if a corporate proxy opens TLS, give that proxy's CA.";
     DialUpgrade = 3106, 0, "the hub, or something in between, refused the WebSocket", "Check the hub's URL, and that proxies and load balancers in between pass WebSockets on.";
     DialProtocol = 3107, 0, "what answered does not speak Fairlead's protocol", "Check that the URL is a hub's, and that hub and agent are at most one version apart.";
     DialHubIdentity = 3108, 0, "the hub could not prove that it is the one in the join string", "Something in between answers in the hub's place, or the hub was set up anew: get a new join string.";

@@ -1,11 +1,12 @@
 //! `fairlead audit`: who has changed what, with the values before and after.
 
-use fairlead_api::{Failure, resources::List};
+use fairlead_api::{ClusterId, Failure, resources::List};
 use fairlead_control::store::{Change, Revision};
 use serde_json::Value;
 
 use crate::{
     args,
+    cluster::id_of,
     environment::Environment,
     find::{query_of, short},
     hub_client::HubClient,
@@ -16,7 +17,11 @@ use crate::{
 pub(crate) fn run(args: args::Audit, environment: &Environment) -> Result<(), Failure> {
     let hub = HubClient::of(environment)?;
     block_on(async {
-        let (changes, goes_on) = lines(&hub, &args).await?;
+        let cluster = match &args.cluster {
+            Some(name) => Some(id_of(&hub, name).await?),
+            None => None,
+        };
+        let (changes, goes_on) = lines(&hub, &query(&args, cluster), args.limit).await?;
         output::show(&args.output.output, &changes, |changes| {
             table(&changes.items)
         })?;
@@ -31,15 +36,16 @@ pub(crate) fn run(args: args::Audit, environment: &Environment) -> Result<(), Fa
 /// misses nothing.
 async fn lines(
     hub: &HubClient,
-    args: &args::Audit,
+    query: &str,
+    limit: u16,
 ) -> Result<(List<Change>, Option<Revision>), Failure> {
     let mut items: Vec<Change> = Vec::new();
-    let mut next = Some(format!("/v1/audit?{}", query(args)));
+    let mut next = Some(format!("/v1/audit?{query}"));
     while let Some(path) = next {
         let (page, behind): (List<Change>, _) = hub.page(&path).await?;
         for line in page.items {
             if let Some(last) = items.last()
-                && items.len() >= usize::from(args.limit)
+                && items.len() >= usize::from(limit)
                 && last.revision != line.revision
             {
                 let goes_on = Some(last.revision);
@@ -52,9 +58,9 @@ async fn lines(
     Ok((List { items }, None))
 }
 
-fn query(args: &args::Audit) -> String {
+fn query(args: &args::Audit, cluster: Option<ClusterId>) -> String {
     query_of([
-        ("cluster", args.cluster.as_ref().map(ToString::to_string)),
+        ("cluster", cluster.map(|id| id.to_string())),
         ("tenant", args.tenant.as_ref().map(ToString::to_string)),
         ("actor", args.actor.clone()),
         ("before", args.before.as_ref().map(ToString::to_string)),

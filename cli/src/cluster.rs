@@ -232,6 +232,14 @@ pub(crate) async fn find(hub: &HubClient, name: &str) -> Result<Cluster, Failure
     }
 }
 
+/// The id, which may be one of a cluster that is not there any more, or that of the one with this display name.
+pub(crate) async fn id_of(hub: &HubClient, name: &str) -> Result<ClusterId, Failure> {
+    match name.parse() {
+        Ok(id) => Ok(id),
+        Err(_) => Ok(find(hub, name).await?.id),
+    }
+}
+
 fn named_tenant(name: &str) -> Result<TenantId, Failure> {
     TenantId::from_name(name)
         .map_err(|error| Failure::because(Code::Invalid, format_args!("--tenant: {error}")))

@@ -7,8 +7,8 @@ use std::{
 
 use bytes::Bytes;
 use fairlead_api::{Code, Failure, HubUrl, Reason};
-use fairlead_dialer::ProxyRules;
-use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
+use fairlead_dialer::{DialError, ProxyRules, dial::outer_error};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
@@ -92,7 +92,10 @@ impl HubClient {
         let url = url.ok_or(Code::NotLoggedIn)?;
         let token = token
             .or_else(|| known.as_ref().map(|hub| hub.token.clone()))
-            .ok_or(Code::NotLoggedIn)?;
+            .ok_or_else(|| Failure {
+                code: Code::NotLoggedIn,
+                cause: format!("no token for {url} is known"),
+            })?;
         let ca = ca.or_else(|| known.and_then(|hub| hub.ca));
         HubClient::new(url, token, ca, environment.proxy()?)
     }
@@ -104,6 +107,10 @@ impl HubClient {
         ca: Option<String>,
         proxy: ProxyRules,
     ) -> Result<Self, Failure> {
+        if HeaderValue::from_str(token.expose_secret()).is_err() {
+            let detail = "the token has characters that no token has";
+            return Err(Failure::because(Code::BadConfig, detail));
+        }
         let tls = fairlead_certs::outer_client(ca.as_deref(), None)?;
         Ok(HubClient {
             url,
@@ -228,7 +235,7 @@ impl HubClient {
         let exchange = tokio::time::timeout(DEADLINE, self.exchange(method, path, demand, body));
         let (head, body) = match exchange.await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => return Err(self.unreachable(&chain(error.as_ref()))),
+            Ok(Err(error)) => return Err(self.not_asked(error.as_ref())),
             Err(_) => {
                 return Err(self.unreachable(&format!("no answer within {} s", DEADLINE.as_secs())));
             }
@@ -282,7 +289,8 @@ impl HubClient {
         let name = ServerName::try_from(self.url.host().to_owned())?;
         let stream = TlsConnector::from(self.tls.clone())
             .connect(name, connected.tcp)
-            .await?;
+            .await
+            .map_err(|error| outer_error(&error))?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         // It ends with its sender; whoever waits for an answer is told what went wrong.
         drop(tokio::spawn(connection));
@@ -314,6 +322,15 @@ impl HubClient {
             request = request.header(name, value);
         }
         request.body(Full::new(body))
+    }
+
+    fn not_asked(&self, error: &(dyn std::error::Error + 'static)) -> Failure {
+        match error.downcast_ref::<DialError>() {
+            Some(error) if error.code == Code::DialTls => {
+                Failure::because(error.code, format_args!("{}: {}", self.url, error.cause))
+            }
+            _ => self.unreachable(&chain(error)),
+        }
     }
 
     fn unreachable(&self, cause: &str) -> Failure {

@@ -7,8 +7,8 @@ use fairlead_api::{
 use secrecy::ExposeSecret;
 
 use crate::{
-    args, confirm::confirm, environment::Environment, find::query_of, hub_client::HubClient,
-    output, settings::block_on,
+    args, cluster::id_of, confirm::confirm, environment::Environment, find::query_of,
+    hub_client::HubClient, output, settings::block_on,
 };
 
 pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(), Failure> {
@@ -23,6 +23,10 @@ pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(),
                 ttl,
                 output,
             } => {
+                let cluster = match cluster {
+                    Some(name) => Some(id_of(&hub, &name).await?),
+                    None => None,
+                };
                 let create = CreateToken {
                     name,
                     role,

@@ -274,7 +274,9 @@ impl Dialer {
     }
 }
 
-fn outer_error(error: &io::Error) -> DialError {
+/// What an outer TLS that did not come about says of the hub.
+#[must_use]
+pub fn outer_error(error: &io::Error) -> DialError {
     let tls = error
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<rustls::Error>());

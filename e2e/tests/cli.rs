@@ -90,7 +90,7 @@ async fn each_kind_of_failure_has_its_exit_code_and_one_shape() -> anyhow::Resul
             &["cluster", "list"],
             &[("FAIRLEAD_URL", url), ("FAIRLEAD_TOKEN", "x")],
             5,
-            "FL-4105",
+            "FL-3105",
         ),
         (nowhere.path(), &["explain", "FL-0000"], &[], 4, "FL-4107"),
         (

@@ -62,9 +62,9 @@ Examples:
 #[derive(Parser)]
 #[command(after_help = AUDIT_EXAMPLES)]
 pub(crate) struct Audit {
-    /// Of this cluster only
-    #[arg(long, value_name = "ID", add = ArgValueCompleter::new(clusters))]
-    pub(crate) cluster: Option<fairlead_api::ClusterId>,
+    /// Of this cluster only; by its id also where it was deleted
+    #[arg(long, value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
+    pub(crate) cluster: Option<String>,
     /// Of this tenant and its clusters only
     #[arg(long, value_name = "T", add = ArgValueCompleter::new(tenants))]
     pub(crate) tenant: Option<fairlead_api::TenantId>,

@@ -46,14 +46,15 @@ pub(crate) enum Token {
     Create {
         /// Whom it stands for; becomes the user fairlead:NAME
         name: String,
+        /// What it is good for
         #[arg(long, value_name = "admin|operator|viewer|tenant|cluster|compile")]
         role: fairlead_api::resources::Role,
         /// The tenant it is good for [default: all]
         #[arg(long, value_name = "T", add = ArgValueCompleter::new(tenants))]
         tenant: Option<fairlead_api::TenantId>,
         /// The one cluster it is good for, with the role cluster
-        #[arg(long, value_name = "ID", add = ArgValueCompleter::new(clusters))]
-        cluster: Option<fairlead_api::ClusterId>,
+        #[arg(long, value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
+        cluster: Option<String>,
         /// How long it is valid
         #[arg(long, value_name = "TIME", default_value = "8h")]
         ttl: fairlead_runtime::config::Span,

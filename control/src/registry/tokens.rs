@@ -262,12 +262,13 @@ async fn remove(
 ) -> Answer<StatusCode> {
     allow(&caller, Right::Tokens)?;
     let (who, doomed) = (caller.clone(), id.clone());
-    let decide = move |draft: &mut Draft| {
-        let token = draft.token(&doomed).ok_or(StoreError::Missing)?;
-        if !sees_token(draft, &who, &token.value) {
-            return Err(StoreError::Missing);
+    let decide = move |draft: &mut Draft| -> Result<(), Failure> {
+        let token = draft.token(&doomed);
+        if !token.is_some_and(|it| sees_token(draft, &who, &it.value)) {
+            let detail = format_args!("no token has the id {doomed:?}");
+            return Err(Failure::because(Code::NotFound, detail));
         }
-        draft.delete_token(&doomed)
+        Ok(draft.delete_token(&doomed)?)
     };
     hub.store.change(by(&caller), decide).await?;
     info!(token = id, caller = caller.name, "token deleted");

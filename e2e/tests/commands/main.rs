@@ -13,6 +13,7 @@ mod looks;
 mod upkeep;
 mod watched;
 mod words;
+mod wrong;
 
 use std::fs;
 use std::time::Duration;
