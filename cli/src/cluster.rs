@@ -166,7 +166,7 @@ async fn list(hub: &HubClient, asked: &args::ClusterList) -> Result<(), Failure>
 
 fn query(asked: &args::ClusterList) -> String {
     let single = [
-        ("tenant", asked.tenant.as_deref()),
+        ("tenant", asked.tenant.as_ref().map(TenantId::as_str)),
         ("selector", asked.selector.as_deref()),
         ("stale", asked.fresh.then_some("false")),
         ("status", asked.status.as_deref()),

@@ -1,7 +1,7 @@
 //! `fairlead tenant`.
 
 use fairlead_api::{
-    Failure,
+    Failure, TenantId,
     resources::{CreateTenant, NewRepo, Tenant},
 };
 use serde_json::Value;
@@ -79,7 +79,7 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
 
 async fn list(hub: &HubClient, asked: &args::TenantList) -> Result<(), Failure> {
     let query = query_of([
-        ("tenant", asked.tenant.as_deref()),
+        ("tenant", asked.tenant.as_ref().map(TenantId::as_str)),
         ("selector", asked.selector.as_deref()),
         ("text", asked.text.as_deref()),
         ("sort_by", asked.sort_by.as_deref()),

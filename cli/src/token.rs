@@ -1,7 +1,7 @@
 //! `fairlead token`.
 
 use fairlead_api::{
-    Failure,
+    Failure, TenantId,
     resources::{ApiToken, CreateToken, CreatedToken, List, WhoAmI},
 };
 use secrecy::ExposeSecret;
@@ -60,7 +60,7 @@ pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(),
 
 pub(crate) fn query(asked: &args::TokenList) -> String {
     query_of([
-        ("tenant", asked.tenant.as_deref()),
+        ("tenant", asked.tenant.as_ref().map(TenantId::as_str)),
         ("text", asked.text.as_deref()),
     ])
 }

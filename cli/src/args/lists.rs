@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use clap_complete::ArgValueCompleter;
+use fairlead_api::TenantId;
 
 use super::Output;
 use crate::complete::tenants;
@@ -14,8 +15,8 @@ Examples:
 #[derive(Parser)]
 pub(crate) struct TenantList {
     /// This one and all below it only
-    #[arg(long, value_name = "T", add = ArgValueCompleter::new(tenants))]
-    pub(crate) tenant: Option<String>,
+    #[arg(long, value_name = "T", value_parser = TenantId::from_name, add = ArgValueCompleter::new(tenants))]
+    pub(crate) tenant: Option<TenantId>,
     /// Label selector, as kubectl's, over annotations
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub(crate) selector: Option<String>,
@@ -35,9 +36,7 @@ pub(crate) struct TenantList {
 impl TenantList {
     /// Whether there may be some that it leaves out.
     pub(crate) fn filters(&self) -> bool {
-        [&self.tenant, &self.selector, &self.text]
-            .into_iter()
-            .any(Option::is_some)
+        self.tenant.is_some() || self.selector.is_some() || self.text.is_some()
     }
 }
 
@@ -50,8 +49,8 @@ Examples:
 #[derive(Parser)]
 pub(crate) struct ClusterList {
     /// Of this tenant only
-    #[arg(long, value_name = "T", add = ArgValueCompleter::new(tenants))]
-    pub(crate) tenant: Option<String>,
+    #[arg(long, value_name = "T", value_parser = TenantId::from_name, add = ArgValueCompleter::new(tenants))]
+    pub(crate) tenant: Option<TenantId>,
     /// With this fact, as NAME or NAME:VALUE; repeatable
     #[arg(long, value_name = "FACT")]
     pub(crate) fact: Vec<String>,
@@ -80,16 +79,17 @@ pub(crate) struct ClusterList {
 impl ClusterList {
     /// Whether there may be some that it leaves out.
     pub(crate) fn filters(&self) -> bool {
-        let single = [&self.tenant, &self.selector, &self.status, &self.text];
-        !self.fact.is_empty() || single.into_iter().any(Option::is_some)
+        let single = [&self.selector, &self.status, &self.text];
+        let is_single = single.into_iter().any(Option::is_some);
+        is_single || self.tenant.is_some() || !self.fact.is_empty()
     }
 }
 
 #[derive(Parser)]
 pub(crate) struct TokenList {
     /// Of this tenant and its clusters only
-    #[arg(long, value_name = "T", add = ArgValueCompleter::new(tenants))]
-    pub(crate) tenant: Option<String>,
+    #[arg(long, value_name = "T", value_parser = TenantId::from_name, add = ArgValueCompleter::new(tenants))]
+    pub(crate) tenant: Option<TenantId>,
     /// With this in id or name
     #[arg(long, value_name = "TEXT")]
     pub(crate) text: Option<String>,

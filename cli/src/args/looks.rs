@@ -24,8 +24,8 @@ pub(crate) struct Compiled {
     #[arg(long, value_name = "N")]
     pub(crate) stale_days: Option<u32>,
     /// Of this tenant only
-    #[arg(long, value_name = "T", add = ArgValueCompleter::new(tenants))]
-    pub(crate) tenant: Option<String>,
+    #[arg(long, value_name = "T", value_parser = fairlead_api::TenantId::from_name, add = ArgValueCompleter::new(tenants))]
+    pub(crate) tenant: Option<fairlead_api::TenantId>,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Audit {
     #[arg(long, value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
     pub(crate) cluster: Option<String>,
     /// Of this tenant and its clusters only
-    #[arg(long, value_name = "T", add = ArgValueCompleter::new(tenants))]
+    #[arg(long, value_name = "T", value_parser = fairlead_api::TenantId::from_name, add = ArgValueCompleter::new(tenants))]
     pub(crate) tenant: Option<fairlead_api::TenantId>,
     /// By this one only, as the column BY has it
     #[arg(long, value_name = "NAME")]

@@ -50,7 +50,7 @@ pub(crate) enum Token {
         #[arg(long, value_name = "admin|operator|viewer|tenant|cluster|compile")]
         role: fairlead_api::resources::Role,
         /// The tenant it is good for [default: all]
-        #[arg(long, value_name = "T", add = ArgValueCompleter::new(tenants))]
+        #[arg(long, value_name = "T", value_parser = fairlead_api::TenantId::from_name, add = ArgValueCompleter::new(tenants))]
         tenant: Option<fairlead_api::TenantId>,
         /// The one cluster it is good for, with the role cluster
         #[arg(long, value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]

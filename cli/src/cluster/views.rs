@@ -119,7 +119,7 @@ pub(super) async fn compiled(hub: &HubClient, asked: args::Compiled) -> Result<(
         ("component", asked.component),
         ("below", asked.below),
         ("staleDays", asked.stale_days.map(|days| days.to_string())),
-        ("tenant", asked.tenant),
+        ("tenant", asked.tenant.map(|id| id.to_string())),
     ]);
     let path = format!("/v1/compile-meta?{query}");
     let found: List<Value> = hub.get(&path).await?;

@@ -61,6 +61,9 @@ async fn clusters_are_named_by_their_names_and_what_is_not_there_is_named_too() 
     let log = ["audit", "--cluster", "demo", "-o", "name"];
     let log = hub.cli(log).await?.success()?;
     ensure!(log == format!("{id}\n"), "{log}");
+    let list = ["cluster", "list", "--tenant", "default", "-o", "name"];
+    let list = hub.cli(list).await?.success()?;
+    ensure!(list == format!("{id}\n"), "{list}");
     let make = ["token", "create", "steward", "--role", "cluster"];
     let make = [
         &make[..],
