@@ -78,10 +78,7 @@ fn dialer(proxy: ProxyRules) -> Dialer {
     Dialer {
         outer: agent_outer(&OURS),
         proxy,
-        limits: Limits {
-            handshake: Duration::from_secs(3),
-            ..Limits::default()
-        },
+        limits: Limits::default(),
     }
 }
 
@@ -102,7 +99,7 @@ async fn agent_and_hub_meet_and_know_each_other() {
     let hub = accepted.recv().await.unwrap().unwrap();
     assert_eq!((dialed.certificates.len(), hub.certificates.len()), (1, 1));
     assert_eq!(dialed.address.port(), url.port());
-    assert!(dialed.clock_offset.unwrap().abs() <= 2);
+    assert!(dialed.clock_offset.unwrap().abs() < 60);
     let mut here = dialed.session.open().await.unwrap();
     let mut there = hub.session.accept().await.unwrap();
     here.write_all(b"hello").await.unwrap();
@@ -317,24 +314,27 @@ async fn an_outer_certificate_nobody_trusts_is_named() {
     assert_eq!((error.stage, error.code), (Stage::Tls, Code::DialTls));
 }
 
-/// What a listener says to whoever comes, and then keeps the connection.
-async fn stranger(says: &'static [u8]) -> HubUrl {
+/// What a listener says to whoever comes and has said something, which it tells; and then it keeps the connection.
+async fn stranger(says: &'static [u8]) -> (HubUrl, mpsc::Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
+    let (tells, heard) = mpsc::channel(1);
     tokio::spawn(async move {
         let mut kept = Vec::new();
         while let Ok((mut tcp, _)) = listener.accept().await {
             let _ = tcp.read(&mut [0; 4096]).await;
             let _ = tcp.write_all(says).await;
+            let _ = tells.send(()).await;
             kept.push(tcp);
         }
     });
-    format!("https://localhost:{port}").parse().unwrap()
+    let url = format!("https://localhost:{port}").parse().unwrap();
+    (url, heard)
 }
 
 #[tokio::test]
 async fn a_stranger_that_speaks_plain_http_is_told_apart() {
-    let url = stranger(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+    let (url, _heard) = stranger(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
     let error = dial_error(&url).await;
     assert_eq!(
         (error.stage, error.code),
@@ -345,8 +345,13 @@ async fn a_stranger_that_speaks_plain_http_is_told_apart() {
 
 #[tokio::test]
 async fn a_stranger_that_says_nothing_costs_the_deadline_and_no_more() {
-    let url = stranger(b"").await;
-    let error = dial_error(&url).await;
+    let (url, mut heard) = stranger(b"").await;
+    let late = async {
+        heard.recv().await.unwrap();
+        tokio::time::pause();
+        tokio::time::advance(Limits::default().handshake).await;
+    };
+    let (error, ()) = tokio::join!(dial_error(&url), late);
     assert_eq!((error.stage, error.code), (Stage::Tls, Code::DialTimeout));
 }
 

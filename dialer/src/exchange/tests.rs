@@ -104,7 +104,7 @@ async fn whole(response: Response<Body>) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn requests_one_after_the_other_share_a_stream() {
     let (exchanges, _agent) = joined(|request| async move {
         Response::new(text(&format!("{} {}", request.method(), request.uri())))
@@ -125,7 +125,7 @@ async fn requests_one_after_the_other_share_a_stream() {
     assert_eq!(exchanges.session().stats().streams_total, 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_absolute_target_goes_out_in_origin_form() {
     let (exchanges, _agent) =
         joined(|request| async move { Response::new(text(&request.uri().to_string())) }).await;
@@ -135,7 +135,7 @@ async fn an_absolute_target_goes_out_in_origin_form() {
     assert_eq!(whole(answer).await, "/api?x=1");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn heads_without_bodies_and_encoded_bodies_pass_as_they_are() {
     let (exchanges, _agent) = joined(|request: Request<Body>| async move {
         match request.uri().path() {
@@ -179,7 +179,7 @@ async fn heads_without_bodies_and_encoded_bodies_pass_as_they_are() {
     assert_eq!(exchanges.session().stats().streams_total, 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn trailers_pass() {
     let (exchanges, _agent) = joined(|_| async move {
         let (tx, body) = fed();
@@ -204,7 +204,7 @@ async fn trailers_pass() {
     assert_eq!(collected.trailers().unwrap()["x-sum"], "42");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_head_and_each_event_of_a_watch_come_at_once() {
     let (feed, feeds) = mpsc::channel::<()>(1);
     let feeds = Arc::new(tokio::sync::Mutex::new(feeds));
@@ -232,7 +232,7 @@ async fn the_head_and_each_event_of_a_watch_come_at_once() {
     assert!(answer.body_mut().frame().await.is_none());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_answer_before_the_uploads_end_reaches_the_caller_and_costs_the_stream() {
     let (exchanges, _agent) = joined(|request: Request<Body>| async move {
         let early = request.uri().path() == "/early";
@@ -255,7 +255,7 @@ async fn an_answer_before_the_uploads_end_reaches_the_caller_and_costs_the_strea
     assert_eq!(exchanges.session().stats().streams_total, 2);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_body_cut_short_is_an_error_in_both_directions() {
     let uploads = Arc::new(Mutex::new(Vec::new()));
     let seen = uploads.clone();
@@ -314,7 +314,7 @@ impl Drop for Outcome {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_caller_that_goes_away_ends_the_request_at_the_other_side() {
     let gone = CancellationToken::new();
     let held = gone.clone();
@@ -349,7 +349,7 @@ async fn a_caller_that_goes_away_ends_the_request_at_the_other_side() {
     until(|| agent.stats().streams_open == 0).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_caller_that_goes_away_takes_along_what_nobody_reads_of_its_upload() {
     let (exchanges, agent) = joined(|request: Request<Body>| async move {
         let _unread = request;
@@ -421,7 +421,7 @@ async fn an_expected_100_is_waited_for_and_refused_bodies_are_never_asked_for() 
     assert_eq!(*lock(&asked), None);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_head_over_the_limits_is_refused_and_reaches_no_handler() {
     let (exchanges, _agent) = joined(|_| async { Response::new(text("reached")) }).await;
     let mut many = get("/");
@@ -444,7 +444,7 @@ async fn a_head_over_the_limits_is_refused_and_reaches_no_handler() {
     assert_eq!(whole(response(&exchanges, get("/")).await).await, "reached");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn many_requests_at_once_each_get_their_own_answer() {
     let (exchanges, _agent) = joined(|request: Request<Body>| async move {
         let path = request.uri().path().to_owned();

@@ -35,7 +35,7 @@ async fn opened(from: &Session, to: &Session) -> (Stream, Stream) {
     (here.unwrap(), there.unwrap())
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn bytes_come_back_whole_both_ways_with_half_close() {
     let (agent, hub) = pair(&limits(16), PIPE).await;
     for (from, to) in [(&agent, &hub), (&hub, &agent)] {
@@ -62,7 +62,7 @@ async fn bytes_come_back_whole_both_ways_with_half_close() {
     until(|| agent.stats().rtt.is_some()).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn streams_yield_and_take_bytes() {
     let (agent, hub) = pair(&limits(16), PIPE).await;
     let (mut here, mut there) = opened(&agent, &hub).await;
@@ -80,7 +80,7 @@ async fn streams_yield_and_take_bytes() {
     assert_eq!(got, 100_000);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn at_the_cap_one_more_is_refused_and_the_rest_go_on() {
     let (agent, hub) = pair(&limits(8), PIPE).await;
     let served = tokio::spawn(echo(agent.clone()));
@@ -107,7 +107,7 @@ async fn at_the_cap_one_more_is_refused_and_the_rest_go_on() {
 }
 
 /// Both sides open at once, so that each counts streams of which the other does not know yet.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_peer_over_our_cap_gets_resets_and_keeps_the_session() {
     let (agent, hub) = pair(&limits(8), PIPE).await;
     let mut tasks = JoinSet::new();
@@ -138,7 +138,7 @@ async fn a_peer_over_our_cap_gets_resets_and_keeps_the_session() {
     assert_eq!(there.read_u8().await.unwrap(), b'x');
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_257th_stream_that_nobody_has_used_does_not_stall() {
     let (agent, hub) = pair(&limits(512), PIPE).await;
     let mut streams = Vec::new();
@@ -156,7 +156,7 @@ async fn the_257th_stream_that_nobody_has_used_does_not_stall() {
     assert_eq!(&got, b"last");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn streams_nobody_accepts_are_bounded_and_the_session_lives() {
     let (agent, hub) = pair(&limits(4), PIPE).await;
     let held: Vec<_> = [hub.open().await, hub.open().await].into_iter().collect();
@@ -189,7 +189,7 @@ async fn read_error(stream: &mut Stream) -> ErrorKind {
     read.await.expect("no end at all")
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_dropped_stream_is_reset_whatever_half_of_it_was_done() {
     let (agent, hub) = pair(&limits(16), PIPE).await;
 
@@ -241,7 +241,7 @@ async fn a_dropped_stream_is_reset_whatever_half_of_it_was_done() {
     until(|| agent.stats().streams_open == 0 && hub.stats().streams_open == 0).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_stream_finished_both_ways_leaves_nothing_behind() {
     let (agent, hub) = pair(&limits(16), PIPE).await;
     for _ in 0..50 {
@@ -255,7 +255,7 @@ async fn a_stream_finished_both_ways_leaves_nothing_behind() {
     assert_eq!(hub.stats().streams_total, 50);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_broken_session_resets_its_streams_and_says_why_to_everybody() {
     let (agent, hub) = pair(&limits(16), PIPE).await;
     let (mut here, mut there) = opened(&agent, &hub).await;
@@ -278,7 +278,7 @@ async fn a_broken_session_resets_its_streams_and_says_why_to_everybody() {
     assert_eq!(agent.stats().streams_open, 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_was_written_and_finished_before_a_close_arrives() {
     let (agent, hub) = pair(&limits(16), 1 << 20).await;
     let (mut here, mut there) = opened(&hub, &agent).await;
@@ -290,7 +290,7 @@ async fn what_was_written_and_finished_before_a_close_arrives() {
     assert_eq!(got.len(), 50_000);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_last_handle_dropped_ends_the_session() {
     let (agent, hub) = pair(&limits(16), PIPE).await;
     drop(agent);
@@ -298,7 +298,7 @@ async fn the_last_handle_dropped_ends_the_session() {
     assert!(matches!(ended, SessionError::Peer(CloseReason::Done)));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_stopped_reader_stops_nobody_else() {
     let (agent, hub) = pair(&limits(16), PIPE).await;
     let (mut stopped, _never_read) = opened(&hub, &agent).await;
@@ -321,7 +321,7 @@ async fn a_stopped_reader_stops_nobody_else() {
 
 /// More than all buffers through four streams, with a small pipe: every bounded queue on the way fills and must be read
 /// again when it drains.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn back_pressure_loses_no_wake_up() {
     let (agent, hub) = pair(&limits(16), 4096).await;
     let served = tokio::spawn(echo(agent.clone()));
@@ -375,7 +375,7 @@ async fn bulk_on_eight_streams_each_way_through_a_narrow_pipe_comes_to_its_end()
     all.expect("it stopped for good");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_streams_write_in_one_round_goes_out_in_one_record() {
     const STREAMS: usize = 4;
     let (agent, hub) = pair(&limits(16), PIPE).await;
@@ -395,7 +395,7 @@ async fn what_streams_write_in_one_round_goes_out_in_one_record() {
     assert_eq!(agent.stats().bytes_out - before, expected as u64);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_peer_that_breaks_the_protocol_ends_its_session_and_no_other_and_is_told() {
     let (_other_agent, other) = pair(&limits(16), PIPE).await;
     let (agent, hub) = duplex(PIPE);
@@ -475,7 +475,7 @@ fn close_reasons_keep_their_codes() {
     assert_eq!(CloseReason::from_code(999), Done);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn limits_below_what_yamux_needs_still_make_a_session() {
     let poor = Limits {
         max_streams: 4,

@@ -9,7 +9,7 @@ use super::{
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_pooled_stream_that_died_costs_a_plain_request_nothing() {
     let (agent, hub) = pair(&limits(64), PIPE).await;
     let served = Arc::new(AtomicUsize::new(0));
@@ -163,7 +163,7 @@ async fn an_upgrade_gets_a_wire_of_its_own() {
     assert!(matches!(refused, Err(SendError::Connect(_))));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_connection_that_the_server_closed_is_never_used() {
     let (near, mut far) = tokio::io::duplex(4096);
     let client = Client::new(2);

@@ -38,7 +38,7 @@ fn exec() -> Request<Body> {
         .unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn upgrades_are_spliced_with_half_close_in_both_directions() {
     let connect = || Request::connect("db.local:5432").body(empty()).unwrap();
     let requests: [fn() -> Request<Body>; 2] = [exec, connect];
@@ -67,7 +67,7 @@ async fn upgrades_are_spliced_with_half_close_in_both_directions() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_refused_upgrade_passes_unchanged() {
     let (exchanges, _agent) =
         joined(|request| upgrading(request, Arc::new(Mutex::new(None)))).await;
@@ -78,7 +78,7 @@ async fn a_refused_upgrade_passes_unchanged() {
     assert_eq!(whole(answer).await, "not for you");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_spliced_stream_whose_session_breaks_ends_with_an_error() {
     let (far, mut container) = tokio::io::duplex(1024);
     let far = Arc::new(Mutex::new(Some(far)));

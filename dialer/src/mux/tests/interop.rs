@@ -160,7 +160,7 @@ async fn soon<T>(work: impl Future<Output = T>) -> T {
 
 const BOTH: [Side; 2] = [Side::Agent, Side::Hub];
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn bulk_comes_back_whole_from_the_crate() {
     for side in BOTH {
         let (mux, mut theirs) = joined(side);
@@ -180,7 +180,7 @@ async fn bulk_comes_back_whole_from_the_crate() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn bulk_of_the_crate_comes_back_whole_from_us() {
     for side in BOTH {
         let (mux, theirs) = joined(side);
@@ -199,7 +199,7 @@ async fn bulk_of_the_crate_comes_back_whole_from_us() {
 }
 
 /// The crate holds streams back of which 256 are not acknowledged, and ours begin before anything is written.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn four_hundred_streams_each_way_are_open_at_once() {
     for side in BOTH {
         let (mux, mut theirs) = joined(side);
@@ -227,7 +227,7 @@ async fn four_hundred_streams_each_way_are_open_at_once() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn half_of_a_stream_ends_and_the_other_goes_on() {
     for side in BOTH {
         let (mux, mut theirs) = joined(side);
@@ -250,7 +250,7 @@ async fn half_of_a_stream_ends_and_the_other_goes_on() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn resets_cross_both_ways_and_cost_nobody_else_anything() {
     for side in BOTH {
         let (mux, mut theirs) = joined(side);
@@ -278,7 +278,7 @@ async fn resets_cross_both_ways_and_cost_nobody_else_anything() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_crate_s_violation_of_our_cap_costs_that_stream_alone() {
     let (here, there) = duplex(20_000);
     let mux = Mux::new(Side::Hub, &limits(2), 2);

@@ -214,7 +214,7 @@ async fn a_hub_that_cannot_prove_itself_gets_no_session() {
     assert_eq!((at_agent, at_hub), (Ok(()), Ok(())));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn of_two_resumptions_at_once_one_wins_and_nothing_is_lost() {
     let known = Resumable::default();
     let (agent, hub) = session(&known, &limits(), 0, 1000).await;
