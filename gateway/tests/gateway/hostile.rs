@@ -1,27 +1,18 @@
 //! Agents that break the rules: it is counted by which, and nobody else notices.
 
-use std::time::Duration;
-
 use fairlead_api::resources::State;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    time::timeout,
-};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::{
     agent::Agent,
-    client::{ROOT, head, open, read_until, status},
+    client::{ROOT, head, open, read_until, status, until},
     rig::{HUB, Rig},
 };
 
 /// Until so many were counted; a stream is reset before it is.
 async fn violations(rig: &Rig, count: usize) {
-    let counted = async {
-        while rig.metric("fairlead_violations_total", &["http"]) < count as f64 {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(Duration::from_secs(10), counted).await.unwrap();
+    let counted = || rig.metric("fairlead_violations_total", &["http"]);
+    until(async || counted() >= count as f64).await;
 }
 
 #[tokio::test]

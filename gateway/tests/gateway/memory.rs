@@ -1,17 +1,15 @@
 //! What all sessions of a hub hold together, when many of them have something that nobody takes.
 
-use std::time::Duration;
-
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy},
     net::{TcpListener, TcpStream},
     sync::watch,
-    time::{sleep, timeout},
 };
 
 use crate::{
     agent::{Agent, hello},
-    rig::{HUB, PATIENCE, Rig},
+    client::until,
+    rig::{HUB, Rig},
 };
 
 /// Of all sessions together.
@@ -54,23 +52,11 @@ async fn upload(rig: &Rig, cluster: &str) -> TcpStream {
     socket
 }
 
+/// Of what may be taken.
 fn taken(rig: &Rig) -> usize {
-    rig.metric("fairlead_session_memory_bytes", &[]) as usize
-}
-
-/// Looks until it holds, and at what is taken each time.
-async fn until(rig: &Rig, holds: impl Fn(usize) -> bool) {
-    let looking = async {
-        loop {
-            let taken = taken(rig);
-            assert!(taken <= LIMIT, "{taken}");
-            if holds(taken) {
-                return;
-            }
-            sleep(Duration::from_millis(1)).await;
-        }
-    };
-    timeout(PATIENCE, looking).await.expect("it takes too long");
+    let taken = rig.metric("fairlead_session_memory_bytes", &[]) as usize;
+    assert!(taken <= LIMIT, "{taken}");
+    taken
 }
 
 #[tokio::test]
@@ -96,12 +82,12 @@ async fn sessions_whose_agents_take_nothing_stay_within_what_all_have_together()
             uploads.push(upload(&rig, cluster).await);
         }
     }
-    until(&rig, |taken| taken > LIMIT - stuck.len() * SHARE).await;
+    until(async || taken(&rig) > LIMIT - stuck.len() * SHARE).await;
     // Who has nothing to do with it notices nothing.
     let answer = rig.get(HUB, "/k8s/clusters/c-e/who", "").await;
     assert_eq!(answer.status, 200, "{}", answer.text());
-    until(&rig, |_| true).await;
+    taken(&rig);
 
     drop((agents, uploads));
-    until(&rig, |taken| taken == 0).await;
+    until(async || taken(&rig) == 0).await;
 }

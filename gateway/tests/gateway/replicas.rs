@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::{
     agent::{Agent, Says, data, hello},
-    client::{ROOT, head, open, read_until, rest, status},
+    client::{ROOT, head, open, read_until, rest, status, until},
     rig::{Answer, HUB, PATIENCE, Rig},
 };
 
@@ -162,7 +162,7 @@ async fn a_clone_is_refused_and_the_original_notices_nothing() {
     events.send(data("two")).await.unwrap();
     read_until(&mut watch, "two\r\n").await;
     assert_eq!(rig.metric("fairlead_clones_refused_total", &[]), 1.0);
-    assert_eq!(rig.metric("fairlead_sessions_total", &["cloned"]), 1.0);
+    until(async || rig.metric("fairlead_sessions_total", &["cloned"]) == 1.0).await;
     let reported = rig.modules.reported.borrow().clone();
     assert_eq!(reported[&"c-a".parse().unwrap()].state, State::Connected);
 }
@@ -244,12 +244,7 @@ async fn an_agent_is_told_that_the_hub_is_about_to_go_while_something_runs() {
     read_until(&mut watch, "one\r\n").await;
     assert!(!agent.api.draining.load(SeqCst));
     rig.process.start_drain();
-    let told = async {
-        while !agent.api.draining.load(SeqCst) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(PATIENCE, told).await.unwrap();
+    until(async || agent.api.draining.load(SeqCst)).await;
     events.send(data("two")).await.unwrap();
     read_until(&mut watch, "two\r\n").await;
 }

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::{
     agent::{Agent, Says, data, hello},
-    client::{ROOT, all_back_to_zero, head, open, read_until, rest, status},
+    client::{ROOT, all_back_to_zero, head, open, read_until, rest, status, until},
     rig::{HUB, PATIENCE, Rig, Standstill},
 };
 
@@ -133,11 +133,11 @@ async fn the_newest_session_of_one_name_serves_and_the_one_before_finishes_what_
         "{ended:?}"
     );
     assert_eq!(rig.get(HUB, &format!("{ROOT}/who"), "").await.status, 200);
-    assert_eq!(rig.metric("fairlead_sessions", &[]), 1.0);
+    until(async || rig.metric("fairlead_sessions", &[]) == 1.0).await;
 }
 
 #[tokio::test]
-async fn deleting_a_cluster_ends_its_session_within_a_second() {
+async fn deleting_a_cluster_ends_its_session_at_once() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
     status(&rig, State::Connected).await;
@@ -147,11 +147,11 @@ async fn deleting_a_cluster_ends_its_session_within_a_second() {
 
     let cluster: ClusterId = "c-a".parse().unwrap();
     rig.modules.clusters.lock().unwrap().remove(&cluster);
+    let _clock = Standstill::begin();
+    let begun = Instant::now();
     rig.modules.deleted.send(cluster).unwrap();
-    let second = Duration::from_secs(1);
-    let ended = timeout(second, agent.session.closed())
-        .await
-        .expect("within a second");
+    let ended = agent.session.closed().await;
+    assert_eq!(begun.elapsed(), Duration::ZERO, "it waits for nothing");
     assert!(
         matches!(ended, SessionError::Peer(CloseReason::Deleted)),
         "{ended:?}"
@@ -254,14 +254,21 @@ async fn an_agent_reaches_the_modules_routes_for_agents_and_no_others() {
 #[tokio::test]
 async fn a_session_ends_with_its_certificate_unless_that_is_renewed() {
     let rig = Rig::start();
-    let seconds = Duration::from_secs;
-    // Long enough for a slow machine to get as far as to the renewal.
-    let renewing = Agent::expiring(&rig, "c-a", seconds(5)).await;
+    // Long enough to get as far as to the renewal, by what that takes on this machine now: a certificate's clock cannot be paused.
+    let begun = Instant::now();
+    let first = Agent::of(&rig, "c-a").await;
+    assert_eq!(
+        ask(&first.exchanges, "POST", "/agent/v1/renew").await.0,
+        200
+    );
+    let left = Duration::from_secs(4) + 20 * begun.elapsed();
+    let renewing = Agent::expiring(&rig, "c-a", left).await;
     let exchanges = Exchanges::new(renewing.session.clone());
     assert_eq!(ask(&exchanges, "POST", "/agent/v1/renew").await.0, 200);
 
-    let careless = Agent::expiring(&rig, "c-b", seconds(6)).await;
-    let ended = timeout(PATIENCE, careless.session.closed()).await.unwrap();
+    let careless = Agent::expiring(&rig, "c-b", left).await;
+    let ended = timeout(left + PATIENCE, careless.session.closed());
+    let ended = ended.await.unwrap();
     assert!(
         matches!(ended, SessionError::Peer(CloseReason::Expired)),
         "{ended:?}"

@@ -31,6 +31,7 @@ async fn clients_that_stop_reading_are_joined_by_no_others_once_they_hold_all_th
     let unread = async || rig.metric("fairlead_session_unread_bytes", &[]) as usize;
     let presence = rig.modules.presence.get().unwrap();
     let cluster = "c-a".parse().unwrap();
+    // On the way to the sockets, what the hub holds goes up and down.
     until(async || unread().await >= LIMIT).await;
     until(async || presence.sessions(&cluster)[0].unread_bytes >= LIMIT).await;
     let ask = async || rig.get(HUB, &format!("{ROOT}/headers"), "").await;

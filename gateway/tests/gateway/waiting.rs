@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::{
     agent::Agent,
     client::{ROOT, all_back_to_zero},
-    rig::{Answer, HUB, PATIENCE, Rig},
+    rig::{Answer, HUB, PATIENCE, Rig, Standstill},
 };
 
 fn lost(rig: &Rig, cluster: &str, away: Duration) {
@@ -81,7 +81,8 @@ async fn who_asks_the_wrong_one_of_several_hubs_is_told_the_right_one() {
         watch.text()
     );
     assert!(watch.text().contains("\"Status\""), "{}", watch.text());
-    // The agent may be on its way. A second is waited for that, so it has come as far as to the door.
+    // The agent may be on its way. A second is waited for that, which is not over before it is there: it has come as far as
+    // to the door, and the clock stands still then.
     rig.modules.shut.send_replace(true);
     let (mut knocked, mut asked) = (
         rig.modules.knocked.subscribe(),
@@ -95,9 +96,11 @@ async fn who_asks_the_wrong_one_of_several_hubs_is_told_the_right_one() {
     let opened = async {
         let found_none = asked.wait_for(|asked| *asked > 1);
         timeout(PATIENCE, found_none).await.unwrap().unwrap();
+        let clock = Standstill::begin();
         rig.modules.shut.send_replace(false);
+        clock
     };
-    let (answer, _agent, ()) = tokio::join!(request, Agent::of(&rig, "c-a"), opened);
+    let (answer, _agent, _clock) = tokio::join!(request, Agent::of(&rig, "c-a"), opened);
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
