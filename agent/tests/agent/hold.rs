@@ -7,9 +7,8 @@ use fairlead_api::Code;
 use fairlead_dialer::{CloseReason, LinkState, Resumable, SessionError};
 use http_body_util::BodyExt;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
-use tokio::time::Instant;
 
-use crate::rig::{Rig, get, send, soon, until};
+use crate::rig::{Rig, closed, get, send, soon, until};
 
 #[tokio::test]
 async fn an_agent_enrols_stores_its_identity_and_comes_back_as_itself() {
@@ -69,18 +68,12 @@ async fn a_refused_enrolment_is_reported_and_tried_again_and_never_ends_the_agen
 }
 
 #[tokio::test]
-async fn an_agent_whose_session_breaks_comes_back_at_once() {
+async fn an_agent_whose_session_breaks_comes_back_each_time() {
     let rig = Rig::new().await;
     let (agent, hub) = rig.connected().await;
     for _ in 0..3 {
-        let since = Instant::now();
         rig.hub.cut();
         rig.hub.next().await;
-        assert!(
-            since.elapsed() < Duration::from_secs(5),
-            "{:?}",
-            since.elapsed()
-        );
     }
     soon(hub.session.closed()).await;
     until(|| agent.process.is_ready()).await;
@@ -119,11 +112,7 @@ async fn an_agent_goes_on_with_its_session_over_another_connection() {
 #[tokio::test]
 async fn an_agent_goes_to_the_next_hub_when_one_does_not_answer() {
     let rig = Rig::new().await;
-    let closed = tokio::net::TcpListener::bind("127.0.0.1:0")
-        .await
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let (_held, closed) = closed();
     let mut config = rig.config();
     config.hubs = vec![format!("https://{closed}").parse().unwrap(), rig.hub.url()];
     let _agent = rig.start(config);

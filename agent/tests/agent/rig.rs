@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    net::SocketAddr,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     time::Duration,
@@ -18,7 +19,7 @@ use fairlead_runtime::Process;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
 use tempfile::TempDir;
-use tokio::{task::JoinHandle, time::timeout};
+use tokio::{net::TcpSocket, task::JoinHandle, time::timeout};
 
 use crate::{
     api_server::ApiServer,
@@ -193,6 +194,14 @@ pub(crate) async fn body(response: Response<Body>) -> String {
         .unwrap()
         .to_bytes();
     String::from_utf8(whole.to_vec()).unwrap()
+}
+
+/// Where nobody listens, nor can begin to as long as the socket is held.
+pub(crate) fn closed() -> (TcpSocket, SocketAddr) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
 }
 
 /// Fails a test that would hang.

@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::{
     hub::Connected,
-    rig::{Rig, body, nothing, request, send, soon, until},
+    rig::{Rig, body, closed, nothing, request, send, soon, until},
 };
 
 pub(crate) async fn exec(hub: &Connected, path: &str) -> Upgraded {
@@ -122,12 +122,8 @@ async fn connect_reaches_listed_addresses_and_no_others() {
     let rig = Rig::new().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let closed = TcpListener::bind("127.0.0.1:0")
-        .await
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .to_string();
+    let (_held, closed) = closed();
+    let closed = closed.to_string();
     let mut config = rig.config();
     config.allow_connect = vec![address.clone(), closed.clone()];
     let _agent = rig.start(config);

@@ -105,9 +105,10 @@ mod tests {
     #[tokio::test]
     async fn a_dead_address_before_a_live_one_costs_only_its_failure() {
         let live = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let dead = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        // Held, so that nobody else listens there, but not listening.
+        let dead = tokio::net::TcpSocket::new_v4().unwrap();
+        dead.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let gone = dead.local_addr().unwrap();
-        drop(dead);
         let here = live.local_addr().unwrap();
         let (tcp, address) = race(VecDeque::from([gone, here])).await.unwrap();
         assert_eq!(address, here);
