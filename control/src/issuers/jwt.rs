@@ -144,13 +144,15 @@ impl JwtIssuer {
             let cause = format!("issuer {}: it does not say when it ends", self.name);
             return Err(Failure::because(Code::BadToken, cause));
         };
-        if now >= expires + self.leeway {
+        // Some issuers mean the last second there is by "never".
+        let until = expires.saturating_add(self.leeway);
+        if now >= until {
             return Err(Code::TokenExpired.into());
         }
         if at("nbf").is_some_and(|begins| now + self.leeway < begins) {
             let cause = format!("issuer {}: it is not valid yet", self.name);
             return Err(Failure::because(Code::BadToken, cause));
         }
-        Ok(expires + self.leeway)
+        Ok(until)
     }
 }

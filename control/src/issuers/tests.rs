@@ -112,6 +112,9 @@ async fn what_is_wrong_with_a_token_is_told() {
             "{what}: {failure}"
         );
     }
+    let endless = with("exp", json!(253_402_300_799_i64));
+    let endless = issuers.vouch(&idp.sign(&endless), FROM, NOW).await;
+    assert!(endless.unwrap().is_some(), "until the last second there is");
     let late = with("exp", json!(seconds(Duration::seconds(-59))));
     assert!(
         issuers
