@@ -191,7 +191,7 @@ pub trait Directory: Send + Sync {
     /// The gateway saw a cluster's status change.
     async fn report(&self, cluster: &ClusterId, status: ClusterStatus) -> Result<(), Failure>;
 
-    /// Clusters as they are deleted; their sessions end at once.
+    /// Clusters as they are deleted, or become another tenant's; their sessions end at once.
     fn deleted(&self) -> broadcast::Receiver<ClusterId>;
 
     /// Names the configuration by which the cluster's agent should work; it is told on each probe.

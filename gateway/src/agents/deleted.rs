@@ -1,12 +1,15 @@
-//! A deleted cluster's session ends at once.
+//! The sessions of a cluster that was deleted, or is another tenant's, end at once.
 
 use std::sync::Arc;
 
-use fairlead_api::ClusterId;
+use fairlead_api::{
+    ClusterId, Code, Failure,
+    resources::{ClusterStatus, LastError, State},
+};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tracing::{info, warn};
 
-use crate::hub::Hub;
+use crate::{agents::group::lost, hub::Hub};
 
 /// Until the process drains.
 pub(crate) async fn end_sessions(hub: Arc<Hub>, mut deletions: broadcast::Receiver<ClusterId>) {
@@ -16,12 +19,9 @@ pub(crate) async fn end_sessions(hub: Arc<Hub>, mut deletions: broadcast::Receiv
             () = hub.process.draining() => return,
         };
         match deletion {
-            Ok(cluster) => {
-                info!(%cluster, "cluster deleted");
-                hub.sessions.delete(&cluster);
-            }
+            Ok(cluster) => end(&hub, &cluster).await,
             Err(RecvError::Lagged(missed)) => {
-                warn!(missed, "deletions missed, asking for each cluster");
+                warn!(missed, "deletions missed, asking for each agent");
                 ask_for_each(&hub).await;
             }
             Err(RecvError::Closed) => {
@@ -32,12 +32,33 @@ pub(crate) async fn end_sessions(hub: Arc<Hub>, mut deletions: broadcast::Receiv
     }
 }
 
+async fn end(hub: &Hub, cluster: &ClusterId) {
+    let stays = match hub.seam.directory.last_status(cluster).await {
+        // One that was made anew under the id of a deleted one was never seen, whatever its agents were.
+        Ok(Some(status)) if status.state != State::Never => Some(moved()),
+        _ => None,
+    };
+    info!(%cluster, moved = stays.is_some(), "the cluster's agents have no say any more");
+    hub.sessions.part(cluster, stays);
+}
+
+fn moved() -> ClusterStatus {
+    let detail = "the cluster belongs to another tenant now";
+    let Failure { code, cause } = Failure::because(Code::ForeignCertificate, detail);
+    lost(LastError { code, cause })
+}
+
 async fn ask_for_each(hub: &Hub) {
-    for cluster in hub.sessions.clusters() {
-        match hub.seam.directory.last_status(&cluster).await {
-            Ok(Some(_)) => {}
-            Ok(None) => hub.sessions.delete(&cluster),
-            Err(error) => warn!(%cluster, %error, "cannot tell whether the cluster was deleted"),
+    for identity in hub.sessions.identities() {
+        let cluster = &identity.cluster;
+        match hub.seam.directory.admit(&identity).await {
+            Ok(()) => {}
+            Err(failure) => match failure.code {
+                Code::ClusterDeleted | Code::ForeignCertificate => end(hub, cluster).await,
+                _ => {
+                    warn!(%cluster, error = %failure, "cannot tell whether the cluster was deleted")
+                }
+            },
         }
     }
 }

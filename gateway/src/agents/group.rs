@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use fairlead_api::{
     ClusterId, ClusterUid, Code, Failure,
     hello::{Instance, Link},
-    resources::{AgentSession, ClusterStatus, State},
+    resources::{AgentSession, ClusterStatus, LastError, State},
 };
 use fairlead_dialer::{CloseReason, LinkState, Session};
 use futures_util::future::select_all;
@@ -286,6 +286,18 @@ impl Group {
     }
 }
 
+/// A cluster without a session from now on, for this reason.
+pub(super) fn lost(why: LastError) -> ClusterStatus {
+    ClusterStatus {
+        state: State::Lost,
+        since: OffsetDateTime::now_utc(),
+        last_error: Some(why),
+        last_seen: None,
+        last_good_probe: None,
+        hub: None,
+    }
+}
+
 /// The best of several sessions' statuses is the cluster's; of two that are alike, the one that holds for longer.
 fn best<'a>(all: impl Iterator<Item = &'a ClusterStatus>) -> Option<&'a ClusterStatus> {
     let order = |state| match state {
@@ -340,8 +352,6 @@ impl Down {
 
 #[cfg(test)]
 mod tests {
-    use fairlead_api::resources::LastError;
-
     use super::*;
 
     fn status(state: State, minute: i64, code: Option<Code>) -> ClusterStatus {

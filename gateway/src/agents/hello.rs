@@ -49,7 +49,7 @@ pub(crate) async fn receive(
                 warn!(cluster = %entry.cluster(), peer.ip = %entry.from(), uid = uid.map(tracing::field::display),
                     "clone refused: an agent with this cluster's identity is in another one");
                 hub.metrics.clones.inc();
-                hub.sessions.refuse(entry);
+                hub.sessions.refuse(entry, &failure);
             }
             return Err(failure);
         }

@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use fairlead_api::{
     Code,
-    resources::{ClusterStatus, LastError, State},
+    resources::{ClusterStatus, LastError},
 };
 use fairlead_certs::AgentIdentity;
 use fairlead_dialer::{CloseReason, Session, SessionError};
@@ -18,7 +18,7 @@ use tracing::info;
 use crate::{
     agents::{
         entry::Entry,
-        group::Introduction,
+        group::{Introduction, lost},
         probe,
         routes::{Guest, serve_streams},
     },
@@ -86,7 +86,7 @@ pub(crate) async fn agent(hub: &Arc<Hub>, entry: Arc<Entry>, names_itself: bool)
     let still = directory.admit(entry.identity()).await;
     let error = match still.map_err(|failure| failure.code) {
         Err(Code::ClusterDeleted) => {
-            hub.sessions.delete(entry.cluster());
+            hub.sessions.part(entry.cluster(), None);
             close(session, CloseReason::Deleted).await
         }
         // Whoever has the cluster now stays.
@@ -225,13 +225,5 @@ fn obituary(error: &SessionError) -> (&'static str, ClusterStatus) {
         }
         other => other.to_string(),
     };
-    let status = ClusterStatus {
-        state: State::Lost,
-        since: OffsetDateTime::now_utc(),
-        last_error: Some(LastError { code, cause }),
-        last_seen: None,
-        last_good_probe: None,
-        hub: None,
-    };
-    (end, status)
+    (end, lost(LastError { code, cause }))
 }

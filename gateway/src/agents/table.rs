@@ -11,7 +11,7 @@ use std::{
 
 use fairlead_api::{
     ClusterId, Code, Failure,
-    resources::{AgentSession, ClusterStatus},
+    resources::{AgentSession, ClusterStatus, LastError},
 };
 use fairlead_certs::AgentIdentity;
 use fairlead_dialer::{CloseReason, Session};
@@ -25,7 +25,7 @@ use crate::{
     agents::{
         arrivals::Arrivals,
         entry::{Entry, Running},
-        group::{Down, Group, Introduction},
+        group::{Down, Group, Introduction, lost},
         health::Probed,
         reports::Reports,
     },
@@ -126,8 +126,11 @@ impl Sessions {
         }
     }
 
-    pub(crate) fn clusters(&self) -> Vec<ClusterId> {
-        self.table().groups.keys().cloned().collect()
+    /// Of the agents whose sessions are open.
+    pub(crate) fn identities(&self) -> Vec<Arc<AgentIdentity>> {
+        let table = self.table();
+        let open = table.open.iter();
+        open.map(|entry| Arc::clone(entry.identity())).collect()
     }
 
     /// A session that serves nobody yet.
@@ -171,16 +174,27 @@ impl Sessions {
     }
 
     /// The session's agent is where it does not belong: it serves nobody from here on.
-    pub(crate) fn refuse(&self, entry: &Arc<Entry>) {
+    pub(crate) fn refuse(&self, entry: &Arc<Entry>, why: &Failure) {
+        let Failure { code, cause } = why.clone();
         let mut table = self.table();
-        if let Place::Occupied(mut group) = table.groups.entry(entry.cluster().clone()) {
-            group.get_mut().unseat(entry);
-            group.get_mut().tell(entry.cluster(), &self.reports);
-            if group.get().is_empty() {
-                group.remove();
-            }
-        }
+        self.unseat(&mut table, entry, lost(LastError { code, cause }));
         entry.end(CloseReason::Cloned);
+    }
+
+    /// `status` is the cluster's from now on, if this was its last session that served.
+    fn unseat(&self, table: &mut Table, entry: &Arc<Entry>, status: ClusterStatus) {
+        let Place::Occupied(mut group) = table.groups.entry(entry.cluster().clone()) else {
+            return;
+        };
+        if !group.get_mut().unseat(entry) {
+            return;
+        }
+        if group.get().is_empty() {
+            let status = group.remove().obituary(status);
+            self.reports.put(entry.cluster(), status);
+        } else {
+            group.get_mut().tell(entry.cluster(), &self.reports);
+        }
     }
 
     /// The best session of a cluster, for one request. Counted under the lock: a session that is replaced at this moment
@@ -207,10 +221,14 @@ impl Sessions {
         Ok(Held::Up(entry, running))
     }
 
-    /// Has every session of a deleted cluster ended at once.
-    pub(crate) fn delete(&self, cluster: &ClusterId) {
+    /// Has every session of a cluster ended at once that was deleted, or is another tenant's: then it stays, and stands like
+    /// this.
+    pub(crate) fn part(&self, cluster: &ClusterId, stays: Option<ClusterStatus>) {
         let mut table = self.table();
-        table.groups.remove(cluster);
+        let group = table.groups.remove(cluster);
+        if let (Some(group), Some(status)) = (group, stays) {
+            self.reports.put(cluster, group.obituary(status));
+        }
         for entry in &table.open {
             if entry.cluster() == cluster {
                 entry.end(CloseReason::Deleted);
@@ -250,18 +268,7 @@ impl Sessions {
         if table.open.is_empty() {
             self.left.notify_waiters();
         }
-        let Place::Occupied(mut group) = table.groups.entry(entry.cluster().clone()) else {
-            return;
-        };
-        if !group.get_mut().unseat(entry) {
-            return;
-        }
-        if group.get().is_empty() {
-            let status = group.remove().obituary(status);
-            self.reports.put(entry.cluster(), status);
-        } else {
-            group.get_mut().tell(entry.cluster(), &self.reports);
-        }
+        self.unseat(&mut table, entry, status);
     }
 
     /// Brings the metrics up to date. When the first certificate of each cluster's agents expires.

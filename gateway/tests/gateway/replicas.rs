@@ -182,6 +182,18 @@ async fn a_clone_that_learns_late_where_it_is_serves_nobody_from_then_on() {
 }
 
 #[tokio::test]
+async fn a_cluster_that_only_a_clone_served_is_lost_with_it() {
+    let rig = Rig::start();
+    let clone = Agent::saying(&rig, "c-a", hello(2, 0, None)).await;
+    status(&rig, State::Connected).await;
+    *rig.modules.uid.lock().unwrap() = HOME.map(|uid| uid.parse().unwrap());
+    assert_eq!(clone.say(hello(2, 0, ELSEWHERE)).await, 403);
+    let lost = status(&rig, State::Lost).await;
+    assert_eq!(lost.last_error.unwrap().code, Code::IdentityCloned);
+    assert!(lost.last_seen.is_some());
+}
+
+#[tokio::test]
 async fn a_cluster_that_was_enrolled_anew_elsewhere_leaves_its_old_place() {
     let rig = Rig::start();
     let old = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
