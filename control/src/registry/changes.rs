@@ -176,7 +176,7 @@ struct Streaming {
     ends: Instant,
 }
 
-/// Server-sent events: each change with its revision as id, and a comment where nothing happens.
+/// Server-sent events: each change with its revision as id, behind all of it, and a comment where nothing happens.
 fn events(hub: Arc<Hub>, listener: Listener, since: Revision) -> Response {
     let streaming = Streaming {
         watch: hub.store.watch(),
@@ -208,7 +208,7 @@ impl Streaming {
                 &self.listener.caller,
                 changes.changes,
             );
-            let text: String = lines.iter().filter_map(event).collect();
+            let text = told(&lines);
             let more = changes.revision > self.since;
             self.since = changes.revision;
             if !text.is_empty() {
@@ -229,10 +229,19 @@ impl Streaming {
     }
 }
 
-fn event(change: &Change) -> Option<String> {
-    let data = serde_json::to_string(&Seen::of(change)).ok()?;
-    Some(format!(
-        "id: {}\nevent: {}\ndata: {data}\n\n",
-        change.revision, change.kind
-    ))
+/// An event for each line. The last of a change has its revision as id: who goes on from there has had all of it.
+fn told(lines: &[Change]) -> String {
+    let mut text = String::new();
+    let next = lines.iter().skip(1).map(|it| it.revision);
+    let next = next.map(Some).chain([None]);
+    for (line, next) in lines.iter().zip(next) {
+        let Ok(data) = serde_json::to_string(&Seen::of(line)) else {
+            continue;
+        };
+        if next != Some(line.revision) {
+            text.push_str(&format!("id: {}\n", line.revision));
+        }
+        text.push_str(&format!("event: {}\ndata: {data}\n\n", line.kind));
+    }
+    text
 }

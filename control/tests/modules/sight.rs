@@ -179,6 +179,28 @@ async fn who_follows_is_told_as_who_comes_later() {
     assert_eq!(ids, BTreeSet::from(below));
 }
 
+/// A connection may break between any two events.
+#[tokio::test]
+async fn who_was_told_half_of_a_change_is_told_all_of_it_again() {
+    let rig = world().await;
+    let from = now(&rig).await;
+    rig.delete(&admin(), "/tenants/t-child?cascade=true")
+        .await
+        .good();
+    rig.tenant("c").await;
+    let events = (header::ACCEPT, "text/event-stream");
+    let path = format!("/v1/changes?since={from}");
+    let mut stream = rig.stream(&admin(), &path, events).await;
+    let frame = stream.frame().await.unwrap().unwrap();
+    let text = String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap();
+    let ids = text.split_terminator("\n\n").map(|event| {
+        let id = event.lines().find_map(|line| line.strip_prefix("id: "));
+        id.map(|id| id.parse::<u64>().unwrap() - from)
+    });
+    let ids: Vec<_> = ids.collect();
+    assert_eq!(ids, [None, None, None, Some(1), Some(2)], "{text}");
+}
+
 /// Whoever lists once and follows has in the end what a list shows then, whatever has moved in between.
 #[tokio::test]
 async fn a_list_and_what_follows_it_are_the_next_list() {
