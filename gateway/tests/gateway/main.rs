@@ -13,6 +13,8 @@ mod links;
 #[cfg(test)]
 mod memory;
 #[cfg(test)]
+mod parted;
+#[cfg(test)]
 mod replicas;
 #[cfg(test)]
 mod rig;

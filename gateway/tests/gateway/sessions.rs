@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::{
     agent::{Agent, Says, data, hello},
-    client::{ROOT, all_back_to_zero, head, open, read_until, rest, status, until},
+    client::{ROOT, all_back_to_zero, head, open, read_until, status, until},
     rig::{HUB, PATIENCE, Rig, Standstill},
 };
 
@@ -134,83 +134,6 @@ async fn the_newest_session_of_one_name_serves_and_the_one_before_finishes_what_
     );
     assert_eq!(rig.get(HUB, &format!("{ROOT}/who"), "").await.status, 200);
     until(async || rig.metric("fairlead_sessions", &[]) == 1.0).await;
-}
-
-#[tokio::test]
-async fn deleting_a_cluster_ends_its_session_at_once() {
-    let rig = Rig::start();
-    let agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
-    let _events = agent.next_stream();
-    let mut watch = open(&rig, &head("GET", "/stream", "")).await;
-    read_until(&mut watch, "\r\n\r\n").await;
-
-    let cluster: ClusterId = "c-a".parse().unwrap();
-    rig.modules.clusters.lock().unwrap().remove(&cluster);
-    let _clock = Standstill::begin();
-    let begun = Instant::now();
-    rig.modules.deleted.send(cluster).unwrap();
-    let ended = agent.session.closed().await;
-    assert_eq!(begun.elapsed(), Duration::ZERO, "it waits for nothing");
-    assert!(
-        matches!(ended, SessionError::Peer(CloseReason::Deleted)),
-        "{ended:?}"
-    );
-    assert!(
-        rest(&mut watch).await.1.is_err(),
-        "what ran on it is cut off"
-    );
-    // And it does not come back.
-    let again = Agent::saying(&rig, "c-a", Says::Nothing).await;
-    let ended = timeout(PATIENCE, again.session.closed()).await.unwrap();
-    assert!(
-        matches!(ended, SessionError::Peer(CloseReason::Deleted)),
-        "{ended:?}"
-    );
-}
-
-#[tokio::test]
-async fn a_cluster_that_becomes_another_tenants_is_lost_until_that_enrols_it() {
-    let rig = Rig::start();
-    let agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
-    rig.modules.deleted.send("c-a".parse().unwrap()).unwrap();
-    let lost = status(&rig, State::Lost).await;
-    let error = lost.last_error.unwrap();
-    assert_eq!(error.code, Code::ForeignCertificate);
-    assert!(error.cause.contains("another tenant"), "{}", error.cause);
-    timeout(PATIENCE, agent.session.closed()).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_move_that_was_missed_among_very_many_deletions_ends_the_session_all_the_same() {
-    let rig = Rig::start();
-    let agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
-    // All are said before anybody listens, which is more than are kept.
-    *rig.modules.moves_after.lock().unwrap() = Some(0);
-    for cluster in std::iter::once("c-a".to_owned()).chain((0..50).map(|n| format!("c-{n}"))) {
-        rig.modules.deleted.send(cluster.parse().unwrap()).unwrap();
-    }
-    let ended = timeout(PATIENCE, agent.session.closed()).await.unwrap();
-    assert!(
-        matches!(ended, SessionError::Peer(CloseReason::Deleted)),
-        "{ended:?}"
-    );
-    status(&rig, State::Lost).await;
-}
-
-#[tokio::test]
-async fn a_session_that_begins_while_its_cluster_moves_to_another_tenant_ends() {
-    let rig = Rig::start();
-    *rig.modules.moves_after.lock().unwrap() = Some(1);
-    let agent = Agent::saying(&rig, "c-a", Says::Nothing).await;
-    let ended = timeout(PATIENCE, agent.session.closed()).await.unwrap();
-    assert!(
-        matches!(ended, SessionError::Peer(CloseReason::Protocol)),
-        "{ended:?}"
-    );
-    assert_eq!(*rig.modules.knocked.borrow(), 2, "it was asked once more");
 }
 
 #[tokio::test]
