@@ -346,7 +346,8 @@ async fn a_thousand_sockets_that_never_finish_tls_keep_no_agent_out() -> anyhow:
         "an agent enrolled and connected in {took:?} beside {} idle sockets",
         idle.len()
     );
-    ensure!(took < Duration::from_secs(5), "{took:?}");
+    // Before the time of any of them was over.
+    ensure!(took < Duration::from_secs(10), "{took:?}");
     Ok(())
 }
 
