@@ -8,15 +8,21 @@ use tokio::task::JoinSet;
 
 use crate::{rig::home_in, server::Server, *};
 
+/// What waits for it has its time from then on: the clock stands still, however long a server takes to start here.
 async fn resumed(mut server: Server) -> Server {
     let resume = move || {
         server.resume();
         server
     };
-    tokio::task::spawn_blocking(resume).await.unwrap()
+    // A paused clock does not move while something blocks.
+    let resuming = tokio::task::spawn_blocking(resume);
+    tokio::time::pause();
+    let server = resuming.await.unwrap();
+    tokio::time::resume();
+    server
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[tokio::test]
 async fn writes_wait_for_a_restart_and_give_up_when_it_takes_too_long() {
     let mut server = Server::start();
     let home = home_in(server.folder()).await;
@@ -84,7 +90,7 @@ impl Connections {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[tokio::test]
 async fn however_many_wait_for_a_server_no_more_connections_come_back_to_it_than_a_hub_has() {
     let mut server = Server::start_with(&["log_connections=on", "log_disconnections=on"]);
     let home = home_in(server.folder()).await;
