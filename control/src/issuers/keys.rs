@@ -1,7 +1,12 @@
 //! An issuer's keys: from a file, or where its discovery document says. Asked for anew when a token names one that is not
-//! known, and now and then so that a key that was taken back is not believed for ever; one caller asks, the others wait.
+//! known, and now and then so that a key that was taken back is not believed for ever. One caller asks; others wait for that
+//! only if they cannot go on without.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use jsonwebtoken::{
     DecodingKey,
@@ -9,7 +14,10 @@ use jsonwebtoken::{
 };
 use reqwest::Client;
 use serde::Deserialize;
-use tokio::{sync::Mutex, time::Instant};
+use tokio::{
+    sync::{Mutex as Turn, MutexGuard as Asking},
+    time::Instant,
+};
 use tracing::{info, warn};
 
 use super::fetch::{FetchError, fetch};
@@ -39,6 +47,8 @@ pub(super) enum Source {
 pub(super) struct Keys {
     source: Source,
     held: Mutex<Held>,
+    /// Held by who asks.
+    turn: Turn<()>,
 }
 
 #[derive(Default)]
@@ -69,41 +79,52 @@ impl Keys {
         Keys {
             source,
             held: Mutex::default(),
+            turn: Turn::default(),
         }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The keys for a token that names this one.
     pub(super) async fn find(&self, id: Option<&str>) -> Found {
-        let mut held = self.held.lock().await;
-        if held.is_older_than(REFRESH) {
-            self.refresh(&mut held).await;
-        }
-        let mut keys = held.of(id);
-        if keys.is_empty() && held.read.is_some() {
+        let (fits, old) = {
+            let held = self.held();
+            (held.fits(id), held.is_older_than(REFRESH))
+        };
+        // An issuer that hangs is no reason for many to wait whose key is known.
+        if fits && old {
+            if let Ok(asking) = self.turn.try_lock() {
+                self.refresh(asking).await;
+            }
+        } else if !fits {
             // It may have been made since.
-            self.refresh(&mut held).await;
-            keys = held.of(id);
+            self.refresh(self.turn.lock().await).await;
         }
-        let usable = held.read.is_some_and(|read| read.elapsed() < STALE);
-        match &held.error {
-            _ if usable && !keys.is_empty() => Found::Keys(keys),
-            Some(error) => Found::Unknown(error.clone()),
-            None => Found::None,
-        }
+        self.held().found(id)
     }
 
-    async fn refresh(&self, held: &mut Held) {
-        if held.tried.is_some_and(|tried| tried.elapsed() < REST) {
-            return;
+    async fn refresh(&self, _alone: Asking<'_, ()>) {
+        {
+            let mut held = self.held();
+            if held.tried.is_some_and(|tried| tried.elapsed() < REST) {
+                return;
+            }
+            // Also by who gives up in the middle of it.
+            held.tried = Some(Instant::now());
         }
+        let begun = Instant::now();
+        let read = self.read().await;
+        let mut held = self.held();
         held.tried = Some(Instant::now());
-        match self.read().await {
+        match read {
             Ok(keys) => {
                 if held.read.is_none() {
                     info!(keys = keys.len(), "keys of an issuer of tokens read");
                 }
                 held.keys = keys;
-                held.read = held.tried;
+                held.read = Some(begun);
                 held.error = None;
             }
             Err(error) => {
@@ -135,13 +156,22 @@ impl Held {
         self.read.is_none_or(|read| read.elapsed() > age)
     }
 
-    fn of(&self, id: Option<&str>) -> Vec<DecodingKey> {
-        let fits = |key: &&Key| id.is_none() || key.id.is_none() || key.id.as_deref() == id;
-        self.keys
-            .iter()
-            .filter(fits)
-            .map(|key| key.key.clone())
-            .collect()
+    fn of<'a>(&'a self, id: Option<&'a str>) -> impl Iterator<Item = &'a Key> {
+        let fits = move |key: &&Key| id.is_none() || key.id.is_none() || key.id.as_deref() == id;
+        self.keys.iter().filter(fits)
+    }
+
+    /// Whether there is a key that may be believed.
+    fn fits(&self, id: Option<&str>) -> bool {
+        !self.is_older_than(STALE) && self.of(id).next().is_some()
+    }
+
+    fn found(&self, id: Option<&str>) -> Found {
+        match &self.error {
+            _ if self.fits(id) => Found::Keys(self.of(id).map(|key| key.key.clone()).collect()),
+            Some(error) => Found::Unknown(error.clone()),
+            None => Found::None,
+        }
     }
 }
 

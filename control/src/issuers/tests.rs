@@ -244,6 +244,32 @@ async fn an_issuer_that_cannot_be_asked_is_no_reason_to_say_no() {
 }
 
 #[tokio::test]
+async fn an_issuer_that_hangs_keeps_one_caller_waiting_and_nobody_else_whose_key_is_known() {
+    let idp = Idp::start().await;
+    let issuers = Arc::new(idp.issuers(""));
+    let token = |name: &str| idp.sign(&claims(&idp, json!({ "sub": name, "groups": ["ops"] })));
+    let first = issuers.vouch(&token("one"), FROM, NOW).await;
+    assert!(first.unwrap().is_some());
+    later(3600).await;
+    idp.hang();
+    let (asks, asking) = (token("two"), Arc::clone(&issuers));
+    let asking = tokio::spawn(async move { asking.vouch(&asks, FROM, NOW).await });
+    idp.is_asked(3).await;
+    // Whoever waits for it now has the clock jump.
+    tokio::time::pause();
+    let begun = tokio::time::Instant::now();
+    for name in ["three", "four"] {
+        let vouched = issuers.vouch(&token(name), FROM, NOW).await;
+        assert!(vouched.unwrap().is_some(), "{name}");
+    }
+    assert_eq!(begun.elapsed(), std::time::Duration::ZERO);
+    assert!(asking.await.unwrap().unwrap().is_some());
+    let vouched = issuers.vouch(&token("five"), FROM, NOW).await;
+    assert!(vouched.unwrap().is_some());
+    assert_eq!(idp.asked().len(), 3, "it is left alone for a while");
+}
+
+#[tokio::test]
 async fn a_discovery_document_of_somebody_else_is_not_believed_and_no_redirect_followed() {
     let idp = Idp::start().await;
     idp.claim_to_be("https://other.example");

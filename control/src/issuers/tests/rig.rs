@@ -42,6 +42,8 @@ struct Shared {
     state: Mutex<Answers>,
     /// Guesses that wait for their answer now, and the most that ever did.
     guesses: watch::Sender<(usize, usize)>,
+    /// How often it was asked anything.
+    times: watch::Sender<usize>,
     /// Without it no guess is answered.
     answers: Semaphore,
 }
@@ -51,6 +53,7 @@ struct Answers {
     /// Rises with each new key.
     number: u32,
     down: bool,
+    hangs: bool,
     redirect: bool,
     says_it_is: Option<String>,
     asked: Vec<String>,
@@ -93,11 +96,13 @@ impl Idp {
                 key: new_key(),
                 number: 1,
                 down: false,
+                hangs: false,
                 redirect: false,
                 says_it_is: None,
                 asked: Vec::new(),
             }),
             guesses: watch::Sender::new((0, 0)),
+            times: watch::Sender::default(),
             answers: Semaphore::new(0),
         });
         let router = Router::new()
@@ -223,6 +228,11 @@ impl Idp {
         self.state().down = down;
     }
 
+    /// From now on it takes questions, and says nothing.
+    pub(super) fn hang(&self) {
+        self.state().hangs = true;
+    }
+
     pub(super) fn redirect(&self) {
         self.state().redirect = true;
     }
@@ -244,6 +254,12 @@ impl Idp {
     /// How many guesses were waiting for their answer at once.
     pub(super) fn most_guesses(&self) -> usize {
         self.shared.guesses.borrow().1
+    }
+
+    /// As soon as it was asked as often.
+    pub(super) async fn is_asked(&self, times: usize) {
+        let mut asked = self.shared.times.subscribe();
+        asked.wait_for(|asked| *asked >= times).await.unwrap();
     }
 
     /// Paths, in order.
@@ -269,11 +285,15 @@ impl Shared {
 }
 
 async fn watched(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    let (down, redirect) = {
+    let (down, hangs, redirect) = {
         let mut state = shared.state.lock().unwrap();
         state.asked.push(request.uri().path().to_owned());
-        (state.down, state.redirect)
+        (state.down, state.hangs, state.redirect)
     };
+    shared.times.send_modify(|times| *times += 1);
+    if hangs {
+        std::future::pending::<()>().await;
+    }
     if down {
         return StatusCode::BAD_GATEWAY.into_response();
     }
