@@ -108,13 +108,16 @@ impl Shared {
         Ok(())
     }
 
-    /// Tells which of these another hub has deleted, or moved to another tenant.
+    /// Tells which of these another hub has deleted, also if it was registered anew since, or moved to another tenant.
     fn part(&self, before: &View, touched: Vec<ClusterId>) {
         let view = self.view();
         for id in touched {
-            let tenant = |view: &View| view.cluster(&id).map(|it| it.value.tenant.clone());
-            let was = tenant(before);
-            if was.is_some() && was != tenant(&view) {
+            let whose = |view: &View| {
+                let cluster = &view.cluster(&id)?.value;
+                Some((cluster.tenant.clone(), cluster.binding.registration))
+            };
+            let was = whose(before);
+            if was.is_some() && was != whose(&view) {
                 // Nobody listens where there is no gateway.
                 let _ = self.parted.send(id);
             }

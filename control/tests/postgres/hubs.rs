@@ -1,9 +1,14 @@
 //! Several hubs on one database.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
+
+use tokio::time::timeout;
 
 use crate::*;
 
@@ -74,6 +79,26 @@ async fn hubs_that_write_at_once_lose_nothing_and_come_to_the_same() {
     let revisions: Vec<_> = changes.changes.iter().map(|it| it.revision.0).collect();
     assert_eq!(revisions, (2..=201).collect::<Vec<_>>());
     assert_eq!(one.check().await.unwrap(), Vec::<String>::new());
+}
+
+/// Whoever looks late finds it there again, under another registration: its old agents are no agents of it.
+#[tokio::test]
+async fn a_cluster_that_another_hub_has_registered_anew_parts_from_its_sessions() {
+    let (one, home) = store().await;
+    let two = open(&home).await;
+    put_cluster(&one, cluster("c-anew", "t-default"))
+        .await
+        .unwrap();
+    let (mut told, now) = (two.watch(), one.view().revision());
+    told.wait_for(|revision| *revision == now).await.unwrap();
+    let mut parted = two.parted().subscribe();
+    let anew = change(&one, |draft: &mut Draft| {
+        draft.delete_cluster(&cluster_id("c-anew"))?;
+        draft.put_cluster(cluster("c-anew", "t-default"))
+    });
+    anew.await.unwrap();
+    let told = timeout(Duration::from_secs(60), parted.recv()).await;
+    assert_eq!(told.unwrap().unwrap(), cluster_id("c-anew"));
 }
 
 #[tokio::test]
