@@ -56,16 +56,6 @@ pub(crate) async fn rest(
     (String::from_utf8(read).unwrap(), ended)
 }
 
-/// Looks until it is so.
-pub(crate) async fn until(is_so: impl AsyncFn() -> bool) {
-    let looking = async {
-        while !is_so().await {
-            sleep(Duration::from_millis(1)).await;
-        }
-    };
-    timeout(PATIENCE, looking).await.expect("it takes too long");
-}
-
 pub(crate) async fn status(rig: &Rig, state: State) -> ClusterStatus {
     let cluster: ClusterId = "c-a".parse().unwrap();
     let mut reported = rig.modules.reported.subscribe();
