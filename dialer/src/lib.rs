@@ -25,6 +25,7 @@ mod rig;
 mod secure;
 pub mod session;
 pub mod splice;
+mod watched;
 pub mod wire;
 
 pub use accept::{Accepted, Arrival, accept, arrive, come_back};
@@ -35,6 +36,7 @@ pub use reserve::Reserve;
 pub use secure::HUB_SERVER_NAME;
 pub use session::{CloseReason, Limits, OpenError, Session, SessionError, Stats, Stream};
 pub use splice::{Spliced, splice};
+pub use watched::Watched;
 pub use wire::{LinkState, Resumable};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -5,16 +5,14 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::watch;
-
 use super::{SessionError, Stats};
-use crate::mux::Counts;
+use crate::{mux::Counts, watched::Watched};
 
 pub(super) struct Shared {
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
     rtt_micros: AtomicU64,
-    ended: watch::Sender<Option<SessionError>>,
+    ended: Watched<Option<SessionError>>,
 }
 
 impl Shared {
@@ -23,7 +21,7 @@ impl Shared {
             bytes_in: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),
             rtt_micros: AtomicU64::new(0),
-            ended: watch::Sender::new(None),
+            ended: Watched::new(None),
         }
     }
 
@@ -50,22 +48,12 @@ impl Shared {
 
     /// The first error counts.
     pub(super) fn end(&self, error: SessionError) {
-        self.ended.send_if_modified(|ended| {
-            let first = ended.is_none();
+        self.ended.change(|ended| {
             ended.get_or_insert(error);
-            first
         });
     }
 
     pub(super) async fn closed(&self) -> SessionError {
-        let mut ended = self.ended.subscribe();
-        loop {
-            if let Some(error) = ended.borrow_and_update().clone() {
-                return error;
-            }
-            if ended.changed().await.is_err() {
-                return SessionError::Broken("the session's task is gone".to_owned());
-            }
-        }
+        self.ended.found(Option::clone).await
     }
 }

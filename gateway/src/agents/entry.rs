@@ -7,10 +7,10 @@ use std::{
 
 use fairlead_api::ClusterId;
 use fairlead_certs::AgentIdentity;
-use fairlead_dialer::{CloseReason, Exchanges, LinkState, Session, Stats};
+use fairlead_dialer::{CloseReason, Exchanges, LinkState, Session, Stats, Watched};
 use fairlead_runtime::gauges::Hold;
 use time::OffsetDateTime;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
 use crate::metrics::Metrics;
@@ -28,8 +28,7 @@ pub(crate) struct Entry {
     most: usize,
     /// Requests whose answers have not ended; closed when no more may come.
     running: TaskTracker,
-    /// One channel for all: what waits at its ends is most of what it takes, and there are thousands of sessions.
-    standing: watch::Sender<Standing>,
+    standing: Watched<Standing>,
     /// There is something to be told on a probe.
     news: Notify,
     counted: Mutex<Stats>,
@@ -60,7 +59,7 @@ impl Entry {
             from,
             opened: OffsetDateTime::now_utc(),
             running: TaskTracker::new(),
-            standing: watch::Sender::new(Standing {
+            standing: Watched::new(Standing {
                 introduced: false,
                 end: None,
                 good_until: identity.not_after,
@@ -125,37 +124,31 @@ impl Entry {
     }
 
     pub(super) fn introduce(&self) {
-        self.standing.send_modify(|it| it.introduced = true);
+        self.standing.change(|it| it.introduced = true);
     }
 
     pub(crate) fn is_introduced(&self) -> bool {
-        self.standing.borrow().introduced
+        self.standing.look(|it| it.introduced)
     }
 
     /// Completes when it is known whose session it is.
     pub(crate) async fn introduced(&self) {
-        self.stands(|it| it.introduced).await;
-    }
-
-    async fn stands(&self, so: impl FnMut(&Standing) -> bool) {
-        let mut standing = self.standing.subscribe();
-        // The sender is this entry's own, so it is there for as long as somebody waits.
-        let _ = standing.wait_for(so).await;
+        self.standing.found(|it| it.introduced.then_some(())).await;
     }
 
     /// Asks the session's task to end it.
     pub(super) fn end(&self, reason: CloseReason) {
-        self.standing.send_modify(|it| it.end = Some(reason));
+        self.standing.change(|it| it.end = Some(reason));
     }
 
     pub(super) fn is_ending(&self) -> bool {
-        self.standing.borrow().end.is_some()
+        self.standing.look(|it| it.end.is_some())
     }
 
     /// Completes when the session was asked to end for another reason than `before`.
     pub(crate) async fn asked_to_end(&self, before: Option<CloseReason>) -> Option<CloseReason> {
-        self.stands(|it| it.end != before).await;
-        self.standing.borrow().end
+        let other = |it: &Standing| (it.end != before).then_some(it.end);
+        self.standing.found(other).await
     }
 
     /// How many requests run.
@@ -178,20 +171,18 @@ impl Entry {
     }
 
     pub(crate) fn good_until(&self) -> OffsetDateTime {
-        self.standing.borrow().good_until
+        self.standing.look(|it| it.good_until)
     }
 
     /// Completes when the certificate is good for longer than that.
     pub(crate) async fn good_beyond(&self, until: OffsetDateTime) {
-        self.stands(|it| it.good_until > until).await;
+        let good = |it: &Standing| (it.good_until > until).then_some(());
+        self.standing.found(good).await;
     }
 
     pub(crate) fn renewed(&self, until: OffsetDateTime) {
-        self.standing.send_if_modified(|it| {
-            let later = until > it.good_until;
-            it.good_until = until.max(it.good_until);
-            later
-        });
+        self.standing
+            .change(|it| it.good_until = until.max(it.good_until));
     }
 
     /// Adds to the counters what has happened since the last time. How many streams are open.
