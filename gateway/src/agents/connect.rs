@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tracing::{debug, info};
 
 use crate::{
-    agents::lifetime,
+    agents::{entry::Entry, lifetime},
     front::{
         body,
         record::Inbound,
@@ -60,7 +60,12 @@ pub(crate) fn connect(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Response<
         let (outcome, arrived) = Box::pin(handshake(&hub, upgraded, peer.ip())).await;
         hub.metrics.handshake(Layer::Session, outcome);
         match arrived {
-            Ok(Arrival::New(accepted)) => admit(&hub, accepted, peer.ip()).await,
+            Ok(Arrival::New(accepted)) => {
+                let admitted = Box::pin(admit(&hub, accepted, peer.ip())).await;
+                if let Some((entry, names_itself)) = admitted {
+                    lifetime::agent(&hub, entry, names_itself).await;
+                }
+            }
             // The session's own task has it by now, and says so.
             Ok(Arrival::Resumed) => {}
             Ok(Arrival::Declined) => {
@@ -130,8 +135,8 @@ fn refused() -> (Handshake, Result<Arrival, String>) {
     (Handshake::Refused, Err(cause.to_owned()))
 }
 
-/// Who is it, and may it?
-async fn admit(hub: &Arc<Hub>, accepted: Accepted, from: IpAddr) {
+/// Who is it, and may it? None: it may not, or no more than a visitor, and has gone.
+async fn admit(hub: &Arc<Hub>, accepted: Accepted, from: IpAddr) -> Option<(Arc<Entry>, bool)> {
     let Accepted {
         session,
         certificates,
@@ -140,11 +145,10 @@ async fn admit(hub: &Arc<Hub>, accepted: Accepted, from: IpAddr) {
     // Of the version before, an agent names nothing, itself neither.
     let names_itself = protocol.as_deref() == Some(PROTOCOL);
     if certificates.is_empty() {
-        return lifetime::visitor(hub, session, from, None).await;
+        lifetime::visitor(hub, session, from, None).await;
+        return None;
     }
     let identity = agent_identity(&certificates, &hub.trust_domain);
-    // Else they would be there for as long as the session.
-    drop((certificates, protocol));
     let admitted = match identity {
         Ok(identity) => hub.seam.directory.admit(&identity).await.map(|()| identity),
         Err(failure) => Err(failure),
@@ -158,14 +162,14 @@ async fn admit(hub: &Arc<Hub>, accepted: Accepted, from: IpAddr) {
             }
         }
         Ok(identity) => {
-            let entry = hub.sessions.open(session, identity, from);
-            lifetime::agent(hub, entry, names_itself).await;
+            return Some((hub.sessions.open(session, identity, from), names_itself));
         }
         Err(failure) => {
             info!(code = %failure.code, cause = failure.cause, "an agent was not admitted");
             lifetime::close(&session, reason_of(failure.code)).await;
         }
     }
+    None
 }
 
 /// An agent hears a reason, not a code; one that it can do nothing about sends it away for a while only.
