@@ -58,7 +58,7 @@ pub(crate) struct Socket {
     /// The frame of which some bytes are sent.
     begun: Bytes,
     /// Goes out before what is queued.
-    urgent: VecDeque<Bytes>,
+    urgent: Option<Bytes>,
     queue: VecDeque<Bytes>,
     unsent: usize,
     /// The connection may hold back some of what it has taken.
@@ -82,7 +82,7 @@ impl Socket {
             told: false,
             pong: None,
             begun: Bytes::new(),
-            urgent: VecDeque::new(),
+            urgent: None,
             queue: VecDeque::new(),
             unsent: 0,
             unflushed: false,
@@ -241,13 +241,13 @@ impl Socket {
 
     /// Whether a message can be sent before what is queued: the last such one has gone.
     pub(crate) fn takes_urgent(&self) -> bool {
-        self.urgent.is_empty()
+        self.urgent.is_none()
     }
 
     pub(crate) fn send_urgent(&mut self, message: &[u8]) -> Result<(), LinkEnd> {
         let frame = self.encode(Opcode::Binary, message.len(), |out| out.put_slice(message))?;
         self.unsent += frame.len();
-        self.urgent.push_back(frame);
+        self.urgent = Some(frame);
         Ok(())
     }
 
@@ -283,7 +283,7 @@ impl Socket {
         {
             let frame = self.encode(Opcode::Pong, CONTROL_LIMIT, |out| out.put_slice(&body))?;
             self.unsent += frame.len();
-            self.urgent.push_back(frame);
+            self.urgent = Some(frame);
         }
         for _ in 0..WRITES {
             if self.unsent == 0 {
@@ -333,7 +333,7 @@ impl Socket {
             if bytes == 0 {
                 break;
             }
-            match self.urgent.pop_front().or_else(|| self.queue.pop_front()) {
+            match self.urgent.take().or_else(|| self.queue.pop_front()) {
                 Some(frame) => self.begun = frame,
                 None => break,
             }
