@@ -214,7 +214,9 @@ impl Socket {
         self.discard();
         if self.inbox.is_empty() {
             let mut block = std::mem::take(&mut self.inbox);
-            SPARE.with_borrow_mut(|spare| {
+            // None: the thread itself is at its end.
+            let _ = SPARE.try_with(|spare| {
+                let mut spare = spare.borrow_mut();
                 if spare.capacity() < BLOCK && block.try_reclaim(BLOCK) {
                     *spare = block;
                 }
@@ -369,6 +371,14 @@ impl Socket {
     }
 }
 
+/// A link ends in the middle of what it has read, and the next one would need a block of its own.
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.inbox.clear();
+        self.rest();
+    }
+}
+
 /// Whether the frame that begins so is a close, a ping or a pong (RFC 6455, 5.5).
 const fn is_control(first: u8) -> bool {
     first & 0x08 != 0
@@ -379,5 +389,26 @@ fn broken(error: &io::Error) -> LinkEnd {
         // What a TLS below says of a connection that ended without its own farewell.
         io::ErrorKind::UnexpectedEof => LinkEnd::Eof,
         _ => LinkEnd::Broken(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncWriteExt, duplex};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_that_ends_with_something_unread_gives_its_block_back() {
+        let (mut peer, io) = duplex(1024);
+        let mut socket = Socket::new(Box::new(io), &[], Role::Agent);
+        let frame = Encoder::new(Role::Hub).frame(Opcode::Binary, 5, |out| out.put_slice(b"hello"));
+        peer.write_all(&frame.unwrap()).await.unwrap();
+        peer.write_all(&[0x82]).await.unwrap();
+        assert_eq!(socket.receive().await.unwrap(), b"hello");
+        let kept = || SPARE.with_borrow(BytesMut::capacity);
+        assert_eq!(kept(), 0, "the socket has it");
+        drop(socket);
+        assert!(kept() >= BLOCK);
     }
 }
