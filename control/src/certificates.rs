@@ -2,7 +2,7 @@
 //! renewed at two thirds of their lifetime; whoever serves with them is told through a watch.
 
 use std::{
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, OnceLock, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -140,7 +140,19 @@ impl Certificates {
     }
 }
 
-pub(crate) struct CertificatesModule(pub(crate) Arc<Hub>);
+pub(crate) struct CertificatesModule {
+    hub: Arc<Hub>,
+    expiry: OnceLock<Option<IntGaugeVec>>,
+}
+
+impl CertificatesModule {
+    pub(crate) fn new(hub: Arc<Hub>) -> Self {
+        CertificatesModule {
+            hub,
+            expiry: OnceLock::new(),
+        }
+    }
+}
 
 #[async_trait]
 impl Module for CertificatesModule {
@@ -149,13 +161,13 @@ impl Module for CertificatesModule {
     }
 
     async fn run(&self, process: Process) {
-        let gauge = register(&process);
+        let gauge = self.expiry.get_or_init(|| register(&process));
         loop {
-            if let Err(error) = self.0.certificates.renew_due(self.0.now()) {
+            if let Err(error) = self.hub.certificates.renew_due(self.hub.now()) {
                 warn!(code = %error.code, cause = error.cause, "the hub's certificates cannot be renewed");
             }
-            if let Some(gauge) = &gauge {
-                show(gauge, self.0.certificates.expiry());
+            if let Some(gauge) = gauge {
+                show(gauge, self.hub.certificates.expiry());
             }
             tokio::select! {
                 () = process.draining() => return,
@@ -172,7 +184,7 @@ fn register(process: &Process) -> Option<IntGaugeVec> {
     );
     let gauge = IntGaugeVec::new(opts, &["kind"]);
     let registered = gauge.and_then(|gauge| {
-        let registered = process.registry().register(Box::new(gauge.clone()));
+        let registered = process.measure(gauge.clone());
         registered.map(|()| gauge)
     });
     registered

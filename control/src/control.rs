@@ -197,7 +197,7 @@ impl Control {
             Arc::new(CatalogModule(hub())),
             self.facts.clone(),
             Arc::new(ConfigurationModule(hub())),
-            Arc::new(CertificatesModule(hub())),
+            Arc::new(CertificatesModule::new(hub())),
             Arc::new(RepositoriesModule(hub())),
         ];
         Seam {

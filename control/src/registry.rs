@@ -61,7 +61,6 @@ impl Module for Registry {
     }
 
     fn attach(&self, presence: &Arc<dyn Presence>) {
-        // Called once.
         let _ = self.0.presence.set(Arc::clone(presence));
     }
 
@@ -86,10 +85,11 @@ impl Module for Registry {
 
     async fn run(&self, process: Process) {
         // Called once.
+        // It is known already where this begins anew.
         let _ = self.0.process.set(process.clone());
         let registered = metrics::Registered::new(&self.0)
-            .and_then(|registered| process.registry().register(Box::new(registered)))
-            .and_then(|()| process.registry().register(Box::new(self.0.store.meter())));
+            .and_then(|registered| process.measure(registered))
+            .and_then(|()| process.measure(self.0.store.meter()));
         if let Err(error) = registered {
             warn!(%error, "metrics of the registry are not there");
         }

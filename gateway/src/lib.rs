@@ -12,6 +12,7 @@ mod network;
 pub mod seam;
 mod trust;
 mod waiting;
+mod work;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -115,7 +116,8 @@ impl Gateway {
         agents::start(&hub);
         for module in &hub.seam.modules {
             let (module, process) = (Arc::clone(module), hub.process.clone());
-            hub.process.spawn(async move { module.run(process).await });
+            hub.process
+                .spawn(work::work(module, process, Arc::clone(&hub.metrics)));
         }
         let front = front::Front::new(&hub);
         if let Some(listener) = plain {

@@ -99,6 +99,7 @@ pub(crate) struct Metrics {
     /// Of these two, those that were needed so far, by outcome: to find one by its labels takes as long as much else.
     seen: [Seen; Outcome::COUNT],
     handshakes: IntCounterVec,
+    module_panics: IntCounterVec,
     tunnel_rtt: Histogram,
 }
 
@@ -185,6 +186,11 @@ impl Metrics {
                 "TLS handshakes, of the front and of sessions.",
                 &["layer", "outcome"],
             )?,
+            module_panics: to.counters(
+                "fairlead_module_panics_total",
+                "Times the background work of a module panicked and began anew.",
+                &["module"],
+            )?,
             tunnel_rtt: to.histogram("fairlead_tunnel_rtt_seconds", "Round trips on links.")?,
         })
     }
@@ -219,6 +225,16 @@ impl Metrics {
         self.handshakes
             .with_label_values(&[layer, outcome.as_str()])
             .inc();
+    }
+
+    /// The name is a constant of the program.
+    pub(crate) fn module_panicked(&self, module: &'static str) {
+        self.module_panics.with_label_values(&[module]).inc();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn module_panics(&self, module: &str) -> u64 {
+        self.module_panics.with_label_values(&[module]).get()
     }
 
     pub(crate) fn violation(&self, rule: &str) {

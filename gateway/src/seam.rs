@@ -237,7 +237,7 @@ pub trait Module: Send + Sync {
         Router::new()
     }
 
-    /// Background work; returns when `process` drains.
+    /// Background work; returns when `process` drains. Where it panics it is begun anew, so it comes into what it has left.
     async fn run(&self, process: Process) {
         process.draining().await;
     }

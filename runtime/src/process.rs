@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use prometheus::Registry;
+use prometheus::{Registry, core::Collector};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
@@ -50,6 +50,17 @@ impl Process {
     #[must_use]
     pub fn registry(&self) -> &Registry {
         &self.registry
+    }
+
+    /// Registers what is measured, if it is not there already: who begins anew measures on.
+    ///
+    /// # Errors
+    /// Where another metric has its name.
+    pub fn measure(&self, what: impl Collector + 'static) -> prometheus::Result<()> {
+        match self.registry.register(Box::new(what)) {
+            Err(prometheus::Error::AlreadyReg) => Ok(()),
+            registered => registered,
+        }
     }
 
     /// Runs a task that the process owns: draining waits for it, the end of the process cuts it off.

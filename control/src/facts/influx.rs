@@ -132,7 +132,7 @@ impl Influx {
 
     /// Until the process drains. What is under way then is done again by the next one.
     pub(super) async fn run(&self, store: &Store, process: &Process) {
-        if let Err(error) = process.registry().register(Box::new(self.meter.clone())) {
+        if let Err(error) = process.measure(self.meter.clone()) {
             warn!(%error, "metrics of InfluxDB are not there");
         }
         tokio::select! {

@@ -23,10 +23,14 @@ where
 }
 
 pub(crate) fn told(request: &str, panic: &(dyn Any + Send)) -> Failure {
-    let message = panic
+    error!(request, panic = message(panic), "a request panicked");
+    Failure::new(Code::Internal)
+}
+
+/// What a panic says.
+pub(crate) fn message(panic: &(dyn Any + Send)) -> Option<&str> {
+    panic
         .downcast_ref::<&str>()
         .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    error!(request, panic = message, "a request panicked");
-    Failure::new(Code::Internal)
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
 }
