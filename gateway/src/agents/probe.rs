@@ -32,8 +32,9 @@ const EVERY: Duration = Duration::from_secs(5);
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Of the body of a good answer, in bytes. Nobody looks at it.
 const MAX_READY: usize = 256;
-/// How wide agents should spread at least, in milliseconds.
-const MIN_SPREAD: usize = 250;
+/// How wide agents should spread, for each of them, and at least: a core establishes a session in half a millisecond.
+const SPREAD_OF_ONE: Duration = Duration::from_micros(750);
+const MIN_SPREAD: Duration = Duration::from_millis(250);
 
 /// As long as the session lives.
 pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
@@ -104,6 +105,12 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
     }
 }
 
+fn spread_millis(agents: usize) -> u64 {
+    let agents = u32::try_from(agents).unwrap_or(u32::MAX);
+    let spread = SPREAD_OF_ONE.saturating_mul(agents).max(MIN_SPREAD);
+    u64::try_from(spread.as_millis()).unwrap_or(u64::MAX)
+}
+
 fn jitter(up_to: Duration) -> Duration {
     let random = RandomState::new().hash_one(0);
     let millis = u64::try_from(up_to.as_millis()).unwrap_or(u64::MAX).max(1);
@@ -114,7 +121,7 @@ async fn probe(hub: &Hub, entry: &Entry) -> Probed {
     let mut request = Request::builder()
         .uri(PROBE_PATH)
         .header(header::HOST, "kubernetes.default.svc")
-        .header(SPREAD, hub.sessions.count().max(MIN_SPREAD));
+        .header(SPREAD, spread_millis(hub.sessions.count()));
     if let Some(wanted) = hub.seam.directory.wanted(entry.cluster()) {
         request = request.header(WANTED, &*wanted);
     }
@@ -161,4 +168,17 @@ fn bad(code: Code, cause: impl Into<String>) -> Probed {
         code,
         cause: cause.into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_agents_come_back_at_once_and_many_as_fast_as_a_core_takes_them() {
+        for (agents, millis) in [(0, 250), (100, 250), (5_000, 3_750), (100_000, 75_000)] {
+            assert_eq!(spread_millis(agents), millis, "{agents}");
+        }
+        assert_eq!(spread_millis(usize::MAX), 3_221_225_471);
+    }
 }
