@@ -144,6 +144,8 @@ impl Plans {
             plan.of = of;
             is_there = phase == RepoPhase::Created;
         }
+        // It is due already where something else was wanted for a while.
+        self.queue.remove(&(plan.due, owner.clone()));
         plan.misses = if is_there { 0 } else { plan.misses + 1 };
         plan.due = Instant::now()
             + match plan.misses {
@@ -221,5 +223,19 @@ mod tests {
         assert!(ask(&mut plans).is_none(), "that is what it has said");
         tokio::time::advance(LONGER_THAN_ALL).await;
         assert_eq!(ask(&mut plans).unwrap().wanted, filled);
+    }
+    #[tokio::test(start_paused = true)]
+    async fn what_was_not_wanted_for_a_while_is_asked_for_once() {
+        let mut plans = Plans::default();
+        let (first, second) = (wanted(None, "first"), wanted(None, "second"));
+        plans.want(first.clone(), seen(1), None);
+        let asked = ask(&mut plans).unwrap();
+        plans.want(second, seen(2), None);
+        plans.want(first.clone(), seen(3), None);
+        plans.note(first.owner.clone(), &asked.of, created(&first));
+        assert!(ask(&mut plans).is_none(), "that was it");
+        tokio::time::advance(LONGER_THAN_ALL).await;
+        assert_eq!(ask(&mut plans).unwrap().wanted, first);
+        assert_eq!(plans.next(), None);
     }
 }
