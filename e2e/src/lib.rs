@@ -3,6 +3,7 @@
 //! Nothing here mocks. Everything that is started ends with the test process, also when that is killed, and
 //! every wait has a deadline.
 
+pub mod admin;
 pub mod fleet;
 pub mod kube;
 pub mod kubectl;
@@ -22,7 +23,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tokio::time::Instant;
 
-pub use fleet::{Hub, Joining, Metrics, Site};
+pub use admin::Metrics;
+pub use fleet::{Hub, Joining, Site};
 pub use kube::Cluster;
 pub use kubectl::{Kubectl, Output, Running, Transport};
 pub use netns::NetNs;

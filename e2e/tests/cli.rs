@@ -251,7 +251,7 @@ async fn creating_a_cluster_shows_each_step_until_kubectl_works() -> anyhow::Res
         .context("URL")?
         .to_owned();
     let (address, path) = url.split_once('/').context("URL")?;
-    let manifest = fairlead_e2e::fleet::get_plain(address.parse()?, &format!("/{path}")).await?;
+    let manifest = fairlead_e2e::admin::get_plain(address.parse()?, &format!("/{path}")).await?;
     let join = manifest
         .split('\'')
         .find(|text| text.starts_with("fl1."))

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::{Cluster, Hub, Pod, Site, eventually, fleet::get_plain};
+use fairlead_e2e::{Cluster, Hub, Pod, Site, admin::get_plain, eventually};
 use serde_json::{Value, json};
 
 const SOON: Duration = Duration::from_secs(30);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use fairlead_e2e::{
-    Cluster, Hub, Joining, Kubectl, Pod, Running, Site, eventually, fleet::get_plain,
+    Cluster, Hub, Joining, Kubectl, Pod, Running, Site, admin::get_plain, eventually,
 };
 use serde_json::{Value, json};
 
@@ -81,7 +81,7 @@ async fn two_agents_of_one_deployment_serve_and_killing_one_touches_only_its_own
 -> anyhow::Result<()> {
     // What runs on an agent that is killed ends with its session, which would wait for it.
     let flags = ["--resume-window", "1s"];
-    let (cluster, hub) = tokio::try_join!(Cluster::start(), Hub::start_with(&flags))?;
+    let (cluster, mut hub) = tokio::try_join!(Cluster::start(), Hub::start_with(&flags))?;
     let joining = hub.create_cluster("pair").await?;
     let pod = install(&cluster, &manifest(&joining).await?).await?;
     // Both at once, as a Deployment starts them: one enrols, the other finds what that has stored.
@@ -89,6 +89,7 @@ async fn two_agents_of_one_deployment_serve_and_killing_one_touches_only_its_own
     let two = Site::begin_in(&hub, &pod, &joining.join, "two")?;
     hub.wait_state(&joining.id, "Connected").await?;
     sessions(&hub, 2.0).await?;
+    hub.process.wait_for_log("agent enrolled", SOON).await?;
     let enrolled = hub.process.log()?.matches("agent enrolled").count();
     ensure!(enrolled == 1, "{enrolled} enrolments");
 

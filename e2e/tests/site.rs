@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::{Cluster, Hub, Joining, Kubectl, Pod, Site, eventually, fleet::get_plain};
+use fairlead_e2e::{Cluster, Hub, Joining, Kubectl, Pod, Site, admin::get_plain, eventually};
 use serde_json::Value;
 use tokio::time::Instant;
 

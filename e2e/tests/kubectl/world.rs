@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use fairlead_e2e::{Cluster, Hub, Kubectl, Pod, Site, eventually, fleet::get_plain};
+use fairlead_e2e::{Cluster, Hub, Kubectl, Pod, Site, admin::get_plain, eventually};
 use serde_json::Value;
 use tokio::sync::OnceCell;
 

@@ -108,12 +108,14 @@ async fn a_proxy_that_opens_tls_reads_nothing_and_is_no_hindrance() -> anyhow::R
 /// That it lives on, on the very connection it has.
 async fn lives_on(stage: &Stage, site: &Site) -> anyhow::Result<()> {
     stage.get_nodes().await?;
-    let dials = |log: String| log.matches("connected to the hub").count();
-    let before = dials(site.process.log()?);
+    let before = site.dials().await?;
     tokio::time::sleep(IDLE).await;
     stage.get_nodes().await?;
-    let log = site.process.log()?;
-    ensure!(dials(log.clone()) == before, "it was dialled again: {log}");
+    ensure!(
+        site.dials().await? == before,
+        "it was dialled again\n{}",
+        stage.said(site)
+    );
     Ok(())
 }
 

@@ -48,8 +48,7 @@ async fn an_api_server_that_the_agent_cannot_reach_is_told_from_a_lost_link() ->
 {
     let stage = Stage::set().await?;
     let site = stage.agent(|agent| agent.in_group(GROUP)).await?;
-    let dials = || anyhow::Ok(site.process.log()?.matches("connected to the hub").count());
-    let before = dials()?;
+    let before = site.dials().await?;
     let (port, folder) = (stage.cluster.api_port(), stage.net.folder());
     let wall = Wall::between(GROUP, port, &stage.net.site, folder)?;
     stage.state_within("ApiUnreachable", RIGHT).await?;
@@ -57,7 +56,7 @@ async fn an_api_server_that_the_agent_cannot_reach_is_told_from_a_lost_link() ->
     stage.state_within("Connected", BACK).await?;
     stage.get_nodes().await?;
     ensure!(
-        dials()? == before,
+        site.dials().await? == before,
         "the link was given up for it\n{}",
         stage.said(&site)
     );
