@@ -224,6 +224,7 @@ mod tests {
         tokio::time::advance(LONGER_THAN_ALL).await;
         assert_eq!(ask(&mut plans).unwrap().wanted, filled);
     }
+
     #[tokio::test(start_paused = true)]
     async fn what_was_not_wanted_for_a_while_is_asked_for_once() {
         let mut plans = Plans::default();
