@@ -39,10 +39,7 @@ impl From<AskError> for Failure {
             AskError::Timeout => Code::DialTimeout,
             AskError::Unexpected(_) => Code::DialProtocol,
         };
-        Failure {
-            code,
-            cause: crate::chain(&error),
-        }
+        Failure::with_cause(code, crate::chain(&error))
     }
 }
 
@@ -179,10 +176,7 @@ fn refusal(body: &[u8]) -> Option<Failure> {
     }
     let status: Status = serde_json::from_slice(body).ok()?;
     let cause = status.details.causes.into_iter().next()?;
-    Some(Failure {
-        code: cause.reason,
-        cause: cause.message,
-    })
+    Some(Failure::with_cause(cause.reason, cause.message))
 }
 
 #[cfg(test)]

@@ -243,8 +243,8 @@ impl Hold {
         identity: &Arc<Identity>,
         failure: &Failure,
     ) -> Again {
-        let Failure { code, cause } = failure;
-        warn!(%code, cause, next = code.next_step(), "the hub does not let this session serve");
+        let Failure { code, cause, .. } = failure;
+        warn!(%code, cause, next = failure.next_step(), "the hub does not let this session serve");
         if is_refusal(*code) {
             session.close(CloseReason::Done);
             return self.keeper.refused(identity, &mut self.dials).await;
@@ -326,8 +326,8 @@ impl Hold {
                 }
                 said = named.say_later(&exchanges), if !told => {
                     told = true;
-                    if let Err(Failure { code, cause }) = said {
-                        warn!(%code, cause, next = code.next_step(), "the hub lets this session serve no more");
+                    if let Err(failure) = said {
+                        warn!(code = %failure.code, cause = failure.cause, next = failure.next_step(), "the hub lets this session serve no more");
                     }
                 }
             }

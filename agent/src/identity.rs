@@ -179,10 +179,7 @@ impl From<StoreError> for Failure {
                 Code::ApiUnreachable
             }
         };
-        Failure {
-            code,
-            cause: crate::chain(&error),
-        }
+        Failure::with_cause(code, crate::chain(&error))
     }
 }
 

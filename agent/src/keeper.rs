@@ -55,9 +55,9 @@ impl Missing {
     fn again(&self) -> Again {
         let code = match self {
             Missing::Dial(code) => *code,
-            Missing::Failed(Failure { code, cause }) => {
-                warn!(%code, cause, next = code.next_step(), "no identity");
-                *code
+            Missing::Failed(failure) => {
+                warn!(code = %failure.code, cause = failure.cause, next = failure.next_step(), "no identity");
+                failure.code
             }
         };
         if enrol::is_final(code) {
@@ -195,7 +195,7 @@ impl Keeper {
         mine.unsaved = saved.is_err();
         if let Err(error) = saved {
             let failure = Failure::from(error);
-            warn!(code = %failure.code, cause = failure.cause, next = failure.code.next_step(),
+            warn!(code = %failure.code, cause = failure.cause, next = failure.next_step(),
                 "the identity cannot be stored; trying again");
             self.unsaved.notify_one();
         }

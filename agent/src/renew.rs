@@ -41,8 +41,7 @@ pub(crate) async fn renewed(identity: &Identity, exchanges: &Exchanges, version:
                 return renewed;
             }
             Err(failure) => {
-                let code = failure.code;
-                warn!(%code, cause = failure.cause, next = code.next_step(), not_after = %identity.not_after,
+                warn!(code = %failure.code, cause = failure.cause, next = failure.next_step(), not_after = %identity.not_after,
                     "the identity was not renewed");
             }
         }

@@ -1,7 +1,7 @@
 //! Every failure a person can meet, with a stable number. The number never changes its meaning; a code that is no
 //! longer given keeps its number. `fairlead explain FL-1402` prints what stands here.
 
-use std::{fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
@@ -179,25 +179,49 @@ impl<'de> Deserialize<'de> for Code {
 pub struct Failure {
     pub code: Code,
     pub cause: String,
+    /// Next step of this case; the code's own where it is `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Cow<'static, str>>,
 }
 
 impl Failure {
     /// The code's own sentence, nothing to add.
     #[must_use]
     pub fn new(code: Code) -> Self {
+        Failure::with_cause(code, code.title())
+    }
+
+    /// The cause alone, without the code's title in front.
+    #[must_use]
+    pub fn with_cause(code: Code, cause: impl Into<String>) -> Self {
         Failure {
             code,
-            cause: code.title().to_owned(),
+            cause: cause.into(),
+            next: None,
         }
     }
 
     /// The code's own sentence, then what is particular to this case.
     #[must_use]
     pub fn because(code: Code, detail: impl fmt::Display) -> Self {
+        Failure::with_cause(code, format!("{}: {detail}", code.title()))
+    }
+
+    /// Replaces the code's next step, where this case has a better one. One sentence, with its full stop.
+    #[must_use]
+    pub fn next(self, step: impl Into<Cow<'static, str>>) -> Self {
         Failure {
-            code,
-            cause: format!("{}: {detail}", code.title()),
+            next: Some(step.into()),
+            ..self
         }
+    }
+
+    /// One sentence: the next step of this case.
+    #[must_use]
+    pub fn next_step(&self) -> &str {
+        self.next
+            .as_deref()
+            .unwrap_or_else(|| self.code.next_step())
     }
 }
 
@@ -227,6 +251,16 @@ mod tests {
         }
         assert_eq!("fl-1402".parse(), Ok(Code::Lost));
         assert_eq!("FL-9999".parse::<Code>(), Err(UnknownCode));
+    }
+
+    #[test]
+    fn a_failure_has_the_next_step_of_its_code_unless_it_has_its_own() {
+        let failure = Failure::new(Code::Lost);
+        assert_eq!(failure.next_step(), Code::Lost.next_step());
+        let failure = failure.next("Start the agent.");
+        assert_eq!(failure.next_step(), "Start the agent.");
+        let text = serde_json::to_string(&failure).unwrap();
+        assert_eq!(serde_json::from_str::<Failure>(&text).unwrap(), failure);
     }
 
     #[test]

@@ -30,16 +30,18 @@ impl From<&Failure> for Reason {
         Reason {
             reason: failure.cause.replace(['\n', '\r'], " "),
             code: failure.code,
-            next: failure.code.next_step().to_owned(),
+            next: failure.next_step().replace(['\n', '\r'], " "),
         }
     }
 }
 
 impl From<Reason> for Failure {
     fn from(told: Reason) -> Self {
-        Failure {
-            code: told.code,
-            cause: told.reason,
+        let failure = Failure::with_cause(told.code, told.reason);
+        if told.next.is_empty() || told.next == told.code.next_step() {
+            failure
+        } else {
+            failure.next(told.next)
         }
     }
 }
@@ -57,5 +59,11 @@ mod tests {
         let failure = Failure::from(told);
         assert_eq!(failure.code, Code::InUse);
         assert_eq!(failure.cause, "it is still in use: 3 clusters are left");
+        assert_eq!(
+            failure,
+            Failure::because(Code::InUse, "3 clusters are left")
+        );
+        let own = failure.next("Delete them first.");
+        assert_eq!(Failure::from(Reason::from(&own)), own);
     }
 }

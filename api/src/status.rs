@@ -79,7 +79,7 @@ pub fn sentence(failure: &Failure) -> String {
     format!(
         "{}. {} ({})",
         failure.cause,
-        failure.code.next_step(),
+        failure.next_step(),
         failure.code
     )
 }
@@ -262,10 +262,7 @@ mod tests {
 
     #[test]
     fn protobuf_has_the_envelope_and_the_fields() {
-        let failure = Failure {
-            code: Code::NotAllowed,
-            cause: "no".repeat(200),
-        };
+        let failure = Failure::with_cause(Code::NotAllowed, "no".repeat(200));
         let body = Encoding::Protobuf.encode(&failure, 403);
         assert_eq!(body.get(..4).unwrap(), b"k8s\0");
         // Field 1 of Unknown is TypeMeta { "v1", "Status" }.

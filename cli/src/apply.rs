@@ -81,8 +81,8 @@ async fn plan_all(
 
 fn about(document: &Document, failure: &Failure, more: &str) -> Failure {
     Failure {
-        code: failure.code,
         cause: format!("{document}: {}{more}", failure.cause),
+        ..failure.clone()
     }
 }
 

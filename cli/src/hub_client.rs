@@ -92,9 +92,8 @@ impl HubClient {
         let url = url.ok_or(Code::NotLoggedIn)?;
         let token = token
             .or_else(|| known.as_ref().map(|hub| hub.token.clone()))
-            .ok_or_else(|| Failure {
-                code: Code::NotLoggedIn,
-                cause: format!("no token for {url} is known"),
+            .ok_or_else(|| {
+                Failure::with_cause(Code::NotLoggedIn, format!("no token for {url} is known"))
             })?;
         let ca = ca.or_else(|| known.and_then(|hub| hub.ca));
         HubClient::new(url, token, ca, environment.proxy()?)

@@ -29,7 +29,7 @@ pub(crate) fn exit(result: Result<(), Failure>) -> ExitCode {
             eprintln!(
                 "error: {}\nnext:  {}\ncode:  {}",
                 failure.cause,
-                failure.code.next_step(),
+                failure.next_step(),
                 failure.code
             );
             ExitCode::from(exit_code(failure.code))

@@ -38,8 +38,7 @@ impl Refused {
 
     /// With these words and no others, and another HTTP status than the code's own.
     pub(crate) fn saying(code: Code, status: StatusCode, words: &str) -> Self {
-        let cause = words.to_owned();
-        Refused(Failure { code, cause }, Some(status))
+        Refused(Failure::with_cause(code, words), Some(status))
     }
 }
 
@@ -119,10 +118,7 @@ impl<S: Sync> FromRequest<S> for Document {
     type Rejection = Refused;
     async fn from_request(request: Request, _: &S) -> Answer<Self> {
         let bytes = body(request, MAX_DOCUMENT).await?;
-        let said = |words: String| {
-            let code = Code::Invalid;
-            Refused(Failure { code, cause: words }, None)
-        };
+        let said = |words: String| Refused(Failure::with_cause(Code::Invalid, words), None);
         if bytes.trim_ascii().is_empty() {
             return Err(said("value is required but missing".to_owned()));
         }

@@ -92,10 +92,7 @@ fn tenant_in(given: &mut Fields) -> Result<TenantId, Failure> {
 }
 
 fn no_such_tenant() -> Failure {
-    Failure {
-        code: Code::NotFound,
-        cause: "tenant: there is no such tenant".to_owned(),
-    }
+    Failure::with_cause(Code::NotFound, "tenant: there is no such tenant")
 }
 
 /// A deploy key needs a repository that it opens.

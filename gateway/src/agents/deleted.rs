@@ -44,7 +44,7 @@ async fn end(hub: &Hub, cluster: &ClusterId) {
 
 fn moved() -> ClusterStatus {
     let detail = "the cluster belongs to another tenant now";
-    let Failure { code, cause } = Failure::because(Code::ForeignCertificate, detail);
+    let Failure { code, cause, .. } = Failure::because(Code::ForeignCertificate, detail);
     lost(LastError { code, cause })
 }
 

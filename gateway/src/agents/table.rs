@@ -175,7 +175,7 @@ impl Sessions {
 
     /// The session's agent is where it does not belong: it serves nobody from here on.
     pub(crate) fn refuse(&self, entry: &Arc<Entry>, why: &Failure) {
-        let Failure { code, cause } = why.clone();
+        let Failure { code, cause, .. } = why.clone();
         let mut table = self.table();
         self.unseat(&mut table, entry, lost(LastError { code, cause }));
         entry.end(CloseReason::Cloned);

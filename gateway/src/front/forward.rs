@@ -208,7 +208,7 @@ pub(crate) async fn failure_from(code: Option<Code>, body: Body) -> Failure {
     if cause.is_empty() {
         Failure::new(code)
     } else if cause.starts_with(code.title()) {
-        Failure { code, cause }
+        Failure::with_cause(code, cause)
     } else {
         Failure::because(code, cause)
     }

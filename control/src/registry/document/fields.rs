@@ -23,10 +23,7 @@ pub(in crate::registry) struct Fields {
 }
 
 pub(in crate::registry) fn invalid(what: impl Display) -> Failure {
-    Failure {
-        code: Code::Invalid,
-        cause: what.to_string(),
-    }
+    Failure::with_cause(Code::Invalid, what.to_string())
 }
 
 /// Whoever sees the thing sees its URLs, and so does whoever reads the log of changes.
