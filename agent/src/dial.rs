@@ -7,9 +7,9 @@ use std::{
 };
 
 use fairlead_api::{CaPin, Code, Failure, HubUrl, JoinString, hello::Link};
-use fairlead_certs::{outer_client, session_client};
+use fairlead_certs::{outer_client, outer_client_at_any_time, session_client};
 use fairlead_dialer::{
-    DialError, Dialed, Dialer, Limits, Redialed, Reserve, Session, Stage, dial::ProxyRules,
+    DialError, Dialed, Dialer, Limits, Redialed, Reserve, Session, dial::ProxyRules,
 };
 use rustls::ClientConfig;
 use tracing::{info, warn};
@@ -167,7 +167,8 @@ impl Dials {
     ) -> Result<Redialed, DialError> {
         self.turn = self.next(known);
         let Some(hub) = self.hubs(known).get(self.turn).cloned() else {
-            return Err(here(Failure::because(Code::BadConfig, "no hub is known")));
+            let failure = Failure::because(Code::BadConfig, "no hub is known");
+            return Err(DialError::here(failure));
         };
         let dialled = match self
             .dialer(pin, limits)
@@ -179,7 +180,7 @@ impl Dials {
                 Some(session) => dialer.redial(&hub, inner, session).await,
                 None => dialer.dial(&hub, inner).await.map(Redialed::New),
             },
-            Err(failure) => Err(here(failure)),
+            Err(failure) => Err(DialError::here(failure)),
         };
         match &dialled {
             Ok(redialed) => {
@@ -215,6 +216,7 @@ impl Dials {
         let outer = outer_client(ca.as_deref(), Some(pin))?;
         Ok(Dialer {
             outer,
+            any_time: Some(outer_client_at_any_time(ca.as_deref(), Some(pin))?),
             proxy: self.proxy.clone(),
             limits,
         })
@@ -250,19 +252,8 @@ fn anew(redialed: Redialed) -> Result<Dialed, DialError> {
     match redialed {
         Redialed::New(dialed) => Ok(dialed),
         Redialed::Resumed { .. } | Redialed::Unknown { .. } => {
-            Err(here(Failure::new(Code::Internal)))
+            Err(DialError::here(Failure::new(Code::Internal)))
         }
-    }
-}
-
-/// A dial that failed before it left this machine.
-fn here(failure: Failure) -> DialError {
-    DialError {
-        stage: Stage::Tls,
-        address: None,
-        http_status: None,
-        code: failure.code,
-        cause: failure.cause,
     }
 }
 
@@ -285,7 +276,7 @@ fn failed(hub: &HubUrl, error: &DialError) {
         http.status = error.http_status,
         cause = error.cause,
         code = %error.code,
-        next = error.code.next_step(),
+        next = error.next_step(),
         "dial failed"
     );
 }

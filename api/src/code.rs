@@ -89,7 +89,7 @@ codes! {
     IdentityCloned = 2112, 403, "this agent's identity belongs to another Kubernetes cluster", "If this cluster takes the other's place, enrol it with a new join string from `fairlead cluster token renew`; else register it as a cluster of its own.";
     DialDns = 3101, 0, "the hub's name cannot be resolved", "Check the name and the DNS of the machine the agent runs on.";
     DialTcp = 3102, 0, "no TCP connection to the hub", "Check that the firewall lets this machine out to that address, or set HTTPS_PROXY.";
-    DialProxy = 3103, 0, "the proxy refused to connect to the hub", "Ask whoever runs the proxy to allow CONNECT to the hub.";
+    DialProxy = 3103, 0, "the proxy gives no connection to the hub", "Ask whoever runs the proxy to allow CONNECT to the hub.";
     DialProxyAuth = 3104, 0, "the proxy wants other credentials", "Put user and password into HTTPS_PROXY (http://user:password@host:port).";
     DialTls = 3105, 0, "the hub's certificate is not trusted", "Give the CA with `--ca-file` or FAIRLEAD_CA_FILE; if a corporate proxy opens TLS, give that proxy's CA.";
     DialUpgrade = 3106, 0, "the hub, or something in between, refused the WebSocket", "Check the hub's URL, and that proxies and load balancers in between pass WebSockets on.";
@@ -99,6 +99,7 @@ codes! {
     DialTimeout = 3110, 0, "the hub did not answer in time", "Check the network path to the hub; the stage says how far it got.";
     DialReplaced = 3111, 0, "a newer session of the same cluster took this one's place", "Nothing, unless it goes on: then more agents and links of the cluster run than the 16 it may have, or two agents of an older version.";
     SessionBroke = 3112, 0, "the connection to the hub broke", "Nothing; the agent dials again by itself.";
+    DialClock = 3113, 0, "a clock is wrong", "Compare the clocks of this machine and of the hub's, and set the one that is wrong; no CA and no new join string will help.";
     BadConfig = 4101, 0, "the configuration has mistakes", "Correct each line named.";
     BadJoinString = 4102, 400, "the join string is damaged", "Copy it again, whole; it starts with fl1. and has a checksum.";
     DataDir = 4103, 0, "the data directory cannot be used", "Check that it exists on a disk with room and belongs to this user.";

@@ -25,7 +25,7 @@ pub use front::front_server;
 pub use identity::{AgentIdentity, agent_identity};
 pub use inner::{HUB_SERVER_NAME, session_client, session_server};
 pub use leaf::Leaf;
-pub use outer::outer_client;
+pub use outer::{outer_client, outer_client_at_any_time};
 pub use pin::ca_pin;
 pub use profiles::{CA_LIFETIME, CLOCK_SLACK, LEAF_LIFETIME};
 pub use registration::Registration;

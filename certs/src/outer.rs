@@ -1,7 +1,10 @@
 //! Outer TLS as agent and command line see it: the machine's own trust, a configured CA, or the pin. It protects
 //! against the casual listener only; nobody's identity hangs on it.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use fairlead_api::{CaPin, Code, Failure};
 use rustls::{
@@ -29,6 +32,26 @@ pub fn outer_client(
     ca_pem: Option<&str>,
     pin: Option<CaPin>,
 ) -> Result<Arc<ClientConfig>, Failure> {
+    client(ca_pem, pin, false)
+}
+
+/// As [`outer_client`], but a certificate is believed before and after its time, too. Good for nothing but to ask a hub for
+/// its clock: a stolen key of long ago is believed as well.
+///
+/// # Errors
+/// As for [`outer_client`].
+pub fn outer_client_at_any_time(
+    ca_pem: Option<&str>,
+    pin: Option<CaPin>,
+) -> Result<Arc<ClientConfig>, Failure> {
+    client(ca_pem, pin, true)
+}
+
+fn client(
+    ca_pem: Option<&str>,
+    pin: Option<CaPin>,
+    any_time: bool,
+) -> Result<Arc<ClientConfig>, Failure> {
     let extra = ca_pem.map(certificates).transpose()?.unwrap_or_default();
     let platform = Platform {
         extra,
@@ -42,7 +65,11 @@ pub fn outer_client(
         .with_safe_default_protocol_versions()
         .map_err(internal)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Outer { platform, pin }))
+        .with_custom_certificate_verifier(Arc::new(Outer {
+            platform,
+            pin,
+            any_time,
+        }))
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
@@ -69,6 +96,8 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
 struct Outer {
     platform: Platform,
     pin: Option<CaPin>,
+    /// The leaf is judged at a moment of its own validity.
+    any_time: bool,
 }
 
 /// The machine's own trust, and what is trusted beside it.
@@ -94,6 +123,10 @@ impl ServerCertVerifier for Outer {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        let now = match self.any_time {
+            true => within_validity(end_entity, now),
+            false => now,
+        };
         let by_pin = match self.pin {
             Some(pin) => match pin::verify(pin, end_entity, intermediates, server_name, now) {
                 Ok(()) => return Ok(ServerCertVerified::assertion()),
@@ -141,6 +174,19 @@ impl ServerCertVerifier for Outer {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         algorithms().supported_schemes()
     }
+}
+
+/// `now`, or the edge of the certificate's validity that is next to it.
+fn within_validity(leaf: &CertificateDer<'_>, now: UnixTime) -> UnixTime {
+    let Ok((_, parsed)) = X509Certificate::from_der(leaf) else {
+        return now;
+    };
+    let validity = parsed.validity();
+    let seconds = |at: i64| u64::try_from(at).unwrap_or_default();
+    let from = seconds(validity.not_before.timestamp());
+    let to = seconds(validity.not_after.timestamp());
+    let at = now.as_secs().min(to).max(from);
+    UnixTime::since_unix_epoch(Duration::from_secs(at))
 }
 
 /// Says who signed it: behind a proxy that opens TLS, that name is what leads to the right CA.

@@ -7,7 +7,10 @@ use std::{
 
 use bytes::Bytes;
 use fairlead_api::{Code, Failure, HubUrl, Reason};
-use fairlead_dialer::{DialError, ProxyRules, dial::outer_error};
+use fairlead_dialer::{
+    DialError, ProxyRules,
+    dial::{compare_clocks, outer_error},
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{body::Incoming, client::conn::http1};
@@ -21,6 +24,8 @@ use tokio_rustls::TlsConnector;
 use crate::{environment::Environment, files, login};
 
 const DEADLINE: Duration = Duration::from_secs(30);
+/// For asking a hub for its clock, where its certificate is out of date.
+const CLOCK_DEADLINE: Duration = Duration::from_secs(5);
 /// The largest answer that is taken, in bytes: some 100,000 clusters.
 const MAX_ANSWER: usize = 64 * 1024 * 1024;
 
@@ -56,6 +61,8 @@ pub(crate) struct HubClient {
     token: SecretString,
     ca: Option<String>,
     tls: Arc<rustls::ClientConfig>,
+    /// Good only to ask the hub for its clock.
+    tls_at_any_time: Arc<rustls::ClientConfig>,
     proxy: ProxyRules,
     /// A connection that nobody uses just now.
     kept: Arc<Mutex<Option<Connection>>>,
@@ -111,11 +118,13 @@ impl HubClient {
             return Err(Failure::because(Code::BadConfig, detail));
         }
         let tls = fairlead_certs::outer_client(ca.as_deref(), None)?;
+        let tls_at_any_time = fairlead_certs::outer_client_at_any_time(ca.as_deref(), None)?;
         Ok(HubClient {
             url,
             token,
             ca,
             tls,
+            tls_at_any_time,
             proxy,
             kept: Arc::default(),
         })
@@ -288,8 +297,16 @@ impl HubClient {
         let name = ServerName::try_from(self.url.host().to_owned())?;
         let stream = TlsConnector::from(self.tls.clone())
             .connect(name, connected.tcp)
-            .await
-            .map_err(|error| outer_error(&error))?;
+            .await;
+        let stream = match stream {
+            Ok(stream) => stream,
+            Err(error) => {
+                let (error, any_time) = (outer_error(&error), &self.tls_at_any_time);
+                let compared =
+                    compare_clocks(error, &self.proxy, &self.url, any_time, CLOCK_DEADLINE);
+                return Err(compared.await.into());
+            }
+        };
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         // It ends with its sender; whoever waits for an answer is told what went wrong.
         drop(tokio::spawn(connection));
@@ -325,9 +342,10 @@ impl HubClient {
 
     fn not_asked(&self, error: &(dyn std::error::Error + 'static)) -> Failure {
         match error.downcast_ref::<DialError>() {
-            Some(error) if error.code == Code::DialTls => {
-                Failure::because(error.code, format_args!("{}: {}", self.url, error.cause))
-            }
+            Some(error) if decides(error.code) => Failure {
+                next: error.next.clone(),
+                ..Failure::because(error.code, format_args!("{}: {}", self.url, error.cause))
+            },
             _ => self.unreachable(&chain(error)),
         }
     }
@@ -335,6 +353,14 @@ impl HubClient {
     fn unreachable(&self, cause: &str) -> Failure {
         Failure::because(Code::HubUnreachable, format_args!("{}: {cause}", self.url))
     }
+}
+
+/// Whether the code says more than that the hub cannot be reached.
+const fn decides(code: Code) -> bool {
+    matches!(
+        code,
+        Code::DialTls | Code::DialClock | Code::DialProxy | Code::DialProxyAuth
+    )
 }
 
 type Answered = (http::response::Parts, Bytes, Connection);

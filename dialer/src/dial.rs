@@ -1,17 +1,19 @@
 //! The agent's end: DNS, TCP, proxy, outer TLS, WebSocket, link, inner TLS, session. One try at a time, every step with
 //! a deadline, every failure with its stage; trying again is the caller's.
 
+mod clock;
 mod proxy;
 mod tcp;
 pub(crate) mod upgrade;
 
-use std::{fmt, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use fairlead_api::{Code, HubUrl};
+use fairlead_api::{Code, Failure, HubUrl};
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsConnector, client};
 
+use self::clock::OutOfDate;
 pub use self::proxy::ProxyRules;
 use crate::{
     Ahead,
@@ -67,6 +69,10 @@ pub struct DialError {
     pub http_status: Option<u16>,
     pub code: Code,
     pub cause: String,
+    /// Next step of this case; the code's own where it is `None`.
+    pub next: Option<Cow<'static, str>>,
+    /// The hub's certificate is out of date by this machine's clock.
+    pub(crate) out_of_date: Option<OutOfDate>,
 }
 
 impl DialError {
@@ -77,7 +83,34 @@ impl DialError {
             http_status: None,
             code,
             cause: cause.to_string(),
+            next: None,
+            out_of_date: None,
         }
+    }
+
+    /// A dial that failed before it left this machine.
+    #[must_use]
+    pub fn here(failure: Failure) -> Self {
+        DialError {
+            next: failure.next,
+            ..DialError::new(Stage::Tls, failure.code, failure.cause)
+        }
+    }
+
+    /// Replaces the code's next step.
+    pub(crate) fn next(self, step: impl Into<Cow<'static, str>>) -> Self {
+        DialError {
+            next: Some(step.into()),
+            ..self
+        }
+    }
+
+    /// One sentence: the next step of this case.
+    #[must_use]
+    pub fn next_step(&self) -> &str {
+        self.next
+            .as_deref()
+            .unwrap_or_else(|| self.code.next_step())
     }
 
     fn at(mut self, address: impl fmt::Display) -> Self {
@@ -103,9 +136,20 @@ pub(crate) async fn step<T>(
     })
 }
 
+impl From<DialError> for Failure {
+    fn from(error: DialError) -> Self {
+        Failure {
+            next: error.next,
+            ..Failure::with_cause(error.code, error.cause)
+        }
+    }
+}
+
 /// How to reach hubs.
 pub struct Dialer {
     pub outer: Arc<rustls::ClientConfig>,
+    /// As `outer`, but trusts certificates at any time: to ask a hub for its clock where `outer` finds one out of date.
+    pub any_time: Option<Arc<rustls::ClientConfig>>,
     pub proxy: ProxyRules,
     pub limits: Limits,
 }
@@ -221,7 +265,10 @@ impl Dialer {
             step(Stage::Link, deadline, declined).await?;
             return Ok(Redialed::Unknown { address });
         };
-        let secured = async { Ok(secure::client(socket, agreed, inner, &self.limits).await?) };
+        let secured = async {
+            let wire = secure::client(socket, agreed, inner, &self.limits).await;
+            wire.map_err(|error| unproved(error, clock_offset))
+        };
         let wire = step(Stage::Identity, deadline, secured).await?;
         Ok(Redialed::New(Dialed {
             certificates: wire.certificates(),
@@ -240,7 +287,11 @@ impl Dialer {
         line: Option<&Line>,
     ) -> Result<Option<Linked>, DialError> {
         let deadline = self.limits.handshake;
-        let tls = step(Stage::Tls, deadline, self.outer_tls(hub, connected.tcp)).await?;
+        let tls = outer_tls(&self.outer, hub, connected.tcp);
+        let tls = match step(Stage::Tls, deadline, tls).await {
+            Ok(tls) => tls,
+            Err(error) => return Err(self.compare_clocks(hub, error).await),
+        };
         let upgraded = step(Stage::Upgrade, deadline, upgrade::upgrade(tls, hub)).await?;
         let mut socket = Socket::new(Box::new(upgraded.io), &upgraded.read, Role::Agent);
         let agreed = async {
@@ -260,18 +311,69 @@ impl Dialer {
         }))
     }
 
-    async fn outer_tls(
-        &self,
-        hub: &HubUrl,
-        tcp: TcpStream,
-    ) -> Result<client::TlsStream<Ahead<TcpStream>>, DialError> {
-        let name = ServerName::try_from(hub.host().to_owned())
-            .map_err(|error| DialError::new(Stage::Tls, Code::DialTls, error))?;
-        TlsConnector::from(self.outer.clone())
-            .connect(name, Ahead::new(tcp))
-            .await
-            .map_err(|error| outer_error(&error))
+    /// The error, with the hub's clock in it where its certificate is out of date.
+    async fn compare_clocks(&self, hub: &HubUrl, error: DialError) -> DialError {
+        match &self.any_time {
+            None => error,
+            Some(any_time) => {
+                let deadline = self.limits.handshake;
+                Box::pin(compare_clocks(error, &self.proxy, hub, any_time, deadline)).await
+            }
+        }
     }
+}
+
+async fn outer_tls(
+    config: &Arc<rustls::ClientConfig>,
+    hub: &HubUrl,
+    tcp: TcpStream,
+) -> Result<client::TlsStream<Ahead<TcpStream>>, DialError> {
+    let name = ServerName::try_from(hub.host().to_owned())
+        .map_err(|error| DialError::new(Stage::Tls, Code::DialTls, error))?;
+    TlsConnector::from(config.clone())
+        .connect(name, Ahead::new(tcp))
+        .await
+        .map_err(|error| outer_error(&error))
+}
+
+/// The error of an outer TLS, with the hub's clock in it where its certificate is out of date. `any_time` trusts as always,
+/// at any time. Takes no longer than `deadline`.
+pub async fn compare_clocks(
+    error: DialError,
+    proxy: &ProxyRules,
+    hub: &HubUrl,
+    any_time: &Arc<rustls::ClientConfig>,
+    deadline: Duration,
+) -> DialError {
+    let Some(out_of_date) = error.out_of_date else {
+        return error;
+    };
+    let offset = clock::offset(proxy, hub, any_time, deadline).await;
+    DialError {
+        address: error.address,
+        ..out_of_date.with_offset(error.stage, offset)
+    }
+}
+
+/// Why there is no secure channel; `offset` is the hub's clock minus this machine's.
+fn unproved(error: SecureError, offset: Option<i64>) -> DialError {
+    if let SecureError::Hub(wrong) = &error
+        && let Some(out_of_date) = OutOfDate::of(wrong)
+    {
+        let judged = out_of_date.with_offset(Stage::Identity, offset);
+        if judged.code == Code::DialClock {
+            return judged;
+        }
+    }
+    let about_identity = matches!(error, SecureError::Hub(_) | SecureError::Refused(_));
+    let mut error = DialError::from(error);
+    if let Some(difference) = offset
+        .filter(|_| about_identity)
+        .and_then(clock::difference)
+    {
+        error.cause = format!("{}; {difference}", error.cause);
+    }
+    error
 }
 
 /// What an outer TLS that did not come about says of the hub.
@@ -281,9 +383,10 @@ pub fn outer_error(error: &io::Error) -> DialError {
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match tls {
-        Some(wrong @ rustls::Error::InvalidCertificate(_)) => {
-            DialError::new(Stage::Tls, Code::DialTls, secure::explain(wrong))
-        }
+        Some(wrong @ rustls::Error::InvalidCertificate(_)) => match OutOfDate::of(wrong) {
+            Some(out_of_date) => out_of_date.error(Stage::Tls),
+            None => DialError::new(Stage::Tls, Code::DialTls, secure::explain(wrong)),
+        },
         Some(rustls::Error::InvalidMessage(_)) => {
             let cause = "what answered does not speak TLS";
             DialError::new(Stage::Tls, Code::DialProtocol, cause)

@@ -8,9 +8,13 @@ use std::{
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{
-    ClientConfig, RootCertStore, ServerConfig,
+    ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
+    client::{
+        WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
     crypto::{CryptoProvider, aws_lc_rs},
-    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
+    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime},
     server::WebPkiClientVerifier,
     version::TLS13,
 };
@@ -56,8 +60,11 @@ impl Authority {
     }
 
     pub(crate) fn leaf(&self, name: &str) -> Leaf {
+        self.sign(CertificateParams::new([name.to_owned()]).unwrap())
+    }
+
+    fn sign(&self, params: CertificateParams) -> Leaf {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new([name.to_owned()]).unwrap();
         let leaf = params.signed_by(&key, &self.issuer).unwrap();
         let key = PrivatePkcs8KeyDer::from(key.serialize_der());
         (vec![leaf.der().clone()], key.into())
@@ -99,9 +106,25 @@ pub(crate) fn agent_inner(
     })
 }
 
-/// The outer TLS of a hub at 127.0.0.1 and `localhost`.
+/// The outer TLS of a hub at `localhost`, and at `hub.test` by way of a proxy.
 pub(crate) fn hub_outer() -> Arc<ServerConfig> {
-    let (chain, key) = OURS.leaf("localhost");
+    outer_of(outer_params())
+}
+
+/// As [`hub_outer`], with a certificate that expired in 2001.
+pub(crate) fn stale_hub_outer() -> Arc<ServerConfig> {
+    let mut params = outer_params();
+    params.not_before = rcgen::date_time_ymd(2000, 1, 1);
+    params.not_after = rcgen::date_time_ymd(2001, 1, 1);
+    outer_of(params)
+}
+
+fn outer_params() -> CertificateParams {
+    CertificateParams::new(["localhost".to_owned(), "hub.test".to_owned()]).unwrap()
+}
+
+fn outer_of(params: CertificateParams) -> Arc<ServerConfig> {
+    let (chain, key) = OURS.sign(params);
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -120,6 +143,58 @@ pub(crate) fn agent_outer(authority: &Authority) -> Arc<ClientConfig> {
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Arc::new(config)
+}
+
+/// As [`agent_outer`], and believes certificates at any time.
+pub(crate) fn agent_outer_at_any_time() -> Arc<ClientConfig> {
+    let verifier = WebPkiServerVerifier::builder_with_provider(OURS.roots(), provider())
+        .build()
+        .unwrap();
+    let mut config = ClientConfig::clone(&agent_outer(&OURS));
+    config
+        .dangerous()
+        .set_certificate_verifier(Arc::new(AtAnyTime(verifier)));
+    Arc::new(config)
+}
+
+/// Takes each certificate for one of the summer of 2000.
+#[derive(Debug)]
+struct AtAnyTime(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for AtAnyTime {
+    fn verify_server_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let then = UnixTime::since_unix_epoch(Duration::from_secs(962_000_000));
+        self.0.verify_server_cert(leaf, chain, name, ocsp, then)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
 }
 
 pub(crate) fn limits(max_streams: usize) -> Limits {

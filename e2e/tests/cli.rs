@@ -382,8 +382,8 @@ async fn codes_are_explained_and_shells_complete() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A proxy that takes one CONNECT, and says whereto.
-async fn proxy() -> anyhow::Result<(String, JoinHandle<anyhow::Result<String>>)> {
+/// A proxy that takes one CONNECT, leads to `hub` whatever it names, and reports the request.
+async fn proxy(hub: String) -> anyhow::Result<(String, JoinHandle<anyhow::Result<String>>)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?.to_string();
     let serving = tokio::spawn(async move {
@@ -395,8 +395,7 @@ async fn proxy() -> anyhow::Result<(String, JoinHandle<anyhow::Result<String>>)>
         while client.read_line(&mut line).await? > 2 {
             line.clear();
         }
-        let to = asked.split(' ').nth(1).context("no target")?.to_owned();
-        let mut hub = TcpStream::connect(&to).await?;
+        let mut hub = TcpStream::connect(&hub).await?;
         client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
         copy_bidirectional(&mut client, &mut hub).await?;
         Ok(asked)
@@ -407,12 +406,39 @@ async fn proxy() -> anyhow::Result<(String, JoinHandle<anyhow::Result<String>>)>
 #[tokio::test]
 async fn commands_go_through_the_proxy_of_the_environment() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
-    let (address, serving) = proxy().await?;
-    let env = [("HTTPS_PROXY", address.as_str()), ("NO_PROXY", "")];
-    run(hub.dir(), &["tenant", "list"], &env).await?.success()?;
-    let asked = serving.await??;
     let to = hub.ready().url.strip_prefix("https://").context("URL")?;
-    assert_eq!(asked, format!("CONNECT {to} HTTP/1.1\r\n"));
+    let (address, serving) = proxy(to.to_owned()).await?;
+    let env = [
+        ("HTTPS_PROXY", address.as_str()),
+        ("NO_PROXY", ""),
+        ("FAIRLEAD_URL", "https://hub.example.test"),
+        ("FAIRLEAD_TOKEN", "x"),
+    ];
+    let output = run(hub.dir(), &["tenant", "list"], &env).await?;
+    // The hub's certificate does not have this name, and is asked for it by way of the proxy.
+    assert!(output.stderr.contains("code:  FL-3105"), "{output:?}");
+    let asked = serving.await??;
+    assert_eq!(asked, "CONNECT hub.example.test:443 HTTP/1.1\r\n");
+
+    // That proxy has ended. A hub on loopback needs none, any other one names it.
+    let url = format!("http://user:secret@{address}");
+    let env = [("HTTPS_PROXY", url.as_str()), ("NO_PROXY", "")];
+    run(hub.dir(), &["tenant", "list"], &env).await?.success()?;
+    let env = [
+        env[0],
+        env[1],
+        ("FAIRLEAD_URL", "https://hub.example.test"),
+        ("FAIRLEAD_TOKEN", "x"),
+    ];
+    let output = run(hub.dir(), &["tenant", "list"], &env).await?;
+    for words in [
+        "code:  FL-3103",
+        &format!("http://{address}"),
+        "Check that HTTPS_PROXY",
+    ] {
+        assert!(output.stderr.contains(words), "{output:?}");
+    }
+    assert!(!output.stderr.contains("secret"), "{output:?}");
 
     let env = [("HTTPS_PROXY", "ftp://proxy:21")];
     let output = run(hub.dir(), &["tenant", "list"], &env).await?;

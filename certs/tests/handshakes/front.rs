@@ -99,6 +99,21 @@ fn the_outer_tls_says_what_is_wrong() {
 }
 
 #[test]
+fn a_client_at_any_time_minds_all_but_the_time() {
+    let ((ca, _dir), (other, _other_dir)) = (authority(), authority());
+    for off in [-30, 0, 30] {
+        let server = front(&ca, now() + Duration::hours(off));
+        for (ca_pem, pin) in [(Some(ca.certificate_pem()), None), (None, Some(ca.pin()))] {
+            let client = outer_client_at_any_time(ca_pem, pin).unwrap();
+            assert!(shake(client.clone(), server.clone(), "hub.example").is_ok());
+            assert!(shake(client, server.clone(), "other.example").is_err());
+        }
+        let client = outer_client_at_any_time(None, Some(other.pin())).unwrap();
+        assert!(shake(client, server, "hub.example").is_err());
+    }
+}
+
+#[test]
 fn a_damaged_ca_file_is_a_mistake_in_the_configuration() {
     for bad in [
         "",

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use fairlead_api::{CaPin, Code, hello::PROTOCOL};
 use fairlead_certs::{
     AgentKey, Authority, HUB_SERVER_NAME, Leaf, TrustError, agent_identity, ca_pin, explain,
-    front_server, outer_client, session_client, session_server,
+    front_server, outer_client, outer_client_at_any_time, session_client, session_server,
 };
 use rustls::{
     AlertDescription, ClientConfig, ClientConnection, Error, HandshakeKind, ServerConfig,

@@ -10,7 +10,7 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use fairlead_api::{Code, HubUrl};
-use http::{HeaderValue, Method, Request, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::Empty;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::net::TcpStream;
@@ -20,7 +20,12 @@ use super::{
     upgrade::{NotSwitched, spelled, switch},
 };
 
+const CHECK_PROXY: &str = "Check that HTTPS_PROXY is right and that this proxy runs; a hub that needs none belongs into NO_PROXY.";
+const NO_BASIC: &str = "Ask the operator of the proxy for Basic authentication or for access without it, or set HTTPS_PROXY to a local proxy that speaks its scheme (such as cntlm or px).";
+
 /// Which proxy to use for a hub, from HTTPS_PROXY / NO_PROXY as curl reads them.
+///
+/// Loopback addresses (127.0.0.0/8, ::1, `localhost`) are always connected to directly.
 ///
 /// A proxy is `[http://][user:password@]host[:port]`, port 1080 if none is given; proxies that are spoken to by TLS or
 /// SOCKS are refused. NO_PROXY is a list (commas or blanks) of names, which stand for themselves and all below them (a
@@ -74,6 +79,37 @@ pub struct Connected {
     pub address: SocketAddr,
 }
 
+/// A 407, by the schemes that the proxy offers (RFC 9110, 11.7.1). Only Basic is spoken here.
+fn wants_credentials(cause: String, headers: &HeaderMap) -> DialError {
+    let offers = headers.get_all(header::PROXY_AUTHENTICATE);
+    let schemes: Vec<&str> = offers
+        .iter()
+        .filter_map(|offer| offer.to_str().ok())
+        .flat_map(|offer| offer.split(','))
+        .filter_map(|part| part.split_whitespace().next())
+        // The rest are parameters of the scheme before them.
+        .filter(|word| !word.contains('='))
+        .collect();
+    let takes_basic = |scheme: &&str| scheme.eq_ignore_ascii_case("Basic");
+    if schemes.is_empty() || schemes.iter().any(takes_basic) {
+        return DialError::new(Stage::Proxy, Code::DialProxyAuth, cause);
+    }
+    let offered = schemes.join(", ");
+    let cause = format!("{cause}; it takes {offered} only, and Fairlead speaks Basic only");
+    DialError::new(Stage::Proxy, Code::DialProxyAuth, cause).next(NO_BASIC)
+}
+
+/// Addresses of this machine: a proxy elsewhere would reach its own.
+fn is_loopback(host: &str) -> bool {
+    match host.parse::<IpAddr>() {
+        Ok(ip) => ip.to_canonical().is_loopback(),
+        Err(_) => {
+            let host = host.trim_end_matches('.');
+            host.eq_ignore_ascii_case("localhost")
+        }
+    }
+}
+
 impl ProxyRules {
     /// # Errors
     /// One sentence on what is wrong with the proxy's URL, without its password.
@@ -90,6 +126,9 @@ impl ProxyRules {
     pub fn explain(&self, hub: &HubUrl) -> String {
         match (&self.proxy, self.exceptions.which(hub.host())) {
             (None, _) => "directly: HTTPS_PROXY is not set".to_owned(),
+            (Some(_), _) if is_loopback(hub.host()) => {
+                "directly: a loopback address needs no proxy".to_owned()
+            }
             (Some(_), Some(entry)) => format!("directly: NO_PROXY names {entry}"),
             (Some(proxy), None) => format!("through {proxy}, from HTTPS_PROXY"),
         }
@@ -97,7 +136,8 @@ impl ProxyRules {
 
     fn proxy_for(&self, hub: &HubUrl) -> Option<&Proxy> {
         let proxy = self.proxy.as_ref()?;
-        self.exceptions.which(hub.host()).is_none().then_some(proxy)
+        let direct = is_loopback(hub.host()) || self.exceptions.which(hub.host()).is_some();
+        (!direct).then_some(proxy)
     }
 
     /// Connects to the hub, or through the proxy, with TCP_NODELAY. Each step has the deadline.
@@ -109,7 +149,9 @@ impl ProxyRules {
             let (tcp, address) = tcp::connect(hub.host(), hub.port(), deadline).await?;
             return Ok(Connected { tcp, address });
         };
-        let (tcp, address) = tcp::connect(&proxy.host, proxy.port, deadline).await?;
+        let (tcp, address) = tcp::connect(&proxy.host, proxy.port, deadline)
+            .await
+            .map_err(|error| proxy.unreachable(error))?;
         let tcp = step(Stage::Proxy, deadline, proxy.tunnel(tcp, hub))
             .await
             .map_err(|error| error.at(address))?;
@@ -118,6 +160,18 @@ impl ProxyRules {
 }
 
 impl Proxy {
+    /// No TCP connection to the proxy itself.
+    fn unreachable(&self, error: DialError) -> DialError {
+        let cause = format!(
+            "{self}, from HTTPS_PROXY, cannot be reached: {}",
+            error.cause
+        );
+        DialError {
+            address: error.address,
+            ..DialError::new(Stage::Proxy, Code::DialProxy, cause).next(CHECK_PROXY)
+        }
+    }
+
     /// CONNECT (RFC 9110, 9.3.6).
     async fn tunnel(&self, tcp: TcpStream, hub: &HubUrl) -> Result<TcpStream, DialError> {
         let target = hub.authority();
@@ -142,15 +196,18 @@ impl Proxy {
         match switch(tcp, request, StatusCode::OK).await {
             Ok(switched) if switched.read.is_empty() => Ok(switched.io),
             Ok(_) => Err(wrong(format!("{self} spoke before the hub could"))),
-            Err(NotSwitched::Refused(status, cause)) => {
-                let code = if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
-                    Code::DialProxyAuth
-                } else {
-                    Code::DialProxy
-                };
+            Err(NotSwitched::Refused {
+                status,
+                headers,
+                cause,
+            }) => {
                 let colon = if cause.is_empty() { "" } else { ": " };
                 let cause = format!("{self} answered {status}{colon}{cause}");
-                Err(DialError::new(Stage::Proxy, code, cause).with_status(status))
+                let error = match status {
+                    StatusCode::PROXY_AUTHENTICATION_REQUIRED => wants_credentials(cause, &headers),
+                    _ => wrong(cause),
+                };
+                Err(error.with_status(status))
             }
             Err(NotSwitched::Broken(error)) => {
                 Err(wrong(format!("{self} broke: {}", spelled(&error))))

@@ -16,7 +16,10 @@ use crate::{
     Accepted, Arrival, CloseReason, LinkState, Resumable, SessionError,
     accept::{SUBPROTOCOL, upgrade_response},
     arrive, lock,
-    rig::{FOREIGN, OURS, agent_inner, agent_outer, hub_inner, hub_outer},
+    rig::{
+        FOREIGN, OURS, agent_inner, agent_outer, agent_outer_at_any_time, hub_inner, hub_outer,
+        stale_hub_outer,
+    },
     session::STRANGERS_STREAMS,
 };
 
@@ -26,6 +29,13 @@ type Accepts = mpsc::Receiver<Result<Accepted, Option<DialError>>>;
 
 /// A hub on loopback. What it answers to the upgrade, `change` may alter.
 async fn hub(change: impl Fn(&mut Answer) + Send + Sync + 'static) -> (HubUrl, Accepts) {
+    hub_with(hub_outer(), change).await
+}
+
+async fn hub_with(
+    outer: Arc<rustls::ServerConfig>,
+    change: impl Fn(&mut Answer) + Send + Sync + 'static,
+) -> (HubUrl, Accepts) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let (accepts, accepted) = mpsc::channel(4);
@@ -34,9 +44,9 @@ async fn hub(change: impl Fn(&mut Answer) + Send + Sync + 'static) -> (HubUrl, A
     tokio::spawn(async move {
         while let Ok((tcp, _)) = listener.accept().await {
             let (accepts, change) = (accepts.clone(), change.clone());
-            let known = known.clone();
+            let (known, outer) = (known.clone(), outer.clone());
             tokio::spawn(async move {
-                let Ok(tls) = TlsAcceptor::from(hub_outer()).accept(tcp).await else {
+                let Ok(tls) = TlsAcceptor::from(outer).accept(tcp).await else {
                     return;
                 };
                 let service = service_fn(move |mut request: Request<Incoming>| {
@@ -77,6 +87,7 @@ async fn hub(change: impl Fn(&mut Answer) + Send + Sync + 'static) -> (HubUrl, A
 fn dialer(proxy: ProxyRules) -> Dialer {
     Dialer {
         outer: agent_outer(&OURS),
+        any_time: None,
         proxy,
         limits: Limits::default(),
     }
@@ -379,7 +390,9 @@ async fn proxy(answer: Option<&'static str>) -> (ProxyRules, Arc<Mutex<String>>)
             match answer {
                 Some(answer) => tcp.write_all(answer.as_bytes()).await.unwrap(),
                 None => {
-                    let mut hub = TcpStream::connect(target).await.unwrap();
+                    let (_, port) = target.split_once(':').unwrap();
+                    let hub = format!("127.0.0.1:{port}");
+                    let mut hub = TcpStream::connect(hub).await.unwrap();
                     tcp.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
                         .await
                         .unwrap();
@@ -397,6 +410,7 @@ async fn proxy(answer: Option<&'static str>) -> (ProxyRules, Arc<Mutex<String>>)
 #[tokio::test]
 async fn a_proxy_is_asked_by_connect_with_basic_credentials() {
     let (url, mut accepted) = hub(|_| {}).await;
+    let url: HubUrl = format!("https://hub.test:{}", url.port()).parse().unwrap();
     let (rules, seen) = proxy(None).await;
     let dialed = dialer(rules)
         .dial(&url, agent_inner(&OURS, Some(&OURS)))
@@ -448,6 +462,79 @@ async fn a_proxys_refusals_are_told_apart() {
             (Stage::Proxy, code, status)
         );
         assert!(!error.to_string().contains("pass"));
+    }
+}
+
+async fn refused_by(proxy: &ProxyRules) -> DialError {
+    let hub = "https://hub.invalid".parse().unwrap();
+    let inner = agent_inner(&OURS, None);
+    dialer(proxy.clone()).dial(&hub, inner).await.err().unwrap()
+}
+
+#[tokio::test]
+async fn dead_proxy_is_named_without_its_password() {
+    // Held, so that nobody else listens there, but not listening.
+    let dead = tokio::net::TcpSocket::new_v4().unwrap();
+    dead.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = dead.local_addr().unwrap();
+    for place in [address.to_string(), "no-such-proxy.invalid:3128".to_owned()] {
+        let url = format!("http://user:secret@{place}");
+        let error = refused_by(&ProxyRules::parse(Some(&url), None).unwrap()).await;
+        assert_eq!((error.stage, error.code), (Stage::Proxy, Code::DialProxy));
+        assert!(error.cause.contains(&format!("http://{place}")), "{error}");
+        assert!(error.next_step().contains("HTTPS_PROXY"), "{error:?}");
+        assert!(!format!("{error:?}").contains("secret"), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn proxy_without_basic_authentication_says_which_schemes_it_takes() {
+    for (offers, basic) in [
+        (
+            "proxy-authenticate: NTLM\r\nproxy-authenticate: Negotiate\r\n",
+            false,
+        ),
+        ("proxy-authenticate: Negotiate, NTLM\r\n", false),
+        (
+            "proxy-authenticate: NTLM\r\nproxy-authenticate: Basic realm=\"a, b\"\r\n",
+            true,
+        ),
+        ("proxy-authenticate: Negotiate, basic realm=x\r\n", true),
+        ("", true),
+    ] {
+        let answer = format!("HTTP/1.1 407 Who are you\r\n{offers}content-length: 0\r\n\r\n");
+        let (rules, _seen) = proxy(Some(answer.leak())).await;
+        let error = refused_by(&rules).await;
+        assert_eq!(error.code, Code::DialProxyAuth);
+        assert_eq!(error.cause.contains("NTLM"), !basic, "{error}");
+        assert_eq!(error.next.is_none(), basic, "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn certificate_out_of_date_is_judged_by_the_hubs_clock() {
+    for (date, code) in [
+        ("Sun, 01 Oct 2000 10:00:00 GMT", Code::DialClock),
+        (
+            &*httpdate::fmt_http_date(std::time::SystemTime::now()),
+            Code::DialTls,
+        ),
+    ] {
+        let date = http::HeaderValue::from_str(date).unwrap();
+        let answer = move |answer: &mut Answer| {
+            answer.headers_mut().insert("date", date.clone());
+        };
+        let (url, _accepted) = hub_with(stale_hub_outer(), answer).await;
+        let mut dialer = dialer(ProxyRules::default());
+        let inner = agent_inner(&OURS, None);
+        let blind = dialer.dial(&url, inner.clone()).await.err().unwrap();
+        assert_eq!((blind.stage, blind.code), (Stage::Tls, Code::DialClock));
+        dialer.any_time = Some(agent_outer_at_any_time());
+        let error = dialer.dial(&url, inner).await.err().unwrap();
+        assert_eq!((error.stage, error.code), (Stage::Tls, code), "{error}");
+        assert!(error.next.is_some() && error.address.is_some(), "{error:?}");
+        let ahead = error.cause.contains("clock is") && error.cause.contains("ahead of the hub's");
+        assert_eq!(ahead, code == Code::DialClock, "{error}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use fairlead_api::{Code, HubUrl};
-use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
@@ -19,6 +19,7 @@ const MAX_HEADERS: usize = 100;
 const MAX_HEAD: usize = 64 * 1024;
 /// How much of a refusal's body is looked at for a cause.
 const MAX_CAUSE: usize = 1024;
+const USER_AGENT: &str = concat!("fairlead/", env!("CARGO_PKG_VERSION"));
 
 /// A connection that has changed its protocol.
 pub(crate) struct Switched<IO> {
@@ -30,8 +31,12 @@ pub(crate) struct Switched<IO> {
 
 /// Why it has not.
 pub(crate) enum NotSwitched {
-    /// The answer, and the beginning of its body if that is text.
-    Refused(StatusCode, String),
+    /// The answer's head, and the beginning of its body if that is text.
+    Refused {
+        status: StatusCode,
+        headers: HeaderMap,
+        cause: String,
+    },
     /// What answered does not speak HTTP/1.1, or ended.
     Broken(hyper::Error),
 }
@@ -57,7 +62,11 @@ where
             .await
             .map_err(NotSwitched::Broken)?;
         if answer.status() != wanted {
-            return Err(NotSwitched::Refused(answer.status(), cause(answer).await));
+            return Err(NotSwitched::Refused {
+                status: answer.status(),
+                headers: answer.headers().clone(),
+                cause: cause(answer).await,
+            });
         }
         let upgraded = hyper::upgrade::on(&mut answer)
             .await
@@ -73,10 +82,11 @@ where
             read: parts.read_buf,
             headers,
         }),
-        Err(_) => Err(NotSwitched::Refused(
-            wanted,
-            "another connection came back".to_owned(),
-        )),
+        Err(_) => Err(NotSwitched::Refused {
+            status: wanted,
+            headers: HeaderMap::new(),
+            cause: "another connection came back".to_owned(),
+        }),
     }
 }
 
@@ -103,33 +113,42 @@ pub(super) struct Upgraded<IO> {
     pub(super) clock_offset: Option<i64>,
 }
 
+/// Sends the hub the request for a WebSocket, and gives its key beside what came of it.
+pub(super) async fn ask<IO>(io: IO, hub: &HubUrl) -> Result<(Switched<IO>, String), NotSwitched>
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let key = generate_key();
+    let authority = hub.authority();
+    let host = authority.strip_suffix(":443").unwrap_or(&authority);
+    let mut request = Request::new(Empty::new());
+    *request.method_mut() = Method::GET;
+    *request.uri_mut() = Uri::from_static(CONNECT_PATH);
+    for (name, value) in [
+        (header::HOST, host),
+        (header::CONNECTION, "Upgrade"),
+        (header::UPGRADE, "websocket"),
+        (header::SEC_WEBSOCKET_VERSION, "13"),
+        (header::SEC_WEBSOCKET_KEY, key.as_str()),
+        (header::SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL),
+        (header::USER_AGENT, USER_AGENT),
+    ] {
+        // All of them are visible ASCII: a hub's URL holds nothing else.
+        if let Ok(value) = HeaderValue::from_str(value) {
+            request.headers_mut().insert(name, value);
+        }
+    }
+    let switched = switch(io, request, StatusCode::SWITCHING_PROTOCOLS).await?;
+    Ok((switched, key))
+}
+
 /// Asks the hub for the WebSocket.
 pub(super) async fn upgrade<IO>(io: IO, hub: &HubUrl) -> Result<Upgraded<IO>, DialError>
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let wrong = |cause: &str| DialError::new(Stage::Upgrade, Code::DialProtocol, cause);
-    let key = generate_key();
-    let authority = hub.authority();
-    let host = authority.strip_suffix(":443").unwrap_or(&authority);
-    let request = Request::builder()
-        .method(Method::GET)
-        .uri(CONNECT_PATH)
-        .header(header::HOST, host)
-        .header(header::CONNECTION, "Upgrade")
-        .header(header::UPGRADE, "websocket")
-        .header(header::SEC_WEBSOCKET_VERSION, "13")
-        .header(header::SEC_WEBSOCKET_KEY, &key)
-        .header(header::SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL)
-        .header(
-            header::USER_AGENT,
-            concat!("fairlead/", env!("CARGO_PKG_VERSION")),
-        )
-        .body(Empty::new())
-        .map_err(|error| wrong(&error.to_string()))?;
-    let switched = switch(io, request, StatusCode::SWITCHING_PROTOCOLS)
-        .await
-        .map_err(refused)?;
+    let (switched, key) = ask(io, hub).await.map_err(refused)?;
     let headers = &switched.headers;
     let one = |name| headers.get(name).and_then(|value| value.to_str().ok());
     if !has_token(headers, header::UPGRADE, "websocket")
@@ -157,7 +176,7 @@ where
 
 fn refused(why: NotSwitched) -> DialError {
     match why {
-        NotSwitched::Refused(status, cause) => {
+        NotSwitched::Refused { status, cause, .. } => {
             let text = match cause.as_str() {
                 "" => format!("the answer was {status}"),
                 cause => format!("the answer was {status}: {cause}"),
@@ -189,7 +208,7 @@ pub(crate) fn spelled(error: &dyn std::error::Error) -> String {
 }
 
 /// The other clock minus ours, in seconds.
-fn offset(date: &str) -> Option<i64> {
+pub(super) fn offset(date: &str) -> Option<i64> {
     let seconds = |time: SystemTime| {
         let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
         i64::try_from(since.as_secs()).ok()

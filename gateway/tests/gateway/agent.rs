@@ -140,6 +140,7 @@ impl Agent {
         }
         let dialer = Dialer {
             outer: rig.client_config("http/1.1"),
+            any_time: None,
             proxy: ProxyRules::default(),
             limits: Limits {
                 max_streams: 512,
@@ -195,6 +196,7 @@ impl Agent {
     pub(crate) async fn asks_for_its_session_at(&self, rig: &Rig) -> Result<Redialed, DialError> {
         let dialer = Dialer {
             outer: rig.client_config("http/1.1"),
+            any_time: None,
             proxy: ProxyRules::default(),
             limits: Limits::default(),
         };

@@ -44,6 +44,27 @@ fn no_proxy_is_read_as_curl_reads_it() {
 }
 
 #[test]
+fn loopback_address_never_goes_to_a_proxy() {
+    let rules = ProxyRules::parse(Some("proxy:3128"), None).unwrap();
+    for (url, loopback) in [
+        ("https://127.0.0.1:8443", true),
+        ("https://127.9.8.7", true),
+        ("https://[::1]:8443", true),
+        ("https://[::ffff:127.0.0.1]:8443", true),
+        ("https://localhost:8443", true),
+        ("https://LOCALHOST", true),
+        ("https://localhost.", true),
+        ("https://localhost.example.com", false),
+        ("https://128.0.0.1", false),
+        ("https://[::2]", false),
+    ] {
+        let hub = hub(url);
+        assert_eq!(rules.proxy_for(&hub).is_none(), loopback, "{url}");
+        assert_eq!(rules.explain(&hub).contains("loopback"), loopback, "{url}");
+    }
+}
+
+#[test]
 fn a_proxys_url_is_read_and_its_password_is_never_shown() {
     let parse = |text| ProxyRules::parse(Some(text), None);
     let shown = |text| {
