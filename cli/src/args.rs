@@ -348,7 +348,7 @@ struct Process {
 /// How to print.
 #[derive(clap::Args)]
 pub(crate) struct Output {
-    /// How to print the answer: table, json, yaml, name (ids), or jsonpath='{.id}' as kubectl has it
+    /// How to print the answer: table, wide, json, yaml, name (ids), jsonpath='{.items[*].id}' or custom-columns=ID:.id as kubectl has them
     #[arg(
         short,
         long,

@@ -10,7 +10,7 @@ use crate::{
     environment::Environment,
     find::{query_of, short},
     hub_client::HubClient,
-    output,
+    output::{self, Cell, Column},
     settings::block_on,
 };
 
@@ -22,9 +22,7 @@ pub(crate) fn run(args: args::Audit, environment: &Environment) -> Result<(), Fa
             None => None,
         };
         let (changes, goes_on) = lines(&hub, &query(&args, cluster), args.limit).await?;
-        output::show(&args.output.output, &changes, |changes| {
-            table(&changes.items)
-        })?;
+        output::show_list(&args.output.output, &changes, "changes", &columns(), cells)?;
         if let Some(before) = goes_on {
             eprintln!("there is more: --before {before}");
         }
@@ -68,22 +66,30 @@ fn query(args: &args::Audit, cluster: Option<ClusterId>) -> String {
     ])
 }
 
-fn table(changes: &[Change]) -> String {
-    let row = |change: &Change| {
-        [
-            change.revision.to_string(),
-            output::time(change.at),
-            change.kind.to_string(),
-            change.id.clone(),
-            change.operation.as_str().to_owned(),
-            change.actor.clone(),
-            different(change),
-        ]
-    };
-    output::table(
-        ["REVISION", "AT", "KIND", "ID", "CHANGE", "BY", "VALUES"],
-        changes.iter().map(row),
-    )
+fn columns() -> [Column; 8] {
+    [
+        Column::word("REVISION"),
+        Column::word("AT").wide(),
+        Column::word("AGE"),
+        Column::word("KIND").spare(1),
+        Column::id("ID"),
+        Column::word("CHANGE"),
+        Column::text("BY"),
+        Column::text("VALUES").spare(2),
+    ]
+}
+
+fn cells(change: &Change) -> [Cell; 8] {
+    [
+        change.revision.to_string().into(),
+        output::time(change.at).into(),
+        Cell::Since(change.at),
+        change.kind.to_string().into(),
+        change.id.clone().into(),
+        change.operation.as_str().into(),
+        change.actor.clone().into(),
+        different(change).into(),
+    ]
 }
 
 /// What an update has changed; what was made or deleted would be too much for a line.

@@ -16,7 +16,7 @@ use crate::{
     environment::Environment,
     find::escaped,
     hub_client::HubClient,
-    output::{self, Columns, Format},
+    output::{self, Cell, Column, Columns, Format},
     settings::block_on,
 };
 
@@ -26,7 +26,19 @@ const LONGEST_REST: Duration = Duration::from_secs(5);
 /// As long as the hub lets one wait.
 pub(crate) const WAIT: u64 = 25;
 
-const HEADER: [&str; 7] = ["REVISION", "AT", "KIND", "ID", "TENANT", "CHANGE", "BY"];
+/// Wide enough for most rows that are not known yet, as each change comes alone.
+fn columns() -> [Column; 8] {
+    [
+        Column::word("REVISION"),
+        Column::word("AT").wide(),
+        Column::word("AGE").at_least(5),
+        Column::word("KIND").at_least(7).spare(1),
+        Column::id("ID").at_least(20),
+        Column::id("TENANT").at_least(10).spare(2),
+        Column::word("CHANGE").at_least(6),
+        Column::text("BY"),
+    ]
+}
 
 pub(crate) fn run(args: args::Changes, environment: &Environment) -> Result<(), Failure> {
     let hub = HubClient::of(environment)?;
@@ -129,7 +141,7 @@ pub(crate) fn is_away(failure: &Failure) -> bool {
 /// Prints changes as they come; as one value of JSON or YAML only where they come to an end.
 struct Printer<'a> {
     args: &'a args::Changes,
-    columns: Option<Columns<7>>,
+    columns: Columns<8>,
     gathered: Vec<ChangeSeen>,
 }
 
@@ -137,7 +149,7 @@ impl<'a> Printer<'a> {
     fn new(args: &'a args::Changes) -> Self {
         Printer {
             args,
-            columns: None,
+            columns: Columns::new(&args.output.output, columns()),
             gathered: Vec::new(),
         }
     }
@@ -157,46 +169,26 @@ impl<'a> Printer<'a> {
 
     /// False when nobody reads any more.
     fn add(&mut self, changes: Vec<ChangeSeen>) -> Result<bool, Failure> {
-        for change in changes {
-            if !self.wants(&change) {
-                continue;
-            }
-            let text = match &self.args.output.output {
-                Format::Table => self.row(&change),
-                _ if !self.args.follow => {
-                    self.gathered.push(change);
-                    continue;
-                }
-                format => line(format, &change)?,
-            };
-            if !output::still_read(&text)? {
-                return Ok(false);
-            }
+        let wanted: Vec<_> = changes.into_iter().filter(|it| self.wants(it)).collect();
+        if wanted.is_empty() {
+            return Ok(true);
         }
-        Ok(true)
-    }
-
-    fn row(&mut self, change: &ChangeSeen) -> String {
-        let mut text = String::new();
-        let columns = self.columns.get_or_insert_with(|| {
-            let mut columns = Columns::new();
-            text = columns.row(&HEADER.map(str::to_owned));
-            columns
-        });
-        let tenant = change.tenant.as_ref().map(ToString::to_string);
-        text + &columns.row(&[
-            change.revision.to_string(),
-            output::time(change.at),
-            change.kind.clone(),
-            change.id.clone(),
-            tenant.unwrap_or_default(),
-            change.operation.clone(),
-            change.actor.clone(),
-        ])
+        let text = match &self.args.output.output {
+            format if format.is_table() => self.columns.rows(wanted.iter().map(cells)),
+            _ if !self.args.follow => {
+                self.gathered.extend(wanted);
+                return Ok(true);
+            }
+            format => {
+                let lines = wanted.iter().map(|change| line(format, change));
+                lines.collect::<Result<String, _>>()?
+            }
+        };
+        output::still_read(&text)
     }
 
     fn end(self, revision: u64) -> Result<(), Failure> {
-        if self.args.output.output == Format::Table {
+        if self.args.output.output.is_table() {
             eprintln!("go on with --since {revision}");
             return Ok(());
         }
@@ -208,14 +200,28 @@ impl<'a> Printer<'a> {
     }
 }
 
+fn cells(change: &ChangeSeen) -> [Cell; 8] {
+    [
+        change.revision.to_string().into(),
+        output::time(change.at).into(),
+        Cell::Since(change.at),
+        change.kind.clone().into(),
+        change.id.clone().into(),
+        change.tenant.as_ref().map(ToString::to_string).into(),
+        change.operation.clone().into(),
+        change.actor.clone().into(),
+    ]
+}
+
 /// One value of many that come one after the other.
 pub(crate) fn line<T: serde::Serialize>(format: &Format, value: &T) -> Result<String, Failure> {
     let value: Value =
         serde_json::to_value(value).map_err(|error| Failure::because(Code::Internal, error))?;
     Ok(match format {
-        Format::Json | Format::Table => format!("{value}\n"),
+        Format::Json | Format::Table | Format::Wide => format!("{value}\n"),
         Format::Yaml => format!("---\n{}", output::yaml(&value)?),
         Format::Name => output::names(&value),
         Format::JsonPath(template) => template.render(&value),
+        Format::CustomColumns(columns) => columns.row(&value),
     })
 }

@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use fairlead_api::{
     ClusterId, Code, Failure, TenantId,
-    resources::{Cluster, CreateCluster, JoinInfo, State, WhoAmI},
+    resources::{Cluster, CreateCluster, JoinInfo, List, State, WhoAmI},
 };
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -28,7 +28,7 @@ use crate::{
     settings::block_on,
     watch::Scope,
 };
-use shown::{clone_line, lagging, place_line, repository_line, table};
+use shown::{cells, clone_line, columns, lagging, place_line, repository_line};
 use token::install_command;
 use watched::Watched;
 
@@ -74,7 +74,7 @@ pub(crate) fn run(command: args::Cluster, environment: &Environment) -> Result<(
                 name,
                 watch,
                 output,
-            } => get(&hub, &name, watch, &output.output).await,
+            } => Box::pin(get(&hub, &name, watch, &output.output)).await,
             args::Cluster::Set {
                 name,
                 new_name,
@@ -161,7 +161,9 @@ async fn list(hub: &HubClient, asked: &args::ClusterList) -> Result<(), Failure>
     }
     let clusters = fetch().await?;
     let lagging = lagging_for(hub, format).await?;
-    output::show(format, &clusters, |clusters| table(clusters, &lagging))
+    let clusters = List { items: clusters };
+    let row = |cluster: &Cluster| cells(cluster, &lagging);
+    output::show_list(format, &clusters, "clusters", &columns(), row)
 }
 
 fn query(asked: &args::ClusterList) -> String {
@@ -171,7 +173,7 @@ fn query(asked: &args::ClusterList) -> String {
         ("stale", asked.fresh.then_some("false")),
         ("status", asked.status.as_deref()),
         ("text", asked.text.as_deref()),
-        ("sort_by", asked.sort_by.as_deref()),
+        ("sort_by", asked.sort_by.as_deref().or(Some("displayName"))),
     ];
     let facts = asked.fact.iter().map(|fact| ("fact", Some(fact.as_str())));
     query_of(single.into_iter().chain(facts))
@@ -195,14 +197,15 @@ async fn get(hub: &HubClient, name: &str, watch: bool, format: &Format) -> Resul
             repository_line(cluster),
             clone_line(cluster),
         ];
-        table(std::slice::from_ref(cluster), &lagging) + &lines.concat()
+        let rows = [cells(cluster, &lagging)];
+        output::table(format, &columns(), rows) + &lines.concat()
     })
 }
 
-/// Only the table shows it.
+/// Only the wide table shows it.
 async fn lagging_for(hub: &HubClient, format: &Format) -> Result<BTreeSet<ClusterId>, Failure> {
     match format {
-        Format::Table => lagging(hub).await,
+        Format::Wide => lagging(hub).await,
         _ => Ok(BTreeSet::new()),
     }
 }

@@ -2,14 +2,15 @@
 
 use fairlead_api::{Code, Failure};
 
-use crate::output;
+use crate::output::{self, Column, Format};
 
 pub(crate) fn run(code: Option<&str>) -> Result<(), Failure> {
     let Some(code) = code else {
         let rows = Code::ALL
             .iter()
-            .map(|code| [code.to_string(), code.title().to_owned()]);
-        return output::print(&output::table(["CODE", "MEANING"], rows));
+            .map(|code| [code.to_string().into(), code.title().into()]);
+        let columns = [Column::key("CODE"), Column::text("MEANING")];
+        return output::print(&output::table(&Format::Table, &columns, rows));
     };
     let unknown = |error| Failure::because(Code::NotFound, format_args!("{code:?} is {error}"));
     let code: Code = code.parse().map_err(unknown)?;

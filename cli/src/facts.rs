@@ -14,7 +14,7 @@ use crate::{
     environment::Environment,
     find::{escaped, short},
     hub_client::HubClient,
-    output::{self, Format},
+    output::{self, Cell, Column, Format},
     settings::block_on,
 };
 
@@ -45,7 +45,13 @@ async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
             let lines = clusters.into_iter().map(|cluster| cluster + "\n");
             return output::print(&lines.collect::<String>());
         }
-        return output::show(format, &past, |past| past_table(&past.items));
+        return output::show_list(
+            format,
+            &past,
+            "changes of this fact",
+            &past_columns(),
+            past_cells,
+        );
     };
     let id = cluster::find(hub, name).await?.id;
     let fact = args.fact.as_deref();
@@ -54,7 +60,7 @@ async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
         known
             .items
             .retain(|it| fact.is_none_or(|fact| it.name == fact));
-        return output::show(format, &known, |known| table(&known.items));
+        return output::show_list(format, &known, "facts", &columns(), cells);
     }
     let when = match (&args.at, since) {
         (Some(at), _) => format!("at={}", escaped(at)),
@@ -63,7 +69,13 @@ async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
     let fact = fact.map_or(String::new(), |fact| format!("&fact={}", escaped(fact)));
     let path = format!("/v1/clusters/{id}/facts/history?{when}{fact}");
     let past = whole(hub, &path).await?;
-    output::show(format, &past, |past| past_table(&past.items))
+    output::show_list(
+        format,
+        &past,
+        "facts of that time",
+        &past_columns(),
+        past_cells,
+    )
 }
 
 /// All pages of a history; where that is too much, it is said.
@@ -97,35 +109,51 @@ fn ago(span: std::time::Duration) -> Result<String, Failure> {
     Ok(escaped(&text))
 }
 
-fn table(facts: &[KnownFact]) -> String {
-    let row = |fact: &KnownFact| {
-        [
-            fact.name.clone(),
-            short(&fact.value),
-            fact.source.clone(),
-            output::time(fact.received),
-            output::time(fact.seen),
-            if fact.stale { "stale" } else { "" }.to_owned(),
-        ]
-    };
-    output::table(
-        ["FACT", "VALUE", "SOURCE", "SINCE", "SEEN", ""],
-        facts.iter().map(row),
-    )
+fn columns() -> [Column; 8] {
+    [
+        Column::id("FACT"),
+        Column::text("VALUE"),
+        Column::word("SOURCE"),
+        Column::word("AGE"),
+        Column::word("SEEN").spare(1),
+        Column::word("STALE"),
+        Column::word("SINCE").wide(),
+        Column::word("LAST SEEN").wide(),
+    ]
 }
 
-fn past_table(facts: &[PastFact]) -> String {
-    let row = |fact: &PastFact| {
-        [
-            output::time(fact.at),
-            fact.cluster.to_string(),
-            fact.name.clone(),
-            fact.value.as_ref().map_or("(removed)".to_owned(), short),
-            fact.source.clone(),
-        ]
-    };
-    output::table(
-        ["AT", "CLUSTER", "FACT", "VALUE", "SOURCE"],
-        facts.iter().map(row),
-    )
+fn cells(fact: &KnownFact) -> [Cell; 8] {
+    [
+        fact.name.clone().into(),
+        short(&fact.value).into(),
+        fact.source.clone().into(),
+        Cell::Since(fact.received),
+        Cell::Since(fact.seen),
+        if fact.stale { "stale" } else { "" }.into(),
+        output::time(fact.received).into(),
+        output::time(fact.seen).into(),
+    ]
+}
+
+fn past_columns() -> [Column; 6] {
+    [
+        Column::word("AGE"),
+        Column::word("AT").wide(),
+        Column::id("CLUSTER"),
+        Column::id("FACT"),
+        Column::text("VALUE"),
+        Column::word("SOURCE"),
+    ]
+}
+
+fn past_cells(fact: &PastFact) -> [Cell; 6] {
+    let value = fact.value.as_ref();
+    [
+        Cell::Since(fact.at),
+        output::time(fact.at).into(),
+        fact.cluster.to_string().into(),
+        fact.name.clone().into(),
+        value.map_or("(removed)".to_owned(), short).into(),
+        fact.source.clone().into(),
+    ]
 }

@@ -7,14 +7,26 @@ use fairlead_api::{
 };
 use serde_json::Value;
 
-use crate::{args, environment::Environment, hub_client::HubClient, output, settings::block_on};
+use crate::{
+    args,
+    environment::Environment,
+    hub_client::HubClient,
+    output::{self, Cell, Column},
+    settings::block_on,
+};
 
 pub(crate) fn run(args: args::Find, environment: &Environment) -> Result<(), Failure> {
     let query = query(&args.terms)?;
     let hub = HubClient::of(environment)?;
     block_on(async {
         let found: List<FoundCluster> = hub.get(&format!("{FIND_PATH}?{query}")).await?;
-        output::show(&args.output.output, &found, |found| table(&found.items))
+        let format = &args.output.output;
+        if output::is_nothing(format, found.items.len(), "clusters") {
+            return Ok(());
+        }
+        output::show(format, &found, |found| {
+            output::table(format, &columns(), found.items.iter().flat_map(rows))
+        })
     })?
 }
 
@@ -53,20 +65,28 @@ pub(crate) fn escaped(text: &str) -> String {
         .collect()
 }
 
-fn table(clusters: &[FoundCluster]) -> String {
-    let rows = clusters.iter().flat_map(|cluster| {
-        cluster.found.iter().map(|found| {
-            [
-                cluster.id.to_string(),
-                cluster.display_name.clone(),
-                cluster.tenant.to_string(),
-                name(found),
-                short(&found.value),
-                if found.stale { "stale" } else { "" }.to_owned(),
-            ]
-        })
-    });
-    output::table(["ID", "NAME", "TENANT", "FACT", "VALUE", ""], rows)
+fn columns() -> [Column; 6] {
+    [
+        Column::text("NAME").spare(2),
+        Column::key("ID"),
+        Column::id("TENANT").spare(1),
+        Column::text("FACT").spare(3),
+        Column::text("VALUE").spare(5),
+        Column::word("STALE").spare(4),
+    ]
+}
+
+fn rows(cluster: &FoundCluster) -> impl Iterator<Item = [Cell; 6]> {
+    cluster.found.iter().map(|found| {
+        [
+            cluster.display_name.clone().into(),
+            cluster.id.to_string().into(),
+            cluster.tenant.to_string().into(),
+            name(found).into(),
+            short(&found.value).into(),
+            if found.stale { "stale" } else { "" }.into(),
+        ]
+    })
 }
 
 fn name(found: &Found) -> String {

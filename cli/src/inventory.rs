@@ -12,7 +12,7 @@ use crate::{
     files,
     find::{escaped, short},
     hub_client::HubClient,
-    output,
+    output::{self, Format},
     settings::block_on,
 };
 
@@ -24,7 +24,8 @@ pub(crate) fn run(command: args::Inventory, environment: &Environment) -> Result
                 let by = by.map_or(String::new(), |by| format!("&by={by}"));
                 let path = format!("/inventory?q={}{by}", escaped(&query));
                 let answer: Value = hub.get(&path).await?;
-                output::show(&output.output, &answer, tables)
+                let format = &output.output;
+                output::show(format, &answer, |answer| tables(format, answer))
             }
             args::Inventory::Store { cluster, file } => store(&hub, &cluster, file).await,
         }
@@ -50,7 +51,7 @@ async fn store(hub: &HubClient, name: &str, file: PathBuf) -> Result<(), Failure
 }
 
 /// One table for each series, as InfluxDB's own client has it.
-fn tables(answer: &Value) -> String {
+fn tables(format: &Format, answer: &Value) -> String {
     let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
     let results = list(answer.pointer("/inventory/results"));
     let series = results.iter().flat_map(|result| list(result.get("series")));
@@ -68,7 +69,7 @@ fn tables(answer: &Value) -> String {
             .map(|row| list(Some(row)).iter().map(short).collect());
         format!(
             "{name}{tags}\n{}",
-            output::wide_table(columns, rows.collect())
+            output::named_table(format, columns, rows.collect())
         )
     };
     let tables: Vec<String> = series.map(table).collect();
@@ -86,9 +87,12 @@ mod tests {
             { "name": "site", "columns": ["time", "value"], "values": [["t", "Berlin"], ["u", null]] },
         ] }] } });
         assert_eq!(
-            tables(&answer),
+            tables(&Format::Wide, &answer),
             "nodes cluster=c-one\ntime  last\nt     4\n\nsite\ntime  value\nt     Berlin\nu\n"
         );
-        assert_eq!(tables(&json!({ "inventory": { "results": [{}] } })), "");
+        assert_eq!(
+            tables(&Format::Wide, &json!({ "inventory": { "results": [{}] } })),
+            ""
+        );
     }
 }

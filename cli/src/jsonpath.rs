@@ -60,10 +60,20 @@ impl Template {
     pub(crate) fn render(&self, value: &Value) -> String {
         let mut out = String::new();
         render(&self.0, value, value, &mut out);
-        if !out.ends_with('\n') {
+        if !out.is_empty() && !out.ends_with('\n') {
             out.push('\n');
         }
         out
+    }
+
+    /// The values that its paths lead to, outside of ranges.
+    pub(crate) fn values(&self, value: &Value) -> Vec<String> {
+        let paths = self.0.iter().filter_map(|node| match node {
+            Node::Values(path) => Some(path),
+            Node::Text(_) | Node::Range(..) => None,
+        });
+        let found = paths.flat_map(|path| path.of(value, value));
+        found.map(plain).collect()
     }
 }
 

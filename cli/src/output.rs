@@ -1,42 +1,75 @@
 //! Answers on stdout: a table for people; JSON, YAML, ids or parts for scripts, all of the very value that the API gave.
 
+mod age;
+mod custom;
+mod table;
+
 use std::{
     io::{self, IsTerminal, Write},
     str::FromStr,
 };
 
-use comfy_table::{ContentArrangement, Table, presets};
-use fairlead_api::{Code, Failure};
+use ::time::OffsetDateTime;
+use console::Term;
+use fairlead_api::{Code, Failure, resources::List};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::jsonpath::Template;
+use self::table::Layout;
+pub(crate) use self::{
+    custom::CustomColumns,
+    table::{Cell, Column},
+};
+use crate::{environment::Environment, jsonpath::Template};
 
 /// `-o`
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Format {
     Table,
+    /// A table with more columns, in which nothing is cut.
+    Wide,
     Json,
     Yaml,
     /// Ids, one a line.
     Name,
     JsonPath(Template),
+    CustomColumns(CustomColumns),
 }
 
-/// What `-o` may be.
-pub(crate) const FORMATS: [&str; 5] = ["table", "json", "yaml", "name", "jsonpath="];
+/// Values of `-o`, for completion.
+pub(crate) const FORMATS: [&str; 7] = [
+    "table",
+    "wide",
+    "json",
+    "yaml",
+    "name",
+    "jsonpath=",
+    "custom-columns=",
+];
+
+impl Format {
+    /// Whether people read it, in columns of ours.
+    pub(crate) fn is_table(&self) -> bool {
+        matches!(self, Format::Table | Format::Wide)
+    }
+}
 
 impl FromStr for Format {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once('=') {
             Some(("jsonpath", template)) => Ok(Format::JsonPath(template.parse()?)),
+            Some(("custom-columns", columns)) => Ok(Format::CustomColumns(columns.parse()?)),
             _ => match text {
                 "table" => Ok(Format::Table),
+                "wide" => Ok(Format::Wide),
                 "json" => Ok(Format::Json),
                 "yaml" => Ok(Format::Yaml),
                 "name" => Ok(Format::Name),
-                _ => Err("expected table, json, yaml, name or jsonpath=TEMPLATE".to_owned()),
+                _ => Err(
+                    "expected table, wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=NAME:.path,..."
+                        .to_owned(),
+                ),
             },
         }
     }
@@ -67,27 +100,55 @@ pub(crate) fn show<T: Serialize>(
     table: impl FnOnce(&T) -> String,
 ) -> Result<(), Failure> {
     match format {
-        Format::Name => print(&names(&serde_json::to_value(value).map_err(unprintable)?)),
+        Format::Name => print(&names(&json(value)?)),
         _ => show_named(format, value, |_| String::new(), table),
     }
 }
 
-/// As [`show()`], of what has names of its own.
+/// As [`show()`], of a value with names of its own.
 pub(crate) fn show_named<T: Serialize>(
     format: &Format,
     value: &T,
     names: impl FnOnce(&T) -> String,
     table: impl FnOnce(&T) -> String,
 ) -> Result<(), Failure> {
-    let json = || serde_json::to_value(value).map_err(unprintable);
     let text = match format {
-        Format::Table => table(value),
+        Format::Table | Format::Wide => table(value),
         Format::Json => serde_json::to_string_pretty(value).map_err(unprintable)? + "\n",
         Format::Yaml => yaml(value)?,
         Format::Name => names(value),
-        Format::JsonPath(template) => template.render(&json()?),
+        Format::JsonPath(template) => template.render(&json(value)?),
+        Format::CustomColumns(columns) => columns.table(&json(value)?),
     };
     print(&text)
+}
+
+/// Prints a list; of an empty one, people read `No <things> found.` on stderr.
+pub(crate) fn show_list<T: Serialize, const N: usize>(
+    format: &Format,
+    list: &List<T>,
+    things: &str,
+    columns: &[Column; N],
+    row: impl Fn(&T) -> [Cell; N],
+) -> Result<(), Failure> {
+    if is_nothing(format, list.items.len(), things) {
+        return Ok(());
+    }
+    let rows = |list: &List<T>| table(format, columns, list.items.iter().map(row));
+    show(format, list, rows)
+}
+
+/// Whether there is nothing to print but a sentence on stderr, which is printed.
+pub(crate) fn is_nothing(format: &Format, count: usize, things: &str) -> bool {
+    let nothing = count == 0 && (format.is_table() || matches!(format, Format::CustomColumns(_)));
+    if nothing {
+        eprintln!("No {things} found.");
+    }
+    nothing
+}
+
+fn json<T: Serialize>(value: &T) -> Result<Value, Failure> {
+    serde_json::to_value(value).map_err(unprintable)
 }
 
 /// What a thing is called, by the first of these fields that it has.
@@ -95,16 +156,19 @@ const NAMES: [&str; 5] = ["id", "name", "cluster", "instance", "version"];
 
 /// The names of all items, one a line.
 pub(crate) fn names(value: &Value) -> String {
-    let items = value.get("items").unwrap_or(value);
-    let items = match items {
-        Value::Array(items) => items.as_slice(),
-        one => std::slice::from_ref(one),
-    };
     let name = |item: &Value| {
         let mut known = NAMES.iter().filter_map(|field| item.get(*field)?.as_str());
         known.next().map(|name| format!("{name}\n"))
     };
-    items.iter().filter_map(name).collect()
+    items(value).iter().filter_map(name).collect()
+}
+
+/// The items of a list, or the one thing.
+fn items(value: &Value) -> &[Value] {
+    match value.get("items").unwrap_or(value) {
+        Value::Array(items) => items.as_slice(),
+        _ => std::slice::from_ref(value),
+    }
 }
 
 pub(crate) fn yaml<T: Serialize>(value: &T) -> Result<String, Failure> {
@@ -118,92 +182,91 @@ fn unprintable(error: impl std::fmt::Display) -> Failure {
     )
 }
 
-/// Columns as kubectl prints them: no lines, names in capitals. On a terminal they fit its width: what is long is broken.
+/// Columns of ours: with `-o wide` all of them, uncut; else those that fit the terminal.
 pub(crate) fn table<const N: usize>(
-    header: [&str; N],
-    rows: impl IntoIterator<Item = [String; N]>,
+    format: &Format,
+    columns: &[Column; N],
+    rows: impl IntoIterator<Item = [Cell; N]>,
 ) -> String {
-    let rows = rows.into_iter().map(Vec::from).collect();
-    wide_table(header.map(str::to_owned).into(), rows)
+    let shown = shown_columns(format, columns);
+    let rows: Vec<_> = rows
+        .into_iter()
+        .map(|row| shown_cells(format, columns, row))
+        .collect();
+    table::table(&shown, &rows, width(format))
 }
 
-/// The same of columns that nobody knows before.
-pub(crate) fn wide_table(header: Vec<String>, rows: Vec<Vec<String>>) -> String {
-    fitted(header, rows, terminal_width())
+/// The same of columns that the answer names.
+pub(crate) fn named_table(format: &Format, columns: Vec<String>, rows: Vec<Vec<String>>) -> String {
+    let columns: Vec<_> = columns.into_iter().map(Column::text).collect();
+    let cells = |row: Vec<String>| row.into_iter().map(Cell::from).collect();
+    let rows: Vec<_> = rows.into_iter().map(cells).collect();
+    table::table(&columns, &rows, width(format))
 }
 
-/// None where nobody looks at it.
-fn terminal_width() -> Option<u16> {
-    let width = Table::new().width();
-    width.filter(|_| io::stdout().is_terminal())
+fn shown_columns(format: &Format, columns: &[Column]) -> Vec<Column> {
+    let shown = |it: &&Column| *format == Format::Wide || !it.is_wide();
+    columns.iter().filter(shown).cloned().collect()
 }
 
-fn fitted(header: Vec<String>, rows: Vec<Vec<String>>, width: Option<u16>) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).force_no_tty();
-    let arrangement = match width {
-        Some(width) => {
-            // Each line begins with a space, which goes.
-            table.set_width(width.saturating_add(1));
-            ContentArrangement::Dynamic
-        }
-        None => ContentArrangement::Disabled,
-    };
-    table.set_content_arrangement(arrangement);
-    table.set_header(header);
-    for row in rows {
-        table.add_row(row);
+/// Cells of those columns.
+pub(crate) fn shown_cells<const N: usize>(
+    format: &Format,
+    columns: &[Column; N],
+    row: [Cell; N],
+) -> Vec<Cell> {
+    let shown = |it: &Column| *format == Format::Wide || !it.is_wide();
+    let pairs = columns.iter().zip(row).filter(|(it, _)| shown(it));
+    pairs.map(|(_, cell)| cell).collect()
+}
+
+/// Columns of the terminal: those of `COLUMNS`, else as the terminal says. None where nobody looks at it, and for `-o wide`.
+fn width(format: &Format) -> Option<usize> {
+    if *format == Format::Wide {
+        return None;
     }
-    let line = |line: String| {
-        let line = line.strip_prefix(' ').unwrap_or(&line);
-        line.trim_end().to_owned()
-    };
-    let lines: Vec<_> = table.lines().map(line).collect();
-    lines.join("\n") + "\n"
+    let environment = Environment::of_process();
+    let given = environment.get("COLUMNS").and_then(|it| it.parse().ok());
+    given.filter(|&width| width > 0).or_else(|| {
+        let (_, columns) = Term::stdout().size_checked()?;
+        io::stdout().is_terminal().then_some(columns.into())
+    })
 }
 
 /// A point in time, to the second.
-pub(crate) fn time(time: time::OffsetDateTime) -> String {
+pub(crate) fn time(time: OffsetDateTime) -> String {
     let whole = time.replace_nanosecond(0).unwrap_or(time);
     whole
-        .format(&time::format_description::well_known::Rfc3339)
+        .format(&::time::format_description::well_known::Rfc3339)
         .unwrap_or_default()
 }
 
-/// Rows that come one after the other, in columns that grow with what is in them. On a terminal a line that is too long is
-/// cut: those behind it are not known yet, so columns cannot be fitted.
+/// A table whose rows come one after the other. The first ones decide about the widths, with [`Column::at_least`]; later rows keep to
+/// them.
 pub(crate) struct Columns<const N: usize> {
-    widths: [usize; N],
-    longest: Option<usize>,
+    format: Format,
+    columns: [Column; N],
+    layout: Layout,
 }
 
 impl<const N: usize> Columns<N> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(format: &Format, columns: [Column; N]) -> Self {
         Columns {
-            widths: [0; N],
-            longest: terminal_width().map(usize::from),
+            format: format.clone(),
+            columns,
+            layout: Layout::default(),
         }
     }
 
-    pub(crate) fn row(&mut self, cells: &[String; N]) -> String {
-        let mut line = String::new();
-        for (width, cell) in self.widths.iter_mut().zip(cells) {
-            let len = cell.chars().count();
-            *width = len.max(*width);
-            line.push_str(cell);
-            line.extend(std::iter::repeat_n(' ', *width - len + 2));
-        }
-        cut(line.trim_end(), self.longest) + "\n"
-    }
-}
-
-fn cut(line: &str, longest: Option<usize>) -> String {
-    match longest {
-        Some(longest) if line.chars().count() > longest => {
-            let kept = line.chars().take(longest.saturating_sub(1));
-            kept.chain(['…']).collect()
-        }
-        _ => line.to_owned(),
+    /// Lines of these rows, the first time with the header before them.
+    pub(crate) fn rows(&mut self, rows: impl IntoIterator<Item = [Cell; N]>) -> String {
+        let shown = shown_columns(&self.format, &self.columns);
+        let rows: Vec<_> = rows
+            .into_iter()
+            .map(|row| shown_cells(&self.format, &self.columns, row))
+            .collect();
+        let now = OffsetDateTime::now_utc();
+        self.layout.rows(&shown, &rows, width(&self.format), now)
     }
 }
 
@@ -211,34 +274,23 @@ fn cut(line: &str, longest: Option<usize>) -> String {
 mod tests {
     use super::*;
 
-    fn shown(width: Option<u16>) -> Vec<String> {
-        let header = ["ID", "LAST ERROR"].map(str::to_owned).into();
-        let error = "the agent has lost its connection".to_owned();
-        let rows = vec![
-            vec!["c-demo".to_owned(), error],
-            vec![String::new(), "x".to_owned()],
-        ];
-        let text = fitted(header, rows, width);
-        text.lines().map(str::to_owned).collect()
+    #[test]
+    fn wide_columns_are_for_those_who_ask_for_them() {
+        let columns = [Column::key("ID"), Column::word("RTT").wide()];
+        let rows = || [["c-a", "3ms"].map(Cell::from)];
+        assert_eq!(table(&Format::Table, &columns, rows()), "ID\nc-a\n");
+        let wide = table(&Format::Wide, &columns, rows());
+        assert_eq!(wide, "ID   RTT\nc-a  3ms\n");
     }
 
     #[test]
-    fn a_table_fits_its_terminal_and_is_whole_elsewhere() {
-        let whole = shown(None);
-        assert_eq!(whole[1], "c-demo  the agent has lost its connection");
-        assert_eq!(whole[2], "        x", "a cell stays in its column");
-        assert_eq!(shown(Some(80)), whole);
-        let narrow = shown(Some(24));
-        assert!(narrow.iter().all(|line| line.chars().count() <= 24));
-        assert!(narrow.len() > whole.len(), "{narrow:?}");
-        assert!(narrow[1].starts_with("c-demo  the agent"), "{narrow:?}");
-        assert!(narrow[2].starts_with("        "), "{narrow:?}");
-    }
-
-    #[test]
-    fn a_line_that_is_followed_by_others_is_cut() {
-        assert_eq!(cut("abcdef", Some(6)), "abcdef");
-        assert_eq!(cut("abcdef", Some(4)), "abc…");
-        assert_eq!(cut("abcdef", None), "abcdef");
+    fn formats_are_read_with_what_belongs_to_them() {
+        for text in FORMATS.iter().filter(|it| !it.ends_with('=')) {
+            assert!(text.parse::<Format>().is_ok(), "{text}");
+        }
+        assert!("custom-columns=ID:.id".parse::<Format>().is_ok());
+        assert!("custom-columns=ID".parse::<Format>().is_err());
+        assert!("jsonpath={.id".parse::<Format>().is_err());
+        assert!("tables".parse::<Format>().is_err());
     }
 }

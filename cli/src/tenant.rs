@@ -2,7 +2,7 @@
 
 use fairlead_api::{
     Failure, TenantId,
-    resources::{CreateTenant, NewRepo, Tenant},
+    resources::{CreateTenant, List, NewRepo, Tenant},
 };
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use crate::{
     environment::Environment,
     find::{escaped, query_of},
     hub_client::HubClient,
-    output,
+    output::{self, Cell, Column, Format},
     settings::block_on,
     watch::{self, Row, Scope, Wakes},
 };
@@ -30,9 +30,7 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
                     git_repo: NewRepo::default(),
                 };
                 let tenant: Tenant = hub.post("/tenants", &create).await?;
-                output::show(&output.output, &tenant, |tenant| {
-                    table(std::slice::from_ref(tenant))
-                })
+                show(&output.output, &tenant)
             }
             args::Tenant::List(asked) => list(&hub, &asked).await,
             args::Tenant::Get { id, watch, output } => {
@@ -46,16 +44,14 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
                     return watch::watch(
                         &hub,
                         &output.output,
-                        HEADER,
+                        columns(),
                         Scope::One,
                         Wakes::Changes,
                         rows,
                     )
                     .await;
                 }
-                output::show(&output.output, &tenant, |tenant| {
-                    table(std::slice::from_ref(tenant))
-                })
+                show(&output.output, &tenant)
             }
             args::Tenant::Apply(args) => apply::run(&hub, Kind::Tenant, args).await,
             args::Tenant::Edit { id, yes } => {
@@ -82,7 +78,7 @@ async fn list(hub: &HubClient, asked: &args::TenantList) -> Result<(), Failure> 
         ("tenant", asked.tenant.as_ref().map(TenantId::as_str)),
         ("selector", asked.selector.as_deref()),
         ("text", asked.text.as_deref()),
-        ("sort_by", asked.sort_by.as_deref()),
+        ("sort_by", asked.sort_by.as_deref().or(Some("displayName"))),
     ]);
     let path = format!("/tenants?{query}");
     let format = &asked.output.output;
@@ -96,24 +92,40 @@ async fn list(hub: &HubClient, asked: &args::TenantList) -> Result<(), Failure> 
             true => Scope::Matching("/tenants"),
             false => Scope::All,
         };
-        return watch::watch(hub, format, HEADER, scope, Wakes::Changes, rows).await;
+        return watch::watch(hub, format, columns(), scope, Wakes::Changes, rows).await;
     }
-    output::show(format, &fetch().await?, |tenants| table(tenants))
+    let tenants = List {
+        items: fetch().await?,
+    };
+    output::show_list(format, &tenants, "tenants", &columns(), cells)
 }
 
-const HEADER: [&str; 4] = ["ID", "NAME", "BELOW", "CREATED"];
-
-fn cells(tenant: &Tenant) -> [String; 4] {
-    let above = tenant.more.get("tenantRef").and_then(Value::as_str);
+fn columns() -> [Column; 6] {
     [
-        tenant.id.to_string(),
-        tenant.display_name.clone(),
-        above.unwrap_or_default().to_owned(),
-        output::time(tenant.created),
+        Column::text("NAME").spare(2),
+        Column::key("ID"),
+        Column::id("BELOW").spare(1),
+        Column::word("AGE").spare(3),
+        Column::text("REPOSITORY").wide(),
+        Column::word("CREATED").wide(),
     ]
 }
 
-fn row(tenant: &Tenant) -> Row<4> {
+fn cells(tenant: &Tenant) -> [Cell; 6] {
+    let above = tenant.more.get("tenantRef").and_then(Value::as_str);
+    let repository = tenant.more.get("gitRepo");
+    let url = repository.and_then(|it| it.get("url")?.as_str());
+    [
+        tenant.display_name.clone().into(),
+        tenant.id.to_string().into(),
+        above.unwrap_or_default().into(),
+        Cell::Since(tenant.created),
+        url.unwrap_or_default().into(),
+        output::time(tenant.created).into(),
+    ]
+}
+
+fn row(tenant: &Tenant) -> Row<6> {
     Row {
         id: tenant.id.to_string(),
         cells: cells(tenant),
@@ -121,6 +133,8 @@ fn row(tenant: &Tenant) -> Row<4> {
     }
 }
 
-fn table(tenants: &[Tenant]) -> String {
-    output::table(HEADER, tenants.iter().map(cells))
+fn show(format: &Format, tenant: &Tenant) -> Result<(), Failure> {
+    output::show(format, tenant, |tenant| {
+        output::table(format, &columns(), [cells(tenant)])
+    })
 }

@@ -1,14 +1,20 @@
 //! `fairlead token`.
 
 use fairlead_api::{
-    Failure, TenantId,
+    ClusterId, Failure, TenantId,
     resources::{ApiToken, CreateToken, CreatedToken, List, WhoAmI},
 };
 use secrecy::ExposeSecret;
 
 use crate::{
-    args, cluster::id_of, confirm::confirm, environment::Environment, find::query_of,
-    hub_client::HubClient, output, settings::block_on,
+    args,
+    cluster::id_of,
+    confirm::confirm,
+    environment::Environment,
+    find::query_of,
+    hub_client::HubClient,
+    output::{self, Cell, Column, Format},
+    settings::block_on,
 };
 
 pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(), Failure> {
@@ -41,12 +47,16 @@ pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(),
             }
             args::Token::List(asked) => {
                 let path = format!("/v1/tokens?{}", query(&asked));
-                let tokens: List<ApiToken> = hub.get(&path).await?;
-                output::show(&asked.output.output, &tokens, |tokens| table(&tokens.items))
+                let mut tokens: List<ApiToken> = hub.get(&path).await?;
+                tokens
+                    .items
+                    .sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
+                output::show_list(&asked.output.output, &tokens, "tokens", &columns(), cells)
             }
             args::Token::Whoami(output) => {
                 let who: WhoAmI = hub.get("/v1/whoami").await?;
-                output::show(&output.output, &who, who_table)
+                let format = &output.output;
+                output::show(format, &who, |who| who_table(format, who))
             }
             args::Token::Delete { id, yes } => {
                 let question = format!("This revokes token {id}: whoever uses it is out. Go on?");
@@ -65,40 +75,56 @@ pub(crate) fn query(asked: &args::TokenList) -> String {
     ])
 }
 
-fn who_table(who: &WhoAmI) -> String {
-    let on = match (&who.cluster, &who.tenant) {
+fn who_table(format: &Format, who: &WhoAmI) -> String {
+    let columns = [
+        Column::id("NAME"),
+        Column::word("ROLE"),
+        Column::id("ON"),
+        Column::text("USER"),
+        Column::text("GROUP"),
+    ];
+    let user = who.user.as_deref().unwrap_or("(not in clusters)");
+    let row = [
+        who.name.clone().into(),
+        who.role.to_string().into(),
+        on(who.cluster.as_ref(), who.tenant.as_ref()).into(),
+        user.into(),
+        who.group.clone().into(),
+    ];
+    output::table(format, &columns, [row])
+}
+
+/// The one cluster or tenant that a token is for.
+fn on(cluster: Option<&ClusterId>, tenant: Option<&TenantId>) -> String {
+    match (cluster, tenant) {
         (Some(cluster), _) => cluster.to_string(),
         (None, Some(tenant)) => tenant.to_string(),
         (None, None) => "all".to_owned(),
-    };
-    let none = || "(not in clusters)".to_owned();
-    let row = [
-        who.name.clone(),
-        who.role.to_string(),
-        on,
-        who.user.clone().unwrap_or_else(none),
-        who.group.clone().unwrap_or_default(),
-    ];
-    output::table(["NAME", "ROLE", "ON", "USER", "GROUP"], [row])
+    }
 }
 
-fn table(tokens: &[ApiToken]) -> String {
-    let row = |t: &ApiToken| {
-        let on = match (&t.cluster, &t.tenant) {
-            (Some(cluster), _) => cluster.to_string(),
-            (None, Some(tenant)) => tenant.to_string(),
-            (None, None) => "all".to_owned(),
-        };
-        [
-            t.id.clone(),
-            t.name.clone(),
-            t.role.to_string(),
-            on,
-            output::time(t.expires),
-        ]
-    };
-    output::table(
-        ["ID", "NAME", "ROLE", "ON", "EXPIRES"],
-        tokens.iter().map(row),
-    )
+fn columns() -> [Column; 8] {
+    [
+        Column::text("NAME"),
+        Column::key("ID"),
+        Column::word("ROLE"),
+        Column::id("ON"),
+        Column::word("EXPIRES IN"),
+        Column::word("AGE").spare(1),
+        Column::word("EXPIRES").wide(),
+        Column::text("MADE BY").wide(),
+    ]
+}
+
+fn cells(token: &ApiToken) -> [Cell; 8] {
+    [
+        token.name.clone().into(),
+        token.id.clone().into(),
+        token.role.to_string().into(),
+        on(token.cluster.as_ref(), token.tenant.as_ref()).into(),
+        Cell::Until(token.expires),
+        Cell::Since(token.created),
+        output::time(token.expires).into(),
+        token.made_by.clone().into(),
+    ]
 }

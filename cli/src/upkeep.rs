@@ -18,7 +18,8 @@ use crate::{
     args,
     confirm::{confirm, over_what_is_there},
     environment::Environment,
-    files, output,
+    files,
+    output::{self, Column, Format},
     settings::block_on,
 };
 
@@ -129,9 +130,19 @@ fn password(
 
 fn shown(tallies: &Tallies) -> String {
     let rows = tallies.iter();
-    let rows =
-        rows.map(|(name, tally)| [name.clone(), tally.rows.to_string(), tally.sha256.clone()]);
-    output::table(["WHAT", "ROWS", "SHA-256"], rows)
+    let rows = rows.map(|(name, tally)| {
+        [
+            name.clone().into(),
+            tally.rows.to_string().into(),
+            tally.sha256.clone().into(),
+        ]
+    });
+    let columns = [
+        Column::key("TABLE"),
+        Column::word("ROWS"),
+        Column::id("SHA-256"),
+    ];
+    output::table(&Format::Table, &columns, rows)
 }
 
 fn beside(file: &Path) -> PathBuf {

@@ -10,7 +10,7 @@ use crate::{
     changes::{Seen, WAIT, is_away, line},
     find::escaped,
     hub_client::HubClient,
-    output::{self, Columns, Format},
+    output::{self, Cell, Column, Columns, Format, shown_cells},
 };
 
 /// Fields that tell nothing but that time goes by.
@@ -19,14 +19,14 @@ const TICKING: [&str; 2] = ["lastSeen", "lastGoodProbe"];
 /// One thing as it is printed.
 pub(crate) struct Row<const N: usize> {
     pub(crate) id: String,
-    pub(crate) cells: [String; N],
+    pub(crate) cells: [Cell; N],
     pub(crate) value: Value,
 }
 
 /// What was printed of one thing last.
-#[derive(PartialEq)]
-struct Printed<const N: usize> {
-    cells: [String; N],
+struct Printed {
+    /// The cells that the table shows; an age is compared as a time, so it is no news.
+    cells: Vec<Cell>,
     value: Value,
 }
 
@@ -65,8 +65,8 @@ impl Parting {
     fn line(&self, format: &Format) -> Result<String, Failure> {
         let Parting { id, was_deleted } = self;
         match (format, was_deleted) {
-            (Format::Table, true) => Ok(format!("{id} was deleted\n")),
-            (Format::Table, false) => Ok(format!("{id} no longer matches\n")),
+            (Format::Table | Format::Wide, true) => Ok(format!("{id} was deleted\n")),
+            (Format::Table | Format::Wide, false) => Ok(format!("{id} no longer matches\n")),
             (format, true) => line(format, &json!({ "id": id, "deleted": true })),
             (format, false) => line(format, &json!({ "id": id, "matches": false })),
         }
@@ -179,18 +179,15 @@ async fn behind(seen: &mut Seen<'_>, since: &mut String, wait: u64) -> Result<bo
 pub(crate) async fn watch<const N: usize>(
     hub: &HubClient,
     format: &Format,
-    header: [&str; N],
+    columns: [Column; N],
     scope: Scope,
     wakes: Wakes,
     mut fetch: impl AsyncFnMut(Option<Standings>) -> Result<Vec<Row<N>>, Failure>,
 ) -> Result<(), Failure> {
     let mut waker = Waker::new(hub, wakes).await?;
     let mut told = None;
-    let mut columns = Columns::new();
-    let mut known: BTreeMap<String, Printed<N>> = BTreeMap::new();
-    if *format == Format::Table && !output::still_read(&columns.row(&header.map(str::to_owned)))? {
-        return Ok(());
-    }
+    let mut table = Columns::new(format, columns.clone());
+    let mut known: BTreeMap<String, Printed> = BTreeMap::new();
     loop {
         let (rows, parted) = match look(hub, scope, &known, fetch(told.take()).await).await {
             Ok(found) => found,
@@ -201,25 +198,26 @@ pub(crate) async fn watch<const N: usize>(
             Err(failure) => return Err(failure),
         };
         waker.seen.is_back();
-        let mut text = String::new();
+        let mut changed = Vec::new();
         for row in rows {
             let printed = Printed {
-                cells: row.cells,
+                cells: shown_cells(format, &columns, row.cells.clone()),
                 value: without_ticking(&row.value),
             };
-            let is_new = match (format, known.get(&row.id)) {
-                (_, None) => true,
-                (Format::Table, Some(before)) => before.cells != printed.cells,
-                (_, Some(before)) => before.value != printed.value,
+            let is_new = match known.get(&row.id) {
+                None => true,
+                Some(before) if format.is_table() => before.cells != printed.cells,
+                Some(before) => before.value != printed.value,
             };
-            if is_new {
-                text += &match format {
-                    Format::Table => columns.row(&printed.cells),
-                    format => line(format, &row.value)?,
-                };
-            }
-            known.insert(row.id, printed);
+            known.insert(row.id.clone(), printed);
+            changed.extend(is_new.then_some(row));
         }
+        let mut text = if format.is_table() {
+            table.rows(changed.into_iter().map(|row| row.cells))
+        } else {
+            let lines = changed.iter().map(|row| line(format, &row.value));
+            lines.collect::<Result<String, _>>()?
+        };
         for parting in &parted {
             known.remove(&parting.id);
             text += &parting.line(format)?;
@@ -235,7 +233,7 @@ pub(crate) async fn watch<const N: usize>(
 async fn look<const N: usize>(
     hub: &HubClient,
     scope: Scope,
-    known: &BTreeMap<String, Printed<N>>,
+    known: &BTreeMap<String, Printed>,
     fetched: Result<Vec<Row<N>>, Failure>,
 ) -> Result<(Vec<Row<N>>, Vec<Parting>), Failure> {
     let rows = fetched?;

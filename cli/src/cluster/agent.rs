@@ -8,14 +8,14 @@ use super::find;
 use crate::{
     args::{AgentField, AgentFields, ClusterAgent},
     hub_client::{HubClient, OnlyIf, Tagged},
-    output,
+    output::{self, Cell, Column, Format},
 };
 
 pub(super) async fn run(hub: &HubClient, command: ClusterAgent) -> Result<(), Failure> {
     match command {
         ClusterAgent::Get { name, output } => {
             let (_, known) = settings(hub, &name).await?;
-            output::show(&output.output, &known.value, table)
+            show(&output.output, &known.value)
         }
         ClusterAgent::Set {
             name,
@@ -25,11 +25,11 @@ pub(super) async fn run(hub: &HubClient, command: ClusterAgent) -> Result<(), Fa
             let (path, known) = settings(hub, &name).await?;
             let wanted = amended(known.value.clone(), *fields)?;
             if wanted == known.value {
-                return output::show(&output.output, &wanted, table);
+                return show(&output.output, &wanted);
             }
             let only_if = OnlyIf::Same(&known.tag);
             let kept = hub.change(Method::PUT, &path, &wanted, only_if).await?;
-            output::show(&output.output, &kept, table)
+            show(&output.output, &kept)
         }
     }
 }
@@ -89,7 +89,11 @@ fn listed(text: &str) -> Value {
     items.collect()
 }
 
-fn table(settings: &Value) -> String {
+fn show(format: &Format, settings: &Value) -> Result<(), Failure> {
+    output::show(format, settings, |settings| table(format, settings))
+}
+
+fn table(format: &Format, settings: &Value) -> String {
     let shown = |value: Option<&Value>| match value {
         None | Some(Value::Null) => "as the tenant says".to_owned(),
         Some(Value::String(text)) => text.clone(),
@@ -100,19 +104,21 @@ fn table(settings: &Value) -> String {
         }
         Some(other) => other.to_string(),
     };
-    let mut rows: Vec<[String; 2]> = Vec::new();
+    let mut rows: Vec<[Cell; 2]> = Vec::new();
     for field in AgentField::ALL {
         let value = settings.get(field.name());
         match value {
             Some(Value::Object(parts)) => {
                 for (name, value) in parts {
-                    rows.push([format!("{}.{name}", field.name()), shown(Some(value))]);
+                    let setting = format!("{}.{name}", field.name());
+                    rows.push([setting.into(), shown(Some(value)).into()]);
                 }
             }
-            value => rows.push([field.name().to_owned(), shown(value)]),
+            value => rows.push([field.name().into(), shown(value).into()]),
         }
     }
-    output::table(["SETTING", "VALUE"], rows)
+    let columns = [Column::id("SETTING"), Column::text("VALUE")];
+    output::table(format, &columns, rows)
 }
 
 #[cfg(test)]
@@ -158,7 +164,10 @@ mod tests {
 
     #[test]
     fn a_table_tells_what_is_left_to_the_tenant() {
-        let told = table(&json!({ "facts": { "every": 60, "off": [] } }));
+        let told = table(
+            &Format::Wide,
+            &json!({ "facts": { "every": 60, "off": [] } }),
+        );
         assert!(
             told.contains("facts.every") && told.contains("none"),
             "{told}"

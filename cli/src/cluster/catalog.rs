@@ -5,14 +5,20 @@ use fairlead_control::import;
 use serde_json::Value;
 
 use super::find;
-use crate::{args, confirm::confirm, files, hub_client::HubClient, output};
+use crate::{
+    args,
+    confirm::confirm,
+    files,
+    hub_client::HubClient,
+    output::{self, Column, Format},
+};
 
 pub(super) async fn run(hub: &HubClient, command: args::ClusterCatalog) -> Result<(), Failure> {
     match command {
         args::ClusterCatalog::Get { name, output } => {
             let id = find(hub, &name).await?.id;
             let catalog: Catalog = hub.get(&path(&id)).await?;
-            output::show_named(&output.output, &catalog, names, table)
+            show(&output.output, &catalog)
         }
         args::ClusterCatalog::Set {
             name,
@@ -43,7 +49,7 @@ pub(super) async fn run(hub: &HubClient, command: args::ClusterCatalog) -> Resul
                 objects,
             };
             let kept: Catalog = hub.put(&path(&id), &wanted).await?;
-            output::show_named(&output.output, &kept, names, table)
+            show(&output.output, &kept)
         }
     }
 }
@@ -70,7 +76,11 @@ fn names(catalog: &Catalog) -> String {
     catalog.objects.iter().map(name).collect()
 }
 
-fn table(catalog: &Catalog) -> String {
+fn show(format: &Format, catalog: &Catalog) -> Result<(), Failure> {
+    output::show_named(format, catalog, names, |catalog| table(format, catalog))
+}
+
+fn table(format: &Format, catalog: &Catalog) -> String {
     let fields = [
         "/apiVersion",
         "/kind",
@@ -80,8 +90,14 @@ fn table(catalog: &Catalog) -> String {
     let rows = catalog
         .objects
         .iter()
-        .map(|object| fields.map(|at| text(object, at)));
-    let table = output::table(["API VERSION", "KIND", "NAMESPACE", "NAME"], rows);
+        .map(|object| fields.map(|at| text(object, at).into()));
+    let columns = [
+        Column::text("API VERSION").spare(1),
+        Column::text("KIND"),
+        Column::id("NAMESPACE"),
+        Column::id("NAME"),
+    ];
+    let table = output::table(format, &columns, rows);
     format!("{table}\nversion: {}\n", catalog.version)
 }
 
@@ -101,6 +117,6 @@ mod tests {
             ],
         };
         assert_eq!(names(&catalog), "Namespace/a\nSecret/a/s \n");
-        assert!(table(&catalog).ends_with("\nversion: 3\n"));
+        assert!(table(&Format::Wide, &catalog).ends_with("\nversion: 3\n"));
     }
 }

@@ -10,17 +10,25 @@ use fairlead_api::{
 
 use serde_json::Value;
 
-use crate::{hub_client::HubClient, output, watch::Row};
+use crate::{
+    hub_client::HubClient,
+    output::{self, Cell, Column},
+    watch::Row,
+};
 
-pub(super) const HEADER: [&str; 7] = [
-    "ID",
-    "NAME",
-    "TENANT",
-    "STATE",
-    "SINCE",
-    "CONFIG",
-    "LAST ERROR",
-];
+pub(super) fn columns() -> [Column; 9] {
+    [
+        Column::text("NAME").spare(3),
+        Column::key("ID"),
+        Column::id("TENANT").spare(2),
+        Column::word("STATE"),
+        Column::word("SINCE").spare(5),
+        Column::word("AGE").spare(1),
+        Column::word("KUBERNETES").wide(),
+        Column::word("CONFIG").wide(),
+        Column::text("LAST ERROR").spare(4),
+    ]
+}
 
 /// Clusters whose agents work by an older configuration than they should.
 pub(super) async fn lagging(hub: &HubClient) -> Result<BTreeSet<ClusterId>, Failure> {
@@ -29,7 +37,7 @@ pub(super) async fn lagging(hub: &HubClient) -> Result<BTreeSet<ClusterId>, Fail
     Ok(lagging.map(|it| it.cluster).collect())
 }
 
-pub(super) fn row(cluster: &Cluster, lagging: &BTreeSet<ClusterId>) -> Row<7> {
+pub(super) fn row(cluster: &Cluster, lagging: &BTreeSet<ClusterId>) -> Row<9> {
     Row {
         id: cluster.id.to_string(),
         cells: cells(cluster, lagging),
@@ -37,33 +45,46 @@ pub(super) fn row(cluster: &Cluster, lagging: &BTreeSet<ClusterId>) -> Row<7> {
     }
 }
 
-pub(super) fn table(clusters: &[Cluster], lagging: &BTreeSet<ClusterId>) -> String {
-    output::table(HEADER, clusters.iter().map(|it| cells(it, lagging)))
+pub(super) fn cells(c: &Cluster, lagging: &BTreeSet<ClusterId>) -> [Cell; 9] {
+    [
+        c.display_name.clone().into(),
+        c.id.to_string().into(),
+        c.tenant.to_string().into(),
+        c.status.state.to_string().into(),
+        Cell::Since(c.status.since),
+        Cell::Since(c.created),
+        kubernetes_version(c).into(),
+        if lagging.contains(&c.id) {
+            "outdated"
+        } else {
+            ""
+        }
+        .into(),
+        last_error(c).into(),
+    ]
 }
 
-fn cells(c: &Cluster, lagging: &BTreeSet<ClusterId>) -> [String; 7] {
-    let error = c
-        .status
-        .last_error
-        .as_ref()
-        .filter(|_| c.status.state != State::Connected);
-    [
-        c.id.to_string(),
-        c.display_name.clone(),
-        c.tenant.to_string(),
-        c.status.state.to_string(),
-        output::time(c.status.since),
-        if lagging.contains(&c.id) { "lags" } else { "" }.to_owned(),
-        match (error, &c.clone) {
-            (Some(e), _) => format!("{}: {}", e.code, e.cause),
-            (None, Some(clone)) => format!(
-                "{}: a clone was refused, last seen {}",
-                Code::IdentityCloned,
-                output::time(clone.last_seen)
-            ),
-            (None, None) => String::new(),
-        },
-    ]
+/// As its agent has reported it.
+fn kubernetes_version(c: &Cluster) -> Option<String> {
+    let version = c.more.get("dynamicFacts")?.get("kubernetesVersion")?;
+    let text = |name: &str| version.get(name).and_then(Value::as_str);
+    let short = || Some(format!("{}.{}", text("major")?, text("minor")?));
+    text("gitVersion").map(str::to_owned).or_else(short)
+}
+
+/// Of a cluster that is not connected, or of a clone that was refused.
+fn last_error(c: &Cluster) -> Option<String> {
+    let error = c.status.last_error.as_ref();
+    let error = error.filter(|_| c.status.state != State::Connected);
+    match (error, &c.clone) {
+        (Some(e), _) => Some(format!("{}: {}", e.code, e.cause)),
+        (None, Some(clone)) => {
+            let seen = output::time(clone.last_seen);
+            let code = Code::IdentityCloned;
+            Some(format!("{code}: a clone was refused, last seen {seen}"))
+        }
+        (None, None) => None,
+    }
 }
 
 /// Which of several hubs has it.

@@ -7,7 +7,12 @@ use fairlead_api::{
 use secrecy::ExposeSecret;
 
 use super::find;
-use crate::{args, confirm::confirm, hub_client::HubClient, output};
+use crate::{
+    args,
+    confirm::confirm,
+    hub_client::HubClient,
+    output::{self, Cell, Column},
+};
 
 pub(super) async fn run(hub: &HubClient, command: args::ClusterToken) -> Result<(), Failure> {
     let path = async |name: &str| -> Result<String, Failure> {
@@ -39,26 +44,32 @@ pub(super) async fn run(hub: &HubClient, command: args::ClusterToken) -> Result<
         args::ClusterToken::List(asked) => {
             let path = format!("/v1/bootstrap-tokens?{}", crate::token::query(&asked));
             let tokens: List<BootstrapToken> = hub.get(&path).await?;
-            output::show(&asked.output.output, &tokens, |tokens| {
-                token_table(&tokens.items)
-            })
+            let things = "bootstrap tokens";
+            output::show_list(&asked.output.output, &tokens, things, &columns(), cells)
         }
     }
 }
 
-fn token_table(tokens: &[BootstrapToken]) -> String {
-    let row = |token: &BootstrapToken| {
-        [
-            token.cluster.to_string(),
-            format!("{:?}", token.state),
-            output::time(token.expires),
-            token.made_by.clone().unwrap_or_default(),
-        ]
-    };
-    output::table(
-        ["CLUSTER", "STATE", "EXPIRES", "MADE BY"],
-        tokens.iter().map(row),
-    )
+fn columns() -> [Column; 6] {
+    [
+        Column::key("CLUSTER"),
+        Column::id("TENANT").spare(2),
+        Column::word("STATE"),
+        Column::word("EXPIRES IN").spare(3),
+        Column::text("MADE BY").spare(1),
+        Column::word("EXPIRES").wide(),
+    ]
+}
+
+fn cells(token: &BootstrapToken) -> [Cell; 6] {
+    [
+        token.cluster.to_string().into(),
+        token.tenant.to_string().into(),
+        format!("{:?}", token.state).into(),
+        Cell::Until(token.expires),
+        token.made_by.clone().into(),
+        output::time(token.expires).into(),
+    ]
 }
 
 pub(super) fn install_command(join: &JoinInfo) -> String {

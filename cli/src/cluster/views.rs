@@ -6,13 +6,14 @@ use fairlead_api::{
     resources::{AgentSession, List},
 };
 use serde_json::{Map, Value};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::find;
 use crate::{
     args,
     find::{query_of, short},
     hub_client::HubClient,
-    output,
+    output::{self, Cell, Column, Format},
 };
 
 /// `path` behind the cluster.
@@ -25,20 +26,22 @@ pub(super) async fn effective(hub: &HubClient, asked: args::OneCluster) -> Resul
     let path = of(hub, &asked.name, "effective").await?;
     let all: Map<String, Value> = hub.get(&path).await?;
     let names = |all: &Map<String, Value>| all.keys().map(|name| format!("{name}\n")).collect();
-    output::show_named(&asked.output.output, &all, names, effective_table)
+    let format = &asked.output.output;
+    output::show_named(format, &all, names, |all| effective_table(format, all))
 }
 
-fn effective_table(all: &Map<String, Value>) -> String {
+fn effective_table(format: &Format, all: &Map<String, Value>) -> String {
     let rows = all.iter().map(|(field, said)| {
         let value = said.get("value").map(short);
         let from = said.get("from").map(short);
-        [
-            field.clone(),
-            value.unwrap_or_default(),
-            from.unwrap_or_default(),
-        ]
+        [Cell::from(field.clone()), value.into(), from.into()]
     });
-    output::table(["FIELD", "VALUE", "FROM"], rows)
+    let columns = [
+        Column::id("FIELD"),
+        Column::text("VALUE"),
+        Column::word("FROM"),
+    ];
+    output::table(format, &columns, rows)
 }
 
 pub(super) async fn config(hub: &HubClient, asked: args::OneCluster) -> Result<(), Failure> {
@@ -48,8 +51,11 @@ pub(super) async fn config(hub: &HubClient, asked: args::OneCluster) -> Result<(
         let settings = settings(config).into_iter();
         settings.map(|[name, _]| name + "\n").collect()
     };
-    output::show_named(&asked.output.output, &config, names, |config| {
-        output::table(["SETTING", "VALUE"], settings(config))
+    let format = &asked.output.output;
+    output::show_named(format, &config, names, |config| {
+        let columns = [Column::id("SETTING"), Column::text("VALUE")];
+        let rows = settings(config).into_iter().map(|row| row.map(Cell::from));
+        output::table(format, &columns, rows)
     })
 }
 
@@ -76,42 +82,53 @@ fn flatten(path: &str, value: &Value, rows: &mut Vec<[String; 2]>) {
 pub(super) async fn sessions(hub: &HubClient, asked: args::OneCluster) -> Result<(), Failure> {
     let path = of(hub, &asked.name, "sessions").await?;
     let sessions: List<AgentSession> = hub.get(&path).await?;
-    output::show(&asked.output.output, &sessions, |sessions| {
-        session_table(&sessions.items)
-    })
+    let format = &asked.output.output;
+    output::show_list(
+        format,
+        &sessions,
+        "sessions",
+        &session_columns(),
+        session_cells,
+    )
 }
 
-fn session_table(sessions: &[AgentSession]) -> String {
-    let time = |at: Option<time::OffsetDateTime>| at.map_or(String::new(), output::time);
-    let row = |session: &AgentSession| {
-        let instance = session.instance.as_ref().map(ToString::to_string);
-        let rtt = session
-            .rtt_micros
-            .map(|it| format!("{:.1}ms", it as f64 / 1000.0));
-        [
-            instance.unwrap_or_default(),
-            session.from.to_string(),
-            output::time(session.opened),
-            if session.up { "up" } else { "down" }.to_owned(),
-            if session.recognised { "yes" } else { "no" }.to_owned(),
-            session.requests.to_string(),
-            rtt.unwrap_or_default(),
-            time(session.last_good_probe),
-            output::time(session.certificate_until),
-        ]
-    };
-    let header = [
-        "INSTANCE",
-        "FROM",
-        "OPENED",
-        "LINK",
-        "RECOGNISED",
-        "REQUESTS",
-        "RTT",
-        "LAST GOOD PROBE",
-        "CERTIFICATE UNTIL",
-    ];
-    output::table(header, sessions.iter().map(row))
+pub(super) fn session_columns() -> [Column; 11] {
+    [
+        Column::id("INSTANCE"),
+        Column::word("FROM"),
+        Column::word("LINK"),
+        Column::word("REQUESTS").spare(1),
+        Column::word("RTT"),
+        Column::word("AGE"),
+        Column::word("LAST PROBE").wide(),
+        Column::word("RECOGNISED").wide(),
+        Column::word("OPENED").wide(),
+        Column::word("LAST GOOD PROBE").wide(),
+        Column::word("CERTIFICATE UNTIL").wide(),
+    ]
+}
+
+pub(super) fn session_cells(session: &AgentSession) -> [Cell; 11] {
+    let instance = session.instance.as_ref().map(ToString::to_string);
+    let probe = session.last_good_probe;
+    [
+        instance.into(),
+        session.from.to_string().into(),
+        if session.up { "up" } else { "down" }.into(),
+        session.requests.to_string().into(),
+        session.rtt_micros.map(rtt).into(),
+        Cell::Since(session.opened),
+        Cell::since(probe),
+        if session.recognised { "yes" } else { "no" }.into(),
+        output::time(session.opened).into(),
+        probe.map(output::time).into(),
+        output::time(session.certificate_until).into(),
+    ]
+}
+
+/// Microseconds in milliseconds.
+pub(super) fn rtt(micros: u64) -> String {
+    format!("{:.1}ms", micros as f64 / 1000.0)
 }
 
 pub(super) async fn compiled(hub: &HubClient, asked: args::Compiled) -> Result<(), Failure> {
@@ -123,30 +140,43 @@ pub(super) async fn compiled(hub: &HubClient, asked: args::Compiled) -> Result<(
     ]);
     let path = format!("/v1/compile-meta?{query}");
     let found: List<Value> = hub.get(&path).await?;
-    output::show(&asked.output.output, &found, |found| {
-        compiled_table(&found.items)
-    })
+    let format = &asked.output.output;
+    output::show_list(
+        format,
+        &found,
+        "compiled components",
+        &compiled_columns(),
+        compiled_cells,
+    )
 }
 
-fn compiled_table(found: &[Value]) -> String {
-    let fields = [
-        "cluster",
-        "tenant",
-        "instance",
-        "component",
-        "version",
-        "lastCompile",
-    ];
-    let row = |item: &Value| fields.map(|field| item.get(field).map(short).unwrap_or_default());
-    let header = [
-        "CLUSTER",
-        "TENANT",
-        "INSTANCE",
-        "COMPONENT",
-        "VERSION",
-        "COMPILED",
-    ];
-    output::table(header, found.iter().map(row))
+fn compiled_columns() -> [Column; 7] {
+    [
+        Column::id("CLUSTER"),
+        Column::id("TENANT").spare(1),
+        Column::text("INSTANCE").spare(3),
+        Column::text("COMPONENT"),
+        Column::text("VERSION"),
+        Column::word("AGE").spare(2),
+        Column::word("COMPILED").wide(),
+    ]
+}
+
+fn compiled_cells(item: &Value) -> [Cell; 7] {
+    let text = |field: &str| item.get(field).map(short);
+    let compiled = text("lastCompile");
+    let at = compiled
+        .as_deref()
+        .and_then(|it| OffsetDateTime::parse(it, &Rfc3339).ok());
+    [
+        text("cluster").into(),
+        text("tenant").into(),
+        text("instance").into(),
+        text("component").into(),
+        text("version").into(),
+        Cell::since(at),
+        compiled.into(),
+    ]
 }
 
 #[cfg(test)]

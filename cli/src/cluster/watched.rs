@@ -10,7 +10,7 @@ use fairlead_api::{
 
 use super::{
     lagging_for,
-    shown::{HEADER, row},
+    shown::{columns, row},
 };
 use crate::{
     hub_client::HubClient,
@@ -73,7 +73,7 @@ pub(super) async fn watch(
         let rows = known.clusters.iter().map(|it| row(it, &known.lagging));
         Ok::<Vec<_>, Failure>(rows.collect())
     };
-    watch::watch(hub, format, HEADER, scope, Wakes::Status, rows).await
+    watch::watch(hub, format, columns(), scope, Wakes::Status, rows).await
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod asked;
 mod documents;
 mod edited;
 mod looks;
+mod tables;
 mod upkeep;
 mod watched;
 mod words;

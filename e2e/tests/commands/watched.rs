@@ -197,9 +197,12 @@ async fn a_change_of_a_clusters_configuration_reaches_its_connected_agent() -> a
     site.process
         .wait_for_log(after.trim_matches('"'), SOON)
         .await?;
-    let list = hub.cli(["cluster", "list"]).await?.success()?;
+    let list = hub
+        .cli(["cluster", "list", "-o", "wide"])
+        .await?
+        .success()?;
     ensure!(
-        list.contains("Connected") && !list.contains("lags"),
+        list.contains("Connected") && !list.contains("outdated"),
         "{list}"
     );
     Ok(())

@@ -68,7 +68,7 @@ async fn flags_say_what_documents_say_and_a_protected_cluster_stays() -> anyhow:
         .await?
         .success()?;
     ensure!(names == "c-prod\n", "{names}");
-    let path = "jsonpath={range [*]}{.id}={.tenant}{\"\\n\"}{end}";
+    let path = "jsonpath={range .items[*]}{.id}={.tenant}{\"\\n\"}{end}";
     let parts = hub.cli([&of_acme[..], &[path]].concat()).await?.success()?;
     ensure!(parts == "c-prod=t-acme\n", "{parts:?}");
     hub.cli(["tenant", "delete", "t-acme", "--cascade", "--yes"])
@@ -99,12 +99,12 @@ async fn tenants_and_tokens_are_listed_as_asked() -> anyhow::Result<()> {
     .await?
     .success()?;
     for (args, expected) in [
-        (&["tenant", "list"][..], "t-a\nt-b\nt-default\n"),
+        (&["tenant", "list"][..], "t-b\nt-default\nt-a\n"),
         (
-            &["tenant", "list", "--sort-by", "displayName"],
-            "t-b\nt-default\nt-a\n",
+            &["tenant", "list", "--sort-by", "id"],
+            "t-a\nt-b\nt-default\n",
         ),
-        (&["tenant", "list", "--tenant", "t-b"], "t-a\nt-b\n"),
+        (&["tenant", "list", "--tenant", "t-b"], "t-b\nt-a\n"),
         (&["tenant", "list", "-l", "sla in (gold)"], "t-b\n"),
         (&["tenant", "list", "--text", "OMEGA"], "t-a\n"),
         (&["cluster", "token", "list", "--tenant", "t-a"], "c-edge\n"),

@@ -1,0 +1,147 @@
+//! Every table on a terminal of 80 columns, with names, ids and texts as long as they may be. `--nocapture` prints them.
+
+use anyhow::ensure;
+use fairlead_e2e::{Hub, Output, fleet::fairlead};
+
+use crate::{apply, file};
+
+/// Columns of the terminal.
+const WIDTH: usize = 80;
+
+async fn within(hub: &Hub, args: &[&str]) -> anyhow::Result<Output> {
+    let args: Vec<_> = args.iter().map(ToString::to_string).collect();
+    let columns = WIDTH.to_string();
+    let env = [
+        ("HOME", hub.dir().to_str().unwrap_or_default()),
+        ("COLUMNS", &columns),
+    ];
+    fairlead(hub.dir(), &args, &env).await
+}
+
+/// Clusters and tenants with short names, and with the longest ones.
+async fn crowded() -> anyhow::Result<Hub> {
+    let hub = Hub::start().await?;
+    let long = |prefix: &str| prefix.to_owned() + &"x".repeat(63 - prefix.len());
+    let text = "a text that goes on and on ".repeat(12);
+    let documents = format!(
+        "{{id: t-acme, displayName: Acme, gitRepo: {{type: unmanaged}}}}\n---\n\
+         {{id: {tenant}, displayName: {name}, tenantRef: t-acme, gitRepo: {{type: unmanaged}}}}\n---\n\
+         {{id: c-edge, tenant: t-acme, displayName: edge, facts: {{cloud: aws}}}}\n---\n\
+         {{id: {cluster}, tenant: {tenant}, displayName: {name}, facts: {{cloud: {text:?}, {fact}: \"1\"}}}}\n",
+        tenant = long("t-"),
+        cluster = long("c-"),
+        name = long("name-"),
+        fact = long("fact"),
+    );
+    let documents = file(&hub, "documents.yaml", &documents)?;
+    apply(&hub, &["-f", &documents, "--yes"]).await?.success()?;
+    for (name, role) in [("ci", "viewer"), (&long("token-"), "operator")] {
+        let token = ["token", "create", name, "--role", role, "--tenant", "acme"];
+        hub.cli(token).await?.success()?;
+    }
+    let renamed = long("another-name-");
+    let set = ["cluster", "set", &long("c-"), "--name", &renamed, "--yes"];
+    hub.cli(set).await?.success()?;
+    let objects = format!(
+        "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {}, namespace: {}}}}}\n",
+        long("map-"),
+        long("space-")
+    );
+    let objects = file(&hub, "objects.yaml", &objects)?;
+    let catalog = ["cluster", "catalog", "set", "c-edge", "-f", &objects];
+    hub.cli(catalog).await?.success()?;
+    Ok(hub)
+}
+
+#[tokio::test]
+async fn every_table_fits_80_columns_and_breaks_no_cell() -> anyhow::Result<()> {
+    let hub = crowded().await?;
+    let long = format!("c-{}", "x".repeat(61));
+    for (args, whole) in [
+        (&["cluster", "list"][..], &["c-edge", &long][..]),
+        (&["cluster", "get", &long], &[&long]),
+        (&["cluster", "get", "edge"], &["edge", "Never"]),
+        (&["cluster", "effective", &long], &["facts.cloud"]),
+        (&["cluster", "config", "edge"], &["facts.contactPrefixes"]),
+        (&["cluster", "agent", "get", "edge"], &["allowConnect"]),
+        (&["cluster", "catalog", "get", "edge"], &["version: 1"]),
+        (&["cluster", "token", "list"], &["c-edge", &long]),
+        (&["cluster", "compiled"], &["c-edge"]),
+        (&["tenant", "list"], &["t-acme"]),
+        (&["tenant", "get", "t-acme"], &["t-acme"]),
+        (&["token", "list"], &["viewer"]),
+        (&["token", "whoami"], &["admin"]),
+        (&["facts", &long], &["cloud"]),
+        (&["facts", &long, "--since", "1h"], &["people"]),
+        (&["find", "fact", "cloud"], &["c-edge", &long]),
+        (&["audit"], &["REVISION", "c-edge"]),
+        (&["changes"], &["REVISION", "c-edge"]),
+        (&["explain"], &["FL-1101"]),
+    ] {
+        let shown = within(&hub, args).await?.success()?;
+        println!("$ fairlead {}\n{shown}", args.join(" "));
+        for line in shown.lines() {
+            ensure!(line.chars().count() <= WIDTH, "{args:?}: {line}");
+        }
+        for text in whole {
+            ensure!(shown.contains(text), "{args:?} without {text:?}:\n{shown}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_a_width_nothing_is_cut_and_wide_has_more_columns() -> anyhow::Result<()> {
+    let hub = crowded().await?;
+    let whole = hub.cli(["cluster", "list"]).await?.success()?;
+    ensure!(!whole.contains('…'), "{whole}");
+    let wide = within(&hub, &["cluster", "list", "-o", "wide"])
+        .await?
+        .success()?;
+    ensure!(!wide.contains('…'), "{wide}");
+    for column in ["KUBERNETES", "CONFIG"] {
+        ensure!(wide.contains(column), "{column}: {wide}");
+        ensure!(!whole.contains(column), "{column}: {whole}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_empty_list_is_a_sentence_on_stderr_and_a_list_in_json() -> anyhow::Result<()> {
+    let hub = Hub::start().await?;
+    for (args, told) in [
+        (&["cluster", "list"][..], "No clusters found.\n"),
+        (&["tenant", "list", "--text", "none"], "No tenants found.\n"),
+        (&["token", "list", "--text", "none"], "No tokens found.\n"),
+        (
+            &["cluster", "token", "list"],
+            "No bootstrap tokens found.\n",
+        ),
+        (&["find", "host", "a.example"], "No clusters found.\n"),
+    ] {
+        let none = hub.cli(args).await?;
+        ensure!(none.stderr == told, "{args:?}: {none:?}");
+        ensure!(none.success()?.is_empty());
+        let json = [args, &["-o", "json"]].concat();
+        let json = hub.cli(json).await?;
+        ensure!(json.stderr.is_empty(), "{json:?}");
+        let json: serde_json::Value = serde_json::from_str(&json.success()?)?;
+        ensure!(
+            json == serde_json::json!({ "items": [] }),
+            "{args:?}: {json}"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn lists_have_items_and_columns_of_ones_own() -> anyhow::Result<()> {
+    let hub = crowded().await?;
+    let list = ["cluster", "list", "--tenant", "t-acme", "-o"];
+    let with = async |format: &str| hub.cli([&list[..], &[format]].concat()).await?.success();
+    ensure!(with("jsonpath={.items[*].id}").await? == "c-edge\n");
+    let columns = "custom-columns=ID:.id,CLOUD:.facts.cloud,NONE:.none";
+    ensure!(with(columns).await? == "ID      CLOUD  NONE\nc-edge  aws    <none>\n");
+    ensure!(with("jsonpath={.none}").await? == "");
+    Ok(())
+}
