@@ -227,6 +227,7 @@ fn deployment(input: &ManifestInput) -> Value {
         "metadata": about(AGENT),
         "spec": {
             "replicas": 1,
+            "strategy": { "rollingUpdate": { "maxUnavailable": 0, "maxSurge": 1 } },
             "selector": { "matchLabels": selector },
             "template": {
                 "metadata": {
@@ -250,9 +251,10 @@ fn deployment(input: &ManifestInput) -> Value {
 }
 
 fn container(input: &ManifestInput) -> Value {
-    let probe = |failures: u32| {
+    // Ready means connected to the hub. A hub that is down must neither restart the pod nor let a rollout end the one before.
+    let probe = |path: &str, failures: u32| {
         json!({
-            "httpGet": { "path": "/healthz", "port": "admin" },
+            "httpGet": { "path": path, "port": "admin" },
             "periodSeconds": 10,
             "timeoutSeconds": 5,
             "failureThreshold": failures,
@@ -274,8 +276,8 @@ fn container(input: &ManifestInput) -> Value {
             },
         ],
         "ports": [{ "name": "admin", "containerPort": ADMIN_PORT }],
-        "readinessProbe": probe(3),
-        "livenessProbe": probe(6),
+        "readinessProbe": probe("/readyz", 3),
+        "livenessProbe": probe("/healthz", 6),
         "resources": {
             "requests": { "cpu": "10m", "memory": "32Mi" },
             "limits": { "memory": "256Mi" },
@@ -412,6 +414,21 @@ mod tests {
         assert!(
             !container.to_string().contains("c2VjcmV0"),
             "the token is in the Secret alone"
+        );
+    }
+
+    #[test]
+    fn the_pod_is_ready_with_a_session_only_and_alive_without_one() {
+        let objects = parsed();
+        let deployment = &find(&objects, "Deployment", AGENT)["spec"];
+        let container = &deployment["template"]["spec"]["containers"][0];
+        let path = |probe: &str| container[probe]["httpGet"]["path"].clone();
+        assert_eq!(path("readinessProbe"), "/readyz");
+        assert_eq!(path("livenessProbe"), "/healthz");
+        let rolling = &deployment["strategy"]["rollingUpdate"];
+        assert_eq!(
+            rolling["maxUnavailable"], 0,
+            "one serves until the next is ready"
         );
     }
 
