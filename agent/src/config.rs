@@ -8,8 +8,10 @@ use fairlead_api::{
 };
 
 /// All that one agent needs to know.
+#[derive(Clone)]
 pub struct Config {
-    /// For enrolment; a stored identity wins over it.
+    /// For enrolment. An identity that came from another join string is replaced once this one has worked; one that came from
+    /// this one is used.
     pub join: Option<JoinString>,
     /// Where to dial; wins over the hubs of the join string and of the stored identity.
     pub hubs: Vec<HubUrl>,

@@ -16,7 +16,7 @@ use tracing::info;
 
 use crate::{
     ask::{self, AskError},
-    identity::{Identity, Store, StoreError, Stored},
+    identity::{Identity, Origin, Store, StoreError, Stored},
 };
 
 /// How long an agent that has begun to enrol is waited for. It may have died half-way.
@@ -31,15 +31,34 @@ pub(crate) enum Keyed {
     Enrolled(Box<Identity>),
 }
 
-/// The key to enrol with: the pending one where there is one, so that a lost answer can be had again. `refused` is the
-/// stored identity that is to be replaced.
+/// Identities in the store that are of no use.
+#[derive(Clone, Copy)]
+pub(crate) enum Replaces<'a> {
+    Nothing,
+    /// The hub takes this one no more.
+    Refused(&'a Identity),
+    /// All that came from other join strings.
+    Superseded(&'a Origin),
+}
+
+impl Replaces<'_> {
+    fn replaces(self, identity: &Identity) -> bool {
+        match self {
+            Replaces::Nothing => false,
+            Replaces::Refused(refused) => refused.same_certificate(identity),
+            Replaces::Superseded(origin) => identity.origin != *origin,
+        }
+    }
+}
+
+/// The key to enrol with: the pending one where there is one, so that a lost answer can be had again.
 ///
 /// # Errors
 /// It cannot be kept; then it must not be used.
 pub(crate) async fn key(
     store: &Store,
     mut stored: Stored,
-    refused: Option<&Identity>,
+    replaces: Replaces<'_>,
 ) -> Result<Keyed, Failure> {
     if stored.pending.is_none() {
         let key = AgentKey::generate()?;
@@ -52,13 +71,13 @@ pub(crate) async fn key(
     }
     let until = Instant::now() + OTHER;
     while store.is_shared() && Instant::now() < until {
-        if let Some(identity) = others(&mut stored, refused) {
+        if let Some(identity) = others(&mut stored, replaces) {
             return Ok(Keyed::Enrolled(identity));
         }
         sleep(LOOK).await;
         stored = store.load().await?;
     }
-    if let Some(identity) = others(&mut stored, refused) {
+    if let Some(identity) = others(&mut stored, replaces) {
         return Ok(Keyed::Enrolled(identity));
     }
     let Some(key) = stored.pending else {
@@ -69,10 +88,9 @@ pub(crate) async fn key(
     Ok(Keyed::Key(key))
 }
 
-fn others(stored: &mut Stored, refused: Option<&Identity>) -> Option<Box<Identity>> {
+fn others(stored: &mut Stored, replaces: Replaces<'_>) -> Option<Box<Identity>> {
     let identity = stored.identity.take()?;
-    let known = refused.is_some_and(|refused| refused.same_certificate(&identity));
-    (!known).then(|| Box::new(identity))
+    (!replaces.replaces(&identity)).then(|| Box::new(identity))
 }
 
 /// Spends the token over a session without identity, and closes that.

@@ -324,11 +324,10 @@ impl Hold {
                 renewed = renew::renewed(&identity, &exchanges, &version) => {
                     identity = self.keeper.renewed(renewed).await;
                 }
+                () = self.keeper.replaced(&identity) => return replaced(&session, &identity),
                 said = named.say_later(&exchanges), if !told => {
                     told = true;
-                    if let Err(failure) = said {
-                        warn!(code = %failure.code, cause = failure.cause, next = failure.next_step(), "the hub lets this session serve no more");
-                    }
+                    said.unwrap_or_else(|failure| unwelcome(&failure));
                 }
             }
         };
@@ -392,6 +391,17 @@ impl Hold {
             _ => Again::Soon,
         }
     }
+}
+
+/// Another identity is in use by now.
+fn replaced(session: &Session, identity: &Identity) -> Next {
+    info!(cluster = %identity.cluster, "session closed; its identity was replaced");
+    session.close(CloseReason::Done);
+    Next::Again(Again::Soon)
+}
+
+fn unwelcome(failure: &Failure) {
+    warn!(code = %failure.code, cause = failure.cause, next = failure.next_step(), "the hub lets this session serve no more");
 }
 
 /// Completes when the hub has said that it is about to go.

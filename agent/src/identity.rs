@@ -1,8 +1,9 @@
 //! Who this agent is, and where that is kept: one document with key, certificate and all that is needed to dial as
 //! itself; and, before there is one, the key that an enrolment was or will be asked for with.
 
-use fairlead_api::{CaPin, ClusterId, Code, Failure, HubUrl, TenantId, enroll::Issued};
-use fairlead_certs::{AgentKey, Leaf, ca_pin};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use fairlead_api::{CaPin, ClusterId, Code, Failure, HubUrl, JoinString, TenantId, enroll::Issued};
+use fairlead_certs::{AgentKey, Leaf, ca_pin, sha256};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -15,8 +16,22 @@ pub(crate) mod secret;
 use dir::DirStore;
 use secret::{Found, SecretStore};
 
+/// The join string that an identity came from: a hash of its CA pin and its token, from which neither can be had. The hubs are
+/// left out: another address of the same hub is no other join string.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Origin(String);
+
+impl Origin {
+    pub(crate) fn of(join: &JoinString) -> Self {
+        let text = [&join.ca_pin.0, join.token.expose_secret().as_bytes()].concat();
+        Origin(format!("sha256:{}", URL_SAFE_NO_PAD.encode(sha256(&text))))
+    }
+}
+
 /// An agent's identity.
 pub(crate) struct Identity {
+    pub(crate) origin: Origin,
     pub(crate) cluster: ClusterId,
     pub(crate) tenant: TenantId,
     /// Where to dial, unless the configuration says otherwise.
@@ -36,6 +51,7 @@ pub(crate) struct Identity {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Document {
+    join: Origin,
     cluster: ClusterId,
     tenant: TenantId,
     hubs: Vec<HubUrl>,
@@ -52,8 +68,14 @@ struct Document {
 impl Identity {
     /// # Errors
     /// `FL-3107` if the certificate is not one for this key, or the CA is none.
-    pub(crate) fn new(key: AgentKey, issued: Issued, hubs: Vec<HubUrl>) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        key: AgentKey,
+        issued: Issued,
+        hubs: Vec<HubUrl>,
+        origin: Origin,
+    ) -> Result<Self, Failure> {
         Ok(Identity {
+            origin,
             pin: ca_pin(&issued.ca)?,
             leaf: key.with_certificate(&issued.certificate)?,
             cluster: issued.cluster,
@@ -79,14 +101,21 @@ impl Identity {
             ));
         }
         let key = AgentKey::from_pem(self.key.to_pem().expose_secret())?;
-        Identity::new(key, issued, self.hubs.clone())
+        Identity::new(key, issued, self.hubs.clone(), self.origin.clone())
+    }
+
+    /// Whether the join string is another one than this identity came from.
+    pub(crate) fn is_superseded_by(&self, join: Option<&JoinString>) -> bool {
+        join.is_some_and(|join| Origin::of(join) != self.origin)
+    }
+
+    fn has_key_of(&self, other: &Identity) -> bool {
+        self.key.to_pem().expose_secret() == other.key.to_pem().expose_secret()
     }
 
     /// Whether this is the same agent's with a certificate that is good for longer.
     fn outlives(&self, other: &Identity) -> bool {
-        self.cluster == other.cluster
-            && self.key.to_pem().expose_secret() == other.key.to_pem().expose_secret()
-            && self.not_after > other.not_after
+        self.cluster == other.cluster && self.has_key_of(other) && self.not_after > other.not_after
     }
 
     pub(crate) fn same_certificate(&self, other: &Identity) -> bool {
@@ -96,6 +125,7 @@ impl Identity {
     /// As it is kept, in JSON.
     pub(crate) fn write(&self) -> Result<SecretString, StoreError> {
         let document = Document {
+            join: self.origin.clone(),
             cluster: self.cluster.clone(),
             tenant: self.tenant.clone(),
             hubs: self.hubs.clone(),
@@ -119,6 +149,7 @@ impl Identity {
             .map_err(|_| StoreError::Damaged("identity"))?;
         let key = AgentKey::from_pem(&document.key).map_err(damaged)?;
         Ok(Identity {
+            origin: document.join,
             leaf: key
                 .with_certificate(&document.certificate)
                 .map_err(damaged)?,
@@ -151,6 +182,14 @@ pub(crate) struct Stored {
 /// The version of a store's content that was read; of a folder there is none.
 #[derive(Default)]
 pub(crate) struct Seen(Option<Found>);
+
+/// How an identity that is to be kept was had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum News {
+    Enrolled,
+    /// With the key it had before.
+    Renewed,
+}
 
 /// Why the identity cannot be read or kept. It is never a reason to end.
 #[derive(Debug, thiserror::Error)]
@@ -229,16 +268,19 @@ impl Store {
         }
     }
 
-    /// Keeps the identity, whole or not at all, unless another agent has kept one that is good for longer; a pending key is
-    /// forgotten.
+    /// Keeps the identity, whole or not at all, unless another agent has kept one that is good for longer, or has enrolled
+    /// since with another key; a pending key is forgotten.
     ///
     /// # Errors
     /// [`StoreError`]
-    pub(crate) async fn save(&self, identity: &Identity) -> Result<(), StoreError> {
+    pub(crate) async fn save(&self, identity: &Identity, news: News) -> Result<(), StoreError> {
         let text = identity.write()?;
         let better = |kept: Option<&SecretString>| {
             let kept = kept.and_then(|kept| Identity::read(kept).ok());
-            kept.is_some_and(|kept| kept.outlives(identity))
+            kept.is_some_and(|kept| match news {
+                News::Enrolled => kept.outlives(identity),
+                News::Renewed => kept.outlives(identity) || !kept.has_key_of(identity),
+            })
         };
         let store = match self {
             Store::Secret(store) => store,

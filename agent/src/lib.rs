@@ -82,7 +82,10 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     let store = store(&config, &upstream);
     let stored = at_a_terminal(&config, &upstream, &store).await?;
     introduce(&config, &proxy, stored.as_ref()).await;
-    if matches!(config.target, Target::Kubeconfig { .. }) && stored.is_none() {
+    let joins = stored
+        .as_ref()
+        .is_none_or(|stored| stored.is_superseded_by(config.join.as_ref()));
+    if matches!(config.target, Target::Kubeconfig { .. }) && joins {
         bindings::bind_missing(&upstream).await;
     }
     let namespace = own_namespace(&config);
@@ -124,7 +127,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
     }
     process.spawn(follow::run(site.clone()));
     let keeper = Arc::new(Keeper::new(site.clone(), store));
-    process.spawn(keeper.clone().run());
+    process.spawn(keeper.clone().run(dials.clone()));
     for link in config.links.all() {
         let hold = Hold::new(site.clone(), keeper.clone(), dials.of_link(link), link);
         process.spawn(hold.run());
@@ -188,6 +191,7 @@ async fn at_a_terminal(
 /// What a site operator needs to know first when something does not work.
 async fn introduce(config: &Config, proxy: &ProxyRules, identity: Option<&Identity>) {
     info!(version = config.version, "agent starts");
+    let identity = identity.filter(|identity| !identity.is_superseded_by(config.join.as_ref()));
     let known = [
         Some(&config.hubs),
         identity.map(|identity| &identity.hubs),

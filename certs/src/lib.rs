@@ -26,7 +26,7 @@ pub use identity::{AgentIdentity, agent_identity};
 pub use inner::{HUB_SERVER_NAME, session_client, session_server};
 pub use leaf::Leaf;
 pub use outer::{outer_client, outer_client_at_any_time};
-pub use pin::ca_pin;
+pub use pin::{ca_pin, sha256};
 pub use profiles::{CA_LIFETIME, CLOCK_SLACK, LEAF_LIFETIME};
 pub use registration::Registration;
 pub use renewal::renew_at;

@@ -16,7 +16,9 @@ use crate::tls::{TrustError, algorithms};
 /// How many certificates beside the leaf are looked at.
 const MAX_CHAIN: usize = 8;
 
-pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
+/// SHA-256 of these bytes.
+#[must_use]
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut out = [0; 32];
     out.copy_from_slice(digest::digest(&digest::SHA256, bytes).as_ref());
     out

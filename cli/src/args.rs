@@ -285,7 +285,7 @@ Examples:
 #[derive(Parser)]
 #[command(after_help = AGENT_EXAMPLES)]
 pub(crate) struct Agent {
-    /// The join string, or @FILE that holds it; needed until the agent has an identity
+    /// Join string, or @FILE that holds it; needed once: the same one does nothing later, another one replaces the identity
     #[arg(long, value_name = "STRING|@FILE")]
     join: Option<String>,
     /// The cluster to stand for, where this does not run in one of its pods

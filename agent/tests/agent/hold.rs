@@ -270,3 +270,21 @@ async fn mistakes_of_the_person_who_starts_it_end_it_at_once() {
         Code::BadKubeconfig | Code::ApiUnreachable
     ));
 }
+
+/// What the readiness probe of its pod goes by.
+#[tokio::test]
+async fn agent_is_ready_only_while_a_session_serves() {
+    let rig = Rig::new().await;
+    *rig.hub.story.refuse_hellos.lock().unwrap() = Some(Code::Store);
+    let agent = rig.start(rig.config());
+    rig.hub.next().await;
+    until(|| !rig.hub.story.hellos.lock().unwrap().is_empty()).await;
+    assert!(!agent.process.is_ready(), "a session that may not serve");
+    *rig.hub.story.refuse_hellos.lock().unwrap() = None;
+    until(|| agent.process.is_ready()).await;
+    rig.hub.leave();
+    until(|| !agent.process.is_ready()).await;
+    rig.hub.come_back();
+    until(|| agent.process.is_ready()).await;
+    assert!(!agent.running.is_finished());
+}

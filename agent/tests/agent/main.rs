@@ -11,6 +11,7 @@ mod hub;
 mod links;
 mod memory;
 mod proxy;
+mod rejoin;
 mod rig;
 mod secret;
 #[path = "../../../runtime/testkit/standstill.rs"]

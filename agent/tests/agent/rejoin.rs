@@ -1,0 +1,122 @@
+//! Another join string than the one that the stored identity came from.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use fairlead_agent::{Config, State};
+use fairlead_api::{Code, JoinString};
+use fairlead_dialer::{CloseReason, SessionError};
+
+use crate::{
+    hub::Hub,
+    rig::{Rig, soon, until},
+};
+
+const STORES: [fn(&Rig) -> State; 2] = [
+    |rig| State::Dir(rig.state()),
+    |_| State::Secret { namespace: None },
+];
+
+fn join(hub: &Hub, token: &str) -> Option<JoinString> {
+    Some(JoinString {
+        hubs: vec![hub.url()],
+        ca_pin: hub.authority.pin(),
+        token: token.into(),
+    })
+}
+
+/// A rig, and a hub of another authority.
+async fn two_hubs() -> (Rig, Hub) {
+    let rig = Rig::new().await;
+    let other = Hub::start(&rig.dir.path().join("other")).await;
+    (rig, other)
+}
+
+fn enrolled(hub: &Hub) -> usize {
+    hub.story.enrolled.lock().unwrap().len()
+}
+
+/// An agent that has enrolled with the rig's hub, and has ended.
+async fn joined(rig: &Rig, state: &State) -> Config {
+    let mut config = rig.config();
+    config.state = state.clone();
+    let _agent = rig.start(config.clone());
+    rig.hub.next().await;
+    config
+}
+
+#[tokio::test]
+async fn join_string_of_another_hub_replaces_the_identity() {
+    for (state, dead) in STORES.into_iter().flat_map(|it| [(it, false), (it, true)]) {
+        let (rig, other) = two_hubs().await;
+        let state = state(&rig);
+        let mut config = joined(&rig, &state).await;
+        if dead {
+            rig.hub.leave();
+        }
+        config.join = join(&other, "bootstrap");
+        let agent = rig.start(config.clone());
+        other.next().await;
+        until(|| agent.process.is_ready()).await;
+        assert_eq!(enrolled(&other), 1, "{state:?}, dead: {dead}");
+        drop(agent);
+
+        // The same once more: it is spent, and nobody asks for another identity.
+        *other.story.refuse.lock().unwrap() = Some(Code::BootstrapSpent);
+        let _agent = rig.start(config);
+        other.next().await;
+        assert_eq!((enrolled(&rig.hub), enrolled(&other)), (1, 1), "{state:?}");
+    }
+}
+
+#[tokio::test]
+async fn join_string_with_another_token_replaces_the_identity() {
+    for state in STORES {
+        let rig = Rig::new().await;
+        let mut config = joined(&rig, &state(&rig)).await;
+        config.join = join(&rig.hub, "token of another cluster");
+        let _agent = rig.start(config);
+        rig.hub.next().await;
+        assert_eq!(enrolled(&rig.hub), 2);
+    }
+}
+
+#[tokio::test]
+async fn spent_join_string_leaves_the_identity_in_use() {
+    for state in STORES {
+        let (rig, other) = two_hubs().await;
+        let mut config = joined(&rig, &state(&rig)).await;
+        *other.story.refuse.lock().unwrap() = Some(Code::BootstrapSpent);
+        config.join = join(&other, "bootstrap");
+        let agent = rig.start(config.clone());
+        rig.hub.next().await;
+        until(|| agent.process.is_ready()).await;
+        rig.hub.cut();
+        rig.hub.next().await;
+        assert_eq!(
+            enrolled(&other),
+            1,
+            "a refusal for good is not asked for twice"
+        );
+        drop(agent);
+        config.join = None;
+        let _agent = rig.start(config);
+        rig.hub.next().await;
+    }
+}
+
+/// The old identity serves until the new one is there.
+#[tokio::test]
+async fn join_string_of_a_hub_that_is_away_takes_effect_when_it_is_back() {
+    let (rig, other) = two_hubs().await;
+    let mut config = joined(&rig, &State::Dir(rig.state())).await;
+    other.leave();
+    config.join = join(&other, "bootstrap");
+    let agent = rig.start(config);
+    let old = rig.hub.next().await;
+    until(|| agent.process.is_ready()).await;
+    assert!(other.story.taken.load(SeqCst) > 0);
+    other.come_back();
+    other.next().await;
+    let ended = soon(old.session.closed()).await;
+    assert!(matches!(ended, SessionError::Peer(CloseReason::Done)));
+}
