@@ -51,7 +51,8 @@ impl Objects {
     /// All of one kind, by the path of its list, like `/apis/apps/v1/deployments`; `None` if the API server does not know it.
     ///
     /// # Errors
-    /// `FL-4110` for the kubeconfig, `FL-1502` if the API server does not answer or says no.
+    /// `FL-4110` for the kubeconfig and its credentials, `FL-1201` if they have no right to list, `FL-1502` if the API server
+    /// does not answer or fails.
     pub async fn list(&self, path: &str) -> Result<Option<Vec<Value>>, Failure> {
         let mut all = Vec::new();
         let mut next = String::new();
@@ -65,10 +66,7 @@ impl Objects {
             match status {
                 StatusCode::OK => {}
                 StatusCode::NOT_FOUND => return Ok(None),
-                other => {
-                    let detail = format!("{path}: {other}: {}", message(&body));
-                    return Err(Failure::because(Code::ApiUnreachable, detail));
-                }
+                other => return Err(refusal(path, other, &body)),
             }
             let page: Page = serde_json::from_slice(&body).map_err(|error| {
                 Failure::because(Code::ApiUnreachable, format_args!("{path}: {error}"))
@@ -90,6 +88,18 @@ impl Objects {
     }
 }
 
+fn refusal(path: &str, status: StatusCode, body: &[u8]) -> Failure {
+    let told = format!("{path}: the API server answers {status}: {}", message(body));
+    match status {
+        StatusCode::UNAUTHORIZED => Failure::with_cause(Code::BadKubeconfig, told)
+            .next("Check the credentials in the kubeconfig, and `--context`."),
+        StatusCode::FORBIDDEN => Failure::with_cause(Code::NotAllowed, told)
+            .next("Use a kubeconfig with the right to list these objects, or `--namespace` where it has that right."),
+        _ => Failure::with_cause(Code::ApiUnreachable, told)
+            .next("Check that the API server of the kubeconfig is well, and run the command again."),
+    }
+}
+
 /// What a Status says.
 fn message(body: &[u8]) -> String {
     #[derive(Deserialize)]
@@ -103,4 +113,24 @@ fn message(body: &[u8]) -> String {
         .filter(|c| !c.is_control())
         .take(300)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_of_the_api_server_is_told_by_its_kind() {
+        let body = br#"{"message":"tenants.syn.tools is forbidden"}"#;
+        for (status, code) in [
+            (StatusCode::UNAUTHORIZED, Code::BadKubeconfig),
+            (StatusCode::FORBIDDEN, Code::NotAllowed),
+            (StatusCode::INTERNAL_SERVER_ERROR, Code::ApiUnreachable),
+        ] {
+            let failure = refusal("/apis/syn.tools/v1alpha1/tenants", status, body);
+            assert_eq!(failure.code, code);
+            assert!(failure.cause.contains("tenants.syn.tools is forbidden"));
+            assert!(failure.next.is_some());
+        }
+    }
 }

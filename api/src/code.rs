@@ -61,6 +61,7 @@ codes! {
     HeadTooLarge = 1306, 431, "the head of the request is larger than 64 KiB or has more than 90 fields", "Send fewer or shorter headers.";
     MethodNotAllowed = 1307, 405, "this path does not know this method", "See the Allow header of the answer.";
     HubTimeout = 1308, 504, "the hub did not come to an end with this request in time", "Run the command again; if it stays, tell the platform operator.";
+    WrongContentType = 1309, 415, "the body is of a type that this path does not take", "Send JSON with `Content-Type: application/json`, or as a PATCH with `application/merge-patch+json`.";
     NeverConnected = 1401, 503, "the cluster has never connected", "Run the install command in the cluster; `fairlead cluster token show` tells it while it is valid.";
     Lost = 1402, 503, "the cluster's agent has lost its connection", "Look at the agent's log in namespace fairlead of that cluster; it dials again by itself.";
     AgentFull = 1403, 429, "the cluster's agent has as many streams open as it may", "Close some watches or exec sessions, or try again in a moment.";
@@ -118,6 +119,7 @@ codes! {
     Protected = 4116, 409, "it is protected against deletion", "Set `deleteProtection` to false first.";
     Usage = 4117, 0, "the command line has mistakes", "See the command's `--help`.";
     NotConfirmed = 4118, 0, "it was not confirmed, and nothing was changed", "Run it again on a terminal and say yes, or with `--yes`.";
+    CannotRead = 4119, 0, "a file cannot be read", "Check its path, and that this user may read it.";
     Internal = 5101, 500, "something went wrong inside Fairlead", "Report it with the request id and the hub's log around it.";
     Store = 5102, 503, "the hub's store did not take or give the data", "Look at the hub's log and the room on its disk; nothing was changed.";
     StoreFull = 5103, 507, "the hub's store cannot be written", "Its disk is full or read-only: make room. It goes on by itself then; nothing was changed.";

@@ -24,6 +24,11 @@ use crate::{
 /// Names of files that are there already are tried no more often.
 const TRIES: u32 = 100;
 
+/// Exit codes of a POSIX shell for a command that it cannot run.
+const NOT_EXECUTABLE: i32 = 126;
+const NOT_FOUND: i32 = 127;
+const OTHER_EDITOR: &str = "Set VISUAL or EDITOR to the command of an editor.";
+
 pub(crate) async fn run(
     hub: &HubClient,
     kind: Kind,
@@ -39,6 +44,10 @@ pub(crate) async fn run(
     let text = text_of(&base)?;
     let file = new_file(&base, &text, environment)?;
     let edited = edit(&file, environment).await;
+    if edited.is_err() && files::read(&file).is_ok_and(|left| is_same(&left, &text)) {
+        let _ = fs::remove_file(&file);
+        return edited.map(drop);
+    }
     let result = match edited {
         Ok(edited) if is_same(&edited, &text) => output::print(&format!("{base} is unchanged.\n")),
         Ok(edited) => take(hub, &base, &edited, yes).await,
@@ -133,18 +142,24 @@ async fn edit(file: &Path, environment: &Environment) -> Result<String, Failure>
         .into_iter()
         .find_map(|name| environment.get(name))
         .unwrap_or("vi");
-    let failed = |why: &dyn std::fmt::Display| {
-        Failure::because(Code::BadConfig, format_args!("EDITOR {editor:?}: {why}"))
+    let failed = |code: Code, why: &dyn std::fmt::Display| {
+        let cause = format!("the editor {editor:?} failed: {why}");
+        Failure::with_cause(code, cause)
     };
     // A shell reads it, because it may be a command with words of its own.
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{editor} \"$1\""), "sh"]);
     let status = command.arg(file).status().await;
-    let status = status.map_err(|error| failed(&error))?;
-    if !status.success() {
-        return Err(failed(&status));
+    let status = status.map_err(|error| failed(Code::BadConfig, &error).next(OTHER_EDITOR))?;
+    match status.code() {
+        Some(0) => files::read(file),
+        Some(NOT_EXECUTABLE | NOT_FOUND) => {
+            Err(failed(Code::BadConfig, &"it cannot be run").next(OTHER_EDITOR))
+        }
+        // Editors have an exit for users that want to change nothing, like `:cq`.
+        _ => Err(failed(Code::NotConfirmed, &status)
+            .next("Nothing was changed: run it again, and end the editor without an error.")),
     }
-    files::read(file)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Files that hold secrets or that somebody waits for: written beside their place, then moved there whole.
 
 use std::{
+    fmt::Display,
     fs::{self, OpenOptions},
     io::{self, Read, Write},
     os::unix::fs::OpenOptionsExt,
@@ -44,9 +45,11 @@ pub(crate) fn write(path: &Path, content: &str) -> Result<(), Failure> {
 
 /// Reads a text file.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
-    let told =
-        |error| Failure::because(Code::BadConfig, format_args!("{}: {error}", path.display()));
-    fs::read_to_string(path).map_err(told)
+    fs::read_to_string(path).map_err(|error| unreadable(path.display(), &error))
+}
+
+fn unreadable(name: impl Display, error: &io::Error) -> Failure {
+    Failure::because(Code::CannotRead, format_args!("{name}: {error}"))
 }
 
 /// What `-f` names, each text with its name: files, all YAML and JSON files of a folder by their names, `-` for standard input.
@@ -72,17 +75,12 @@ fn from_standard_input() -> Result<(String, String), Failure> {
     const NAME: &str = "standard input";
     let mut text = String::new();
     let read = io::stdin().lock().read_to_string(&mut text);
-    read.map_err(|error| Failure::because(Code::BadConfig, format_args!("{NAME}: {error}")))?;
+    read.map_err(|error| unreadable(NAME, &error))?;
     Ok((NAME.to_owned(), text))
 }
 
 fn objects_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let told = |error| {
-        Failure::because(
-            Code::BadConfig,
-            format_args!("{}: {error}", folder.display()),
-        )
-    };
+    let told = |error| unreadable(folder.display(), &error);
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(told)? {
         let path = entry.map_err(told)?.path();

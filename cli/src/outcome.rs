@@ -8,7 +8,12 @@ use fairlead_api::{Code, Failure};
 fn exit_code(code: Code) -> u8 {
     use Code as C;
     match code {
-        C::BadConfig | C::BadJoinString | C::BadKubeconfig | C::Invalid | C::Usage => 2,
+        C::BadConfig
+        | C::BadJoinString
+        | C::BadKubeconfig
+        | C::CannotRead
+        | C::Invalid
+        | C::Usage => 2,
         C::NotLoggedIn => 3,
         C::NotFound | C::NoSuchCluster | C::NoSuchRoute => 4,
         C::HubUnreachable | C::NotReady => 5,

@@ -85,7 +85,11 @@ async fn an_edit_changes_what_was_edited_and_loses_nothing_when_it_cannot() -> a
     for (name, script, code) in [
         ("broken", "echo 'id: [' > \"$1\"", "FL-4109"),
         ("other", "echo 'id: c-other' > \"$1\"", "FL-4109"),
-        ("fails", "exit 3", "FL-4101"),
+        (
+            "late",
+            "echo '# more' >> \"$1\"; echo 'x: 1' >> \"$1\"; exit 3",
+            "FL-4118",
+        ),
     ] {
         let failed = edit(&hub, &editor(&hub, name, script)?, &[]).await?;
         ensure!(
@@ -93,6 +97,18 @@ async fn an_edit_changes_what_was_edited_and_loses_nothing_when_it_cannot() -> a
             "{failed:?}"
         );
         ensure!(kept(&failed)?.exists());
+    }
+    // An editor that leaves the text as it was leaves nothing to keep.
+    for (command, code) in [("exit 3 #", "FL-4118"), ("/none/editor", "FL-4101")] {
+        let failed = edit(&hub, command, &[]).await?;
+        ensure!(
+            failed.stderr.contains(&format!("code:  {code}\n")),
+            "{failed:?}"
+        );
+        ensure!(
+            !failed.stderr.contains("kept in") && failed.stderr.contains("editor"),
+            "{failed:?}"
+        );
     }
     Ok(())
 }
