@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use axum::{
     Json, Router,
-    extract::{Path, Query, State},
+    extract::{Query, State},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -23,7 +23,7 @@ use tracing::info;
 use crate::{
     hub::{Hub, by},
     registry::{Right, admit, allow, still_tagged, visible},
-    reply::{Answer, Peer, Refused, Sent, Who, finish},
+    reply::{Answer, Path, Peer, Refused, Sent, Who, finish},
     store::{Draft, View},
 };
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use axum::{
     Extension, Json, Router,
-    extract::{Path, State},
+    extract::State,
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -27,7 +27,7 @@ use crate::{
     hub::{Hub, by},
     model::{AgentSettings, Cluster},
     registry::{Listing, Right, admit, allow, listed, still, tagged, visible},
-    reply::{Answer, Peer, Sent, Who, finish},
+    reply::{Answer, Path, Peer, Sent, Who, finish},
     store::{Record, View, millis},
 };
 pub(crate) use document::check;

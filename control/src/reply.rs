@@ -11,7 +11,7 @@ use axum::{
 };
 use fairlead_api::{Code, Failure};
 use fairlead_gateway::{AgentPeer, Asker, Caller, seam::refuse};
-use http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use serde::de::DeserializeOwned;
 
 /// The largest body of a route for people but the catalog's, in bytes.
@@ -108,6 +108,41 @@ impl<S: Sync> FromRequestParts<S> for Asks {
     }
 }
 
+/// The parameters of a path. What cannot be read as one is told like every failure.
+pub(crate) struct Path<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = Refused;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Answer<Self> {
+        let path = axum::extract::Path::<T>::from_request_parts(parts, state).await;
+        path.map(|path| Path(path.0))
+            .map_err(|rejection| Refused::because(Code::BadRequest, rejection.body_text()))
+    }
+}
+
+/// Whether a body may be read as JSON. One without a type is: some clients of Lieutenant's API send none.
+///
+/// # Errors
+/// `FL-1309`
+fn check_type(request: &Request) -> Result<(), Failure> {
+    let mut types = request.headers().get_all(header::CONTENT_TYPE).iter();
+    let Some(sent) = types.next() else {
+        return Ok(());
+    };
+    let text = sent.to_str().unwrap_or_default();
+    let essence = text.split(';').next().unwrap_or_default().trim();
+    let is = |known: &str| essence.eq_ignore_ascii_case(known);
+    let merges = request.method() == Method::PATCH && is("application/merge-patch+json");
+    if types.next().is_none() && (is("application/json") || merges) {
+        return Ok(());
+    }
+    let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
+    Err(Failure::because(
+        Code::WrongContentType,
+        format_args!("{shown:?}"),
+    ))
+}
+
 /// A document of a tenant or a cluster, which is JSON of whatever kind.
 pub(crate) struct Document(pub(crate) serde_json::Value);
 
@@ -117,6 +152,7 @@ const MAX_DOCUMENT: usize = 1024 * 1024;
 impl<S: Sync> FromRequest<S> for Document {
     type Rejection = Refused;
     async fn from_request(request: Request, _: &S) -> Answer<Self> {
+        check_type(&request)?;
         let bytes = body(request, MAX_DOCUMENT).await?;
         let said = |words: String| Refused(Failure::with_cause(Code::Invalid, words), None);
         if bytes.trim_ascii().is_empty() {
@@ -155,6 +191,7 @@ pub(crate) struct Sent<T, const MAX: usize = MAX_BODY>(pub(crate) T);
 impl<T: DeserializeOwned, S: Sync, const MAX: usize> FromRequest<S> for Sent<T, MAX> {
     type Rejection = Refused;
     async fn from_request(request: Request, _: &S) -> Answer<Self> {
+        check_type(&request)?;
         let bytes = body(request, MAX).await?;
         let sent = serde_json::from_slice(&bytes).map(Sent).map_err(|error| {
             use serde_json::error::Category;

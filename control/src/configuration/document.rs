@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fairlead_api::{
     Code, Failure,
-    config::{AgentConfig, Repository, Revisions},
+    config::{AgentConfig, Kind, Repository, Revisions},
 };
 
 use crate::model::{AgentSettings, Cluster, GitRepo, Tenant};
@@ -76,10 +76,16 @@ pub(crate) fn check(settings: &AgentSettings) -> Result<(), Failure> {
                 "facts: 64 prefixes at the most, of 1 to 253 characters, and 64 names that are off",
             );
         }
-        if facts.off.iter().any(|name| name.len() > 64) || facts.every == Some(0) {
-            return invalid(
-                "facts: names have 64 characters at the most, and every is a second or more",
-            );
+        if facts.every == Some(0) {
+            return invalid("facts.every: it is a second or more");
+        }
+        let known = |name: &String| Kind::ALL.iter().any(|kind| kind.as_str() == name);
+        if let Some(unknown) = facts.off.iter().find(|name| !known(name)) {
+            let unknown: String = unknown.chars().take(64).collect();
+            let known = Kind::ALL.map(Kind::as_str).join(", ");
+            let detail =
+                format!("facts.off: no collector is called {unknown:?}; there are {known}");
+            return invalid(&detail);
         }
     }
     let targets = settings.allow_connect.iter().flatten();

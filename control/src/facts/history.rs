@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use axum::{
     Json,
-    extract::{Path, Query, State, rejection::QueryRejection},
+    extract::{Query, State, rejection::QueryRejection},
 };
 use fairlead_api::{ClusterId, Code, Failure, facts::PastFact, resources::List};
 use fairlead_gateway::Caller;
@@ -16,7 +16,7 @@ use super::show::time;
 use crate::{
     hub::Hub,
     registry::{next_page, visible},
-    reply::{Answer, Refused, Who},
+    reply::{Answer, Path, Refused, Who},
     store::{FactPlace, FactVersion, MAX_PAGE, Revision, Span, View, millis},
 };
 

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::{Path, State},
-    response::Response,
-};
+use axum::{extract::State, response::Response};
 use fairlead_api::{facts::KnownFact, resources::List};
 use http::{HeaderMap, StatusCode};
 use time::OffsetDateTime;
@@ -15,7 +12,7 @@ use crate::{
     hub::Hub,
     model::{Cluster, Facts},
     registry::{tagged, visible},
-    reply::{Answer, Who},
+    reply::{Answer, Path, Who},
     store::{Observed, millis},
 };
 

@@ -7,7 +7,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use axum::{
     Router,
-    extract::{Path, State},
+    extract::State,
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -34,7 +34,7 @@ use crate::{
     enroll::invitation,
     hub::{Hub, by},
     model::{Binding, Bootstrap, Cluster, ClusterTemplate, FactSource},
-    reply::{Answer, Asks, Document, Refused, Secret},
+    reply::{Answer, Asks, Document, Path, Refused, Secret},
     store::{Draft, Record, View, millis, whole_millis},
 };
 

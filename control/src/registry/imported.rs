@@ -3,11 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use axum::{
-    Router,
-    extract::{Path, State},
-    routing::post,
-};
+use axum::{Router, extract::State, routing::post};
 use fairlead_api::Failure;
 use http::StatusCode;
 use serde_json::Value;
@@ -19,7 +15,7 @@ use super::{
 use crate::{
     hub::{Hub, by},
     model::{Fact, FactSource, Facts},
-    reply::{Answer, Document, Who},
+    reply::{Answer, Document, Path, Who},
     store::{Draft, millis},
 };
 

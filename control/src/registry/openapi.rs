@@ -8,7 +8,6 @@ use std::sync::{Arc, LazyLock};
 
 use axum::{
     Router,
-    extract::Path,
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -20,7 +19,7 @@ use utoipa_swagger_ui::Config;
 
 use crate::{
     hub::Hub,
-    reply::{Answer, Refused},
+    reply::{Answer, Path, Refused},
 };
 use parameters::parameters;
 use routes::{Answer as Given, ROUTES, Route};
@@ -206,6 +205,9 @@ fn responses(route: &Route) -> Value {
     }
     if !matches!(route.method, "get") {
         refused.push((409, "It exists already, is in use, or is protected"));
+    }
+    if route.body.is_some() {
+        refused.push((415, "The body is not JSON"));
     }
     if route.heeds {
         refused.push((412, "It has changed since it was read (`If-Match`)"));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::{Path, State},
+    extract::State,
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -26,7 +26,7 @@ use super::{
 use crate::{
     hub::{Hub, by},
     model::Tenant,
-    reply::{Answer, Asks, Document, Refused},
+    reply::{Answer, Asks, Document, Path, Refused},
     store::{Draft, Record, StoreError, whole_millis},
 };
 
@@ -181,10 +181,23 @@ async fn put(
     let mut given = Fields::of(body)?;
     let ours = ["tenantRef", "clusterTemplate"].map(|name| given.mentions(name));
     let spec = TenantSpec::read(&mut given)?;
-    spec.needs_repo()?;
+    let has_repo = spec.needs_repo();
     spec.opens_nothing()?;
     let demand = Demand::of(&headers);
-    let caller = asks.who().await?;
+    let caller = match (asks.who().await, has_repo) {
+        (Ok(caller), Ok(())) => caller,
+        // A tenant that never had one, like the first of every hub, may be put as it is.
+        (Ok(caller), Err(lacking)) => {
+            let known = visible_tenant(&hub.store.view(), &caller, id.as_str());
+            known
+                .ok()
+                .filter(|it| it.value.git_repo.is_none())
+                .ok_or(lacking)?;
+            caller
+        }
+        (Err(refused), Ok(())) => return Err(refused),
+        (Err(_), Err(lacking)) => return Err(lacking.into()),
+    };
     allow(&caller, Right::WriteTenant)?;
     let (who, created) = (caller.clone(), whole_millis(hub.now()));
     let decide = move |draft: &mut Draft| {

@@ -30,4 +30,5 @@ mod rig;
 mod rights;
 mod sight;
 mod standing;
+mod strict;
 mod uids;

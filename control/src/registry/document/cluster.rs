@@ -110,13 +110,13 @@ impl ClusterSpec {
     /// # Errors
     /// `FL-4109`
     pub(in crate::registry) fn check_patch(patch: &Fields) -> Result<(), Failure> {
-        match patch.names().find(|name| !KNOWN.contains(name)) {
-            None => Ok(()),
-            Some(name) => {
-                let name: String = name.chars().take(100).collect();
-                Err(invalid(format_args!("unknown field \"{name}\"")))
-            }
+        if let Some(name) = patch.names().find(|name| !KNOWN.contains(name)) {
+            let name: String = name.chars().take(100).collect();
+            return Err(invalid(format_args!("unknown field \"{name}\"")));
         }
+        let fields = patch.rest();
+        repo::check_fields("gitRepo", fields.get("gitRepo"), &[])?;
+        compile::check_fields(fields.get("compileMeta"))
     }
 
     /// Whether a PATCH has nothing but what a cluster's own agent may write.

@@ -122,6 +122,43 @@ pub(super) fn is_good_key(said: &Map<String, Value>) -> bool {
     })
 }
 
+const FIELDS: [&str; 8] = [
+    "url",
+    "type",
+    "hostKeys",
+    "deployKey",
+    "deployKeys",
+    "path",
+    "repoName",
+    "apiSecretRef",
+];
+
+/// Whether all fields of a repository are known; `more` has those of this very place.
+///
+/// # Errors
+/// `FL-4109` with the first that is not.
+pub(super) fn check_fields(at: &str, repo: Option<&Value>, more: &[&str]) -> Result<(), Failure> {
+    let Some(Value::Object(repo)) = repo else {
+        return Ok(());
+    };
+    let unknown =
+        |name: &&String| !FIELDS.contains(&name.as_str()) && !more.contains(&name.as_str());
+    let of_repo = repo.keys().find(unknown).cloned();
+    let keys = repo.get("deployKeys").and_then(Value::as_object);
+    let of_key = keys.into_iter().flatten().find_map(|(key, value)| {
+        let mut fields = value.as_object()?.keys();
+        let unknown = fields.find(|name| !["key", "writeAccess"].contains(&name.as_str()))?;
+        Some(format!("deployKeys.{key}.{unknown}"))
+    });
+    match of_repo.or(of_key) {
+        None => Ok(()),
+        Some(name) => {
+            let name: String = name.chars().take(100).collect();
+            Err(invalid(format_args!("unknown field \"{at}.{name}\"")))
+        }
+    }
+}
+
 /// As a document, of which [`Repo::read`] makes the same again.
 pub(super) fn document(repo: &GitRepo) -> Value {
     let mut fields = Map::new();

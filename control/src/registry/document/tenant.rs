@@ -91,13 +91,11 @@ impl TenantSpec {
     /// # Errors
     /// `FL-4109`
     pub(in crate::registry) fn check_patch(patch: &Fields) -> Result<(), Failure> {
-        match patch.names().find(|name| !KNOWN.contains(name)) {
-            None => Ok(()),
-            Some(name) => {
-                let name: String = name.chars().take(100).collect();
-                Err(invalid(format_args!("unknown field \"{name}\"")))
-            }
+        if let Some(name) = patch.names().find(|name| !KNOWN.contains(name)) {
+            let name: String = name.chars().take(100).collect();
+            return Err(invalid(format_args!("unknown field \"{name}\"")));
         }
+        repo::check_fields("gitRepo", patch.rest().get("gitRepo"), &["revision"])
     }
 
     /// The document of which [`TenantSpec::read`] makes what is kept.
@@ -176,6 +174,7 @@ pub(super) fn template_document(tenant: &Tenant) -> Option<Value> {
 
 fn template(mut given: Fields) -> Result<ClusterTemplate, Failure> {
     let policies = Policies::read(&mut given)?;
+    repo::check_fields("clusterTemplate.gitRepo", given.rest().get("gitRepo"), &[])?;
     if policies.kube_api.is_some() {
         return Err(invalid("clusterTemplate.kubeApi: each cluster has its own"));
     }
