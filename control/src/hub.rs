@@ -52,7 +52,10 @@ pub(crate) struct Hub {
 
 /// Who it was, for the change log.
 pub(crate) fn by(caller: &Caller) -> Actor {
-    Actor::Caller(caller.name.clone())
+    Actor::Caller {
+        name: caller.name.clone(),
+        token: caller.token.clone(),
+    }
 }
 
 /// What the platform operator has chosen.

@@ -25,6 +25,8 @@ use crate::front::authenticate::Unasked;
 pub struct Caller {
     /// Becomes the user `fairlead:<name>`.
     pub name: String,
+    /// Id of the API token; none of a caller that an issuer vouches for.
+    pub token: Option<String>,
     pub role: Role,
     /// None: on all tenants. Those below it count as it.
     pub tenant: Option<TenantId>,

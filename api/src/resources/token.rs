@@ -12,7 +12,8 @@ use crate::{ClusterId, TenantId};
 #[serde(rename_all = "camelCase")]
 pub struct ApiToken {
     pub id: String,
-    /// Whom it stands for; becomes the user `fairlead:<name>`.
+    /// Name of its holder. The caller and the user in clusters (`fairlead:<caller>`) have it with the tenant or the cluster of
+    /// the token before it, like `t-acme:ann`.
     pub name: String,
     pub role: Role,
     /// None: on all tenants.
@@ -68,4 +69,7 @@ pub struct WhoAmI {
     pub user: Option<String>,
     /// As which group, beside that of the cluster's tenant.
     pub group: Option<String>,
+    /// Id of the API token; none where an issuer vouches for the caller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
 }

@@ -29,3 +29,17 @@ pub struct Token {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_by: Option<String>,
 }
+
+impl Token {
+    /// Name of the caller that it makes, here and as a user in clusters. It carries the tenant or the cluster that the token
+    /// is for: names are free to choose there, and none may be mistaken for a name of somewhere else. Neither a name nor an
+    /// id holds a colon.
+    #[must_use]
+    pub fn caller_name(&self) -> String {
+        match (&self.cluster, &self.tenant) {
+            (Some(cluster), _) => format!("{cluster}:{}", self.name),
+            (None, Some(tenant)) => format!("{tenant}:{}", self.name),
+            (None, None) => self.name.clone(),
+        }
+    }
+}

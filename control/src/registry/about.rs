@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::{Path, State},
+    extract::State,
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -26,7 +26,7 @@ use super::{
 use crate::{
     hub::{Hub, by},
     model::{Binding, Bootstrap},
-    reply::{Answer, Sent, Who},
+    reply::{Answer, Path, Sent, Who},
     store::{Draft, whole_millis},
 };
 
@@ -88,6 +88,7 @@ async fn who_am_i(Who(caller): Who) -> Json<WhoAmI> {
         user: group.map(|_| format!("fairlead:{}", caller.name)),
         group: group.map(|role| format!("fairlead:{role}")),
         name: caller.name,
+        token: caller.token,
         role: caller.role,
         tenant: caller.tenant,
         cluster: caller.cluster,

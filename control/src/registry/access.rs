@@ -25,7 +25,8 @@ impl Authenticator for Registry {
             return Err(Code::TokenExpired.into());
         }
         Ok(Caller {
-            name: about.name.clone(),
+            name: about.caller_name(),
+            token: Some(about.id.clone()),
             role: about.role,
             tenant: about.tenant.clone(),
             cluster: about.cluster.clone(),
@@ -37,6 +38,7 @@ impl From<Vouched> for Caller {
     fn from(vouched: Vouched) -> Self {
         Caller {
             name: vouched.name,
+            token: None,
             role: vouched.role,
             tenant: vouched.tenant,
             cluster: vouched.cluster,

@@ -27,6 +27,9 @@ pub struct Change {
     pub at: OffsetDateTime,
     /// A caller's name, `agent:<cluster>`, or `system:hub`.
     pub actor: String,
+    /// Id of the API token with which it was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor_token: Option<String>,
     pub kind: Kind,
     pub id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,7 +81,7 @@ pub struct Changes {
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
     pub thing: Option<(Kind, String)>,
-    /// Of what is this tenant's, or was before.
+    /// Of things of this tenant and of all below it, as it was before or after the change.
     pub tenant: Option<TenantId>,
     pub actor: Option<String>,
     /// Of what this tenant's people could see, before or after. Lines of the version before, which do not say that, are

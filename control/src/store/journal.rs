@@ -24,8 +24,8 @@ const HIDDEN: &str = "(hidden)";
 /// Who changes something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Actor {
-    /// A caller of the API, by name.
-    Caller(String),
+    /// A caller of the API, by name, and the id of its API token; none of a caller that an issuer vouches for.
+    Caller { name: String, token: Option<String> },
     /// A cluster's agent, or whoever comes with its bootstrap token.
     Agent(ClusterId),
     /// The hub itself, or who runs it.
@@ -33,10 +33,10 @@ pub enum Actor {
 }
 
 impl fmt::Display for Actor {
-    /// A caller's name holds no colon.
+    /// A caller's name holds no colon, or the id of a tenant or a cluster before it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Actor::Caller(name) => f.write_str(name),
+            Actor::Caller { name, .. } => f.write_str(name),
             Actor::Agent(cluster) => write!(f, "agent:{cluster}"),
             Actor::Hub => f.write_str("system:hub"),
         }
@@ -78,6 +78,7 @@ struct Journal<'a> {
     batch: &'a mut Batch,
     revision: Revision,
     actor: String,
+    actor_token: Option<String>,
     at: OffsetDateTime,
     part: u32,
 }
@@ -93,6 +94,10 @@ pub(super) fn record(
         batch,
         revision: draft.next_revision(),
         actor: actor.to_string(),
+        actor_token: match actor {
+            Actor::Caller { token, .. } => token.clone(),
+            Actor::Agent(_) | Actor::Hub => None,
+        },
         at,
         part: 0,
     };
@@ -147,6 +152,7 @@ impl Journal<'_> {
             part: self.part,
             at: self.at,
             actor: self.actor.clone(),
+            actor_token: self.actor_token.clone(),
             kind: T::KIND,
             id: id.to_string(),
             tenant: whose.value.tenant().cloned(),
@@ -186,6 +192,7 @@ impl Journal<'_> {
             part: self.part,
             at: self.at,
             actor: self.actor.clone(),
+            actor_token: self.actor_token.clone(),
             kind: Kind::Catalog,
             id: cluster.to_string(),
             tenant,

@@ -19,24 +19,25 @@ pub(super) const REVISION: &str = "SELECT revision, compacted FROM revision";
 
 /// Whole changes after revision `$1`, as many as begin within `$2` lines.
 pub(super) const CHANGES: &str =
-    "SELECT revision, part, at, actor, kind, id, tenant, operation, before, after, audience FROM changes
+    "SELECT revision, part, at, actor, kind, id, tenant, operation, before, after, audience, actor_token FROM changes
      WHERE revision > $1 AND revision <= (
          SELECT max(revision) FROM (
              SELECT revision FROM changes WHERE revision > $1 ORDER BY revision LIMIT $2) AS page)
      ORDER BY revision, part";
-/// The latest lines before line `$6` of revision `$1`. `$3` is whose it is or was before, `$5` a pattern of who could see it.
+/// The latest lines before line `$6` of revision `$1`. `$3` is the tenant of the thing, or one above that, now or before; `$5` a pattern of
+/// the tenants that could see it.
 pub(super) const AUDIT: &str =
-    "SELECT revision, part, at, actor, kind, id, tenant, operation, before, after, audience FROM changes
+    "SELECT revision, part, at, actor, kind, id, tenant, operation, before, after, audience, actor_token FROM changes
      WHERE (revision, part) < ($1, $6)
-       AND (CAST($3 AS TEXT) IS NULL OR tenant = $3 OR audience LIKE ' ' || CAST($3 AS TEXT) || ' %')
+       AND (CAST($3 AS TEXT) IS NULL OR tenant = $3 OR audience LIKE '% ' || CAST($3 AS TEXT) || ' %')
        AND (CAST($4 AS TEXT) IS NULL OR actor = $4)
        AND (CAST($5 AS TEXT) IS NULL OR audience IS NULL OR audience LIKE $5)
      ORDER BY revision DESC, part DESC LIMIT $2";
 /// As [`AUDIT`], of one thing: it has an index.
 pub(super) const AUDIT_OF: &str =
-    "SELECT revision, part, at, actor, kind, id, tenant, operation, before, after, audience FROM changes
+    "SELECT revision, part, at, actor, kind, id, tenant, operation, before, after, audience, actor_token FROM changes
      WHERE kind = $7 AND id = $8 AND (revision, part) < ($1, $6)
-       AND (CAST($3 AS TEXT) IS NULL OR tenant = $3 OR audience LIKE ' ' || CAST($3 AS TEXT) || ' %')
+       AND (CAST($3 AS TEXT) IS NULL OR tenant = $3 OR audience LIKE '% ' || CAST($3 AS TEXT) || ' %')
        AND (CAST($4 AS TEXT) IS NULL OR actor = $4)
        AND (CAST($5 AS TEXT) IS NULL OR audience IS NULL OR audience LIKE $5)
      ORDER BY revision DESC, part DESC LIMIT $2";

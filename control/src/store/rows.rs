@@ -39,6 +39,7 @@ pub(super) struct Line {
     before: Option<String>,
     after: Option<String>,
     audience: Option<String>,
+    actor_token: Option<String>,
 }
 
 impl TryFrom<Line> for Change {
@@ -56,6 +57,7 @@ impl TryFrom<Line> for Change {
             before: row.before.as_deref().map(json).transpose()?,
             after: row.after.as_deref().map(json).transpose()?,
             audience: row.audience.as_deref().map(str::parse).transpose()?,
+            actor_token: row.actor_token,
         })
     }
 }

@@ -79,6 +79,7 @@ pub(super) const TABLES: [Table; 6] = [
             ("before", Text),
             ("after", Text),
             ("audience", Text),
+            ("actor_token", Text),
         ],
         key: "revision, part",
     },

@@ -213,6 +213,7 @@ async fn a_token_is_shown_once_and_opens_until_it_expires_or_is_deleted() {
         .await
         .unwrap();
     let expected = Caller {
+        token: Some(made.about.id.clone()),
         name: "alice".into(),
         role: Role::Operator,
         tenant: None,

@@ -92,6 +92,7 @@ impl Reply {
 
 pub(crate) fn caller(role: Role, tenant: Option<&str>) -> Caller {
     Caller {
+        token: None,
         name: format!("{role}-of-{}", tenant.unwrap_or("all")),
         role,
         tenant: tenant.map(|tenant| tenant.parse().unwrap()),

@@ -14,11 +14,12 @@ macro_rules! script {
     };
 }
 
-const SCRIPTS: [(&str, &str); 4] = [
+const SCRIPTS: [(&str, &str); 5] = [
     script!("0001_start.sql"),
     script!("0002_keys.sql"),
     script!("0003_hubs.sql"),
     script!("0004_audience.sql"),
+    script!("0005_actor_token.sql"),
 ];
 
 /// What hubs write, beside a cluster's document.
@@ -83,11 +84,15 @@ async fn each_step_keeps_what_hubs_of_the_version_before_have_written() {
     let ended = "SELECT count(*) FROM hubs WHERE id = '' AND ended";
     assert_eq!(home.count(ended).await, 1);
 
-    let lines = "SELECT (to_jsonb(c) - 'audience')::TEXT FROM changes c";
+    let lines = "SELECT (to_jsonb(c) - 'audience' - 'actor_token')::TEXT FROM changes c";
     let before = rows(&home, lines).await;
     bring_to(&home, scripts.path(), 4).await;
     assert_eq!(rows(&home, lines).await, before, "to 4");
     let nobodys = "SELECT count(*) FROM changes WHERE audience IS NULL";
+    assert_eq!(home.count(nobodys).await, 1);
+    bring_to(&home, scripts.path(), 5).await;
+    assert_eq!(rows(&home, lines).await, before, "to 5");
+    let nobodys = "SELECT count(*) FROM changes WHERE actor_token IS NULL";
     assert_eq!(home.count(nobodys).await, 1);
 
     let store = open(&home).await;

@@ -186,7 +186,10 @@ async fn an_auditor_asks_by_thing_by_tenant_and_by_person() {
     put_tenant(&store, tenant("t-a")).await.unwrap();
     put_cluster(&store, cluster("c-a", "t-a")).await.unwrap();
     let bob = |draft: &mut Draft| draft.put_tenant(tenant("t-b"));
-    let by = Actor::Caller("bob".to_owned());
+    let by = Actor::Caller {
+        name: "bob".to_owned(),
+        token: Some("k-bob".to_owned()),
+    };
     store.change(by, bob).await.unwrap();
     let end = Revision(u64::MAX);
     let ids = Mutex::new(Vec::new());

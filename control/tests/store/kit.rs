@@ -86,7 +86,10 @@ pub(crate) fn token(id: &str, tenant: Option<&str>, expires: OffsetDateTime) -> 
 }
 
 pub(crate) fn alice() -> Actor {
-    Actor::Caller("alice".to_owned())
+    Actor::Caller {
+        name: "alice".to_owned(),
+        token: None,
+    }
 }
 
 /// Changes something that cannot fail but by the store's own rules.

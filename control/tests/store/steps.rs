@@ -14,13 +14,14 @@ macro_rules! script {
     };
 }
 
-const SCRIPTS: [(&str, &str); 6] = [
+const SCRIPTS: [(&str, &str); 7] = [
     script!("0001_start.sql"),
     script!("0002_uids.sql"),
     script!("0003_documents.sql"),
     script!("0004_keys.sql"),
     script!("0005_hubs.sql"),
     script!("0006_audience.sql"),
+    script!("0007_actor_token.sql"),
 ];
 
 /// What the first version had: a cluster that is bound to no Kubernetes cluster.
@@ -181,6 +182,11 @@ async fn each_step_keeps_what_the_version_before_has_written() {
     assert_eq!(after, before, "to 6");
     let audience = file.rows("changes", &["audience".to_owned()]).await;
     assert_eq!(audience, ["NULL"]);
+    file.bring_to(7).await;
+    let lines = file.rows("changes", &columns).await;
+    assert_eq!(lines, before.0, "to 7");
+    let token = file.rows("changes", &["actor_token".to_owned()]).await;
+    assert_eq!(token, ["NULL"]);
 
     let store = open(&file.home).await;
     assert_eq!(store.view().revision().0, 2);

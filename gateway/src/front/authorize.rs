@@ -75,6 +75,7 @@ mod tests {
 
     fn permit(name: &str) -> Result<Permit, Failure> {
         let caller = Caller {
+            token: None,
             name: name.to_owned(),
             role: Role::Admin,
             tenant: None,

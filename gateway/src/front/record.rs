@@ -51,6 +51,7 @@ struct Inner {
 #[derive(Default)]
 struct Facts {
     caller: Option<String>,
+    token: Option<String>,
     cluster: Option<ClusterId>,
     status: Option<StatusCode>,
     code: Option<Code>,
@@ -88,7 +89,9 @@ impl Record {
     }
 
     pub(crate) fn called_by(&self, caller: &Caller) {
-        self.facts().caller = Some(caller.name.clone());
+        let mut facts = self.facts();
+        facts.caller = Some(caller.name.clone());
+        facts.token.clone_from(&caller.token);
     }
 
     pub(crate) fn about(&self, cluster: &ClusterId) {
@@ -163,6 +166,7 @@ impl Drop for Inner {
                 target: "audit",
                 request = %self.id,
                 caller = facts.caller.as_deref(),
+                token = facts.token.as_deref(),
                 cluster = facts.cluster.as_ref().map(ClusterId::as_str),
                 method = %self.method,
                 path = self.path.as_str(),

@@ -266,6 +266,7 @@ impl Authenticator for Fake {
     async fn authenticate(&self, token: &SecretString, _: IpAddr) -> Result<Caller, Failure> {
         self.tokens.fetch_add(1, Ordering::SeqCst);
         let admin = |name: &str| Caller {
+            token: None,
             name: name.to_owned(),
             role: Role::Admin,
             tenant: None,

@@ -137,9 +137,9 @@ async fn put_changes(tx: &mut PgConnection, log: &[Change]) -> Result<()> {
     let rows: Vec<&Change> = log.iter().collect();
     sqlx::query(
         "INSERT INTO changes (revision, part, at, actor, kind, id, tenant, operation, before, after,
-                              audience)
+                              audience, actor_token)
          SELECT * FROM UNNEST($1::BIGINT[], $2::INTEGER[], $3::BIGINT[], $4::TEXT[], $5::TEXT[], $6::TEXT[], $7::TEXT[],
-                              $8::TEXT[], $9::TEXT[], $10::TEXT[], $11::TEXT[])",
+                              $8::TEXT[], $9::TEXT[], $10::TEXT[], $11::TEXT[], $12::TEXT[])",
     )
     .bind(numbers(&rows, |row| row.revision.0)?)
     .bind(column(&rows, |row| i32::try_from(row.part).unwrap_or(i32::MAX)))
@@ -152,6 +152,7 @@ async fn put_changes(tx: &mut PgConnection, log: &[Change]) -> Result<()> {
     .bind(column(&rows, |row| row.before.as_ref().map(ToString::to_string)))
     .bind(column(&rows, |row| row.after.as_ref().map(ToString::to_string)))
     .bind(column(&rows, |row| row.audience.as_ref().map(ToString::to_string)))
+    .bind(column(&rows, |row| row.actor_token.as_deref()))
     .execute(tx)
     .await?;
     Ok(())

@@ -144,7 +144,7 @@ async fn catalogs(script: &mut Script<'_>, batch: &Batch) -> Result<()> {
 }
 
 async fn changes(script: &mut Script<'_>, log: &[Change]) -> Result<()> {
-    let put = "INSERT INTO changes (revision, part, at, actor, kind, id, tenant, operation, before, after, audience) VALUES";
+    let put = "INSERT INTO changes (revision, part, at, actor, kind, id, tenant, operation, before, after, audience, actor_token) VALUES";
     let bind = script.add(put, log, "", |values, row| {
         values
             .push_bind(int(row.revision.0)?)
@@ -157,7 +157,8 @@ async fn changes(script: &mut Script<'_>, log: &[Change]) -> Result<()> {
             .push_bind(row.operation.as_str())
             .push_bind(row.before.as_ref().map(ToString::to_string))
             .push_bind(row.after.as_ref().map(ToString::to_string))
-            .push_bind(row.audience.as_ref().map(ToString::to_string));
+            .push_bind(row.audience.as_ref().map(ToString::to_string))
+            .push_bind(&row.actor_token);
         Ok(())
     });
     bind.await
