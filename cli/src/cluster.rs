@@ -32,6 +32,7 @@ use shown::{cells, clone_line, columns, lagging, place_line, repository_line};
 use token::install_command;
 use watched::Watched;
 
+const AWAITS_AGENT: &str = "waiting for the agent to enrol";
 /// How often a wait asks.
 const ASK: Duration = Duration::from_millis(500);
 
@@ -266,6 +267,10 @@ async fn wait_for(hub: &HubClient, join: &JoinInfo, patience: Duration) -> Resul
                 eprintln!("connected: the API server answers through the tunnel");
                 return Ok(());
             }
+            Ok(cluster) if awaits_invitation(&cluster) => {
+                let known = timeout_at(deadline, uninvited(hub, &cluster)).await;
+                known.map_err(|_| not_ready(&said))??
+            }
             Ok(cluster) => step(&cluster),
             // A hub that restarts is waited for; one that says no is believed.
             Err(failure) if failure.code == Code::HubUnreachable => failure.cause,
@@ -286,6 +291,29 @@ fn not_ready(step: &str) -> Failure {
     Failure::because(Code::NotReady, step)
 }
 
+/// No agent has enrolled, and none can: its bootstrap token is not valid any more.
+fn awaits_invitation(cluster: &Cluster) -> bool {
+    let is_new = cluster.status.state == State::Never;
+    is_new && !cluster.enrolled && cluster.install_url.is_none()
+}
+
+/// # Errors
+/// `FL-4113` with the reason for which the bootstrap token is not valid; other failures of the hub.
+async fn uninvited(hub: &HubClient, cluster: &Cluster) -> Result<String, Failure> {
+    let path = format!("/v1/clusters/{}/bootstrap-token", cluster.id);
+    match hub.get::<JoinInfo>(&path).await {
+        // It was renewed meanwhile, or a caller without the right to invite waits.
+        Ok(_) => Ok(AWAITS_AGENT.to_owned()),
+        Err(failure) if failure.code == Code::NotAllowed => Ok(AWAITS_AGENT.to_owned()),
+        Err(failure) if failure.code == Code::NotFound => {
+            let next = failure.next_step().to_owned();
+            Err(Failure::because(Code::NotReady, failure.cause).next(next))
+        }
+        Err(failure) if failure.code == Code::HubUnreachable => Ok(failure.cause),
+        Err(failure) => Err(failure),
+    }
+}
+
 fn step(cluster: &Cluster) -> String {
     let why = cluster
         .status
@@ -293,10 +321,8 @@ fn step(cluster: &Cluster) -> String {
         .as_ref()
         .map_or(String::new(), |e| format!(": {} ({})", e.cause, e.code));
     match cluster.status.state {
-        State::Never if cluster.install_url.is_some() => {
-            "waiting for the agent to enrol".to_owned()
-        }
-        State::Never => "enrolled; waiting for the agent's session".to_owned(),
+        State::Never if cluster.enrolled => "enrolled; waiting for the agent's session".to_owned(),
+        State::Never => AWAITS_AGENT.to_owned(),
         State::ApiUnreachable => {
             format!("the agent is connected, its API server does not answer{why}")
         }

@@ -132,6 +132,7 @@ mod tests {
             },
             uid: None,
             clone: None,
+            enrolled: false,
             install_url: None,
             more: serde_json::Map::new(),
         }

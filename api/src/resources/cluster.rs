@@ -26,12 +26,12 @@ pub struct Cluster {
     /// The last agent that was refused because it has this cluster's identity in another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clone: Option<CloneSeen>,
-    /// Manifests for Steward. While the bootstrap token is valid and unused, and to those who may see it.
-    #[serde(
-        rename = "installURL",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
+    /// Whether an agent has enrolled since the cluster was registered or moved.
+    #[serde(default)]
+    pub enrolled: bool,
+    /// Manifests for Steward. While the bootstrap token is valid and unused, and to callers with the right to invite. It
+    /// holds that token, so it is read and never written: a printed cluster is a document that people keep.
+    #[serde(rename = "installURL", default, skip_serializing)]
     pub install_url: Option<String>,
     /// Whatever else the hub says of it; see `docs/api.md`.
     #[serde(flatten)]

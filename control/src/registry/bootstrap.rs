@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::{Path, State},
+    extract::State,
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -26,7 +26,7 @@ use super::{
 use crate::{
     hub::{Hub, by},
     model::{Bootstrap, Cluster},
-    reply::{Answer, Refused, Who},
+    reply::{Answer, Path, Who},
     store::{Draft, whole_millis},
 };
 
@@ -39,9 +39,8 @@ pub(super) fn routes() -> Router<Arc<Hub>> {
         )
 }
 
-fn about(cluster: &Cluster, now: OffsetDateTime) -> BootstrapToken {
-    let bootstrap = &cluster.binding.bootstrap;
-    let state = if bootstrap.revoked {
+fn state(bootstrap: &Bootstrap, now: OffsetDateTime) -> BootstrapState {
+    if bootstrap.revoked {
         BootstrapState::Revoked
     } else if bootstrap.spent_by.is_some() {
         BootstrapState::Used
@@ -49,12 +48,16 @@ fn about(cluster: &Cluster, now: OffsetDateTime) -> BootstrapToken {
         BootstrapState::Expired
     } else {
         BootstrapState::Valid
-    };
+    }
+}
+
+fn about(cluster: &Cluster, now: OffsetDateTime) -> BootstrapToken {
+    let bootstrap = &cluster.binding.bootstrap;
     BootstrapToken {
         cluster: cluster.id.clone(),
         tenant: cluster.tenant.clone(),
         generation: bootstrap.generation,
-        state,
+        state: state(bootstrap, now),
         expires: bootstrap.expires,
         made_by: bootstrap.made_by.clone(),
     }
@@ -83,11 +86,17 @@ async fn show(
 ) -> Answer<Response> {
     let cluster = visible(&hub.store.view(), &caller, &id)?;
     allow(&caller, Right::Invite)?;
-    if !cluster.value.binding.bootstrap.open(hub.now()) {
-        let detail = "the bootstrap token has been used, was revoked or has expired";
-        return Err(Refused::because(Code::NotFound, detail));
-    }
-    invited(&hub, &cluster.value)
+    let bootstrap = &cluster.value.binding.bootstrap;
+    let why = match state(bootstrap, hub.now()) {
+        BootstrapState::Valid => return invited(&hub, &cluster.value),
+        BootstrapState::Used => "has been used",
+        BootstrapState::Revoked => "was revoked",
+        BootstrapState::Expired => "has expired",
+    };
+    let id = &cluster.value.id;
+    let cause = format!("the bootstrap token of {id} {why}");
+    let next = format!("Make a new one with `fairlead cluster token renew {id}`.");
+    Err(Failure::with_cause(Code::NotFound, cause).next(next).into())
 }
 
 async fn renew(

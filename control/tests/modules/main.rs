@@ -22,6 +22,7 @@ mod keys;
 mod lists;
 mod metrics;
 mod moves;
+mod names;
 mod openapi;
 mod pages;
 mod registry;

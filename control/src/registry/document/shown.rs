@@ -143,6 +143,7 @@ impl Serialize for Lasting<'_> {
         entry(&mut map, "deleteProtection", effective.delete_protection())?;
         map.serialize_entry("created", &time(cluster.created))?;
         entry(&mut map, "uid", cluster.binding.uid.as_ref())?;
+        map.serialize_entry("enrolled", &cluster.binding.enrolled().is_some())?;
         let clone = cluster.binding.clone.as_ref().map(|clone| CloneSeen {
             last_seen: clone.seen,
             from: clone.from,
