@@ -11,12 +11,13 @@ use serde_json::{Map, Value};
 pub(crate) use plan::{Meant, Plan, Planned, plan, send};
 
 /// What only the hub, agents and Commodore write: in a file it says nothing, so that what `-o yaml` printed can be applied.
-const NOT_PEOPLES: [&str; 12] = [
+const NOT_PEOPLES: [&str; 13] = [
     "created",
     "version",
     "status",
     "uid",
     "clone",
+    "enrolled",
     "installURL",
     "agentInstallURL",
     "join",
@@ -156,7 +157,12 @@ fn read_value(value: Value, usual: Kind) -> Result<Vec<Document>, Failure> {
             let read = items.into_iter().map(|item| read_value(item, usual));
             Ok(read.collect::<Result<Vec<_>, _>>()?.concat())
         }
-        Value::Object(fields) => Ok(vec![read_one(fields, usual)?]),
+        Value::Object(mut fields) => match fields.get("items") {
+            Some(Value::Array(_)) if !fields.contains_key("id") => {
+                read_value(fields.remove("items").unwrap_or_default(), usual)
+            }
+            _ => Ok(vec![read_one(fields, usual)?]),
+        },
         _ => Err(invalid("expected fields of a tenant or a cluster")),
     }
 }
@@ -189,6 +195,10 @@ fn read_one(mut fields: Map<String, Value>, usual: Kind) -> Result<Document, Fai
     fields.retain(|name, _| !NOT_PEOPLES.contains(&name.as_str()));
     if let Some(Value::Object(repo)) = fields.get_mut("gitRepo") {
         repo.remove("state");
+        // A hub shows an empty one where none is known.
+        if repo.is_empty() {
+            fields.remove("gitRepo");
+        }
     }
     Ok(Document {
         id: kind.whole_id(&id)?,
@@ -239,7 +249,7 @@ mod tests {
     #[test]
     fn documents_come_in_the_order_in_which_they_can_be_sent() {
         let documents = of(
-            "id: edge\ntenant: child\n---\n---\n{id: t-child, tenantRef: t-parent}\n---\n- id: t-parent\n- {kind: Tenant, id: other}\n",
+            "items:\n- id: edge\n  tenant: child\n---\n---\n{id: t-child, tenantRef: t-parent}\n---\n- id: t-parent\n- {kind: Tenant, id: other}\n",
         );
         let ids: Vec<String> = documents.unwrap().iter().map(ToString::to_string).collect();
         assert_eq!(ids, ["t-parent", "t-other", "t-child", "c-edge"]);
@@ -254,6 +264,11 @@ mod tests {
         let expected =
             serde_json::json!({ "id": "c-a", "tenant": "t-a", "gitRepo": { "url": "u" } });
         assert_eq!(Value::Object(documents.unwrap()[0].whole()), expected);
+        let documents = of("id: t-a\ngitRepo: {state: {phase: unknown}}\n");
+        assert_eq!(
+            Value::Object(documents.unwrap()[0].whole()),
+            serde_json::json!({ "id": "t-a" })
+        );
     }
 
     #[test]

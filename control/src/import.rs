@@ -12,7 +12,7 @@ mod tenant;
 use std::collections::BTreeMap;
 
 use fairlead_api::{ClusterId, Code, Failure, TenantId};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use diff::{Difference, differences};
 use object::{Kind, Object};
@@ -46,7 +46,7 @@ pub struct PlannedCluster {
     pub awaits_agent: bool,
 }
 
-/// Reads objects of Kubernetes from YAML or JSON: one, several in a stream, or a list of them.
+/// Reads objects of Kubernetes from YAML or JSON: one, several in a stream, a list of them, or a catalog of this hub.
 ///
 /// # Errors
 /// `FL-4109` if it is neither.
@@ -59,16 +59,27 @@ pub fn read(text: &str) -> Result<Vec<Value>, Failure> {
         match document {
             // What stands between two separators.
             Value::Null => {}
-            Value::Object(mut list) if list.get("items").is_some_and(Value::is_array) => {
-                if let Some(Value::Array(items)) = list.remove("items") {
-                    objects.extend(items);
-                }
-            }
-            object @ Value::Object(_) => objects.push(object),
+            Value::Object(mut object) => match list_of(&mut object) {
+                Some(items) => objects.extend(items),
+                None => objects.push(object.into()),
+            },
             _ => return Err(invalid(&"that is no object of Kubernetes")),
         }
     }
     Ok(objects)
+}
+
+/// The items of a list of Kubernetes, or the objects of a catalog.
+fn list_of(object: &mut Map<String, Value>) -> Option<Vec<Value>> {
+    let field = match object.contains_key("kind") || object.contains_key("items") {
+        true => "items",
+        false => "objects",
+    };
+    object.get(field).filter(|list| list.is_array())?;
+    match object.remove(field) {
+        Some(Value::Array(list)) => Some(list),
+        _ => None,
+    }
 }
 
 /// What is to be sent for these objects, in whatever order they come.

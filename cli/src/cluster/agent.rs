@@ -11,6 +11,9 @@ use crate::{
     output::{self, Cell, Column, Format},
 };
 
+const NOT_ACTED_ON: &str =
+    "note: the hub keeps the agent's version; agents of this version do not act on it yet";
+
 pub(super) async fn run(hub: &HubClient, command: ClusterAgent) -> Result<(), Failure> {
     match command {
         ClusterAgent::Get { name, output } => {
@@ -22,6 +25,9 @@ pub(super) async fn run(hub: &HubClient, command: ClusterAgent) -> Result<(), Fa
             fields,
             output,
         } => {
+            if fields.agent_version.is_some() {
+                eprintln!("{NOT_ACTED_ON}");
+            }
             let (path, known) = settings(hub, &name).await?;
             let wanted = amended(known.value.clone(), *fields)?;
             if wanted == known.value {

@@ -13,6 +13,9 @@ use crate::{
     output::{self, Column, Format},
 };
 
+const NOT_ACTED_ON: &str =
+    "note: the hub keeps the catalog; agents of this version do not act on it yet";
+
 pub(super) async fn run(hub: &HubClient, command: args::ClusterCatalog) -> Result<(), Failure> {
     match command {
         args::ClusterCatalog::Get { name, output } => {
@@ -35,7 +38,11 @@ pub(super) async fn run(hub: &HubClient, command: args::ClusterCatalog) -> Resul
                 objects.extend(read?);
             }
             let id = find(hub, &name).await?.id;
+            eprintln!("{NOT_ACTED_ON}");
             let known: Catalog = hub.get(&path(&id)).await?;
+            if known.objects == objects {
+                return show(&output.output, &known);
+            }
             if !known.objects.is_empty() {
                 let (count, before) = (objects.len(), known.objects.len());
                 let question = format!(

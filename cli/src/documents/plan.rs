@@ -69,7 +69,7 @@ pub(crate) async fn plan(
             let detail = format_args!("{document} was deleted");
             return Err(Failure::because(Code::ChangedMeanwhile, detail));
         }
-        let wanted = Value::Object(document.whole());
+        let wanted = Value::Object(new(document));
         let plan = Plan::Create(wanted.clone());
         if pending {
             return Ok(Planned::unasked(plan, told(&json!({}), &wanted)));
@@ -137,11 +137,8 @@ async fn judged(
         Some(now) => Value::Object(Document::of(document.kind, &now.value)?.whole()),
         None => json!({}),
     };
-    let wanted = without_nulls(document.whole());
-    // A hub drops what it does not know of a document that is put; here that is a mistake.
-    let lost = differences(&would, &wanted);
-    if let Some(lost) = lost.iter().find(|lost| lost.after != "") {
-        return Err(match (lost.path.as_str(), now) {
+    if let Some(lost) = lost(&would, &document.whole()) {
+        return Err(match (lost.as_str(), now) {
             ("gitRepo.type", Some(_)) => {
                 invalid("gitRepo.type: of one that is there, `apply --replace` alone changes it")
             }
@@ -197,6 +194,15 @@ impl Planned {
     }
 }
 
+/// The document of something new. A tenant of which no repository is known has one that nobody manages.
+fn new(document: &Document) -> Map<String, Value> {
+    let mut whole = document.whole();
+    if document.kind == Kind::Tenant && !whole.contains_key("gitRepo") {
+        whole.insert("gitRepo".to_owned(), json!({ "type": "unmanaged" }));
+    }
+    whole
+}
+
 /// The document, with `null` for whatever PUT would keep without it.
 fn fully(document: &Document, shown: &Document) -> Value {
     let mut whole = document.whole();
@@ -237,6 +243,13 @@ fn patch(
                     patch.insert(name.clone(), inner.into());
                 }
             }
+            // Nothing can be taken away from an object that is not there.
+            (None, Value::Object(value)) if !value.is_empty() => {
+                let inner = self::patch(&Map::new(), value, exactly);
+                if !inner.is_empty() {
+                    patch.insert(name.clone(), inner.into());
+                }
+            }
             (_, value) => {
                 patch.insert(name.clone(), value.clone());
             }
@@ -249,11 +262,30 @@ fn patch(
     patch
 }
 
-fn without_nulls(fields: Map<String, Value>) -> Value {
-    let kept = fields.into_iter().filter(|(_, value)| !value.is_null());
-    let kept = kept.map(|(name, value)| match value {
-        Value::Object(inner) => (name, without_nulls(inner)),
-        other => (name, other),
+/// Path of the first value that the hub would not keep. A hub drops unknown fields of a document that is put; here they are
+/// mistakes.
+fn lost(would: &Value, wanted: &Map<String, Value>) -> Option<String> {
+    let empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
+    let unknown = |(name, value): (&String, &Value)| {
+        (empty(value) && would.get(name).is_none()).then(|| name.clone())
+    };
+    let differ = || {
+        let differ = differences(would, &without_nulls(wanted)).into_iter();
+        let mut differ = differ.filter(|one| one.after != "" && one.after != json!({}));
+        differ.next().map(|one| one.path)
+    };
+    wanted.iter().find_map(unknown).or_else(differ)
+}
+
+/// Without values that are taken away, and without objects that hold nothing else: a merge patch leaves the rest of them.
+fn without_nulls(fields: &Map<String, Value>) -> Value {
+    let kept = fields.iter().filter_map(|(name, value)| match value {
+        Value::Null => None,
+        Value::Object(inner) => {
+            let inner = without_nulls(inner);
+            (inner != json!({})).then(|| (name.clone(), inner))
+        }
+        other => Some((name.clone(), other.clone())),
     });
     Value::Object(kept.collect())
 }
@@ -318,6 +350,40 @@ mod tests {
         let exactly = patch(&now, &wanted, true);
         assert_eq!(exactly.get("gitRepo"), Some(&Value::Null));
         assert!(patch(&now, &now, true).is_empty());
+    }
+
+    #[test]
+    fn taking_a_value_away_is_not_an_unknown_field() {
+        let would = json!({ "facts": { "b": "1" }, "annotations": {}, "displayName": "A" });
+        let lost = |wanted: Value| lost(&would, &object(wanted));
+        for kept in [
+            json!({ "facts": { "a": null } }),
+            json!({ "annotations": { "a": null } }),
+            json!({ "facts": {}, "annotations": {}, "kubeApi": null }),
+            json!({ "clusterTemplate": { "facts": { "a": null } } }),
+            json!({ "kubeApi": { "credentials": { "namespace": null } } }),
+            json!({ "displayName": "A", "facts": { "b": "1", "c": "" } }),
+        ] {
+            assert_eq!(lost(kept.clone()), None, "{kept}");
+        }
+        for (unknown, path) in [
+            (json!({ "fatcs": { "a": "b" } }), "fatcs.a"),
+            (json!({ "fatcs": {} }), "fatcs"),
+            (json!({ "facts": { "b": "2" } }), "facts.b"),
+            (json!({ "displayName": "B" }), "displayName"),
+        ] {
+            assert_eq!(lost(unknown).as_deref(), Some(path));
+        }
+    }
+
+    #[test]
+    fn nothing_is_taken_away_from_an_object_that_is_not_there() {
+        let now = object(json!({ "displayName": "A" }));
+        let wanted = object(json!({ "kubeApi": { "credentials": null }, "facts": { "a": null } }));
+        assert!(patch(&now, &wanted, false).is_empty());
+        let wanted = object(json!({ "kubeApi": { "endpoint": "e", "credentials": null } }));
+        let expected = json!({ "kubeApi": { "endpoint": "e" } });
+        assert_eq!(Value::Object(patch(&now, &wanted, false)), expected);
     }
 
     #[test]

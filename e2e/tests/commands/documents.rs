@@ -158,7 +158,12 @@ async fn mistakes_in_documents_are_told_with_code_cause_and_next_step() -> anyho
         ensure!(!said.contains("pw@"), "{said}");
     }
     let missing = apply(&hub, &["-f", "/none.yaml"]).await?;
-    ensure!(missing.stderr.ends_with("code:  FL-4101\n"), "{missing:?}");
+    ensure!(
+        missing.status.code() == Some(2)
+            && missing.stderr.contains("next:  Check its path")
+            && missing.stderr.ends_with("code:  FL-4119\n"),
+        "{missing:?}"
+    );
     for args in [
         &["apply"][..],
         &["get", "c-edge", "-o", "jsonpath={.a"],
@@ -206,5 +211,132 @@ async fn an_agents_settings_are_set_one_by_one_and_left_to_the_tenant_again() ->
     let never = ["set", "c-edge", "--facts-every", "0s"];
     let wrong = agent(&never).await?;
     ensure!(wrong.status.code() == Some(2), "{wrong:?}");
+    Ok(())
+}
+
+/// What `apply` sums up of one document that is there already.
+const SAME: &str = "0 created, 0 changed, 1 unchanged.\n";
+
+#[tokio::test]
+async fn a_printed_cluster_or_tenant_is_a_document_without_secrets_that_changes_nothing()
+-> anyhow::Result<()> {
+    let hub = Hub::start().await?;
+    let demo = hub.create_cluster("demo").await?;
+    apply(&hub, &["-f", &file(&hub, "fleet.yaml", FLEET)?])
+        .await?
+        .success()?;
+    for (kind, id) in [
+        ("cluster", demo.id.as_str()),
+        ("cluster", "c-edge"),
+        ("tenant", "t-default"),
+        ("tenant", "t-acme"),
+    ] {
+        for format in ["yaml", "json"] {
+            let shown = hub.cli([kind, "get", id, "-o", format]).await?.success()?;
+            ensure!(
+                !shown.contains("token") && !shown.contains("fl1."),
+                "{shown}"
+            );
+            let path = file(&hub, "shown.yaml", &shown)?;
+            for more in [&[][..], &["--replace"]] {
+                let words = [&[kind, "apply", "-f", &path], more].concat();
+                let same = hub.cli(words).await?.success()?;
+                ensure!(same == SAME, "{kind} {id} {more:?}: {same}");
+            }
+            let (new, other) = (
+                format!("{id}-{format}"),
+                shown.replace(id, &format!("{id}-{format}")),
+            );
+            let other = file(&hub, "other.yaml", &other)?;
+            let made = hub.cli([kind, "apply", "-f", &other]).await?.success()?;
+            ensure!(made.contains(&format!("create {new}\n")), "{made}");
+            ensure!(
+                made.ends_with("1 created, 0 changed, 0 unchanged.\n"),
+                "{made}"
+            );
+            let again = hub.cli([kind, "apply", "-f", &other]).await?.success()?;
+            ensure!(again == SAME, "{again}");
+        }
+    }
+    let list = hub
+        .cli(["cluster", "list", "-o", "yaml"])
+        .await?
+        .success()?;
+    ensure!(!list.contains("installURL"), "{list}");
+    let same = apply(&hub, &["-f", &file(&hub, "list.yaml", &list)?])
+        .await?
+        .success()?;
+    ensure!(same == "0 created, 0 changed, 6 unchanged.\n", "{same}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_last_fact_or_annotation_is_taken_away_by_a_flag_and_by_a_document()
+-> anyhow::Result<()> {
+    let hub = Hub::start().await?;
+    apply(&hub, &["-f", &file(&hub, "fleet.yaml", FLEET)?])
+        .await?
+        .success()?;
+    let set = async |words: &[&str]| {
+        let words = [&["cluster", "set", "c-edge"], words, &["--yes"]].concat();
+        hub.cli(words).await?.success()
+    };
+    let gone = set(&["--fact", "cloud-"]).await?;
+    ensure!(gone.contains("  - facts.cloud: \"aws\"\n"), "{gone}");
+    set(&[
+        "--annotation",
+        "a=b",
+        "--fact",
+        "a=1",
+        "--fact",
+        "b=2",
+        "--kube-api",
+        "https://k",
+    ])
+    .await?;
+    for (name, text, line) in [
+        ("one.yaml", "facts: {a: null}", "- facts.a"),
+        ("all.yaml", "facts: null", "- facts.b"),
+        ("note.yaml", "annotations: {a: null}", "- annotations.a"),
+        ("api.yaml", "kubeApi: null", "- kubeApi.endpoint"),
+    ] {
+        let path = file(&hub, name, &format!("id: c-edge\n{text}\n"))?;
+        let gone = apply(&hub, &["-f", &path, "--yes"]).await?.success()?;
+        ensure!(gone.contains(line), "{gone}");
+        let again = apply(&hub, &["-f", &path]).await?.success()?;
+        ensure!(again == SAME, "{again}");
+    }
+    let edge = hub.cluster("c-edge").await?;
+    let none = serde_json::json!({});
+    ensure!(
+        edge["facts"] == none && edge["annotations"] == none,
+        "{edge}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_printed_catalog_is_set_again_and_what_no_agent_acts_on_is_noted() -> anyhow::Result<()> {
+    let hub = Hub::start().await?;
+    let id = hub.create_cluster("demo").await?.id;
+    let objects = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
+    let objects = file(&hub, "objects.yaml", objects)?;
+    let set = hub
+        .cli(["cluster", "catalog", "set", &id, "-f", &objects])
+        .await?;
+    ensure!(set.stderr.contains("do not act on it yet"), "{set:?}");
+    set.success()?;
+    let get = ["cluster", "catalog", "get", &id, "-o", "yaml"];
+    let shown = hub.cli(get).await?.success()?;
+    let path = file(&hub, "catalog.yaml", &shown)?;
+    hub.cli(["cluster", "catalog", "set", &id, "-f", &path])
+        .await?
+        .success()?;
+    ensure!(hub.cli(get).await?.success()? == shown, "{shown}");
+    let version = ["cluster", "agent", "set", &id, "--agent-version", "1.2.3"];
+    let set = hub.cli(version).await?;
+    ensure!(set.stderr.contains("do not act on it yet"), "{set:?}");
+    let every = ["cluster", "agent", "set", &id, "--facts-every", "10m"];
+    ensure!(hub.cli(every).await?.stderr.is_empty());
     Ok(())
 }

@@ -69,10 +69,15 @@ async fn a_catalog_is_put_in_anothers_place_by_whoever_says_so() -> anyhow::Resu
     ensure!(first.ends_with("\nversion: 1\n"), "{first}");
     let names = said(&hub, &["cluster", "catalog", "get", "Edge", "-o", "name"]).await?;
     ensure!(names == "Namespace/a\nConfigMap/a/c\n", "{names}");
+    let same = said(&hub, &set).await?;
+    ensure!(same.ends_with("\nversion: 1\n"), "{same}");
+    let fewer = "{apiVersion: v1, kind: Namespace, metadata: {name: b}}\n";
+    let fewer = file(&hub, "fewer.yaml", fewer)?;
+    let set = ["cluster", "catalog", "set", "Edge", "-f", &fewer];
     let unasked = hub.cli(set).await?;
     ensure!(unasked.stderr.ends_with("code:  FL-4118\n"), "{unasked:?}");
     let again = said(&hub, &[&set[..], &["--yes"]].concat()).await?;
-    ensure!(again.contains("ConfigMap"), "{again}");
+    ensure!(again.ends_with("\nversion: 2\n"), "{again}");
     let bad = file(&hub, "bad.yaml", "{kind: ConfigMap}\n")?;
     let bad = ["cluster", "catalog", "set", "Edge", "-f", &bad, "--yes"];
     let bad = hub.cli(bad).await?;
