@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use crate::{
     args,
-    cluster::id_of,
+    cluster::{find, id_of},
     environment::Environment,
-    find::{query_of, short},
+    find::{check_tenant, query_of, short},
     hub_client::HubClient,
     output::{self, Cell, Column},
     settings::block_on,
@@ -21,7 +21,14 @@ pub(crate) fn run(args: args::Audit, environment: &Environment) -> Result<(), Fa
             Some(name) => Some(id_of(&hub, name).await?),
             None => None,
         };
-        let (changes, goes_on) = lines(&hub, &query(&args, cluster), args.limit).await?;
+        let (changes, goes_on) = lines(&hub, &query(&args, cluster.as_ref()), args.limit).await?;
+        if changes.items.is_empty() {
+            // The log knows deleted things, too: only where it has no line of one does its absence tell of a mistake.
+            check_tenant(&hub, args.tenant.as_ref()).await?;
+            if let Some(id) = cluster {
+                find(&hub, id.as_str()).await?;
+            }
+        }
         output::show_list(&args.output.output, &changes, "changes", &columns(), cells)?;
         if let Some(before) = goes_on {
             eprintln!("there is more: --before {before}");
@@ -56,9 +63,9 @@ async fn lines(
     Ok((List { items }, None))
 }
 
-fn query(args: &args::Audit, cluster: Option<ClusterId>) -> String {
+fn query(args: &args::Audit, cluster: Option<&ClusterId>) -> String {
     query_of([
-        ("cluster", cluster.map(|id| id.to_string())),
+        ("cluster", cluster.map(ToString::to_string)),
         ("tenant", args.tenant.as_ref().map(ToString::to_string)),
         ("actor", args.actor.clone()),
         ("before", args.before.as_ref().map(ToString::to_string)),

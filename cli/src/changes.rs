@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use fairlead_api::{
-    Code, Failure,
+    Code, Failure, TenantId,
     resources::{ChangeSeen, Changes},
 };
 use serde::de::DeserializeOwned;
@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use crate::{
     args,
     environment::Environment,
-    find::escaped,
+    find::{check_tenant, escaped, query_of},
     hub_client::HubClient,
     output::{self, Cell, Column, Columns, Format},
     settings::block_on,
@@ -43,7 +43,8 @@ fn columns() -> [Column; 8] {
 pub(crate) fn run(args: args::Changes, environment: &Environment) -> Result<(), Failure> {
     let hub = HubClient::of(environment)?;
     block_on(async {
-        let mut seen = Seen::new(&hub);
+        check_tenant(&hub, args.tenant.as_ref().filter(|_| args.follow)).await?;
+        let mut seen = Seen::filtered(&hub, &args);
         let since = match (&args.since, args.follow) {
             (Some(since), _) => since.clone(),
             (None, true) => seen.now().await?.to_string(),
@@ -58,21 +59,68 @@ pub(crate) fn run(args: args::Changes, environment: &Environment) -> Result<(), 
             let nothing = changes.items.is_empty();
             let still_read = printer.add(changes.items)?;
             if !still_read || (nothing && !args.follow) {
+                if printer.is_empty && still_read {
+                    check_filter(&hub, &args).await?;
+                }
                 return printer.end(changes.revision);
             }
         }
     })?
 }
 
+/// Where no change was found, a filter by something unknown is an error.
+async fn check_filter(hub: &HubClient, args: &args::Changes) -> Result<(), Failure> {
+    check_tenant(hub, args.tenant.as_ref()).await?;
+    let Some(id) = &args.id else {
+        return Ok(());
+    };
+    let path = match id.split_once('-') {
+        Some(("c", _)) => format!("/clusters/{}", escaped(id)),
+        Some(("t", _)) => format!("/tenants/{}", escaped(id)),
+        // A token that is deleted or expired is in the log alone.
+        Some(("k", _)) => return Ok(()),
+        _ => {
+            let cause = format!("--id {id:?}: an id begins with t-, c- or k-");
+            return Err(Failure::with_cause(Code::Invalid, cause));
+        }
+    };
+    match hub.find::<Value>(&path).await? {
+        Some(_) => Ok(()),
+        None => {
+            let cause =
+                format!("--id: the log has no change of {id}, and no such thing is known to you");
+            Err(Failure::with_cause(Code::NotFound, cause))
+        }
+    }
+}
+
 /// Asks for changes; a hub that is away is waited for, and that is told once.
 pub(crate) struct Seen<'a> {
     hub: &'a HubClient,
     rest: Duration,
+    /// Further parameters of `/v1/changes`, empty for all changes.
+    filter: String,
 }
 
 impl<'a> Seen<'a> {
     pub(crate) fn new(hub: &'a HubClient) -> Self {
-        Seen { hub, rest: REST }
+        Seen {
+            hub,
+            rest: REST,
+            filter: String::new(),
+        }
+    }
+
+    fn filtered(hub: &'a HubClient, args: &args::Changes) -> Self {
+        let filter = query_of([
+            ("kind", args.kind.as_deref()),
+            ("id", args.id.as_deref()),
+            ("tenant", args.tenant.as_ref().map(TenantId::as_str)),
+        ]);
+        Seen {
+            filter,
+            ..Seen::new(hub)
+        }
     }
 
     /// The revision to go on from, of whoever reads what there is behind that.
@@ -86,7 +134,8 @@ impl<'a> Seen<'a> {
     /// # Errors
     /// What the hub says; `FL-4115` where it does not keep changes of so long ago any more.
     pub(crate) async fn poll(&mut self, since: &str, wait: u64) -> Result<Changes, Failure> {
-        self.ask("/v1/changes", since, wait).await
+        let path = format!("/v1/changes?{}", self.filter);
+        self.ask(path.trim_end_matches('?'), since, wait).await
     }
 
     /// As [`Seen::poll`], of whatever is told that way; `since` is where the answer before ended.
@@ -96,7 +145,8 @@ impl<'a> Seen<'a> {
         since: &str,
         wait: u64,
     ) -> Result<T, Failure> {
-        let path = format!("{path}?since={}&wait={wait}", escaped(since));
+        let mark = if path.contains('?') { '&' } else { '?' };
+        let path = format!("{path}{mark}since={}&wait={wait}", escaped(since));
         loop {
             match self.hub.get(&path).await {
                 Err(failure) if wait > 0 && is_away(&failure) => self.rest(&failure).await,
@@ -142,6 +192,8 @@ pub(crate) fn is_away(failure: &Failure) -> bool {
 struct Printer<'a> {
     args: &'a args::Changes,
     columns: Columns<8>,
+    /// Nothing has come yet.
+    is_empty: bool,
     gathered: Vec<ChangeSeen>,
 }
 
@@ -150,37 +202,25 @@ impl<'a> Printer<'a> {
         Printer {
             args,
             columns: Columns::new(&args.output.output, columns()),
+            is_empty: true,
             gathered: Vec::new(),
         }
     }
 
-    fn wants(&self, change: &ChangeSeen) -> bool {
-        let is = |wanted: &Option<String>, known: Option<&str>| {
-            wanted.as_deref().is_none_or(|wanted| Some(wanted) == known)
-        };
-        let tenant = match change.kind.as_str() {
-            "tenant" => Some(change.id.as_str()),
-            _ => change.tenant.as_ref().map(fairlead_api::TenantId::as_str),
-        };
-        is(&self.args.kind, Some(&change.kind))
-            && is(&self.args.id, Some(&change.id))
-            && is(&self.args.tenant, tenant)
-    }
-
     /// False when nobody reads any more.
     fn add(&mut self, changes: Vec<ChangeSeen>) -> Result<bool, Failure> {
-        let wanted: Vec<_> = changes.into_iter().filter(|it| self.wants(it)).collect();
-        if wanted.is_empty() {
+        if changes.is_empty() {
             return Ok(true);
         }
+        self.is_empty = false;
         let text = match &self.args.output.output {
-            format if format.is_table() => self.columns.rows(wanted.iter().map(cells)),
+            format if format.is_table() => self.columns.rows(changes.iter().map(cells)),
             _ if !self.args.follow => {
-                self.gathered.extend(wanted);
+                self.gathered.extend(changes);
                 return Ok(true);
             }
             format => {
-                let lines = wanted.iter().map(|change| line(format, change));
+                let lines = changes.iter().map(|change| line(format, change));
                 lines.collect::<Result<String, _>>()?
             }
         };

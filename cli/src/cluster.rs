@@ -22,7 +22,7 @@ use crate::{
     edit,
     environment::Environment,
     fields,
-    find::query_of,
+    find::{check_tenant, query_of},
     hub_client::HubClient,
     output::{self, Format},
     settings::block_on,
@@ -147,6 +147,7 @@ async fn delete(hub: &HubClient, name: &str, yes: bool) -> Result<(), Failure> {
 }
 
 async fn list(hub: &HubClient, asked: &args::ClusterList) -> Result<(), Failure> {
+    check_tenant(hub, asked.tenant.as_ref()).await?;
     let path = format!("/clusters?{}", query(asked));
     let format = &asked.output.output;
     let fetch = async || hub.get::<Vec<Cluster>>(&path).await;

@@ -37,7 +37,7 @@ async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
     let Some(name) = &args.name else {
         let fact = args.fact.as_deref().unwrap_or_default();
         let from = ago(since.unwrap_or(DAY))?;
-        let path = format!("/v1/facts/{}/changes?from={from}&limit=1000", escaped(fact));
+        let path = format!("/v1/facts/{}/changes?from={from}", escaped(fact));
         let past = whole(hub, &path).await?;
         if *format == Format::Name {
             let clusters: BTreeSet<_> =
@@ -60,6 +60,11 @@ async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
         known
             .items
             .retain(|it| fact.is_none_or(|fact| it.name == fact));
+        if let (Some(fact), true) = (fact, known.items.is_empty()) {
+            let cause = format!("{id} has no fact {fact:?}");
+            let next = format!("List its facts with `fairlead facts {id}`.");
+            return Err(Failure::with_cause(Code::NotFound, cause).next(next));
+        }
         return output::show_list(format, &known, "facts", &columns(), cells);
     }
     let when = match (&args.at, since) {

@@ -1,7 +1,7 @@
 //! `fairlead find`.
 
 use fairlead_api::{
-    Code, Failure,
+    Code, Failure, TenantId,
     facts::{FIND_PATH, Found, FoundCluster},
     resources::List,
 };
@@ -41,6 +41,27 @@ fn query(terms: &[String]) -> Result<String, Failure> {
         )),
     });
     Ok(pairs.collect::<Result<Vec<_>, _>>()?.join("&"))
+}
+
+/// Checks the tenant of a filter: with one that nobody knows a list would be empty for a reason that it does not show.
+///
+/// # Errors
+/// `FL-4107`
+pub(crate) async fn check_tenant(
+    hub: &HubClient,
+    tenant: Option<&TenantId>,
+) -> Result<(), Failure> {
+    let Some(id) = tenant else {
+        return Ok(());
+    };
+    match hub.find::<Value>(&format!("/tenants/{id}")).await? {
+        Some(_) => Ok(()),
+        None => {
+            let cause = format!("--tenant: no tenant with the id {id} is known to you");
+            let next = "List the tenants with `fairlead tenant list`.";
+            Err(Failure::with_cause(Code::NotFound, cause).next(next))
+        }
+    }
 }
 
 /// A query of those parameters that are given.

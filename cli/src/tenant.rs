@@ -12,7 +12,7 @@ use crate::{
     documents::Kind,
     edit,
     environment::Environment,
-    find::{escaped, query_of},
+    find::{check_tenant, escaped, query_of},
     hub_client::HubClient,
     output::{self, Cell, Column, Format},
     settings::block_on,
@@ -74,6 +74,7 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
 }
 
 async fn list(hub: &HubClient, asked: &args::TenantList) -> Result<(), Failure> {
+    check_tenant(hub, asked.tenant.as_ref()).await?;
     let query = query_of([
         ("tenant", asked.tenant.as_ref().map(TenantId::as_str)),
         ("selector", asked.selector.as_deref()),

@@ -11,7 +11,7 @@ use crate::{
     cluster::id_of,
     confirm::confirm,
     environment::Environment,
-    find::query_of,
+    find::{check_tenant, query_of},
     hub_client::HubClient,
     output::{self, Cell, Column, Format},
     settings::block_on,
@@ -46,6 +46,7 @@ pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(),
                 })
             }
             args::Token::List(asked) => {
+                check_tenant(&hub, asked.tenant.as_ref()).await?;
                 let path = format!("/v1/tokens?{}", query(&asked));
                 let mut tokens: List<ApiToken> = hub.get(&path).await?;
                 tokens

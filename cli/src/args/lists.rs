@@ -48,7 +48,7 @@ Examples:
 
 #[derive(Parser)]
 pub(crate) struct ClusterList {
-    /// Of this tenant only
+    /// Of this tenant and of those below it only
     #[arg(long, value_name = "T", value_parser = TenantId::from_name, add = ArgValueCompleter::new(tenants))]
     pub(crate) tenant: Option<TenantId>,
     /// With this fact, as NAME or NAME:VALUE; repeatable
@@ -87,7 +87,7 @@ impl ClusterList {
 
 #[derive(Parser)]
 pub(crate) struct TokenList {
-    /// Of this tenant and its clusters only
+    /// Of this tenant, of those below it and of their clusters only
     #[arg(long, value_name = "T", value_parser = TenantId::from_name, add = ArgValueCompleter::new(tenants))]
     pub(crate) tenant: Option<TenantId>,
     /// With this in id or name

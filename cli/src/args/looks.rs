@@ -23,7 +23,7 @@ pub(crate) struct Compiled {
     /// Only what was not compiled for so many days
     #[arg(long, value_name = "N")]
     pub(crate) stale_days: Option<u32>,
-    /// Of this tenant only
+    /// Of this tenant and of those below it only
     #[arg(long, value_name = "T", value_parser = fairlead_api::TenantId::from_name, add = ArgValueCompleter::new(tenants))]
     pub(crate) tenant: Option<fairlead_api::TenantId>,
     #[command(flatten)]
@@ -65,7 +65,7 @@ pub(crate) struct Audit {
     /// Of this cluster only; by its id also where it was deleted
     #[arg(long, value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
     pub(crate) cluster: Option<String>,
-    /// Of this tenant and its clusters only
+    /// Of this tenant, of those below it and of their clusters only
     #[arg(long, value_name = "T", value_parser = fairlead_api::TenantId::from_name, add = ArgValueCompleter::new(tenants))]
     pub(crate) tenant: Option<fairlead_api::TenantId>,
     /// By this one only, as the column BY has it

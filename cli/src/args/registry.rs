@@ -320,14 +320,14 @@ pub(crate) struct Changes {
     #[arg(short, long)]
     pub(crate) follow: bool,
     /// Of such things only
-    #[arg(long, value_name = "tenant|cluster|token|catalog")]
+    #[arg(long, value_name = "KIND", value_parser = ["tenant", "cluster", "token", "catalog"])]
     pub(crate) kind: Option<String>,
     /// Of this thing only
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
-    /// Of this tenant and its clusters only
-    #[arg(long, value_name = "T", add = ArgValueCompleter::new(tenants))]
-    pub(crate) tenant: Option<String>,
+    /// Of this tenant, of the tenants below it and of their clusters only
+    #[arg(long, value_name = "T", value_parser = fairlead_api::TenantId::from_name, add = ArgValueCompleter::new(tenants))]
+    pub(crate) tenant: Option<fairlead_api::TenantId>,
     #[command(flatten)]
     pub(crate) output: Output,
 }

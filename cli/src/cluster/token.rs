@@ -10,6 +10,7 @@ use super::find;
 use crate::{
     args,
     confirm::confirm,
+    find::check_tenant,
     hub_client::HubClient,
     output::{self, Cell, Column},
 };
@@ -42,6 +43,7 @@ pub(super) async fn run(hub: &HubClient, command: args::ClusterToken) -> Result<
             output::print(&format!("Revoked the bootstrap token of {name}.\n"))
         }
         args::ClusterToken::List(asked) => {
+            check_tenant(hub, asked.tenant.as_ref()).await?;
             let path = format!("/v1/bootstrap-tokens?{}", crate::token::query(&asked));
             let tokens: List<BootstrapToken> = hub.get(&path).await?;
             let things = "bootstrap tokens";

@@ -11,7 +11,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use super::find;
 use crate::{
     args,
-    find::{query_of, short},
+    find::{check_tenant, query_of, short},
     hub_client::HubClient,
     output::{self, Cell, Column, Format},
 };
@@ -132,6 +132,7 @@ pub(super) fn rtt(micros: u64) -> String {
 }
 
 pub(super) async fn compiled(hub: &HubClient, asked: args::Compiled) -> Result<(), Failure> {
+    check_tenant(hub, asked.tenant.as_ref()).await?;
     let query = query_of([
         ("component", asked.component),
         ("below", asked.below),

@@ -83,11 +83,49 @@ struct Polled<'a> {
 async fn after(hub: &Hub, since: Revision) -> Result<Changes, Failure> {
     let changes = hub.store.changes(since, SLICE).await;
     changes.map_err(|error| match error {
+        // A client goes on in the same way: it lists, and watches from there.
+        StoreError::Compacted { .. } if since > hub.store.view().revision() => {
+            let now = hub.store.view().revision();
+            let cause = format!("since: the hub is at revision {now} and has never been at {since}");
+            Failure::with_cause(Code::Compacted, cause).next(
+                "Take the revision from an answer of this hub; after a restore, list anew and watch from there.",
+            )
+        }
         StoreError::Compacted { oldest } => {
             Failure::because(Code::Compacted, format_args!("the oldest is {oldest}"))
         }
         other => other.into(),
     })
+}
+
+/// Which changes are wanted; all of them by default.
+#[derive(Default)]
+struct Filter {
+    kind: Option<Kind>,
+    id: Option<String>,
+    /// With all below it.
+    tenant: Option<TenantId>,
+}
+
+impl Filter {
+    fn of(query: &Query) -> Result<Self, Failure> {
+        let kind = query.one("kind")?.map(str::parse::<Kind>).transpose();
+        let kind = kind.map_err(|_| invalid("kind: it is tenant, cluster, token or catalog"))?;
+        let tenant = query.one("tenant")?.map(str::parse::<TenantId>);
+        Ok(Filter {
+            kind,
+            id: query.one("id")?.map(str::to_owned),
+            tenant: tenant
+                .transpose()
+                .map_err(|_| invalid("tenant: it is the id of one"))?,
+        })
+    }
+
+    fn wants(&self, caller: &Caller, line: &Change) -> bool {
+        self.kind.is_none_or(|kind| kind == line.kind)
+            && self.id.as_ref().is_none_or(|id| *id == line.id)
+            && (self.tenant.as_ref()).is_none_or(|above| sight::is_below(caller, line, above))
+    }
 }
 
 /// What comes before the first change that is kept.
@@ -113,7 +151,7 @@ async fn changes(
             invalid("since: it is the revision of an earlier answer, or \"first\"")
         })?),
     };
-    let wait = streams::wait_of(&query)?;
+    let (wait, filter) = (streams::wait_of(&query)?, Filter::of(&query)?);
     allow(&listener.caller, Right::Read)?;
     let since = match since {
         Some(since) => since,
@@ -122,15 +160,16 @@ async fn changes(
     if streams::wants_events(&headers) {
         // The first look tells whether there is anything to go on from.
         after(&hub, since).await?;
-        return Ok(events(hub, listener, since));
+        return Ok(events(hub, listener, filter, since));
     }
-    poll(&hub, listener, since, wait).await
+    poll(&hub, listener, &filter, since, wait).await
 }
 
 /// Answers as soon as there is something that the caller may see, or when the time is over.
 async fn poll(
     hub: &Hub,
     mut listener: Listener,
+    filter: &Filter,
     since: Revision,
     wait: Duration,
 ) -> Answer<Response> {
@@ -140,7 +179,7 @@ async fn poll(
     loop {
         watch.borrow_and_update();
         let changes = after(hub, since).await?;
-        let lines = seen(&hub.store.view(), &listener.caller, changes.changes);
+        let lines = seen(&hub.store.view(), &listener.caller, filter, changes.changes);
         let items: Vec<Seen> = lines.iter().map(Seen::of).collect();
         let go_on = items.is_empty() && changes.revision > since;
         since = changes.revision;
@@ -163,25 +202,28 @@ async fn poll(
     }
 }
 
-fn seen(view: &View, caller: &Caller, lines: Vec<Change>) -> Vec<Change> {
+fn seen(view: &View, caller: &Caller, filter: &Filter, lines: Vec<Change>) -> Vec<Change> {
     let seen = |line| sight::seen(view, caller, line);
-    lines.into_iter().filter_map(seen).collect()
+    let wanted = lines.into_iter().filter(|line| filter.wants(caller, line));
+    wanted.filter_map(seen).collect()
 }
 
 struct Streaming {
     hub: Arc<Hub>,
     listener: Listener,
+    filter: Filter,
     since: Revision,
     watch: tokio::sync::watch::Receiver<Revision>,
     ends: Instant,
 }
 
 /// Server-sent events: each change with its revision as id, behind all of it, and a comment where nothing happens.
-fn events(hub: Arc<Hub>, listener: Listener, since: Revision) -> Response {
+fn events(hub: Arc<Hub>, listener: Listener, filter: Filter, since: Revision) -> Response {
     let streaming = Streaming {
         watch: hub.store.watch(),
         hub,
         listener,
+        filter,
         since,
         ends: Instant::now() + STREAM_LIFE,
     };
@@ -206,6 +248,7 @@ impl Streaming {
             let lines = seen(
                 &self.hub.store.view(),
                 &self.listener.caller,
+                &self.filter,
                 changes.changes,
             );
             let text = told(&lines);

@@ -5,7 +5,7 @@ use std::{cmp::Ordering, sync::Arc};
 
 use axum::{
     Router,
-    extract::{Path, State},
+    extract::State,
     response::Response,
     routing::{get, post},
 };
@@ -24,7 +24,7 @@ use super::{
 use crate::{
     hub::{Hub, by},
     model::Cluster,
-    reply::{Answer, Asks, Document, Who},
+    reply::{Answer, Asks, Document, Path, Who},
     store::Draft,
 };
 
@@ -160,9 +160,11 @@ async fn find(
     let asked = Asked::of(listing.query(), hub.now())?;
     allow(&caller, Right::Read)?;
     let view = hub.store.view();
-    let seen = view
-        .clusters()
-        .filter(|it| sees_cluster(&view, &caller, &it.value) && listing.wants(&it.value));
+    let scope = listing.scope(&view, &caller);
+    let seen = view.clusters().filter(|it| {
+        let cluster = &it.value;
+        sees_cluster(&view, &caller, cluster) && listing.wants(&scope, cluster)
+    });
     let found = seen.flat_map(|it| asked.of_cluster(&it.value));
     let (items, link) = listing.cut(found.map(|it| (it.place(), it)).collect());
     Ok(etag::listed(&headers, &view, &List { items }, link)?)

@@ -12,7 +12,7 @@ use http::{HeaderMap, Uri};
 use super::{
     document::invalid,
     page::{Page, Place, Query},
-    rights::sees_cluster,
+    rights::{sees_cluster, visible_tenant},
 };
 use crate::{
     model::Cluster,
@@ -47,10 +47,21 @@ impl Listing {
         self.page.query()
     }
 
-    /// Whether things of this tenant are wanted; of none: of all tenants.
-    pub(super) fn is_of(&self, tenant: Option<&TenantId>) -> bool {
-        let wanted = self.tenant.as_deref();
-        wanted.is_none_or(|wanted| tenant.is_some_and(|it| it.as_str() == wanted))
+    /// Whose things are wanted: those of one tenant and of all below it, or of all tenants.
+    pub(super) fn scope<'a>(&self, view: &'a View, caller: &Caller) -> Scope<'a> {
+        let Some(wanted) = &self.tenant else {
+            return Scope(view, Owners::All);
+        };
+        let known = visible_tenant(view, caller, wanted).ok();
+        let known = known.map(|tenant| tenant.value.id.clone());
+        // A program of one cluster knows no tenant but the one of that cluster.
+        let own = || {
+            let own = caller.cluster.as_ref().and_then(|id| view.cluster(id));
+            let own = own.map(|cluster| cluster.value.tenant.clone());
+            own.filter(|own| own.as_str() == wanted)
+        };
+        let owners = known.or_else(own).map_or(Owners::Nobody, Owners::Below);
+        Scope(view, owners)
     }
 
     /// Whether one of these texts has what is looked for.
@@ -65,16 +76,17 @@ impl Listing {
         view: &'a View,
         caller: &Caller,
     ) -> (Vec<&'a Arc<Record<Cluster>>>, HeaderMap) {
+        let scope = self.scope(view, caller);
         let found = view.clusters().filter(|it| {
             let cluster = &it.value;
-            sees_cluster(view, caller, cluster) && self.wants(cluster)
+            sees_cluster(view, caller, cluster) && self.wants(&scope, cluster)
         });
         let placed = found.map(|it| (Place::of(it.value.id.as_str()), it));
         self.cut(placed.collect())
     }
 
-    pub(super) fn wants(&self, cluster: &Cluster) -> bool {
-        self.is_of(Some(&cluster.tenant))
+    pub(super) fn wants(&self, scope: &Scope<'_>, cluster: &Cluster) -> bool {
+        scope.has(Some(&cluster.tenant))
             && self.is_in(&[
                 cluster.id.as_str(),
                 cluster.shown_name(),
@@ -93,6 +105,27 @@ impl Listing {
             found.sort_by(|(one, _), (other, _)| one.cmp(other));
         }
         self.cut(found)
+    }
+}
+
+/// Tenants by which a list is filtered. One that the caller does not see is like one that does not exist: even which tenants
+/// are below it would tell of it.
+pub(super) struct Scope<'a>(&'a View, Owners);
+
+enum Owners {
+    All,
+    Below(TenantId),
+    Nobody,
+}
+
+impl Scope<'_> {
+    /// `None`: a thing of all tenants.
+    pub(super) fn has(&self, tenant: Option<&TenantId>) -> bool {
+        match &self.1 {
+            Owners::All => true,
+            Owners::Below(above) => tenant.is_some_and(|it| self.0.within(it, above)),
+            Owners::Nobody => false,
+        }
     }
 }
 

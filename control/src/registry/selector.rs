@@ -112,6 +112,9 @@ fn requirement(text: &str) -> Result<Requirement, Failure> {
     }
     if let Some(set) = text.strip_suffix(')') {
         let (head, values) = set.split_once('(').ok_or_else(|| wrong(text))?;
+        if values.contains(['(', ')']) {
+            return Err(wrong(text));
+        }
         let values = values.split(',').map(|it| it.trim().to_owned()).collect();
         let mut words = head.split_whitespace();
         return match (words.next(), words.next(), words.next()) {
@@ -122,6 +125,9 @@ fn requirement(text: &str) -> Result<Requirement, Failure> {
     }
     for (sign, not) in [("!=", true), ("==", false), ("=", false)] {
         if let Some((key, value)) = text.split_once(sign) {
+            if value.contains(['(', ')']) {
+                return Err(wrong(text));
+            }
             let values = vec![value.trim().to_owned()];
             let test = if not {
                 Test::NotIn(values)
@@ -190,7 +196,8 @@ mod tests {
     fn what_is_no_selector_is_refused() {
         let many = "a,".repeat(100) + "a";
         for bad in [
-            ",", "a,", "a b", "!", "=x", "a in x", "a in (x", "a on (x)", "(a)", "a,,b", &many,
+            ",", "a,", "a b", "!", "=x", "a in x", "a in (x", "a on (x)", "(a)", "a=(", "a!=x)",
+            "a==((", "a in (()", "a,,b", &many,
         ] {
             assert!(Selector::parse(bad).is_err(), "{bad}");
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest;
 use axum::{
     Router,
-    extract::{Path, State},
+    extract::State,
     response::{IntoResponse, Response},
     routing::{delete, get},
 };
@@ -33,7 +33,7 @@ use crate::{
     hub::{Hub, by},
     model::{Token, hex},
     random,
-    reply::{Answer, Refused, Secret, Sent, Who},
+    reply::{Answer, Path, Refused, Secret, Sent, Who},
     store::{Actor, Draft, Record, StoreError, View, whole_millis},
 };
 
@@ -214,10 +214,11 @@ async fn list(
     let asked = Listing::of(&uri)?;
     allow(&caller, Right::Tokens)?;
     let view = hub.store.view();
+    let scope = asked.scope(&view, &caller);
     let found = view.tokens().filter(|it| {
         let token = &it.value;
         sees_token(&view, &caller, token)
-            && asked.is_of(tenant_of(&view, token))
+            && scope.has(tenant_of(&view, token))
             && asked.is_in(&[&token.id, &token.name])
     });
     let placed = found.map(|it| (Place::of(&it.value.id), it));

@@ -184,14 +184,23 @@ async fn lists_of_what_belongs_to_tenants_are_filtered_by_tenant_and_text() {
         names.sort_unstable();
         names.join(" ")
     };
-    assert_eq!(names("tenant=t-mid").await, "bot-of-t-mid steward");
+    assert_eq!(
+        names("tenant=t-mid").await,
+        "bot-of-t-low bot-of-t-mid steward"
+    );
     assert_eq!(names("text=BOT-OF").await.split(' ').count(), 4);
-    assert_eq!(names("tenant=t-mid&text=bot").await, "bot-of-t-mid");
+    assert_eq!(names("tenant=t-low&text=bot").await, "bot-of-t-low");
     assert_eq!(names("tenant=t-none").await, "");
     let of_low = caller(Role::Admin, Some("t-low"));
     for path in ["/v1/bootstrap-tokens", "/v1/compile-meta", "/v1/agents"] {
         for (who, query, clusters) in [
-            (&admin(), "tenant=t-mid", "c-of-mid-0 c-of-mid-1"),
+            (
+                &admin(),
+                "tenant=t-mid",
+                "c-of-low-0 c-of-low-1 c-of-mid-0 c-of-mid-1",
+            ),
+            (&admin(), "tenant=t-low", "c-of-low-0 c-of-low-1"),
+            (&admin(), "tenant=t-none", ""),
             (&admin(), "text=MID-1", "c-of-mid-1"),
             (&admin(), "text=t-mid&tenant=t-low", ""),
             (&of_low, "tenant=t-mid", ""),
@@ -223,4 +232,48 @@ async fn facts_of_a_cluster_that_are_known_are_not_told_again() {
         .await
         .good();
     assert_eq!(again().await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_filter_by_tenant_means_all_below_it_in_every_list_and_tells_nobody_what_is_above() {
+    let rig = world().await;
+    let of_low = caller(Role::Viewer, Some("t-low"));
+    let mut steward = caller(Role::Cluster, None);
+    steward.cluster = Some("c-of-mid-0".parse().unwrap());
+    for (who, query, ids) in [
+        (
+            &admin(),
+            "tenant=t-mid",
+            "c-of-low-0 c-of-low-1 c-of-mid-0 c-of-mid-1",
+        ),
+        (&admin(), "tenant=t-low", "c-of-low-0 c-of-low-1"),
+        (&admin(), "tenant=t-none", ""),
+        (&of_low, "tenant=t-low", "c-of-low-0 c-of-low-1"),
+        (&of_low, "tenant=t-mid", ""),
+        (&steward, "tenant=t-mid", "c-of-mid-0"),
+        (&steward, "tenant=t-top", ""),
+        (
+            &admin(),
+            "fact=racks=3&tenant=t-low",
+            "c-of-low-0 c-of-low-1",
+        ),
+        (
+            &admin(),
+            "fact=racks:3&tenant=t-low",
+            "c-of-low-0 c-of-low-1",
+        ),
+        (&admin(), "fact=racks=4", ""),
+    ] {
+        let found = told(&rig, who, &format!("/clusters?{query}"), "id").await;
+        assert_eq!(found, ids, "{query}");
+    }
+    for bad in [
+        "fact==x",
+        "fact=:x",
+        "selector=env%3D(",
+        "selector=a%20in%20(()",
+    ] {
+        let reply = rig.get(&admin(), &format!("/clusters?{bad}")).await;
+        assert_eq!(reply.status, 400, "{bad}");
+    }
 }

@@ -362,3 +362,60 @@ async fn a_token_for_one_cluster_is_in_the_log_of_those_whose_that_is() {
     assert_eq!(count(caller(Role::Admin, Some("t-b"))).await, 0);
     assert_eq!(count(viewer("t-a")).await, 0);
 }
+
+#[tokio::test]
+async fn changes_and_the_audit_are_filtered_by_kind_by_id_and_by_tenant_with_all_below_it() {
+    let rig = world().await;
+    let of_child = caller(Role::Admin, Some("t-child"));
+    rig.delete(&admin(), "/clusters/c-grand").await;
+    rig.delete(&admin(), "/tenants/t-grand").await;
+    let ids = async |who: &Caller, path: &str| {
+        let items = rig.get(who, path).await.good()["items"].clone();
+        let ids = items.as_array().unwrap().iter();
+        let ids: BTreeSet<_> = ids
+            .map(|it| it["id"].as_str().unwrap().to_owned())
+            .collect();
+        Vec::from_iter(ids).join(" ")
+    };
+    for (who, filter, found) in [
+        (
+            &admin(),
+            "tenant=t-child",
+            "c-child c-grand t-child t-grand",
+        ),
+        (&admin(), "tenant=t-grand", "c-grand t-grand"),
+        (&admin(), "tenant=t-none", ""),
+        (&of_child, "tenant=t-grand", "c-grand t-grand"),
+        (
+            &of_child,
+            "tenant=t-child",
+            "c-child c-grand t-child t-grand",
+        ),
+        (&of_child, "tenant=t-a", ""),
+    ] {
+        let of_log = ids(who, &format!("/v1/audit?{filter}")).await;
+        assert_eq!(of_log, found, "audit {filter}");
+        let of_changes = ids(who, &format!("/v1/changes?since=first&{filter}")).await;
+        assert_eq!(of_changes, found, "changes {filter}");
+    }
+    for (filter, found) in [
+        ("kind=tenant&tenant=t-child", "t-child t-grand"),
+        ("kind=cluster", "c-a c-b c-child c-grand"),
+        ("id=c-grand", "c-grand"),
+        ("kind=tenant&id=c-grand", ""),
+    ] {
+        let of_changes = ids(&admin(), &format!("/v1/changes?since=first&{filter}")).await;
+        assert_eq!(of_changes, found, "{filter}");
+    }
+    for bad in ["kind=foo", "kind=", "tenant=nonsense"] {
+        let reply = rig.get(&admin(), &format!("/v1/changes?{bad}")).await;
+        assert_eq!(reply.status, 400, "{bad}");
+    }
+    let future = rig.get(&admin(), "/v1/changes?since=99999").await;
+    assert_eq!(future.status, 410);
+    assert!(
+        future.text.contains("has never been at 99999"),
+        "{}",
+        future.text
+    );
+}

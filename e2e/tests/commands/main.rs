@@ -9,6 +9,7 @@
 mod asked;
 mod documents;
 mod edited;
+mod filters;
 mod looks;
 mod tables;
 mod upkeep;

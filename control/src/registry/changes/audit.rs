@@ -7,7 +7,7 @@ use fairlead_api::{ClusterId, Failure, TenantId};
 use http::{HeaderMap, Uri};
 use serde::Serialize;
 
-use super::sight::seen;
+use super::sight::{is_below, seen};
 use crate::{
     hub::Hub,
     registry::{
@@ -50,6 +50,11 @@ pub(super) async fn audit(
         is_all = lines.len() < usize::try_from(page).unwrap_or(usize::MAX);
         for line in lines {
             let at = LogPlace::from(&line);
+            let is_below = |above| is_below(&caller, &line, above);
+            if !asked.tenant.as_ref().is_none_or(is_below) {
+                before = at;
+                continue;
+            }
             if let Some(line) = seen(&view, &caller, line) {
                 if items.len() == most {
                     is_all = false;

@@ -59,6 +59,23 @@ pub(super) fn seen(view: &View, caller: &Caller, mut change: Change) -> Option<C
     Some(change)
 }
 
+/// Whether a line is of a thing of this tenant or of one below it, before or after the change. A caller on one tenant learns
+/// nothing of those above: none of them is found in any line.
+pub(super) fn is_below(caller: &Caller, line: &Change, above: &TenantId) -> bool {
+    let Some(audience) = &line.audience else {
+        let of_tenant = line.kind == Kind::Tenant && line.id == above.as_str();
+        return of_tenant || line.tenant.as_ref() == Some(above);
+    };
+    let is_in = |lineage: &[TenantId]| {
+        let at = |tenant: &TenantId| lineage.iter().position(|it| it == tenant);
+        match &caller.tenant {
+            None => at(above).is_some(),
+            Some(own) => at(above).is_some_and(|above| Some(above) <= at(own)),
+        }
+    };
+    is_in(&audience.before) || is_in(&audience.after)
+}
+
 const fn is_of_cluster(kind: Kind) -> bool {
     matches!(kind, Kind::Cluster | Kind::Catalog)
 }

@@ -39,14 +39,17 @@ impl Clusters {
     pub(in crate::registry) fn of(uri: &Uri) -> Result<Self, Failure> {
         let asked = Listing::of(uri)?;
         let query = asked.query();
-        let facts = query.all("fact").map(|fact| match fact.split_once(':') {
-            Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
-            None => (fact.to_owned(), None),
-        });
+        let facts = query
+            .all("fact")
+            .map(|fact| match fact.split_once([':', '=']) {
+                Some(("", _)) => Err(invalid("fact: expected NAME, NAME=VALUE or NAME:VALUE")),
+                Some((name, value)) => Ok((name.to_owned(), Some(value.to_owned()))),
+                None => Ok((fact.to_owned(), None)),
+            });
         let known = [SortBy::Id, SortBy::Tenant, SortBy::DisplayName];
         Ok(Clusters {
             sort_by: SortBy::of(query, &known)?,
-            facts: facts.collect(),
+            facts: facts.collect::<Result<_, _>>()?,
             selector: Selector::of(query)?,
             stale: match query.one("stale")? {
                 None | Some("true") => true,
@@ -76,9 +79,10 @@ impl Clusters {
             known.unwrap_or_else(|| Arc::new(Observed::nothing(record.value.created)))
         };
         let (reporting, now) = (&hub.settings.reporting, millis(hub.now()));
+        let scope = self.asked.scope(view, caller);
         let found = view.clusters().filter_map(|record| {
             let cluster = &record.value;
-            if !sees_cluster(view, caller, cluster) {
+            if !sees_cluster(view, caller, cluster) || !self.asked.wants(&scope, cluster) {
                 return None;
             }
             let status = status(record);
@@ -104,9 +108,6 @@ impl Clusters {
     }
 
     fn wants(&self, view: &View, cluster: &Cluster, counts: impl Fn(&Fact) -> bool) -> bool {
-        if !self.asked.wants(cluster) {
-            return false;
-        }
         if self.facts.is_empty() && self.selector.is_empty() {
             return true;
         }

@@ -2,18 +2,14 @@
 
 use std::sync::Arc;
 
-use fairlead_api::{Failure, TenantId};
+use fairlead_api::Failure;
 use fairlead_gateway::Caller;
 use http::{HeaderMap, Uri};
 
 use super::{Listing, SortBy};
 use crate::{
     model::Tenant,
-    registry::{
-        page::Place,
-        rights::{sees_tenant, visible_tenant},
-        selector::Selector,
-    },
+    registry::{page::Place, rights::sees_tenant, selector::Selector},
     store::{Record, View},
 };
 
@@ -43,17 +39,11 @@ impl Tenants {
         view: &'a View,
         caller: &Caller,
     ) -> (Vec<&'a Arc<Record<Tenant>>>, HeaderMap) {
-        let above = self.asked.tenant.as_deref();
-        // What is below one that this caller does not see is nothing that they may learn.
-        let above = above.map(|id| visible_tenant(view, caller, id));
-        let is_below = |id: &TenantId| match &above {
-            None => true,
-            Some(Ok(above)) => view.within(id, &above.value.id),
-            Some(Err(_)) => false,
-        };
+        let scope = self.asked.scope(view, caller);
         let found = view.tenants().filter(|record| {
             let tenant = &record.value;
-            sees_tenant(view, caller, &tenant.id) && is_below(&tenant.id) && self.wants(tenant)
+            let is_seen = sees_tenant(view, caller, &tenant.id);
+            is_seen && scope.has(Some(&tenant.id)) && self.wants(tenant)
         });
         let placed = found.map(|record| (self.place(&record.value), record));
         self.asked.sorted(self.sort_by, placed.collect())

@@ -53,7 +53,10 @@ fn schema(route: &Route, name: &str) -> Value {
         ("cascade" | "dryRun" | "uninvited", _) => json!({ "type": "boolean" }),
         ("at" | "from" | "to", _) => json!({ "type": "string", "format": "date-time" }),
         ("fact", "cluster") => {
-            json!({ "type": "array", "items": { "type": "string", "pattern": r"^[^\x00]*$" } })
+            json!({ "type": "array", "items": { "type": "string", "pattern": r"^([^\x00:=][^\x00]*)?$" } })
+        }
+        ("kind", _) => {
+            json!({ "type": "string", "enum": ["tenant", "cluster", "token", "catalog"] })
         }
         ("cluster", _) => {
             json!({ "type": "string", "pattern": "^c-[a-z0-9]([-a-z0-9]{0,59}[a-z0-9])?$" })
@@ -70,7 +73,6 @@ fn schema(route: &Route, name: &str) -> Value {
 
 fn meaning(route: &Route, name: &str) -> &'static str {
     match (name, route.id) {
-        ("tenant", "listTenants") => "Only this tenant and those below it",
         ("sort_by", "listTenants") => "id (default) or displayName",
         ("selector", "listTenants") => "Label selector in Kubernetes' syntax over annotations",
         ("text", "listTenants" | "listTokens") => "Part of id or name",
@@ -80,13 +82,15 @@ fn meaning(route: &Route, name: &str) -> &'static str {
 
 const fn usual(name: &str) -> &'static str {
     match name.as_bytes() {
-        b"tenant" => "Only of this tenant",
+        b"tenant" => "Only this tenant and those below it, with their things",
+        b"kind" => "Only things of this kind",
+        b"id" => "Only the thing with this id",
         b"cluster" => "Only of this cluster",
         b"actor" => "Only by this one",
         b"before" => "Only of earlier revisions",
         b"sort_by" => "id (default), tenant or displayName",
         b"fact" => {
-            "`name:value`, or `name` for having it; repeatable. In a search `name=value`, in a history the name"
+            "`name=value`, also `name:value`, or `name` for having it; repeatable. In a history the name"
         }
         b"selector" => "Label selector in Kubernetes' syntax over annotations and facts",
         b"stale" => {

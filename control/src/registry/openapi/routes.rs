@@ -161,6 +161,6 @@ pub(super) const ROUTES: &[Route] = &[
     route("post", "/v1/tokens", "createToken", "token", "Make an API token; it is shown this once").takes("NewToken").gives(&[(201, Json("CreatedToken"))]),
     route("delete", "/v1/tokens/{tokenId}", "deleteToken", "token", "Revoke an API token").gives(&[(204, Nothing)]),
 
-    route("get", "/v1/changes", "watchChanges", "change", "What changes, by long poll or, with `Accept: text/event-stream`, as events").query(&["since", "wait"]).gives(&[(200, Json("Changes"))]),
+    route("get", "/v1/changes", "watchChanges", "change", "What changes, by long poll or, with `Accept: text/event-stream`, as events").query(&["since", "wait", "kind", "id", "tenant"]).gives(&[(200, Json("Changes"))]),
     route("get", "/v1/audit", "audit", "change", "Who has changed what, the latest first").query(&["cluster", "tenant", "actor", "before", "limit", "cursor"]).gives(&[(200, Json("Audit"))]),
 ];
