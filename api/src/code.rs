@@ -1,6 +1,8 @@
 //! Every failure a person can meet, with a stable number. The number never changes its meaning; a code that is no
 //! longer given keeps its number. `fairlead explain FL-1402` prints what stands here.
 
+mod check;
+
 use std::{borrow::Cow, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
@@ -46,23 +48,23 @@ macro_rules! codes {
 
 codes! {
     NoToken = 1101, 401, "the request carries no bearer token", "Run `fairlead login` and write the kubeconfig again with `fairlead kubeconfig`.";
-    BadToken = 1102, 401, "the bearer token is not one this hub has issued", "Ask the platform operator for a token, then run `fairlead login` again.";
+    BadToken = 1102, 401, "this hub has not issued the bearer token", "Ask the platform operator for a token, then run `fairlead login` again.";
     TokenExpired = 1103, 401, "the bearer token has expired", "Ask the platform operator for a new token, then run `fairlead login` again.";
-    TooManyWrongTokens = 1104, 429, "too many wrong tokens came from this address", "Correct the client's token and try again in a minute; right tokens are let in all the time.";
-    IssuerDown = 1105, 503, "who issued this token cannot be asked now", "Try again in a moment; the platform operator looks at the hub's log for the issuer.";
-    NoRole = 1106, 403, "whoever this token stands for has no role here", "Ask the platform operator for a rule in the hub's file of issuers.";
-    NotAllowed = 1201, 403, "your role does not allow this", "Ask an admin of the tenant for a role that does.";
+    TooManyWrongTokens = 1104, 429, "too many wrong tokens came from this address", "Correct the client's token and try again in a minute; requests with right tokens are always accepted.";
+    IssuerDown = 1105, 503, "the issuer of this token cannot be reached now", "Try again in a moment; the hub's log names the issuer and the error for the platform operator.";
+    NoRole = 1106, 403, "the user of this token has no role on this hub", "Ask the platform operator for a rule in the hub's file of issuers, or for a token of the hub.";
+    NotAllowed = 1201, 403, "your role does not allow this", "Ask an admin of the tenant for a token with the right role (`fairlead token create --help` lists them).";
     NoImpersonation = 1202, 403, "impersonation headers cannot be sent through the gateway, which sets them itself", "Leave out `--as` and `--as-group`, or use a token that belongs to that person.";
     NoSuchCluster = 1301, 404, "no cluster with this id is known to you", "List what you can reach with `fairlead cluster list`.";
     WrongHost = 1302, 421, "the host of the request and the name of the TLS connection do not agree", "Write the kubeconfig again with `fairlead kubeconfig`, and check for a proxy that rewrites hosts.";
     BadPath = 1303, 400, "the path of the request cannot be passed on unambiguously", "Send the path as the Kubernetes API has it: no `//`, no dot segments, no encoded slashes or dots.";
-    BadRequest = 1304, 400, "the request is malformed", "Check the client; the cause says what is wrong with the request.";
+    BadRequest = 1304, 400, "the request is malformed", "Correct the part of the request that the cause names.";
     NoSuchRoute = 1305, 404, "the hub has nothing at this path", "Clusters are at /k8s/clusters/<id>/, the hub's own API is described at /docs.";
     HeadTooLarge = 1306, 431, "the head of the request is larger than 64 KiB or has more than 90 fields", "Send fewer or shorter headers.";
     MethodNotAllowed = 1307, 405, "this path does not know this method", "See the Allow header of the answer.";
-    HubTimeout = 1308, 504, "the hub did not come to an end with this request in time", "Run the command again; if it stays, tell the platform operator.";
+    HubTimeout = 1308, 504, "the hub did not finish this request in time", "Run the command again; if it fails again, send the time to the platform operator.";
     WrongContentType = 1309, 415, "the body is of a type that this path does not take", "Send JSON with `Content-Type: application/json`, or as a PATCH with `application/merge-patch+json`.";
-    NeverConnected = 1401, 503, "the cluster has never connected", "Run the install command in the cluster; `fairlead cluster token show` tells it while it is valid.";
+    NeverConnected = 1401, 503, "the cluster has never connected", "Run the install command in the cluster; `fairlead cluster token show CLUSTER` prints it while its token is valid.";
     Lost = 1402, 503, "the cluster's agent has lost its connection", "Look at the agent's log in namespace fairlead of that cluster; it dials again by itself.";
     AgentFull = 1403, 429, "the cluster's agent has as many streams open as it may", "Close some watches or exec sessions, or try again in a moment.";
     TunnelBroke = 1404, 502, "the connection to the agent broke before it answered", "Run the command again; the agent dials again by itself.";
@@ -70,62 +72,62 @@ codes! {
     Draining = 1406, 503, "the hub is shutting down", "Run the command again in a few seconds.";
     TooManyRequests = 1407, 429, "too many requests are under way", "Try again in a moment.";
     OtherHub = 1408, 503, "the cluster's agent is connected to another hub", "Use that hub's address (`fairlead login`, then `fairlead kubeconfig`), or have the cluster's agent connect to each hub (`fairlead agent --links 2 --hub URL --hub URL`).";
-    AgentRefused = 1501, 403, "the agent does not impersonate this user or one of these groups", "The site operator decides; see the agent's `--allow-group`.";
+    AgentRefused = 1501, 403, "the agent does not impersonate this user or one of these groups", "Ask the site operator to allow the group with `--allow-group` of the agent.";
     ApiUnreachable = 1502, 502, "the agent cannot reach its API server", "Ask the site operator whether the API server is up; the agent's log has the cause.";
-    TargetRefused = 1503, 403, "the agent opens no connection to this address", "The site operator decides; see the agent's `--allow-connect`.";
+    TargetRefused = 1503, 403, "the agent opens no connection to this address", "Ask the site operator to allow the address with `--allow-connect` of the agent.";
     ApiTimeout = 1504, 504, "the API server did not answer the agent in time", "Run the command again; if it stays, ask the site operator.";
     TargetUnreachable = 1505, 502, "the agent cannot reach this address", "Ask the site operator whether it is up.";
-    AgentClogged = 1506, 429, "the agent holds as much as it may of what is sent into the cluster and not taken there", "Try again in a moment; reading goes on. The site operator looks at what takes nothing, and at the agent's `--session-memory`.";
-    BootstrapUnknown = 2101, 401, "the bootstrap token is not one of this hub", "Make a new one with `fairlead cluster token renew` and install again.";
-    BootstrapExpired = 2102, 401, "the bootstrap token has expired", "Make a new one with `fairlead cluster token renew` and install again.";
-    BootstrapSpent = 2103, 401, "the bootstrap token has been used already, with another key", "If this was not you, tell the platform operator; else make a new one with `fairlead cluster token renew`.";
+    AgentClogged = 1506, 429, "the agent's memory budget for data into the cluster is used up", "Try again in a moment; the site operator can raise `--session-memory` of the agent.";
+    BootstrapUnknown = 2101, 401, "the bootstrap token is not one of this hub", "Make a new one with `fairlead cluster token renew CLUSTER` and install again.";
+    BootstrapExpired = 2102, 401, "the bootstrap token has expired", "Make a new one with `fairlead cluster token renew CLUSTER` and install again.";
+    BootstrapSpent = 2103, 401, "the bootstrap token has been used already, with another key", "If this was not you, tell the platform operator; else make a new one with `fairlead cluster token renew CLUSTER`.";
     BadCsr = 2104, 400, "the certificate request cannot be used", "Send a PKCS#10 request signed with its own P-256 or Ed25519 key.";
-    ForeignName = 2105, 403, "the certificate request names another identity", "Leave the names out; the hub puts in the ones the token stands for.";
+    ForeignName = 2105, 403, "the certificate request names another identity", "Leave the names out; the hub adds those of the bootstrap token.";
     EnrolOnly = 2106, 403, "a session without an identity reaches the enrolment route only", "Enrol first: start the agent with `--join`.";
-    ForeignCertificate = 2107, 401, "the certificate is not of this hub's authority", "Enrol again with a new join string.";
+    ForeignCertificate = 2107, 401, "this hub's authority has not issued the certificate", "Enrol again with a new join string from `fairlead cluster token renew CLUSTER`.";
     ForeignCluster = 2108, 403, "the certificate belongs to another cluster", "An agent speaks for its own cluster only.";
-    ClusterDeleted = 2109, 403, "the cluster of this identity has been deleted", "Register the cluster again if it is to come back.";
+    ClusterDeleted = 2109, 403, "the cluster of this identity has been deleted", "Register the cluster again with `fairlead cluster create NAME` if it is to come back.";
     CertificateExpired = 2110, 401, "the certificate has expired", "An agent renews its identity by itself until the hub's `--renew-grace` after its end; later, `fairlead cluster token renew` gives a join string to enrol with. Check the clock of the agent's node.";
     NotEnrolled = 2111, 401, "the agent has neither an identity nor a join string", "Start the agent with `--join`, or install it with the manifest of its cluster.";
     IdentityCloned = 2112, 403, "this agent's identity belongs to another Kubernetes cluster", "If this cluster takes the other's place, enrol it with a new join string from `fairlead cluster token renew`; else register it as a cluster of its own.";
     DialDns = 3101, 0, "the hub's name cannot be resolved", "Check the name and the DNS of the machine the agent runs on.";
     DialTcp = 3102, 0, "no TCP connection to the hub", "Check that the firewall lets this machine out to that address, or set HTTPS_PROXY.";
-    DialProxy = 3103, 0, "the proxy gives no connection to the hub", "Ask whoever runs the proxy to allow CONNECT to the hub.";
+    DialProxy = 3103, 0, "the proxy gives no connection to the hub", "Ask the proxy's operator to allow CONNECT to the hub.";
     DialProxyAuth = 3104, 0, "the proxy wants other credentials", "Put user and password into HTTPS_PROXY (http://user:password@host:port).";
     DialTls = 3105, 0, "the hub's certificate is not trusted", "Give the CA with `--ca-file` or FAIRLEAD_CA_FILE; if a corporate proxy opens TLS, give that proxy's CA.";
     DialUpgrade = 3106, 0, "the hub, or something in between, refused the WebSocket", "Check the hub's URL, and that proxies and load balancers in between pass WebSockets on.";
-    DialProtocol = 3107, 0, "what answered does not speak Fairlead's protocol", "Check that the URL is a hub's, and that hub and agent are at most one version apart.";
-    DialHubIdentity = 3108, 0, "the hub could not prove that it is the one in the join string", "Something in between answers in the hub's place, or the hub was set up anew: get a new join string.";
-    DialIdentity = 3109, 0, "the hub does not accept this agent's identity", "Enrol again with a new join string.";
+    DialProtocol = 3107, 0, "the answer is not in Fairlead's protocol", "Check that the URL is a hub's, and that hub and agent are at most one version apart.";
+    DialHubIdentity = 3108, 0, "the hub does not match the CA in the join string", "Get a new join string with `fairlead cluster token renew CLUSTER`; a proxy may answer in the hub's place, or the hub has a new CA.";
+    DialIdentity = 3109, 0, "the hub does not accept this agent's identity", "Enrol again with a new join string from `fairlead cluster token renew CLUSTER`.";
     DialTimeout = 3110, 0, "the hub did not answer in time", "Check the network path to the hub; the stage says how far it got.";
     DialReplaced = 3111, 0, "a newer session of the same cluster took this one's place", "Nothing, unless it goes on: then more agents and links of the cluster run than the 16 it may have, or two agents of an older version.";
     SessionBroke = 3112, 0, "the connection to the hub broke", "Nothing; the agent dials again by itself.";
     DialClock = 3113, 0, "a clock is wrong", "Compare the clocks of this machine and of the hub's, and set the one that is wrong; no CA and no new join string will help.";
     BadConfig = 4101, 0, "the configuration has mistakes", "Correct each line named.";
     BadJoinString = 4102, 400, "the join string is damaged", "Copy it again, whole; it starts with fl1. and has a checksum.";
-    DataDir = 4103, 0, "the data directory cannot be used", "Check that it exists on a disk with room and belongs to this user.";
-    AddressInUse = 4104, 0, "the address cannot be listened on", "Choose another with `--listen` or `--admin`, or end the program that holds it.";
+    DataDir = 4103, 0, "the data directory cannot be used", "Give the folder to the user of this command, and free space on its disk.";
+    AddressInUse = 4104, 0, "the address cannot be listened on", "Choose another address with `--listen` or `--admin`, or stop the program at this address.";
     HubUnreachable = 4105, 0, "the hub cannot be reached", "Check the URL, and that the hub runs; `FAIRLEAD_URL` wins over `fairlead login`.";
     NotLoggedIn = 4106, 0, "no hub is known", "Run `fairlead login URL --token-file F`, or set FAIRLEAD_URL and FAIRLEAD_TOKEN.";
-    NotFound = 4107, 404, "there is no such thing", "List what there is.";
-    Conflict = 4108, 409, "it exists already, or has changed meanwhile", "Read it again and decide anew.";
-    Invalid = 4109, 400, "a value is not allowed", "Correct the value named.";
+    NotFound = 4107, 404, "there is no such thing", "List the existing ones with `fairlead cluster list`, `fairlead tenant list` or `fairlead token list`.";
+    Conflict = 4108, 409, "it exists already, or has changed meanwhile", "Read it again, then repeat the change.";
+    Invalid = 4109, 400, "a value is not allowed", "Correct the value that the cause names.";
     BadKubeconfig = 4110, 0, "the kubeconfig cannot be used", "Check `--kubeconfig` and `--context`.";
-    InUse = 4111, 409, "it is still in use", "Delete what uses it first.";
-    CannotWrite = 4112, 0, "a file cannot be written", "Check the folder, its owner and the room on the disk.";
+    InUse = 4111, 409, "it is still in use", "Delete its users first; the cause names them.";
+    CannotWrite = 4112, 0, "a file cannot be written", "Check the folder, its owner and the free space on its disk.";
     NotReady = 4113, 0, "it did not get ready in time", "Look at the steps above: the last one is where it stands.";
-    ChangedMeanwhile = 4114, 412, "it has changed since it was read", "Read it again and decide anew.";
-    Compacted = 4115, 410, "changes of so long ago are no longer kept", "List what there is, and watch from the revision of that answer.";
-    Protected = 4116, 409, "it is protected against deletion", "Set `deleteProtection` to false first.";
-    Usage = 4117, 0, "the command line has mistakes", "See the command's `--help`.";
-    NotConfirmed = 4118, 0, "it was not confirmed, and nothing was changed", "Run it again on a terminal and say yes, or with `--yes`.";
+    ChangedMeanwhile = 4114, 412, "it has changed since it was read", "Read it again, then repeat the change.";
+    Compacted = 4115, 410, "changes of so long ago are no longer kept", "List the present state, then watch from the revision of that answer.";
+    Protected = 4116, 409, "it is protected against deletion", "Lift the protection first: `fairlead cluster set CLUSTER --delete-protection=false`.";
+    Usage = 4117, 0, "the command line has mistakes", "Run the command with `--help`.";
+    NotConfirmed = 4118, 0, "it was not confirmed, and nothing was changed", "Run it again on a terminal and answer yes, or add `--yes`.";
     CannotRead = 4119, 0, "a file cannot be read", "Check its path, and that this user may read it.";
     Internal = 5101, 500, "something went wrong inside Fairlead", "Report it with the request id and the hub's log around it.";
     Store = 5102, 503, "the hub's store did not take or give the data", "Look at the hub's log and the room on its disk; nothing was changed.";
-    StoreFull = 5103, 507, "the hub's store cannot be written", "Its disk is full or read-only: make room. It goes on by itself then; nothing was changed.";
-    StoreAway = 5104, 503, "the hub's database cannot be reached", "Come back in a few seconds; whoever runs the hub looks after the database.";
-    InfluxAway = 5105, 503, "the InfluxDB that should answer cannot be asked now", "Come back in a moment, or ask the hub itself with `by=hub`; the platform operator looks at the hub's log.";
-    InfluxRefused = 5106, 502, "the InfluxDB that should answer does not take the query", "Ask the hub itself with `by=hub`; the platform operator looks at the hub's log.";
+    StoreFull = 5103, 507, "the hub's store cannot be written", "Free space on its disk, or mount it writable; the hub continues by itself, and nothing was changed.";
+    StoreAway = 5104, 503, "the hub's database cannot be reached", "Try again in a few seconds; the hub's operator checks the database.";
+    InfluxAway = 5105, 503, "the InfluxDB for this query cannot be reached now", "Try again in a moment, or query the hub itself with `by=hub`.";
+    InfluxRefused = 5106, 502, "the InfluxDB for this query refuses it", "Query the hub itself with `by=hub`.";
 }
 
 impl Code {

@@ -9,15 +9,17 @@
 )]
 
 mod agent_settings;
+mod help;
 mod lists;
 mod looks;
 mod registry;
 mod tokens;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use clap_complete::{ArgValueCompleter, CompleteEnv, Shell};
 
 pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent};
+pub(crate) use self::help::command;
 pub(crate) use self::lists::{ClusterList, TenantList, TokenList};
 pub(crate) use self::looks::{Audit, ClusterCatalog, Compiled, Inventory};
 pub(crate) use self::registry::{
@@ -43,7 +45,7 @@ Exit codes:
   5  hub, cluster or API server not reached in time
   6  it exists already, has changed meanwhile, or is in use
 
-`fairlead explain FL-1402` tells what a code means and what to do.";
+`fairlead COMMAND --help` has examples. `fairlead explain FL-1402` explains a code.";
 
 /// Reach Kubernetes clusters that nobody can reach: a hub for kubectl, and an agent in each cluster that opens one
 /// outbound WebSocket.
@@ -56,7 +58,7 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run a hub on this machine: embedded store, own CA, an admin login for 8 hours
+    /// Run a hub on this machine, with an admin login for 8 hours
     Dev(Dev),
     /// Run a hub
     Server(Box<Server>),
@@ -72,34 +74,34 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Cluster,
     },
-    /// What is known of a cluster, and what was
+    /// Facts of clusters, now and in the past
     Facts(Facts),
     /// Find clusters by a host, a version, a service or a fact
     Find(Find),
-    /// What was found in clusters, and what it was
+    /// Facts that programs store, and their history in InfluxQL
     Inventory {
         #[command(subcommand)]
         command: Inventory,
     },
-    /// What has changed in the registry, and by whom
+    /// Changes of the registry, also as they happen
     Changes(Changes),
-    /// Who has changed what, with the values before and after, the latest first
+    /// Changes with their author and values, the latest first
     Audit(Audit),
     /// Bearer tokens for people and programs
     Token {
         #[command(subcommand)]
         command: Token,
     },
-    /// Take over what another program keeps
+    /// Import from the registry of another program
     Import {
         #[command(subcommand)]
         command: Import,
     },
     /// Write a hub's store and keys into a file, while the hub runs
     Backup(Backup),
-    /// Put a backup in the place of a hub's store and keys; the hub must not run
+    /// Replace a hub's store and keys by a backup; the hub must not run
     Restore(Restore),
-    /// A hub's store as a whole
+    /// Check a hub's store, or migrate it to another database
     Store {
         #[command(subcommand)]
         command: Store,
@@ -108,8 +110,8 @@ pub(crate) enum Command {
     Kubeconfig(Kubeconfig),
     /// Remember a hub and a token for it
     Login(Login),
-    /// Tell what a code like FL-1402 means; without one, list all
-    Explain { code: Option<String> },
+    /// Explain a code like FL-1402; without one, list all
+    Explain(Explain),
     /// Print the version
     Version(Version),
     /// Print the completion script of a shell
@@ -411,6 +413,20 @@ pub(crate) struct Login {
     pub(crate) ca_file: Option<std::path::PathBuf>,
 }
 
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  fairlead explain FL-1402
+  fairlead explain -o json";
+
+#[derive(Parser)]
+#[command(after_help = EXPLAIN_EXAMPLES)]
+pub(crate) struct Explain {
+    /// The code; without it, all
+    pub(crate) code: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
 #[derive(Parser)]
 pub(crate) struct Version {
     #[command(flatten)]
@@ -419,6 +435,6 @@ pub(crate) struct Version {
 
 /// Answers a shell that completes what somebody types; false if none asks.
 pub(crate) fn complete() -> clap::error::Result<bool> {
-    let completing = CompleteEnv::with_factory(Args::command).var(complete::VARIABLE);
+    let completing = CompleteEnv::with_factory(command).var(complete::VARIABLE);
     completing.try_complete(std::env::args_os(), None)
 }

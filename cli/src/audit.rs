@@ -73,7 +73,7 @@ fn query(args: &args::Audit, cluster: Option<&ClusterId>) -> String {
     ])
 }
 
-fn columns() -> [Column; 8] {
+pub(crate) fn columns() -> [Column; 8] {
     [
         Column::word("REVISION"),
         Column::word("AT").wide(),
@@ -86,7 +86,7 @@ fn columns() -> [Column; 8] {
     ]
 }
 
-fn cells(change: &Change) -> [Cell; 8] {
+pub(crate) fn cells(change: &Change) -> [Cell; 8] {
     [
         change.revision.to_string().into(),
         output::time(change.at).into(),

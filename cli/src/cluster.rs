@@ -2,6 +2,7 @@
 
 mod agent;
 mod catalog;
+mod describe;
 mod shown;
 mod token;
 mod views;
@@ -76,6 +77,7 @@ pub(crate) fn run(command: args::Cluster, environment: &Environment) -> Result<(
                 watch,
                 output,
             } => Box::pin(get(&hub, &name, watch, &output.output)).await,
+            args::Cluster::Describe { name } => Box::pin(describe::run(&hub, &name)).await,
             args::Cluster::Set {
                 name,
                 new_name,

@@ -114,7 +114,7 @@ fn ago(span: std::time::Duration) -> Result<String, Failure> {
     Ok(escaped(&text))
 }
 
-fn columns() -> [Column; 8] {
+pub(crate) fn columns() -> [Column; 8] {
     [
         Column::id("FACT"),
         Column::text("VALUE"),
@@ -127,7 +127,7 @@ fn columns() -> [Column; 8] {
     ]
 }
 
-fn cells(fact: &KnownFact) -> [Cell; 8] {
+pub(crate) fn cells(fact: &KnownFact) -> [Cell; 8] {
     [
         fact.name.clone().into(),
         short(&fact.value).into(),

@@ -8,6 +8,7 @@ mod changes;
 mod cluster;
 mod complete;
 mod confirm;
+mod describe;
 mod dev;
 mod documents;
 mod edit;
@@ -36,7 +37,7 @@ mod watch;
 use std::process::ExitCode;
 
 use args::{Args, Command};
-use clap::{CommandFactory, FromArgMatches};
+use clap::FromArgMatches;
 use environment::Environment;
 use fairlead_api::Failure;
 
@@ -46,7 +47,7 @@ fn main() -> ExitCode {
         Ok(true) => return ExitCode::SUCCESS,
         Err(error) => return outcome::usage(&error),
     }
-    let matches = match Args::command().try_get_matches() {
+    let matches = match args::command().try_get_matches() {
         Ok(matches) => matches,
         Err(error) => return outcome::usage(&error),
     };
@@ -81,7 +82,7 @@ fn dispatch(
         Command::Store { command } => upkeep::store(command, environment),
         Command::Kubeconfig(args) => kubeconfig::run(&args, environment),
         Command::Login(args) => login::run(&args, environment),
-        Command::Explain { code } => explain::run(code.as_deref()),
+        Command::Explain(args) => explain::run(&args),
         Command::Version(args) => version::run(&args),
         Command::Completion { shell } => complete::script(shell),
     }

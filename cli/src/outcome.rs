@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use fairlead_api::{Code, Failure};
 
 /// The exit code for each kind of failure; documented in `--help`.
@@ -42,19 +43,60 @@ pub(crate) fn exit(result: Result<(), Failure>) -> ExitCode {
     }
 }
 
-/// What clap has to say: help goes to stdout and is no failure.
+/// An error of the command line, or its help, which goes to stdout and is no failure.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    // Nothing is left to do if even that cannot be printed.
-    let _ = error.print();
     if !error.use_stderr() {
+        // Nothing is left to do if even that cannot be printed.
+        let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    eprintln!(
-        "\nnext:  {}\ncode:  {}",
-        Code::Usage.next_step(),
-        Code::Usage
-    );
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = error.print();
+        eprintln!(
+            "\nerror: a command is missing\nnext:  Choose one of those above.\ncode:  {}",
+            Code::Usage
+        );
+    } else {
+        eprint!("{}", usage_text(&error.to_string()));
+    }
     ExitCode::from(exit_code(Code::Usage))
+}
+
+/// clap's text with one hint: its own tip if it has one, else the help of that very command.
+fn usage_text(text: &str) -> String {
+    let (mut lines, mut next, mut usage) = (Vec::new(), None, None);
+    for line in text.lines() {
+        let bare = line.trim();
+        if let Some(tip) = bare.strip_prefix("tip: ") {
+            next.get_or_insert_with(|| sentence(tip));
+        } else if let Some(line) = bare.strip_prefix("Usage: ") {
+            usage = Some(line);
+        } else if !bare.is_empty() && !bare.starts_with("For more information") {
+            lines.push(line);
+        }
+    }
+    let next = next.unwrap_or_else(|| help(usage));
+    let usage = usage.map_or(String::new(), |usage| format!("usage: {usage}\n"));
+    format!(
+        "{}\n{usage}next:  {next}\ncode:  {}\n",
+        lines.join("\n"),
+        Code::Usage
+    )
+}
+
+fn sentence(tip: &str) -> String {
+    let mut characters = tip.chars();
+    let first = characters.next().map(|c| c.to_ascii_uppercase());
+    let rest = characters.as_str().trim_end_matches('.');
+    first.into_iter().chain(rest.chars()).chain(['.']).collect()
+}
+
+/// The command's words are those of its usage before the first argument.
+fn help(usage: Option<&str>) -> String {
+    let words = usage.unwrap_or("fairlead").split(' ');
+    let words = words.take_while(|word| word.starts_with(|c: char| c.is_ascii_lowercase()));
+    let words: Vec<_> = words.collect();
+    format!("Run `{} --help`.", words.join(" "))
 }
 
 #[cfg(test)]
@@ -68,5 +110,34 @@ mod tests {
         }
         assert_eq!(exit_code(Code::TokenExpired), 3);
         assert_eq!(exit_code(Code::Lost), 5);
+    }
+
+    fn told(words: &[&str]) -> String {
+        let error = crate::args::command().try_get_matches_from(words).err();
+        usage_text(&error.unwrap().to_string())
+    }
+
+    #[test]
+    fn a_mistake_on_the_command_line_has_one_hint() {
+        let unknown = told(&["fairlead", "cluster", "list", "--colour"]);
+        assert_eq!(
+            unknown,
+            "error: unexpected argument '--colour' found\nusage: fairlead cluster list [OPTIONS]\n\
+             next:  Run `fairlead cluster list --help`.\ncode:  FL-4117\n"
+        );
+        let similar = told(&["fairlead", "cluster", "list", "--tenat", "t"]);
+        assert!(
+            similar.contains("next:  A similar argument exists: '--tenant'.\n"),
+            "{similar}"
+        );
+        let missing = told(&["fairlead", "cluster", "get"]);
+        assert!(missing.contains("<NAME|ID>"), "{missing}");
+        for text in [unknown, similar, missing] {
+            assert_eq!(text.matches("\nnext: ").count(), 1, "{text}");
+            assert!(
+                !text.contains("tip:") && !text.contains("For more"),
+                "{text}"
+            );
+        }
     }
 }

@@ -196,6 +196,21 @@ pub(crate) fn table<const N: usize>(
     table::table(&shown, &rows, width(format))
 }
 
+/// The columns of `-o table`, of which nothing is cut or left out.
+pub(crate) fn whole_table<const N: usize>(columns: &[Column; N], rows: Vec<[Cell; N]>) -> String {
+    let shown = shown_columns(&Format::Table, columns);
+    let rows: Vec<_> = rows
+        .into_iter()
+        .map(|row| shown_cells(&Format::Table, columns, row))
+        .collect();
+    table::table(&shown, &rows, None)
+}
+
+/// Time since then.
+pub(crate) fn age(at: OffsetDateTime) -> String {
+    age::between(at, OffsetDateTime::now_utc())
+}
+
 /// The same of columns that the answer names.
 pub(crate) fn named_table(format: &Format, columns: Vec<String>, rows: Vec<Vec<String>>) -> String {
     let columns: Vec<_> = columns.into_iter().map(Column::text).collect();

@@ -1,5 +1,7 @@
 //! `fairlead tenant`.
 
+mod describe;
+
 use fairlead_api::{
     Failure, TenantId,
     resources::{CreateTenant, List, NewRepo, Tenant},
@@ -53,6 +55,7 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
                 }
                 show(&output.output, &tenant)
             }
+            args::Tenant::Describe { id } => Box::pin(describe::run(&hub, &id)).await,
             args::Tenant::Apply(args) => apply::run(&hub, Kind::Tenant, args).await,
             args::Tenant::Edit { id, yes } => {
                 let path = format!("/tenants/{}", escaped(&id));

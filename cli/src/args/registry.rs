@@ -79,7 +79,7 @@ pub(crate) enum Tenant {
         output: Output,
     },
     /// All tenants you may see, or those of them that are asked for
-    #[command(after_help = TENANT_LIST_EXAMPLES)]
+    #[command(visible_alias = "ls", after_help = TENANT_LIST_EXAMPLES)]
     List(TenantList),
     /// One tenant
     Get {
@@ -90,6 +90,11 @@ pub(crate) enum Tenant {
         watch: bool,
         #[command(flatten)]
         output: Output,
+    },
+    /// Describe a tenant: its fields, clusters and last changes
+    Describe {
+        #[arg(add = ArgValueCompleter::new(tenants))]
+        id: String,
     },
     /// Have the hub know what documents say of tenants and clusters
     #[command(after_help = APPLY_EXAMPLES)]
@@ -170,7 +175,7 @@ pub(crate) enum Cluster {
         output: Output,
     },
     /// All clusters you may see, or those of them that are asked for
-    #[command(after_help = CLUSTER_LIST_EXAMPLES)]
+    #[command(visible_alias = "ls", after_help = CLUSTER_LIST_EXAMPLES)]
     List(ClusterList),
     /// One cluster, by id or by a name that only one has
     Get {
@@ -181,6 +186,11 @@ pub(crate) enum Cluster {
         watch: bool,
         #[command(flatten)]
         output: Output,
+    },
+    /// Describe a cluster: status with its error and next step, sessions, facts, configuration, last changes
+    Describe {
+        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
+        name: String,
     },
     /// Change single fields of a cluster
     #[command(

@@ -34,19 +34,31 @@ pub(crate) enum ClusterToken {
         yes: bool,
     },
     /// Those of all clusters you may see, with their state and who made them
+    #[command(visible_alias = "ls")]
     List(TokenList),
 }
+
+const TOKEN_EXAMPLES: &str = "\
+Roles, each on all tenants or on the one of --tenant with all below it:
+  admin     everything: tenants, clusters, catalogs, tokens, audit; cluster-admin in clusters by default
+  operator  reads all but tokens and audit; works in clusters, as the RBAC rules of the group fairlead:operator allow
+  viewer    reads tenants and clusters, no catalogs; in clusters as the RBAC rules of fairlead:viewer allow
+  tenant    a team for its own tenant: changes it and its clusters, invites agents; in clusters as an operator
+  cluster   Project Syn's Steward: reports facts of its own cluster (--cluster); never in clusters
+  compile   Commodore: reads all, and writes down compiled components; never in clusters
+
+Examples:
+  fairlead token create ci --role operator --tenant t-acme --ttl 7d
+  fairlead token create steward --role cluster --cluster c-demo";
 
 #[derive(Subcommand)]
 pub(crate) enum Token {
     /// Make a token; it is shown this once
-    #[command(
-        after_help = "Examples:\n  fairlead token create ci --role operator --tenant t-acme --ttl 7d"
-    )]
+    #[command(after_help = TOKEN_EXAMPLES)]
     Create {
         /// Whom it stands for; becomes the user fairlead:NAME
         name: String,
-        /// What it is good for
+        /// The permissions, as listed below
         #[arg(long, value_name = "admin|operator|viewer|tenant|cluster|compile")]
         role: fairlead_api::resources::Role,
         /// The tenant it is good for [default: all]
@@ -62,6 +74,7 @@ pub(crate) enum Token {
         output: Output,
     },
     /// All tokens you may see, without their secrets
+    #[command(visible_alias = "ls")]
     List(TokenList),
     /// Revoke a token
     Delete {

@@ -54,10 +54,11 @@ impl Authorizer for Registry {
         // What a role may do in there is for the cluster's own RBAC to say.
         let role = caller.role.in_clusters().ok_or_else(|| {
             let detail = format!(
-                "{:?} is {}, which works in no cluster",
+                "{:?} has the role {}, which has no access inside clusters",
                 caller.name, caller.role
             );
             Failure::because(Code::NotAllowed, detail)
+                .next("Use a token with the role admin, operator, viewer or tenant.")
         })?;
         Ok(Grant {
             role,

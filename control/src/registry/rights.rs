@@ -42,8 +42,8 @@ pub(crate) enum Right {
 /// `FL-1201`
 pub(crate) fn allow(caller: &Caller, right: Right) -> Result<(), Failure> {
     use Right::{
-        Audit, Compile, Inventory, Invite, ManageTenants, Read, ReadCatalog, Report, Tokens,
-        WriteCatalog, WriteCluster, WriteTenant,
+        Compile, Inventory, Invite, ManageTenants, Read, ReadCatalog, Report, WriteCluster,
+        WriteTenant,
     };
     let allowed = match caller.role {
         Role::Admin => right != Report && (right != ManageTenants || caller.tenant.is_none()),
@@ -59,27 +59,54 @@ pub(crate) fn allow(caller: &Caller, right: Right) -> Result<(), Failure> {
     if allowed {
         return Ok(());
     }
-    let what = match right {
-        Read => "reading it",
-        WriteTenant => "changing a tenant",
-        ManageTenants => {
-            "making, deleting and moving tenants' things, which takes an admin on all tenants"
-        }
-        WriteCluster => "registering, changing and deleting clusters",
-        Report => "reporting for a cluster, which takes its own token",
-        Inventory => "storing what was found in a cluster",
-        Invite => "letting agents enrol",
-        Compile => "writing down what was compiled",
-        ReadCatalog => "reading a catalog, which may hold Secrets",
-        WriteCatalog => "changing a catalog",
-        Tokens => "looking after tokens",
-        Audit => "reading who has changed what",
+    let (what, needed) = needs(right);
+    let on = match (&caller.cluster, &caller.tenant) {
+        (Some(cluster), _) => cluster.to_string(),
+        (None, Some(tenant)) => tenant.to_string(),
+        (None, None) => "all tenants".to_owned(),
     };
     let detail = format!(
-        "{:?} is {}, and that is not for {what}",
+        "{:?} has the role {} on {on}; {what} needs {needed}",
         caller.name, caller.role
     );
-    Err(Failure::because(Code::NotAllowed, detail))
+    let next = format!("Use a token with {needed}; `fairlead token whoami` shows yours.");
+    Err(Failure::because(Code::NotAllowed, detail).next(next))
+}
+
+/// The work, and the roles that may do it.
+const fn needs(right: Right) -> (&'static str, &'static str) {
+    match right {
+        Right::Read => ("reading", "any role"),
+        Right::WriteTenant => ("changing a tenant", "the role admin or tenant"),
+        Right::ManageTenants => (
+            "creating or deleting a tenant, or moving something between tenants,",
+            "the role admin on all tenants",
+        ),
+        Right::WriteCluster => (
+            "registering, changing or deleting a cluster",
+            "the role admin or tenant",
+        ),
+        Right::Report => (
+            "reporting for a cluster",
+            "the role cluster, on that cluster",
+        ),
+        Right::Inventory => (
+            "storing an inventory",
+            "the role admin, operator, tenant or cluster",
+        ),
+        Right::Invite => ("a bootstrap token", "the role admin or tenant"),
+        Right::Compile => (
+            "storing compile metadata",
+            "the role admin, tenant or compile",
+        ),
+        Right::ReadCatalog => (
+            "reading a catalog, which may hold Secrets,",
+            "the role admin, operator or tenant",
+        ),
+        Right::WriteCatalog => ("changing a catalog", "the role admin"),
+        Right::Tokens => ("work on API tokens", "the role admin"),
+        Right::Audit => ("reading the audit", "the role admin"),
+    }
 }
 
 /// Whether a caller may know of a tenant.

@@ -145,3 +145,68 @@ async fn lists_have_items_and_columns_of_ones_own() -> anyhow::Result<()> {
     ensure!(with("jsonpath={.none}").await? == "");
     Ok(())
 }
+
+#[tokio::test]
+async fn a_description_has_status_facts_and_changes_and_no_secret() -> anyhow::Result<()> {
+    let hub = crowded().await?;
+    let long = format!("c-{}", "x".repeat(61));
+    let text = "a text that goes on and on ".repeat(2);
+    let shown = hub.cli(["cluster", "describe", &long]).await?.success()?;
+    println!("$ fairlead cluster describe {long}\n{shown}");
+    for part in [
+        "State:  Never since ",
+        "Next:   Run the install command in the cluster",
+        "Bootstrap token:  valid, valid until ",
+        "Agent sessions:  none",
+        "Facts:\n",
+        "Last changes:\n",
+        "displayName: name-",
+        &text,
+    ] {
+        ensure!(shown.contains(part), "no {part:?}: {shown}");
+    }
+    let token = ["cluster", "token", "show", "edge", "-o", "jsonpath={.join}"];
+    let join = hub.cli(token).await?.success()?;
+    let edge = hub.cli(["cluster", "describe", "edge"]).await?.success()?;
+    println!("$ fairlead cluster describe edge\n{edge}");
+    let token = ["cluster", "token", "show", "edge", "-o"];
+    for field in ["jsonpath={.installURL}", "jsonpath={.agentInstallURL}"] {
+        let url = hub.cli([&token[..], &[field]].concat()).await?.success()?;
+        ensure!(url.contains("://") && !edge.contains(url.trim()), "{edge}");
+    }
+    ensure!(!edge.contains(join.trim()), "{edge}");
+    let tenant = hub.cli(["tenant", "describe", "t-acme"]).await?.success()?;
+    println!("$ fairlead tenant describe t-acme\n{tenant}");
+    for part in [
+        "Name:     Acme\n",
+        "Clusters:\n",
+        "c-edge",
+        "Last changes:\n",
+    ] {
+        ensure!(tenant.contains(part), "no {part:?}: {tenant}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_refusal_names_the_role_that_is_needed() -> anyhow::Result<()> {
+    let hub = Hub::start().await?;
+    hub.cli(["tenant", "create", "acme"]).await?.success()?;
+    let create = [
+        "token", "create", "team", "--role", "viewer", "--tenant", "acme",
+    ];
+    let token = hub.cli(create).await?.success()?;
+    let args = ["cluster", "create", "demo"].map(str::to_owned);
+    let home = hub.dir().to_str().unwrap_or_default().to_owned();
+    let env = [("HOME", home.as_str()), ("FAIRLEAD_TOKEN", token.trim())];
+    let refused = fairlead(hub.dir(), &args, &env).await?;
+    ensure!(refused.status.code() == Some(3), "{refused:?}");
+    let told = "\"team\" has the role viewer on t-acme; \
+        registering, changing or deleting a cluster needs the role admin or tenant\n\
+        next:  Use a token with the role admin or tenant; `fairlead token whoami` shows yours.\n";
+    ensure!(refused.stderr.contains(told), "{}", refused.stderr);
+    let shown = ["cluster", "list"].map(str::to_owned);
+    let shown = fairlead(hub.dir(), &shown, &env).await?;
+    ensure!(shown.stderr == "No clusters found.\n", "{shown:?}");
+    Ok(())
+}

@@ -1,0 +1,304 @@
+//! How to check each code: where to look, and commands that show the cause. Words in capitals stand for values of the reader;
+//! each `fairlead` command here is one that the command line takes, which a test there checks.
+
+use super::Code;
+
+impl Code {
+    /// How to find the cause: one to three sentences.
+    #[must_use]
+    pub const fn check(self) -> &'static str {
+        match self.number() / 100 {
+            11..=13 => request(self),
+            14..=15 => cluster(self),
+            20..=39 => session(self),
+            _ => here(self),
+        }
+    }
+}
+
+const MISSING: &str = "Look at the cause beside the code.";
+
+/// Requests to a hub.
+const fn request(code: Code) -> &'static str {
+    match code {
+        Code::NoToken => {
+            "Look for `token` in the kubeconfig: `kubectl config view --minify --raw`. A proxy that removes the header Authorization has the same effect."
+        }
+        Code::BadToken => {
+            "Run `fairlead token whoami`: it fails with the same code if the remembered token is wrong. An admin sees the issued tokens with `fairlead token list`; a token of another hub is a frequent cause."
+        }
+        Code::TokenExpired => {
+            "An admin sees the end of each token with `fairlead token list -o wide`. A kubeconfig keeps the token that it was written with."
+        }
+        Code::TooManyWrongTokens => {
+            "The hub's log names the address in its lines `request rejected`. `fairlead token whoami` tells whether the remembered token is right."
+        }
+        Code::IssuerDown => {
+            "On the hub's machine, ask the issuer for its keys: `curl -sS ISSUER/.well-known/openid-configuration`. The hub's log names the issuer and the error."
+        }
+        Code::NoRole => {
+            "Compare the claims of the token with the rules in the file that `fairlead server --issuers FILE` reads; docs/issuers.md shows the rules. The hub's log names the user."
+        }
+        Code::NotAllowed => {
+            "Run `fairlead token whoami`: it prints your role and your tenant. `fairlead token create --help` lists what each role may do."
+        }
+        Code::NoImpersonation => {
+            "Look for `as`, `as-uid` and `as-groups` in the kubeconfig: `kubectl config view --minify`. The cause names the header."
+        }
+        Code::NoSuchCluster => {
+            "Run `fairlead cluster list` and compare ids and names. `fairlead token whoami` shows your tenant: clusters of other tenants are not listed."
+        }
+        Code::WrongHost => {
+            "Compare `server` and `tls-server-name` of the kubeconfig with the hub's address: `kubectl config view --minify`."
+        }
+        Code::BadPath => {
+            "Print the path that the client sends: `kubectl -v=8 COMMAND`. Look for `//`, `.`, `..` and `%2F` in it."
+        }
+        Code::BadRequest => {
+            "The cause names the part of the request. `kubectl -v=8 COMMAND` prints what kubectl sends."
+        }
+        Code::NoSuchRoute => {
+            "Compare the path with the hub's own list: `curl -sS HUB/openapi.json`. A kubeconfig of an older hub may have another path."
+        }
+        Code::HeadTooLarge => {
+            "Print the headers that the client sends: `kubectl -v=9 COMMAND`. Long tokens and cookies of a proxy are frequent causes."
+        }
+        Code::MethodNotAllowed => {
+            "The header `Allow` of the answer lists the methods: `curl -sSi -X OPTIONS HUB/PATH`."
+        }
+        Code::WrongContentType => {
+            "Print the headers that the client sends: `curl -v` or `kubectl -v=9 COMMAND`. A form or an upload has another type than JSON."
+        }
+        Code::HubTimeout => {
+            "Look at `fairlead_store_change_seconds` in `curl -sS ADMIN/metrics` on the hub's machine, and at the hub's log of that minute."
+        }
+        _ => MISSING,
+    }
+}
+
+/// Requests through a hub to a cluster.
+const fn cluster(code: Code) -> &'static str {
+    match code {
+        Code::NeverConnected => {
+            "Run `fairlead cluster token list` to see whether the cluster's bootstrap token is still valid. In the cluster, look at the agent: `kubectl -n fairlead get pods` and `kubectl -n fairlead logs deployment/fairlead-agent`."
+        }
+        Code::Lost => {
+            "Run `fairlead cluster describe CLUSTER` for the time and the last error. In the cluster, look at the agent: `kubectl -n fairlead get pods` and `kubectl -n fairlead logs deployment/fairlead-agent`."
+        }
+        Code::AgentFull => {
+            "Run `fairlead cluster sessions CLUSTER`: the column REQUESTS counts open streams. An agent carries 1,024 on each session."
+        }
+        Code::TunnelBroke => {
+            "Run `fairlead cluster sessions CLUSTER`: a young session shows a reconnect. The agent's log has the reason: `kubectl -n fairlead logs deployment/fairlead-agent`."
+        }
+        Code::Timeout => {
+            "Run `fairlead cluster describe CLUSTER` for the round trip and the last good probe, and `kubectl -n fairlead logs deployment/fairlead-agent` in the cluster for slow requests."
+        }
+        Code::Draining => {
+            "`curl -sS ADMIN/readyz` on the hub's machine tells whether the hub takes work. Its log has the line of the shutdown."
+        }
+        Code::TooManyRequests => {
+            "The cause names the limit. `fairlead_requests_open` in `curl -sS ADMIN/metrics` on the hub's machine counts requests; each watch counts as one."
+        }
+        Code::OtherHub => {
+            "Run `fairlead cluster describe CLUSTER`: the line Hub names the hub with the session."
+        }
+        Code::AgentRefused => {
+            "Run `fairlead token whoami` for your user and group. The agent's log names the refused one: `kubectl -n fairlead logs deployment/fairlead-agent`."
+        }
+        Code::ApiUnreachable => {
+            "From the agent's machine, ask the API server: `kubectl get --raw /readyz`. The agent's log has the error of the last probe."
+        }
+        Code::TargetRefused => {
+            "Run `fairlead cluster config CLUSTER` for the addresses that the hub asks for, and look at `--allow-connect` of the agent: `kubectl -n fairlead get deployment fairlead-agent -o yaml`."
+        }
+        Code::ApiTimeout => {
+            "In the cluster, measure the API server itself: `kubectl get --raw '/readyz?verbose'`. Webhooks that do not answer are a frequent cause."
+        }
+        Code::TargetUnreachable => {
+            "From a pod of the cluster, open the same address: `kubectl run probe --rm -it --image=busybox -- nc -zv HOST PORT`."
+        }
+        Code::AgentClogged => {
+            "Look at `fairlead_agent_session_unread_bytes` on the agent's admin port: `curl -sS ADMIN/metrics`. `fairlead cluster sessions CLUSTER -o yaml` shows `unreadBytes` of each session."
+        }
+        _ => MISSING,
+    }
+}
+
+/// Enrolment, identity and dialling: mostly in the log of an agent.
+const fn session(code: Code) -> &'static str {
+    match code {
+        Code::BootstrapUnknown => {
+            "Run `fairlead cluster token list`: a deleted cluster has no token. Compare the hub in the join string with `fairlead token whoami`: a join string is good for one hub."
+        }
+        Code::BootstrapExpired => {
+            "Run `fairlead cluster token list -o wide`: it shows state and end of each token. The hub's `--bootstrap-ttl` sets the lifetime."
+        }
+        Code::BootstrapSpent => {
+            "Run `fairlead cluster describe CLUSTER`: a cluster with a connected agent has used its token. `fairlead audit --cluster CLUSTER` shows the enrolment."
+        }
+        Code::BadCsr => "Read the request: `openssl req -in REQUEST -noout -text -verify`.",
+        Code::ForeignName => {
+            "Read the names in the request: `openssl req -in REQUEST -noout -text`."
+        }
+        Code::EnrolOnly => {
+            "The agent's log says whether it found an identity: `kubectl -n fairlead logs deployment/fairlead-agent`."
+        }
+        Code::ForeignCertificate => {
+            "The agent's certificate comes from another hub, or the hub has a new CA. The hub's log of its last start names its CA."
+        }
+        Code::ForeignCluster => {
+            "Compare the cluster in the cause with `fairlead cluster list`. Two agents that share one `--state` folder are a frequent cause."
+        }
+        Code::ClusterDeleted => {
+            "Run `fairlead audit --cluster CLUSTER` with the id: it shows the deletion, its time and its author."
+        }
+        Code::CertificateExpired => {
+            "Run `fairlead cluster sessions CLUSTER -o wide`: CERTIFICATE UNTIL shows the end of each identity. Compare the clock of the agent's node: `date -u`."
+        }
+        Code::NotEnrolled => {
+            "Look for the Secret of the identity: `kubectl -n fairlead get secrets`. Outside of a pod, list the folder of `--state`."
+        }
+        Code::IdentityCloned => {
+            "Run `fairlead cluster describe CLUSTER`: it shows both UIDs and the address of the clone. Compare with `kubectl get namespace kube-system -o jsonpath='{.metadata.uid}'` in each cluster."
+        }
+        Code::DialDns => {
+            "On the same machine, resolve the name: `getent hosts HOST`. In a pod, the cluster's DNS counts: `kubectl run probe --rm -it --image=busybox -- nslookup HOST`."
+        }
+        Code::DialTcp => {
+            "On the same machine, open a connection: `curl -v HUB/healthz`. A refusal means that nothing listens there; silence means a firewall."
+        }
+        Code::DialProxy => {
+            "Ask the proxy for the same connection: `curl -v --proxy PROXY HUB/healthz`. The proxy's log has the reason."
+        }
+        Code::DialProxyAuth => {
+            "Try the credentials: `curl -v --proxy PROXY --proxy-user USER:PASSWORD HUB/healthz`. The header `Proxy-Authenticate` of the answer lists the methods."
+        }
+        Code::DialTls => {
+            "Show the certificate and its issuer: `openssl s_client -connect HOST:PORT -servername HOST -showcerts`. An issuer of your company means that a proxy opens TLS."
+        }
+        Code::DialUpgrade => {
+            "Ask for the WebSocket by hand: `curl -sSi -H 'Connection: Upgrade' -H 'Upgrade: websocket' HUB/connect`. The headers of the answer name the proxy or load balancer that answered."
+        }
+        Code::DialProtocol => {
+            "Compare the versions: `fairlead version` on both sides. `curl -sSi HUB/` shows the program that answers."
+        }
+        Code::DialHubIdentity => {
+            "Show the certificate: `openssl s_client -connect HOST:PORT -servername HOST`. Ask the platform operator whether the hub's CA was replaced."
+        }
+        Code::DialIdentity => {
+            "Run `fairlead cluster describe CLUSTER` and `fairlead audit --cluster CLUSTER`: a deletion, a move or a new enrolment ends an identity."
+        }
+        Code::DialTimeout => {
+            "The cause names the stage. Measure the path: `curl -sS -o /dev/null -w '%{time_connect} %{time_appconnect}\\n' HUB/healthz`."
+        }
+        Code::DialReplaced => {
+            "Run `fairlead cluster sessions CLUSTER`: each agent and each link has a row. Look for a second Deployment: `kubectl get deployments -A`."
+        }
+        Code::SessionBroke => {
+            "Run `fairlead cluster sessions CLUSTER` for the age of each session. Breaks at equal intervals mean an idle timeout of a proxy or load balancer."
+        }
+        Code::DialClock => {
+            "Compare the clocks: `date -u` on both machines, and `curl -sSI HUB/healthz` for the header `Date` of the hub."
+        }
+        _ => MISSING,
+    }
+}
+
+/// Configuration, command line, and the hub's own faults.
+const fn here(code: Code) -> &'static str {
+    match code {
+        Code::BadConfig => {
+            "The error lists each mistake with its flag, variable or line. `fairlead server --help` and `fairlead agent --help` list the settings; `env | grep FAIRLEAD_` shows those of the environment."
+        }
+        Code::BadJoinString => {
+            "Print it again with `fairlead cluster token show CLUSTER` and compare. Line breaks of a terminal or a chat are a frequent cause."
+        }
+        Code::DataDir => {
+            "List owner and free space: `ls -ld DIR` and `df -h DIR`. The hub and the command must run as the same user."
+        }
+        Code::AddressInUse => "Find the program with the port: `ss -ltnp 'sport = :PORT'`.",
+        Code::HubUnreachable => {
+            "Ask the hub by hand: `curl -v HUB/healthz`. `env | grep -i -e FAIRLEAD_ -e _PROXY` shows variables that win over `fairlead login`."
+        }
+        Code::NotLoggedIn => {
+            "Look for the variables and the file of logins: `env | grep FAIRLEAD_` and `ls ~/.config/fairlead/hubs.toml`."
+        }
+        Code::NotFound => {
+            "List the ids: `fairlead cluster list`, `fairlead tenant list`, `fairlead token list`. `fairlead token whoami` shows your tenant: things of other tenants are not listed."
+        }
+        Code::Conflict => {
+            "Read the thing as it is now: `fairlead cluster get CLUSTER -o yaml` or `fairlead tenant get TENANT -o yaml`. `fairlead audit --limit 5` shows the last changes and their authors."
+        }
+        Code::Invalid => {
+            "The cause names the field. docs/api.md describes each field; `fairlead cluster apply -f FILE --dry-run` checks a document and changes nothing."
+        }
+        Code::BadKubeconfig => {
+            "Try it with kubectl: `kubectl --kubeconfig FILE config get-contexts` and `kubectl --kubeconfig FILE version`."
+        }
+        Code::InUse => {
+            "The cause counts the users. List them: `fairlead cluster list --tenant TENANT` and `fairlead tenant list --tenant TENANT`."
+        }
+        Code::CannotWrite => {
+            "List owner and free space of the folder: `ls -ld DIR` and `df -h DIR`."
+        }
+        Code::NotReady => {
+            "Run `fairlead cluster describe CLUSTER`: it shows the status, the last error and its next step."
+        }
+        Code::ChangedMeanwhile => {
+            "Run `fairlead audit --limit 5` for the change in between and its author."
+        }
+        Code::Compacted => {
+            "Run `fairlead changes` for the oldest change that is kept. The hub's `--keep-changes` sets the time."
+        }
+        Code::Protected => {
+            "Run `fairlead cluster get CLUSTER -o jsonpath='{.deleteProtection}'`. `fairlead audit --cluster CLUSTER` shows the author of the protection."
+        }
+        Code::Usage => {
+            "The error names the argument. Each command has `--help` with examples; `fairlead --help` lists the commands."
+        }
+        Code::NotConfirmed => {
+            "Run the command on a terminal to see its question. `--dry-run` of `fairlead cluster apply` shows the changes first."
+        }
+        Code::CannotRead => {
+            "List the file and its folder: `ls -ld FILE DIR`. A path is relative to the folder of the command: `pwd`."
+        }
+        Code::Internal => {
+            "Look for the request id in the hub's log. `fairlead version` prints the version for the report."
+        }
+        Code::Store => {
+            "Look at the disk of the hub's data folder: `df -h DIR`. `fairlead store check --data DIR` reads the whole store."
+        }
+        Code::StoreFull => {
+            "Look at the disk of the hub's data folder and its mount: `df -h DIR` and `findmnt -T DIR`."
+        }
+        Code::StoreAway => {
+            "On the hub's machine, open the database: `psql URL -c 'select 1'`. The hub's log has the error of the driver."
+        }
+        Code::InfluxAway => {
+            "On the hub's machine, ask the InfluxDB: `curl -sSi INFLUX/ping`. The hub's log has the error."
+        }
+        Code::InfluxRefused => {
+            "Send the query to the hub itself: `fairlead inventory query QUERY --by hub`. The cause has the words of the InfluxDB."
+        }
+        _ => MISSING,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_a_check_of_its_own() {
+        let mut known = std::collections::BTreeSet::new();
+        for &code in Code::ALL {
+            let check = code.check();
+            assert_ne!(check, MISSING, "{code} has no check");
+            assert!(check.ends_with('.'), "{code}: {check}");
+            let quotes = check.matches('`').count();
+            assert!(quotes % 2 == 0, "{code}: a command is not closed: {check}");
+            assert!(known.insert(check), "{code} has the check of another code");
+        }
+    }
+}

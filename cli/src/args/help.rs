@@ -1,0 +1,102 @@
+//! The page of `fairlead --help`: commands under headings. The texts come from the commands themselves.
+
+use std::fmt::Write as _;
+
+use clap::{Command, CommandFactory};
+
+use super::Args;
+
+/// Headings with their commands, in the order of the page.
+const GROUPS: [(&str, &[&str]); 4] = [
+    (
+        "Access",
+        &["login", "logout", "hub", "whoami", "kubeconfig", "token"],
+    ),
+    (
+        "Clusters",
+        &[
+            "cluster",
+            "tenant",
+            "facts",
+            "find",
+            "inventory",
+            "changes",
+            "audit",
+        ],
+    ),
+    (
+        "Operate",
+        &[
+            "dev", "server", "agent", "backup", "restore", "store", "import",
+        ],
+    ),
+    ("Help", &["explain", "version", "completion"]),
+];
+
+/// The command line, with its own page of help.
+pub(crate) fn command() -> Command {
+    let command = Args::command();
+    let template = template(&command);
+    command.help_template(template)
+}
+
+fn template(command: &Command) -> String {
+    let styles = command.get_styles();
+    let (header, literal) = (styles.get_header(), styles.get_literal());
+    let names = command.get_subcommands().map(|it| it.get_name().len());
+    let width = names.max().unwrap_or(0);
+    let mut page = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+    for (heading, names) in GROUPS {
+        // Writing into a text cannot fail.
+        let _ = writeln!(page, "\n{header}{heading}:{header:#}");
+        for name in names {
+            let Some(command) = command.find_subcommand(name) else {
+                continue;
+            };
+            let about = command.get_about().map(ToString::to_string);
+            let about = about.unwrap_or_default();
+            let _ = writeln!(page, "  {literal}{name:width$}{literal:#}  {about}");
+        }
+    }
+    let _ = write!(page, "\n{header}Options:{header:#}\n");
+    page + "{options}{after-help}"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_under_one_heading() {
+        let page = command().render_help().to_string();
+        for name in command().get_subcommands().map(Command::get_name) {
+            let lines = page.lines();
+            let found = lines.filter(|line| line.trim_start().split("  ").next() == Some(name));
+            assert_eq!(
+                found.count(),
+                1,
+                "{name} is not in one of the groups:\n{page}"
+            );
+        }
+        for (heading, _) in GROUPS {
+            assert!(page.contains(&format!("\n{heading}:\n")), "{page}");
+        }
+    }
+
+    #[test]
+    fn every_list_is_called_ls_as_well() {
+        fn lists(command: &Command, path: &str) -> usize {
+            let inner = command.get_subcommands().map(|it| {
+                let path = format!("{path} {}", it.get_name());
+                let is_list = it.get_name() == "list";
+                if is_list {
+                    let has = it.get_visible_aliases().any(|alias| alias == "ls");
+                    assert!(has, "{path} has no alias ls");
+                }
+                usize::from(is_list) + lists(it, &path)
+            });
+            inner.sum()
+        }
+        assert!(lists(&command(), "fairlead") >= 4);
+    }
+}

@@ -1,0 +1,170 @@
+//! `describe`: one thing with its status and its surroundings, for people. It prints no secret, and cuts no error.
+
+use serde_json::{Map, Value};
+use time::OffsetDateTime;
+
+use crate::{
+    audit,
+    find::query_of,
+    hub_client::HubClient,
+    output::{self, Cell, Column},
+};
+use fairlead_api::{Code, Failure, resources::List};
+use fairlead_control::store::Change;
+
+/// Changes that are shown.
+const CHANGES: usize = 5;
+/// Fields that hold secrets, or that have a section of their own.
+const ELSEWHERE: [&str; 5] = [
+    "facts",
+    "dynamicFacts",
+    "compileMeta",
+    "installURL",
+    "agentInstallURL",
+];
+
+/// Lines of a description, in which all values of one section begin in one column.
+#[derive(Default)]
+pub(crate) struct Description(String);
+
+impl Description {
+    /// `Name:  value` for each of these that has a value.
+    pub(crate) fn fields<'a>(
+        &mut self,
+        indent: usize,
+        fields: impl IntoIterator<Item = (&'a str, Option<String>)>,
+    ) {
+        let given = fields.into_iter();
+        let given: Vec<_> = given.filter_map(|(name, it)| Some((name, it?))).collect();
+        let width = given.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        for (name, value) in given {
+            let blank = " ".repeat(width - name.len());
+            // Text of a cluster or a tenant must not move the cursor.
+            let value = value.replace(char::is_control, " ");
+            let line = format!("{:indent$}{name}:{blank}  {value}", "");
+            self.0 += line.trim_end();
+            self.0.push('\n');
+        }
+    }
+
+    /// A heading with a table below it, or with `none`.
+    pub(crate) fn table<const N: usize>(
+        &mut self,
+        heading: &str,
+        columns: &[Column; N],
+        rows: Vec<[Cell; N]>,
+    ) {
+        if rows.is_empty() {
+            self.0 += &format!("{heading}:  none\n");
+            return;
+        }
+        self.0 += &format!("{heading}:\n");
+        for line in output::whole_table(columns, rows).lines() {
+            self.0 += &format!("  {line}\n");
+        }
+    }
+
+    pub(crate) fn heading(&mut self, heading: &str) {
+        self.0 += &format!("{heading}:\n");
+    }
+
+    pub(crate) fn print(self) -> Result<(), Failure> {
+        output::print(&self.0)
+    }
+}
+
+/// A time with its age.
+pub(crate) fn at(time: OffsetDateTime) -> String {
+    let age = output::age(time);
+    format!("{} ({age} ago)", output::time(time))
+}
+
+/// Other fields of a document, by their paths.
+pub(crate) fn other_fields(more: &Map<String, Value>) -> Vec<(String, String)> {
+    let mut fields = Vec::new();
+    for (name, value) in more {
+        if !ELSEWHERE.contains(&name.as_str()) {
+            flatten(name, value, &mut fields);
+        }
+    }
+    fields
+}
+
+fn flatten(path: &str, value: &Value, fields: &mut Vec<(String, String)>) {
+    match value {
+        Value::Null => {}
+        Value::Object(inner) => {
+            for (name, value) in inner {
+                flatten(&format!("{path}.{name}"), value, fields);
+            }
+        }
+        Value::String(text) => fields.push((path.to_owned(), text.clone())),
+        other => fields.push((path.to_owned(), other.to_string())),
+    }
+}
+
+/// The last changes; none where the caller may not read them.
+pub(crate) async fn changes(
+    hub: &HubClient,
+    of: (&str, &str),
+) -> Result<Option<Vec<Change>>, Failure> {
+    let limit = CHANGES.to_string();
+    let query = query_of([(of.0, Some(of.1)), ("limit", Some(&limit))]);
+    match hub.get::<List<Change>>(&format!("/v1/audit?{query}")).await {
+        Ok(mut list) => {
+            list.items.truncate(CHANGES);
+            Ok(Some(list.items))
+        }
+        Err(failure) if failure.code == Code::NotAllowed => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// The section of changes.
+pub(crate) fn describe_changes(description: &mut Description, changes: Option<&[Change]>) {
+    match changes {
+        None => {
+            let text = Some("for the role admin only".to_owned());
+            description.fields(0, [("Last changes", text)]);
+        }
+        Some(changes) => {
+            let rows = changes.iter().map(audit::cells).collect();
+            description.table("Last changes", &audit::columns(), rows);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_of_a_section_begin_in_one_column() {
+        let mut it = Description::default();
+        let fields = [
+            ("Name", Some("a\nb".to_owned())),
+            ("None", None),
+            ("Last seen", Some("5m".to_owned())),
+        ];
+        it.fields(2, fields);
+        it.table("Sessions", &[Column::key("ID")], Vec::new());
+        it.table("Facts", &[Column::key("ID")], vec![["x".into()]]);
+        assert_eq!(
+            it.0,
+            "  Name:       a b\n  Last seen:  5m\nSessions:  none\nFacts:\n  ID\n  x\n"
+        );
+    }
+
+    #[test]
+    fn a_document_is_flat_and_has_no_install_address() {
+        let more = json!({ "gitRepo": { "url": "u", "hostKeys": null }, "installURL": "secret", "deleteProtection": true });
+        let fields = other_fields(more.as_object().unwrap());
+        let expected = [("deleteProtection", "true"), ("gitRepo.url", "u")];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let mut fields = fields;
+        fields.sort();
+        assert_eq!(fields, expected);
+    }
+}

@@ -1,0 +1,55 @@
+//! `fairlead tenant describe`: one tenant with its fields, clusters and last changes.
+
+use fairlead_api::{
+    Failure,
+    resources::{Cluster, Tenant},
+};
+
+use crate::{
+    describe::{Description, at, changes, describe_changes, other_fields},
+    find::{escaped, query_of},
+    hub_client::HubClient,
+    output::{Cell, Column},
+};
+
+pub(super) async fn run(hub: &HubClient, id: &str) -> Result<(), Failure> {
+    let tenant: Tenant = hub.get(&format!("/tenants/{}", escaped(id))).await?;
+    let query = query_of([("tenant", Some(id)), ("sort_by", Some("displayName"))]);
+    let clusters: Vec<Cluster> = hub.get(&format!("/clusters?{query}")).await?;
+    let last = changes(hub, ("tenant", id)).await?;
+    let mut it = Description::default();
+    it.fields(
+        0,
+        [
+            ("Name", Some(tenant.display_name.clone())),
+            ("ID", Some(tenant.id.to_string())),
+            ("Created", Some(at(tenant.created))),
+        ],
+    );
+    let other = other_fields(&tenant.more);
+    if !other.is_empty() {
+        it.heading("Fields");
+        let fields = other.iter();
+        it.fields(
+            2,
+            fields.map(|(name, it)| (name.as_str(), Some(it.clone()))),
+        );
+    }
+    let columns = [
+        Column::text("NAME"),
+        Column::key("ID"),
+        Column::word("STATE"),
+        Column::word("SINCE"),
+    ];
+    let row = |it: &Cluster| {
+        [
+            it.display_name.clone().into(),
+            it.id.to_string().into(),
+            it.status.state.to_string().into(),
+            Cell::Since(it.status.since),
+        ]
+    };
+    it.table("Clusters", &columns, clusters.iter().map(row).collect());
+    describe_changes(&mut it, last.as_deref());
+    it.print()
+}
