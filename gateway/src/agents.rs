@@ -16,6 +16,7 @@ mod probe;
 pub(crate) mod reports;
 pub(crate) mod routes;
 pub(crate) mod scrape;
+pub(crate) mod silence;
 pub(crate) mod table;
 
 use std::sync::Arc;

@@ -17,7 +17,7 @@ const DEADLINE: Duration = Duration::from_millis(4500);
 const MAX_WORDS: usize = 512;
 
 /// # Errors
-/// `FL-1502` with the cause, if the API server is not ready or cannot be asked.
+/// `FL-1502` with the cause, if the API server is not ready or cannot be asked; `FL-1504` if it does not answer.
 pub(crate) async fn answer(site: &Site, headers: &HeaderMap) -> Result<Response<Body>, Failure> {
     if let Some(millis) = headers
         .get(SPREAD)
@@ -30,7 +30,7 @@ pub(crate) async fn answer(site: &Site, headers: &HeaderMap) -> Result<Response<
     }
     let started = Instant::now();
     let asked = timeout(DEADLINE, site.upstream.ask(Method::GET, "/readyz", None)).await;
-    let late = |_| Failure::because(Code::ApiUnreachable, "/readyz did not answer in time");
+    let late = |_| Failure::because(Code::ApiTimeout, "/readyz did not answer");
     let (status, body) = asked.map_err(late)?.map_err(Failure::from)?;
     match status {
         // Forbidden: it is up, knows the agent, and does not let it ask for more.

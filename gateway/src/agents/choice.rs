@@ -15,15 +15,18 @@ pub(crate) enum Probe {
     /// None has come back yet.
     #[default]
     Never,
-    /// The agent or its API server is not well.
+    /// The API server is not well.
     Bad,
+    /// The agent has not answered.
+    Silent,
 }
 
 impl From<&Probed> for Probe {
     fn from(probed: &Probed) -> Self {
         match probed {
             Probed::Good => Probe::Good,
-            Probed::Bad(_) | Probed::Silent(_) | Probed::Down(_) => Probe::Bad,
+            Probed::Bad(_) => Probe::Bad,
+            Probed::Silent(_) | Probed::Down(_) => Probe::Silent,
         }
     }
 }
@@ -100,6 +103,10 @@ mod tests {
             },
             Standing {
                 probe: Probe::Never,
+                ..GOOD
+            },
+            Standing {
+                probe: Probe::Silent,
                 ..GOOD
             },
         ] {

@@ -13,6 +13,7 @@ use time::OffsetDateTime;
 use tokio::sync::Notify;
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
+use super::silence::{Party, Silence};
 use crate::metrics::Metrics;
 
 /// Streams of a session that requests leave to probes and to what the agent asks.
@@ -41,6 +42,7 @@ struct Standing {
     introduced: bool,
     end: Option<CloseReason>,
     good_until: OffsetDateTime,
+    silence: Option<Arc<Silence>>,
 }
 
 /// Given back when a request has ended.
@@ -63,6 +65,7 @@ impl Entry {
                 introduced: false,
                 end: None,
                 good_until: identity.not_after,
+                silence: None,
             }),
             news: Notify::new(),
             counted: Mutex::default(),
@@ -110,6 +113,61 @@ impl Entry {
         // The sender lives as long as the session, whose end is told otherwise.
         if self.session().link().wait_for(so).await.is_err() {
             std::future::pending::<()>().await;
+        }
+    }
+
+    /// What the last probe has found: a silence, or none.
+    pub(super) fn set_silence(&self, silence: Option<Silence>) {
+        let party = |silence: Option<&Silence>| silence.map(|silence| silence.party);
+        let before = self.standing.look(|it| party(it.silence.as_deref()));
+        if before != party(silence.as_ref()) {
+            let silence = silence.map(Arc::new);
+            self.standing.change(|it| it.silence = silence);
+        }
+    }
+
+    /// Nothing is heard of the agent.
+    pub(crate) fn silence_of_agent(&self) -> Option<Arc<Silence>> {
+        let silence = self.standing.look(|it| it.silence.clone());
+        silence.filter(|silence| silence.party == Party::Agent)
+    }
+
+    /// Completes when no answer is to be expected over this session.
+    pub(crate) async fn silence(&self) -> Arc<Silence> {
+        self.standing.found(|it| it.silence.clone()).await
+    }
+
+    /// Completes when this silence is over, or another one has begun.
+    pub(crate) async fn is_otherwise(&self, silence: &Arc<Silence>) {
+        let other = |it: &Standing| {
+            let same = it
+                .silence
+                .as_ref()
+                .is_some_and(|it| Arc::ptr_eq(it, silence));
+            (!same).then_some(())
+        };
+        self.standing.found(other).await;
+    }
+
+    /// Completes when a silence is over.
+    pub(crate) async fn answers(&self) {
+        let silent = |it: &Standing| it.silence.is_none().then_some(());
+        self.standing.found(silent).await;
+    }
+
+    /// Completes when the agent can be asked: it has a link, and is not silent.
+    pub(super) async fn within_reach(&self) {
+        loop {
+            self.up().await;
+            let agent = |it: &Standing| {
+                let silence = it.silence.as_ref();
+                let is_silent = silence.is_some_and(|silence| silence.party == Party::Agent);
+                (!is_silent).then_some(())
+            };
+            self.standing.found(agent).await;
+            if self.session().is_up() {
+                return;
+            }
         }
     }
 

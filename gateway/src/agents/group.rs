@@ -8,7 +8,7 @@ use fairlead_api::{
     hello::{Instance, Link},
     resources::{AgentSession, ClusterStatus, LastError, State},
 };
-use fairlead_dialer::{CloseReason, LinkState, Session};
+use fairlead_dialer::{CloseReason, LinkState};
 use futures_util::future::select_all;
 use time::OffsetDateTime;
 use tokio::{sync::watch, time::Instant};
@@ -18,6 +18,7 @@ use super::{
     entry::Entry,
     health::Probed,
     reports::Reports,
+    silence::Silence,
 };
 
 /// How often it is told when agents were heard, while nothing else changes.
@@ -275,12 +276,8 @@ impl Group {
 
     /// For whoever waits until there is a link again.
     pub(super) fn wait(&mut self) -> Down {
-        let links = self.seats.iter().map(|seat| {
-            let session = seat.entry.session();
-            (session.link(), session.clone())
-        });
         Down {
-            links: links.collect(),
+            entries: self.seats.iter().map(|seat| seat.entry.clone()).collect(),
             news: self.news.get_or_insert_default().subscribe(),
         }
     }
@@ -309,39 +306,42 @@ fn best<'a>(all: impl Iterator<Item = &'a ClusterStatus>) -> Option<&'a ClusterS
     all.min_by_key(|status| (order(status.state), status.since))
 }
 
-/// All of a cluster's links are down.
+/// All of a cluster's links are down, or their agents silent.
 pub(crate) struct Down {
-    links: Vec<(watch::Receiver<LinkState>, Session)>,
+    entries: Vec<Arc<Entry>>,
     news: watch::Receiver<()>,
 }
 
 impl Down {
-    /// Completes when a link is up again, a session has ended, or a new one has come.
+    /// Completes when an agent is within reach again, a session has ended, or a new one has come.
     pub(crate) async fn over(&mut self) {
-        let Down { links, news } = self;
-        let links = links.iter_mut().map(|(link, session)| {
+        let Down { entries, news } = self;
+        let entries = entries.iter().map(|entry| {
             Box::pin(async move {
-                let up = async {
-                    if link.wait_for(|link| *link == LinkState::Up).await.is_err() {
-                        std::future::pending::<()>().await;
-                    }
-                };
                 tokio::select! {
-                    () = up => {}
-                    _ = session.closed() => {}
+                    () = entry.within_reach() => {}
+                    _ = entry.session().closed() => {}
                 }
             })
         });
         tokio::select! {
-            _ = select_all(links) => {}
+            _ = select_all(entries) => {}
             // The group is gone: its last session has ended.
             _ = news.changed() => {}
         }
     }
 
+    /// The silence of all agents; None where one of them has just lost its link.
+    pub(crate) fn silence(&self) -> Option<Arc<Silence>> {
+        let silences = self.entries.iter().map(|entry| entry.silence_of_agent());
+        let silences = silences.collect::<Option<Vec<_>>>()?;
+        silences.into_iter().max_by_key(|silence| silence.since)
+    }
+
     /// Since when there is no link, and why.
     pub(crate) fn since(&self) -> Option<(Instant, String)> {
-        let states = self.links.iter().map(|(link, _)| link.borrow().clone());
+        let links = self.entries.iter().map(|entry| entry.session().link());
+        let states = links.map(|link| link.borrow().clone());
         let downs = states.filter_map(|state| match state {
             LinkState::Down { since, last_error } => Some((since, last_error)),
             LinkState::Up => None,

@@ -29,6 +29,8 @@ pub(crate) enum Probed {
 pub(crate) struct Health {
     /// The last good probe, or the begin of the session.
     good: Instant,
+    /// The last answer of the agent, likewise.
+    heard: Instant,
     was_good: bool,
     told: Option<(State, Option<Code>)>,
 }
@@ -37,6 +39,7 @@ impl Health {
     pub(crate) fn new(now: Instant) -> Self {
         Health {
             good: now,
+            heard: now,
             was_good: false,
             told: None,
         }
@@ -44,6 +47,9 @@ impl Health {
 
     /// The status to report, if it has changed.
     pub(crate) fn after(&mut self, probed: Probed, now: Instant) -> Option<ClusterStatus> {
+        if matches!(probed, Probed::Good | Probed::Bad(_)) {
+            self.heard = now;
+        }
         let (state, last_error) = match probed {
             Probed::Good => {
                 self.good = now;
@@ -52,7 +58,7 @@ impl Health {
             }
             // Until the last good one has aged, it still stands. A session without one has nothing that stands.
             Probed::Bad(_) if self.was_good && now - self.good < GOOD_FOR => return None,
-            Probed::Silent(_) if now - self.good < GOOD_FOR => return None,
+            Probed::Silent(_) if now - self.heard < GOOD_FOR => return None,
             Probed::Bad(error) => (State::ApiUnreachable, Some(error)),
             Probed::Silent(error) | Probed::Down(error) => (State::Lost, Some(error)),
         };

@@ -82,8 +82,13 @@ pub(crate) async fn hold(
         match hub.sessions.hold(cluster)? {
             Held::Up(entry, running) => return Ok((entry, running)),
             Held::Down(mut down) => {
-                let away = down.since().map(|(since, _)| since.elapsed());
-                let until = began + bounded(patience, away.unwrap_or_default());
+                let away = match down.silence() {
+                    Some(_) => LONGEST,
+                    None => down
+                        .since()
+                        .map_or(Duration::ZERO, |(since, _)| since.elapsed()),
+                };
+                let until = began + bounded(patience, away);
                 if timeout_at(until, down.over()).await.is_err() {
                     return Err(unlinked(&down));
                 }
@@ -107,6 +112,9 @@ fn bounded(patience: Duration, away: Duration) -> Duration {
 }
 
 fn unlinked(down: &Down) -> Failure {
+    if let Some(silence) = down.silence() {
+        return silence.lost();
+    }
     let Some((since, last_error)) = down.since() else {
         return Failure::new(Code::Lost);
     };

@@ -23,6 +23,7 @@ use crate::{
     agents::{
         entry::Entry,
         health::{Health, Probed},
+        silence::{LINK_GRACE, Listener},
     },
     front::{body, forward},
     hub::Hub,
@@ -38,7 +39,7 @@ const MIN_SPREAD: Duration = Duration::from_millis(250);
 
 /// As long as the session lives.
 pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
-    let mut health = Health::new(Instant::now());
+    let (mut health, mut listener) = (Health::new(Instant::now()), Listener::new(Instant::now()));
     // Sessions that began together, after an outage, are not probed together for ever.
     let mut wait = jitter(EVERY);
     if hub.sessions.in_a_crowd() {
@@ -54,7 +55,11 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
     loop {
         let began = Instant::now();
         let state = link.borrow_and_update().clone();
-        let is_up = state == LinkState::Up;
+        let down_since = match &state {
+            LinkState::Up => None,
+            LinkState::Down { since, .. } => Some(*since),
+        };
+        let is_up = down_since.is_none();
         let is_leaving = hub.process.is_draining();
         let probed = match state {
             LinkState::Down { last_error, .. } => Probed::Down(LastError {
@@ -79,6 +84,9 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
             hub.metrics.rtt(rtt);
         }
         hub.sessions.probed(entry, &probed, rtt);
+        if let Ok(silence) = listener.after(&probed, down_since, Instant::now()) {
+            entry.set_silence(silence);
+        }
         if let Some(status) = health.after(probed, Instant::now()) {
             let code = status.last_error.as_ref().map(|error| error.code);
             info!(
@@ -89,11 +97,13 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
             );
             hub.sessions.report(entry, status);
         }
-        // Without a link there is nothing to do until there is one again.
+        // Without a link there is nothing to ask: it counts as silent once it has been so for long enough.
+        let grace = down_since.map(|since| LINK_GRACE.saturating_sub(since.elapsed()));
         let rest = async {
-            match is_up {
-                true => sleep(wait.saturating_sub(began.elapsed())).await,
-                false => std::future::pending().await,
+            match grace {
+                None => sleep(wait.saturating_sub(began.elapsed())).await,
+                Some(Duration::ZERO) => std::future::pending().await,
+                Some(left) => sleep(left).await,
             }
         };
         tokio::select! {

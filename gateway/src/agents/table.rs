@@ -57,7 +57,7 @@ struct Table {
 /// What there is for a request.
 pub(crate) enum Held {
     Up(Arc<Entry>, Running),
-    /// Every link is down.
+    /// Every link is down, or its agent silent.
     Down(Down),
     /// There is no session.
     Absent(Arrival),
@@ -211,7 +211,7 @@ impl Sessions {
         let Some((entry, group)) = chosen else {
             return Ok(Held::Absent(table.arrival(cluster)));
         };
-        if !entry.session().is_up() {
+        if !entry.session().is_up() || entry.silence_of_agent().is_some() {
             return Ok(Held::Down(group.wait()));
         }
         if entry.is_full() {

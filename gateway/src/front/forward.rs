@@ -13,7 +13,12 @@ use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout};
 
 use crate::{
-    agents::{entry::Entry, patience, routes::HTTP},
+    agents::{
+        entry::Entry,
+        patience,
+        routes::HTTP,
+        silence::{ANSWER_GRACE, reads},
+    },
     front::{
         authorize::{Allowed, Permit},
         body::{self, Progress, Upload},
@@ -77,7 +82,11 @@ pub(crate) async fn forward(hub: &Arc<Hub>, allowed: Allowed) -> Result<Response
     let request = Request::from_parts(head, upload.boxed_unsync());
 
     let sent = Instant::now();
-    let answer = send(&session, request, &progress, hub.head_timeout).await;
+    let reads = reads(request.method(), user.is_some());
+    let answer = tokio::select! {
+        answer = send(&session, request, &progress, hub.head_timeout) => answer,
+        failure = silence(&session, reads) => return Err(failure),
+    };
     let answer = answer.map_err(|error| {
         if error.is_violation() {
             hub.metrics.violation(HTTP);
@@ -140,6 +149,20 @@ async fn send(
             Ok(answered) => return answered,
             Err(_) if progress.frames() != seen => {}
             Err(_) => return Err(ExchangeError::Timeout(head_timeout)),
+        }
+    }
+}
+
+/// Completes when no answer is to be expected any more.
+async fn silence(session: &Entry, reads: bool) -> Failure {
+    loop {
+        let silence = session.silence().await;
+        if timeout(ANSWER_GRACE, session.answers()).await.is_ok() {
+            continue;
+        }
+        match silence.gives_up(reads) {
+            Some(failure) => return failure,
+            None => session.is_otherwise(&silence).await,
         }
     }
 }

@@ -21,6 +21,8 @@ mod rig;
 #[cfg(test)]
 mod sessions;
 #[cfg(test)]
+mod silent;
+#[cfg(test)]
 #[path = "../../../runtime/testkit/standstill.rs"]
 mod standstill;
 #[cfg(test)]

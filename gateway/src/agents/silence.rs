@@ -1,0 +1,232 @@
+//! Silence of an agent or of its API server: who asks is not kept waiting for an answer that will hardly come.
+//!
+//! A link that breaks is no silence: agents dial again within seconds, so requests wait for [`LINK_GRACE`]. An agent that leaves
+//! probes unanswered over a link is silent after [`GOOD_FOR`], which is when its cluster is `Lost`.
+
+use std::time::Duration;
+
+use fairlead_api::{Code, Failure, resources::LastError};
+use http::Method;
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+use tokio::time::Instant;
+
+use super::health::{GOOD_FOR, Probed};
+
+/// How long a link may be down before its session counts as silent.
+pub(crate) const LINK_GRACE: Duration = Duration::from_secs(20);
+/// How long a request may go on over a session that is silent.
+pub(crate) const ANSWER_GRACE: Duration = Duration::from_secs(1);
+
+/// Who is silent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Party {
+    Agent,
+    /// The agent answers, its API server does not.
+    ApiServer,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Silence {
+    pub(crate) party: Party,
+    pub(crate) since: Instant,
+    pub(crate) error: LastError,
+}
+
+impl Silence {
+    /// The answer to a request whose head has not come; None: it goes on waiting. A request that only reads is safe to give
+    /// up; any other may have been carried out.
+    pub(crate) fn gives_up(&self, reads: bool) -> Option<Failure> {
+        let since = self.since_text();
+        let LastError { code, cause } = &self.error;
+        match (self.party, reads) {
+            (Party::Agent, true) => Some(self.lost()),
+            (Party::Agent, false) => Some(Failure::because(
+                Code::Timeout,
+                format_args!(
+                    "nothing was heard of it since {since} ({code}: {cause}), and the request may have been carried out"
+                ),
+            )),
+            (Party::ApiServer, true) => Some(Failure::because(
+                Code::ApiTimeout,
+                format_args!("none of the agent's probes since {since}: {cause}"),
+            )),
+            (Party::ApiServer, false) => None,
+        }
+    }
+
+    /// The agent is silent, and nothing was sent.
+    pub(crate) fn lost(&self) -> Failure {
+        let LastError { code, cause } = &self.error;
+        let since = self.since_text();
+        Failure::because(
+            Code::Lost,
+            format_args!("since {since}, last error {code}: {cause}"),
+        )
+    }
+
+    fn since_text(&self) -> String {
+        let since = OffsetDateTime::now_utc() - self.since.elapsed();
+        since.format(&Rfc3339).unwrap_or_default()
+    }
+}
+
+/// Whether a request changes nothing, so that it may be given up whatever became of it.
+pub(crate) fn reads(method: &Method, upgrades: bool) -> bool {
+    !upgrades && matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+/// From probe to probe, who was heard when. Pure: the clock is passed in.
+pub(crate) struct Listener {
+    agent: Instant,
+    /// None until it has answered for the first time.
+    api_server: Option<Instant>,
+    began: Instant,
+}
+
+impl Listener {
+    pub(crate) fn new(now: Instant) -> Self {
+        Listener {
+            agent: now,
+            api_server: None,
+            began: now,
+        }
+    }
+
+    /// What is to be expected after a probe. `down_since`: when the link broke, if there is none.
+    ///
+    /// # Errors
+    /// Nothing has changed.
+    pub(crate) fn after(
+        &mut self,
+        probed: &Probed,
+        down_since: Option<Instant>,
+        now: Instant,
+    ) -> Result<Option<Silence>, Unchanged> {
+        let (party, since, bound, error) = match probed {
+            Probed::Good => {
+                (self.agent, self.api_server) = (now, Some(now));
+                return Ok(None);
+            }
+            Probed::Bad(error) if error.code == Code::ApiTimeout => {
+                self.agent = now;
+                match self.api_server {
+                    Some(since) => (Party::ApiServer, since, GOOD_FOR, error),
+                    None => (Party::ApiServer, self.began, Duration::ZERO, error),
+                }
+            }
+            // The agent says at once what is wrong with its API server.
+            Probed::Bad(_) => {
+                (self.agent, self.api_server) = (now, Some(now));
+                return Ok(None);
+            }
+            Probed::Silent(error) => (Party::Agent, self.agent, GOOD_FOR, error),
+            Probed::Down(error) => {
+                let since = down_since.unwrap_or(self.agent);
+                (Party::Agent, since, LINK_GRACE, error)
+            }
+        };
+        if now - since < bound {
+            return Err(Unchanged);
+        }
+        Ok(Some(Silence {
+            party,
+            since,
+            error: error.clone(),
+        }))
+    }
+}
+
+pub(crate) struct Unchanged;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(code: Code) -> LastError {
+        LastError {
+            code,
+            cause: "x".to_owned(),
+        }
+    }
+
+    /// Who is silent after each probe: at a second, with what it found; None: as before.
+    fn hear(probes: &[(u64, Probed)]) -> Vec<Option<Option<Party>>> {
+        let start = Instant::now();
+        let mut listener = Listener::new(start);
+        let after = probes.iter().map(|(second, probed)| {
+            let silence = listener.after(probed, Some(start), start + Duration::from_secs(*second));
+            silence.ok().map(|it| it.map(|it| it.party))
+        });
+        after.collect()
+    }
+
+    #[test]
+    fn agent_is_silent_fifteen_seconds_after_its_last_answer() {
+        let silent = || Probed::Silent(error(Code::Timeout));
+        let heard = hear(&[
+            (0, Probed::Good),
+            (5, Probed::Bad(error(Code::ApiUnreachable))),
+            (15, silent()),
+            (20, silent()),
+            (21, Probed::Good),
+            (30, silent()),
+        ]);
+        let expected = [
+            Some(None),
+            Some(None),
+            None,
+            Some(Some(Party::Agent)),
+            Some(None),
+            None,
+        ];
+        assert_eq!(heard, expected);
+    }
+
+    #[test]
+    fn broken_link_is_no_silence_for_twenty_seconds() {
+        let down = || Probed::Down(error(Code::SessionBroke));
+        let heard = hear(&[(0, down()), (19, down()), (20, down())]);
+        assert_eq!(heard, [None, None, Some(Some(Party::Agent))]);
+    }
+
+    #[test]
+    fn api_server_is_silent_where_the_agent_says_that_it_does_not_answer() {
+        let late = || Probed::Bad(error(Code::ApiTimeout));
+        let heard = hear(&[
+            (1, late()),
+            (5, Probed::Good),
+            (19, late()),
+            (20, late()),
+            (25, Probed::Bad(error(Code::ApiUnreachable))),
+            (30, late()),
+        ]);
+        let api_server = Some(Some(Party::ApiServer));
+        assert_eq!(
+            heard,
+            [api_server, Some(None), None, api_server, Some(None), None]
+        );
+    }
+
+    #[test]
+    fn what_may_have_been_carried_out_is_not_told_as_lost() {
+        let silence = |party| Silence {
+            party,
+            since: Instant::now(),
+            error: error(Code::Timeout),
+        };
+        let code = |party, reads| silence(party).gives_up(reads).map(|failure| failure.code);
+        assert_eq!(code(Party::Agent, true), Some(Code::Lost));
+        assert_eq!(code(Party::Agent, false), Some(Code::Timeout));
+        assert_eq!(code(Party::ApiServer, true), Some(Code::ApiTimeout));
+        assert_eq!(code(Party::ApiServer, false), None);
+        for (method, upgrades, only_reads) in [
+            (Method::GET, false, true),
+            (Method::HEAD, false, true),
+            (Method::GET, true, false),
+            (Method::POST, false, false),
+            (Method::DELETE, false, false),
+        ] {
+            assert_eq!(reads(&method, upgrades), only_reads, "{method} {upgrades}");
+        }
+    }
+}

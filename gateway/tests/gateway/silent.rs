@@ -1,0 +1,150 @@
+//! Requests for a cluster whose agent, or whose API server, has stopped answering.
+
+use std::{
+    sync::{atomic::Ordering::SeqCst, mpsc},
+    time::Duration,
+};
+
+use fairlead_api::resources::State;
+use tokio::{
+    task::{JoinHandle, spawn_blocking},
+    time::{Instant, advance},
+};
+
+use crate::{
+    agent::{Agent, data},
+    client::{head, open, read_until, status},
+    rig::{Answer, Rig, Standstill},
+};
+
+/// The bound for every answer once a cluster is `Lost`.
+const BOUND: Duration = Duration::from_secs(2);
+const EMPTY: &str = "content-length: 0\r\n";
+
+/// A cluster that was connected, and whose agent leaves everything unanswered from now on.
+async fn stopped(rig: &Rig) -> Agent {
+    let agent = Agent::of(rig, "c-a").await;
+    status(rig, State::Connected).await;
+    agent.api.hangs.store(true, SeqCst);
+    agent
+}
+
+/// Lets time pass in small steps until it is so. After each step bytes on their way have a real moment to arrive.
+async fn pass_until(is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it never is");
+        let moment = || {
+            let (_held, gone) = mpsc::channel::<()>();
+            gone.recv_timeout(Duration::from_millis(1))
+        };
+        let _ = spawn_blocking(moment).await;
+        advance(Duration::from_millis(200)).await;
+    }
+}
+
+fn is(rig: &Rig, state: State) -> impl Fn() -> bool {
+    let (reported, cluster) = (rig.modules.reported.subscribe(), "c-a".parse().unwrap());
+    move || {
+        reported
+            .borrow()
+            .get(&cluster)
+            .is_some_and(|it| it.state == state)
+    }
+}
+
+/// Requests that the hub has, and has not answered to their end.
+fn under_way(rig: &Rig) -> f64 {
+    rig.metric("fairlead_requests_open", &[])
+}
+
+/// Waits for bytes on their way, for which the clock stands still.
+async fn spin_until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The answer to a request, and how long the hub took for it by the clock of the test.
+async fn timed(rig: &Rig, method: &str, path: &str) -> (Answer, Duration) {
+    let before = under_way(rig);
+    let mut asked = open(rig, &head(method, path, EMPTY)).await;
+    spin_until(|| under_way(rig) > before).await;
+    let answer = tokio::spawn(async move { Answer::read(&mut asked).await });
+    answered(rig, before, answer).await
+}
+
+async fn answered(rig: &Rig, before: f64, answer: JoinHandle<Answer>) -> (Answer, Duration) {
+    let begun = Instant::now();
+    pass_until(|| under_way(rig) <= before).await;
+    let took = begun.elapsed();
+    spin_until(|| answer.is_finished()).await;
+    (answer.await.unwrap(), took)
+}
+
+#[tokio::test]
+async fn lost_cluster_answers_new_requests_within_two_seconds() {
+    let rig = Rig::start();
+    let agent = stopped(&rig).await;
+    let _clock = Standstill::begin();
+    pass_until(is(&rig, State::Lost)).await;
+    assert!(
+        agent.session.is_up(),
+        "the link is there, the agent does not answer"
+    );
+    // Neither was sent.
+    for method in ["GET", "POST"] {
+        let (answer, took) = timed(&rig, method, "/silent").await;
+        assert_eq!((answer.status, answer.code()), (503, "FL-1402"), "{method}");
+        assert!(took <= BOUND, "{method}: {took:?}");
+    }
+
+    // It answers again, and all is as before.
+    agent.api.hangs.store(false, SeqCst);
+    pass_until(is(&rig, State::Connected)).await;
+    let (answer, _) = timed(&rig, "GET", "/who").await;
+    assert_eq!(answer.status, 200);
+}
+
+#[tokio::test]
+async fn request_in_flight_is_answered_within_two_seconds_of_the_loss() {
+    let rig = Rig::start();
+    let agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    let events = agent.next_stream();
+    let mut watch = open(&rig, &head("GET", "/stream", "")).await;
+    events.send(data("one")).await.unwrap();
+    read_until(&mut watch, "one\r\n").await;
+    for (method, code) in [("GET", "FL-1402"), ("POST", "FL-1405")] {
+        let mut asked = open(&rig, &head(method, "/silent", EMPTY)).await;
+        agent.saw(&format!("{method} /silent")).await;
+        let answer = tokio::spawn(async move { Answer::read(&mut asked).await });
+        let _clock = Standstill::begin();
+        agent.api.hangs.store(true, SeqCst);
+        pass_until(is(&rig, State::Lost)).await;
+        let (answer, took) = answered(&rig, 1.0, answer).await;
+        assert_eq!(answer.code(), code, "{method}");
+        assert!(took <= BOUND, "{method}: {took:?}");
+        agent.api.hangs.store(false, SeqCst);
+        pass_until(is(&rig, State::Connected)).await;
+    }
+    // What had its head goes on.
+    events.send(data("two")).await.unwrap();
+    read_until(&mut watch, "two\r\n").await;
+}
+
+#[tokio::test]
+async fn api_server_that_hangs_keeps_no_reader_waiting() {
+    let rig = Rig::start();
+    let agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    *agent.api.ready.lock().unwrap() = (504, Some(("FL-1504", "/readyz did not answer")));
+    let _clock = Standstill::begin();
+    pass_until(is(&rig, State::ApiUnreachable)).await;
+    let (answer, took) = timed(&rig, "GET", "/silent").await;
+    assert_eq!((answer.status, answer.code()), (504, "FL-1504"));
+    assert!(took <= BOUND, "{took:?}");
+    // What is answered all the same passes.
+    let (answer, _) = timed(&rig, "GET", "/who").await;
+    assert_eq!(answer.status, 200);
+}
