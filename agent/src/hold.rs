@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use fairlead_api::{
     Code, Failure,
     hello::{Link, PROTOCOL},
+    moment::timestamp,
 };
 use fairlead_dialer::{CloseReason, Dialed, Exchanges, Session, SessionError};
 use tokio::{
@@ -217,7 +218,10 @@ impl Hold {
 
     /// The identity has ended while there was no session; the hub may renew it all the same.
     async fn lapsed(&mut self, exchanges: &Exchanges, identity: &Arc<Identity>) -> Next {
-        info!(not_after = %identity.not_after, "the identity has expired; asking the hub to renew it");
+        info!(
+            not_after = timestamp(identity.not_after),
+            "the identity has expired; asking the hub to renew it"
+        );
         let session = exchanges.session().clone();
         let version = self.dials.version().to_owned();
         let renewing = self.ask_first(&session, identity, || {
@@ -225,7 +229,7 @@ impl Hold {
         });
         Next::Again(match renewing.await {
             Ok(Ok(renewed)) => {
-                info!(not_after = %renewed.not_after, "identity renewed");
+                info!(not_after = timestamp(renewed.not_after), "identity renewed");
                 session.close(CloseReason::Done);
                 self.keeper.renewed(renewed).await;
                 self.backoff.reset();

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::{Code, Failure, moment::timestamp};
 use tokio::{
     sync::{Mutex, Notify, watch},
     time::{Instant, sleep},
@@ -177,7 +177,7 @@ impl Keeper {
     }
 
     fn found(&self, mine: &mut Mine, identity: Identity) -> Arc<Identity> {
-        info!(cluster = %identity.cluster, tenant = %identity.tenant, not_after = %identity.not_after,
+        info!(cluster = %identity.cluster, tenant = %identity.tenant, not_after = timestamp(identity.not_after),
             "identity found");
         mine.unsaved = None;
         self.adopt(mine, identity)
@@ -212,7 +212,7 @@ impl Keeper {
             .map_err(|error| Missing::Dial(error.code))?;
         let issued = enrol::ask(dialed.session, &join, &key, dials.version(), uid).await?;
         let identity = Identity::new(key, issued, join.hubs.clone(), Origin::of(&join))?;
-        info!(cluster = %identity.cluster, tenant = %identity.tenant, not_after = %identity.not_after, "enrolled");
+        info!(cluster = %identity.cluster, tenant = %identity.tenant, not_after = timestamp(identity.not_after), "enrolled");
         self.save(mine, &identity, News::Enrolled).await;
         Ok(self.adopt(mine, identity))
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use fairlead_api::{
     Code, Failure,
     enroll::{RENEW_PATH, RenewRequest},
+    moment::timestamp,
 };
 use fairlead_certs::renew_at;
 use fairlead_dialer::Exchanges;
@@ -37,11 +38,11 @@ pub(crate) async fn renewed(identity: &Identity, exchanges: &Exchanges, version:
     loop {
         match renew(identity, exchanges, version).await {
             Ok(renewed) => {
-                info!(not_after = %renewed.not_after, "identity renewed");
+                info!(not_after = timestamp(renewed.not_after), "identity renewed");
                 return renewed;
             }
             Err(failure) => {
-                warn!(code = %failure.code, cause = failure.cause, next = failure.next_step(), not_after = %identity.not_after,
+                warn!(code = %failure.code, cause = failure.cause, next = failure.next_step(), not_after = timestamp(identity.not_after),
                     "the identity was not renewed");
             }
         }

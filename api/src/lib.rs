@@ -11,6 +11,7 @@ pub mod hello;
 pub mod ids;
 pub mod influxql;
 pub mod join;
+pub mod moment;
 pub mod reason;
 pub mod resources;
 pub mod status;

@@ -250,10 +250,7 @@ fn width(format: &Format) -> Option<usize> {
 
 /// A point in time, to the second.
 pub(crate) fn time(time: OffsetDateTime) -> String {
-    let whole = time.replace_nanosecond(0).unwrap_or(time);
-    whole
-        .format(&::time::format_description::well_known::Rfc3339)
-        .unwrap_or_default()
+    fairlead_api::moment::timestamp(time)
 }
 
 /// A table whose rows come one after the other. The first ones decide about the widths, with [`Column::at_least`]; later rows keep to

@@ -7,7 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use fairlead_api::Failure;
+use fairlead_api::{Failure, moment::timestamp};
 use fairlead_certs::{Authority, Leaf, front_server, renew_at, session_server};
 use fairlead_gateway::Module;
 use fairlead_runtime::Process;
@@ -66,7 +66,10 @@ impl Certificates {
         let (front, names) = match front {
             Front::Given(leaf) => {
                 if leaf.not_after() < now + SOON {
-                    warn!(ends = %leaf.not_after(), "the front's certificate ends soon or has ended");
+                    warn!(
+                        ends = timestamp(leaf.not_after()),
+                        "the front's certificate ends soon or has ended"
+                    );
                 }
                 (leaf, None)
             }
@@ -121,14 +124,22 @@ impl Certificates {
             let leaf = self.authority.issue_hub(now)?;
             let authority = self.authority.certificate_pem();
             let config = session_server(&leaf, authority, self.renew_grace)?;
-            info!(kind = "hub", ends = %leaf.not_after(), "certificate renewed");
+            info!(
+                kind = "hub",
+                ends = timestamp(leaf.not_after()),
+                "certificate renewed"
+            );
             self.write().hub = leaf;
             self.session.send_replace(config);
         }
         if let (true, Some(names)) = (front_due, &self.names) {
             let leaf = self.authority.issue_front(names, now)?;
             let config = front_server(&leaf)?;
-            info!(kind = "front", ends = %leaf.not_after(), "certificate renewed");
+            info!(
+                kind = "front",
+                ends = timestamp(leaf.not_after()),
+                "certificate renewed"
+            );
             self.write().front = leaf;
             self.front.send_replace(config);
         }

@@ -8,6 +8,7 @@ use fairlead_api::{
     Code, Failure,
     enroll::{EnrollRequest, Issued, MAX_BODY, RenewRequest},
     hello::printable,
+    moment::timestamp,
 };
 use fairlead_certs::{AgentIdentity, Signed, csr_fingerprint};
 use fairlead_gateway::AgentPeer;
@@ -118,7 +119,7 @@ async fn late(hub: &Hub, identity: &AgentIdentity, asked: &RenewRequest) -> Resu
     let actor = Actor::Agent(identity.cluster.clone());
     match hub.store.change(actor, decide).await {
         Ok(done) if done.value => {
-            warn!(cluster = %identity.cluster, serial = identity.serial, expired = %identity.not_after, "an identity is renewed after its end");
+            warn!(cluster = %identity.cluster, serial = identity.serial, expired = timestamp(identity.not_after), "an identity is renewed after its end");
             Ok(())
         }
         Ok(_) => Err(ended("another key has enrolled since it was issued")),

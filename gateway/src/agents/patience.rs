@@ -6,10 +6,11 @@ use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{
     ClusterId, Code, Failure,
+    moment::timestamp,
     resources::{ClusterStatus, State},
 };
 use http::uri::PathAndQuery;
-use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+use time::OffsetDateTime;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
@@ -119,7 +120,7 @@ fn unlinked(down: &Down) -> Failure {
         return Failure::new(Code::Lost);
     };
     let since = OffsetDateTime::now_utc() - since.elapsed();
-    let since = since.format(&Rfc3339).unwrap_or_default();
+    let since = timestamp(since);
     let code = Code::SessionBroke;
     Failure::because(
         Code::Lost,
@@ -146,7 +147,7 @@ async fn absent(hub: &Hub, cluster: &ClusterId) -> Result<(Failure, Duration), F
 }
 
 fn lost(status: &ClusterStatus) -> Failure {
-    let since = status.since.format(&Rfc3339).unwrap_or_default();
+    let since = timestamp(status.since);
     let what = match (status.state, &status.last_error) {
         (State::Lost, Some(last)) => {
             format!("since {since}, last error {}: {}", last.code, last.cause)
