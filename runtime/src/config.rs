@@ -1,7 +1,12 @@
 //! Settings from three layers: flags, then `FAIRLEAD_*`, then one table of a TOML file. The first layer that has a
 //! setting wins. Mistakes are collected and told all at once; a key that nobody asks for is one.
 
-use std::{collections::BTreeMap, fmt::Display, str::FromStr};
+use std::{
+    collections::BTreeMap,
+    fmt::Display,
+    net::{Ipv4Addr, SocketAddr, ToSocketAddrs},
+    str::FromStr,
+};
 
 use fairlead_api::{Code, Failure};
 use toml::{Table, Value};
@@ -79,6 +84,19 @@ impl Reader {
     {
         let (source, text) = self.texts(key, None)?.into_iter().next_back()?;
         self.parse(&source, &text)
+    }
+
+    /// One setting that some layer must have; `hint` says what it is. A value that cannot be read is one mistake, not two.
+    pub fn required<T>(&mut self, key: &'static str, hint: &str) -> Option<T>
+    where
+        T: FromStr<Err: Display>,
+    {
+        let before = self.mistakes.len();
+        let found = self.optional(key);
+        if found.is_none() && self.mistakes.len() == before {
+            self.mistake(format!("{key} is missing: {hint}"));
+        }
+        found
     }
 
     /// One setting, with what holds where no layer has it.
@@ -194,6 +212,38 @@ impl Reader {
     }
 }
 
+/// An address to listen on: `127.0.0.1:8443`, `[::1]:8443`, `localhost:8443`, or `:8443` for all addresses of this
+/// machine. Another name is looked up once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listen(pub SocketAddr);
+
+impl FromStr for Listen {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(address) = text.parse() {
+            return Ok(Listen(address));
+        }
+        let wrong = || {
+            "an address to listen on is HOST:PORT, like 127.0.0.1:8443, localhost:8443 or :8443"
+                .to_owned()
+        };
+        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let port: u16 = port.parse().map_err(|_| wrong())?;
+        match host {
+            "" => Ok(Listen((Ipv4Addr::UNSPECIFIED, port).into())),
+            "localhost" => Ok(Listen((Ipv4Addr::LOCALHOST, port).into())),
+            host if host.contains([':', '[', ' ']) => Err(wrong()),
+            host => {
+                let found = (host, port).to_socket_addrs();
+                let found = found.ok().and_then(|mut all| all.next());
+                found
+                    .map(Listen)
+                    .ok_or_else(|| format!("the name {host} has no address here"))
+            }
+        }
+    }
+}
+
 /// A span of time as people write it: `90s`, `30m`, `8h`, `7d`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span(pub std::time::Duration);
@@ -241,8 +291,6 @@ impl FromStr for Size {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
-
     use super::*;
 
     fn reader(flags: &[(&'static str, &str)], environment: &[(&str, &str)], file: &str) -> Reader {
@@ -294,6 +342,36 @@ mod tests {
                 failure.cause.contains(part),
                 "{part} is missing in: {failure}"
             );
+        }
+    }
+
+    #[test]
+    fn required_setting_is_one_mistake_whether_missing_or_wrong() {
+        for (flags, cause) in [
+            (&[][..], "port is missing: where to listen"),
+            (&[("port", "x")], "--port: invalid digit"),
+        ] {
+            let mut reader = reader(flags, &[], "");
+            assert_eq!(reader.required::<u16>("port", "where to listen"), None);
+            let failure = reader.finish().unwrap_err();
+            assert!(failure.cause.contains(cause), "{failure}");
+            assert_eq!(failure.cause.matches("port").count(), 1, "{failure}");
+        }
+    }
+
+    #[test]
+    fn addresses_to_listen_on_are_taken_as_people_write_them() {
+        for (text, address) in [
+            ("127.0.0.1:8443", "127.0.0.1:8443"),
+            ("[::1]:8443", "[::1]:8443"),
+            ("localhost:8443", "127.0.0.1:8443"),
+            (":8443", "0.0.0.0:8443"),
+            (":0", "0.0.0.0:0"),
+        ] {
+            assert_eq!(text.parse(), Ok(Listen(address.parse().unwrap())), "{text}");
+        }
+        for bad in ["", "8443", "localhost", ":x", "::1:8443", "a b:1", ":70000"] {
+            assert!(bad.parse::<Listen>().is_err(), "{bad}");
         }
     }
 
