@@ -48,19 +48,19 @@ impl Issuers {
     /// Reads the file.
     ///
     /// # Errors
-    /// `FL-4101` with the table and the field.
+    /// `FL-4101` with all mistakes: file, line, table and field of each.
     pub fn open(path: &Path) -> Result<Self, Failure> {
-        let told = |cause: &dyn std::fmt::Display| {
-            Failure::because(Code::BadConfig, format_args!("{}: {cause}", path.display()))
-        };
-        let text = std::fs::read_to_string(path).map_err(|error| told(&error))?;
-        Issuers::read(&text).map_err(|failure| told(&failure.cause))
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|error| mistakes(path, &[error.to_string()]))?;
+        Issuers::read(path, &text)
     }
 
+    /// Reads the text of a file; `path` names it in mistakes.
+    ///
     /// # Errors
-    /// `FL-4101` with the table and the field.
-    pub fn read(text: &str) -> Result<Self, Failure> {
-        let config = config::read(text)?;
+    /// `FL-4101`, as [`Issuers::open`].
+    pub fn read(path: &Path, text: &str) -> Result<Self, Failure> {
+        let config = config::read(text).map_err(|found| mistakes(path, &found))?;
         Ok(Issuers {
             tokens: config
                 .issuers
@@ -75,6 +75,11 @@ impl Issuers {
             known: Cache::default(),
             turns: Turns::default(),
         })
+    }
+
+    /// Whether the file names any.
+    pub(crate) fn has_any(&self) -> bool {
+        !self.tokens.is_empty() || !self.reviewers.is_empty()
     }
 
     /// Who that is that came from there; `None` if nobody here has anything to say about it.
@@ -134,6 +139,13 @@ impl Issuers {
         }
         unasked.map_or(Ok(None), Err)
     }
+}
+
+fn mistakes(path: &Path, found: &[String]) -> Failure {
+    let lines = found
+        .iter()
+        .map(|mistake| format!("\n  {}: {mistake}", path.display()));
+    Failure::because(Code::BadConfig, lines.collect::<String>())
 }
 
 #[cfg(test)]

@@ -1,16 +1,26 @@
 //! The file: tables `[issuer.NAME]` for issuers of JSON Web Tokens, `[review.NAME]` for clusters that review tokens.
 
-use std::{collections::BTreeMap, path::PathBuf, str::FromStr, time::Duration};
+mod fields;
 
-use fairlead_api::{ClusterId, Code, Failure, TenantId, resources::Role};
+use std::{
+    fmt::Display,
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
+
+use fairlead_api::{ClusterId, TenantId, resources::Role};
 use fairlead_runtime::config::Span;
-use jsonwebtoken::Algorithm;
-use serde::Deserialize;
+use jsonwebtoken::{Algorithm, jwk::JwkSet};
+use toml::de::DeTable;
+
+use fields::{Fields, Given, Mistakes};
 
 /// How far clocks may be apart.
 const LEEWAY: Duration = Duration::from_secs(60);
 const MOST_LEEWAY: Duration = Duration::from_secs(600);
 
+#[derive(Default)]
 pub(super) struct Config {
     pub(super) issuers: Vec<Issuer>,
     pub(super) reviews: Vec<Review>,
@@ -74,155 +84,189 @@ pub(super) enum Named {
     ByStar,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    #[serde(default)]
-    issuer: BTreeMap<String, IssuerTable>,
-    #[serde(default)]
-    review: BTreeMap<String, ReviewTable>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct IssuerTable {
-    url: String,
-    audience: Vec<String>,
-    #[serde(default)]
-    algorithms: Vec<String>,
-    keys_file: Option<PathBuf>,
-    ca_file: Option<PathBuf>,
-    leeway: Option<String>,
-    name_claim: Option<String>,
-    prefix: Option<String>,
-    roles: Vec<RoleTable>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ReviewTable {
-    url: String,
-    #[serde(default)]
-    audience: Vec<String>,
-    ca_file: Option<PathBuf>,
-    token_file: PathBuf,
-    prefix: Option<String>,
-    roles: Vec<RoleTable>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RoleTable {
-    claim: String,
-    value: String,
-    role: String,
-    tenant: Option<String>,
-    cluster: Option<String>,
-}
-
-fn mistake(table: &str, cause: impl std::fmt::Display) -> Failure {
-    Failure::because(Code::BadConfig, format_args!("[{table}] {cause}"))
-}
-
+/// Reads the file, and those that it names: a mistake at start is better than one at the first token.
+///
 /// # Errors
-/// `FL-4101` with the table and the field.
-pub(super) fn read(text: &str) -> Result<Config, Failure> {
-    let file: File =
-        toml::from_str(text).map_err(|error| Failure::because(Code::BadConfig, error.message()))?;
-    let issuers = file
-        .issuer
-        .into_iter()
-        .map(issuer)
-        .collect::<Result<Vec<_>, _>>()?;
-    for (index, one) in issuers.iter().enumerate() {
-        if let Some(other) = issuers
-            .iter()
-            .skip(index + 1)
-            .find(|other| other.url == one.url)
-        {
-            let table = format!("issuer.{}", other.name);
-            return Err(mistake(
-                &table,
-                format_args!("has the url of [issuer.{}]", one.name),
-            ));
-        }
-    }
-    let reviews = file
-        .review
-        .into_iter()
-        .map(review)
-        .collect::<Result<_, _>>()?;
-    Ok(Config { issuers, reviews })
-}
-
-fn issuer((name, given): (String, IssuerTable)) -> Result<Issuer, Failure> {
-    let table = format!("issuer.{name}");
-    let wrong = |cause: &dyn std::fmt::Display| mistake(&table, cause);
-    secure(&given.url).map_err(|cause| wrong(&cause))?;
-    if given.audience.is_empty() {
-        // Else a token for any other program of that issuer would be good here.
-        return Err(wrong(
-            &"audience is empty: say for whom its tokens are made out",
-        ));
-    }
-    let leeway = match &given.leeway {
-        None => LEEWAY,
-        Some(text) => {
-            Span::from_str(text)
-                .map_err(|cause| wrong(&format_args!("leeway: {cause}")))?
-                .0
+/// All mistakes, each with its line, table and field.
+pub(super) fn read(text: &str) -> Result<Config, Vec<String>> {
+    let mut mistakes = Mistakes::of(text);
+    let file = match DeTable::parse(text) {
+        Ok(file) => file,
+        Err(error) => {
+            let at = error.span().map_or(0, |span| span.start);
+            mistakes.note(at, "", error.message());
+            return mistakes.finish().map(|()| Config::default());
         }
     };
-    if leeway > MOST_LEEWAY {
-        return Err(wrong(&"leeway: at most 10m"));
+    let mut file = Fields::of(String::new(), 0, file.into_inner());
+    let mut config = Config::default();
+    for table in file.tables("issuer", &mut mistakes) {
+        let at = table.at();
+        let Some(issuer) = issuer(table, &mut mistakes) else {
+            continue;
+        };
+        if let Some(other) = config.issuers.iter().find(|it| it.url == issuer.url) {
+            let cause = format_args!("has the url of [issuer.{}]", other.name);
+            mistakes.note(at, &format!("issuer.{}", issuer.name), cause);
+        }
+        config.issuers.push(issuer);
     }
-    let mut algorithms = Vec::new();
-    for text in &given.algorithms {
-        algorithms.push(algorithm(text).ok_or_else(|| {
-            wrong(&format_args!("algorithms: {text:?} is none of RS256 to RS512, PS256 to PS512, ES256, ES384, EdDSA"))
-        })?);
+    for table in file.tables("review", &mut mistakes) {
+        config.reviews.extend(review(table, &mut mistakes));
     }
-    if algorithms.is_empty() {
-        algorithms = vec![Algorithm::RS256, Algorithm::ES256];
+    file.finish(&mut mistakes);
+    mistakes.finish().map(|()| config)
+}
+
+/// Without its table: `corp` of `issuer.corp`.
+fn name_of(table: &Fields<'_>) -> String {
+    let name = table.name().split_once('.');
+    name.map_or_else(String::new, |(_, name)| name.to_owned())
+}
+
+fn issuer(mut table: Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Issuer> {
+    let name = name_of(&table);
+    let section = table.name().to_owned();
+    let url = url(&mut table, mistakes);
+    let audience: Option<Given<Vec<String>>> = table.required("audience", mistakes);
+    if let Some(given) = &audience
+        && given.value.is_empty()
+    {
+        // Else a token for any other program of that issuer would be good here.
+        let cause = "audience is empty: name the program that its tokens are made out for";
+        mistakes.note(given.at, &section, cause);
     }
-    Ok(Issuer {
+    let leeway = table.optional("leeway", mistakes);
+    let leeway = leeway.map_or(LEEWAY, |given| leeway_of(&given, &section, mistakes));
+    let algorithms = table.optional("algorithms", mistakes);
+    let algorithms = algorithms.map(|given| algorithms_of(&given, &section, mistakes));
+    let keys_file = file(&mut table, "keys_file", mistakes, |text| {
+        let set = serde_json::from_str::<JwkSet>(text).map_err(|error| error.to_string())?;
+        match set.keys.is_empty() {
+            true => Err("it has no keys".to_owned()),
+            false => Ok(()),
+        }
+    });
+    let ca_file = ca_file(&mut table, mistakes);
+    let name_claim = table.optional("name_claim", mistakes);
+    let prefix = table.optional("prefix", mistakes);
+    let rules = rules(&mut table, mistakes);
+    table.finish(mistakes);
+    Some(Issuer {
         mapping: Mapping {
-            name_claim: given.name_claim.unwrap_or_else(|| "sub".to_owned()),
-            prefix: given.prefix.unwrap_or_else(|| format!("{name}.")),
-            rules: rules(&table, given.roles)?,
+            name_claim: name_claim.map_or_else(|| "sub".to_owned(), |it| it.value),
+            prefix: prefix.map_or_else(|| format!("{name}."), |it| it.value),
+            rules: rules?,
         },
         name,
-        url: given.url,
-        audience: given.audience,
-        algorithms,
-        keys_file: given.keys_file,
-        ca_file: given.ca_file,
+        url: url?,
+        audience: audience?.value,
+        algorithms: (algorithms.filter(|it| !it.is_empty()))
+            .unwrap_or_else(|| vec![Algorithm::RS256, Algorithm::ES256]),
+        keys_file,
+        ca_file,
         leeway,
     })
 }
 
-fn review((name, given): (String, ReviewTable)) -> Result<Review, Failure> {
-    let table = format!("review.{name}");
-    secure(&given.url).map_err(|cause| mistake(&table, cause))?;
-    Ok(Review {
+fn review(mut table: Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Review> {
+    let name = name_of(&table);
+    let url = url(&mut table, mistakes);
+    let audience = table.optional("audience", mistakes);
+    let ca_file = ca_file(&mut table, mistakes);
+    let token_file: Option<Given<PathBuf>> = table.required("token_file", mistakes);
+    if let Some(given) = &token_file {
+        let checked = read_file(&given.value, |text| match text.trim().is_empty() {
+            true => Err("it is empty".to_owned()),
+            false => Ok(()),
+        });
+        if let Err(cause) = checked {
+            mistakes.note(given.at, table.name(), format_args!("token_file: {cause}"));
+        }
+    }
+    let prefix = table.optional("prefix", mistakes);
+    let rules = rules(&mut table, mistakes);
+    table.finish(mistakes);
+    Some(Review {
         mapping: Mapping {
             name_claim: "username".to_owned(),
-            prefix: given.prefix.unwrap_or_else(|| format!("{name}.")),
-            rules: rules(&table, given.roles)?,
+            prefix: prefix.map_or_else(|| format!("{name}."), |it| it.value),
+            rules: rules?,
         },
         name,
-        url: given.url.trim_end_matches('/').to_owned(),
-        audience: given.audience,
-        ca_file: given.ca_file,
-        token_file: given.token_file,
+        url: url?.trim_end_matches('/').to_owned(),
+        audience: audience.map_or_else(Vec::new, |it| it.value),
+        ca_file,
+        token_file: token_file?.value,
     })
 }
 
-fn secure(url: &str) -> Result<(), &'static str> {
-    match url.strip_prefix("https://") {
-        Some(rest) if !rest.is_empty() && !rest.contains(['?', '#', '@']) => Ok(()),
-        _ => Err("url: expected https://host/path, as the tokens' iss has it"),
+fn url(table: &mut Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<String> {
+    let given: Given<String> = table.required("url", mistakes)?;
+    match given.value.strip_prefix("https://") {
+        Some(rest) if !rest.is_empty() && !rest.contains(['?', '#', '@']) => Some(given.value),
+        _ => {
+            let cause = "url: expected https://host/path, as the tokens' iss has it";
+            mistakes.note(given.at, table.name(), cause);
+            None
+        }
     }
+}
+
+fn ca_file(table: &mut Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<PathBuf> {
+    file(table, "ca_file", mistakes, |text| {
+        let tls = fairlead_certs::outer_client(Some(text), None);
+        tls.map(drop).map_err(|failure| failure.cause)
+    })
+}
+
+/// A file that the table names; it must be there now.
+fn file(
+    table: &mut Fields<'_>,
+    key: &str,
+    mistakes: &mut Mistakes<'_>,
+    check: impl FnOnce(&str) -> Result<(), String>,
+) -> Option<PathBuf> {
+    let given: Given<PathBuf> = table.optional(key, mistakes)?;
+    if let Err(cause) = read_file(&given.value, check) {
+        mistakes.note(given.at, table.name(), format_args!("{key}: {cause}"));
+    }
+    Some(given.value)
+}
+
+fn read_file(path: &Path, check: impl FnOnce(&str) -> Result<(), String>) -> Result<(), String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
+    let checked = text.and_then(|text| check(&text));
+    checked.map_err(|cause| format!("{}: {cause}", path.display()))
+}
+
+fn leeway_of(given: &Given<String>, table: &str, mistakes: &mut Mistakes<'_>) -> Duration {
+    match Span::from_str(&given.value) {
+        Ok(Span(leeway)) if leeway <= MOST_LEEWAY => return leeway,
+        Ok(_) => mistakes.note(given.at, table, "leeway: at most 10m"),
+        Err(cause) => mistakes.note(given.at, table, format_args!("leeway: {cause}")),
+    }
+    LEEWAY
+}
+
+fn algorithms_of(
+    given: &Given<Vec<String>>,
+    table: &str,
+    mistakes: &mut Mistakes<'_>,
+) -> Vec<Algorithm> {
+    let mut algorithms = Vec::new();
+    for text in &given.value {
+        match algorithm(text) {
+            Some(algorithm) => algorithms.push(algorithm),
+            None => {
+                let cause = format_args!(
+                    "algorithms: {text:?} is none of RS256 to RS512, PS256 to PS512, ES256, ES384, EdDSA"
+                );
+                mistakes.note(given.at, table, cause);
+            }
+        }
+    }
+    algorithms
 }
 
 /// Only what a public key verifies: with a shared secret, whoever checks tokens could make them.
@@ -241,54 +285,86 @@ fn algorithm(text: &str) -> Option<Algorithm> {
     })
 }
 
-fn rules(table: &str, given: Vec<RoleTable>) -> Result<Vec<Rule>, Failure> {
+fn rules(table: &mut Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Vec<Rule>> {
+    let given = table.list("roles", mistakes)?;
     if given.is_empty() {
-        return Err(mistake(table, "roles is empty: nobody would be let in"));
+        let cause = "roles is empty: nobody would be let in";
+        mistakes.note(table.at(), table.name(), cause);
     }
-    given.into_iter().map(|rule| rule_of(table, rule)).collect()
+    let rules = given.into_iter().map(|rule| rule_of(rule, mistakes));
+    rules.collect::<Vec<_>>().into_iter().collect()
 }
 
-fn rule_of(table: &str, given: RoleTable) -> Result<Rule, Failure> {
-    let wrong = |field: &str, cause: &dyn std::fmt::Display| {
-        mistake(table, format_args!("roles: {field}: {cause}"))
-    };
-    let role: Role = given.role.parse().map_err(|error| wrong("role", &error))?;
-    let tenant = given.tenant.as_deref().map(str::parse).transpose();
-    let cluster = match given.cluster.as_deref() {
-        None => None,
-        Some("*") => Some(Named::ByStar),
-        Some(id) => Some(Named::Cluster(
-            id.parse().map_err(|error| wrong("cluster", &error))?,
-        )),
-    };
-    let value = match given.value.strip_suffix('*') {
+fn rule_of(mut table: Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Rule> {
+    let (claim, value) = (
+        table.required::<String>("claim", mistakes),
+        table.required::<String>("value", mistakes),
+    );
+    let role = table.required("role", mistakes);
+    let tenant = table.optional("tenant", mistakes);
+    let cluster = table.optional::<String>("cluster", mistakes);
+    let (at, name) = (table.at(), table.name().to_owned());
+    table.finish(mistakes);
+    let mut wrong = |at: usize, cause: &dyn Display| mistakes.note(at, &name, cause);
+
+    let value = value.map(|given| match given.value.strip_suffix('*') {
         Some(start) => Pattern::Starts(start.to_owned()),
         None => Pattern::Exactly(given.value),
+    });
+    let role: Option<Role> = role.and_then(|given: Given<String>| {
+        let role = given.value.parse();
+        role.map_err(|error| wrong(given.at, &format_args!("role: {error}")))
+            .ok()
+    });
+    let has_tenant = tenant.is_some();
+    let tenant: Option<Option<TenantId>> = match tenant {
+        None => Some(None),
+        Some(given) => Given::<String>::parse(given, "tenant", &mut wrong).map(Some),
     };
-    let by_star = matches!(cluster, Some(Named::ByStar));
-    if by_star && matches!(value, Pattern::Exactly(_)) {
-        return Err(wrong(
-            "cluster",
-            &"\"*\" is what the star at the end of value stands for, and there is none",
-        ));
+    let by_star = cluster.as_ref().is_some_and(|it| it.value == "*");
+    if by_star && matches!(value, Some(Pattern::Exactly(_))) {
+        let cause =
+            "cluster: \"*\" is what the star at the end of value stands for, and there is none";
+        wrong(at, &cause);
     }
-    if (role == Role::Cluster) != cluster.is_some() {
-        return Err(wrong(
-            "cluster",
-            &"it belongs to the role cluster, and to no other",
-        ));
+    if role.is_some_and(|role| (role == Role::Cluster) != cluster.is_some()) {
+        wrong(
+            at,
+            &"cluster: it belongs to the role cluster, and to no other",
+        );
     }
-    if role == Role::Tenant && given.tenant.is_none() {
-        return Err(wrong("tenant", &"the role tenant is on one"));
+    if role == Some(Role::Tenant) && !has_tenant {
+        wrong(at, &"tenant: the role tenant is on one");
     }
-    if given.claim.is_empty() {
-        return Err(wrong("claim", &"it is empty"));
+    let cluster = match cluster {
+        None => Some(None),
+        Some(_) if by_star => Some(Some(Named::ByStar)),
+        Some(given) => {
+            let id = given.parse("cluster", &mut wrong);
+            id.map(|id| Some(Named::Cluster(id)))
+        }
+    };
+    if claim.as_ref().is_some_and(|it| it.value.is_empty()) {
+        wrong(at, &"claim: it is empty");
     }
-    Ok(Rule {
-        claim: given.claim,
-        value,
-        role,
-        tenant: tenant.map_err(|error| wrong("tenant", &error))?,
-        cluster,
+    Some(Rule {
+        claim: claim?.value,
+        value: value?,
+        role: role?,
+        tenant: tenant?,
+        cluster: cluster?,
     })
+}
+
+impl Given<String> {
+    fn parse<T: FromStr<Err: Display>>(
+        self,
+        field: &str,
+        wrong: &mut impl FnMut(usize, &dyn Display),
+    ) -> Option<T> {
+        let parsed = self.value.parse();
+        parsed
+            .map_err(|error| wrong(self.at, &format_args!("{field}: {error}")))
+            .ok()
+    }
 }

@@ -1,6 +1,9 @@
 //! An HTTPS server that is an issuer of tokens with discovery, and a cluster that reviews them.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 use axum::{
     Json, Router,
@@ -155,7 +158,7 @@ impl Idp {
             self.shared.url,
             ca.display(),
         );
-        Issuers::read(&text).unwrap()
+        Issuers::read(Path::new("issuers.toml"), &text).unwrap()
     }
 
     pub(super) fn issuers_with_keys_file(&self) -> Issuers {
@@ -179,7 +182,7 @@ impl Idp {
             at("front.pem"),
             at("token"),
         );
-        Issuers::read(&text).unwrap()
+        Issuers::read(Path::new("issuers.toml"), &text).unwrap()
     }
 
     pub(super) fn sign(&self, claims: &Value) -> SecretString {
