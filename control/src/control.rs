@@ -8,10 +8,11 @@ use std::{
 
 use fairlead_api::{
     Code, Failure, HubUrl,
-    resources::{CreateToken, CreatedToken},
+    resources::{CreateToken, CreatedToken, Role},
 };
 use fairlead_certs::{Authority, Leaf};
 use fairlead_gateway::{Module, Seam};
+use fairlead_runtime::Process;
 use rustls::ServerConfig;
 use secrecy::SecretString;
 use time::OffsetDateTime;
@@ -29,11 +30,14 @@ use crate::{
     hub::{Discovery, Hub, Settings},
     issuers::Issuers,
     keys::{SealingKey, share},
+    local,
+    loss::{refuse_lost_keys, refuse_lost_store},
+    model::Token,
     proxies::Network,
     random,
-    registry::{Openings, RESTARTED, Registry, mint, mint_for},
+    registry::{Openings, RESTARTED, Registry, find_token, mint, mint_for},
     repositories::{GitServers, RepositoriesModule},
-    store::{Actor, Place, Presented, Retention, Revision, Store},
+    store::{Actor, Place, Presented, Retention, Revision, Store, claim::Claim},
 };
 
 pub(crate) const STORE: &str = "fairlead.db";
@@ -71,6 +75,8 @@ pub struct Config {
     pub reporting: Reporting,
     /// Where facts are written as well.
     pub influx: Option<InfluxConfig>,
+    /// Starts although keys or database of an earlier hub are gone.
+    pub accept_data_loss: bool,
     /// Who else vouches for callers (`docs/issuers.md`).
     pub issuers: Option<PathBuf>,
     /// How long a bootstrap token is good; [`BOOTSTRAP_TTL`] by default.
@@ -123,11 +129,13 @@ impl Control {
             let detail = format_args!("{METRIC_FACTS} facts at the most are labels of metrics");
             return Err(Failure::because(Code::BadConfig, detail));
         }
+        // Their mistakes are found before anything is made.
+        let issuers = config.issuers.as_deref().map(Issuers::open).transpose()?;
         let data_dir = DataDir::open(&config.data_dir)?;
         let influx = config.influx.clone();
         let influx = influx.map(|it| Influx::open(it, &data_dir, clock.clone()));
         let influx = influx.transpose()?.map(Box::new);
-        let (place, store) = open_store(&config, &data_dir, &clock).await?;
+        let (place, claim, store) = open_store(&config, &data_dir, &clock).await?;
         let authority = Arc::new(Authority::open_or_create(data_dir.path())?);
         let bootstrap = BootstrapKey::open_or_create(&data_dir)?;
         let front_ca_pem = match config.front_leaf {
@@ -143,7 +151,6 @@ impl Control {
             Certificates::new(Arc::clone(&authority), front, config.renew_grace, now)?;
         let lost = begin(&store, &data_dir, &config.public_url, now).await?;
         info!(data = %data_dir.path().display(), store = %place, trust_domain = authority.trust_domain(), pin = %authority.pin(), lost, "modules opened");
-        let issuers = config.issuers.as_deref().map(Issuers::open).transpose()?;
         let hub = Arc::new(Hub {
             run: u32::from_ne_bytes(random::bytes()?),
             issuers: issuers.unwrap_or_default(),
@@ -176,6 +183,7 @@ impl Control {
             git_servers: config.git_servers,
             presence: OnceLock::new(),
             process: OnceLock::new(),
+            _claim: claim,
             _data_dir: data_dir,
         });
         let registry = Arc::new(Registry(Arc::clone(&hub)));
@@ -252,6 +260,33 @@ impl Control {
         Ok(self.hub.store.view().tokens().next().is_none())
     }
 
+    /// When this token of ours expires or has expired; `None` if it is not one.
+    #[must_use]
+    pub fn token_expiry(&self, token: &SecretString) -> Option<OffsetDateTime> {
+        let found = find_token(&self.hub.store.view(), token);
+        found.map(|token| token.value.expires)
+    }
+
+    /// The time by the hub's clock.
+    #[must_use]
+    pub fn now(&self) -> OffsetDateTime {
+        self.hub.now()
+    }
+
+    /// Whether an admin of all tenants can log in now, with a token of ours or by an issuer.
+    #[must_use]
+    pub fn has_admin(&self) -> bool {
+        let (view, now) = (self.hub.store.view(), self.hub.now());
+        let is_admin = |token: &Token| token.role == Role::Admin && token.tenant.is_none();
+        let mut tokens = view.tokens();
+        self.hub.issuers.has_any() || tokens.any(|it| is_admin(&it.value) && it.value.expires > now)
+    }
+
+    /// Serves `hub.sock` in the data folder, for operators on this machine, until the process drains.
+    pub fn serve_locally(&self, process: &Process) {
+        local::serve(Arc::clone(&self.hub), self.hub._data_dir.path(), process);
+    }
+
     /// A bearer token for whoever starts the hub (`fairlead dev`, first start).
     ///
     /// # Errors
@@ -280,24 +315,32 @@ impl Control {
     }
 }
 
-/// With the keys that its hubs share, where they do.
+/// With the keys that its hubs share, where they do. Nothing is made in the place of what is lost.
 async fn open_store(
     config: &Config,
     data_dir: &DataDir,
     clock: &Clock,
-) -> Result<(Place, Store), Failure> {
+) -> Result<(Place, Claim, Store), Failure> {
     let file = || Place::File(data_dir.join(STORE));
     let place = config.store.clone().unwrap_or_else(file);
     let sealing = config.store_key.as_ref().map(SealingKey::read);
     let sealing = sealing.transpose()?;
+    let accepted = config.accept_data_loss;
+    refuse_lost_store(data_dir, &place, accepted).await?;
+    let claim = Claim::of(&place)?;
     let store = Store::open(&place, clock.clone()).await?;
-    if let Some(sealing) = &sealing
-        && let Err(failure) = share(&store, data_dir, sealing).await
-    {
+    let keys = async {
+        refuse_lost_keys(data_dir, &store, accepted).await?;
+        match &sealing {
+            Some(sealing) => share(&store, data_dir, sealing).await,
+            None => Ok(()),
+        }
+    };
+    if let Err(failure) = keys.await {
         store.close().await;
         return Err(failure);
     }
-    Ok((place, store))
+    Ok((place, claim, store))
 }
 
 /// How many clusters were lost with the hub that was here before: it has ended, or this one could not have its folder.

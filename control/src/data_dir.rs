@@ -1,13 +1,18 @@
 //! The hub's data directory: its owner's alone, and one hub's at a time.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    fs::{self, DirBuilder, File, Permissions, TryLockError},
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
 use fairlead_api::{Code, Failure};
 use tracing::warn;
+
+use crate::store::claim::lock;
+
+/// Name of the lock file.
+pub(crate) const LOCK: &str = "hub.lock";
 
 /// Held as long as the hub runs; the lock ends with the process, however it ends.
 #[derive(Debug)]
@@ -29,20 +34,13 @@ impl DataDir {
         builder.recursive(true).mode(0o700);
         builder.create(path).map_err(|error| fail(&error))?;
         close_to_others(path).map_err(|detail| fail(&detail))?;
-        let mut options = OpenOptions::new();
-        let lock = options
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(path.join("hub.lock"))
-            .map_err(|error| fail(&error))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(DataDir {
+        match lock(&path.join(LOCK)) {
+            Ok(lock) => Ok(DataDir {
                 path: path.to_owned(),
                 _lock: lock,
             }),
-            Err(TryLockError::WouldBlock) => Err(fail(&"another hub runs in it")),
+            Err(TryLockError::WouldBlock) => Err(fail(&"another hub runs in it")
+                .next("Stop that hub first, or name another folder with `--data`.")),
             Err(TryLockError::Error(error)) => Err(fail(&error)),
         }
     }
@@ -104,6 +102,7 @@ mod tests {
         let failure = DataDir::open(&path).unwrap_err();
         assert_eq!(failure.code, Code::DataDir);
         assert!(failure.cause.contains("another hub"), "{failure}");
+        assert!(failure.next_step().starts_with("Stop"), "{failure:?}");
         drop(first);
         DataDir::open(&path).unwrap();
     }

@@ -23,7 +23,7 @@ use crate::{
     proxies::Network,
     registry::Openings,
     repositories::GitServers,
-    store::{Actor, Draft, Retention, Store},
+    store::{Actor, Draft, Retention, Store, claim::Claim},
 };
 
 pub(crate) struct Hub {
@@ -47,6 +47,7 @@ pub(crate) struct Hub {
     /// What the modules run in, once they do.
     pub(crate) process: OnceLock<Process>,
     // Last, so that it is unlocked when all else is closed.
+    pub(crate) _claim: Claim,
     pub(crate) _data_dir: DataDir,
 }
 

@@ -83,6 +83,7 @@ impl SealingKey {
         opened().ok_or_else(|| {
             let detail = "the hub's keys in the store are sealed with another key than this one";
             Failure::because(Code::DataDir, detail)
+                .next("Give the key that the other hubs have with `--store-key-file`.")
         })
     }
 }
@@ -129,7 +130,9 @@ fn take(dir: &DataDir, keys: &Keys) -> Result<(), Failure> {
         let ours = here.get(name).map(|it| it.expose_secret().trim());
         if ours.is_some_and(|ours| ours != theirs.expose_secret().trim()) {
             let detail = "it is not the one that the store has: this folder is of other hubs";
-            return Err(unusable(&dir.join(name), &detail));
+            let failure = unusable(&dir.join(name), &detail);
+            return Err(failure
+                .next("Name the folder of a hub on this store with `--data`, or an empty one."));
         }
     }
     for (name, theirs) in theirs().filter(|(name, _)| !here.contains_key(*name)) {

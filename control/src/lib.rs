@@ -18,6 +18,8 @@ mod data_dir;
 mod facts;
 mod hub;
 mod keys;
+mod local;
+mod loss;
 mod proxies;
 mod random;
 mod registry;

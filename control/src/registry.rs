@@ -44,7 +44,7 @@ pub(crate) use page::{Page, Place, next_page};
 pub(crate) use rights::{Right, allow, sees_cluster, visible};
 pub(crate) use said::Said;
 pub(crate) use template::Effective;
-pub(crate) use tokens::{mint, mint_for, new as new_token};
+pub(crate) use tokens::{find as find_token, mint, mint_for, mint_in, new as new_token};
 
 use crate::{hub::Hub, reply::finish};
 

@@ -7,6 +7,7 @@
 mod audience;
 mod backend;
 mod check;
+pub(crate) mod claim;
 mod company;
 mod draft;
 pub(crate) mod dump;
@@ -25,13 +26,14 @@ mod rows;
 mod sight;
 mod sqlite;
 mod tables;
+mod unusable;
 mod view;
 mod writer;
 
 use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
-use fairlead_api::{ClusterId, Code, Failure, catalog::Catalog, resources::ClusterStatus};
+use fairlead_api::{ClusterId, Failure, catalog::Catalog, resources::ClusterStatus};
 use imbl::OrdMap;
 use time::OffsetDateTime;
 use tokio::{
@@ -50,6 +52,7 @@ use error::Result;
 use foreign::Foreign;
 use meter::{Meter, Outcome};
 use sight::Observations;
+pub(crate) use unusable::unusable;
 use writer::{Job, LINE, Pending};
 
 pub use audience::Audience;
@@ -406,6 +409,25 @@ async fn backend(
     }
 }
 
+/// Whether no program has used this store yet.
+///
+/// # Errors
+/// `FL-4103` if it cannot be read, `FL-5104` if its database cannot be reached.
+pub(crate) async fn is_new(place: &Place) -> std::result::Result<bool, Failure> {
+    let new = match place {
+        Place::File(path) => match std::fs::metadata(path) {
+            Ok(about) => Ok(about.len() == 0),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(true),
+            Err(error) => Err(unusable(place, &error)),
+        },
+        Place::Postgres(it) => {
+            let new = postgres::is_new(it.options.clone()).await;
+            new.map_err(|error| unusable(place, &error))
+        }
+    };
+    new
+}
+
 /// A database that is there; nothing is made and nothing brought up to date.
 async fn as_it_is(place: &Place) -> std::result::Result<Arc<dyn Backend>, Failure> {
     backend(place, BUSY, true).await
@@ -419,25 +441,10 @@ fn meter(place: &Place) -> std::result::Result<Meter, Failure> {
     Meter::new().map_err(|error| unusable(place, &error))
 }
 
-fn unusable(place: &Place, error: &dyn std::error::Error) -> Failure {
-    let cause = error.source().map(|cause| format!(": {cause}"));
-    let cause = cause.unwrap_or_default();
-    Failure::because(Code::DataDir, format_args!("{place}: {error}{cause}"))
-}
-
-/// Whether the tables are those that this version works with.
-fn of_this_version(
-    known: &sqlx::migrate::Migrator,
-    there: Option<i64>,
-) -> std::result::Result<(), String> {
-    let last = known.iter().map(|migration| migration.version).max();
-    if there == last {
-        return Ok(());
-    }
-    Err(
-        "its tables are those of another version: use that version, or start this one's hub first"
-            .to_owned(),
-    )
+/// The newest migration that this program knows.
+fn newest(known: &sqlx::migrate::Migrator) -> i64 {
+    let versions = known.iter().map(|migration| migration.version);
+    versions.max().unwrap_or_default()
 }
 
 async fn whole(backend: &dyn Backend) -> Result<View> {

@@ -1,24 +1,32 @@
 //! What the platform operator does with a hub's data as a whole: back it up while the hub runs, put it back while it does
 //! not, look whether it is whole.
 
+mod leftovers;
 mod sealed;
+mod stage;
 
 use std::{
     io::BufRead,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
-use fairlead_api::{Code, Failure};
-use fairlead_certs::keyfile;
-use secrecy::ExposeSecret;
+use fairlead_api::{
+    Code, Failure,
+    resources::{CreateToken, CreatedToken},
+};
 
 use crate::{
     clock::Clock,
     control::STORE,
     data_dir::DataDir,
     keys::KEYS,
-    store::{Place, Store, Tallies, dump},
+    local,
+    registry::mint_in,
+    store::{Actor, Place, Store, Tallies, claim::Claim, dump, unusable as unusable_store},
 };
+use leftovers::Leftovers;
+use stage::Stage;
 
 pub use crate::store::dump::migrate;
 pub use sealed::{Sink, opened};
@@ -56,34 +64,74 @@ impl HubData {
     /// them.
     ///
     /// # Errors
-    /// `FL-4111` if something is there and `overwrite` was not said, `FL-4109` if the backup is damaged, `FL-4103` if the
-    /// hub runs or its data cannot be written. The store has not changed then.
+    /// `FL-4111` if something is there and `overwrite` is not set, `FL-4109` if the backup is damaged, `FL-4103` if a hub
+    /// runs or the data cannot be written. Nothing has changed then, and no file is left behind.
     pub async fn restore(
         &self,
         source: Box<dyn BufRead + Send>,
         overwrite: bool,
     ) -> Result<Tallies, Failure> {
+        let place = self.place();
+        let folder = Leftovers::folder(&self.data_dir);
         let dir = DataDir::open(&self.data_dir)?;
+        // From here on no hub can write these files.
+        let mut leftovers = Leftovers::files(&dir, &place);
+        leftovers.then(folder);
         let there = KEYS.iter().find(|name| dir.join(name).exists());
         if let (Some(name), false) = (there, overwrite) {
             let path = dir.join(name);
             let detail = format_args!("{} is there", path.display());
             return Err(Failure::because(Code::InUse, detail));
         }
-        let (tallies, files) = dump::read(&self.place(), source, overwrite).await?;
-        for name in KEYS {
-            let Some(text) = files.get(name) else {
-                continue;
-            };
-            let path = dir.join(name);
-            match std::fs::remove_file(&path) {
-                Ok(()) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(unusable(&path, &error)),
-            }
-            keyfile::create(&path, text.expose_secret())?;
-        }
+        let stage = Stage::new(&dir);
+        let staged = stage.clone();
+        let tallies = dump::read(&place, source, overwrite, Box::new(move |it| stage.put(it)));
+        let tallies = tallies.await?;
+        staged.commit()?;
+        leftovers.keep();
         Ok(tallies)
+    }
+
+    /// Makes a token without one: by way of the hub that runs in this folder, else in the store itself. For whoever has
+    /// the hub's machine, and no token that is valid.
+    ///
+    /// # Errors
+    /// `FL-4103` if the data cannot be used, or belongs to another user, and those of making a token.
+    pub async fn create_token(&self, asked: CreateToken) -> Result<CreatedToken, Failure> {
+        if let Some(created) = local::ask(&self.data_dir, &asked).await? {
+            return Ok(created);
+        }
+        let place = self.place();
+        // Hubs on PostgreSQL take in what other programs write; a file is one hub's.
+        let _alone = match &place {
+            Place::Postgres(_) => None,
+            Place::File(_) => {
+                self.is_ours()?;
+                let dir = DataDir::open(&self.data_dir).map_err(silent_hub)?;
+                Some((dir, Claim::of(&place).map_err(silent_hub)?))
+            }
+        };
+        let clock = Clock::system();
+        let store = Store::open_as_it_is(&place, clock.clone()).await?;
+        let created = mint_in(&store, clock.now(), Actor::Hub, asked, |_| Ok(())).await;
+        store.close().await;
+        created
+    }
+
+    /// Files of the store that root makes are files that the hub cannot open.
+    fn is_ours(&self) -> Result<(), Failure> {
+        let about = std::fs::metadata(&self.data_dir);
+        let owner = about.map_err(|error| {
+            unusable(&self.data_dir, &error).next("Name the hub's folder with `--data`.")
+        })?;
+        let (owner, me) = (owner.uid(), rustix::process::geteuid().as_raw());
+        if owner == me {
+            return Ok(());
+        }
+        let folder = self.data_dir.display();
+        let cause = format!("{folder} belongs to user {owner}, and this is user {me}");
+        let next = format!("Run the command as that user: `sudo -u '#{owner}' fairlead ...`.");
+        Err(Failure::with_cause(Code::DataDir, cause).next(next))
     }
 
     /// One sentence for each thing that is wrong with the store. The hub may go on.
@@ -95,8 +143,13 @@ impl HubData {
         let store = Store::open_as_it_is(&place, Clock::system()).await?;
         let wrong = store.check().await;
         store.close().await;
-        wrong.map_err(|error| Failure::because(Code::DataDir, format_args!("{place}: {error}")))
+        wrong.map_err(|error| unusable_store(&place, &error))
     }
+}
+
+/// A hub that runs, and has no socket or does not listen there.
+fn silent_hub(failure: Failure) -> Failure {
+    failure.next("Run the command as the hub's user or as root where its `hub.sock` is, or stop the hub first.")
 }
 
 fn read_key(dir: &Path, name: &str) -> Result<Option<String>, Failure> {

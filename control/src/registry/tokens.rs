@@ -34,7 +34,7 @@ use crate::{
     model::{Token, hex},
     random,
     reply::{Answer, Path, Refused, Secret, Sent, Who},
-    store::{Actor, Draft, Record, StoreError, View, whole_millis},
+    store::{Actor, Draft, Record, Store, StoreError, View, whole_millis},
 };
 
 /// What every token starts with, so that scanners for leaked secrets find it.
@@ -74,6 +74,20 @@ pub(crate) async fn mint_for(
     asked: CreateToken,
     hand_over: impl FnOnce(&SecretString) -> Result<(), Failure>,
 ) -> Result<CreatedToken, Failure> {
+    mint_in(&hub.store, hub.now(), actor, asked, hand_over).await
+}
+
+/// As [`mint_for`], in a store alone: its hub may not run.
+///
+/// # Errors
+/// As [`mint_for`].
+pub(crate) async fn mint_in(
+    store: &Store,
+    now: OffsetDateTime,
+    actor: Actor,
+    asked: CreateToken,
+    hand_over: impl FnOnce(&SecretString) -> Result<(), Failure>,
+) -> Result<CreatedToken, Failure> {
     check(&asked)?;
     let ttl = asked.ttl_seconds.unwrap_or(DEFAULT_TTL);
     if !(MIN_TTL..=MAX_TTL).contains(&ttl) {
@@ -81,14 +95,14 @@ pub(crate) async fn mint_for(
         return Err(Failure::because(Code::Invalid, detail));
     }
     let lifetime = Duration::seconds(i64::try_from(ttl).unwrap_or(i64::MAX));
-    let (mut kept, token) = new(&asked.name, asked.role, whole_millis(hub.now()), lifetime)?;
+    let (mut kept, token) = new(&asked.name, asked.role, whole_millis(now), lifetime)?;
     kept.tenant = asked.tenant;
     kept.cluster = asked.cluster;
     kept.made_by = Some(actor.to_string());
     let about = shown(&kept);
     hand_over(&token)?;
     let decide = move |draft: &mut Draft| draft.put_token(kept.clone());
-    let done = hub.store.change(actor, decide).await;
+    let done = store.change(actor, decide).await;
     done.map_err(|error| match error {
         StoreError::Missing => Failure::because(Code::NotFound, "no such tenant or cluster"),
         other => other.into(),

@@ -17,6 +17,7 @@ use tokio::{sync::mpsc, task::spawn_blocking};
 use super::{
     Place, StoreError,
     backend::Backend,
+    claim::{Claim, refuse_living_hubs},
     error::Result,
     tables::{Part, Row, TABLES},
 };
@@ -86,7 +87,11 @@ fn told(place: &Place, error: &StoreError) -> Failure {
 }
 
 fn unreadable(detail: impl std::fmt::Display) -> Failure {
-    Failure::because(Code::Invalid, format_args!("the backup: {detail}"))
+    Failure::with_cause(
+        Code::Invalid,
+        format!("the backup cannot be read: {detail}"),
+    )
+    .next("Name a whole file of `fairlead backup`; one that is encrypted needs `--identity`.")
 }
 
 /// Writes a store and these files to `sink`; the hub goes on meanwhile.
@@ -150,18 +155,23 @@ fn write_lines(
     Ok(Some(tallies))
 }
 
-/// Puts what `source` holds in the place of all that is in a store; gives the files.
+/// Takes the files of a backup before the store has changed.
+pub(crate) type Stage = Box<dyn FnOnce(&Files) -> std::result::Result<(), Failure> + Send>;
+
+/// Puts what `source` holds in the place of all that is in a store. The files go to `stage`, before anything has changed.
 ///
 /// # Errors
-/// `FL-4111` if the store holds something and `overwrite` was not said, `FL-4109` if `source` is damaged, `FL-4103` if the
-/// store cannot be written. Nothing has changed then.
+/// `FL-4111` if the store holds something and `overwrite` is not set, `FL-4109` if `source` is damaged, `FL-4103` if the
+/// store cannot be written or a hub runs on it, and those of `stage`. Nothing has changed then.
 pub(crate) async fn read(
     place: &Place,
     source: Box<dyn BufRead + Send>,
     overwrite: bool,
-) -> std::result::Result<(Tallies, Files), Failure> {
+    stage: Stage,
+) -> std::result::Result<Tallies, Failure> {
+    let _claim = Claim::of(place)?;
     let backend = super::up_to_date(place).await?;
-    let done = read_into(place, backend.as_ref(), source, overwrite).await;
+    let done = read_into(place, backend.as_ref(), source, overwrite, stage).await;
     backend.close().await;
     done
 }
@@ -171,10 +181,12 @@ async fn read_into(
     backend: &dyn Backend,
     source: Box<dyn BufRead + Send>,
     overwrite: bool,
-) -> std::result::Result<(Tallies, Files), Failure> {
+    stage: Stage,
+) -> std::result::Result<Tallies, Failure> {
+    refuse_living_hubs(place, backend).await?;
     may_write(place, backend, overwrite).await?;
     let (rows, taken) = mpsc::channel(ON_THE_WAY);
-    let reading = spawn_blocking(move || read_lines(source, &rows));
+    let reading = spawn_blocking(move || read_lines(source, &rows, stage));
     let written = backend.import(taken).await;
     let read = reading
         .await
@@ -191,7 +203,8 @@ async fn read_into(
 fn read_lines(
     mut source: Box<dyn BufRead + Send>,
     rows: &mpsc::Sender<Part>,
-) -> std::result::Result<(Tallies, Files), Failure> {
+    stage: Stage,
+) -> std::result::Result<Tallies, Failure> {
     let (mut counter, mut files) = (Counter::default(), Files::new());
     let mut next = || {
         let mut text = Vec::new();
@@ -231,8 +244,9 @@ fn read_lines(
                 if counter.finish() != tallies {
                     return Err(unreadable("counts or hashes are not what they were"));
                 }
+                stage(&files)?;
                 send(Part::End)?;
-                return Ok((tallies, files));
+                return Ok(tallies);
             }
         }
     }
@@ -241,14 +255,19 @@ fn read_lines(
 /// Puts all rows of one store in the place of those of another one, and reads both to compare.
 ///
 /// # Errors
-/// `FL-4111` if the other one holds something and `overwrite` was not said, `FL-4103` if one of them cannot be used,
+/// `FL-4111` if the other one holds something and `overwrite` was not said, `FL-4103` if one of them cannot be used or a
+/// hub runs on it,
 /// `FL-5101` if they are not the same afterwards.
 pub async fn migrate(
     from: &Place,
     to: &Place,
     overwrite: bool,
 ) -> std::result::Result<Tallies, Failure> {
-    let (source, target) = (super::as_it_is(from).await?, super::up_to_date(to).await?);
+    let _claims = (Claim::of(from)?, Claim::of(to)?);
+    let source = super::as_it_is(from).await?;
+    refuse_living_hubs(from, source.as_ref()).await?;
+    let target = super::up_to_date(to).await?;
+    refuse_living_hubs(to, target.as_ref()).await?;
     may_write(to, target.as_ref(), overwrite).await?;
     let (rows, taken) = mpsc::channel(ON_THE_WAY);
     let (onward, given) = mpsc::channel(ON_THE_WAY);

@@ -22,6 +22,17 @@ pub struct Postgres {
 }
 
 impl Place {
+    /// Host and port of a PostgreSQL, or its socket; the path of a file.
+    pub(super) fn server(&self) -> String {
+        match self {
+            Place::File(path) => path.display().to_string(),
+            Place::Postgres(it) => match it.options.get_socket() {
+                Some(socket) => socket.display().to_string(),
+                None => format!("{}:{}", it.options.get_host(), it.options.get_port()),
+            },
+        }
+    }
+
     /// With a password where the database asks for one.
     #[must_use]
     pub fn with_password(self, password: Option<&SecretString>) -> Self {

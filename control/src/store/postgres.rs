@@ -11,7 +11,7 @@ use std::{future::Future, time::Duration};
 use async_trait::async_trait;
 use fairlead_api::ClusterId;
 use sqlx::{
-    PgPool,
+    Connection, PgConnection, PgPool,
     migrate::Migrator,
     postgres::{PgConnectOptions, PgListener, PgPoolOptions},
 };
@@ -24,10 +24,11 @@ use super::{
     Asked, Change, FactPlace, FactVersion, LogPlace, Revision, Span, StoreError,
     backend::{Backend, Batch, Beat, Committed, Ledger, Loaded, Page, SeenRow},
     error::{Result, has_ended},
-    of_this_version,
+    newest,
     peers::HubRow,
     rows::uint,
     tables::Part,
+    unusable::{Tables, VERSION},
 };
 use crate::random;
 
@@ -81,15 +82,21 @@ impl Postgres {
         options: PgConnectOptions,
         as_it_is: bool,
     ) -> std::result::Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        reach(&options).await?;
         let pool = PgPoolOptions::new()
             .max_connections(CONNECTIONS)
             .acquire_timeout(PATIENCE)
             .connect_lazy_with(options.options(LIMITS));
-        if as_it_is {
-            let there = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations");
-            of_this_version(&MIGRATIONS, there.fetch_one(&pool).await?)?;
-        } else {
-            MIGRATIONS.run(&pool).await?;
+        let there = reads::tables(&pool).await?;
+        match there {
+            Some((version, program)) if as_it_is || version > newest(&MIGRATIONS) => {
+                Tables::check(version, newest(&MIGRATIONS), program)?;
+            }
+            None if as_it_is => return Err(Tables::Missing.into()),
+            _ => MIGRATIONS.run(&pool).await?,
+        }
+        if !as_it_is {
+            reads::opened_by(&pool, VERSION).await?;
         }
         Ok(Postgres {
             pool,
@@ -113,15 +120,44 @@ impl Postgres {
     }
 }
 
-/// Whether the server cannot be reached, or says that it cannot serve now.
+/// Waits for a server that is away as long as for any answer. The pool would report a timeout instead of the cause.
+async fn reach(options: &PgConnectOptions) -> std::result::Result<(), sqlx::Error> {
+    let mut cause = None;
+    let trying = async {
+        loop {
+            match PgConnection::connect_with(options).await {
+                Ok(connection) => return connection.close().await,
+                Err(error) if cannot_be_reached(&error) => cause = Some(error),
+                Err(error) => return Err(error),
+            }
+            sleep(AGAIN).await;
+        }
+    };
+    let reached = timeout(PATIENCE, trying).await;
+    let silent = || sqlx::Error::Io(std::io::ErrorKind::TimedOut.into());
+    reached.unwrap_or_else(|_| Err(cause.unwrap_or_else(silent)))
+}
+
+/// Whether no program has used the database yet.
+pub(super) async fn is_new(options: PgConnectOptions) -> std::result::Result<bool, sqlx::Error> {
+    reach(&options).await?;
+    let pool = PgPoolOptions::new().max_connections(1);
+    let pool = pool.connect_with(options).await?;
+    let there = reads::tables(&pool).await;
+    pool.close().await;
+    Ok(there?.is_none())
+}
+
 fn is_away(error: &StoreError) -> bool {
     let StoreError::Failed(error) = error else {
         return false;
     };
-    if has_ended(error) {
-        return true;
-    }
-    match error.as_ref() {
+    has_ended(error) || cannot_be_reached(error)
+}
+
+/// Whether the server cannot be reached, or says that it cannot serve now.
+pub(super) fn cannot_be_reached(error: &sqlx::Error) -> bool {
+    match error {
         sqlx::Error::Io(_)
         | sqlx::Error::Tls(_)
         | sqlx::Error::PoolTimedOut

@@ -15,6 +15,11 @@ pub(super) const CATALOG: &str = "SELECT version, objects FROM catalogs WHERE cl
 pub(super) const KEYS: &str = "SELECT sealed FROM keys";
 pub(super) const KEEP_KEYS: &str =
     "INSERT INTO keys (one, sealed) VALUES (1, $1) ON CONFLICT (one) DO NOTHING";
+/// Newest migration of the store.
+pub(super) const TABLES: &str = "SELECT max(version) FROM _sqlx_migrations";
+pub(super) const PROGRAM: &str = "SELECT version FROM program";
+pub(super) const OPENED_BY: &str = "INSERT INTO program (one, version) VALUES (1, $1)
+     ON CONFLICT (one) DO UPDATE SET version = EXCLUDED.version WHERE program.version <> EXCLUDED.version";
 pub(super) const REVISION: &str = "SELECT revision, compacted FROM revision";
 
 /// Whole changes after revision `$1`, as many as begin within `$2` lines.
@@ -117,6 +122,12 @@ pub(super) const LAST_LINES: &str =
      JOIN (SELECT kind, id, max(revision) AS revision FROM changes GROUP BY kind, id) AS l
        ON l.kind = c.kind AND l.id = c.id AND l.revision = c.revision";
 
+/// SQLite says 1 (ERROR) for a table that is missing, PostgreSQL 42P01.
+pub(super) fn is_missing_table(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    matches!(code.as_deref(), Some("1" | "42P01"))
+}
+
 /// The reading half of a [`Backend`](super::backend::Backend), for one database. Types that fit both would take more words
 /// than the queries.
 macro_rules! reads {
@@ -191,6 +202,35 @@ macro_rules! reads {
                 .await?;
             row.map(|(version, objects)| Ok((uint(version)?, objects)))
                 .transpose()
+        }
+
+        /// Newest migration of a store, and the version of the program that opened it last where that is known. None where it
+        /// holds no tables.
+        pub(super) async fn tables(
+            pool: &Pool<Database>,
+        ) -> std::result::Result<Option<(i64, Option<String>)>, sqlx::Error> {
+            let version: Option<i64> =
+                match sqlx::query_scalar(queries::TABLES).fetch_one(pool).await {
+                    Ok(version) => version,
+                    Err(error) if queries::is_missing_table(&error) => None,
+                    Err(error) => return Err(error),
+                };
+            let Some(version) = version else {
+                return Ok(None);
+            };
+            let program = sqlx::query_scalar(queries::PROGRAM)
+                .fetch_optional(pool)
+                .await;
+            Ok(Some((version, program.unwrap_or_default())))
+        }
+
+        /// Keeps the version of this program for the next one.
+        pub(super) async fn opened_by(
+            pool: &Pool<Database>,
+            version: &str,
+        ) -> std::result::Result<(), sqlx::Error> {
+            let kept = sqlx::query(queries::OPENED_BY).bind(version);
+            kept.execute(pool).await.map(drop)
         }
 
         pub(super) async fn keys(pool: &Pool<Database>) -> Result<Option<String>> {

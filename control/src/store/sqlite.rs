@@ -35,10 +35,11 @@ use super::{
     Asked, Change, FactPlace, FactVersion, LogPlace, Revision, Span,
     backend::{Backend, Batch, Beat, Committed, Ledger, Loaded, Page, SeenRow},
     error::Result,
-    of_this_version,
+    newest,
     peers::HubRow,
     rows::uint,
     tables::Part,
+    unusable::{Tables, VERSION},
 };
 use commit::{Committer, observe};
 
@@ -80,11 +81,16 @@ impl Sqlite {
                 .connect_with(options)
         };
         let writer = pool(1, SqliteSynchronous::Full, false).await?;
-        if as_it_is {
-            let there = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations");
-            of_this_version(&MIGRATIONS, there.fetch_one(&writer).await?)?;
-        } else {
-            MIGRATIONS.run(&writer).await?;
+        let there = reads::tables(&writer).await?;
+        match there {
+            Some((version, program)) if as_it_is || version > newest(&MIGRATIONS) => {
+                Tables::check(version, newest(&MIGRATIONS), program)?;
+            }
+            None if as_it_is => return Err(Tables::Missing.into()),
+            _ => MIGRATIONS.run(&writer).await?,
+        }
+        if !as_it_is {
+            reads::opened_by(&writer, VERSION).await?;
         }
         Ok(Sqlite {
             committer: Committer::new(synced(SqliteSynchronous::Full), busy + ACQUIRE),

@@ -88,6 +88,7 @@ impl Rig {
             reporting: fairlead_control::Reporting::default(),
             store_key: None,
             influx: None,
+            accept_data_loss: false,
             issuers: None,
             data_dir: dir.path().join("data"),
             public_url: "https://hub.example".parse().unwrap(),

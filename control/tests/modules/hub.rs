@@ -1,8 +1,15 @@
 //! The hub as a whole: its directory, its own certificates, what it refuses to start with.
 
-use fairlead_api::Code;
+use fairlead_api::{
+    Code,
+    resources::{CreateToken, Role},
+};
 use fairlead_certs::Authority;
-use fairlead_control::{Clock, Control};
+use fairlead_control::{
+    Clock, Control,
+    store::Place,
+    upkeep::{HubData, migrate},
+};
 use fairlead_runtime::Process;
 use time::{Duration, OffsetDateTime};
 
@@ -54,6 +61,129 @@ async fn mistakes_in_the_configuration_are_told() {
         let failure = Control::open(config).await.map(drop).unwrap_err();
         assert_eq!(failure.code, code, "{failure}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn database_that_is_away_is_named_with_its_cause() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(&dir);
+    // Nobody listens on this port.
+    config.store = Some("postgres://me@127.0.0.1:1/fairlead".parse().unwrap());
+    let failure = Control::open(config).await.map(drop).unwrap_err();
+    assert_eq!(failure.code, Code::StoreAway);
+    for part in ["127.0.0.1:1", "refused"] {
+        assert!(failure.cause.contains(part), "{failure}");
+    }
+}
+
+#[tokio::test]
+async fn mistakes_of_issuers_are_found_before_anything_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("issuers.toml");
+    std::fs::write(&file, "[issuer.corp]\nurl = 1\n").unwrap();
+    let mut config = config(&dir);
+    config.issuers = Some(file);
+    let data = config.data_dir.clone();
+    let failure = Control::open(config).await.map(drop).unwrap_err();
+    assert_eq!(failure.code, Code::BadConfig, "{failure}");
+    assert!(!data.exists());
+}
+
+/// A hub with a cluster that has ended, and the folder of its data.
+async fn ended() -> (tempfile::TempDir, std::path::PathBuf) {
+    let rig = Rig::new().await;
+    rig.cluster("demo", "t-default").await;
+    rig.control.close().await;
+    let Rig { dir, control, .. } = rig;
+    drop(control);
+    let data = dir.path().join("data");
+    (dir, data)
+}
+
+#[tokio::test]
+async fn hub_whose_keys_or_database_are_gone_does_not_start_unless_that_is_accepted() {
+    for (gone, lost) in [
+        (&["ca.key", "ca.pem"][..], "enrol again"),
+        (&["ca.key"], "enrol again"),
+        (&["bootstrap.key"], "bootstrap token"),
+        (&["fairlead.db"], "all clusters"),
+    ] {
+        let (dir, data) = ended().await;
+        for name in gone {
+            std::fs::remove_file(data.join(name)).unwrap();
+        }
+        let failure = Control::open(config(&dir)).await.map(drop).unwrap_err();
+        assert_eq!(failure.code, Code::DataDir);
+        assert!(failure.cause.contains(lost), "{gone:?}: {failure}");
+        assert!(
+            failure.next_step().contains("--accept-data-loss"),
+            "{failure:?}"
+        );
+        for name in gone {
+            assert!(!data.join(name).exists(), "{name} is not made");
+        }
+        let accepting = fairlead_control::Config {
+            accept_data_loss: true,
+            ..config(&dir)
+        };
+        Control::open(accepting).await.unwrap().close().await;
+        // From then on it is a hub like any other.
+        Control::open(config(&dir)).await.unwrap().close().await;
+    }
+}
+
+#[tokio::test]
+async fn store_of_a_running_hub_is_neither_moved_nor_written_over() {
+    let rig = Rig::new().await;
+    let there = Place::File(rig.dir.path().join("data/fairlead.db"));
+    let other = Place::File(rig.dir.path().join("other.db"));
+    for (from, to) in [(&there, &other), (&other, &there)] {
+        let failure = migrate(from, to, true).await.unwrap_err();
+        assert!(failure.cause.contains("a hub runs on it"), "{failure}");
+        assert!(failure.next_step().starts_with("Stop"), "{failure:?}");
+    }
+    rig.control.close().await;
+    drop(rig.control);
+    migrate(&there, &other, false).await.unwrap();
+}
+
+#[tokio::test]
+async fn operator_on_the_hubs_machine_makes_a_token_whether_the_hub_runs_or_not() {
+    let rig = Rig::new().await;
+    let data = HubData {
+        data_dir: rig.dir.path().join("data"),
+        store: None,
+    };
+    let asked = |name: &str| CreateToken {
+        name: name.to_owned(),
+        role: Role::Admin,
+        tenant: None,
+        cluster: None,
+        ttl_seconds: None,
+    };
+    // A hub without a socket is not written behind its back.
+    let failure = data.create_token(asked("early")).await.unwrap_err();
+    assert!(failure.cause.contains("another hub runs"), "{failure}");
+    let process = Process::new();
+    rig.control.serve_locally(&process);
+    let created = data.create_token(asked("ann")).await.unwrap();
+    assert_eq!(
+        rig.control.token_expiry(&created.token),
+        Some(created.about.expires)
+    );
+    let refused = data.create_token(asked("not a name")).await.unwrap_err();
+    assert_eq!(refused.code, Code::Invalid, "{refused}");
+    process.finish(std::time::Duration::from_secs(5)).await;
+    let rig = {
+        let Rig { control, dir, .. } = rig;
+        control.close().await;
+        drop(control);
+        let created = data.create_token(asked("bob")).await.unwrap();
+        let control = Control::open(config(&dir)).await.unwrap();
+        assert!(control.token_expiry(&created.token).is_some());
+        (control, dir)
+    };
+    rig.0.close().await;
 }
 
 async fn run_once(control: &Control) -> Process {

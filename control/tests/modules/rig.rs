@@ -44,6 +44,7 @@ pub(crate) fn config(dir: &TempDir) -> Config {
         reporting: fairlead_control::Reporting::default(),
         store_key: None,
         influx: None,
+        accept_data_loss: false,
         issuers: None,
         bootstrap_ttl: std::time::Duration::from_secs(1800),
         renew_grace: std::time::Duration::from_hours(48),

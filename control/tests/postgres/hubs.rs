@@ -8,6 +8,11 @@ use std::{
     time::Duration,
 };
 
+use fairlead_api::resources::{CreateToken, Role};
+use fairlead_control::{
+    store::{Place, Presented, Revision},
+    upkeep::{HubData, migrate},
+};
 use tokio::time::timeout;
 
 use crate::*;
@@ -127,4 +132,46 @@ async fn a_hub_learns_what_another_one_has_made_changed_and_deleted() {
     assert!(view.catalog(&cluster_id("c-goes")).is_none());
     assert_eq!(view.clusters_of(&tenant_id("t-default")).count(), 1);
     assert_eq!(view.catalog(&cluster_id("c-stays")).unwrap().version, 1);
+}
+
+#[tokio::test]
+async fn store_that_hubs_run_on_is_neither_moved_nor_written_over() {
+    let (one, home) = store().await;
+    let presented = Presented {
+        url: "https://one.hub.example".parse().unwrap(),
+        instead_of: None,
+    };
+    one.begin(presented, NOW, "").await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let other = Place::File(dir.path().join("other.db"));
+    let file = Store::open(&other, Clock::system()).await.unwrap();
+    file.close().await;
+    for (from, to) in [(home.place(), other.clone()), (other.clone(), home.place())] {
+        let failure = migrate(&from, &to, true).await.unwrap_err();
+        assert!(failure.cause.contains("one.hub.example"), "{failure}");
+        assert!(failure.next_step().starts_with("Stop"), "{failure:?}");
+    }
+    one.close().await;
+    migrate(&home.place(), &other, true).await.unwrap();
+}
+
+#[tokio::test]
+async fn token_is_made_while_hubs_run_and_they_take_it_in() {
+    let (one, home) = store().await;
+    let dir = tempfile::tempdir().unwrap();
+    let data = HubData {
+        data_dir: dir.path().to_owned(),
+        store: Some(home.place()),
+    };
+    let asked = CreateToken {
+        name: "ann".to_owned(),
+        role: Role::Admin,
+        tenant: None,
+        cluster: None,
+        ttl_seconds: None,
+    };
+    let created = data.create_token(asked).await.unwrap();
+    let mut changed = one.watch();
+    let there = |_: &Revision| one.view().token(&created.about.id).is_some();
+    changed.wait_for(there).await.unwrap();
 }

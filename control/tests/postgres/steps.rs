@@ -14,12 +14,13 @@ macro_rules! script {
     };
 }
 
-const SCRIPTS: [(&str, &str); 5] = [
+const SCRIPTS: [(&str, &str); 6] = [
     script!("0001_start.sql"),
     script!("0002_keys.sql"),
     script!("0003_hubs.sql"),
     script!("0004_audience.sql"),
     script!("0005_actor_token.sql"),
+    script!("0006_program.sql"),
 ];
 
 /// What hubs write, beside a cluster's document.

@@ -57,10 +57,16 @@ async fn a_damaged_file_or_one_of_a_newer_version_is_left_alone() {
         .map(drop)
         .unwrap_err();
     assert_eq!(failure.code, Code::DataDir);
+    assert!(failure.cause.contains("is damaged"), "{failure}");
+    assert!(failure.next_step().contains("restore"), "{failure:?}");
 
     let (store, home) = store().await;
     store.close().await;
     let mut other = other_program(&home).await;
+    sqlx::query("UPDATE program SET version = '9.1.0'")
+        .execute(&mut other)
+        .await
+        .unwrap();
     sqlx::query("INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) VALUES (9999, 'newer', 1, x'00', 0)")
         .execute(&mut other)
         .await
@@ -73,6 +79,13 @@ async fn a_damaged_file_or_one_of_a_newer_version_is_left_alone() {
         .unwrap_err();
     assert_eq!(failure.code, Code::DataDir);
     assert!(failure.cause.contains("9999"), "{failure}");
+    assert!(
+        failure
+            .cause
+            .contains("written by the newer Fairlead 9.1.0"),
+        "{failure}"
+    );
+    assert!(failure.next_step().contains("that wrote it"), "{failure:?}");
 }
 
 const OLD: [(&str, &str); 2] = [

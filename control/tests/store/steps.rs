@@ -14,7 +14,7 @@ macro_rules! script {
     };
 }
 
-const SCRIPTS: [(&str, &str); 7] = [
+const SCRIPTS: [(&str, &str); 8] = [
     script!("0001_start.sql"),
     script!("0002_uids.sql"),
     script!("0003_documents.sql"),
@@ -22,6 +22,7 @@ const SCRIPTS: [(&str, &str); 7] = [
     script!("0005_hubs.sql"),
     script!("0006_audience.sql"),
     script!("0007_actor_token.sql"),
+    script!("0008_program.sql"),
 ];
 
 /// What the first version had: a cluster that is bound to no Kubernetes cluster.

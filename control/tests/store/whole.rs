@@ -116,6 +116,31 @@ async fn a_backup_under_load_restores_to_a_state_that_was() {
     fill(&restored, 1000).await;
 }
 
+#[tokio::test]
+async fn restore_that_fails_leaves_nothing_behind() {
+    let (store, home) = store().await;
+    let (there, _there) = data(&home);
+    fill(&store, 1).await;
+    std::fs::write(there.data_dir.join("ca.key"), "a key").unwrap();
+    let mut copy = backup(&there).await;
+    let cut = copy.split_off(copy.len() / 2);
+    let second = home_of_its_own().await;
+    let (mut here, _here) = data(&second);
+    here.data_dir = here.data_dir.join("new/folder");
+    let failed = restore(&here, &copy, false).await;
+    assert_eq!(failed, Err(Code::Invalid));
+    assert!(!here.data_dir.parent().unwrap().exists());
+    copy.extend(cut);
+    restore(&here, &copy, false).await.unwrap();
+    let key = std::fs::read_to_string(here.data_dir.join("ca.key")).unwrap();
+    assert_eq!(key, "a key");
+    // What was there before a restore that fails is there after it.
+    let failed = restore(&here, b"no backup", true).await;
+    assert_eq!(failed, Err(Code::Invalid));
+    assert!(here.data_dir.join("ca.key").exists());
+    assert_eq!(open(&second).await.view().clusters().count(), 1);
+}
+
 async fn home_of_its_own() -> Home {
     crate::rig::home().await
 }

@@ -1,0 +1,90 @@
+//! Refuses to start where keys or database of an earlier hub are gone: new ones would take their place in silence.
+
+use std::fs;
+
+use fairlead_api::{Code, Failure};
+use tracing::warn;
+
+use crate::{
+    data_dir::DataDir,
+    store::{Place, Store, is_new},
+};
+
+const NEXT: &str = "Put back what is missing from a backup (`fairlead restore`), or check `--data` and `--store`; to go on without it, start once with `--accept-data-loss`.";
+
+/// The store is new, and the folder holds the CA of an earlier hub. To be asked before the store is made.
+///
+/// # Errors
+/// `FL-4103` unless the loss is accepted.
+pub(crate) async fn refuse_lost_store(
+    dir: &DataDir,
+    place: &Place,
+    accepted: bool,
+) -> Result<(), Failure> {
+    let key = dir.join("ca.key");
+    if !key.exists() || !is_new(place).await? {
+        return Ok(());
+    }
+    let cause = format!(
+        "{} belongs to an earlier hub, and the store {place} is missing or empty. With a new store all clusters, tenants, tokens and facts of that hub are gone",
+        key.display()
+    );
+    judge(cause, accepted)
+}
+
+/// The store knows clusters or tokens, and a key that they depend on is not there. To be asked before keys are made.
+///
+/// # Errors
+/// `FL-4103` unless the loss is accepted.
+pub(crate) async fn refuse_lost_keys(
+    dir: &DataDir,
+    store: &Store,
+    accepted: bool,
+) -> Result<(), Failure> {
+    let view = store.view();
+    let clusters = view.clusters().count();
+    let used = clusters > 0 || view.tokens().next().is_some();
+    let sealed = store.keys().await?.is_some();
+    if !used || sealed {
+        return Ok(());
+    }
+    let (ca, bootstrap) = (dir.join("ca.key"), dir.join("bootstrap.key"));
+    if !ca.exists() {
+        let cause = format!(
+            "{} is missing, and the store is in use, with {clusters} clusters. With a new CA each cluster has to enrol again with a new join string, and each kubeconfig has to be written again",
+            ca.display()
+        );
+        judge(cause, accepted)?;
+        set_aside(dir)?;
+    } else if !dir.join("ca.pem").exists() {
+        warn!("ca.pem was missing; it is made again from ca.key, which decides about trust");
+    }
+    if !bootstrap.exists() {
+        let cause = format!(
+            "{} is missing, and the store is in use, with {clusters} clusters. With a new key no bootstrap token or join string of today can enrol an agent",
+            bootstrap.display()
+        );
+        judge(cause, accepted)?;
+    }
+    Ok(())
+}
+
+fn judge(cause: String, accepted: bool) -> Result<(), Failure> {
+    if accepted {
+        warn!(cause, "data loss accepted");
+        return Ok(());
+    }
+    Err(Failure::with_cause(Code::DataDir, cause).next(NEXT))
+}
+
+/// A certificate without its key is of no use, and stands in the way of a new one.
+fn set_aside(dir: &DataDir) -> Result<(), Failure> {
+    let certificate = dir.join("ca.pem");
+    match fs::rename(&certificate, dir.join("ca.pem.old")) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Failure::because(
+            Code::DataDir,
+            format_args!("{}: {error}", certificate.display()),
+        )),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,68 @@
+//! The hub's keys of a backup, beside their places until the store has changed: then they are moved there.
+
+use std::{fs, io, path::PathBuf};
+
+use fairlead_api::Failure;
+use fairlead_certs::keyfile;
+use secrecy::ExposeSecret;
+
+use super::{KEYS, unusable};
+use crate::{data_dir::DataDir, store::dump::Files};
+
+/// Where each key is staged, and its place.
+#[derive(Clone)]
+pub(super) struct Stage(Vec<(&'static str, PathBuf, PathBuf)>);
+
+impl Stage {
+    pub(super) fn new(dir: &DataDir) -> Self {
+        let places = KEYS.map(|name| (name, dir.join(&staged(name)), dir.join(name)));
+        Stage(places.to_vec())
+    }
+
+    /// # Errors
+    /// `FL-4103` if a key cannot be written; then none is left.
+    pub(super) fn put(&self, files: &Files) -> Result<(), Failure> {
+        self.clear()?;
+        let put = || {
+            for (name, beside, _) in &self.0 {
+                if let Some(text) = files.get(*name) {
+                    keyfile::create(beside, text.expose_secret())?;
+                }
+            }
+            Ok(())
+        };
+        put().inspect_err(|_| drop(self.clear()))
+    }
+
+    /// Moves the keys to their places, over those that are there.
+    ///
+    /// # Errors
+    /// `FL-4103` if one cannot be moved.
+    pub(super) fn commit(&self) -> Result<(), Failure> {
+        for (_, beside, place) in &self.0 {
+            match fs::rename(beside, place) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(unusable(place, &error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn clear(&self) -> Result<(), Failure> {
+        for (_, beside, _) in &self.0 {
+            match fs::remove_file(beside) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(unusable(beside, &error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn staged(name: &str) -> String {
+    format!("{name}.restored")
+}
