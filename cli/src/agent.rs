@@ -1,9 +1,6 @@
 //! `fairlead agent`: the wiring of the site's side.
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use fairlead_agent::{Config, SESSION_MEMORY, State, Target};
@@ -13,7 +10,7 @@ use fairlead_api::{
 };
 use fairlead_runtime::{
     admin,
-    config::{Reader, Size, Span},
+    config::{Listen, Reader, Size, Span},
     listen,
 };
 use tracing::info;
@@ -27,14 +24,14 @@ const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
     let mut reader = settings::reader("agent", matches, environment);
     let process = ProcessSettings::read(&mut reader);
-    let admin_address = reader.optional::<SocketAddr>("admin");
+    let admin_address = reader.optional::<Listen>("admin");
     let config = read(&mut reader, environment);
     reader.finish()?;
     let config = config.ok_or(Code::Internal)?;
     // A session or two, each driven by one task: a second core would only add wake-ups from one to the other.
     process.run(1, async move |process| {
         if let Some(address) = admin_address {
-            let listener = listen::bind(address)?;
+            let listener = listen::bind(address.0)?;
             if let Ok(address) = listener.local_addr() {
                 info!(%address, "admin port");
             }
@@ -71,6 +68,13 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
         reader.mistake(format!("pod-uid: {error}"));
         None
     });
+    let state = where_state_is(
+        state,
+        kubeconfig.as_deref(),
+        context.as_deref(),
+        environment,
+    );
+    let state = state.map_err(|failure| reader.mistake(failure.cause)).ok();
     let (https_proxy, no_proxy) = environment.proxy_variables();
     let config = Config {
         join,
@@ -78,13 +82,8 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
         instance,
         links: reader.or("links", Links::ONE),
         ca_file: reader.optional("ca-file"),
-        state: where_state_is(
-            state,
-            kubeconfig.as_deref(),
-            context.as_deref(),
-            environment,
-        ),
         target: target(kubeconfig, context, reader, environment)?,
+        state: state?,
         allow_groups: reader.list("allow-group"),
         facts_every: reader.optional::<Span>("facts-every").map(|span| span.0),
         allow_connect: reader.list("allow-connect"),
@@ -137,8 +136,8 @@ fn where_state_is(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
     environment: &Environment,
-) -> State {
-    match (state, kubeconfig) {
+) -> Result<State, Failure> {
+    Ok(match (state, kubeconfig) {
         (Some(dir), _) => State::Dir(dir),
         (None, None) => State::Secret { namespace: None },
         (None, Some(kubeconfig)) => {
@@ -150,10 +149,10 @@ fn where_state_is(
                 .collect();
             State::Dir(
                 environment
-                    .data_dir()
+                    .data_dir()?
                     .join("agents")
                     .join(name.trim_matches('-')),
             )
         }
-    }
+    })
 }

@@ -26,7 +26,7 @@ pub(crate) use self::registry::{
     Apply, Backup, Changes, Cluster, ClusterFields, Facts, Find, Import, OneCluster, Restore,
     Store, Tenant,
 };
-pub(crate) use self::tokens::{ClusterToken, Token};
+pub(crate) use self::tokens::{ClusterToken, LocalHub, Token};
 use crate::{complete, output::Format};
 
 const ENVIRONMENT_AND_EXIT_CODES: &str = "\
@@ -121,6 +121,7 @@ pub(crate) enum Command {
 const DEV_EXAMPLES: &str = "\
 Examples:
   fairlead dev
+  fairlead dev --listen :8443 --public-url https://laptop.local:8443      # for agents on other machines
   fairlead dev --data /tmp/hub --listen 127.0.0.1:0 --ready-file /tmp/hub/ready.json";
 
 #[derive(Parser)]
@@ -129,9 +130,13 @@ pub(crate) struct Dev {
     /// Folder of the hub's store and keys [default: ~/.local/share/fairlead/dev]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
-    /// Where people and agents reach the hub; port 0 chooses one [default: 127.0.0.1:8443]
+    /// Address to listen on; port 0 chooses one. With :8443 others can reach the hub, too [default: 127.0.0.1:8443]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
+    /// URL for people and agents, with a name or address of this machine, like https://laptop.local:8443
+    /// [default: the address listened on]
+    #[arg(long, value_name = "URL")]
+    public_url: Option<String>,
     /// Plain HTTP/1.1 beside it, for a proxy in front that ends TLS; tokens can be read on that network [default: none]
     #[arg(long, value_name = "ADDR")]
     listen_plain: Option<String>,
@@ -141,6 +146,12 @@ pub(crate) struct Dev {
     /// How long what runs waits for an agent whose connection broke; 0s ends it at once [default: 60s]
     #[arg(long, value_name = "TIME")]
     resume_window: Option<String>,
+    /// The agent's image in install manifests [default: fairlead:<version>]
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
+    /// Start once although keys or database of this folder are gone, and make new ones
+    #[arg(long)]
+    accept_data_loss: bool,
     /// Written when the hub is ready: JSON with url, admin_url, ca_file, token_file, kubeconfig
     #[arg(long, value_name = "FILE")]
     ready_file: Option<String>,
@@ -228,6 +239,9 @@ pub(crate) struct Server {
     /// It answers GET /inventory, too, where a request does not say by=hub
     #[arg(long)]
     influx_query: bool,
+    /// Start once although keys or database of this folder are gone, and make new ones; clusters may have to enrol again
+    #[arg(long)]
+    accept_data_loss: bool,
     /// TOML file of issuers whose tokens are taken: OpenID Connect, Kubernetes clusters [default: none]
     #[arg(long, value_name = "F")]
     issuers: Option<String>,

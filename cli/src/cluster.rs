@@ -30,7 +30,7 @@ use crate::{
     watch::Scope,
 };
 use shown::{cells, clone_line, columns, lagging, place_line, repository_line};
-use token::install_command;
+use token::Install;
 use watched::Watched;
 
 const AWAITS_AGENT: &str = "waiting for the agent to enrol";
@@ -63,12 +63,12 @@ pub(crate) fn run(command: args::Cluster, environment: &Environment) -> Result<(
                     tenant,
                     more: given.0,
                 };
+                let install = Install::of(&hub).await?;
                 let join: JoinInfo = hub.post("/clusters", &create).await?;
-                output::show(&output.output, &join, install_command)?;
-                if wait {
-                    wait_for(&hub, &join, timeout.0).await
-                } else {
-                    Ok(())
+                output::show(&output.output, &join, |join| install.command(join))?;
+                match wait {
+                    true => wait_for(&hub, &join, timeout.0).await,
+                    false => Ok(()),
                 }
             }
             args::Cluster::List(asked) => list(&hub, &asked).await,
@@ -85,17 +85,18 @@ pub(crate) fn run(command: args::Cluster, environment: &Environment) -> Result<(
                 dry_run,
                 yes,
             } => {
-                let cluster = find(&hub, &name).await?;
+                let id = find(&hub, &name).await?.id.to_string();
                 let mut given = fields::Fields(fields::of(*fields)?);
                 given.text(&["displayName"], new_name);
                 let document = Document {
                     kind: Kind::Cluster,
-                    id: cluster.id.to_string(),
+                    id,
                     tenant: None,
                     fields: given.0,
                 };
                 apply::amend(&hub, document, dry_run, yes).await
             }
+            args::Cluster::Manifest { name } => token::manifest(&hub, &name).await,
             args::Cluster::Token { command } => token::run(&hub, command).await,
             args::Cluster::Effective(asked) => views::effective(&hub, asked).await,
             args::Cluster::Config(asked) => views::config(&hub, asked).await,
@@ -133,8 +134,9 @@ async fn move_to(
     confirm(yes, &question)?;
     let path = format!("/v1/clusters/{id}/tenant");
     let to = serde_json::json!({ "tenant": tenant });
+    let install = Install::of(hub).await?;
     let moved: JoinInfo = hub.post(&path, &to).await?;
-    output::show(format, &moved, install_command)
+    output::show(format, &moved, |moved| install.command(moved))
 }
 
 async fn delete(hub: &HubClient, name: &str, yes: bool) -> Result<(), Failure> {

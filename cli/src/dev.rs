@@ -1,7 +1,6 @@
 //! `fairlead dev`: a hub on this machine, for one person.
 
 use std::{
-    net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -9,14 +8,18 @@ use std::{
 use clap::ArgMatches;
 use fairlead_api::{Failure, HubUrl, resources::Cluster};
 use fairlead_control::store::{Retention, Revision};
-use fairlead_runtime::{Process, config::Span, workers};
+use fairlead_runtime::{
+    Process,
+    config::{Listen, Span},
+    workers,
+};
 use tokio::sync::watch;
 use tracing::warn;
 
 use crate::{
     environment::Environment,
     files,
-    hub::{self, Settings},
+    hub::{self, Settings, listen_or},
     hub_client::HubClient,
     kubeconfig, output,
     settings::{self, ProcessSettings},
@@ -28,13 +31,19 @@ const REST: Duration = Duration::from_secs(1);
 pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
     let mut reader = settings::reader("dev", matches, environment);
     let process = ProcessSettings::read(&mut reader);
+    let data = match reader.optional("data") {
+        Some(data) => data,
+        None => environment.data_dir()?.join("dev"),
+    };
+    // The login goes there: better to know before there is a hub.
+    environment.config_dir()?;
     let settings = Settings {
-        data: reader.or("data", environment.data_dir().join("dev")),
-        listen: reader.or("listen", SocketAddr::from(([127, 0, 0, 1], 8443))),
-        listen_plain: reader.optional("listen-plain"),
-        admin: reader.or("admin", SocketAddr::from(([127, 0, 0, 1], 9090))),
+        data,
+        listen: listen_or(&mut reader, "listen", ([127, 0, 0, 1], 8443)),
+        listen_plain: reader.optional::<Listen>("listen-plain").map(|it| it.0),
+        admin: listen_or(&mut reader, "admin", ([127, 0, 0, 1], 9090)),
         ready_file: reader.optional("ready-file"),
-        public_url: None,
+        public_url: reader.optional("public-url"),
         cluster_domain: None,
         tls: None,
         store: None,
@@ -53,24 +62,27 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
         metric_facts: Vec::new(),
         discovery: fairlead_control::Discovery::default(),
         trusted_proxies: Vec::new(),
+        accept_data_loss: reader.or("accept-data-loss", false),
         dev: Some(environment.clone()),
     };
-    let plain = settings.listen_plain.map(|plain| ("listen-plain", plain));
-    for (name, address) in [("listen", settings.listen)].into_iter().chain(plain) {
-        if !address.ip().is_loopback() {
-            reader.mistake(format!(
-                "{name}: a dev hub stays on loopback; use `fairlead server` for others to reach it"
-            ));
-        }
-    }
     reader.finish()?;
     process.run(workers::cores(), async move |process| {
         hub::serve(settings, process).await
     })
 }
 
-/// Says what to type next.
-pub(crate) fn greet(url: &HubUrl) -> Result<(), Failure> {
+/// Prints the next commands, and a warning where others can reach this hub.
+pub(crate) fn greet(settings: &Settings, url: &HubUrl) -> Result<(), Failure> {
+    let listens = [
+        Some(settings.listen),
+        settings.listen_plain,
+        Some(settings.admin),
+    ];
+    for address in listens.into_iter().flatten() {
+        if !address.ip().is_loopback() {
+            warn!(%address, "others on this network can reach this dev hub; its admin token opens every cluster");
+        }
+    }
     output::print(&format!(
         "Hub on {url}, logged in as admin for 8 hours. Next, in another terminal:\n\n  \
          fairlead cluster create demo --wait\n  \

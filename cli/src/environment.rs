@@ -62,18 +62,47 @@ impl Environment {
     }
 
     /// Where logins are remembered: `$XDG_CONFIG_HOME/fairlead`, `~/.config/fairlead`.
-    pub(crate) fn config_dir(&self) -> PathBuf {
+    ///
+    /// # Errors
+    /// `FL-4101` where neither variable is set.
+    pub(crate) fn config_dir(&self) -> Result<PathBuf, Failure> {
         self.dir("XDG_CONFIG_HOME", ".config")
     }
 
     /// Where data is kept that nobody named a folder for: `$XDG_DATA_HOME/fairlead`, `~/.local/share/fairlead`.
-    pub(crate) fn data_dir(&self) -> PathBuf {
+    ///
+    /// # Errors
+    /// `FL-4101` where neither variable is set.
+    pub(crate) fn data_dir(&self) -> Result<PathBuf, Failure> {
         self.dir("XDG_DATA_HOME", ".local/share")
     }
 
-    fn dir(&self, variable: &str, below_home: &str) -> PathBuf {
+    fn dir(&self, variable: &str, below_home: &str) -> Result<PathBuf, Failure> {
         let base = self.get(variable).map(PathBuf::from);
-        base.unwrap_or_else(|| PathBuf::from(self.get("HOME").unwrap_or("/")).join(below_home))
-            .join("fairlead")
+        let home = || Some(PathBuf::from(self.get("HOME")?).join(below_home));
+        let base = base.or_else(home).ok_or_else(|| {
+            let cause = format!("neither HOME nor {variable} is set, so there is no folder to use");
+            Failure::with_cause(Code::BadConfig, cause).next(format!(
+                "Set HOME or {variable}, or name the folder where there is a flag for it."
+            ))
+        })?;
+        Ok(base.join("fairlead"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_below_home_and_without_one_there_is_none() {
+        let home = Environment::of(&[("HOME", "/home/ann")]);
+        let config = home.config_dir().unwrap();
+        assert_eq!(config, PathBuf::from("/home/ann/.config/fairlead"));
+        let data = Environment::of(&[("XDG_DATA_HOME", "/data"), ("HOME", "")]);
+        assert_eq!(data.data_dir().unwrap(), PathBuf::from("/data/fairlead"));
+        let failure = data.config_dir().unwrap_err();
+        assert_eq!(failure.code, Code::BadConfig);
+        assert!(failure.cause.contains("HOME"), "{failure}");
     }
 }

@@ -1,47 +1,36 @@
 //! `fairlead server` and `fairlead dev`: the wiring of a hub, in the order in which things must exist.
 
+mod first_login;
 mod influx;
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::ArgMatches;
-use fairlead_api::{
-    Code, Failure, HubUrl,
-    resources::{CreateToken, Role},
-};
+use fairlead_api::{Code, Failure, HubUrl};
 use fairlead_certs::Leaf;
 use fairlead_control::{
     BOOTSTRAP_TTL, Control, Discovery, InfluxConfig, Network, Reporting,
     store::{Place, Retention},
 };
-use fairlead_dialer::ProxyRules;
 use fairlead_gateway::Gateway;
 use fairlead_runtime::{
     Process, admin,
-    config::{Reader, Size, Span},
+    config::{Listen, Reader, Size, Span},
     listen, workers,
 };
-use secrecy::{ExposeSecret, SecretString};
-use serde_json::json;
+use secrecy::SecretString;
 use tokio::net::TcpListener;
 use tracing::info;
 
 use crate::{
-    dev, environment::Environment, files, login, settings, settings::ProcessSettings,
-    version::VERSION,
+    dev, environment::Environment, files, settings, settings::ProcessSettings, version::VERSION,
 };
+use first_login::first_login;
 
 /// A version that is known to work, and not whichever is the newest on the day of an installation.
 pub(crate) const STEWARD_IMAGE: &str = "docker.io/projectsyn/steward:v0.13.0";
 pub(crate) const RESUME_WINDOW: Duration = Duration::from_secs(60);
 pub(crate) const SESSION_MEMORY: usize = 1 << 30;
-/// How long the first login of a hub is good.
-const FIRST_LOGIN: Duration = Duration::from_secs(8 * 3600);
-
 /// A cluster that was switched off for a month comes back by itself.
 pub(crate) const RENEW_GRACE: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -78,6 +67,7 @@ pub(crate) struct Settings {
     pub(crate) metric_facts: Vec<String>,
     pub(crate) discovery: Discovery,
     pub(crate) trusted_proxies: Vec<Network>,
+    pub(crate) accept_data_loss: bool,
     /// Everything on this machine, for one person: install manifests on the admin port, logged in at once.
     pub(crate) dev: Option<Environment>,
 }
@@ -106,13 +96,16 @@ fn read_server(reader: &mut Reader) -> Settings {
         }
     };
     let store = read_store(reader);
-    let settings = Settings {
+    Settings {
         data: reader.or("data", PathBuf::from("/var/lib/fairlead")),
-        listen: reader.or("listen", SocketAddr::from(([0, 0, 0, 0], 8443))),
-        listen_plain: reader.optional("listen-plain"),
-        admin: reader.or("admin", SocketAddr::from(([127, 0, 0, 1], 9090))),
+        listen: listen_or(reader, "listen", ([0, 0, 0, 0], 8443)),
+        listen_plain: reader.optional::<Listen>("listen-plain").map(|it| it.0),
+        admin: listen_or(reader, "admin", ([127, 0, 0, 1], 9090)),
         ready_file: reader.optional("ready-file"),
-        public_url: reader.optional("public-url"),
+        public_url: reader.required(
+            "public-url",
+            "how people and agents reach the hub from outside, like https://hub.example.com",
+        ),
         cluster_domain: reader.optional("cluster-domain"),
         tls,
         store,
@@ -131,12 +124,17 @@ fn read_server(reader: &mut Reader) -> Settings {
         metric_facts: reader.list("metric-fact"),
         discovery: read_discovery(reader),
         trusted_proxies: reader.list("trusted-proxy"),
+        accept_data_loss: reader.or("accept-data-loss", false),
         dev: None,
-    };
-    if settings.public_url.is_none() {
-        reader.mistake("public-url is missing: how people and agents reach the hub from outside");
     }
-    settings
+}
+
+pub(crate) fn listen_or(
+    reader: &mut Reader,
+    key: &'static str,
+    default: ([u8; 4], u16),
+) -> SocketAddr {
+    reader.or(key, Listen(default.into())).0
 }
 
 fn read_store(reader: &mut Reader) -> Option<Place> {
@@ -243,7 +241,8 @@ pub(crate) async fn serve(settings: Settings, process: Process) -> Result<(), Fa
     }
     let gateway = Gateway::build(config, seam, listener, &process)?.with_plain(plain);
     process.spawn(admin::serve(admin_listener, process.clone(), open_routes));
-    let ready = first_login(&settings, &control, &url, &admin_url).await?;
+    let ready = first_login(&settings, &control, &url).await?;
+    control.serve_locally(&process);
     let serving = gateway.serve();
     process.set_ready(true);
     info!(%url, admin = %admin_url, data = %settings.data.display(), version = VERSION, "hub ready");
@@ -254,7 +253,7 @@ pub(crate) async fn serve(settings: Settings, process: Process) -> Result<(), Fa
             control.revision(),
             process.clone(),
         ));
-        dev::greet(&url)?;
+        dev::greet(&settings, &url)?;
     }
     if let Some(file) = &settings.ready_file {
         files::write(file, &ready.to_json(&url, &admin_url, plain_url.as_deref()))?;
@@ -272,7 +271,12 @@ fn public_url(settings: &Settings, listener: &TcpListener) -> Result<HubUrl, Fai
     match &settings.public_url {
         Some(url) => Ok(url.clone()),
         None => {
-            let url = format!("https://{}", local(listener)?);
+            let mut address = local(listener)?;
+            if address.ip().is_unspecified() {
+                // A dev hub on all addresses: from outside it needs `--public-url`.
+                address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+            }
+            let url = format!("https://{address}");
             url.parse()
                 .map_err(|error| Failure::because(Code::BadConfig, error))
         }
@@ -320,6 +324,7 @@ fn control_config(
         retention: settings.retention,
         reporting: settings.reporting,
         influx: settings.influx.clone(),
+        accept_data_loss: settings.accept_data_loss,
         issuers: settings.issuers.clone(),
         bootstrap_ttl: settings.bootstrap_ttl,
         renew_grace: settings.renew_grace,
@@ -331,91 +336,4 @@ fn control_config(
         trusted_proxies: settings.trusted_proxies.clone(),
         git_servers: fairlead_control::GitServers::default(),
     })
-}
-
-/// Where the files of the first login are.
-struct Ready {
-    ca_file: Option<PathBuf>,
-    token_file: PathBuf,
-    kubeconfig: PathBuf,
-}
-
-impl Ready {
-    fn to_json(&self, url: &HubUrl, admin_url: &str, plain_url: Option<&str>) -> String {
-        let mut ready = json!({
-            "url": url,
-            "admin_url": admin_url,
-            "ca_file": self.ca_file,
-            "token_file": self.token_file,
-            "kubeconfig": self.kubeconfig,
-        });
-        if let (Some(url), Some(ready)) = (plain_url, ready.as_object_mut()) {
-            ready.insert("plain_url".to_owned(), url.into());
-        }
-        format!("{ready}\n")
-    }
-
-    fn client(&self, url: &HubUrl) -> Result<crate::hub_client::HubClient, Failure> {
-        let ca = self.ca_file.as_deref().map(files::read).transpose()?;
-        crate::hub_client::HubClient::new(
-            url.clone(),
-            files::read(&self.token_file)?.trim().into(),
-            ca,
-            ProxyRules::default(),
-        )
-    }
-}
-
-/// Writes CA and, where nobody could log in yet, the token of a first admin into the data directory.
-async fn first_login(
-    settings: &Settings,
-    control: &Control,
-    url: &HubUrl,
-    admin_url: &str,
-) -> Result<Ready, Failure> {
-    let file = |name: &str| -> Result<PathBuf, Failure> {
-        let absolute = std::path::absolute(settings.data.join(name));
-        absolute.map_err(|error| Failure::because(Code::DataDir, error))
-    };
-    let ready = Ready {
-        ca_file: if settings.tls.is_some() {
-            None
-        } else {
-            Some(file("front-ca.pem")?)
-        },
-        token_file: file("admin.token")?,
-        kubeconfig: file("kubeconfig")?,
-    };
-    if let Some(ca) = &ready.ca_file {
-        files::write(ca, control.ca_pem())?;
-    }
-    if settings.dev.is_some() || control.is_new().await? {
-        mint_admin(control, &ready.token_file).await?;
-    }
-    if let Some(environment) = &settings.dev {
-        let ca = ready.ca_file.as_deref().map(files::read).transpose()?;
-        let token = files::read(&ready.token_file)?.trim().into();
-        login::remember(
-            environment,
-            login::Hub {
-                url: url.clone(),
-                token,
-                ca,
-            },
-        )?;
-    }
-    info!(%admin_url, token_file = %ready.token_file.display(), "first login");
-    Ok(ready)
-}
-
-async fn mint_admin(control: &Control, file: &Path) -> Result<(), Failure> {
-    let create = CreateToken {
-        name: "admin".to_owned(),
-        role: Role::Admin,
-        tenant: None,
-        cluster: None,
-        ttl_seconds: Some(FIRST_LOGIN.as_secs()),
-    };
-    let keep = |token: &SecretString| files::write(file, &format!("{}\n", token.expose_secret()));
-    control.mint_first_token(create, keep).await
 }

@@ -148,6 +148,12 @@ impl HubClient {
         read(&self.send(Method::GET, path, Bytes::new()).await?)
     }
 
+    /// An answer that is text and no JSON.
+    pub(crate) async fn text(&self, path: &str) -> Result<String, Failure> {
+        let body = self.send(Method::GET, path, Bytes::new()).await?;
+        String::from_utf8(body.to_vec()).map_err(|_| not_understood("it is no text"))
+    }
+
     /// As [`HubClient::get`], and where the list goes on if it has not ended (RFC 8288).
     pub(crate) async fn page<T: DeserializeOwned>(
         &self,

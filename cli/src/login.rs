@@ -46,13 +46,16 @@ impl Hubs {
     }
 }
 
-fn file(environment: &Environment) -> PathBuf {
-    environment.config_dir().join("hubs.toml")
+fn file(environment: &Environment) -> Result<PathBuf, Failure> {
+    Ok(environment.config_dir()?.join("hubs.toml"))
 }
 
 /// What was remembered; nothing where nothing was.
 pub(crate) fn remembered(environment: &Environment) -> Result<Hubs, Failure> {
-    let file = file(environment);
+    // Without a home nothing was remembered, and FAIRLEAD_URL and FAIRLEAD_TOKEN are enough.
+    let Ok(file) = file(environment) else {
+        return Ok(Hubs::default());
+    };
     if !file.exists() {
         return Ok(Hubs::default());
     }
@@ -67,7 +70,7 @@ pub(crate) fn remember(environment: &Environment, hub: Hub) -> Result<(), Failur
     hubs.hub.retain(|known| known.url != hub.url);
     hubs.hub.insert(0, hub);
     let text = toml::to_string(&hubs).map_err(|error| Failure::because(Code::Internal, error))?;
-    files::write(&file(environment), &text)
+    files::write(&file(environment)?, &text)
 }
 
 pub(crate) fn run(args: &Login, environment: &Environment) -> Result<(), Failure> {
@@ -121,8 +124,9 @@ mod tests {
             "2"
         );
         assert_eq!(hubs.remove(None).unwrap().token.expose_secret(), "3");
-        let mode =
-            std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(file(&environment)).unwrap());
+        let mode = std::os::unix::fs::MetadataExt::mode(
+            &std::fs::metadata(file(&environment).unwrap()).unwrap(),
+        );
         assert_eq!(mode & 0o777, 0o600);
     }
 }

@@ -1,5 +1,7 @@
 //! `fairlead token`.
 
+mod local;
+
 use fairlead_api::{
     ClusterId, Failure, TenantId,
     resources::{ApiToken, CreateToken, CreatedToken, List, WhoAmI},
@@ -18,6 +20,10 @@ use crate::{
 };
 
 pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(), Failure> {
+    let command = match local::run(command, environment)? {
+        Some(command) => command,
+        None => return Ok(()),
+    };
     let hub = HubClient::of(environment)?;
     block_on(async {
         match command {
@@ -28,6 +34,7 @@ pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(),
                 cluster,
                 ttl,
                 output,
+                local: _,
             } => {
                 let cluster = match cluster {
                     Some(name) => Some(id_of(&hub, &name).await?),
@@ -41,9 +48,7 @@ pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(),
                     ttl_seconds: Some(ttl.0.as_secs()),
                 };
                 let created: CreatedToken = hub.post("/v1/tokens", &create).await?;
-                output::show(&output.output, &created, |created| {
-                    format!("{}\n", created.token.expose_secret())
-                })
+                output::show(&output.output, &created, created_text)
             }
             args::Token::List(asked) => {
                 check_tenant(&hub, asked.tenant.as_ref()).await?;
@@ -67,6 +72,10 @@ pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(),
             }
         }
     })?
+}
+
+fn created_text(created: &CreatedToken) -> String {
+    format!("{}\n", created.token.expose_secret())
 }
 
 pub(crate) fn query(asked: &args::TokenList) -> String {

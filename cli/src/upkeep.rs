@@ -2,12 +2,15 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{BufReader, BufWriter},
+    io::{self, BufRead, BufReader, BufWriter, IsTerminal, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::{
+    Code, Failure,
+    resources::{CreateToken, CreatedToken},
+};
 use fairlead_control::{
     store::{Place, Tallies},
     upkeep::{HubData, Sink, migrate, opened},
@@ -25,6 +28,9 @@ use crate::{
 
 pub(crate) fn backup(asked: args::Backup, environment: &Environment) -> Result<(), Failure> {
     let data = hub_data(asked.place, environment)?;
+    if is_standard(&asked.file) {
+        return to_standard_output(&data, &asked.recipient, !asked.without_ca);
+    }
     if asked.file.exists() {
         let question = format!(
             "{} is there, and would be gone. Go on?",
@@ -48,6 +54,27 @@ pub(crate) fn backup(asked: args::Backup, environment: &Environment) -> Result<(
     output::print(&shown(&kept?))
 }
 
+/// The backup is the output, so its table goes to stderr.
+fn to_standard_output(
+    data: &HubData,
+    recipients: &[String],
+    with_keys: bool,
+) -> Result<(), Failure> {
+    if io::stdout().is_terminal() {
+        let detail = "standard output is a terminal: send the backup into a file or a program";
+        return Err(Failure::because(Code::Usage, detail));
+    }
+    let sink = Sink::new(Box::new(BufWriter::new(io::stdout())), recipients)?;
+    let tallies = block_on(data.back_up(sink, with_keys))??;
+    // The backup is complete, whether or not anybody reads this.
+    let _ = io::stderr().write_all(shown(&tallies).as_bytes());
+    Ok(())
+}
+
+fn is_standard(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}
+
 fn write(
     data: &HubData,
     file: &Path,
@@ -67,14 +94,30 @@ pub(crate) fn restore(asked: args::Restore, environment: &Environment) -> Result
     let identity = asked.identity.as_deref().map(files::read).transpose()?;
     let identity = identity.map(SecretString::from);
     let restored = over_what_is_there(asked.yes, |overwrite| {
-        let file = File::open(&asked.file).map_err(|error| {
-            let detail = format_args!("{}: {error}", asked.file.display());
-            Failure::because(Code::BadConfig, detail)
-        })?;
-        let source = opened(Box::new(BufReader::new(file)), identity.as_ref())?;
+        let source = opened(source(&asked.file)?, identity.as_ref())?;
         block_on(data.restore(source, overwrite))?
     });
     output::print(&shown(&restored?))
+}
+
+fn source(file: &Path) -> Result<Box<dyn BufRead + Send>, Failure> {
+    if is_standard(file) {
+        return Ok(Box::new(BufReader::new(io::stdin())));
+    }
+    let opened = File::open(file).map_err(|error| {
+        let cause = format!("the backup {} cannot be read: {error}", file.display());
+        Failure::with_cause(Code::BadConfig, cause).next("Check the name of the file.")
+    })?;
+    Ok(Box::new(BufReader::new(opened)))
+}
+
+/// `fairlead token create --data`: on the hub's machine, without a token.
+pub(crate) fn create_token(
+    place: args::HubPlace,
+    asked: CreateToken,
+    environment: &Environment,
+) -> Result<CreatedToken, Failure> {
+    block_on(hub_data(place, environment)?.create_token(asked))?
 }
 
 pub(crate) fn store(command: args::Store, environment: &Environment) -> Result<(), Failure> {

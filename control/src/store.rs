@@ -414,7 +414,7 @@ async fn backend(
 /// # Errors
 /// `FL-4103` if it cannot be read, `FL-5104` if its database cannot be reached.
 pub(crate) async fn is_new(place: &Place) -> std::result::Result<bool, Failure> {
-    let new = match place {
+    match place {
         Place::File(path) => match std::fs::metadata(path) {
             Ok(about) => Ok(about.len() == 0),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(true),
@@ -424,8 +424,7 @@ pub(crate) async fn is_new(place: &Place) -> std::result::Result<bool, Failure> 
             let new = postgres::is_new(it.options.clone()).await;
             new.map_err(|error| unusable(place, &error))
         }
-    };
-    new
+    }
 }
 
 /// A database that is there; nothing is made and nothing brought up to date.

@@ -17,14 +17,15 @@ use crate::complete::{clusters, tenants};
     after_help = "Examples:\n  fairlead backup hub.backup\n  fairlead backup hub.age --recipient age1… --store postgres://fairlead@db/fairlead"
 )]
 pub(crate) struct Backup {
-    /// Written by this user alone (0600)
+    /// Written by this user alone (0600); - for standard output
     pub(crate) file: std::path::PathBuf,
     #[command(flatten)]
     pub(crate) place: HubPlace,
     /// Encrypt it with age for whoever holds this key; may be given several times
     #[arg(long, value_name = "AGE1…")]
     pub(crate) recipient: Vec<String>,
-    /// Leave the CA and the key of bootstrap tokens out: the hub that is restored from it is another authority
+    /// Leave the CA and the key of bootstrap tokens out: a hub restored from it needs --accept-data-loss, and is another
+    /// authority
     #[arg(long)]
     pub(crate) without_ca: bool,
     /// Write over a file that is there
@@ -34,6 +35,7 @@ pub(crate) struct Backup {
 
 #[derive(Parser)]
 pub(crate) struct Restore {
+    /// A backup; - for standard input, with --yes where something is there
     pub(crate) file: std::path::PathBuf,
     #[command(flatten)]
     pub(crate) place: HubPlace,
@@ -49,7 +51,7 @@ pub(crate) struct Restore {
 pub(crate) enum Store {
     /// Look through all of it; the hub may go on
     Check(HubPlace),
-    /// Put all of one store into another one and compare both; the hub must not run
+    /// Put all of one store into another one and compare both; no hub may run on either
     #[command(
         after_help = "Example:\n  fairlead store migrate --from sqlite:/var/lib/fairlead/fairlead.db --to postgres://fairlead@db/fairlead"
     )]
@@ -173,6 +175,12 @@ pub(crate) enum Cluster {
         timeout: fairlead_runtime::config::Span,
         #[command(flatten)]
         output: Output,
+    },
+    /// Print the manifest that installs the agent, for `kubectl apply -f -`; it holds the bootstrap token
+    #[command(after_help = "Example:\n  fairlead cluster manifest demo | kubectl apply -f -")]
+    Manifest {
+        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
+        name: String,
     },
     /// All clusters you may see, or those of them that are asked for
     #[command(visible_alias = "ls", after_help = CLUSTER_LIST_EXAMPLES)]

@@ -49,7 +49,22 @@ Roles, each on all tenants or on the one of --tenant with all below it:
 
 Examples:
   fairlead token create ci --role operator --tenant t-acme --ttl 7d
-  fairlead token create steward --role cluster --cluster c-demo";
+  fairlead token create steward --role cluster --cluster c-demo
+  fairlead token create ann --role admin --data /var/lib/fairlead    # on the hub's machine, without a login";
+
+/// A hub's data on this machine, for whoever has no token that is valid.
+#[derive(clap::Args)]
+pub(crate) struct LocalHub {
+    /// Make it without a login, on the hub's machine: its data folder, whether the hub runs or not
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<std::path::PathBuf>,
+    /// Where the store is, if not in that folder, as for `fairlead server` (FAIRLEAD_STORE)
+    #[arg(long, value_name = "URL", requires = "data")]
+    pub(crate) store: Option<String>,
+    /// File with the password of the store; FAIRLEAD_STORE_PASSWORD may hold it, too
+    #[arg(long, value_name = "F", requires = "data")]
+    pub(crate) store_password_file: Option<std::path::PathBuf>,
+}
 
 #[derive(Subcommand)]
 pub(crate) enum Token {
@@ -70,6 +85,8 @@ pub(crate) enum Token {
         /// How long it is valid
         #[arg(long, value_name = "TIME", default_value = "8h")]
         ttl: fairlead_runtime::config::Span,
+        #[command(flatten)]
+        local: LocalHub,
         #[command(flatten)]
         output: Output,
     },

@@ -1,8 +1,8 @@
 //! `fairlead cluster token`, and what lets an agent enrol.
 
 use fairlead_api::{
-    Failure,
-    resources::{BootstrapToken, JoinInfo, List},
+    Code, Failure, HubUrl,
+    resources::{BootstrapToken, HubInfo, JoinInfo, List},
 };
 use secrecy::ExposeSecret;
 
@@ -26,12 +26,14 @@ pub(super) async fn run(hub: &HubClient, command: args::ClusterToken) -> Result<
             let question =
                 format!("This makes a new bootstrap token of {name}; the older one dies. Go on?");
             confirm(yes, &question)?;
+            let install = Install::of(hub).await?;
             let join: JoinInfo = hub.post(&path, &serde_json::json!({})).await?;
-            output::show(&output.output, &join, install_command)
+            output::show(&output.output, &join, |join| install.command(join))
         }
         args::ClusterToken::Show { name, output } => {
+            let install = Install::of(hub).await?;
             let join: JoinInfo = hub.get(&path(&name).await?).await?;
-            output::show(&output.output, &join, install_command)
+            output::show(&output.output, &join, |join| install.command(join))
         }
         args::ClusterToken::Revoke { name, yes } => {
             let path = path(&name).await?;
@@ -74,14 +76,116 @@ fn cells(token: &BootstrapToken) -> [Cell; 6] {
     ]
 }
 
-pub(super) fn install_command(join: &JoinInfo) -> String {
-    format!(
-        "Cluster {} is registered. In the cluster, until {}, run:\n\n  kubectl apply -f '{}'\n\n\
-         Where no image can be pulled, run this wherever its API server can be reached:\n\n  \
-         fairlead agent --join '{}' --kubeconfig ~/.kube/config\n",
-        join.id,
-        output::time(join.expires),
-        join.agent_install_url.expose_secret(),
-        join.join.expose_secret(),
-    )
+/// How kubectl gets the install manifest of this hub.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Install {
+    /// By its URL: the web's own trust covers the hub's certificate.
+    Url,
+    /// Through this program, which knows the hub's CA.
+    Manifest,
+    /// Not at all: pods cannot reach the loopback address of a dev hub.
+    AgentOnly,
+}
+
+impl Install {
+    pub(super) async fn of(hub: &HubClient) -> Result<Self, Failure> {
+        let about: HubInfo = hub.get("/v1/hub").await?;
+        let trusted = about.ca.is_none() && hub.ca().is_none();
+        Ok(Install::for_hub(&about.public_url, trusted))
+    }
+
+    fn for_hub(url: &HubUrl, trusted: bool) -> Self {
+        let address = url.host().parse::<std::net::IpAddr>();
+        let local = url.host() == "localhost" || address.is_ok_and(|it| it.is_loopback());
+        match (local, trusted) {
+            (true, _) => Install::AgentOnly,
+            (false, true) => Install::Url,
+            (false, false) => Install::Manifest,
+        }
+    }
+
+    /// The commands for the site.
+    pub(super) fn command(self, join: &JoinInfo) -> String {
+        let agent = format!(
+            "  fairlead agent --join '{}' --kubeconfig ~/.kube/config\n",
+            join.join.expose_secret()
+        );
+        let (id, until) = (&join.id, output::time(join.expires));
+        let elsewhere =
+            "Where no image can be pulled, run this wherever its API server can be reached:";
+        match self {
+            Install::Url => format!(
+                "Cluster {id} is registered. In the cluster, until {until}, run:\n\n  \
+                 kubectl apply -f '{}'\n\n{elsewhere}\n\n{agent}",
+                join.agent_install_url.expose_secret(),
+            ),
+            Install::Manifest => format!(
+                "Cluster {id} is registered. With kubectl for that cluster, until {until}, run:\n\n  \
+                 fairlead cluster manifest {id} | kubectl apply -f -\n\n{elsewhere}\n\n{agent}"
+            ),
+            Install::AgentOnly => format!(
+                "Cluster {id} is registered. On this machine, until {until}, run:\n\n{agent}\n\
+                 Pods cannot reach this hub: its URL is a loopback address. For an agent in the cluster,\n\
+                 start the hub with `--listen :8443 --public-url https://NAME:8443` and an `--image` that it can pull.\n"
+            ),
+        }
+    }
+}
+
+/// `fairlead cluster manifest`: the install manifest, fetched with the hub's own CA.
+pub(super) async fn manifest(hub: &HubClient, name: &str) -> Result<(), Failure> {
+    let cluster = find(hub, name).await?;
+    let path = format!("/v1/clusters/{}/bootstrap-token", cluster.id);
+    let join: JoinInfo = hub.get(&path).await?;
+    let url = join.agent_install_url.expose_secret();
+    // The front serves it, too, where the URL names another port.
+    let path = url
+        .split_once("://")
+        .and_then(|(_, rest)| rest.split_once('/'));
+    let (_, path) =
+        path.ok_or_else(|| Failure::because(Code::Internal, "the install URL has no path"))?;
+    output::print(&hub.text(&format!("/{path}")).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn manifest_is_fetched_by_kubectl_only_where_it_trusts_the_hub() {
+        for (url, trusted, expected) in [
+            ("https://hub.example.com", true, Install::Url),
+            ("https://hub.example.com", false, Install::Manifest),
+            ("https://127.0.0.1:8443", false, Install::AgentOnly),
+            ("https://localhost:8443", true, Install::AgentOnly),
+            ("https://[::1]:8443", false, Install::AgentOnly),
+        ] {
+            let install = Install::for_hub(&url.parse().unwrap(), trusted);
+            assert_eq!(install, expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn agent_command_comes_first_where_pods_cannot_reach_the_hub() {
+        let join = JoinInfo {
+            id: "c-demo".parse().unwrap(),
+            tenant: "t-default".parse().unwrap(),
+            display_name: "demo".to_owned(),
+            join: "fl1.x".into(),
+            agent_install_url: "https://hub/install/agent.yaml?token=x".into(),
+            install_url: "https://hub/install/steward.json?token=x".into(),
+            expires: time::OffsetDateTime::UNIX_EPOCH,
+        };
+        let text = Install::AgentOnly.command(&join);
+        assert!(!text.contains("kubectl apply"), "{text}");
+        assert!(text.contains("fairlead agent --join 'fl1.x'"), "{text}");
+        let text = Install::Manifest.command(&join);
+        assert!(
+            text.contains("fairlead cluster manifest c-demo | kubectl apply -f -"),
+            "{text}"
+        );
+        assert!(!text.contains("kubectl apply -f 'https"), "{text}");
+        let text = Install::Url.command(&join);
+        assert!(text.contains("kubectl apply -f 'https://hub/"), "{text}");
+    }
 }

@@ -1,0 +1,124 @@
+//! Login of the first admin: CA and token as files of the data folder, and the truth about them in the log.
+
+use std::path::{Path, PathBuf};
+
+use fairlead_api::{
+    Code, Failure, HubUrl,
+    moment::timestamp,
+    resources::{CreateToken, Role},
+};
+use fairlead_control::Control;
+use fairlead_dialer::ProxyRules;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::json;
+use tracing::{info, warn};
+
+use super::Settings;
+use crate::{files, hub_client::HubClient, login};
+
+/// Lifetime of the first token, in seconds.
+const FIRST_LOGIN: u64 = 8 * 3600;
+
+/// Where the files of the first login are.
+pub(super) struct Ready {
+    ca_file: Option<PathBuf>,
+    /// It may hold a token of long ago.
+    token_file: PathBuf,
+    pub(super) kubeconfig: PathBuf,
+}
+
+impl Ready {
+    pub(super) fn to_json(&self, url: &HubUrl, admin_url: &str, plain_url: Option<&str>) -> String {
+        let mut ready = json!({
+            "url": url,
+            "admin_url": admin_url,
+            "ca_file": self.ca_file,
+            "token_file": self.token_file,
+            "kubeconfig": self.kubeconfig,
+        });
+        if let (Some(url), Some(ready)) = (plain_url, ready.as_object_mut()) {
+            ready.insert("plain_url".to_owned(), url.into());
+        }
+        format!("{ready}\n")
+    }
+
+    pub(super) fn client(&self, url: &HubUrl) -> Result<HubClient, Failure> {
+        let ca = self.ca_file.as_deref().map(files::read).transpose()?;
+        let token = files::read(&self.token_file)?;
+        HubClient::new(url.clone(), token.trim().into(), ca, ProxyRules::default())
+    }
+}
+
+/// Writes the CA and, where nobody could log in yet, the token of a first admin into the data directory.
+pub(super) async fn first_login(
+    settings: &Settings,
+    control: &Control,
+    url: &HubUrl,
+) -> Result<Ready, Failure> {
+    let file = |name: &str| -> Result<PathBuf, Failure> {
+        let absolute = std::path::absolute(settings.data.join(name));
+        absolute.map_err(|error| Failure::because(Code::DataDir, error))
+    };
+    let ready = Ready {
+        ca_file: match settings.tls {
+            Some(_) => None,
+            None => Some(file("front-ca.pem")?),
+        },
+        token_file: file("admin.token")?,
+        kubeconfig: file("kubeconfig")?,
+    };
+    if let Some(ca) = &ready.ca_file {
+        files::write(ca, control.ca_pem())?;
+    }
+    let mint = settings.dev.is_some() || control.is_new().await?;
+    if mint {
+        mint_admin(control, &ready.token_file).await?;
+    }
+    if let Some(environment) = &settings.dev {
+        let ca = ready.ca_file.as_deref().map(files::read).transpose()?;
+        let token = files::read(&ready.token_file)?.trim().into();
+        let url = url.clone();
+        login::remember(environment, login::Hub { url, token, ca })?;
+    }
+    tell(settings, control, &ready.token_file, mint);
+    Ok(ready)
+}
+
+/// Says whether the file lets anybody in, and how to get in where nothing does.
+fn tell(settings: &Settings, control: &Control, file: &Path, minted: bool) {
+    let token_file = file.display();
+    let token = files::read(file).ok();
+    let token = token.map(|text| SecretString::from(text.trim()));
+    let expires = token.and_then(|token| control.token_expiry(&token));
+    match expires {
+        Some(expires) if minted => {
+            info!(%token_file, expires = timestamp(expires), "token of a first admin written");
+        }
+        Some(expires) if expires > control.now() => {
+            info!(%token_file, expires = timestamp(expires), "token of the first admin is still valid");
+        }
+        _ => {}
+    }
+    if !control.has_admin() {
+        let command = format!(
+            "fairlead token create NAME --role admin --data {}",
+            settings.data.display()
+        );
+        warn!(
+            command,
+            "no admin token is valid; the command makes one on this machine"
+        );
+    }
+}
+
+async fn mint_admin(control: &Control, file: &Path) -> Result<(), Failure> {
+    let create = CreateToken {
+        name: "admin".to_owned(),
+        role: Role::Admin,
+        tenant: None,
+        cluster: None,
+        ttl_seconds: Some(FIRST_LOGIN),
+    };
+    let keep = |token: &SecretString| files::write(file, &format!("{}\n", token.expose_secret()));
+    control.mint_first_token(create, keep).await
+}

@@ -1,0 +1,50 @@
+//! `fairlead token create --data`: a token from the hub's own machine, for an operator without one that is valid.
+
+use fairlead_api::{Code, Failure, resources::CreateToken};
+
+use super::created_text;
+use crate::{args, environment::Environment, output, upkeep};
+
+/// Makes the token if the command names the hub's data; else gives the command back.
+pub(super) fn run(
+    command: args::Token,
+    environment: &Environment,
+) -> Result<Option<args::Token>, Failure> {
+    let args::Token::Create {
+        name,
+        role,
+        tenant,
+        cluster,
+        ttl,
+        local:
+            args::LocalHub {
+                data: Some(data),
+                store,
+                store_password_file,
+            },
+        output,
+    } = command
+    else {
+        return Ok(Some(command));
+    };
+    // Without the hub's API names of clusters are not looked up.
+    let cluster = cluster.map(|id| id.parse()).transpose();
+    let cluster = cluster.map_err(|error| {
+        let detail = format_args!("--cluster: {error}; with --data it is an id");
+        Failure::because(Code::Usage, detail)
+    })?;
+    let asked = CreateToken {
+        name,
+        role,
+        tenant,
+        cluster,
+        ttl_seconds: Some(ttl.0.as_secs()),
+    };
+    let place = args::HubPlace {
+        data,
+        store: store.or_else(|| environment.get("FAIRLEAD_STORE").map(str::to_owned)),
+        store_password_file,
+    };
+    let created = upkeep::create_token(place, asked, environment)?;
+    output::show(&output.output, &created, created_text).map(|()| None)
+}
