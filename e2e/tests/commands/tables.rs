@@ -137,7 +137,7 @@ async fn an_empty_list_is_a_sentence_on_stderr_and_a_list_in_json() -> anyhow::R
 #[tokio::test]
 async fn lists_have_items_and_columns_of_ones_own() -> anyhow::Result<()> {
     let hub = crowded().await?;
-    let list = ["cluster", "list", "--tenant", "t-acme", "-o"];
+    let list = ["cluster", "list", "--text", "edge", "-o"];
     let with = async |format: &str| hub.cli([&list[..], &[format]].concat()).await?.success();
     ensure!(with("jsonpath={.items[*].id}").await? == "c-edge\n");
     let columns = "custom-columns=ID:.id,CLOUD:.facts.cloud,NONE:.none";
