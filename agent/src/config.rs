@@ -28,6 +28,8 @@ pub struct Config {
     pub state: State,
     /// Groups that may be impersonated beside Fairlead's own; none of `system:`.
     pub allow_groups: Vec<String>,
+    /// Users that admins of the hub may be impersonated as (`kubectl --as`), byte by byte; none of `system:`.
+    pub allow_as: Vec<String>,
     /// How often the cluster is looked at for facts; wins over the hub's word. Zero: never.
     pub facts_every: Option<Duration>,
     /// `host:port` that a plain TCP connection may be opened to, exactly as it is asked for.

@@ -161,7 +161,11 @@ impl Hold {
                 }
             };
         }
-        let rules = Rules::new(&identity.tenant, &self.site.allow_groups);
+        let rules = Rules::new(
+            &identity.tenant,
+            &self.site.allow_groups,
+            &self.site.allow_as,
+        );
         let proxy = Arc::new(Proxy::new(self.site.clone(), rules));
         let (leaving, requests) = (proxy.leaving(), proxy.requests());
         let serving = serve::streams(session.clone(), self.site.clone(), proxy);

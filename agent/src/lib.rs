@@ -66,7 +66,7 @@ const NAMESPACE: &str = "fairlead";
 /// Mistakes in the configuration, and outside of a pod a kubeconfig that cannot be used (`FL-4110`), or neither an
 /// identity nor a join string (`FL-2111`). Nothing else ends it.
 pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
-    admit::check_allowed(&config.allow_groups)?;
+    admit::check_allowed(&config.allow_groups, &config.allow_as)?;
     let proxy = ProxyRules::parse(config.https_proxy.as_deref(), config.no_proxy.as_deref())
         .map_err(|mistake| Failure::because(Code::BadConfig, mistake))?;
     let metrics = Metrics::new(process.registry())
@@ -95,6 +95,7 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         upstream: upstream.clone(),
         allow_connect: config.allow_connect,
         allow_groups: config.allow_groups,
+        allow_as: config.allow_as,
         metrics: metrics.clone(),
         spread: Spread::default(),
         requests: TaskTracker::new(),

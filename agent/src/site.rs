@@ -28,6 +28,7 @@ pub(crate) struct Site {
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) allow_connect: Vec<String>,
     pub(crate) allow_groups: Vec<String>,
+    pub(crate) allow_as: Vec<String>,
     pub(crate) metrics: Metrics,
     pub(crate) spread: Spread,
     /// Requests that run, upgraded ones included; draining waits for them.

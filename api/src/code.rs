@@ -54,7 +54,7 @@ codes! {
     IssuerDown = 1105, 503, "the issuer of this token cannot be reached now", "Try again in a moment; the hub's log names the issuer and the error for the platform operator.";
     NoRole = 1106, 403, "the user of this token has no role on this hub", "Ask the platform operator for a rule in the hub's file of issuers, or for a token of the hub.";
     NotAllowed = 1201, 403, "your role does not allow this", "Ask an admin of the tenant for a token with the right role (`fairlead token create --help` lists them).";
-    NoImpersonation = 1202, 403, "impersonation headers cannot be sent through the gateway, which sets them itself", "Leave out `--as` and `--as-group`, or use a token that belongs to that person.";
+    NoImpersonation = 1202, 403, "impersonation headers cannot be sent through the gateway, which sets them itself", "Leave out `--as` and `--as-group`, or use a token that belongs to that person; an admin may use `--as` with users of the agent's `--allow-as`.";
     NoSuchCluster = 1301, 404, "no cluster with this id is known to you", "List what you can reach with `fairlead cluster list`.";
     WrongHost = 1302, 421, "the host of the request and the name of the TLS connection do not agree", "Write the kubeconfig again with `fairlead kubeconfig`, and check for a proxy that rewrites hosts.";
     BadPath = 1303, 400, "the path of the request cannot be passed on unambiguously", "Send the path as the Kubernetes API has it: no `//`, no dot segments, no encoded slashes or dots.";

@@ -71,6 +71,7 @@ fn config(join: &JoinInfo, kubeconfig: PathBuf, state: PathBuf) -> anyhow::Resul
         },
         state: State::Dir(state),
         allow_groups: Vec::new(),
+        allow_as: Vec::new(),
         facts_every: Some(std::time::Duration::ZERO),
         allow_connect: Vec::new(),
         session_memory: SESSION_MEMORY,

@@ -85,6 +85,7 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
         target: target(kubeconfig, context, reader, environment)?,
         state: state?,
         allow_groups: reader.list("allow-group"),
+        allow_as: reader.list("allow-as"),
         facts_every: reader.optional::<Span>("facts-every").map(|span| span.0),
         allow_connect: reader.list("allow-connect"),
         session_memory: reader.or("session-memory", Size(SESSION_MEMORY)).0,

@@ -328,6 +328,9 @@ pub(crate) struct Agent {
     /// Group that the hub may impersonate beside Fairlead's own; repeatable
     #[arg(long, value_name = "GROUP")]
     allow_group: Vec<String>,
+    /// User that an admin of the hub may become with `kubectl --as`, exactly; repeatable [default: none]
+    #[arg(long, value_name = "USER")]
+    allow_as: Vec<String>,
     /// host:port that the hub may open plain TCP to; repeatable [default: none]
     #[arg(long, value_name = "HOST:PORT")]
     allow_connect: Vec<String>,

@@ -348,11 +348,25 @@ impl Site {
     /// # Errors
     /// It cannot be started.
     pub fn begin_in(hub: &Hub, pod: &Pod, join: &str, name: &str) -> anyhow::Result<Self> {
+        Self::begin_in_with(hub, pod, join, name, &[])
+    }
+
+    /// As [`Site::begin_in`], with further flags.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn begin_in_with(
+        hub: &Hub,
+        pod: &Pod,
+        join: &str,
+        name: &str,
+        flags: &[&str],
+    ) -> anyhow::Result<Self> {
         // As the manifest's container has it: each pod has its own, and keeps it when its container is begun anew.
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let uid = format!("5f0c6b0a-2b6f-4f4e-9a53-{number:012x}");
-        let launch = Launch::agent()?.args(["agent"]).in_pod(pod);
+        let launch = Launch::agent()?.args(["agent"]).args(flags).in_pod(pod);
         Self::run(hub, launch.env("FAIRLEAD_POD_UID", uid), None, name, join)
     }
 

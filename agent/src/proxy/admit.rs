@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 /// Parsed once.
 static USER: HeaderName = HeaderName::from_static(ours::USER);
 static GROUP: HeaderName = HeaderName::from_static(ours::GROUP);
+static AS: HeaderName = HeaderName::from_static(ours::AS);
 
 /// What every user starts with, and every group of Fairlead's own.
 const PREFIX: &str = "fairlead:";
@@ -16,10 +17,12 @@ const ROLES: [&str; 3] = ["admin", "operator", "viewer"];
 const MAX_NAME: usize = 256;
 const MAX_GROUPS: usize = 32;
 
-/// The groups that one agent impersonates.
+/// The groups that one agent impersonates, and the users beside those under `fairlead:`.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
     groups: Vec<String>,
+    /// Users that admins of the hub may ask for by name.
+    users: Vec<String>,
 }
 
 /// Whom to impersonate. Only [`Rules::admit`] makes it.
@@ -41,7 +44,7 @@ impl Permitted {
 
 impl Rules {
     /// Fairlead's own groups, those of the tenant, and what the site operator allows beside them.
-    pub(crate) fn new(tenant: &TenantId, allow_groups: &[String]) -> Self {
+    pub(crate) fn new(tenant: &TenantId, allow_groups: &[String], allow_as: &[String]) -> Self {
         let own = ROLES.iter().map(|role| format!("{PREFIX}{role}"));
         let of_tenant = ROLES
             .iter()
@@ -52,14 +55,40 @@ impl Rules {
             .cloned();
         Rules {
             groups: own.chain(of_tenant).chain(allowed).collect(),
+            users: (allow_as.iter().filter(|user| !is_system(user)).cloned()).collect(),
         }
+    }
+
+    /// Checks the one user of `kubectl --as`. It comes without any other name: the groups are those that the API server adds.
+    fn admit_as(&self, headers: &HeaderMap) -> Result<Permitted, Failure> {
+        let mut users = headers.get_all(&AS).iter();
+        let (Some(user), None) = (users.next(), users.next()) else {
+            return Err(refused("the hub named more than one user"));
+        };
+        if headers.contains_key(&USER) || headers.contains_key(&GROUP) {
+            return Err(refused("the hub named two users"));
+        }
+        let is_listed = |listed: &String| listed.as_bytes() == user.as_bytes();
+        if !self.users.iter().any(is_listed) {
+            return Err(Failure::because(
+                Code::NoImpersonation,
+                format_args!("the agent's --allow-as does not list {user:?}"),
+            ));
+        }
+        Ok(Permitted {
+            user: user.clone(),
+            groups: Vec::new(),
+        })
     }
 
     /// Checks user and groups as the hub names them.
     ///
     /// # Errors
-    /// `FL-1501`; the cause says which name, if it is one that can be shown.
+    /// `FL-1501`; the cause says which name, if it is one that can be shown. `FL-1202` for a user of `kubectl --as`.
     pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<Permitted, Failure> {
+        if headers.contains_key(&AS) {
+            return self.admit_as(headers);
+        }
         let mut users = headers.get_all(&USER).iter();
         let (Some(user), None) = (users.next(), users.next()) else {
             return Err(refused("the hub named no user, or more than one"));
@@ -98,22 +127,24 @@ impl Rules {
     }
 }
 
-/// `--allow-group` as it may be given.
+/// `--allow-group` and `--allow-as` as they may be given.
 ///
 /// # Errors
-/// `FL-4101` for groups of `system:`, and for what can be no group.
-pub(crate) fn check_allowed(groups: &[String]) -> Result<(), Failure> {
-    for group in groups {
-        if is_system(group) {
+/// `FL-4101` for names of `system:`, and for what can be no name.
+pub(crate) fn check_allowed(groups: &[String], users: &[String]) -> Result<(), Failure> {
+    let groups = groups.iter().map(|name| ("group", name));
+    let users = users.iter().map(|name| ("user", name));
+    for (kind, name) in groups.chain(users) {
+        if is_system(name) {
             return Err(Failure::because(
                 Code::BadConfig,
-                format_args!("group {group:?} is never impersonated"),
+                format_args!("{kind} {name:?} is never impersonated"),
             ));
         }
-        if group.is_empty() || group.trim() != group || HeaderValue::from_str(group).is_err() {
+        if name.is_empty() || name.trim() != name || HeaderValue::from_str(name).is_err() {
             return Err(Failure::because(
                 Code::BadConfig,
-                format_args!("{group:?} cannot be a group"),
+                format_args!("{name:?} cannot be a {kind}"),
             ));
         }
     }
@@ -217,7 +248,47 @@ mod tests {
     fn rules() -> Rules {
         // The last two are listed by a careless hand, and have no effect.
         let allowed = ["ops", "system:masters", " System:authenticated"].map(str::to_owned);
-        Rules::new(&"t-acme".parse().unwrap(), &allowed)
+        let users = ["dev", "fairlead:someone", "system:admin"].map(str::to_owned);
+        Rules::new(&"t-acme".parse().unwrap(), &allowed, &users)
+    }
+
+    #[test]
+    fn another_user_is_admitted_alone_and_only_from_the_list() {
+        let asked = |users: &[&str], more: &[(&HeaderName, &str)]| {
+            let mut headers = HeaderMap::new();
+            for user in users {
+                headers.append(&AS, HeaderValue::from_str(user).unwrap());
+            }
+            for (name, value) in more {
+                headers.append(*name, HeaderValue::from_str(value).unwrap());
+            }
+            rules().admit(&headers).map_err(|failure| failure.code)
+        };
+        for user in ["dev", "fairlead:someone"] {
+            let permitted = asked(&[user], &[]).unwrap();
+            assert_eq!(
+                (permitted.user().to_str().unwrap(), permitted.groups()),
+                (user, &[][..])
+            );
+        }
+        for user in [
+            "",
+            "Dev",
+            "dev ",
+            "ann",
+            "fairlead:ann",
+            "system:admin",
+            "system:masters",
+        ] {
+            assert_eq!(asked(&[user], &[]), Err(Code::NoImpersonation), "{user:?}");
+        }
+        for refused in [
+            asked(&["dev", "dev"], &[]),
+            asked(&["dev"], &[(&USER, "fairlead:ann")]),
+            asked(&["dev"], &[(&GROUP, "fairlead:admin")]),
+        ] {
+            assert_eq!(refused, Err(Code::AgentRefused));
+        }
     }
 
     fn headers(users: &[&str], groups: &[&str]) -> HeaderMap {
@@ -291,11 +362,17 @@ mod tests {
             "a\nb",
         ] {
             assert_eq!(
-                check_allowed(&[bad.to_owned()]).unwrap_err().code,
+                check_allowed(&[bad.to_owned()], &[]).unwrap_err().code,
+                Code::BadConfig,
+                "{bad:?}"
+            );
+            assert_eq!(
+                check_allowed(&[], &[bad.to_owned()]).unwrap_err().code,
                 Code::BadConfig,
                 "{bad:?}"
             );
         }
-        check_allowed(&["ops".to_owned(), "acme:system:x".to_owned()]).unwrap();
+        let names = ["ops".to_owned(), "acme:system:x".to_owned()];
+        check_allowed(&names, &names).unwrap();
     }
 }

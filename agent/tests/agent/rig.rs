@@ -87,6 +87,7 @@ impl Rig {
             },
             state: State::Dir(self.state()),
             allow_groups: vec!["ops".to_owned()],
+            allow_as: Vec::new(),
             facts_every: Some(Duration::ZERO),
             allow_connect: Vec::new(),
             session_memory: SESSION_MEMORY,

@@ -1,7 +1,10 @@
 //! Who somebody is in the cluster: what the API server tells them, and what it records.
 
+use fairlead_e2e::eventually;
+
+use crate::SOON;
 use crate::row::{check, row};
-use crate::world::{GROUPS, USER, Way, World};
+use crate::world::{GROUPS, LISTED, USER, Way, World};
 
 #[tokio::test]
 async fn rights_are_those_of_the_mapped_user_every_way() -> anyhow::Result<()> {
@@ -26,7 +29,8 @@ async fn the_audit_log_names_the_mapped_user() -> anyhow::Result<()> {
     check(world, &[row("auth whoami").says(USER)]).await?;
     let events = world
         .audited(2, |event| {
-            event["objectRef"]["resource"] == "selfsubjectreviews"
+            let reviews = event["objectRef"]["resource"] == "selfsubjectreviews";
+            reviews && event["impersonatedUser"]["username"] != LISTED
         })
         .await?;
     for event in events {
@@ -56,5 +60,74 @@ async fn who_asks_to_be_somebody_else_is_refused() -> anyhow::Result<()> {
             assert!(output.stderr.contains("FL-1202"), "{way:?}: {output:?}");
         }
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_admin_becomes_a_user_that_the_site_lists_and_both_names_are_recorded()
+-> anyhow::Result<()> {
+    let world = World::shared().await?;
+    for way in Way::TUNNELLED {
+        let whoami = ["auth", "whoami", "-o", "yaml", "--as", LISTED];
+        let who = world.kubectl(way).args(whoami).run().await?.success()?;
+        assert!(
+            who.contains(&format!("username: {LISTED}")),
+            "{way:?}: {who}"
+        );
+        assert!(
+            !who.contains("fairlead:admin"),
+            "no group of the admin: {who}"
+        );
+        let other = ["get", "nodes", "--as", "fairlead:other"];
+        let refused = world.kubectl(way).args(other).run().await?;
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        let told = &refused.stderr;
+        assert!(
+            told.contains("FL-1202") && told.contains("--allow-as"),
+            "{told}"
+        );
+    }
+    let events = world
+        .audited(2, |event| {
+            let reviews = event["objectRef"]["resource"] == "selfsubjectreviews";
+            reviews && event["impersonatedUser"]["username"] == LISTED
+        })
+        .await?;
+    for event in events {
+        let groups = &event["impersonatedUser"]["groups"];
+        assert_eq!(
+            groups,
+            &serde_json::json!(["system:authenticated"]),
+            "{event}"
+        );
+    }
+    // The hub records a request when it has ended.
+    let log = world.hub.dir().join("hub.log");
+    let line = eventually(SOON, "the line of the request", async || {
+        let log = std::fs::read_to_string(&log).ok()?;
+        let both = |line: &&str| line.contains(LISTED) && line.contains("selfsubjectreviews");
+        log.lines().find(both).map(str::to_owned)
+    });
+    let line = line.await?;
+    assert!(line.contains("caller") && line.contains("admin"), "{line}");
+
+    let operator = [
+        "token",
+        "create",
+        "op",
+        "--role",
+        "operator",
+        "-o",
+        "jsonpath={.token}",
+    ];
+    let operator = world.hub.cli(operator).await?.success()?;
+    let flags = [
+        format!("--token={}", operator.trim()),
+        format!("--as={LISTED}"),
+    ];
+    let refused = world.kubectl(Way::Path).args(["get", "pods"]).args(flags);
+    let refused = refused.run().await?;
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("FL-1202"), "{refused:?}");
     Ok(())
 }

@@ -15,6 +15,9 @@ pub(crate) const AGENT: &str = "system:serviceaccount:fairlead:fairlead-agent";
 pub(crate) const USER: &str = "fairlead:admin";
 pub(crate) const GROUPS: [&str; 2] = ["fairlead:admin", "fairlead:tenant:t-default:admin"];
 
+/// The user that the agent lets admins become.
+pub(crate) const LISTED: &str = "fairlead:someone";
+
 /// How a call gets to the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -67,7 +70,8 @@ impl World {
         let (address, path) = url.and_then(|url| url.split_once('/')).context("URL")?;
         let manifest = get_plain(address.parse()?, &format!("/{path}")).await?;
         let pod = Pod::install(cluster, &manifest, "fairlead", "fairlead-agent").await?;
-        let site = Site::begin_in(&hub, &pod, &joining.join, "demo")?;
+        let flags = ["--allow-as", LISTED];
+        let site = Site::begin_in_with(&hub, &pod, &joining.join, "demo", &flags)?;
         hub.wait_state(&joining.id, "Connected").await?;
         let flags = |address| ["--cluster", joining.id.as_str(), "--address", address];
         Ok(Self {

@@ -1,7 +1,7 @@
 //! [`Caller`] to [`Permit`], before any work is done. Nothing else can make a permit, and nothing reaches a cluster
 //! without one.
 
-use fairlead_api::{ClusterId, Code, Failure};
+use fairlead_api::{ClusterId, Code, Failure, resources::Role};
 use http::HeaderValue;
 
 use crate::{
@@ -14,25 +14,50 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Permit {
     cluster: ClusterId,
-    user: HeaderValue,
-    groups: [HeaderValue; 2],
+    whom: Whom,
+}
+
+/// The names to impersonate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Whom {
+    /// The caller's own.
+    Caller {
+        user: HeaderValue,
+        groups: [HeaderValue; 2],
+    },
+    /// Another user, whom an admin has asked for. The site has the last word.
+    Other(HeaderValue),
 }
 
 impl Permit {
-    fn new(cluster: &ClusterId, caller: &Caller, grant: &Grant) -> Result<Self, Failure> {
+    /// # Errors
+    /// `FL-1202` for another user where the caller is no admin.
+    fn new(
+        cluster: &ClusterId,
+        caller: &Caller,
+        grant: &Grant,
+        asked_as: Option<HeaderValue>,
+    ) -> Result<Self, Failure> {
         // Every name has our prefix, so `system:` cannot be one of them whatever a module says.
         let value = |text: String| {
             HeaderValue::try_from(text)
                 .map_err(|_| Failure::because(Code::Internal, "the name of the caller is no name"))
         };
         let role = grant.role;
+        let whom = match asked_as {
+            Some(user) if role == Role::Admin => Whom::Other(user),
+            Some(_) => return Err(Code::NoImpersonation.into()),
+            None => Whom::Caller {
+                user: value(format!("fairlead:{}", caller.name))?,
+                groups: [
+                    value(format!("fairlead:{role}"))?,
+                    value(format!("fairlead:tenant:{}:{role}", grant.tenant))?,
+                ],
+            },
+        };
         Ok(Permit {
             cluster: cluster.clone(),
-            user: value(format!("fairlead:{}", caller.name))?,
-            groups: [
-                value(format!("fairlead:{role}"))?,
-                value(format!("fairlead:tenant:{}:{role}", grant.tenant))?,
-            ],
+            whom,
         })
     }
 
@@ -40,12 +65,8 @@ impl Permit {
         &self.cluster
     }
 
-    pub(crate) fn user(&self) -> &HeaderValue {
-        &self.user
-    }
-
-    pub(crate) fn groups(&self) -> &[HeaderValue] {
-        &self.groups
+    pub(crate) fn whom(&self) -> &Whom {
+        &self.whom
     }
 }
 
@@ -56,11 +77,11 @@ pub(crate) struct Allowed {
 }
 
 /// # Errors
-/// `FL-1301`, `FL-1201`, `FL-5102`.
+/// `FL-1301`, `FL-1201`, `FL-1202`, `FL-5102`.
 pub(crate) async fn authorize(hub: &Hub, known: Known<Aimed>) -> Result<Allowed, Failure> {
-    let Known { caller, asked } = known;
+    let Known { caller, mut asked } = known;
     let grant = hub.trust.grant(&caller, &asked.cluster).await?;
-    let permit = Permit::new(&asked.cluster, &caller, &grant)?;
+    let permit = Permit::new(&asked.cluster, &caller, &grant, asked.asked_as.take())?;
     Ok(Allowed {
         permit,
         aimed: asked,
@@ -69,11 +90,9 @@ pub(crate) async fn authorize(hub: &Hub, known: Known<Aimed>) -> Result<Allowed,
 
 #[cfg(test)]
 mod tests {
-    use fairlead_api::resources::Role;
-
     use super::*;
 
-    fn permit(name: &str) -> Result<Permit, Failure> {
+    fn permit(name: &str, role: Role, asked_as: Option<&'static str>) -> Result<Permit, Failure> {
         let caller = Caller {
             token: None,
             name: name.to_owned(),
@@ -82,26 +101,44 @@ mod tests {
             cluster: None,
         };
         let grant = Grant {
-            role: Role::Operator,
+            role,
             tenant: "t-acme".parse().unwrap(),
         };
-        Permit::new(&"c-demo".parse().unwrap(), &caller, &grant)
+        let asked_as = asked_as.map(HeaderValue::from_static);
+        Permit::new(&"c-demo".parse().unwrap(), &caller, &grant, asked_as)
     }
 
     #[test]
     fn a_permit_names_user_role_and_tenant_and_never_system() {
-        let permit = permit("system:masters").unwrap();
-        assert_eq!(permit.user(), "fairlead:system:masters");
+        let permit = permit("system:masters", Role::Operator, None).unwrap();
+        let Whom::Caller { user, groups } = permit.whom() else {
+            panic!("{permit:?}");
+        };
+        assert_eq!(user, "fairlead:system:masters");
         assert_eq!(
-            permit.groups(),
-            ["fairlead:operator", "fairlead:tenant:t-acme:operator"]
+            groups,
+            &["fairlead:operator", "fairlead:tenant:t-acme:operator"]
         );
+    }
+
+    #[test]
+    fn only_an_admin_asks_to_be_another_user() {
+        let other = permit("ann", Role::Admin, Some("dev")).unwrap();
+        assert_eq!(*other.whom(), Whom::Other(HeaderValue::from_static("dev")));
+        for role in [Role::Operator, Role::Viewer] {
+            let refused = permit("ann", role, Some("dev")).unwrap_err();
+            assert_eq!(refused, Failure::new(Code::NoImpersonation));
+        }
     }
 
     #[test]
     fn a_name_that_is_no_header_makes_no_permit() {
         for name in ["a\r\nfairlead-group: x", "a\0", "a\n"] {
-            assert_eq!(permit(name).unwrap_err().code, Code::Internal, "{name:?}");
+            assert_eq!(
+                permit(name, Role::Viewer, None).unwrap_err().code,
+                Code::Internal,
+                "{name:?}"
+            );
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::{
         silence::{ANSWER_GRACE, reads},
     },
     front::{
-        authorize::{Allowed, Permit},
+        authorize::{Allowed, Permit, Whom},
         body::{self, Progress, Upload},
         headers,
         record::{Inbound, Record},
@@ -35,6 +35,7 @@ const NEUTRAL_HOST: HeaderValue = HeaderValue::from_static("kubernetes.default.s
 /// Parsed once.
 static USER: HeaderName = HeaderName::from_static(ours::USER);
 static GROUP: HeaderName = HeaderName::from_static(ours::GROUP);
+static AS: HeaderName = HeaderName::from_static(ours::AS);
 static REQUEST_ID: HeaderName = HeaderName::from_static(ours::REQUEST_ID);
 static UPSTREAM_MICROS: HeaderName = HeaderName::from_static(ours::UPSTREAM_MICROS);
 static CODE: HeaderName = HeaderName::from_static(AGENT_CODE);
@@ -121,9 +122,16 @@ fn say(
     upgrade: Option<HeaderValue>,
 ) -> Result<(), Failure> {
     headers.insert(header::HOST, NEUTRAL_HOST);
-    headers.insert(&USER, permit.user().clone());
-    for group in permit.groups() {
-        headers.append(&GROUP, group.clone());
+    match permit.whom() {
+        Whom::Caller { user, groups } => {
+            headers.insert(&USER, user.clone());
+            for group in groups {
+                headers.append(&GROUP, group.clone());
+            }
+        }
+        Whom::Other(user) => {
+            headers.insert(&AS, user.clone());
+        }
     }
     let id = HeaderValue::from_str(request_id)
         .map_err(|error| Failure::because(Code::Internal, error))?;
@@ -203,11 +211,14 @@ fn upstream(headers: &HeaderMap) -> Option<Duration> {
     micros.parse().ok().map(Duration::from_micros)
 }
 
-/// An agent speaks about itself and its API server. It has no say in who the caller is or what clusters there are.
+/// An agent speaks about itself, its API server, and users that it does not impersonate. It has no say in who the caller is or
+/// what clusters there are.
 fn agents_own(code: &HeaderValue) -> Option<Code> {
     let code: Code = code.to_str().ok()?.parse().ok()?;
-    let its_own = matches!(code, Code::BadPath | Code::BadRequest | Code::Internal)
-        || (1500..1600).contains(&code.number());
+    let its_own = matches!(
+        code,
+        Code::BadPath | Code::BadRequest | Code::Internal | Code::NoImpersonation
+    ) || (1500..1600).contains(&code.number());
     its_own.then_some(code)
 }
 
@@ -251,6 +262,8 @@ mod tests {
         for (said, heard) in [
             ("FL-1501", Some(Code::AgentRefused)),
             ("FL-1502", Some(Code::ApiUnreachable)),
+            ("FL-1202", Some(Code::NoImpersonation)),
+            ("FL-1201", None),
             ("FL-1101", None),
             ("FL-1301", None),
             ("FL-2109", None),

@@ -8,6 +8,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Version, header};
 pub(crate) const MAX_HEAD: usize = 64 * 1024;
 /// Most header fields: with those that the gateway adds, not above the 100 that an agent takes.
 pub(crate) const MAX_FIELDS: usize = 90;
+/// What `kubectl --as` sends.
+const IMPERSONATE_USER: &str = "impersonate-user";
 /// By this subprotocol a browser hands the API server a bearer token.
 const TOKEN_PROTOCOL: &[u8] = b"base64url.bearer.authorization.k8s.io.";
 
@@ -94,12 +96,19 @@ fn impersonates(name: &str) -> bool {
     name.starts_with("impersonate")
 }
 
-/// Refuses what would make somebody else of the caller.
+/// The one user that the caller asks to be impersonated as (`kubectl --as`). Every other form of impersonation is refused.
 ///
 /// # Errors
 /// `FL-1202`, `FL-1304`.
-pub(crate) fn refuse_impersonation(headers: &HeaderMap) -> Result<(), Failure> {
-    if headers.keys().any(|name| impersonates(name.as_str())) {
+pub(crate) fn impersonated(headers: &HeaderMap) -> Result<Option<HeaderValue>, Failure> {
+    let users = headers.get_all(IMPERSONATE_USER).iter();
+    let user = match users.collect::<Vec<_>>().as_slice() {
+        [] => None,
+        [user] if !user.is_empty() => Some((*user).clone()),
+        _ => return Err(Failure::new(Code::NoImpersonation)),
+    };
+    let other = |name: &HeaderName| impersonates(name.as_str()) && name != IMPERSONATE_USER;
+    if headers.keys().any(other) {
         return Err(Failure::new(Code::NoImpersonation));
     }
     let token = |value: &HeaderValue| {
@@ -117,7 +126,7 @@ pub(crate) fn refuse_impersonation(headers: &HeaderMap) -> Result<(), Failure> {
             "it carries a bearer token as a WebSocket subprotocol",
         ));
     }
-    Ok(())
+    Ok(user)
 }
 
 /// The one protocol that the client wants to change to, if it is one that Kubernetes speaks. Any other is not passed
@@ -146,7 +155,10 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
         .iter()
         .any(|value| value.as_bytes().eq_ignore_ascii_case(b"trailers"));
     remove(headers, |name| {
-        hop_by_hop(name) || ours(name) || listed.iter().any(|token| token == name.as_str())
+        hop_by_hop(name)
+            || ours(name)
+            || impersonates(name.as_str())
+            || listed.iter().any(|token| token == name.as_str())
     });
     if trailers {
         headers.insert(header::TE, HeaderValue::from_static("trailers"));
@@ -230,18 +242,41 @@ mod tests {
         all.extend_from_slice(headers);
         let request = request(&all);
         check(&request)
-            .and_then(|()| refuse_impersonation(request.headers()))
+            .and_then(|()| impersonated(request.headers()).map(drop))
             .map_err(|failure| failure.code)
+    }
+
+    #[test]
+    fn one_user_may_be_asked_for_and_nothing_beside_it() {
+        let asked = |headers: &[(&str, &str)]| {
+            let asked = impersonated(request(headers).headers());
+            asked.map_err(|failure| failure.code)
+        };
+        assert_eq!(asked(&[]), Ok(None));
+        let ann = HeaderValue::from_static("fairlead:ann");
+        assert_eq!(
+            asked(&[("Impersonate-User", "fairlead:ann")]),
+            Ok(Some(ann))
+        );
+        for more in [
+            "impersonate-group",
+            "impersonate-uid",
+            "impersonate-extra-a",
+            "impersonate_user",
+        ] {
+            let both = [("impersonate-user", "ann"), (more, "x")];
+            assert_eq!(asked(&both), Err(Code::NoImpersonation), "{more}");
+        }
+        let mut headers = request(&[("impersonate-user", "ann")]).headers().clone();
+        strip(&mut headers);
+        assert!(headers.is_empty(), "the agent is told by a header of ours");
     }
 
     #[test]
     fn forms_of_impersonation_are_refused() {
         for name in [
-            "impersonate-user",
-            "Impersonate-User",
-            "IMPERSONATE-USER",
-            "iMpErSoNaTe-uSeR",
             "Impersonate-Group",
+            "IMPERSONATE-GROUP",
             "Impersonate-Uid",
             "Impersonate-Extra-Scopes",
             "impersonate-extra-a%2fb",
@@ -252,6 +287,10 @@ mod tests {
         ] {
             let refused = Err(Code::NoImpersonation);
             assert_eq!(verdict(&[(name, "system:admin")]), refused, "{name}");
+            assert_eq!(verdict(&[(name, "")]), refused, "{name}, empty");
+        }
+        for name in ["impersonate-user", "Impersonate-User", "iMpErSoNaTe-uSeR"] {
+            let refused = Err(Code::NoImpersonation);
             assert_eq!(verdict(&[(name, "")]), refused, "{name}, empty");
             assert_eq!(
                 verdict(&[(name, "a"), (name, "b")]),

@@ -15,7 +15,7 @@ use std::{
 use fairlead_api::{ClusterId, Code};
 use fairlead_dialer::Body;
 use fairlead_runtime::gauges::Hold;
-use http::{Method, Request, StatusCode};
+use http::{HeaderValue, Method, Request, StatusCode};
 use tokio::time::Instant;
 use tracing::info;
 
@@ -52,6 +52,7 @@ struct Inner {
 struct Facts {
     caller: Option<String>,
     token: Option<String>,
+    asked_as: Option<String>,
     cluster: Option<ClusterId>,
     status: Option<StatusCode>,
     code: Option<Code>,
@@ -92,6 +93,11 @@ impl Record {
         let mut facts = self.facts();
         facts.caller = Some(caller.name.clone());
         facts.token.clone_from(&caller.token);
+    }
+
+    /// The user of `kubectl --as`, be it allowed or not.
+    pub(crate) fn asked_as(&self, user: &HeaderValue) {
+        self.facts().asked_as = Some(String::from_utf8_lossy(user.as_bytes()).into_owned());
     }
 
     pub(crate) fn about(&self, cluster: &ClusterId) {
@@ -167,6 +173,7 @@ impl Drop for Inner {
                 request = %self.id,
                 caller = facts.caller.as_deref(),
                 token = facts.token.as_deref(),
+                "as" = facts.asked_as.as_deref(),
                 cluster = facts.cluster.as_ref().map(ClusterId::as_str),
                 method = %self.method,
                 path = self.path.as_str(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fairlead_api::{ClusterId, Code, Failure};
 use fairlead_dialer::accept::CONNECT_PATH;
-use http::{Method, Version, uri::PathAndQuery};
+use http::{HeaderValue, Method, Version, uri::PathAndQuery};
 
 use crate::{
     front::{address::Address, headers, path, record::Inbound},
@@ -18,6 +18,8 @@ pub(crate) struct Aimed {
     pub(crate) cluster: ClusterId,
     /// As the API server has it.
     pub(crate) path: PathAndQuery,
+    /// The user of `kubectl --as`, not checked yet.
+    pub(crate) asked_as: Option<HeaderValue>,
 }
 
 impl AsRef<Inbound> for Aimed {
@@ -48,12 +50,16 @@ pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Routed, Fai
     match address {
         Address::Cluster(cluster, path) => {
             path::check(path.path())?;
-            headers::refuse_impersonation(request.headers())?;
+            let asked_as = headers::impersonated(request.headers())?;
             inbound.record.about(&cluster);
+            if let Some(user) = &asked_as {
+                inbound.record.asked_as(user);
+            }
             Ok(Routed::Cluster(Aimed {
                 inbound,
                 cluster,
                 path,
+                asked_as,
             }))
         }
         Address::Hub => Ok(match request.uri().path() {

@@ -15,7 +15,7 @@ fn permitted() -> Permitted {
         ("fairlead-user", "fairlead:ann"),
         ("fairlead-group", "fairlead:viewer"),
     ]);
-    let rules = Rules::new(&"t-acme".parse().unwrap(), &[]);
+    let rules = Rules::new(&"t-acme".parse().unwrap(), &[], &[]);
     rules.admit(&named).unwrap()
 }
 
