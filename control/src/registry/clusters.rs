@@ -111,9 +111,11 @@ fn check_key(view: &View, cluster: &Cluster, spec: &ClusterSpec) -> Result<(), F
 async fn create(
     State(hub): State<Arc<Hub>>,
     asks: Asks,
+    uri: Uri,
     headers: HeaderMap,
     Document(body): Document,
 ) -> Answer<Response> {
+    let unique = Query::of(&uri)?.yes("uniqueName")?;
     let mut given = Fields::of(body)?;
     let requested = given.text("id")?.as_deref().map(requested).transpose()?;
     let tenant = tenant_in(&mut given)?;
@@ -127,11 +129,19 @@ async fn create(
             None => ClusterId::from_name(&made_up()?)
                 .map_err(|error| Failure::because(Code::Internal, error))?,
         };
-        let new = new_cluster(&hub, &caller, id, tenant.clone())?;
+        let new = new_cluster(&hub, &caller, id.clone(), tenant.clone())?;
         let (who, spec, now) = (caller.clone(), spec.clone(), millis(new.created));
-        let decide = move |draft: &mut Draft| make(draft, &who, new.clone(), spec.clone(), now);
+        let decide = move |draft: &mut Draft| {
+            let made = make(draft, &who, new.clone(), spec.clone(), now)?;
+            if unique {
+                refuse_used_name(draft, &made.value)?;
+            }
+            Ok::<_, Failure>(made)
+        };
+        let is_taken = || hub.store.view().cluster(&id).is_some();
         match hub.store.change(by(&caller), decide).await {
-            Err(failure) if failure.code == Code::Conflict && requested.is_none() => {}
+            Err(failure) if failure.code == Code::Conflict && requested.is_none() && is_taken() => {
+            }
             Err(failure) => return Err(failure.into()),
             Ok(done) => return created(&hub, &caller, &done.value, &headers),
         }
@@ -172,6 +182,29 @@ fn make(
     let id = new.id.clone();
     draft.put_cluster(new)?;
     kept(draft, &id)
+}
+
+/// Refuses a name that would not find this one cluster of its tenant: another has it as its name or its id.
+///
+/// # Errors
+/// `FL-4108`
+fn refuse_used_name(view: &View, new: &Cluster) -> Result<(), Failure> {
+    let (name, id) = (new.shown_name(), new.id.as_str());
+    let uses =
+        |it: &Cluster| it.shown_name() == name || it.shown_name() == id || it.id.as_str() == name;
+    let mut others = view.clusters_of(&new.tenant).map(|it| &it.value);
+    let Some(other) = others.find(|it| it.id != new.id && uses(it)) else {
+        return Ok(());
+    };
+    let cause = format!(
+        "the tenant {} has the cluster {} with the name {:?} already",
+        new.tenant,
+        other.id,
+        other.shown_name()
+    );
+    let failure = Failure::with_cause(Code::Conflict, cause);
+    Err(failure
+        .next("Choose another name, or allow two of one name with `--allow-duplicate-name`."))
 }
 
 fn kept(draft: &Draft, id: &ClusterId) -> Result<Arc<Record<Cluster>>, Failure> {

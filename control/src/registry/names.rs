@@ -13,7 +13,7 @@ pub(crate) fn display_name(given: Option<String>, default: &str) -> Result<Strin
     let Some(name) = given else {
         return Ok(default.to_owned());
     };
-    let shown = |c: char| !c.is_control() && !('\u{202a}'..='\u{202e}').contains(&c);
+    let shown = |c: char| !c.is_control() && !is_layout(c);
     let length = name.chars().count();
     if name.trim() != name || !(1..=MAX_DISPLAY).contains(&length) || !name.chars().all(shown) {
         let detail = format!(
@@ -22,6 +22,11 @@ pub(crate) fn display_name(given: Option<String>, default: &str) -> Result<Strin
         return Err(Failure::because(Code::Invalid, detail));
     }
     Ok(name)
+}
+
+/// Ends a line, or turns the direction of the text around it.
+fn is_layout(c: char) -> bool {
+    matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 /// The name of a caller, which becomes the user `fairlead:<name>`. Without a colon it can never be one of Kubernetes' own
@@ -115,7 +120,11 @@ mod tests {
     #[test]
     fn a_display_name_can_be_shown() {
         let long = "ä".repeat(101);
-        for bad in ["", " a", "a ", "a\nb", "a\u{1b}[31m", "a\u{202e}b", &long] {
+        let hidden = ["a\u{202e}b", "a\u{2066}b", "a\u{2028}b", "\u{feff}a"];
+        for bad in ["", " a", "a ", "a\nb", "a\u{1b}[31m", &long]
+            .into_iter()
+            .chain(hidden)
+        {
             assert!(display_name(Some(bad.to_owned()), "").is_err(), "{bad:?}");
         }
         assert_eq!(display_name(None, "c-demo").unwrap(), "c-demo");

@@ -93,6 +93,51 @@ async fn a_cluster_without_name_is_given_one() {
 }
 
 #[tokio::test]
+async fn unique_name_is_refused_where_it_would_not_find_this_cluster_alone() {
+    let rig = Rig::new().await;
+    let named = |name: &str, id: Option<&str>| {
+        let mut body = json!({ "displayName": name, "tenant": "t-default" });
+        if let Some(id) = id {
+            body["id"] = id.into();
+        }
+        body
+    };
+    let unique = "/clusters?uniqueName=true";
+    let made = rig
+        .post(&admin(), unique, named("demo", Some("c-one")))
+        .await;
+    assert_eq!(made.status, StatusCode::CREATED);
+    for (name, id) in [
+        ("demo", None),
+        ("demo", Some("c-two")),
+        // The name is the id of another one, or the id its name.
+        ("c-one", None),
+    ] {
+        let refused = rig.post(&admin(), unique, named(name, id)).await;
+        assert_eq!(refused.code(), Code::Conflict, "{name} {id:?}");
+        let told = refused.json();
+        assert!(told["reason"].as_str().unwrap().contains("c-one"), "{told}");
+        assert!(
+            told["next"]
+                .as_str()
+                .unwrap()
+                .contains("--allow-duplicate-name"),
+            "{told}"
+        );
+    }
+    let all = rig.get(&admin(), "/clusters").await.good();
+    assert_eq!(all.as_array().unwrap().len(), 1, "{all}");
+    // Lieutenant's clients may have two of one name; and so may two tenants.
+    let twice = rig.post(&admin(), "/clusters", named("demo", None)).await;
+    assert_eq!(twice.status, StatusCode::CREATED);
+    let tenant = json!({ "id": "t-b", "gitRepo": { "type": "unmanaged" } });
+    rig.post(&admin(), "/tenants", tenant).await.good();
+    let elsewhere = json!({ "displayName": "demo", "tenant": "t-b" });
+    let made = rig.post(&admin(), unique, elsewhere).await;
+    assert_eq!(made.status, StatusCode::CREATED);
+}
+
+#[tokio::test]
 async fn a_deleted_cluster_is_announced_and_its_identity_is_no_good_any_more() {
     let rig = Rig::new().await;
     let directory = rig.control.seam().directory;

@@ -50,7 +50,7 @@ fn schema(route: &Route, name: &str) -> Value {
         ] }),
         ("before", _) => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
         ("stale", _) => json!({ "type": "boolean", "default": true }),
-        ("cascade" | "dryRun" | "uninvited", _) => json!({ "type": "boolean" }),
+        ("cascade" | "dryRun" | "uninvited" | "uniqueName", _) => json!({ "type": "boolean" }),
         ("at" | "from" | "to", _) => json!({ "type": "string", "format": "date-time" }),
         ("fact", "cluster") => {
             json!({ "type": "array", "items": { "type": "string", "pattern": r"^([^\x00:=][^\x00]*)?$" } })
@@ -102,6 +102,9 @@ const fn usual(name: &str) -> &'static str {
         b"cursor" => "From the `Link` header of the page before",
         b"cascade" => "true: with its clusters and the tenants below it",
         b"dryRun" => "true: answers what it would come to, and changes nothing",
+        b"uniqueName" => {
+            "true: refused with 409 where another cluster of the tenant has the display name, or has it as its id"
+        }
         b"uninvited" => {
             "true: a new cluster has no open bootstrap token, because its agent is there already"
         }

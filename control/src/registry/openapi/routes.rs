@@ -122,7 +122,7 @@ pub(super) const ROUTES: &[Route] = &[
     route("delete", "/tenants/{tenantId}", "deleteTenant", "tenant", "Delete a tenant").query(&["cascade"]).heeds_if_match().gives(&[(204, Nothing)]),
 
     route("get", "/clusters", "listClusters", "cluster", "The clusters that the caller may see").query(CLUSTERS).gives(&[(200, List("Cluster"))]),
-    route("post", "/clusters", "createCluster", "cluster", "Register a cluster").takes("NewCluster").gives(&[(201, Json("CreatedCluster"))]),
+    route("post", "/clusters", "createCluster", "cluster", "Register a cluster").takes("NewCluster").query(&["uniqueName"]).gives(&[(201, Json("CreatedCluster"))]),
     route("get", "/clusters/{clusterId}", "getCluster", "cluster", "One cluster").gives(&[(200, Json("Cluster"))]),
     route("put", "/clusters/{clusterId}", "putCluster", "cluster", "Register or replace a cluster").takes("NewCluster").query(&["dryRun", "uninvited"]).heeds_if_match().gives(&[(200, Json("Cluster")), (201, Json("CreatedCluster"))]),
     route("patch", "/clusters/{clusterId}", "updateCluster", "cluster", "Change a cluster (RFC 7396)").merges("Cluster").query(&["dryRun"]).heeds_if_match().gives(&[(200, Json("Cluster"))]),
