@@ -8,6 +8,7 @@
     reason = "the comments on flags are help texts for a terminal"
 )]
 
+mod access;
 mod agent_settings;
 mod help;
 mod lists;
@@ -18,6 +19,7 @@ mod tokens;
 use clap::{Parser, Subcommand};
 use clap_complete::{ArgValueCompleter, CompleteEnv, Shell};
 
+pub(crate) use self::access::{Address, Kubeconfig, Login};
 pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent};
 pub(crate) use self::help::command;
 pub(crate) use self::lists::{ClusterList, TenantList, TokenList};
@@ -391,43 +393,6 @@ pub(crate) struct HubPlace {
     /// File with the password of the store; FAIRLEAD_STORE_PASSWORD may hold it, too
     #[arg(long, value_name = "F")]
     pub(crate) store_password_file: Option<std::path::PathBuf>,
-}
-
-const KUBECONFIG_EXAMPLES: &str = "\
-Examples:
-  fairlead kubeconfig > fl.yaml && kubectl --kubeconfig fl.yaml --context demo get nodes
-  fairlead kubeconfig --cluster c-demo --address path > demo.yaml";
-
-#[derive(Parser)]
-#[command(after_help = KUBECONFIG_EXAMPLES)]
-pub(crate) struct Kubeconfig {
-    /// Only this cluster, by id or name; repeatable
-    #[arg(long = "cluster", value_name = "ID", add = ArgValueCompleter::new(complete::clusters))]
-    pub(crate) clusters: Vec<String>,
-    /// How to name clusters towards the hub [default: name where its certificate covers that, else path]
-    #[arg(long, value_enum)]
-    pub(crate) address: Option<Address>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Address {
-    /// /k8s/clusters/<id>/ on the hub: passes every load balancer
-    Path,
-    /// <id>.<cluster domain> as TLS server name: for tools that drop a server's path
-    Name,
-}
-
-#[derive(Parser)]
-pub(crate) struct Login {
-    /// The hub, like https://hub.example.com
-    #[arg(value_name = "URL")]
-    pub(crate) url: fairlead_api::HubUrl,
-    /// File that holds the token
-    #[arg(long, value_name = "F")]
-    pub(crate) token_file: std::path::PathBuf,
-    /// CA of the hub's front, PEM, where the web's own does not do
-    #[arg(long, value_name = "F")]
-    pub(crate) ca_file: Option<std::path::PathBuf>,
 }
 
 const EXPLAIN_EXAMPLES: &str = "\

@@ -216,28 +216,43 @@ async fn lagging_for(hub: &HubClient, format: &Format) -> Result<BTreeSet<Cluste
     }
 }
 
-/// The one cluster with this id, or with this display name.
+/// The one cluster with this id, else with this display name.
 pub(crate) async fn find(hub: &HubClient, name: &str) -> Result<Cluster, Failure> {
-    if name.parse::<fairlead_api::ClusterId>().is_ok() {
-        return hub.get(&format!("/clusters/{name}")).await;
+    if name.parse::<ClusterId>().is_ok() {
+        let known = hub.find(&format!("/clusters/{name}")).await?;
+        if let Some(cluster) = known {
+            return Ok(cluster);
+        }
     }
-    let clusters: Vec<Cluster> = hub.get("/clusters").await?;
-    let mut named = clusters
-        .into_iter()
-        .filter(|cluster| cluster.display_name == name);
-    match (named.next(), named.next()) {
-        (Some(cluster), None) => Ok(cluster),
-        (Some(one), Some(other)) => Err(Failure::because(
-            Code::Invalid,
-            format_args!(
-                "{name:?} is the name of {} and of {}: give the id",
-                one.id, other.id
-            ),
-        )),
-        (None, _) => Err(Failure::because(
+    let clusters: Vec<Cluster> = match name {
+        "" => Vec::new(),
+        name => {
+            hub.get(&format!("/clusters?{}", query_of([("text", Some(name))])))
+                .await?
+        }
+    };
+    among(&clusters, name).cloned()
+}
+
+/// The same, of clusters that are known already.
+pub(crate) fn among<'a>(clusters: &'a [Cluster], name: &str) -> Result<&'a Cluster, Failure> {
+    if let Some(cluster) = clusters.iter().find(|it| it.id.as_str() == name) {
+        return Ok(cluster);
+    }
+    let named = clusters.iter().filter(|it| it.display_name == name);
+    match named.collect::<Vec<_>>().as_slice() {
+        [one] => Ok(one),
+        [] => Err(Failure::because(
             Code::NoSuchCluster,
             format_args!("{name:?}"),
         )),
+        several => {
+            let ids: Vec<_> = several.iter().map(|it| it.id.as_str()).collect();
+            let ids = ids.join(", ");
+            let detail = format_args!("{name:?} is the name of several clusters: {ids}");
+            let failure = Failure::because(Code::Invalid, detail);
+            Err(failure.next("Give the id instead of the name."))
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::ArgMatches;
-use fairlead_api::{Failure, HubUrl, resources::Cluster};
+use fairlead_api::{Failure, HubUrl};
 use fairlead_control::store::{Retention, Revision};
 use fairlead_runtime::{
     Process,
@@ -86,7 +86,7 @@ pub(crate) fn greet(settings: &Settings, url: &HubUrl) -> Result<(), Failure> {
     output::print(&format!(
         "Hub on {url}, logged in as admin for 8 hours. Next, in another terminal:\n\n  \
          fairlead cluster create demo --wait\n  \
-         fairlead kubeconfig > fl.yaml && kubectl --kubeconfig fl.yaml --context demo get nodes\n\n"
+         fairlead kubeconfig --cluster demo > fl.yaml && kubectl --kubeconfig fl.yaml get nodes\n\n"
     ))
 }
 
@@ -124,8 +124,7 @@ async fn write_kubeconfig(
     hub: &HubClient,
     written: &mut String,
 ) -> Result<(), Failure> {
-    let clusters: Vec<Cluster> = hub.get("/clusters").await?;
-    let text = kubeconfig::write(hub, &clusters, None).await?;
+    let text = kubeconfig::whole(hub).await?;
     if text != *written {
         files::write(file, &text)?;
         *written = text;

@@ -12,17 +12,25 @@ use fairlead_api::{Code, Failure};
 
 /// Writes a file that only its owner may read, at once or not at all.
 pub(crate) fn write(path: &Path, content: &str) -> Result<(), Failure> {
+    // A link stays, and what it leads to is replaced.
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let write = || -> io::Result<()> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
+        // A device or a pipe is written to: a file in its place would break it for others.
+        if fs::metadata(path).is_ok_and(|it| !it.is_file()) {
+            let mut file = OpenOptions::new().write(true).open(path)?;
+            return file.write_all(content.as_bytes());
+        }
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{}.new", std::process::id()));
         let beside = Path::new(&name);
+        // Nothing that was there lends its mode, or leads elsewhere.
+        let _ = fs::remove_file(beside);
         let mut file = OpenOptions::new()
             .write(true)
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .mode(0o600)
             .open(beside)?;
         let written = file
@@ -91,4 +99,34 @@ fn objects_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
     found.sort();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::{
+        fd::AsRawFd,
+        unix::fs::{MetadataExt, symlink},
+    };
+
+    use super::*;
+
+    #[test]
+    fn link_and_device_stay_what_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+        fs::write(&real, "old").unwrap();
+        symlink(&real, &link).unwrap();
+        write(&link, "new").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&real).unwrap(), "new");
+        assert_eq!(fs::metadata(&real).unwrap().mode() & 0o777, 0o600);
+        // A reader of `>(...)` in a shell.
+        let (mut reader, writer) = io::pipe().unwrap();
+        let pipe = format!("/proc/self/fd/{}", writer.as_raw_fd());
+        write(Path::new(&pipe), "text").unwrap();
+        drop(writer);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "text");
+    }
 }

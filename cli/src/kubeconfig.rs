@@ -1,14 +1,19 @@
-//! `fairlead kubeconfig`: one context for each cluster, named by its display name where that is unique.
+//! `fairlead kubeconfig`: one context for each cluster.
 
-use std::collections::BTreeMap;
+mod file;
+mod merge;
+mod names;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use fairlead_api::{
-    Failure,
+    Code, Failure,
     resources::{Cluster, HubInfo},
 };
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
+
+pub(crate) use names::ContextName;
+use names::Names;
 
 use crate::{
     args::{Address, Kubeconfig},
@@ -21,90 +26,161 @@ use crate::{
 
 pub(crate) fn run(args: &Kubeconfig, environment: &Environment) -> Result<(), Failure> {
     let hub = HubClient::of(environment)?;
-    let text = block_on(async {
-        let clusters = if args.clusters.is_empty() {
-            hub.get::<Vec<Cluster>>("/clusters").await?
-        } else {
-            let mut chosen = Vec::new();
-            for name in &args.clusters {
-                chosen.push(cluster::find(&hub, name).await?);
-            }
-            chosen
+    let made = block_on(of_clusters(&hub, args))??;
+    if made.contexts.is_empty() {
+        eprintln!(
+            "No clusters, so there are no contexts: register one with `fairlead cluster create`."
+        );
+    }
+    match (&args.output, args.merge) {
+        (Some(path), false) if path.as_os_str() != "-" => {
+            file::replace(path, &output::yaml(&made.config)?, &made.hub, args.yes)?;
+            output::print(&format!(
+                "Wrote {} with {}.\n",
+                path.display(),
+                counted(&made)
+            ))
+        }
+        (_, false) => output::print(&output::yaml(&made.config)?),
+        (Some(path), true) if path.as_os_str() == "-" => {
+            let detail = "--merge needs a file, which standard output is not";
+            Err(Failure::because(Code::Usage, detail))
+        }
+        (_, true) if made.contexts.is_empty() => Ok(()),
+        (path, true) => {
+            let path = match path {
+                Some(path) => path.clone(),
+                None => file::kubectls(environment)?,
+            };
+            let merged = file::merge_into(&path, &made.config, &made.hub, args.set_current)?;
+            let (path, count) = (path.display(), counted(&made));
+            let backup = merged.backup.map_or(String::new(), |backup| {
+                format!(" The file as it was: {}.", backup.display())
+            });
+            output::print(&match merged.changed {
+                true => format!("Merged {count} into {path}.{backup}\n"),
+                false => format!("{path} has {count} already.\n"),
+            })
+        }
+    }
+}
+
+fn counted(made: &Made) -> String {
+    match made.contexts.as_slice() {
+        [one] => format!("the context {one}"),
+        several => format!("{} contexts", several.len()),
+    }
+}
+
+/// A kubeconfig, and what it was made of.
+struct Made {
+    config: Value,
+    /// Host, and port where it is not 443.
+    hub: String,
+    contexts: Vec<String>,
+}
+
+async fn of_clusters(hub: &HubClient, args: &Kubeconfig) -> Result<Made, Failure> {
+    let visible: Vec<Cluster> = hub.get("/clusters").await?;
+    let mut chosen: Vec<&Cluster> = Vec::new();
+    for name in &args.clusters {
+        let cluster = cluster::among(&visible, name)?;
+        if !chosen.iter().any(|it| it.id == cluster.id) {
+            chosen.push(cluster);
+        }
+    }
+    if args.clusters.is_empty() {
+        chosen.extend(&visible);
+    }
+    let info = hub.get("/v1/hub").await?;
+    let access = Access::of(hub, &info, args.address);
+    make(&access, &visible, &chosen, &args.context_name)
+}
+
+/// The kubeconfig of all clusters, as YAML.
+pub(crate) async fn whole(hub: &HubClient) -> Result<String, Failure> {
+    let visible: Vec<Cluster> = hub.get("/clusters").await?;
+    let info = hub.get("/v1/hub").await?;
+    let template = ContextName::default();
+    let chosen: Vec<_> = visible.iter().collect();
+    let made = make(&Access::of(hub, &info, None), &visible, &chosen, &template)?;
+    output::yaml(&made.config)
+}
+
+/// How clusters are reached, and as which caller.
+struct Access<'a> {
+    info: &'a HubInfo,
+    ca: Option<&'a str>,
+    token: &'a str,
+    address: Address,
+}
+
+impl<'a> Access<'a> {
+    fn of(hub: &'a HubClient, info: &'a HubInfo, address: Option<Address>) -> Self {
+        let usual = match info.names_covered {
+            true => Address::Name,
+            false => Address::Path,
         };
-        write(&hub, &clusters, args.address).await
-    })??;
-    output::print(&text)
-}
+        Access {
+            info,
+            ca: info.ca.as_deref().or(hub.ca()),
+            token: hub.token().expose_secret(),
+            address: address.unwrap_or(usual),
+        }
+    }
 
-/// The kubeconfig of these clusters, as YAML.
-pub(crate) async fn write(
-    hub: &HubClient,
-    clusters: &[Cluster],
-    address: Option<Address>,
-) -> Result<String, Failure> {
-    let info: HubInfo = hub.get("/v1/hub").await?;
-    let ca = info.ca.as_deref().or(hub.ca()).map(str::to_owned);
-    let token = hub.token().expose_secret();
-    output::yaml(&kubeconfig(&info, ca.as_deref(), token, clusters, address))
-}
-
-fn kubeconfig(
-    info: &HubInfo,
-    ca: Option<&str>,
-    token: &str,
-    clusters: &[Cluster],
-    address: Option<Address>,
-) -> Value {
-    let address = address.unwrap_or(if info.names_covered {
-        Address::Name
-    } else {
-        Address::Path
-    });
-    let names = context_names(clusters);
-    let entry = |cluster: &Cluster| {
-        let mut entry = match address {
-            Address::Path => {
-                json!({ "server": format!("{}/k8s/clusters/{}", info.public_url, cluster.id) })
-            }
+    fn cluster(&self, cluster: &Cluster) -> Value {
+        let url = &self.info.public_url;
+        let mut entry = match self.address {
+            Address::Path => json!({ "server": format!("{url}/k8s/clusters/{}", cluster.id) }),
             Address::Name => json!({
-                "server": info.public_url.to_string(),
-                "tls-server-name": format!("{}.{}", cluster.id, info.cluster_domain),
+                "server": url.to_string(),
+                "tls-server-name": format!("{}.{}", cluster.id, self.info.cluster_domain),
             }),
         };
-        if let (Some(ca), Some(fields)) = (ca, entry.as_object_mut()) {
-            fields.insert(
-                "certificate-authority-data".to_owned(),
-                STANDARD.encode(ca).into(),
-            );
+        if let (Some(ca), Some(fields)) = (self.ca, entry.as_object_mut()) {
+            let ca = STANDARD.encode(ca);
+            fields.insert("certificate-authority-data".to_owned(), ca.into());
         }
-        json!({ "name": cluster.id, "cluster": entry })
-    };
-    let context = |(cluster, name): (&Cluster, &String)| json!({ "name": name, "context": { "cluster": cluster.id, "user": "fairlead" } });
-    json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": clusters.iter().map(entry).collect::<Vec<_>>(),
-        "contexts": clusters.iter().zip(&names).map(context).collect::<Vec<_>>(),
-        "current-context": names.first().map_or("", String::as_str),
-        "users": [{ "name": "fairlead", "user": { "token": token } }],
-    })
+        entry
+    }
 }
 
-/// The display name, or the id where several share it.
-fn context_names(clusters: &[Cluster]) -> Vec<String> {
-    let mut count = BTreeMap::<&str, usize>::new();
-    for cluster in clusters {
-        *count.entry(&cluster.display_name).or_default() += 1;
-    }
-    let unique = |cluster: &Cluster| count.get(cluster.display_name.as_str()) == Some(&1);
-    let name = |c: &Cluster| {
-        if unique(c) {
-            c.display_name.clone()
-        } else {
-            c.id.to_string()
-        }
+fn make(
+    access: &Access<'_>,
+    visible: &[Cluster],
+    chosen: &[&Cluster],
+    template: &ContextName,
+) -> Result<Made, Failure> {
+    // Port 443 goes without saying, as in the URL.
+    let url = access.info.public_url.to_string();
+    let hub = url.strip_prefix("https://").unwrap_or(&url);
+    let names = Names::new(hub.to_owned(), visible);
+    let contexts = names.contexts(template, chosen)?;
+    let cluster =
+        |it: &&Cluster| json!({ "name": names.cluster(&it.id), "cluster": access.cluster(it) });
+    let context = |(it, name): (&&Cluster, &String)| {
+        let context = json!({ "cluster": names.cluster(&it.id), "user": names.user() });
+        json!({ "name": name, "context": context })
     };
-    clusters.iter().map(name).collect()
+    // With several of them kubectl must be told which is meant.
+    let current = match contexts.as_slice() {
+        [one] => one.as_str(),
+        _ => "",
+    };
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": chosen.iter().map(cluster).collect::<Vec<_>>(),
+        "contexts": chosen.iter().zip(&contexts).map(context).collect::<Vec<_>>(),
+        "current-context": current,
+        "users": [{ "name": names.user(), "user": { "token": access.token } }],
+    });
+    Ok(Made {
+        config,
+        hub: names.hub().to_owned(),
+        contexts,
+    })
 }
 
 #[cfg(test)]
@@ -114,7 +190,7 @@ mod tests {
 
     use super::*;
 
-    fn cluster(id: &str, name: &str) -> Cluster {
+    pub(super) fn cluster(id: &str, name: &str) -> Cluster {
         let epoch = OffsetDateTime::UNIX_EPOCH;
         Cluster {
             id: id.parse().unwrap(),
@@ -138,44 +214,47 @@ mod tests {
         }
     }
 
-    fn info(names_covered: bool) -> HubInfo {
-        HubInfo {
+    fn config(address: Address, clusters: &[Cluster], chosen: usize) -> Value {
+        let info = HubInfo {
             version: "0".to_owned(),
             public_url: "https://127.0.0.1:8443".parse().unwrap(),
             cluster_domain: "clusters.test".to_owned(),
-            names_covered,
+            names_covered: true,
             ca: Some("PEM".to_owned()),
             caller: "ada".to_owned(),
-        }
+        };
+        let access = Access {
+            info: &info,
+            ca: info.ca.as_deref(),
+            token: "t",
+            address,
+        };
+        let chosen: Vec<_> = clusters.iter().take(chosen).collect();
+        let made = make(&access, clusters, &chosen, &ContextName::default());
+        made.unwrap().config
     }
 
     #[test]
-    fn a_name_that_two_clusters_share_gives_way_to_their_ids() {
-        let clusters = [
-            cluster("c-1", "demo"),
-            cluster("c-2", "demo"),
-            cluster("c-3", "other"),
-        ];
-        assert_eq!(context_names(&clusters), ["c-1", "c-2", "other"]);
-    }
-
-    #[test]
-    fn names_are_used_where_the_certificate_covers_them() {
+    fn address_is_a_name_or_a_path() {
         let clusters = [cluster("c-1", "demo")];
-        let by_name = kubeconfig(&info(true), Some("PEM"), "t", &clusters, None);
-        assert_eq!(
-            by_name["clusters"][0]["cluster"]["server"],
-            "https://127.0.0.1:8443"
-        );
-        assert_eq!(
-            by_name["clusters"][0]["cluster"]["tls-server-name"],
-            "c-1.clusters.test"
-        );
-        let by_path = kubeconfig(&info(false), None, "t", &clusters, None);
-        assert_eq!(
-            by_path["clusters"][0]["cluster"]["server"],
-            "https://127.0.0.1:8443/k8s/clusters/c-1"
-        );
-        assert_eq!(by_path["current-context"], "demo");
+        let by_name = config(Address::Name, &clusters, 1);
+        let entry = &by_name["clusters"][0]["cluster"];
+        assert_eq!(entry["server"], "https://127.0.0.1:8443");
+        assert_eq!(entry["tls-server-name"], "c-1.clusters.test");
+        let by_path = config(Address::Path, &clusters, 1);
+        let entry = &by_path["clusters"][0]["cluster"];
+        assert_eq!(entry["server"], "https://127.0.0.1:8443/k8s/clusters/c-1");
+        assert_eq!(by_path["users"][0]["name"], "fairlead@127.0.0.1:8443");
+    }
+
+    #[test]
+    fn only_one_cluster_is_current() {
+        let clusters = [cluster("c-1", "demo"), cluster("c-2", "other")];
+        let both = config(Address::Path, &clusters, 2);
+        assert_eq!(both["current-context"], "");
+        let one = config(Address::Path, &clusters, 1);
+        assert_eq!(one["current-context"], "demo@127.0.0.1:8443");
+        assert_eq!(one["contexts"][0], both["contexts"][0]);
+        assert_eq!(config(Address::Path, &[], 0)["contexts"], json!([]));
     }
 }

@@ -239,13 +239,20 @@ impl Hub {
         Ok(path)
     }
 
-    /// kubectl through this hub.
+    /// The context of the cluster with this display name.
+    #[must_use]
+    pub fn context(&self, name: &str) -> String {
+        format!("{name}@{}", self.ready.url.trim_start_matches("https://"))
+    }
+
+    /// kubectl through this hub, in the cluster with this display name.
     ///
     /// # Errors
     /// As [`Hub::kubeconfig`].
-    pub async fn kubectl(&self, cluster: &Cluster, context: &str) -> anyhow::Result<Kubectl> {
+    pub async fn kubectl(&self, cluster: &Cluster, name: &str) -> anyhow::Result<Kubectl> {
         let kubeconfig = self.kubeconfig("kubeconfig.yaml", &[]).await?;
-        let kubectl = cluster.kubectl().kubeconfig(kubeconfig).context(context);
+        let kubectl = cluster.kubectl().kubeconfig(kubeconfig);
+        let kubectl = kubectl.context(&self.context(name));
         Ok(match &self.people {
             Some(people) => kubectl.in_net(people),
             None => kubectl,

@@ -35,6 +35,8 @@ pub enum Transport {
 pub struct Kubectl {
     program: PathBuf,
     kubeconfig: PathBuf,
+    /// Files that kubectl joins, as KUBECONFIG lists them.
+    joined: Option<OsString>,
     context: Option<String>,
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
@@ -50,6 +52,7 @@ impl Kubectl {
         Self {
             program,
             kubeconfig,
+            joined: None,
             context: None,
             args: Vec::new(),
             env: Vec::new(),
@@ -63,6 +66,14 @@ impl Kubectl {
     #[must_use]
     pub fn kubeconfig(mut self, path: impl Into<PathBuf>) -> Self {
         self.kubeconfig = path.into();
+        self
+    }
+
+    /// Several kubeconfigs, which kubectl joins: where two have an entry of one name, the first one's counts.
+    #[must_use]
+    pub fn joined(mut self, paths: &[PathBuf]) -> Self {
+        let names: Vec<&OsStr> = paths.iter().map(|path| path.as_os_str()).collect();
+        self.joined = Some(names.join(OsStr::new(":")));
         self
     }
 
@@ -233,7 +244,9 @@ impl Kubectl {
     fn command(&self) -> Vec<OsString> {
         let mut words = self.net.as_ref().map(NetNs::entrance).unwrap_or_default();
         words.extend(die_with_parent(self.program.as_os_str()).map(OsString::from));
-        words.extend(["--kubeconfig".into(), self.kubeconfig.clone().into()]);
+        if self.joined.is_none() {
+            words.extend(["--kubeconfig".into(), self.kubeconfig.clone().into()]);
+        }
         if let Some(context) = &self.context {
             words.extend(["--context".into(), context.into()]);
         }
@@ -250,6 +263,8 @@ impl Kubectl {
             ("PATH".into(), crate::env("PATH").unwrap_or_default().into()),
             ("HOME".into(), home),
         ];
+        let joined = self.joined.iter().cloned();
+        environment.extend(joined.map(|list| ("KUBECONFIG".into(), list)));
         environment.extend(self.env.iter().cloned());
         environment
     }

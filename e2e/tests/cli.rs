@@ -192,8 +192,9 @@ async fn the_ready_file_and_the_kubeconfig_are_what_they_say() -> anyhow::Result
         let view = cluster.kubectl().kubeconfig(file);
         let view = view.args(["config", "view", "--raw", "-o", "json"]).run();
         let view: Value = serde_json::from_str(&view.await?.success()?)?;
-        ensure!(view["current-context"] == "demo", "{view}");
-        ensure!(view["contexts"][0]["name"] == "demo", "{view}");
+        let context = hub.context("demo");
+        ensure!(view["current-context"] == context, "{view}");
+        ensure!(view["contexts"][0]["name"] == context, "{view}");
         let entry = &view["clusters"][0]["cluster"];
         ensure!(entry["server"] == server.as_str(), "{view}");
         ensure!(entry["certificate-authority-data"].is_string(), "{view}");

@@ -374,7 +374,10 @@ async fn a_kubectl_that_knows_nothing_of_the_cluster_shows_the_sentence_all_the_
     ] {
         let file = hub.dir().join(format!("{name}.yaml"));
         fs::write(&file, kubeconfig)?;
-        let get = cluster.kubectl().kubeconfig(file).context("demo");
+        let get = cluster
+            .kubectl()
+            .kubeconfig(file)
+            .context(hub.context("demo"));
         let refused = get.args(["get", "nodes"]).run().await?;
         ensure!(refused.status.code() == Some(1), "{name}: {refused:?}");
         let last = refused.stderr.trim_end().lines().last().unwrap_or_default();

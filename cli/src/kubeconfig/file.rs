@@ -1,0 +1,266 @@
+//! The file that a kubeconfig is written to: whole or not at all, for its owner alone, and one writer at a time.
+
+use std::{
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
+
+use fairlead_api::{Code, Failure};
+use serde_json::{Map, Value};
+
+use super::merge;
+use crate::{confirm::confirm, environment::Environment, files, output};
+
+/// The file that kubectl writes to: the first of `KUBECONFIG`, else `~/.kube/config`.
+///
+/// # Errors
+/// `FL-4101` if neither KUBECONFIG nor HOME is set.
+pub(super) fn kubectls(environment: &Environment) -> Result<PathBuf, Failure> {
+    let listed = environment.get("KUBECONFIG").unwrap_or_default();
+    if let Some(first) = listed.split(':').find(|it| !it.is_empty()) {
+        return Ok(first.into());
+    }
+    let home = environment.get("HOME").map(Path::new);
+    let home = home.ok_or_else(|| {
+        let failure = Failure::because(Code::BadConfig, "neither KUBECONFIG nor HOME is set");
+        failure.next("Set one of them, or name the file with `--output F`.")
+    })?;
+    Ok(home.join(".kube/config"))
+}
+
+/// Outcome of a merge.
+pub(super) struct Merged {
+    /// Copy of the file as it was; none where there was no file, or nothing has changed.
+    pub(super) backup: Option<PathBuf>,
+    pub(super) changed: bool,
+}
+
+/// Merges into a file that may not exist yet.
+///
+/// # Errors
+/// Those of [`merge::merge`], `FL-4111` if another program writes it, `FL-4112`.
+pub(super) fn merge_into(
+    path: &Path,
+    ours: &Value,
+    hub: &str,
+    set_current: bool,
+) -> Result<Merged, Failure> {
+    // Through a link: kubectl locks and writes the file behind it as well.
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let _lock = Lock::acquire(path)?;
+    let text = read(path)?;
+    let there = match &text {
+        Some(text) => parse(path, text)?,
+        None => Value::Null,
+    };
+    let before = if there.is_null() {
+        Value::Object(Map::new())
+    } else {
+        there
+    };
+    let after = merge::merge(before.clone(), ours, hub, set_current);
+    let after = after.map_err(|failure| Failure {
+        cause: format!("{}: {}", path.display(), failure.cause),
+        ..failure
+    })?;
+    if after == before {
+        return Ok(Merged {
+            backup: None,
+            changed: false,
+        });
+    }
+    let backup = match &text {
+        None => None,
+        Some(text) => {
+            let backup = beside(path, ".fairlead-backup");
+            files::write(&backup, text)?;
+            Some(backup)
+        }
+    };
+    files::write(path, &output::yaml(&after)?)?;
+    Ok(Merged {
+        backup,
+        changed: true,
+    })
+}
+
+/// Writes a file, after a question where it has entries that are not this hub's.
+///
+/// # Errors
+/// `FL-4118`, `FL-4112`
+pub(super) fn replace(path: &Path, text: &str, hub: &str, yes: bool) -> Result<(), Failure> {
+    let is_regular = fs::metadata(path).is_ok_and(|it| it.is_file());
+    if let Some(there) = read(path)?.filter(|_| is_regular) {
+        let is_ours = parse(path, &there).is_ok_and(|it| merge::is_only_of(&it, hub));
+        if !is_ours {
+            let question = format!(
+                "{} has entries that are not of the hub {hub}; all of them would be gone. Go on?",
+                path.display()
+            );
+            let refused = confirm(yes, &question);
+            refused.map_err(|it| it.next("Keep them with `--merge`, or confirm with `--yes`."))?;
+        }
+    }
+    files::write(path, text)
+}
+
+/// None where there is no file.
+fn read(path: &Path) -> Result<Option<String>, Failure> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unusable(path, &error)),
+    }
+}
+
+fn parse(path: &Path, text: &str) -> Result<Value, Failure> {
+    if text.trim().is_empty() {
+        return Ok(Value::Null);
+    }
+    serde_saphyr::from_str(text).map_err(|error| unusable(path, &error))
+}
+
+fn unusable(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    let failure = Failure::because(
+        Code::BadKubeconfig,
+        format_args!("{}: {error}", path.display()),
+    );
+    failure.next("Correct the file, or name another with `--output F`.")
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// kubectl's own lock: a file FILE.lock, which only one can create.
+struct Lock(PathBuf);
+
+impl Lock {
+    fn acquire(path: &Path) -> Result<Self, Failure> {
+        let lock = beside(path, ".lock");
+        if let Some(folder) = lock.parent() {
+            fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
+        }
+        match fs::File::create_new(&lock) {
+            Ok(_) => Ok(Lock(lock)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                let failure = Failure::because(
+                    Code::InUse,
+                    format_args!("{} says that another program writes it", lock.display()),
+                );
+                let step = format!(
+                    "Try again; if no such program runs, remove {}.",
+                    lock.display()
+                );
+                Err(failure.next(step))
+            }
+            Err(error) => Err(cannot_write(&lock, &error)),
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // The next writer is told of a lock that stays.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::because(
+        Code::CannotWrite,
+        format_args!("{}: {error}", path.display()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn ours() -> Value {
+        json!({
+            "clusters": [{ "name": "c-1@hub", "cluster": { "server": "https://hub" } }],
+            "contexts": [{ "name": "demo@hub", "context": { "cluster": "c-1@hub", "user": "fairlead@hub" } }],
+            "users": [{ "name": "fairlead@hub", "user": { "token": "t" } }],
+            "current-context": "demo@hub",
+        })
+    }
+
+    const OTHERS: &str = "# mine\nkind: Config\ncurrent-context: kind\nusers:\n- name: kind\n  user: {password: '0123', extra: {a: [1, \"on\"]}}\n";
+
+    #[test]
+    fn merge_keeps_a_backup_and_a_link_and_closes_the_file_to_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().join("real");
+        fs::write(&real, OTHERS).unwrap();
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o644)).unwrap();
+        let path = folder.path().join("config");
+        symlink(&real, &path).unwrap();
+        let merged = merge_into(&path, &ours(), "hub", false).unwrap();
+        let backup = merged.backup.unwrap();
+        assert_eq!(fs::read_to_string(&backup).unwrap(), OTHERS);
+        for file in [&real, &backup] {
+            assert_eq!(fs::metadata(file).unwrap().mode() & 0o777, 0o600);
+        }
+        assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
+        let text = fs::read_to_string(&path).unwrap();
+        let now: Value = serde_saphyr::from_str(&text).unwrap();
+        let kept = json!({ "password": "0123", "extra": { "a": [1, "on"] } });
+        assert_eq!(now["users"][0]["user"], kept);
+        assert_eq!(now["current-context"], "kind");
+
+        let again = merge_into(&path, &ours(), "hub", false).unwrap();
+        assert!(!again.changed && again.backup.is_none());
+        assert_eq!(fs::read_to_string(&backup).unwrap(), OTHERS);
+        assert!(!beside(&real, ".lock").exists());
+    }
+
+    #[test]
+    fn file_that_another_program_writes_or_that_is_damaged_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("below/config");
+        assert!(merge_into(&path, &ours(), "hub", false).unwrap().changed);
+        let before = fs::read_to_string(&path).unwrap();
+        fs::write(beside(&path, ".lock"), "").unwrap();
+        let refused = merge_into(&path, &ours(), "hub", false).err().unwrap();
+        assert_eq!(refused.code, Code::InUse);
+        fs::remove_file(beside(&path, ".lock")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), before);
+        fs::write(&path, "a: [").unwrap();
+        let refused = merge_into(&path, &ours(), "hub", false).err().unwrap();
+        assert_eq!(refused.code, Code::BadKubeconfig);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a: [");
+    }
+
+    #[test]
+    fn file_with_other_entries_is_replaced_only_when_confirmed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        let text = output::yaml(&ours()).unwrap();
+        replace(&path, &text, "hub", false).unwrap();
+        replace(&path, &text, "hub", false).unwrap();
+        fs::write(&path, OTHERS).unwrap();
+        let refused = replace(&path, &text, "hub", false).unwrap_err();
+        assert_eq!(refused.code, Code::NotConfirmed);
+        assert_eq!(fs::read_to_string(&path).unwrap(), OTHERS);
+        replace(&path, &text, "hub", true).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    }
+
+    #[test]
+    fn first_file_of_kubeconfig_is_the_one_that_is_written() {
+        let of = |pairs: &[(&str, &str)]| kubectls(&Environment::of(pairs));
+        let both = [("KUBECONFIG", ":/a:/b"), ("HOME", "/home/ann")];
+        assert_eq!(of(&both).unwrap(), Path::new("/a"));
+        let home = of(&[("HOME", "/home/ann")]).unwrap();
+        assert_eq!(home, Path::new("/home/ann/.kube/config"));
+        assert_eq!(of(&[]).unwrap_err().code, Code::BadConfig);
+    }
+}
