@@ -108,7 +108,7 @@ codes! {
     DataDir = 4103, 0, "the data directory cannot be used", "Give the folder to the user of this command, and free space on its disk.";
     AddressInUse = 4104, 0, "the address cannot be listened on", "Choose another address with `--listen` or `--admin`, or stop the program at this address.";
     HubUnreachable = 4105, 0, "the hub cannot be reached", "Check the URL, and that the hub runs; `FAIRLEAD_URL` wins over `fairlead login`.";
-    NotLoggedIn = 4106, 0, "no hub is known", "Run `fairlead login URL --token-file F`, or set FAIRLEAD_URL and FAIRLEAD_TOKEN.";
+    NotLoggedIn = 4106, 0, "no hub is known", "Run `fairlead login URL`, or set FAIRLEAD_URL and FAIRLEAD_TOKEN.";
     NotFound = 4107, 404, "there is no such thing", "List the existing ones with `fairlead cluster list`, `fairlead tenant list` or `fairlead token list`.";
     Conflict = 4108, 409, "it exists already, or has changed meanwhile", "Read it again, then repeat the change.";
     Invalid = 4109, 400, "a value is not allowed", "Correct the value that the cause names.";

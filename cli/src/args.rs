@@ -19,7 +19,7 @@ mod tokens;
 use clap::{Parser, Subcommand};
 use clap_complete::{ArgValueCompleter, CompleteEnv, Shell};
 
-pub(crate) use self::access::{Address, Kubeconfig, Login};
+pub(crate) use self::access::{Address, Hubs, Kubeconfig, Login, Logout};
 pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent};
 pub(crate) use self::help::command;
 pub(crate) use self::lists::{ClusterList, TenantList, TokenList};
@@ -112,6 +112,15 @@ pub(crate) enum Command {
     Kubeconfig(Kubeconfig),
     /// Remember a hub and a token for it
     Login(Login),
+    /// Forget a hub and its token
+    Logout(Logout),
+    /// Hubs that you are logged in to
+    Hub {
+        #[command(subcommand)]
+        command: Hubs,
+    },
+    /// Your name and role, on the hub and in clusters
+    Whoami(Output),
     /// Explain a code like FL-1402; without one, list all
     Explain(Explain),
     /// Print the version

@@ -17,6 +17,7 @@ use crate::{
     environment::Environment,
     find::escaped,
     hub_client::HubClient,
+    login,
     output::{self, FORMATS},
     settings::block_on,
 };
@@ -77,6 +78,13 @@ pub(crate) fn tokens(current: &OsStr) -> Vec<CompletionCandidate> {
     let found: Option<List<ApiToken>> = ask(&path);
     let found = found.into_iter().flat_map(|list| list.items);
     starting_with(current, found.map(|token| (token.id, token.name)))
+}
+
+/// URLs of hubs that somebody is logged in to.
+pub(crate) fn hubs(current: &OsStr) -> Vec<CompletionCandidate> {
+    let known = login::remembered(&Environment::of_process()).unwrap_or_default();
+    let urls = known.urls().map(|url| (url.to_string(), String::new()));
+    starting_with(current, urls)
 }
 
 /// What `-o` may be.

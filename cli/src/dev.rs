@@ -71,8 +71,13 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
     })
 }
 
-/// Prints the next commands, and a warning where others can reach this hub.
-pub(crate) fn greet(settings: &Settings, url: &HubUrl) -> Result<(), Failure> {
+/// Prints the next commands, and a warning where others can reach this hub. `current` is the hub that the
+/// commands talk to.
+pub(crate) fn greet(
+    settings: &Settings,
+    url: &HubUrl,
+    current: Option<&HubUrl>,
+) -> Result<(), Failure> {
     let listens = [
         Some(settings.listen),
         settings.listen_plain,
@@ -83,8 +88,14 @@ pub(crate) fn greet(settings: &Settings, url: &HubUrl) -> Result<(), Failure> {
             warn!(%address, "others on this network can reach this dev hub; its admin token opens every cluster");
         }
     }
+    let switch = match current.filter(|it| *it != url) {
+        Some(current) => {
+            format!("  fairlead hub use {url}      # the commands talk to {current} now\n")
+        }
+        None => String::new(),
+    };
     output::print(&format!(
-        "Hub on {url}, logged in as admin for 8 hours. Next, in another terminal:\n\n  \
+        "Hub on {url}, logged in as admin for 8 hours. Next, in another terminal:\n\n{switch}  \
          fairlead cluster create demo --wait\n  \
          fairlead kubeconfig --cluster demo > fl.yaml && kubectl --kubeconfig fl.yaml get nodes\n\n"
     ))

@@ -9,6 +9,7 @@ use std::{
 };
 
 use fairlead_api::{Code, Failure};
+use secrecy::SecretString;
 
 /// Writes a file that only its owner may read, at once or not at all.
 pub(crate) fn write(path: &Path, content: &str) -> Result<(), Failure> {
@@ -60,6 +61,29 @@ fn unreadable(name: impl Display, error: &io::Error) -> Failure {
     Failure::because(Code::CannotRead, format_args!("{name}: {error}"))
 }
 
+/// Reads a file that holds one bearer token; `-` is standard input.
+pub(crate) fn token(path: &Path) -> Result<SecretString, Failure> {
+    let (name, text) = match path.as_os_str() == "-" {
+        true => from_standard_input()?,
+        false => {
+            let text = fs::read_to_string(path).map_err(|error| {
+                let detail = format_args!("the token file {}: {error}", path.display());
+                Failure::because(Code::BadConfig, detail)
+                    .next("Check the path, and that this user may read the file.")
+            })?;
+            (format!("the token file {}", path.display()), text)
+        }
+    };
+    let token = text.trim();
+    if token.is_empty() {
+        let failure = Failure::because(Code::BadConfig, format_args!("{name} is empty"));
+        return Err(
+            failure.next("Put a token into it, as an admin made it with `fairlead token create`.")
+        );
+    }
+    Ok(token.into())
+}
+
 /// What `-f` names, each text with its name: files, all YAML and JSON files of a folder by their names, `-` for standard input.
 pub(crate) fn texts(paths: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
     let mut texts = Vec::new();
@@ -108,7 +132,23 @@ mod tests {
         unix::fs::{MetadataExt, symlink},
     };
 
+    use secrecy::ExposeSecret;
+
     use super::*;
+
+    #[test]
+    fn token_file_that_is_missing_or_empty_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("token");
+        let missing = token(&file).unwrap_err();
+        assert!(missing.cause.contains("No such file"), "{missing:?}");
+        assert!(missing.next_step().contains("path"), "{missing:?}");
+        fs::write(&file, " \n").unwrap();
+        let empty = token(&file).unwrap_err();
+        assert!(empty.cause.ends_with("is empty"), "{empty:?}");
+        fs::write(&file, "flt_x\n").unwrap();
+        assert_eq!(token(&file).unwrap().expose_secret(), "flt_x");
+    }
 
     #[test]
     fn link_and_device_stay_what_they_are() {

@@ -253,7 +253,7 @@ pub(crate) async fn serve(settings: Settings, process: Process) -> Result<(), Fa
             control.revision(),
             process.clone(),
         ));
-        dev::greet(&settings, &url)?;
+        dev::greet(&settings, &url, ready.current.as_ref())?;
     }
     if let Some(file) = &settings.ready_file {
         files::write(file, &ready.to_json(&url, &admin_url, plain_url.as_deref()))?;

@@ -64,6 +64,8 @@ pub(crate) struct HubClient {
     /// Good only to ask the hub for its clock.
     tls_at_any_time: Arc<rustls::ClientConfig>,
     proxy: ProxyRules,
+    /// Next step where the hub does not accept the token, by where the token is from.
+    new_token_step: Option<Arc<str>>,
     /// A connection that nobody uses just now.
     kept: Arc<Mutex<Option<Connection>>>,
 }
@@ -87,7 +89,7 @@ impl HubClient {
             environment.get("FAIRLEAD_TOKEN_FILE"),
         ) {
             (Some(token), _) => Some(SecretString::from(token)),
-            (None, Some(file)) => Some(files::read(file.as_ref())?.trim().into()),
+            (None, Some(file)) => Some(files::token(file.as_ref())?),
             (None, None) => None,
         };
         let ca = environment
@@ -102,8 +104,13 @@ impl HubClient {
             .ok_or_else(|| {
                 Failure::with_cause(Code::NotLoggedIn, format!("no token for {url} is known"))
             })?;
+        let step = new_token_step(environment, &url, known.as_ref());
         let ca = ca.or_else(|| known.and_then(|hub| hub.ca));
-        HubClient::new(url, token, ca, environment.proxy()?)
+        let hub = HubClient::new(url, token, ca, environment.proxy()?)?;
+        Ok(HubClient {
+            new_token_step: Some(step.into()),
+            ..hub
+        })
     }
 
     /// A hub whose front is trusted by the system's roots or by `ca` (PEM).
@@ -126,8 +133,13 @@ impl HubClient {
             tls,
             tls_at_any_time,
             proxy,
+            new_token_step: None,
             kept: Arc::default(),
         })
+    }
+
+    pub(crate) fn url(&self) -> &HubUrl {
+        &self.url
     }
 
     pub(crate) fn token(&self) -> &SecretString {
@@ -257,7 +269,11 @@ impl HubClient {
         if head.status.is_success() {
             Ok((head.headers, body))
         } else {
-            Err(refusal(head.status, &body))
+            let failure = refusal(head.status, &body);
+            Err(match &self.new_token_step {
+                Some(step) if is_of_token(failure.code) => failure.next(step.to_string()),
+                _ => failure,
+            })
         }
     }
 
@@ -367,6 +383,29 @@ const fn decides(code: Code) -> bool {
         code,
         Code::DialTls | Code::DialClock | Code::DialProxy | Code::DialProxyAuth
     )
+}
+
+const fn is_of_token(code: Code) -> bool {
+    matches!(code, Code::NoToken | Code::BadToken | Code::TokenExpired)
+}
+
+/// Where the next token goes.
+fn new_token_step(environment: &Environment, url: &HubUrl, known: Option<&login::Hub>) -> String {
+    let variables = ["FAIRLEAD_TOKEN", "FAIRLEAD_TOKEN_FILE"];
+    let set = variables
+        .into_iter()
+        .find(|name| environment.get(name).is_some());
+    match (set, known.is_some_and(|hub| hub.dev.is_some())) {
+        (Some(name), _) => {
+            format!("{name} wins over `fairlead login`: put a valid token there, or unset it.")
+        }
+        (None, true) => {
+            "Start `fairlead dev` again; it logs in with a new token by itself.".to_owned()
+        }
+        (None, false) => {
+            format!("Ask an admin of the hub for a new token, then run `fairlead login {url}`.")
+        }
+    }
 }
 
 type Answered = (http::response::Parts, Bytes, Connection);

@@ -1,14 +1,22 @@
-//! `fairlead login`: remembers hubs in `hubs.toml` of the configuration folder, mode 0600; the last one logged in to
-//! is the one that commands talk to.
+//! `fairlead login`, `logout` and `hub`: hubs are remembered in `hubs.toml` of the configuration folder, mode 0600. The
+//! first of them is the current one, which the commands talk to.
 
-use std::path::PathBuf;
+mod terminal;
+
+use std::path::{Path, PathBuf};
 
 use fairlead_api::{Code, Failure, HubUrl, resources::HubInfo};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize, Serializer};
+use serde_json::json;
 
 use crate::{
-    args::Login, environment::Environment, files, hub_client::HubClient, output, settings::block_on,
+    args,
+    environment::Environment,
+    files,
+    hub_client::HubClient,
+    output::{self, Column},
+    settings::block_on,
 };
 
 /// One hub that was logged in to.
@@ -20,6 +28,9 @@ pub(crate) struct Hub {
     pub(crate) token: SecretString,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ca: Option<String>,
+    /// Data folder of a hub of `fairlead dev`, which logs in by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) dev: Option<PathBuf>,
 }
 
 /// For the one file that exists to keep it.
@@ -44,6 +55,33 @@ impl Hubs {
             .position(|hub| url.is_none_or(|url| *url == hub.url))?;
         Some(self.hub.remove(at))
     }
+
+    /// The current one first.
+    pub(crate) fn urls(&self) -> impl Iterator<Item = &HubUrl> {
+        self.hub.iter().map(|hub| &hub.url)
+    }
+
+    /// The hub with this URL becomes the current one; false where there is none.
+    fn choose(&mut self, url: &HubUrl) -> bool {
+        let chosen = self.remove(Some(url));
+        let is_known = chosen.is_some();
+        self.hub.splice(0..0, chosen);
+        is_known
+    }
+
+    /// Adds a dev hub. It is the current one only where it was that before, or where there is no other.
+    fn add_dev(&mut self, hub: Hub, data: &Path) {
+        let is_same = |known: &Hub| known.url == hub.url || known.dev.as_deref() == Some(data);
+        let was_current = self.hub.first().is_some_and(is_same);
+        let is_gone = |known: &Hub| known.dev.as_ref().is_some_and(|data| !data.exists());
+        self.hub.retain(|known| !is_same(known) && !is_gone(known));
+        let at = match was_current {
+            true => 0,
+            false => self.hub.len(),
+        };
+        let dev = Some(data.to_owned());
+        self.hub.splice(at..at, [Hub { dev, ..hub }]);
+    }
 }
 
 fn file(environment: &Environment) -> Result<PathBuf, Failure> {
@@ -59,23 +97,52 @@ pub(crate) fn remembered(environment: &Environment) -> Result<Hubs, Failure> {
     if !file.exists() {
         return Ok(Hubs::default());
     }
-    let told =
-        |error| Failure::because(Code::BadConfig, format_args!("{}: {error}", file.display()));
-    toml::from_str(&files::read(&file)?).map_err(told)
+    // The line in question may hold a token, so it is not quoted.
+    let unreadable = |error: toml::de::Error| {
+        let detail = format_args!("{}: {}", file.display(), error.message());
+        let failure = Failure::because(Code::BadConfig, detail);
+        failure.next("Correct the file, or remove it and log in again with `fairlead login URL`.")
+    };
+    toml::from_str(&files::read(&file)?).map_err(unreadable)
 }
 
-/// Makes this hub the current one.
-pub(crate) fn remember(environment: &Environment, hub: Hub) -> Result<(), Failure> {
-    let mut hubs = remembered(environment)?;
-    hubs.hub.retain(|known| known.url != hub.url);
-    hubs.hub.insert(0, hub);
-    let text = toml::to_string(&hubs).map_err(|error| Failure::because(Code::Internal, error))?;
+fn keep(environment: &Environment, hubs: &Hubs) -> Result<(), Failure> {
+    let text = toml::to_string(hubs).map_err(|error| Failure::because(Code::Internal, error))?;
     files::write(&file(environment)?, &text)
 }
 
-pub(crate) fn run(args: &Login, environment: &Environment) -> Result<(), Failure> {
-    let token: SecretString = files::read(&args.token_file)?.trim().into();
-    let ca = args.ca_file.as_deref().map(files::read).transpose()?;
+/// Makes this hub the current one.
+fn remember(environment: &Environment, hub: Hub) -> Result<(), Failure> {
+    let mut hubs = remembered(environment)?;
+    hubs.hub.retain(|known| known.url != hub.url);
+    hubs.hub.insert(0, hub);
+    keep(environment, &hubs)
+}
+
+/// Adds a dev hub with this data folder, and returns the hub that the commands talk to.
+pub(crate) fn remember_dev(
+    environment: &Environment,
+    hub: Hub,
+    data: &Path,
+) -> Result<HubUrl, Failure> {
+    let url = hub.url.clone();
+    let mut hubs = remembered(environment)?;
+    hubs.add_dev(hub, data);
+    keep(environment, &hubs)?;
+    Ok(hubs.urls().next().cloned().unwrap_or(url))
+}
+
+pub(crate) fn run(args: &args::Login, environment: &Environment) -> Result<(), Failure> {
+    let token = match &args.token_file {
+        Some(file) => files::token(file)?,
+        None => block_on(terminal::secret(&format!("Token for {}: ", args.url)))??,
+    };
+    let ca = match &args.ca_file {
+        Some(file) => Some(files::read(file)?),
+        None => remembered(environment)?
+            .remove(Some(&args.url))
+            .and_then(|it| it.ca),
+    };
     let client = HubClient::new(
         args.url.clone(),
         token.clone(),
@@ -83,19 +150,92 @@ pub(crate) fn run(args: &Login, environment: &Environment) -> Result<(), Failure
         environment.proxy()?,
     )?;
     // Only what works is remembered.
-    let info: HubInfo = block_on(client.get("/v1/hub"))??;
-    remember(
-        environment,
-        Hub {
-            url: args.url.clone(),
-            token,
-            ca,
-        },
-    )?;
+    let info: HubInfo = block_on(client.get("/v1/hub"))?.map_err(|failure| match failure.code {
+        Code::BadToken | Code::TokenExpired => {
+            failure.next("Ask an admin of the hub for a token (`fairlead token create`).")
+        }
+        _ => failure,
+    })?;
+    let hub = Hub {
+        url: args.url.clone(),
+        token,
+        ca,
+        dev: None,
+    };
+    remember(environment, hub)?;
     output::print(&format!(
         "Logged in to {} as {} (hub {}).\n",
         args.url, info.caller, info.version
     ))
+}
+
+pub(crate) fn logout(args: &args::Logout, environment: &Environment) -> Result<(), Failure> {
+    let mut hubs = remembered(environment)?;
+    let Some(hub) = hubs.remove(args.url.as_ref()) else {
+        return Err(not_known(args.url.as_ref()));
+    };
+    keep(environment, &hubs)?;
+    let now = match hubs.urls().next() {
+        Some(url) if args.url.as_ref() != Some(url) => format!(" The current hub is {url}."),
+        _ => String::new(),
+    };
+    output::print(&format!(
+        "Forgot the token for {}; it stays valid until it expires or is revoked.{now}\n",
+        hub.url
+    ))
+}
+
+fn not_known(url: Option<&HubUrl>) -> Failure {
+    match url {
+        None => Code::NotLoggedIn.into(),
+        Some(url) => {
+            let failure =
+                Failure::with_cause(Code::NotLoggedIn, format!("no login for {url} is known"));
+            failure.next("List the logins with `fairlead hub list`, or run `fairlead login URL`.")
+        }
+    }
+}
+
+pub(crate) fn hubs(command: &args::Hubs, environment: &Environment) -> Result<(), Failure> {
+    let mut hubs = remembered(environment)?;
+    if let Some(url) = environment.get("FAIRLEAD_URL") {
+        eprintln!("FAIRLEAD_URL is set to {url} and wins over the current hub.");
+    }
+    match command {
+        args::Hubs::Use { url } => {
+            if !hubs.choose(url) {
+                return Err(not_known(Some(url)));
+            }
+            keep(environment, &hubs)?;
+            output::print(&format!("The current hub is {url}.\n"))
+        }
+        args::Hubs::List(output) => list(&hubs, &output.output),
+    }
+}
+
+fn list(hubs: &Hubs, format: &output::Format) -> Result<(), Failure> {
+    if hubs.hub.is_empty() {
+        eprintln!("No hubs: log in with `fairlead login URL`.");
+    }
+    let items = hubs.hub.iter().enumerate();
+    let items =
+        items.map(|(at, hub)| json!({ "url": hub.url, "current": at == 0, "dev": hub.dev }));
+    let listed = json!({ "items": items.collect::<Vec<_>>() });
+    let names = |_: &_| hubs.urls().map(|url| format!("{url}\n")).collect();
+    let columns = [
+        Column::word("CURRENT"),
+        Column::key("URL"),
+        Column::text("DATA FOLDER"),
+    ];
+    let row = |(at, hub): (usize, &Hub)| {
+        let mark = if at == 0 { "*" } else { "" };
+        let dev = hub.dev.as_ref().map(|data| data.display().to_string());
+        [mark.into(), hub.url.to_string().into(), dev.into()]
+    };
+    output::show_named(format, &listed, names, |_| match hubs.hub.as_slice() {
+        [] => String::new(),
+        hubs => output::table(format, &columns, hubs.iter().enumerate().map(row)),
+    })
 }
 
 #[cfg(test)]
@@ -110,6 +250,7 @@ mod tests {
             url: url.parse().unwrap(),
             token: token.into(),
             ca: None,
+            dev: None,
         };
         for (url, token) in [("https://a", "1"), ("https://b", "2"), ("https://a", "3")] {
             remember(&environment, hub(url, token)).unwrap();
@@ -128,5 +269,59 @@ mod tests {
             &std::fs::metadata(file(&environment).unwrap()).unwrap(),
         );
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    fn hub(url: &str) -> Hub {
+        Hub {
+            url: url.parse().unwrap(),
+            token: "t".into(),
+            ca: None,
+            dev: None,
+        }
+    }
+
+    fn urls(hubs: &Hubs) -> Vec<String> {
+        hubs.urls().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn dev_hub_is_current_only_where_no_other_hub_was() {
+        let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut hubs = Hubs::default();
+        hubs.add_dev(hub("https://dev:1"), data.path());
+        assert_eq!(urls(&hubs), ["https://dev:1"]);
+        // The same hub on another port is still the current one.
+        hubs.add_dev(hub("https://dev:2"), data.path());
+        assert_eq!(urls(&hubs), ["https://dev:2"]);
+        hubs.add_dev(hub("https://dev:3"), other.path());
+        assert_eq!(urls(&hubs), ["https://dev:2", "https://dev:3"]);
+        hubs.hub.insert(0, hub("https://prod"));
+        hubs.add_dev(hub("https://dev:4"), data.path());
+        assert_eq!(
+            urls(&hubs),
+            ["https://prod", "https://dev:3", "https://dev:4"]
+        );
+        // A folder that is gone has no hub any more.
+        drop(other);
+        hubs.add_dev(hub("https://dev:4"), data.path());
+        assert_eq!(urls(&hubs), ["https://prod", "https://dev:4"]);
+        assert!(hubs.choose(&"https://dev:4".parse().unwrap()));
+        assert_eq!(urls(&hubs), ["https://dev:4", "https://prod"]);
+        assert!(!hubs.choose(&"https://none".parse().unwrap()));
+    }
+
+    #[test]
+    fn damaged_file_of_hubs_is_reported_without_its_tokens() {
+        let folder = tempfile::tempdir().unwrap();
+        let environment = Environment::of(&[("XDG_CONFIG_HOME", folder.path().to_str().unwrap())]);
+        let text = "[[hub]]\nurl = \"https://a\"\ntoken = \"flt_secret\" x\n";
+        files::write(&file(&environment).unwrap(), text).unwrap();
+        let failure = remembered(&environment).err().unwrap();
+        assert_eq!(failure.code, Code::BadConfig);
+        assert!(!failure.to_string().contains("flt_secret"), "{failure}");
+        assert!(
+            failure.next_step().contains("fairlead login"),
+            "{failure:?}"
+        );
     }
 }

@@ -33,6 +33,7 @@ mod token;
 mod upkeep;
 mod version;
 mod watch;
+mod whoami;
 
 use std::process::ExitCode;
 
@@ -82,6 +83,9 @@ fn dispatch(
         Command::Store { command } => upkeep::store(command, environment),
         Command::Kubeconfig(args) => kubeconfig::run(&args, environment),
         Command::Login(args) => login::run(&args, environment),
+        Command::Logout(args) => login::logout(&args, environment),
+        Command::Hub { command } => login::hubs(&command, environment),
+        Command::Whoami(args) => whoami::run(&args, environment),
         Command::Explain(args) => explain::run(&args),
         Command::Version(args) => version::run(&args),
         Command::Completion { shell } => complete::script(shell),

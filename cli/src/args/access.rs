@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use clap_complete::ArgValueCompleter;
 use fairlead_api::HubUrl;
 
+use super::Output;
 use crate::{complete, kubeconfig::ContextName};
 
 const KUBECONFIG_EXAMPLES: &str = "\
@@ -51,15 +52,43 @@ pub(crate) enum Address {
     Name,
 }
 
+const LOGIN_EXAMPLES: &str = "\
+Examples:
+  fairlead login https://hub.example.com                        # asks for the token
+  fairlead login https://hub.example.com --token-file admin.token
+  pass show hub-token | fairlead login https://hub.example.com --token-file -
+
+The commands talk to the hub of the last login; `fairlead hub use URL` chooses another one.";
+
 #[derive(Parser)]
+#[command(after_help = LOGIN_EXAMPLES)]
 pub(crate) struct Login {
     /// The hub, like https://hub.example.com
     #[arg(value_name = "URL")]
     pub(crate) url: HubUrl,
-    /// File that holds the token
+    /// File that holds the token, or - for standard input [default: asked for on the terminal]
     #[arg(long, value_name = "F")]
-    pub(crate) token_file: PathBuf,
-    /// CA of the hub's front, PEM, where the web's own does not do
+    pub(crate) token_file: Option<PathBuf>,
+    /// CA of the hub's front, PEM, where the web's own does not do [default: that of the last login there]
     #[arg(long, value_name = "F")]
     pub(crate) ca_file: Option<PathBuf>,
+}
+
+#[derive(Parser)]
+pub(crate) struct Logout {
+    /// The hub [default: the current one]
+    #[arg(value_name = "URL", add = ArgValueCompleter::new(complete::hubs))]
+    pub(crate) url: Option<HubUrl>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Hubs {
+    /// All of them; the current one has a *
+    #[command(visible_alias = "ls")]
+    List(Output),
+    /// Make one the current hub, which the commands talk to
+    Use {
+        #[arg(value_name = "URL", add = ArgValueCompleter::new(complete::hubs))]
+        url: HubUrl,
+    },
 }

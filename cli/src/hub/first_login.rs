@@ -25,6 +25,8 @@ pub(super) struct Ready {
     /// It may hold a token of long ago.
     token_file: PathBuf,
     pub(super) kubeconfig: PathBuf,
+    /// The hub that the commands of this user talk to, of a dev hub.
+    pub(super) current: Option<HubUrl>,
 }
 
 impl Ready {
@@ -59,13 +61,14 @@ pub(super) async fn first_login(
         let absolute = std::path::absolute(settings.data.join(name));
         absolute.map_err(|error| Failure::because(Code::DataDir, error))
     };
-    let ready = Ready {
+    let mut ready = Ready {
         ca_file: match settings.tls {
             Some(_) => None,
             None => Some(file("front-ca.pem")?),
         },
         token_file: file("admin.token")?,
         kubeconfig: file("kubeconfig")?,
+        current: None,
     };
     if let Some(ca) = &ready.ca_file {
         files::write(ca, control.ca_pem())?;
@@ -78,7 +81,15 @@ pub(super) async fn first_login(
         let ca = ready.ca_file.as_deref().map(files::read).transpose()?;
         let token = files::read(&ready.token_file)?.trim().into();
         let url = url.clone();
-        login::remember(environment, login::Hub { url, token, ca })?;
+        let hub = login::Hub {
+            url,
+            token,
+            ca,
+            dev: None,
+        };
+        let data = std::path::absolute(&settings.data);
+        let data = data.map_err(|error| Failure::because(Code::DataDir, error))?;
+        ready.current = Some(login::remember_dev(environment, hub, &data)?);
     }
     tell(settings, control, &ready.token_file, mint);
     Ok(ready)

@@ -1,0 +1,84 @@
+//! Asks for a secret on the terminal, which shows nothing of it.
+
+use std::io::{self, IsTerminal, Write};
+
+use fairlead_api::{Code, Failure};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use secrecy::SecretString;
+use tokio::sync::oneshot;
+
+/// One line, typed or pasted. Ctrl-C ends the question and leaves the terminal as it was.
+///
+/// # Errors
+/// `FL-4117` where there is no terminal, `FL-4118` if nothing was typed.
+pub(super) async fn secret(question: &str) -> Result<SecretString, Failure> {
+    if !io::stdin().is_terminal() {
+        let detail = "no token was given, and there is no terminal to ask on";
+        let failure = Failure::because(Code::Usage, detail);
+        let step = "Name a file with `--token-file F`, or `--token-file -` for standard input.";
+        return Err(failure.next(step));
+    }
+    let asked = ask(question).await.map_err(|error| {
+        Failure::because(
+            Code::Usage,
+            format_args!("the terminal cannot be asked: {error}"),
+        )
+    })?;
+    let typed = asked.as_deref().map(str::trim).unwrap_or_default();
+    match typed {
+        "" => Err(
+            Failure::with_cause(Code::NotConfirmed, "no token was typed")
+                .next("Run it again and paste the token."),
+        ),
+        token => Ok(token.into()),
+    }
+}
+
+/// None where the question was interrupted.
+async fn ask(question: &str) -> io::Result<Option<String>> {
+    let hidden = Hidden::begin()?;
+    let mut screen = io::stderr();
+    write!(screen, "{question}")?;
+    screen.flush()?;
+    let (send, line) = oneshot::channel();
+    // Its own thread: a read that never returns would keep the runtime from ending.
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = io::stdin().read_line(&mut line);
+        // Nobody waits for it after Ctrl-C.
+        let _ = send.send(read.map(|_| line));
+    });
+    let typed = tokio::select! {
+        line = line => match line {
+            Ok(line) => Some(line?),
+            Err(_) => None,
+        },
+        _ = tokio::signal::ctrl_c() => None,
+    };
+    drop(hidden);
+    // The return key was not shown either.
+    writeln!(screen)?;
+    Ok(typed)
+}
+
+/// The terminal on standard input without echo, until this is dropped.
+struct Hidden {
+    before: Termios,
+}
+
+impl Hidden {
+    fn begin() -> io::Result<Self> {
+        let before = tcgetattr(io::stdin())?;
+        let mut modes = before.clone();
+        modes.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(io::stdin(), OptionalActions::Flush, &modes)?;
+        Ok(Hidden { before })
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        // A terminal that is gone needs no echo.
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
+    }
+}

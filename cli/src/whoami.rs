@@ -1,0 +1,30 @@
+//! `fairlead whoami`.
+
+use fairlead_api::{Failure, resources::WhoAmI};
+
+use crate::{args, environment::Environment, hub_client::HubClient, output, settings::block_on};
+
+pub(crate) fn run(args: &args::Output, environment: &Environment) -> Result<(), Failure> {
+    let hub = HubClient::of(environment)?;
+    let who: WhoAmI = block_on(hub.get("/v1/whoami"))??;
+    output::show(&args.output, &who, |who| {
+        format!("hub:       {}\n{}", hub.url(), lines(who))
+    })
+}
+
+fn lines(who: &WhoAmI) -> String {
+    let on = match (&who.cluster, &who.tenant) {
+        (Some(cluster), _) => format!("the cluster {cluster}"),
+        (None, Some(tenant)) => format!("the tenant {tenant}"),
+        (None, None) => "all tenants".to_owned(),
+    };
+    let in_clusters = match (&who.user, &who.group) {
+        (None, _) => "no access with kubectl".to_owned(),
+        (Some(user), None) => format!("user {user}"),
+        (Some(user), Some(group)) => format!("user {user}, group {group}"),
+    };
+    format!(
+        "name:      {}\nrole:      {} on {on}\nclusters:  {in_clusters}\n",
+        who.name, who.role
+    )
+}
