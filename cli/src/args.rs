@@ -10,6 +10,7 @@
 
 mod access;
 mod agent_settings;
+mod fields;
 mod help;
 mod lists;
 mod looks;
@@ -21,12 +22,12 @@ use clap_complete::{ArgValueCompleter, CompleteEnv, Shell};
 
 pub(crate) use self::access::{Address, Hubs, Kubeconfig, Login, Logout};
 pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent};
+pub(crate) use self::fields::{ClusterFields, NewCluster, SetCluster, TenantFields};
 pub(crate) use self::help::command;
 pub(crate) use self::lists::{ClusterList, TenantList, TokenList};
 pub(crate) use self::looks::{Audit, ClusterCatalog, Compiled, Inventory};
 pub(crate) use self::registry::{
-    Apply, Backup, Changes, Cluster, ClusterFields, Facts, Find, Import, OneCluster, Restore,
-    Store, Tenant,
+    Apply, Backup, Changes, Cluster, Facts, Find, Import, OneCluster, Restore, Store, Tenant,
 };
 pub(crate) use self::tokens::{ClusterToken, LocalHub, Token};
 use crate::{complete, output::Format};

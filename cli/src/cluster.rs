@@ -3,18 +3,19 @@
 mod agent;
 mod catalog;
 mod describe;
+mod remove;
 mod shown;
 mod token;
 mod views;
+mod wait;
 mod watched;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use fairlead_api::{
     ClusterId, Code, Failure, TenantId,
     resources::{Cluster, CreateCluster, JoinInfo, List, State, WhoAmI},
 };
-use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
     apply, args,
@@ -33,44 +34,16 @@ use shown::{cells, clone_line, columns, lagging, place_line, repository_line};
 use token::Install;
 use watched::Watched;
 
-const AWAITS_AGENT: &str = "waiting for the agent to enrol";
-/// How often a wait asks.
-const ASK: Duration = Duration::from_millis(500);
-
 pub(crate) fn run(command: args::Cluster, environment: &Environment) -> Result<(), Failure> {
     let hub = HubClient::of(environment)?;
     block_on(async {
         match command {
-            args::Cluster::Create {
-                name,
-                id,
-                tenant,
-                git_repo_type,
-                fields,
-                wait,
+            args::Cluster::Create(asked) => create(&hub, asked).await,
+            args::Cluster::Wait {
+                names,
+                state,
                 timeout,
-                output,
-            } => {
-                let mut given = fields::Fields(fields::of(*fields)?);
-                given.text(&["gitRepo", "type"], git_repo_type);
-                let tenant = match tenant {
-                    Some(tenant) => named_tenant(&tenant)?,
-                    None => own_tenant(&hub).await?,
-                };
-                let create = CreateCluster {
-                    id,
-                    display_name: Some(name),
-                    tenant,
-                    more: given.0,
-                };
-                let install = Install::of(&hub).await?;
-                let join: JoinInfo = hub.post("/clusters", &create).await?;
-                output::show(&output.output, &join, |join| install.command(join))?;
-                match wait {
-                    true => wait_for(&hub, &join, timeout.0).await,
-                    false => Ok(()),
-                }
-            }
+            } => wait::all(&hub, &names, state, timeout.0).await,
             args::Cluster::List(asked) => list(&hub, &asked).await,
             args::Cluster::Get {
                 name,
@@ -78,24 +51,7 @@ pub(crate) fn run(command: args::Cluster, environment: &Environment) -> Result<(
                 output,
             } => Box::pin(get(&hub, &name, watch, &output.output)).await,
             args::Cluster::Describe { name } => Box::pin(describe::run(&hub, &name)).await,
-            args::Cluster::Set {
-                name,
-                new_name,
-                fields,
-                dry_run,
-                yes,
-            } => {
-                let id = find(&hub, &name).await?.id.to_string();
-                let mut given = fields::Fields(fields::of(*fields)?);
-                given.text(&["displayName"], new_name);
-                let document = Document {
-                    kind: Kind::Cluster,
-                    id,
-                    tenant: None,
-                    fields: given.0,
-                };
-                apply::amend(&hub, document, dry_run, yes).await
-            }
+            args::Cluster::Set(asked) => set(&hub, asked).await,
             args::Cluster::Manifest { name } => token::manifest(&hub, &name).await,
             args::Cluster::Token { command } => token::run(&hub, command).await,
             args::Cluster::Effective(asked) => views::effective(&hub, asked).await,
@@ -115,9 +71,53 @@ pub(crate) fn run(command: args::Cluster, environment: &Environment) -> Result<(
                 yes,
                 output,
             } => move_to(&hub, &name, &to, yes, &output.output).await,
-            args::Cluster::Delete { name, yes } => delete(&hub, &name, yes).await,
+            args::Cluster::Delete {
+                names,
+                selector,
+                yes,
+            } => remove::run(&hub, &names, selector.as_deref(), yes).await,
         }
     })?
+}
+
+async fn create(hub: &HubClient, asked: args::NewCluster) -> Result<(), Failure> {
+    let mut given = fields::Fields(fields::of(*asked.fields)?);
+    given.text(&["gitRepo", "type"], asked.git_repo_type);
+    let tenant = match asked.tenant {
+        Some(tenant) => named_tenant(&tenant)?,
+        None => own_tenant(hub).await?,
+    };
+    let create = CreateCluster {
+        id: asked.id,
+        display_name: Some(asked.name),
+        tenant,
+        more: given.0,
+    };
+    let install = Install::of(hub).await?;
+    let path = format!("/clusters?uniqueName={}", !asked.allow_duplicate_name);
+    let join: JoinInfo = hub.post(&path, &create).await?;
+    output::show(&asked.output.output, &join, |join| install.command(join))?;
+    match asked.wait {
+        true => wait::one(hub, &join.id, State::Connected, asked.timeout.0).await,
+        false => Ok(()),
+    }
+}
+
+async fn set(hub: &HubClient, asked: args::SetCluster) -> Result<(), Failure> {
+    let cluster = find(hub, &asked.name).await?;
+    let is_checked = !asked.allow_duplicate_name;
+    if let Some(name) = asked.new_name.as_deref().filter(|_| is_checked) {
+        refuse_used_name(hub, &cluster, name).await?;
+    }
+    let mut given = fields::Fields(fields::of(*asked.fields)?);
+    given.text(&["displayName"], asked.new_name);
+    let document = Document {
+        kind: Kind::Cluster,
+        id: cluster.id.to_string(),
+        tenant: None,
+        fields: given.0,
+    };
+    apply::amend(hub, document, asked.dry_run, asked.yes).await
 }
 
 async fn move_to(
@@ -137,17 +137,6 @@ async fn move_to(
     let install = Install::of(hub).await?;
     let moved: JoinInfo = hub.post(&path, &to).await?;
     output::show(format, &moved, |moved| install.command(moved))
-}
-
-async fn delete(hub: &HubClient, name: &str, yes: bool) -> Result<(), Failure> {
-    let cluster = find(hub, name).await?;
-    let question = format!(
-        "This deletes cluster {} ({}); its agent is cut off. Go on?",
-        cluster.id, cluster.display_name
-    );
-    confirm(yes, &question)?;
-    hub.delete(&format!("/clusters/{}", cluster.id)).await?;
-    output::print(&format!("Deleted {}.\n", cluster.id))
 }
 
 async fn list(hub: &HubClient, asked: &args::ClusterList) -> Result<(), Failure> {
@@ -264,6 +253,27 @@ pub(crate) async fn id_of(hub: &HubClient, name: &str) -> Result<ClusterId, Fail
     }
 }
 
+/// A name that another cluster of the tenant uses would find neither of them any more.
+async fn refuse_used_name(hub: &HubClient, cluster: &Cluster, name: &str) -> Result<(), Failure> {
+    let query = query_of([
+        ("tenant", Some(cluster.tenant.as_str())),
+        ("text", Some(name)),
+    ]);
+    let like_it: Vec<Cluster> = hub.get(&format!("/clusters?{query}")).await?;
+    let uses = |it: &&Cluster| it.display_name == name || it.id.as_str() == name;
+    let mut others = like_it.iter().filter(|it| it.id != cluster.id);
+    let Some(other) = others.find(uses) else {
+        return Ok(());
+    };
+    let cause = format!(
+        "the tenant {} has the cluster {} with the name {:?} already",
+        cluster.tenant, other.id, other.display_name
+    );
+    let failure = Failure::with_cause(Code::Conflict, cause);
+    Err(failure
+        .next("Choose another name, or allow two of one name with `--allow-duplicate-name`."))
+}
+
 fn named_tenant(name: &str) -> Result<TenantId, Failure> {
     TenantId::from_name(name)
         .map_err(|error| Failure::because(Code::Invalid, format_args!("--tenant: {error}")))
@@ -273,80 +283,4 @@ fn named_tenant(name: &str) -> Result<TenantId, Failure> {
 async fn own_tenant(hub: &HubClient) -> Result<TenantId, Failure> {
     let who: WhoAmI = hub.get("/v1/whoami").await?;
     who.tenant.map_or_else(|| named_tenant("t-default"), Ok)
-}
-
-/// Waits until kubectl works; each step is a line on stderr.
-async fn wait_for(hub: &HubClient, join: &JoinInfo, patience: Duration) -> Result<(), Failure> {
-    let deadline = Instant::now() + patience;
-    let path = format!("/clusters/{}", join.id);
-    let mut said = String::new();
-    loop {
-        let cluster = timeout_at(deadline, hub.get::<Cluster>(&path)).await;
-        let step = match cluster.map_err(|_| not_ready(&said))? {
-            Ok(cluster) if cluster.status.state == State::Connected => {
-                eprintln!("connected: the API server answers through the tunnel");
-                return Ok(());
-            }
-            Ok(cluster) if awaits_invitation(&cluster) => {
-                let known = timeout_at(deadline, uninvited(hub, &cluster)).await;
-                known.map_err(|_| not_ready(&said))??
-            }
-            Ok(cluster) => step(&cluster),
-            // A hub that restarts is waited for; one that says no is believed.
-            Err(failure) if failure.code == Code::HubUnreachable => failure.cause,
-            Err(failure) => return Err(failure),
-        };
-        if step != said {
-            eprintln!("{step}");
-            said = step;
-        }
-        if Instant::now() >= deadline {
-            return Err(not_ready(&said));
-        }
-        sleep(ASK).await;
-    }
-}
-
-fn not_ready(step: &str) -> Failure {
-    Failure::because(Code::NotReady, step)
-}
-
-/// No agent has enrolled, and none can: its bootstrap token is not valid any more.
-fn awaits_invitation(cluster: &Cluster) -> bool {
-    let is_new = cluster.status.state == State::Never;
-    is_new && !cluster.enrolled && cluster.install_url.is_none()
-}
-
-/// # Errors
-/// `FL-4113` with the reason for which the bootstrap token is not valid; other failures of the hub.
-async fn uninvited(hub: &HubClient, cluster: &Cluster) -> Result<String, Failure> {
-    let path = format!("/v1/clusters/{}/bootstrap-token", cluster.id);
-    match hub.get::<JoinInfo>(&path).await {
-        // It was renewed meanwhile, or a caller without the right to invite waits.
-        Ok(_) => Ok(AWAITS_AGENT.to_owned()),
-        Err(failure) if failure.code == Code::NotAllowed => Ok(AWAITS_AGENT.to_owned()),
-        Err(failure) if failure.code == Code::NotFound => {
-            let next = failure.next_step().to_owned();
-            Err(Failure::because(Code::NotReady, failure.cause).next(next))
-        }
-        Err(failure) if failure.code == Code::HubUnreachable => Ok(failure.cause),
-        Err(failure) => Err(failure),
-    }
-}
-
-fn step(cluster: &Cluster) -> String {
-    let why = cluster
-        .status
-        .last_error
-        .as_ref()
-        .map_or(String::new(), |e| format!(": {} ({})", e.cause, e.code));
-    match cluster.status.state {
-        State::Never if cluster.enrolled => "enrolled; waiting for the agent's session".to_owned(),
-        State::Never => AWAITS_AGENT.to_owned(),
-        State::ApiUnreachable => {
-            format!("the agent is connected, its API server does not answer{why}")
-        }
-        State::Lost => format!("the agent has lost its connection{why}"),
-        State::Connected => "connected".to_owned(),
-    }
 }

@@ -1,9 +1,12 @@
 //! Fields of a cluster from flags, as its document has them.
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::{Code, Failure, TenantId};
 use serde_json::{Map, Value};
 
-use crate::{args::ClusterFields, files};
+use crate::{
+    args::{ClusterFields, TenantFields},
+    files,
+};
 
 /// Only those that were given.
 pub(crate) fn of(given: ClusterFields) -> Result<Map<String, Value>, Failure> {
@@ -26,16 +29,40 @@ pub(crate) fn of(given: ClusterFields) -> Result<Map<String, Value>, Failure> {
         fields.text(&["kubeApi", "credentials", "namespace"], namespace);
     }
     fields.text(&["gitRepo", "url"], given.git_repo);
-    let keys = given
-        .git_host_keys
-        .map(|keys| match keys.strip_prefix('@') {
-            Some(file) => files::read(file.as_ref()),
-            None => Ok(keys),
-        });
-    fields.text(&["gitRepo", "hostKeys"], keys.transpose()?);
+    fields.text(&["gitRepo", "hostKeys"], text_or_file(given.git_host_keys)?);
     fields.text(&["tenantGitRepoRevision"], given.tenant_revision);
     fields.text(&["globalGitRepoRevision"], given.global_revision);
     Ok(fields.0)
+}
+
+/// As [`of`], of a tenant.
+pub(crate) fn of_tenant(given: TenantFields) -> Result<Map<String, Value>, Failure> {
+    let mut fields = Fields::default();
+    fields.text(&["displayName"], given.name);
+    let parent = given.parent.map(|parent| match parent.as_str() {
+        "" => Ok(Value::Null),
+        name => TenantId::from_name(name).map(|id| id.to_string().into()),
+    });
+    let parent = parent.transpose();
+    let parent = parent
+        .map_err(|error| Failure::because(Code::Invalid, format_args!("--parent: {error}")))?;
+    fields.put(&["tenantRef"], parent);
+    fields.put(&["annotations"], pairs("--annotation", &given.annotations)?);
+    fields.text(&["gitRepo", "url"], given.git_repo);
+    fields.text(&["gitRepo", "hostKeys"], text_or_file(given.git_host_keys)?);
+    fields.text(&["gitRepo", "revision"], given.git_revision);
+    fields.text(&["globalGitRepoURL"], given.global_git_repo);
+    fields.text(&["globalGitRepoRevision"], given.global_revision);
+    Ok(fields.0)
+}
+
+/// A text, or the content of `@FILE`.
+fn text_or_file(given: Option<String>) -> Result<Option<String>, Failure> {
+    let read = given.map(|text| match text.strip_prefix('@') {
+        Some(file) => files::read(file.as_ref()),
+        None => Ok(text),
+    });
+    read.transpose()
 }
 
 #[derive(Default)]
@@ -46,7 +73,7 @@ impl Fields {
         self.put(path, value.map(Value::String));
     }
 
-    fn put(&mut self, path: &[&str], value: Option<Value>) {
+    pub(crate) fn put(&mut self, path: &[&str], value: Option<Value>) {
         if let Some(value) = value {
             insert(&mut self.0, path, value);
         }
@@ -71,7 +98,7 @@ fn insert(fields: &mut Map<String, Value>, path: &[&str], value: Value) {
 }
 
 /// `NAME=VALUE`, or `NAME-` for taking it away.
-fn pairs(flag: &str, given: &[String]) -> Result<Option<Value>, Failure> {
+pub(crate) fn pairs(flag: &str, given: &[String]) -> Result<Option<Value>, Failure> {
     let mut pairs = Map::new();
     for pair in given {
         let (name, value) = match (pair.split_once('='), pair.strip_suffix('-')) {

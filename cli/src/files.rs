@@ -66,12 +66,10 @@ pub(crate) fn token(path: &Path) -> Result<SecretString, Failure> {
     let (name, text) = match path.as_os_str() == "-" {
         true => from_standard_input()?,
         false => {
-            let text = fs::read_to_string(path).map_err(|error| {
-                let detail = format_args!("the token file {}: {error}", path.display());
-                Failure::because(Code::BadConfig, detail)
-                    .next("Check the path, and that this user may read the file.")
-            })?;
-            (format!("the token file {}", path.display()), text)
+            let name = format!("the token file {}", path.display());
+            let text = fs::read_to_string(path);
+            let text = text.map_err(|error| unreadable(&name, &error))?;
+            (name, text)
         }
     };
     let token = text.trim();

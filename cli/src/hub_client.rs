@@ -104,7 +104,7 @@ impl HubClient {
             .ok_or_else(|| {
                 Failure::with_cause(Code::NotLoggedIn, format!("no token for {url} is known"))
             })?;
-        let step = new_token_step(environment, &url, known.as_ref());
+        let step = login::new_token_step(environment, &url, known.as_ref());
         let ca = ca.or_else(|| known.and_then(|hub| hub.ca));
         let hub = HubClient::new(url, token, ca, environment.proxy()?)?;
         Ok(HubClient {
@@ -387,25 +387,6 @@ const fn decides(code: Code) -> bool {
 
 const fn is_of_token(code: Code) -> bool {
     matches!(code, Code::NoToken | Code::BadToken | Code::TokenExpired)
-}
-
-/// Where the next token goes.
-fn new_token_step(environment: &Environment, url: &HubUrl, known: Option<&login::Hub>) -> String {
-    let variables = ["FAIRLEAD_TOKEN", "FAIRLEAD_TOKEN_FILE"];
-    let set = variables
-        .into_iter()
-        .find(|name| environment.get(name).is_some());
-    match (set, known.is_some_and(|hub| hub.dev.is_some())) {
-        (Some(name), _) => {
-            format!("{name} wins over `fairlead login`: put a valid token there, or unset it.")
-        }
-        (None, true) => {
-            "Start `fairlead dev` again; it logs in with a new token by itself.".to_owned()
-        }
-        (None, false) => {
-            format!("Ask an admin of the hub for a new token, then run `fairlead login {url}`.")
-        }
-    }
 }
 
 type Answered = (http::response::Parts, Bytes, Connection);

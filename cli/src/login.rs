@@ -169,6 +169,29 @@ pub(crate) fn run(args: &args::Login, environment: &Environment) -> Result<(), F
     ))
 }
 
+/// Where the next token goes.
+pub(crate) fn new_token_step(
+    environment: &Environment,
+    url: &HubUrl,
+    known: Option<&Hub>,
+) -> String {
+    let variables = ["FAIRLEAD_TOKEN", "FAIRLEAD_TOKEN_FILE"];
+    let set = variables
+        .into_iter()
+        .find(|name| environment.get(name).is_some());
+    match (set, known.is_some_and(|hub| hub.dev.is_some())) {
+        (Some(name), _) => {
+            format!("{name} wins over `fairlead login`: put a valid token there, or unset it.")
+        }
+        (None, true) => {
+            "Start `fairlead dev` again; it logs in with a new token by itself.".to_owned()
+        }
+        (None, false) => {
+            format!("Ask an admin of the hub for a new token, then run `fairlead login {url}`.")
+        }
+    }
+}
+
 pub(crate) fn logout(args: &args::Logout, environment: &Environment) -> Result<(), Failure> {
     let mut hubs = remembered(environment)?;
     let Some(hub) = hubs.remove(args.url.as_ref()) else {

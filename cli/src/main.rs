@@ -4,6 +4,7 @@ mod agent;
 mod apply;
 mod args;
 mod audit;
+mod bulk;
 mod changes;
 mod cluster;
 mod complete;

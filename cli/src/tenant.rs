@@ -3,17 +3,18 @@
 mod describe;
 
 use fairlead_api::{
-    Failure, TenantId,
+    Code, Failure, TenantId,
     resources::{CreateTenant, List, NewRepo, Tenant},
 };
 use serde_json::Value;
 
 use crate::{
-    apply, args,
+    apply, args, bulk,
     confirm::confirm,
-    documents::Kind,
+    documents::{Document, Kind},
     edit,
     environment::Environment,
+    fields,
     find::{check_tenant, escaped, query_of},
     hub_client::HubClient,
     output::{self, Cell, Column, Format},
@@ -25,9 +26,10 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
     let hub = HubClient::of(environment)?;
     block_on(async {
         match command {
-            args::Tenant::Create { name, output } => {
+            args::Tenant::Create { name, id, output } => {
+                let id = id.map_or_else(|| id_from(&name), Ok)?;
                 let create = CreateTenant {
-                    id: Some(name.clone()),
+                    id: Some(id.to_string()),
                     display_name: Some(name),
                     git_repo: NewRepo::default(),
                 };
@@ -61,19 +63,68 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
                 let path = format!("/tenants/{}", escaped(&id));
                 edit::run(&hub, Kind::Tenant, &path, yes, environment).await
             }
-            args::Tenant::Delete { id, cascade, yes } => {
-                let with = if cascade {
-                    " with all its clusters and the tenants below it"
-                } else {
-                    ""
+            args::Tenant::Set {
+                id,
+                fields,
+                dry_run,
+                yes,
+            } => {
+                let tenant: Tenant = hub.get(&format!("/tenants/{}", escaped(&id))).await?;
+                let document = Document {
+                    kind: Kind::Tenant,
+                    id: tenant.id.to_string(),
+                    tenant: None,
+                    fields: fields::of_tenant(*fields)?,
                 };
-                confirm(yes, &format!("This deletes tenant {id}{with}. Go on?"))?;
-                hub.delete(&format!("/tenants/{}?cascade={cascade}", escaped(&id)))
-                    .await?;
-                output::print(&format!("Deleted {id}.\n"))
+                apply::amend(&hub, document, dry_run, yes).await
             }
+            args::Tenant::Delete { ids, cascade, yes } => delete(&hub, &ids, cascade, yes).await,
         }
     })?
+}
+
+/// The id that a name stands for.
+fn id_from(name: &str) -> Result<TenantId, Failure> {
+    TenantId::from_name(name).map_err(|error| {
+        let failure = Failure::because(
+            Code::Invalid,
+            format_args!("no id can be made of the name {name:?}: {error}"),
+        );
+        failure.next("Choose an id with `--id`; the name may be any text.")
+    })
+}
+
+/// All of them are there before the first is deleted.
+async fn delete(hub: &HubClient, ids: &[String], cascade: bool, yes: bool) -> Result<(), Failure> {
+    let mut tenants: Vec<Tenant> = Vec::new();
+    for id in ids {
+        let tenant: Tenant = hub.get(&format!("/tenants/{}", escaped(id))).await?;
+        if !tenants.iter().any(|it| it.id == tenant.id) {
+            tenants.push(tenant);
+        }
+    }
+    let with = match cascade {
+        true => " with all clusters and the tenants below",
+        false => "",
+    };
+    let named = tenants
+        .iter()
+        .map(|it| format!("{} ({})", it.id, it.display_name));
+    let named = named.collect::<Vec<_>>().join(", ");
+    let noun = match tenants.len() {
+        1 => "tenant",
+        _ => "the tenants",
+    };
+    confirm(yes, &format!("This deletes {noun} {named}{with}. Go on?"))?;
+    let mut deleted = bulk::Outcome::default();
+    for tenant in &tenants {
+        let path = format!("/tenants/{}?cascade={cascade}", tenant.id);
+        let done = hub.delete(&path).await;
+        if deleted.add("deleted", tenant.id.as_str(), done)?.is_break() {
+            break;
+        }
+    }
+    deleted.end("deleted", tenants.len())
 }
 
 async fn list(hub: &HubClient, asked: &args::TenantList) -> Result<(), Failure> {

@@ -3,19 +3,19 @@
 mod local;
 
 use fairlead_api::{
-    ClusterId, Failure, TenantId,
-    resources::{ApiToken, CreateToken, CreatedToken, List, WhoAmI},
+    ClusterId, Code, Failure, TenantId,
+    resources::{ApiToken, CreateToken, CreatedToken, List},
 };
 use secrecy::ExposeSecret;
 
 use crate::{
-    args,
+    args, bulk,
     cluster::id_of,
     confirm::confirm,
     environment::Environment,
     find::{check_tenant, query_of},
     hub_client::HubClient,
-    output::{self, Cell, Column, Format},
+    output::{self, Cell, Column},
     settings::block_on,
 };
 
@@ -59,17 +59,7 @@ pub(crate) fn run(command: args::Token, environment: &Environment) -> Result<(),
                     .sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
                 output::show_list(&asked.output.output, &tokens, "tokens", &columns(), cells)
             }
-            args::Token::Whoami(output) => {
-                let who: WhoAmI = hub.get("/v1/whoami").await?;
-                let format = &output.output;
-                output::show(format, &who, |who| who_table(format, who))
-            }
-            args::Token::Delete { id, yes } => {
-                let question = format!("This revokes token {id}: whoever uses it is out. Go on?");
-                confirm(yes, &question)?;
-                hub.delete(&format!("/v1/tokens/{id}")).await?;
-                output::print(&format!("Revoked {id}.\n"))
-            }
+            args::Token::Delete { names, yes } => delete(&hub, &names, yes).await,
         }
     })?
 }
@@ -85,31 +75,61 @@ pub(crate) fn query(asked: &args::TokenList) -> String {
     ])
 }
 
-fn who_table(format: &Format, who: &WhoAmI) -> String {
-    let columns = [
-        Column::id("NAME"),
-        Column::word("ROLE"),
-        Column::id("ON"),
-        Column::text("USER"),
-        Column::text("GROUP"),
-    ];
-    let user = who.user.as_deref().unwrap_or("(not in clusters)");
-    let row = [
-        who.name.clone().into(),
-        who.role.to_string().into(),
-        on(who.cluster.as_ref(), who.tenant.as_ref()).into(),
-        user.into(),
-        who.group.clone().into(),
-    ];
-    output::table(format, &columns, [row])
-}
-
 /// The one cluster or tenant that a token is for.
 fn on(cluster: Option<&ClusterId>, tenant: Option<&TenantId>) -> String {
     match (cluster, tenant) {
         (Some(cluster), _) => cluster.to_string(),
         (None, Some(tenant)) => tenant.to_string(),
         (None, None) => "all".to_owned(),
+    }
+}
+
+async fn delete(hub: &HubClient, names: &[String], yes: bool) -> Result<(), Failure> {
+    let known: List<ApiToken> = hub.get("/v1/tokens").await?;
+    let mut tokens: Vec<&ApiToken> = Vec::new();
+    for name in names {
+        let token = named(&known.items, name)?;
+        if !tokens.iter().any(|it| it.id == token.id) {
+            tokens.push(token);
+        }
+    }
+    let shown = tokens.iter().map(|it| format!("{} ({})", it.id, it.name));
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    let question = match tokens.len() {
+        1 => format!("This revokes token {shown}, and nobody can use it any more. Go on?"),
+        _ => format!("This revokes the tokens {shown}, and nobody can use them any more. Go on?"),
+    };
+    confirm(yes, &question)?;
+    let mut revoked = bulk::Outcome::default();
+    for token in &tokens {
+        let done = hub.delete(&format!("/v1/tokens/{}", token.id)).await;
+        if revoked.add("revoked", &token.id, done)?.is_break() {
+            break;
+        }
+    }
+    revoked.end("revoked", tokens.len())
+}
+
+/// The one token with this id, else with this name.
+fn named<'a>(tokens: &'a [ApiToken], name: &str) -> Result<&'a ApiToken, Failure> {
+    if let Some(token) = tokens.iter().find(|it| it.id == name) {
+        return Ok(token);
+    }
+    let named = tokens.iter().filter(|it| it.name == name);
+    match named.collect::<Vec<_>>().as_slice() {
+        [one] => Ok(one),
+        [] => {
+            let detail = format_args!("no token has the id or name {name:?}");
+            let failure = Failure::because(Code::NotFound, detail);
+            Err(failure.next("List the tokens with `fairlead token list`."))
+        }
+        several => {
+            let ids: Vec<_> = several.iter().map(|it| it.id.as_str()).collect();
+            let ids = ids.join(", ");
+            let detail = format_args!("{name:?} is the name of several tokens: {ids}");
+            let failure = Failure::because(Code::Invalid, detail);
+            Err(failure.next("Give the id instead of the name."))
+        }
     }
 }
 
@@ -137,4 +157,33 @@ fn cells(token: &ApiToken) -> [Cell; 8] {
         output::time(token.expires).into(),
         token.made_by.clone().into(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use fairlead_api::resources::Role;
+    use time::OffsetDateTime;
+
+    use super::*;
+
+    #[test]
+    fn token_is_named_by_its_id_or_by_a_name_that_only_one_has() {
+        let token = |id: &str, name: &str| ApiToken {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            role: Role::Viewer,
+            tenant: None,
+            cluster: None,
+            created: OffsetDateTime::UNIX_EPOCH,
+            expires: OffsetDateTime::UNIX_EPOCH,
+            made_by: None,
+        };
+        let all = [token("k-1", "ci"), token("k-2", "ann"), token("k-3", "ann")];
+        assert_eq!(named(&all, "ci").unwrap().id, "k-1");
+        assert_eq!(named(&all, "k-3").unwrap().id, "k-3");
+        let several = named(&all, "ann").unwrap_err();
+        assert!(several.cause.contains("k-2, k-3"), "{several}");
+        assert_eq!(several.code, Code::Invalid);
+        assert_eq!(named(&all, "k-9").unwrap_err().code, Code::NotFound);
+    }
 }

@@ -252,7 +252,7 @@ impl Hub {
     pub async fn kubectl(&self, cluster: &Cluster, name: &str) -> anyhow::Result<Kubectl> {
         let kubeconfig = self.kubeconfig("kubeconfig.yaml", &[]).await?;
         let kubectl = cluster.kubectl().kubeconfig(kubeconfig);
-        let kubectl = kubectl.context(&self.context(name));
+        let kubectl = kubectl.context(self.context(name));
         Ok(match &self.people {
             Some(people) => kubectl.in_net(people),
             None => kubectl,

@@ -32,8 +32,8 @@ async fn each_kind_of_failure_has_its_exit_code_and_one_shape() -> anyhow::Resul
     let nowhere = tempfile::tempdir()?;
     let other = run(hub.dir(), &["cluster", "create", "twice"], &[]).await?;
     other.success()?;
-    let again = run(hub.dir(), &["cluster", "create", "twice"], &[]).await?;
-    again.success()?;
+    let twice = ["cluster", "create", "twice", "--allow-duplicate-name"];
+    run(hub.dir(), &twice, &[]).await?.success()?;
     let url = hub.ready().url.as_str();
     for (home, args, env, exit, code) in [
         (
@@ -60,6 +60,23 @@ async fn each_kind_of_failure_has_its_exit_code_and_one_shape() -> anyhow::Resul
         (hub.dir(), &["cluster", "get", "no name"], &[], 4, "FL-1301"),
         (hub.dir(), &["tenant", "get", "t-none"], &[], 4, "FL-4107"),
         (hub.dir(), &["cluster", "get", "twice"], &[], 2, "FL-4109"),
+        (
+            hub.dir(),
+            &["cluster", "create", "twice"],
+            &[],
+            6,
+            "FL-4108",
+        ),
+        (
+            nowhere.path(),
+            &["login", url, "--token-file", "/nosuch"],
+            &[],
+            2,
+            "FL-4119",
+        ),
+        (nowhere.path(), &["login", url], &[], 2, "FL-4117"),
+        (nowhere.path(), &["logout"], &[], 3, "FL-4106"),
+        (nowhere.path(), &["hub", "use", url], &[], 3, "FL-4106"),
         (
             hub.dir(),
             &["cluster", "create", "x", "--tenant", "t-none"],

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 use clap_complete::ArgValueCompleter;
-use fairlead_api::HubUrl;
+use fairlead_api::{HubUrl, resources::State};
 
 use super::Output;
 use crate::{complete, kubeconfig::ContextName};
@@ -91,4 +91,51 @@ pub(crate) enum Hubs {
         #[arg(value_name = "URL", add = ArgValueCompleter::new(complete::hubs))]
         url: HubUrl,
     },
+}
+
+/// A name to show to people, as the hub takes it.
+pub(super) fn display_name(name: &str) -> Result<String, String> {
+    const MAX_CHARS: usize = 100;
+    let reason = match name {
+        "" => "a name is not empty",
+        _ if name.starts_with('-') => "a name does not start with a dash",
+        _ if name.trim() != name => "a name has no space around it",
+        _ if name.chars().any(char::is_control) => "a name has no control characters",
+        _ if name.chars().count() > MAX_CHARS => "a name has 100 characters at most",
+        _ => return Ok(name.to_owned()),
+    };
+    Err(reason.to_owned())
+}
+
+pub(super) fn cluster_state(text: &str) -> Result<State, String> {
+    let all = [
+        State::Never,
+        State::Connected,
+        State::ApiUnreachable,
+        State::Lost,
+    ];
+    let mut named = all.into_iter();
+    let found = named.find(|it| it.to_string().eq_ignore_ascii_case(text));
+    found.ok_or_else(|| "expected Never, Connected, ApiUnreachable or Lost".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_that_could_not_be_typed_again_is_refused() {
+        let long = "x".repeat(101);
+        for bad in ["", "-x", " x", "a\tb", &long] {
+            assert!(display_name(bad).is_err(), "{bad:?}");
+        }
+        assert!(display_name("Zürich 1").is_ok());
+        assert!(display_name(&"ä".repeat(100)).is_ok());
+    }
+
+    #[test]
+    fn state_is_read_in_any_case() {
+        assert_eq!(cluster_state("apiunreachable"), Ok(State::ApiUnreachable));
+        assert!(cluster_state("ready").is_err());
+    }
 }

@@ -5,7 +5,9 @@ use clap_complete::ArgValueCompleter;
 
 use super::{
     HubPlace, Output,
+    access::{cluster_state, display_name},
     agent_settings::ClusterAgent,
+    fields::{NewCluster, SetCluster, TenantFields},
     lists::{CLUSTER_LIST_EXAMPLES, ClusterList, TENANT_LIST_EXAMPLES, TenantList},
     looks::{ClusterCatalog, Compiled},
     tokens::ClusterToken,
@@ -74,9 +76,16 @@ pub(crate) enum Store {
 #[derive(Subcommand)]
 pub(crate) enum Tenant {
     /// Make a tenant
+    #[command(
+        after_help = "Examples:\n  fairlead tenant create acme\n  fairlead tenant create 'Zürich GmbH' --id zurich"
+    )]
     Create {
-        /// Its name; the id is t-NAME
+        /// Shown to people
+        #[arg(value_parser = display_name)]
         name: String,
+        /// Its id [default: t-NAME]
+        #[arg(long, value_name = "ID", value_parser = fairlead_api::TenantId::from_name)]
+        id: Option<fairlead_api::TenantId>,
         #[command(flatten)]
         output: Output,
     },
@@ -109,10 +118,26 @@ pub(crate) enum Tenant {
         #[arg(long)]
         yes: bool,
     },
-    /// Delete a tenant that has no clusters
-    Delete {
+    /// Change single fields of a tenant
+    #[command(
+        after_help = "Examples:\n  fairlead tenant set t-acme --name 'Acme Ltd' --annotation sla=gold\n  fairlead tenant set t-acme --parent t-group --git-repo ssh://git@git.example/acme.git"
+    )]
+    Set {
         #[arg(add = ArgValueCompleter::new(tenants))]
         id: String,
+        #[command(flatten)]
+        fields: Box<TenantFields>,
+        /// Show what would change, as the hub judges it, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Delete tenants that have no clusters
+    Delete {
+        #[arg(value_name = "ID", required = true, add = ArgValueCompleter::new(tenants))]
+        ids: Vec<String>,
         /// With its clusters, and the tenants below it with theirs
         #[arg(long)]
         cascade: bool,
@@ -150,32 +175,7 @@ pub(crate) struct Apply {
 #[derive(Subcommand)]
 pub(crate) enum Cluster {
     /// Register a cluster and print the one command for its site
-    #[command(
-        after_help = "Examples:\n  fairlead cluster create demo --wait\n  fairlead cluster create edge-7 --tenant t-acme -o json | jq -r .agentInstallURL"
-    )]
-    Create {
-        /// Shown to people and used as context name
-        name: String,
-        /// Its id [default: made up]
-        #[arg(long, value_name = "ID")]
-        id: Option<String>,
-        /// Owner, by id [default: your tenant, else t-default]
-        #[arg(long, value_name = "T", add = ArgValueCompleter::new(tenants))]
-        tenant: Option<String>,
-        /// Who looks after its catalog's repository: auto, or unmanaged for nobody
-        #[arg(long, value_name = "auto|unmanaged")]
-        git_repo_type: Option<String>,
-        #[command(flatten)]
-        fields: Box<ClusterFields>,
-        /// Wait until kubectl works, showing each step
-        #[arg(long)]
-        wait: bool,
-        /// How long to wait
-        #[arg(long, value_name = "TIME", default_value = "30m", requires = "wait")]
-        timeout: fairlead_runtime::config::Span,
-        #[command(flatten)]
-        output: Output,
-    },
+    Create(NewCluster),
     /// Print the manifest that installs the agent, for `kubectl apply -f -`; it holds the bootstrap token
     #[command(after_help = "Example:\n  fairlead cluster manifest demo | kubectl apply -f -")]
     Manifest {
@@ -201,24 +201,7 @@ pub(crate) enum Cluster {
         name: String,
     },
     /// Change single fields of a cluster
-    #[command(
-        after_help = "Examples:\n  fairlead cluster set demo --delete-protection --fact region=eu-1 --fact zone-\n  fairlead cluster set demo --deletion-policy Retain --name prod"
-    )]
-    Set {
-        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
-        name: String,
-        /// Another name to show to people
-        #[arg(long = "name", value_name = "NAME")]
-        new_name: Option<String>,
-        #[command(flatten)]
-        fields: Box<ClusterFields>,
-        /// Show what would change, as the hub judges it, and change nothing
-        #[arg(long)]
-        dry_run: bool,
-        /// Do not ask
-        #[arg(long)]
-        yes: bool,
-    },
+    Set(SetCluster),
     /// Have the hub know what documents say of clusters and tenants
     #[command(after_help = APPLY_EXAMPLES)]
     Apply(Apply),
@@ -229,6 +212,20 @@ pub(crate) enum Cluster {
         /// Do not ask
         #[arg(long)]
         yes: bool,
+    },
+    /// Wait until clusters are in a state, showing each step
+    #[command(
+        after_help = "Examples:\n  fairlead cluster wait demo\n  fairlead cluster wait edge-1 edge-2 --for Lost --timeout 10m"
+    )]
+    Wait {
+        #[arg(value_name = "NAME|ID", required = true, add = ArgValueCompleter::new(clusters))]
+        names: Vec<String>,
+        /// The state: Connected means that kubectl works
+        #[arg(long = "for", value_name = "Never|Connected|ApiUnreachable|Lost", default_value = "Connected", value_parser = cluster_state)]
+        state: fairlead_api::resources::State,
+        /// How long to wait
+        #[arg(long, value_name = "TIME", default_value = "30m")]
+        timeout: fairlead_runtime::config::Span,
     },
     /// Move a cluster to another tenant: its identity dies at once, and its agent enrols anew
     Move {
@@ -266,10 +263,16 @@ pub(crate) enum Cluster {
         #[command(subcommand)]
         command: ClusterAgent,
     },
-    /// Delete a cluster; its session ends at once and its identity dies
+    /// Delete clusters; their sessions end at once and their identities die
+    #[command(
+        after_help = "Examples:\n  fairlead cluster delete edge-1 edge-2\n  fairlead cluster delete -l env=test"
+    )]
     Delete {
-        #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
-        name: String,
+        #[arg(value_name = "NAME|ID", required_unless_present = "selector", add = ArgValueCompleter::new(clusters))]
+        names: Vec<String>,
+        /// Those that match a label selector, as kubectl's, over annotations and facts
+        #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "names")]
+        selector: Option<String>,
         /// Do not ask
         #[arg(long)]
         yes: bool,
@@ -282,44 +285,6 @@ pub(crate) struct OneCluster {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) output: Output,
-}
-
-/// Fields of a cluster.
-#[derive(clap::Args)]
-pub(crate) struct ClusterFields {
-    /// Fact that people tell; NAME- takes it away; repeatable
-    #[arg(long = "fact", value_name = "NAME=VALUE")]
-    pub(crate) facts: Vec<String>,
-    /// Likewise
-    #[arg(long = "annotation", value_name = "NAME=VALUE")]
-    pub(crate) annotations: Vec<String>,
-    /// Whether what is outside (its repository) is made with it or is there already
-    #[arg(long, value_name = "Create|Adopt")]
-    pub(crate) creation_policy: Option<String>,
-    /// What becomes of that when it is deleted
-    #[arg(long, value_name = "Delete|Retain|Archive")]
-    pub(crate) deletion_policy: Option<String>,
-    /// Refuse to delete it; =false lifts that
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    pub(crate) delete_protection: Option<bool>,
-    /// Its API server, as https://host:port
-    #[arg(long, value_name = "URL")]
-    pub(crate) kube_api: Option<String>,
-    /// What the credentials for that are called where they are kept; never their value
-    #[arg(long, value_name = "[NAMESPACE/]NAME")]
-    pub(crate) kube_api_credentials: Option<String>,
-    /// Repository of its catalog
-    #[arg(long, value_name = "URL")]
-    pub(crate) git_repo: Option<String>,
-    /// Lines of known_hosts for it, or @FILE that holds them
-    #[arg(long, value_name = "KEYS|@FILE")]
-    pub(crate) git_host_keys: Option<String>,
-    /// Revision of the tenant's repository to compile from
-    #[arg(long, value_name = "REVISION")]
-    pub(crate) tenant_revision: Option<String>,
-    /// Revision of the global repository to compile from
-    #[arg(long, value_name = "REVISION")]
-    pub(crate) global_revision: Option<String>,
 }
 
 const CHANGES_EXAMPLES: &str = "\

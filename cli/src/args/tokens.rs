@@ -93,14 +93,12 @@ pub(crate) enum Token {
     /// All tokens you may see, without their secrets
     #[command(visible_alias = "ls")]
     List(TokenList),
-    /// Revoke a token
+    /// Revoke tokens, by id or by a name that only one has
     Delete {
-        #[arg(add = ArgValueCompleter::new(tokens))]
-        id: String,
+        #[arg(value_name = "NAME|ID", required = true, add = ArgValueCompleter::new(tokens))]
+        names: Vec<String>,
         /// Do not ask
         #[arg(long)]
         yes: bool,
     },
-    /// Who you are with yours, here and in clusters
-    Whoami(Output),
 }

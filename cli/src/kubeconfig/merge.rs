@@ -95,7 +95,7 @@ fn list<'a>(all: &'a mut Map<String, Value>, kind: &str) -> Result<&'a mut Vec<V
 fn refuse_foreign_contexts(there: &[Value], ours: &Value, hub: &str) -> Result<(), Failure> {
     for context in entries(ours, "contexts") {
         let same = there.iter().find(|it| it["name"] == context["name"]);
-        let cluster = same.map(|it| &it["context"]["cluster"]);
+        let cluster = same.and_then(|it| it.pointer("/context/cluster"));
         if let Some(cluster) = cluster.filter(|it| !is_of(it, hub)) {
             let detail = format_args!(
                 "the context {} is there already, for the cluster {cluster}",

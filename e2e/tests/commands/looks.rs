@@ -139,9 +139,9 @@ async fn what_was_changed_compiled_and_found_is_told_with_who_one_is() -> anyhow
     let strange = hub.cli(["inventory", "query", "DROP x"]).await?;
     ensure!(strange.status.code() == Some(2), "{strange:?}");
 
-    let who = json_of(&hub, &["token", "whoami"]).await?;
+    let who = json_of(&hub, &["whoami"]).await?;
     ensure!(who["role"] == "admin", "{who}");
-    let table = said(&hub, &["token", "whoami"]).await?;
+    let table = said(&hub, &["whoami"]).await?;
     ensure!(table.contains("fairlead:admin"), "{table}");
     Ok(())
 }

@@ -87,5 +87,10 @@ async fn clusters_are_named_by_their_names_and_what_is_not_there_is_named_too() 
     let gone = hub.cli(["audit", "--cluster", "demo"]).await?;
     is_told(&gone, 4, "FL-1301", &["\"demo\""])?;
     let gone = hub.cli(["token", "delete", "k-none", "--yes"]).await?;
-    is_told(&gone, 4, "FL-4107", &["no token has the id \"k-none\""])
+    is_told(
+        &gone,
+        4,
+        "FL-4107",
+        &["no token has the id or name \"k-none\""],
+    )
 }

@@ -1,0 +1,103 @@
+//! One command for several things: all are tried, and the failures are returned together.
+
+use std::ops::ControlFlow;
+
+use fairlead_api::{Code, Failure};
+
+use crate::output;
+
+#[derive(Default)]
+pub(crate) struct Outcome {
+    done: usize,
+    failed: Vec<(String, Failure)>,
+}
+
+impl Outcome {
+    /// Prints one success, or keeps one failure. Breaks where the rest would fail for the same reason.
+    pub(crate) fn add(
+        &mut self,
+        verb: &str,
+        id: &str,
+        done: Result<(), Failure>,
+    ) -> Result<ControlFlow<()>, Failure> {
+        let Err(failure) = done else {
+            self.done += 1;
+            let (first, rest) = verb.split_at_checked(1).unwrap_or((verb, ""));
+            output::print(&format!("{}{rest} {id}.\n", first.to_uppercase()))?;
+            return Ok(ControlFlow::Continue(()));
+        };
+        let is_final = matches!(failure.code, Code::HubUnreachable | Code::NotAllowed);
+        self.failed.push((id.to_owned(), failure));
+        Ok(match is_final {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        })
+    }
+
+    /// Whether something was done.
+    pub(crate) const fn any(&self) -> bool {
+        self.done > 0
+    }
+
+    /// # Errors
+    /// The one failure, or one with the causes of all, and code and next step of the first.
+    pub(crate) fn end(mut self, verb: &str, count: usize) -> Result<(), Failure> {
+        if count == 1 {
+            return self
+                .failed
+                .pop()
+                .map_or(Ok(()), |(_, failure)| Err(failure));
+        }
+        let causes: Vec<_> = self
+            .failed
+            .iter()
+            .map(|(id, it)| format!("{id}: {}", it.cause))
+            .collect();
+        let Some((_, first)) = self.failed.into_iter().next() else {
+            return Ok(());
+        };
+        let missing = count - self.done;
+        Err(Failure {
+            cause: format!(
+                "{missing} of {count} were not {verb}: {}",
+                causes.join("; ")
+            ),
+            ..first
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_returned_together_and_the_first_names_the_code() {
+        let mut outcome = Outcome::default();
+        let protected = || Err(Failure::new(Code::Protected));
+        assert!(
+            outcome
+                .add("deleted", "c-a", protected())
+                .unwrap()
+                .is_continue()
+        );
+        assert!(outcome.add("deleted", "c-b", Ok(())).unwrap().is_continue());
+        let away = Err(Failure::new(Code::HubUnreachable));
+        assert!(outcome.add("deleted", "c-c", away).unwrap().is_break());
+        assert!(outcome.any());
+        let failure = outcome.end("deleted", 4).unwrap_err();
+        assert_eq!(failure.code, Code::Protected);
+        assert!(
+            failure.cause.starts_with("3 of 4 were not deleted: c-a: "),
+            "{failure}"
+        );
+        assert!(failure.cause.contains("c-c: "), "{failure}");
+        let mut one = Outcome::default();
+        assert!(
+            one.add("deleted", "c-a", protected())
+                .unwrap()
+                .is_continue()
+        );
+        assert_eq!(one.end("deleted", 1), Err(Failure::new(Code::Protected)));
+    }
+}

@@ -1,0 +1,87 @@
+//! `fairlead cluster delete`: one question for all that were named or selected.
+
+use fairlead_api::{Failure, resources::Cluster};
+
+use super::{among, find};
+use crate::{bulk, confirm::confirm, find::query_of, hub_client::HubClient, output};
+
+/// What the install manifest made, and its agent beside it.
+const LEFTOVERS: &str = "\
+In the cluster itself the agent is still there. This removes it:
+
+  fairlead agent uninstall --kubeconfig KUBECONFIG
+
+or, without this program:
+
+  kubectl delete namespace fairlead
+  kubectl delete clusterrolebindings,clusterroles -l app.kubernetes.io/part-of=fairlead
+";
+
+pub(super) async fn run(
+    hub: &HubClient,
+    names: &[String],
+    selector: Option<&str>,
+    yes: bool,
+) -> Result<(), Failure> {
+    let clusters = match selector {
+        Some(selector) => {
+            let query = query_of([("selector", Some(selector))]);
+            hub.get::<Vec<Cluster>>(&format!("/clusters?{query}"))
+                .await?
+        }
+        None => named(hub, names).await?,
+    };
+    if clusters.is_empty() {
+        eprintln!("No clusters match the selector. Nothing was deleted.");
+        return Ok(());
+    }
+    confirm(yes, &question(&clusters))?;
+    let mut deleted = bulk::Outcome::default();
+    for cluster in &clusters {
+        let done = hub.delete(&format!("/clusters/{}", cluster.id)).await;
+        if deleted
+            .add("deleted", cluster.id.as_str(), done)?
+            .is_break()
+        {
+            break;
+        }
+    }
+    let had_agent = |it: &Cluster| it.enrolled;
+    if deleted.any() && clusters.iter().any(had_agent) {
+        output::print(&format!("\n{LEFTOVERS}"))?;
+    }
+    deleted.end("deleted", clusters.len())
+}
+
+/// Each of them once, and all of them or none.
+async fn named(hub: &HubClient, names: &[String]) -> Result<Vec<Cluster>, Failure> {
+    let mut clusters: Vec<Cluster> = Vec::new();
+    for name in names {
+        let cluster = find(hub, name).await?;
+        if among(&clusters, cluster.id.as_str()).is_err() {
+            clusters.push(cluster);
+        }
+    }
+    Ok(clusters)
+}
+
+fn question(clusters: &[Cluster]) -> String {
+    if let [one] = clusters {
+        return format!(
+            "This deletes cluster {} ({}); its agent is cut off. Go on?",
+            one.id, one.display_name
+        );
+    }
+    let line = |it: &Cluster| {
+        let state = it.status.state;
+        format!(
+            "  {} ({}), {}, {state}\n",
+            it.id, it.display_name, it.tenant
+        )
+    };
+    let lines: String = clusters.iter().map(line).collect();
+    format!(
+        "{lines}This deletes these {} clusters; their agents are cut off. Go on?",
+        clusters.len()
+    )
+}

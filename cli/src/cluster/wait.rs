@@ -1,0 +1,144 @@
+//! Waiting for a cluster; each step is a line on stderr.
+
+use std::time::Duration;
+
+use fairlead_api::{
+    ClusterId, Code, Failure,
+    resources::{Cluster, JoinInfo, State},
+};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::find;
+use crate::hub_client::HubClient;
+
+const AWAITS_AGENT: &str = "waiting for the agent to enrol";
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Waits until each of these clusters is in this state.
+///
+/// # Errors
+/// As [`one`].
+pub(super) async fn all(
+    hub: &HubClient,
+    names: &[String],
+    wanted: State,
+    within: Duration,
+) -> Result<(), Failure> {
+    let deadline = Instant::now() + within;
+    let mut ids = Vec::with_capacity(names.len());
+    for name in names {
+        ids.push(find(hub, name).await?.id);
+    }
+    let label = |id: &ClusterId| match ids.len() {
+        1 => String::new(),
+        _ => format!("{id}: "),
+    };
+    for id in &ids {
+        until(hub, id, wanted, deadline, &label(id)).await?;
+    }
+    Ok(())
+}
+
+/// Waits until a cluster is in this state.
+///
+/// # Errors
+/// `FL-4113` after `within`, or once no agent can enrol any more.
+pub(super) async fn one(
+    hub: &HubClient,
+    id: &ClusterId,
+    wanted: State,
+    within: Duration,
+) -> Result<(), Failure> {
+    until(hub, id, wanted, Instant::now() + within, "").await
+}
+
+async fn until(
+    hub: &HubClient,
+    id: &ClusterId,
+    wanted: State,
+    deadline: Instant,
+    label: &str,
+) -> Result<(), Failure> {
+    let mut last = String::new();
+    loop {
+        let now = timeout_at(deadline, look(hub, id, wanted)).await;
+        let step = match now.map_err(|_| not_ready(id, &last))? {
+            Ok(Seen::Reached(step)) => {
+                eprintln!("{label}{step}");
+                return Ok(());
+            }
+            Ok(Seen::Waiting(step)) => step,
+            // A hub that restarts is waited for; a refusal is final.
+            Err(failure) if failure.code == Code::HubUnreachable => failure.cause,
+            Err(failure) => return Err(failure),
+        };
+        if step != last {
+            eprintln!("{label}{step}");
+            last = step;
+        }
+        if Instant::now() >= deadline {
+            return Err(not_ready(id, &last));
+        }
+        sleep(POLL_INTERVAL).await;
+    }
+}
+
+fn not_ready(id: &ClusterId, step: &str) -> Failure {
+    Failure::because(Code::NotReady, format_args!("{id}: {step}"))
+}
+
+enum Seen {
+    Reached(String),
+    Waiting(String),
+}
+
+async fn look(hub: &HubClient, id: &ClusterId, wanted: State) -> Result<Seen, Failure> {
+    let cluster: Cluster = hub.get(&format!("/clusters/{id}")).await?;
+    let state = cluster.status.state;
+    if state == wanted {
+        return Ok(Seen::Reached(match state {
+            State::Connected => "connected: the API server answers through the tunnel".to_owned(),
+            other => format!("the cluster is {other}"),
+        }));
+    }
+    let step = match state {
+        State::Never if may_not_enrol(&cluster) => uninvited(hub, &cluster).await?,
+        _ => step(&cluster),
+    };
+    Ok(Seen::Waiting(step))
+}
+
+/// No agent has enrolled, and none can: its bootstrap token is not valid any more.
+fn may_not_enrol(cluster: &Cluster) -> bool {
+    !cluster.enrolled && cluster.install_url.is_none()
+}
+
+/// # Errors
+/// `FL-4113` with the reason for which the bootstrap token is not valid; other failures of the hub.
+async fn uninvited(hub: &HubClient, cluster: &Cluster) -> Result<String, Failure> {
+    let path = format!("/v1/clusters/{}/bootstrap-token", cluster.id);
+    match hub.get::<JoinInfo>(&path).await {
+        // It was renewed meanwhile, or a caller without the right to invite waits.
+        Ok(_) => Ok(AWAITS_AGENT.to_owned()),
+        Err(failure) if failure.code == Code::NotAllowed => Ok(AWAITS_AGENT.to_owned()),
+        Err(failure) if failure.code == Code::NotFound => {
+            let next = failure.next_step().to_owned();
+            Err(Failure::because(Code::NotReady, failure.cause).next(next))
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+fn step(cluster: &Cluster) -> String {
+    let error = cluster.status.last_error.as_ref();
+    let why = error.map_or(String::new(), |e| format!(": {} ({})", e.cause, e.code));
+    match cluster.status.state {
+        State::ApiUnreachable => {
+            format!("the agent is connected, its API server does not answer{why}")
+        }
+        State::Lost => format!("the agent has lost its connection{why}"),
+        State::Connected => "connected".to_owned(),
+        State::Never if cluster.enrolled => "enrolled; waiting for the agent's session".to_owned(),
+        State::Never => AWAITS_AGENT.to_owned(),
+    }
+}

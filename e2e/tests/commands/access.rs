@@ -1,0 +1,259 @@
+//! Access to hubs and clusters: kubeconfigs of several hubs, logins, and names that find one thing only.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use anyhow::{Context, ensure};
+use fairlead_e2e::{Cluster, Hub, eventually};
+use serde_json::Value;
+
+use crate::{SOON, file};
+
+/// A hub on which a display name is the id of another cluster, and two clusters have one name.
+async fn confusing_hub() -> anyhow::Result<Hub> {
+    let hub = Hub::start().await?;
+    for (name, id) in [
+        ("a", "c-one"),
+        ("a", "c-two"),
+        ("c-one", "c-three"),
+        ("demo", "c-demo"),
+    ] {
+        let create = [
+            "cluster",
+            "create",
+            name,
+            "--id",
+            id,
+            "--allow-duplicate-name",
+        ];
+        hub.cli(create).await?.success()?;
+    }
+    Ok(hub)
+}
+
+fn texts<'a>(list: &'a Value, pointer: &'a str) -> impl Iterator<Item = &'a str> {
+    let items = list.as_array().into_iter().flatten();
+    items.filter_map(move |it| it.pointer(pointer)?.as_str())
+}
+
+/// Each context leads to the hub that its token is of.
+fn leads_each_token_home(view: &Value, hubs: [&Hub; 2]) -> anyhow::Result<()> {
+    let names: Vec<_> = texts(&view["contexts"], "/name").collect();
+    let unique: BTreeSet<_> = names.iter().collect();
+    ensure!(names.len() == 8 && unique.len() == 8, "{names:?}");
+    let entry = |list: &str, name: &Value| -> anyhow::Result<Value> {
+        let items = view[list].as_array().into_iter().flatten();
+        let named: Vec<_> = items.filter(|it| it["name"] == *name).collect();
+        ensure!(named.len() == 1, "{list} {name}: {named:?}");
+        Ok(named[0].clone())
+    };
+    for context in view["contexts"].as_array().context("no contexts")? {
+        let cluster = entry("clusters", &context["context"]["cluster"])?;
+        let user = entry("users", &context["context"]["user"])?;
+        let server = cluster["cluster"]["server"].as_str().context("no server")?;
+        let hub = hubs.into_iter().find(|hub| hub.ready().url == server);
+        let token = hub.context("another server")?.token()?;
+        ensure!(
+            user["user"]["token"] == token.as_str(),
+            "{context} of {server}"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn kubeconfigs_of_two_hubs_join_without_a_collision() -> anyhow::Result<()> {
+    let (cluster, a, b) =
+        tokio::try_join!(Cluster::start_lite(), confusing_hub(), confusing_hub())?;
+    let files = [
+        b.kubeconfig("b.yaml", &[]).await?,
+        a.kubeconfig("a.yaml", &[]).await?,
+    ];
+    let view = async |kubectl: fairlead_e2e::Kubectl| -> anyhow::Result<Value> {
+        let view = kubectl
+            .args(["config", "view", "--raw", "-o", "json"])
+            .run();
+        Ok(serde_json::from_str(&view.await?.success()?)?)
+    };
+    let joined = view(cluster.kubectl().joined(&files)).await?;
+    leads_each_token_home(&joined, [&a, &b])?;
+    ensure!(joined["current-context"] == "", "{joined}");
+
+    // The same in one file, beside what was there.
+    let both = file(
+        &a,
+        "both",
+        "kind: Config\nusers:\n- name: own\n  user: {token: own}\n",
+    )?;
+    for hub in [&a, &b] {
+        hub.cli(["kubeconfig", "--merge", "--output", &both])
+            .await?
+            .success()?;
+    }
+    let merged = view(cluster.kubectl().kubeconfig(&both)).await?;
+    leads_each_token_home(&merged, [&a, &b])?;
+    ensure!(
+        texts(&merged["users"], "/name").any(|name| name == "own"),
+        "{merged}"
+    );
+    ensure!(fs::metadata(&both)?.mode() & 0o777 == 0o600);
+    ensure!(fs::metadata(format!("{both}.fairlead-backup"))?.mode() & 0o777 == 0o600);
+
+    // One cluster has one name in every form of the command.
+    let one = b.kubeconfig("one.yaml", &["--cluster", "c-two"]).await?;
+    let one = view(cluster.kubectl().kubeconfig(one)).await?;
+    let name = &one["contexts"][0]["name"];
+    ensure!(
+        *name == one["current-context"] && *name == b.context("c-two"),
+        "{one}"
+    );
+    let kept = b.ready().kubeconfig.clone();
+    let kept = view(cluster.kubectl().kubeconfig(kept)).await?;
+    ensure!(
+        texts(&kept["contexts"], "/name").any(|it| it == b.context("c-two")),
+        "{kept}"
+    );
+    ensure!(
+        texts(&joined["contexts"], "/name").any(|it| it == b.context("demo")),
+        "{joined}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn kubeconfig_without_clusters_says_so() -> anyhow::Result<()> {
+    let hub = Hub::start().await?;
+    let none = hub.cli(["kubeconfig"]).await?;
+    ensure!(none.stderr.starts_with("No clusters"), "{none:?}");
+    ensure!(none.success()?.contains("contexts: []"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn login_asks_on_the_terminal_and_shows_nothing_of_the_token() -> anyhow::Result<()> {
+    let hub = Hub::start().await?;
+    let (url, token) = (hub.ready().url.clone(), hub.token()?);
+    let mut terminal = hub.terminal(&["login", &url], 120)?;
+    eventually(SOON, "the question", async || {
+        terminal.screen().contains("Token for ").then_some(())
+    })
+    .await?;
+    terminal.write(&format!("{token}\r"))?;
+    let ended = terminal.wait(SOON).await?;
+    let screen = terminal.screen();
+    ensure!(ended.success() && screen.contains("as admin"), "{screen}");
+    ensure!(!screen.contains(&token), "{screen}");
+
+    let mut interrupted = hub.terminal(&["login", &url], 120)?;
+    eventually(SOON, "the question", async || {
+        interrupted.screen().contains("Token for ").then_some(())
+    })
+    .await?;
+    interrupted.write("\x03")?;
+    ensure!(interrupted.wait(SOON).await?.code() == Some(1));
+
+    let list = hub.cli(["hub", "list"]).await?.success()?;
+    ensure!(list.contains(&format!("*        {url}")), "{list}");
+    hub.cli(["logout"]).await?.success()?;
+    let out = hub.cli(["whoami"]).await?;
+    ensure!(out.status.code() == Some(3), "{out:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn deletes_take_several_names_and_none_that_is_ambiguous() -> anyhow::Result<()> {
+    let hub = confusing_hub().await?;
+    let run = async |args: &[&str]| hub.cli(args.iter().copied()).await;
+    let delete = ["cluster", "delete", "--yes"];
+    for wrong in [&["demo", "a"][..], &["demo", "nosuch"]] {
+        let refused = run(&[&delete, wrong].concat()).await?;
+        ensure!(
+            !refused.status.success() && refused.stdout.is_empty(),
+            "{refused:?}"
+        );
+    }
+    let unasked = run(&["cluster", "delete", "c-two", "demo"]).await?;
+    ensure!(
+        unasked.stderr.contains("c-two (a)") && unasked.stderr.contains("c-demo (demo)"),
+        "{unasked:?}"
+    );
+    run(&["cluster", "set", "c-two", "--fact", "env=test"])
+        .await?
+        .success()?;
+    run(&["cluster", "set", "demo", "--delete-protection"])
+        .await?
+        .success()?;
+    let partly = run(&[&delete[..], &["c-one", "demo", "c-one"]].concat()).await?;
+    ensure!(
+        partly.status.code() == Some(6) && partly.stdout == b"Deleted c-one.\n",
+        "{partly:?}"
+    );
+    ensure!(
+        partly.stderr.contains("1 of 2 were not deleted: c-demo: "),
+        "{partly:?}"
+    );
+    let selected = run(&[&delete[..], &["-l", "env=test"]].concat())
+        .await?
+        .success()?;
+    ensure!(selected == "Deleted c-two.\n", "{selected}");
+    let none = run(&[&delete[..], &["-l", "env=test"]].concat()).await?;
+    ensure!(none.stderr.starts_with("No clusters match"), "{none:?}");
+    none.success()?;
+    // The name in the form of an id finds its cluster once no cluster has that id.
+    run(&[&delete[..], &["c-one"]].concat()).await?.success()?;
+    let left = run(&["cluster", "list", "-o", "name"]).await?.success()?;
+    ensure!(left == "c-demo\n", "{left}");
+
+    for name in ["ci", "ci-2"] {
+        run(&["token", "create", name, "--role", "viewer"])
+            .await?
+            .success()?;
+    }
+    let revoked = run(&["token", "delete", "ci", "ci-2", "--yes"])
+        .await?
+        .success()?;
+    ensure!(revoked.matches("Revoked k-").count() == 2, "{revoked}");
+    for name in ["one", "two"] {
+        run(&["tenant", "create", name]).await?.success()?;
+    }
+    let again = run(&["tenant", "create", "one"]).await?;
+    ensure!(again.status.code() == Some(6), "{again:?}");
+    let set = [
+        "tenant",
+        "set",
+        "t-two",
+        "--name",
+        "Second",
+        "--parent",
+        "one",
+        "--annotation",
+        "sla=gold",
+    ];
+    let set = run(&set).await?.success()?;
+    ensure!(set.contains("1 changed"), "{set}");
+    let deleted = run(&["tenant", "delete", "t-two", "t-one", "--yes"])
+        .await?
+        .success()?;
+    ensure!(deleted == "Deleted t-two.\nDeleted t-one.\n", "{deleted}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn wait_ends_when_no_agent_can_enrol_any_more() -> anyhow::Result<()> {
+    let hub = Hub::start().await?;
+    hub.create_cluster("demo").await?;
+    hub.cli(["cluster", "wait", "demo", "--for", "never"])
+        .await?
+        .success()?;
+    hub.cli(["cluster", "token", "revoke", "demo", "--yes"])
+        .await?
+        .success()?;
+    let ended = hub.cli(["cluster", "wait", "demo"]).await?;
+    ensure!(
+        ended.stderr.contains("was revoked") && ended.stderr.contains("token renew c-"),
+        "{ended:?}"
+    );
+    ensure!(!ended.stderr.contains("enrolled"), "{ended:?}");
+    Ok(())
+}
