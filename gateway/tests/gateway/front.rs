@@ -241,7 +241,11 @@ async fn forms_of_smuggling_are_refused() {
         (line("GET /k8s/clusters/c-a/api api HTTP/1.1"), None),
         (line("GET /k8s/clusters/c-a/a\tb HTTP/1.1"), None),
         (line("GET /k8s/clusters/c-a/api HTTP/3.0"), None),
-        (with("Impersonate-User: system:admin"), as_other),
+        (with("Impersonate-User:"), as_other),
+        (
+            with("Impersonate-User: a\r\nImpersonate-Group: b"),
+            as_other,
+        ),
         (with("impersonate-user: a\r\nImpersonate-User: b"), as_other),
         (with("IMPERSONATE-GROUP: system:masters"), as_other),
         (with("Impersonate-Extra-Scopes: x"), as_other),
@@ -374,7 +378,7 @@ async fn http2_goes_the_same_way() {
         ("https://c-a.clusters.hub.test/api", plain, "FL-1302"),
         (
             "https://hub.test/k8s/clusters/c-a/api",
-            ("impersonate-user", "a"),
+            ("impersonate-group", "a"),
             "FL-1202",
         ),
         (

@@ -44,6 +44,20 @@ async fn the_agent_is_told_who_asks_and_nothing_of_the_clients_own_claims() {
 }
 
 #[tokio::test]
+async fn another_user_for_an_admin_is_all_that_the_agent_is_sent() {
+    let rig = Rig::start();
+    let _agent = Agent::of(&rig, "c-a").await;
+    status(&rig, State::Connected).await;
+    let headers = "Impersonate-User: fairlead:someone\r\nFairlead-As: root\r\n";
+    let answer = rig.get(HUB, &format!("{ROOT}/headers"), headers).await;
+    let text = answer.text();
+    let who = |line: &&str| line.starts_with("fairlead-") || line.starts_with("impersonate");
+    let mut lines: Vec<&str> = text.lines().filter(who).collect();
+    lines.retain(|line| !line.starts_with("fairlead-request-id: "));
+    assert_eq!(lines, ["fairlead-as: fairlead:someone"]);
+}
+
+#[tokio::test]
 async fn path_and_query_arrive_as_the_api_server_has_them() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
