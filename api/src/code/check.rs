@@ -70,7 +70,7 @@ const fn request(code: Code) -> &'static str {
             "Print the headers that the client sends: `curl -v` or `kubectl -v=9 COMMAND`. A form or an upload has another type than JSON."
         }
         Code::HubTimeout => {
-            "Look at `fairlead_store_change_seconds` in `curl -sS ADMIN/metrics` on the hub's machine, and at the hub's log of that minute."
+            "Look at `fairlead_store_change_duration_seconds` in `curl -sS ADMIN/metrics` on the hub's machine, and at the hub's log of that minute."
         }
         _ => MISSING,
     }
