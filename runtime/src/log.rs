@@ -41,12 +41,18 @@ impl FromStr for Format {
     }
 }
 
-/// A filter that can be used.
+/// Dependencies that log as errors what their caller reports, too: a certificate that is not trusted.
+const SILENT: &str = "rustls_platform_verifier=off";
+
+/// A filter that can be used. It may name the silent dependencies as well, and then it counts.
 ///
 /// # Errors
 /// What is wrong with it.
 pub fn filter(text: &str) -> Result<EnvFilter, String> {
-    EnvFilter::try_new(text).map_err(|error| error.to_string())
+    let wanted = EnvFilter::try_new(text).map_err(|error| error.to_string())?;
+    // Of two directives for one target the last one counts.
+    let filter = EnvFilter::try_new(format!("{SILENT},{text}"));
+    Ok(filter.unwrap_or(wanted))
 }
 
 /// How long a line may wait for others.
@@ -149,4 +155,20 @@ pub fn start(format: Format, filter: EnvFilter) {
             .try_init(),
         Format::Json => registry.with(lines.json().flatten_event(true)).try_init(),
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dependency_that_repeats_errors_is_silent_unless_it_is_named() {
+        let text = |filter: &str| super::filter(filter).unwrap().to_string();
+        assert!(text("info").contains(SILENT));
+        assert!(text("").contains(SILENT));
+        let named = text("rustls_platform_verifier=debug,info");
+        assert!(named.contains("rustls_platform_verifier=debug"), "{named}");
+        assert!(!named.contains(SILENT), "{named}");
+        assert!(super::filter("a=b=c").is_err());
+    }
 }

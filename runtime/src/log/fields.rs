@@ -48,6 +48,10 @@ impl Visitor<'_> {
     }
 
     fn put(&mut self, field: &Field, value: impl FnOnce(&mut Writer<'_>) -> fmt::Result) {
+        // Where in a dependency's source a line of the crate `log` was written.
+        if field.name().starts_with("log.") {
+            return;
+        }
         if self.outcome.is_ok() {
             self.outcome = self.key(field).and_then(|()| value(&mut self.writer));
         }
@@ -159,6 +163,8 @@ mod tests {
             share = 0.5,
             odd = "a\"b\\c\u{1b}d\u{e9}",
             r#type = "x",
+            log.file = "/registry/dependency/src/lib.rs",
+            log.line = 7,
             error = &error as &dyn std::error::Error,
             "request {}",
             1
