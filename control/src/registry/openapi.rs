@@ -1,6 +1,7 @@
 //! The API's own description (OpenAPI 3.1), made of the table of its routes, and a page to read and try it, served from the
 //! binary: nothing is loaded from anywhere else.
 
+mod gzip;
 mod parameters;
 mod routes;
 
@@ -8,6 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use axum::{
     Router,
+    middleware::from_fn,
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -49,6 +51,7 @@ pub(super) fn open() -> Router<Arc<Hub>> {
             get(async || asset("text/html; charset=utf-8", PAGE)),
         )
         .route("/docs/{file}", get(file))
+        .layer(from_fn(gzip::compress))
 }
 
 /// Whether the document tells that a path takes a parameter.

@@ -161,3 +161,45 @@ async fn what_is_answered_has_no_field_that_is_not_described() {
         }
     }
 }
+
+/// Secrets stand in other answers, whose length must not tell of them.
+#[tokio::test]
+async fn public_documents_alone_are_compressed_and_only_on_demand() {
+    let rig = Rig::new().await;
+    let get = async |path: &str, encoding: Option<&str>| {
+        let mut router = axum::Router::new();
+        for module in rig.control.seam().modules {
+            router = router.merge(module.open());
+        }
+        let mut request = http::Request::get(path);
+        if let Some(encoding) = encoding {
+            request = request.header("accept-encoding", encoding);
+        }
+        let request = request.body(axum::body::Body::empty()).unwrap();
+        let response = tower::ServiceExt::oneshot(router, request).await.unwrap();
+        let (head, body) = response.into_parts();
+        let body = http_body_util::BodyExt::collect(body).await.unwrap();
+        (head, body.to_bytes())
+    };
+    for path in ["/openapi.json", "/docs", "/docs/swagger-ui-bundle.js"] {
+        let (head, plain) = get(path, None).await;
+        assert!(!head.headers.contains_key("content-encoding"), "{path}");
+        assert_eq!(head.headers["vary"], "accept-encoding");
+        for _ in 0..2 {
+            let (head, packed) = get(path, Some("gzip, br")).await;
+            assert_eq!(head.headers["content-encoding"], "gzip", "{path}");
+            let mut unpacked = Vec::new();
+            let mut decoder = flate2::read::GzDecoder::new(&packed[..]);
+            std::io::Read::read_to_end(&mut decoder, &mut unpacked).unwrap();
+            assert_eq!(unpacked, plain, "{path}");
+        }
+    }
+    let join = rig.cluster("demo", "t-default").await;
+    let url = secrecy::ExposeSecret::expose_secret(&join.agent_install_url);
+    let path = url
+        .trim_start_matches("https://hub.example:8443")
+        .to_owned();
+    let (head, body) = get(&path, Some("gzip")).await;
+    assert!(head.status.is_success() && !body.is_empty(), "{head:?}");
+    assert!(!head.headers.contains_key("content-encoding"));
+}
