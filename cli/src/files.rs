@@ -82,6 +82,19 @@ pub(crate) fn token(path: &Path) -> Result<SecretString, Failure> {
     Ok(token.into())
 }
 
+/// Reads a file with one secret, without the end of its line. An empty file is a mistake.
+///
+/// # Errors
+/// The file, and what is wrong with it.
+pub(crate) fn read_secret(path: &Path) -> Result<SecretString, String> {
+    let text = fs::read_to_string(path).map_err(|error| error.to_string());
+    let text = text.and_then(|text| match text.trim().is_empty() {
+        true => Err("the file is empty".to_owned()),
+        false => Ok(text.trim_end_matches(['\r', '\n']).into()),
+    });
+    text.map_err(|cause| format!("{}: {cause}", path.display()))
+}
+
 /// What `-f` names, each text with its name: files, all YAML and JSON files of a folder by their names, `-` for standard input.
 pub(crate) fn texts(paths: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
     let mut texts = Vec::new();
@@ -166,5 +179,18 @@ mod tests {
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
         assert_eq!(text, "text");
+    }
+
+    #[test]
+    fn empty_file_holds_no_secret() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("secret");
+        let read = || read_secret(&file);
+        assert!(read().unwrap_err().contains("No such file"));
+        fs::write(&file, "\n").unwrap();
+        let cause = read().unwrap_err();
+        assert!(cause.contains("secret: the file is empty"), "{cause}");
+        fs::write(&file, " a b\r\n").unwrap();
+        assert_eq!(read().unwrap().expose_secret(), " a b");
     }
 }

@@ -150,14 +150,16 @@ fn read_secret(
     file: &'static str,
 ) -> Option<SecretString> {
     let secret: Option<String> = reader.optional(name);
-    let file: Option<PathBuf> = reader.optional(file);
-    let secret = match file.map(|file| files::read(&file)) {
+    let path: Option<PathBuf> = reader.optional(file);
+    let secret = match path {
         None => secret,
-        Some(Ok(text)) => Some(text.trim_end_matches(['\r', '\n']).to_owned()),
-        Some(Err(failure)) => {
-            reader.mistake(failure.cause);
-            None
-        }
+        Some(path) => match files::read_secret(&path) {
+            Ok(text) => return Some(text),
+            Err(cause) => {
+                reader.mistake(format!("{file}: {cause}"));
+                None
+            }
+        },
     };
     secret.map(SecretString::from)
 }

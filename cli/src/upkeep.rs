@@ -167,8 +167,11 @@ fn password(
         let variable = environment.get("FAIRLEAD_STORE_PASSWORD");
         return Ok(variable.map(SecretString::from));
     };
-    let text = files::read(file)?;
-    Ok(Some(text.trim_end_matches(['\r', '\n']).into()))
+    let secret = files::read_secret(file);
+    secret.map(Some).map_err(|cause| {
+        let cause = format!("--store-password-file: {cause}");
+        Failure::with_cause(Code::BadConfig, cause).next("Name a file that holds the password.")
+    })
 }
 
 fn shown(tallies: &Tallies) -> String {
