@@ -79,7 +79,7 @@ impl Metrics {
                 "Streams of the hub that are open",
             )?,
             expiry: Gauge::new(
-                "fairlead_certificate_expiry_seconds",
+                "fairlead_certificate_expiry_timestamp_seconds",
                 "Unix time at which the agent's certificate expires",
             )?,
         };

@@ -190,7 +190,7 @@ impl Module for CertificatesModule {
 
 fn register(process: &Process) -> Option<IntGaugeVec> {
     let opts = Opts::new(
-        "fairlead_certificate_expiry_seconds",
+        "fairlead_certificate_expiry_timestamp_seconds",
         "When a certificate of the hub ends, in seconds since 1970.",
     );
     let gauge = IntGaugeVec::new(opts, &["kind"]);

@@ -176,7 +176,7 @@ impl Metrics {
                 &["outcome"],
             )?,
             request_seconds: to.histograms(
-                "fairlead_request_seconds",
+                "fairlead_request_duration_seconds",
                 "Seconds until the head of the answer, by where they went.",
                 &["outcome", "phase"],
             )?,
@@ -191,7 +191,7 @@ impl Metrics {
                 "Times the background work of a module panicked and began anew.",
                 &["module"],
             )?,
-            tunnel_rtt: to.histogram("fairlead_tunnel_rtt_seconds", "Round trips on links.")?,
+            tunnel_rtt: to.histogram("fairlead_tunnel_rtt_duration_seconds", "Round trips on links.")?,
         })
     }
 

@@ -14,16 +14,22 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use prometheus::TextEncoder;
+#[cfg(target_os = "linux")]
+use prometheus::process_collector::ProcessCollector;
 use std::{net::SocketAddr, time::Duration};
 use tokio::net::{TcpListener, TcpStream};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::{Process, listen};
 
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Serves the admin routes, and `more` beside them, until the process drains.
+/// Serves the admin routes, and `more` beside them, until the process drains. The process itself is among the metrics.
 pub async fn serve(listener: TcpListener, process: Process, more: Router) {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = process.measure(ProcessCollector::for_self()) {
+        warn!(%error, "process metrics cannot be registered");
+    }
     let router = Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
@@ -126,11 +132,16 @@ mod tests {
         );
         process.set_ready(true);
         assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 200"));
-        assert!(
-            get(address, "/metrics")
-                .await
-                .contains("fairlead_test_total 1")
-        );
+        let metrics = get(address, "/metrics").await;
+        for name in [
+            "fairlead_test_total 1",
+            "process_resident_memory_bytes ",
+            "process_cpu_seconds_total ",
+            "process_open_fds ",
+            "process_start_time_seconds ",
+        ] {
+            assert!(metrics.contains(name), "{name}: {metrics}");
+        }
 
         process.start_drain();
         serving.await.unwrap();

@@ -191,7 +191,7 @@ async fn requests_are_counted_by_how_they_ended_and_gauges_come_back_to_nothing(
     assert_eq!(value("fairlead_agent_connected", None), 1.0);
     assert!(value("fairlead_agent_streams_open", None) >= 2.0);
     assert!(value("fairlead_agent_dials_total", Some("ok")) >= 2.0);
-    assert!(value("fairlead_certificate_expiry_seconds", None) > 1.7e9);
+    assert!(value("fairlead_certificate_expiry_timestamp_seconds", None) > 1.7e9);
     raw.shutdown().await.unwrap();
     soon(raw.read_to_end(&mut Vec::new())).await.unwrap();
     drop((raw, hub));

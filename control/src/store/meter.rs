@@ -86,11 +86,11 @@ impl Meter {
                 "Commits for which another hub was faster, so that all was decided again.",
             )?,
             change: histogram(
-                "fairlead_store_change_seconds",
+                "fairlead_store_change_duration_seconds",
                 "From when a change was asked for until it was answered.",
             )?,
             commit: histogram(
-                "fairlead_store_commit_seconds",
+                "fairlead_store_commit_duration_seconds",
                 "How long the database took for a commit; it may hold several changes.",
             )?,
         })

@@ -216,7 +216,7 @@ async fn the_hubs_certificates_are_renewed_at_two_thirds() {
     let families = process.registry().gather();
     let family = families
         .iter()
-        .find(|f| f.name() == "fairlead_certificate_expiry_seconds")
+        .find(|f| f.name() == "fairlead_certificate_expiry_timestamp_seconds")
         .unwrap();
     let mut shown: Vec<_> = family
         .get_metric()

@@ -239,7 +239,7 @@ async fn what_facts_become_goes_there_while_the_hub_runs() {
         "lines_written_total",
         "lines_dropped_total",
         "spool_bytes",
-        "oldest_age_seconds",
+        "oldest_wait_duration_seconds",
         "state",
     ] {
         assert!(

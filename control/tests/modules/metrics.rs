@@ -268,7 +268,27 @@ async fn the_store_counts_what_became_of_changes_and_how_long_they_took() {
     let page = metrics.page();
     let value = |row: &str| page.value(row).unwrap();
     assert_eq!(value("fairlead_store_conflicts_total"), 0.0);
-    let commits = value("fairlead_store_commit_seconds_count");
-    assert!(commits > 0.0 && commits <= value("fairlead_store_change_seconds_count"));
+    let commits = value("fairlead_store_commit_duration_seconds_count");
+    assert!(commits > 0.0 && commits <= value("fairlead_store_change_duration_seconds_count"));
     assert!(value("fairlead_store_revision") > 2.0);
+}
+
+#[tokio::test]
+async fn seconds_are_durations_or_timestamps_by_their_names() {
+    let rig = Rig::new().await;
+    rig.cluster("demo", "t-default").await;
+    let process = fairlead_runtime::Process::new();
+    process.start_drain();
+    for module in rig.control.seam().modules {
+        module.run(process.clone()).await;
+    }
+    let families = process.registry().gather();
+    let names: Vec<&str> = families.iter().map(|family| family.name()).collect();
+    let ours = names.iter().filter(|name| name.starts_with("fairlead_"));
+    let seconds: Vec<_> = ours.filter(|name| name.ends_with("_seconds")).collect();
+    assert!(seconds.len() >= 3, "{names:?}");
+    for name in seconds {
+        let suffix = ["_duration_seconds", "_timestamp_seconds"];
+        assert!(suffix.iter().any(|it| name.ends_with(it)), "{name}");
+    }
 }

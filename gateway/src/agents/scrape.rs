@@ -43,7 +43,7 @@ impl OnScrape {
             sessions: Arc::downgrade(sessions),
             metrics: Arc::clone(metrics),
             certificates: PerCluster::new(
-                "fairlead_agent_certificate_not_after_seconds",
+                "fairlead_agent_certificate_expiry_timestamp_seconds",
                 "When the first certificate of a cluster's connected agents expires, in Unix time.",
             )?,
         })

@@ -99,7 +99,7 @@ impl Meter {
                 "What waits for InfluxDB on the disk.",
             )?,
             age: Gauge::new(
-                "fairlead_influx_oldest_age_seconds",
+                "fairlead_influx_oldest_wait_duration_seconds",
                 "How old the oldest is that waits for InfluxDB on the disk; 0 where nothing does.",
             )?,
             state: IntGaugeVec::new(

@@ -191,7 +191,10 @@ async fn what_comes_while_it_is_away_waits_on_the_disk_and_goes_in_order() {
         assert_eq!(run(&mut feed, n == 1).await, n == 1);
     }
     assert_eq!(rig.metric("fairlead_influx_state", "away"), 1.0);
-    assert_eq!(rig.metric("fairlead_influx_oldest_age_seconds", ""), 2.0);
+    assert_eq!(
+        rig.metric("fairlead_influx_oldest_wait_duration_seconds", ""),
+        2.0
+    );
     assert!(rig.metric("fairlead_influx_spool_bytes", "") > 100.0);
     assert!(run(&mut feed, true).await);
     drop(feed);
