@@ -48,8 +48,8 @@ macro_rules! codes {
 
 codes! {
     NoToken = 1101, 401, "the request carries no bearer token", "Run `fairlead login` and write the kubeconfig again with `fairlead kubeconfig`.";
-    BadToken = 1102, 401, "this hub has not issued the bearer token", "Ask the platform operator for a token, then run `fairlead login` again.";
-    TokenExpired = 1103, 401, "the bearer token has expired", "Ask the platform operator for a new token, then run `fairlead login` again.";
+    BadToken = 1102, 401, "this hub has not issued the bearer token", "Get a token from the platform operator, run `fairlead login`, then write each kubeconfig again with `fairlead kubeconfig`.";
+    TokenExpired = 1103, 401, "the bearer token has expired", "Get a new token from the platform operator, run `fairlead login`, then write each kubeconfig again with `fairlead kubeconfig`.";
     TooManyWrongTokens = 1104, 429, "too many wrong tokens came from this address", "Correct the client's token and try again in a minute; requests with right tokens are always accepted.";
     IssuerDown = 1105, 503, "the issuer of this token cannot be reached now", "Try again in a moment; the hub's log names the issuer and the error for the platform operator.";
     NoRole = 1106, 403, "the user of this token has no role on this hub", "Ask the platform operator for a rule in the hub's file of issuers, or for a token of the hub.";

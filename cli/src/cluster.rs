@@ -1,6 +1,7 @@
 //! `fairlead cluster`.
 
 mod agent;
+mod around;
 mod catalog;
 mod describe;
 mod remove;
@@ -9,8 +10,6 @@ mod token;
 mod views;
 mod wait;
 mod watched;
-
-use std::collections::BTreeSet;
 
 use fairlead_api::{
     ClusterId, Code, Failure, TenantId,
@@ -30,7 +29,8 @@ use crate::{
     settings::block_on,
     watch::Scope,
 };
-use shown::{cells, clone_line, columns, lagging, place_line, repository_line};
+use around::Around;
+use shown::{cells, clone_line, columns, place_line, repository_line};
 use token::Install;
 use watched::Watched;
 
@@ -155,9 +155,9 @@ async fn list(hub: &HubClient, asked: &args::ClusterList) -> Result<(), Failure>
         return watched::watch(hub, format, watched, fetch).await;
     }
     let clusters = fetch().await?;
-    let lagging = lagging_for(hub, format).await?;
+    let around = Around::of(hub, format, &clusters).await?;
     let clusters = List { items: clusters };
-    let row = |cluster: &Cluster| cells(cluster, &lagging);
+    let row = |cluster: &Cluster| cells(cluster, &around);
     output::show_list(format, &clusters, "clusters", &columns(), row)
 }
 
@@ -185,24 +185,16 @@ async fn get(hub: &HubClient, name: &str, watch: bool, format: &Format) -> Resul
         };
         return watched::watch(hub, format, watched, fetch).await;
     }
-    let lagging = lagging_for(hub, format).await?;
+    let around = Around::of(hub, format, std::slice::from_ref(&cluster)).await?;
     output::show(format, &cluster, |cluster| {
         let lines = [
             place_line(cluster),
             repository_line(cluster),
             clone_line(cluster),
         ];
-        let rows = [cells(cluster, &lagging)];
+        let rows = [cells(cluster, &around)];
         output::table(format, &columns(), rows) + &lines.concat()
     })
-}
-
-/// Only the wide table shows it.
-async fn lagging_for(hub: &HubClient, format: &Format) -> Result<BTreeSet<ClusterId>, Failure> {
-    match format {
-        Format::Wide => lagging(hub).await,
-        _ => Ok(BTreeSet::new()),
-    }
 }
 
 /// The one cluster with this id, else with this display name.

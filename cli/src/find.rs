@@ -88,7 +88,7 @@ pub(crate) fn escaped(text: &str) -> String {
 
 fn columns() -> [Column; 6] {
     [
-        Column::text("NAME").spare(2),
+        Column::id("NAME").spare(2),
         Column::key("ID"),
         Column::id("TENANT").spare(1),
         Column::text("FACT").spare(3),

@@ -364,10 +364,14 @@ impl HubClient {
 
     fn not_asked(&self, error: &(dyn std::error::Error + 'static)) -> Failure {
         match error.downcast_ref::<DialError>() {
-            Some(error) if decides(error.code) => Failure {
-                next: error.next.clone(),
-                ..Failure::because(error.code, format_args!("{}: {}", self.url, error.cause))
-            },
+            Some(error) if decides(error.code) => {
+                let detail = format_args!("{}: {}", self.url, error.cause);
+                let untrusted = (error.code == Code::DialTls).then(|| UNTRUSTED.into());
+                Failure {
+                    next: error.next.clone().or(untrusted),
+                    ..Failure::because(error.code, detail)
+                }
+            }
             _ => self.unreachable(&chain(error)),
         }
     }
@@ -376,6 +380,10 @@ impl HubClient {
         Failure::because(Code::HubUnreachable, format_args!("{}: {cause}", self.url))
     }
 }
+
+/// Next step where the hub's certificate is not trusted. A hub with its own CA keeps it in its data folder.
+const UNTRUSTED: &str = "Set FAIRLEAD_CA_FILE to the CA of the hub's front in PEM, or log in again with `--ca-file`; a hub with a CA of its own \
+    has it in `front-ca.pem` of its data folder.";
 
 /// Whether the code says more than that the hub cannot be reached.
 const fn decides(code: Code) -> bool {

@@ -57,13 +57,15 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
             Code::Usage
         );
     } else {
-        eprint!("{}", usage_text(&error.to_string()));
+        let words = std::env::args_os();
+        let words = words.map(|word| word.to_string_lossy().into_owned());
+        eprint!("{}", usage_text(&error.to_string(), words));
     }
     ExitCode::from(exit_code(Code::Usage))
 }
 
 /// clap's text with one hint: its own tip if it has one, else the help of that very command.
-fn usage_text(text: &str) -> String {
+fn usage_text(text: &str, words: impl IntoIterator<Item = String>) -> String {
     let (mut lines, mut next, mut usage) = (Vec::new(), None, None);
     for line in text.lines() {
         let bare = line.trim();
@@ -75,7 +77,7 @@ fn usage_text(text: &str) -> String {
             lines.push(line);
         }
     }
-    let next = next.unwrap_or_else(|| help(usage));
+    let next = next.unwrap_or_else(|| help(words));
     let usage = usage.map_or(String::new(), |usage| format!("usage: {usage}\n"));
     format!(
         "{}\n{usage}next:  {next}\ncode:  {}\n",
@@ -91,12 +93,17 @@ fn sentence(tip: &str) -> String {
     first.into_iter().chain(rest.chars()).chain(['.']).collect()
 }
 
-/// The command's words are those of its usage before the first argument.
-fn help(usage: Option<&str>) -> String {
-    let words = usage.unwrap_or("fairlead").split(' ');
-    let words = words.take_while(|word| word.starts_with(|c: char| c.is_ascii_lowercase()));
-    let words: Vec<_> = words.collect();
-    format!("Run `{} --help`.", words.join(" "))
+/// The help of the innermost command that these words name.
+fn help(words: impl IntoIterator<Item = String>) -> String {
+    let root = crate::args::command();
+    let (mut command, mut path) = (&root, "fairlead".to_owned());
+    for word in words.into_iter().skip(1) {
+        if let Some(inner) = command.find_subcommand(&word) {
+            command = inner;
+            path = format!("{path} {}", inner.get_name());
+        }
+    }
+    format!("Run `{path} --help`.")
 }
 
 #[cfg(test)]
@@ -114,7 +121,10 @@ mod tests {
 
     fn told(words: &[&str]) -> String {
         let error = crate::args::command().try_get_matches_from(words).err();
-        usage_text(&error.unwrap().to_string())
+        usage_text(
+            &error.unwrap().to_string(),
+            words.iter().map(ToString::to_string),
+        )
     }
 
     #[test]
@@ -132,7 +142,12 @@ mod tests {
         );
         let missing = told(&["fairlead", "cluster", "get"]);
         assert!(missing.contains("<NAME|ID>"), "{missing}");
-        for text in [unknown, similar, missing] {
+        let value = told(&["fairlead", "token", "create", "x", "--role", "boss"]);
+        assert!(
+            value.contains("next:  Run `fairlead token create --help`.\n"),
+            "{value}"
+        );
+        for text in [unknown, similar, missing, value] {
             assert_eq!(text.matches("\nnext: ").count(), 1, "{text}");
             assert!(
                 !text.contains("tip:") && !text.contains("For more"),

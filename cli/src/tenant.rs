@@ -157,7 +157,7 @@ async fn list(hub: &HubClient, asked: &args::TenantList) -> Result<(), Failure> 
 
 fn columns() -> [Column; 6] {
     [
-        Column::text("NAME").spare(2),
+        Column::id("NAME").spare(2),
         Column::key("ID"),
         Column::id("BELOW").spare(1),
         Column::word("AGE").spare(3),

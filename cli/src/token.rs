@@ -135,7 +135,7 @@ fn named<'a>(tokens: &'a [ApiToken], name: &str) -> Result<&'a ApiToken, Failure
 
 fn columns() -> [Column; 8] {
     [
-        Column::text("NAME"),
+        Column::id("NAME"),
         Column::key("ID"),
         Column::word("ROLE"),
         Column::id("ON"),

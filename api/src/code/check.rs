@@ -25,13 +25,13 @@ const fn request(code: Code) -> &'static str {
             "Look for `token` in the kubeconfig: `kubectl config view --minify --raw`. A proxy that removes the header Authorization has the same effect."
         }
         Code::BadToken => {
-            "Run `fairlead token whoami`: it fails with the same code if the remembered token is wrong. An admin sees the issued tokens with `fairlead token list`; a token of another hub is a frequent cause."
+            "Run `fairlead whoami`: it fails with the same code if the remembered token is wrong. An admin sees the issued tokens with `fairlead token list`; a token of another hub is a frequent cause."
         }
         Code::TokenExpired => {
             "An admin sees the end of each token with `fairlead token list -o wide`. A kubeconfig keeps the token that it was written with."
         }
         Code::TooManyWrongTokens => {
-            "The hub's log names the address in its lines `request rejected`. `fairlead token whoami` tells whether the remembered token is right."
+            "The hub's log names the address in its lines `request rejected`. `fairlead whoami` tells whether the remembered token is right."
         }
         Code::IssuerDown => {
             "On the hub's machine, ask the issuer for its keys: `curl -sS ISSUER/.well-known/openid-configuration`. The hub's log names the issuer and the error."
@@ -40,13 +40,13 @@ const fn request(code: Code) -> &'static str {
             "Compare the claims of the token with the rules in the file that `fairlead server --issuers FILE` reads; docs/issuers.md shows the rules. The hub's log names the user."
         }
         Code::NotAllowed => {
-            "Run `fairlead token whoami`: it prints your role and your tenant. `fairlead token create --help` lists what each role may do."
+            "Run `fairlead whoami`: it prints your role and your tenant. `fairlead token create --help` lists what each role may do."
         }
         Code::NoImpersonation => {
             "Look for `as`, `as-uid` and `as-groups` in the kubeconfig: `kubectl config view --minify`. The cause names the header."
         }
         Code::NoSuchCluster => {
-            "Run `fairlead cluster list` and compare ids and names. `fairlead token whoami` shows your tenant: clusters of other tenants are not listed."
+            "Run `fairlead cluster list` and compare ids and names. `fairlead whoami` shows your tenant: clusters of other tenants are not listed."
         }
         Code::WrongHost => {
             "Compare `server` and `tls-server-name` of the kubeconfig with the hub's address: `kubectl config view --minify`."
@@ -104,7 +104,7 @@ const fn cluster(code: Code) -> &'static str {
             "Run `fairlead cluster describe CLUSTER`: the line Hub names the hub with the session."
         }
         Code::AgentRefused => {
-            "Run `fairlead token whoami` for your user and group. The agent's log names the refused one: `kubectl -n fairlead logs deployment/fairlead-agent`."
+            "Run `fairlead whoami` for your user and group. The agent's log names the refused one: `kubectl -n fairlead logs deployment/fairlead-agent`."
         }
         Code::ApiUnreachable => {
             "From the agent's machine, ask the API server: `kubectl get --raw /readyz`. The agent's log has the error of the last probe."
@@ -129,7 +129,7 @@ const fn cluster(code: Code) -> &'static str {
 const fn session(code: Code) -> &'static str {
     match code {
         Code::BootstrapUnknown => {
-            "Run `fairlead cluster token list`: a deleted cluster has no token. Compare the hub in the join string with `fairlead token whoami`: a join string is good for one hub."
+            "Run `fairlead cluster token list`: a deleted cluster has no token. Compare the hub in the join string with `fairlead whoami`: a join string is good for one hub."
         }
         Code::BootstrapExpired => {
             "Run `fairlead cluster token list -o wide`: it shows state and end of each token. The hub's `--bootstrap-ttl` sets the lifetime."
@@ -225,7 +225,7 @@ const fn here(code: Code) -> &'static str {
             "Look for the variables and the file of logins: `env | grep FAIRLEAD_` and `ls ~/.config/fairlead/hubs.toml`."
         }
         Code::NotFound => {
-            "List the ids: `fairlead cluster list`, `fairlead tenant list`, `fairlead token list`. `fairlead token whoami` shows your tenant: things of other tenants are not listed."
+            "List the ids: `fairlead cluster list`, `fairlead tenant list`, `fairlead token list`. `fairlead whoami` shows your tenant: things of other tenants are not listed."
         }
         Code::Conflict => {
             "Read the thing as it is now: `fairlead cluster get CLUSTER -o yaml` or `fairlead tenant get TENANT -o yaml`. `fairlead audit --limit 5` shows the last changes and their authors."

@@ -93,6 +93,9 @@ pub struct AgentSession {
     pub instance: Option<Instance>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
+    /// Version of the agent, as its hello has it; none of an agent that sends no hello.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<String>,
     /// Whether its link is up.
     pub up: bool,
     /// Whether its agent has shown that it is in the right Kubernetes cluster.

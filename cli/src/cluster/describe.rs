@@ -83,8 +83,13 @@ fn status(cluster: &Cluster) -> Vec<(&'static str, Option<String>)> {
     let state = format!("{} since {}", status.state, at(status.since));
     let connected = status.state == State::Connected;
     let error = status.last_error.as_ref().filter(|_| !connected);
-    let code = error.map(|error| error.code);
-    let code = code.or((status.state == State::Never).then_some(Code::NeverConnected));
+    let of_error = error.map(|error| error.code);
+    let code = match status.state {
+        State::Connected => None,
+        State::Never => of_error.or(Some(Code::NeverConnected)),
+        State::ApiUnreachable => of_error.or(Some(Code::ApiUnreachable)),
+        State::Lost => Some(Code::Lost),
+    };
     let mut fields = vec![
         ("State", Some(state)),
         ("Last seen", status.last_seen.map(at)),

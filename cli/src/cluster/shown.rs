@@ -1,51 +1,43 @@
 //! Clusters in tables.
 
-use std::collections::BTreeSet;
-
 use fairlead_api::{
-    ClusterId, Code, Failure,
-    config::Configured,
-    resources::{Cluster, List, State},
+    Code,
+    resources::{Cluster, State},
 };
-
 use serde_json::Value;
 
+use super::around::Around;
 use crate::{
-    hub_client::HubClient,
     output::{self, Cell, Column},
     watch::Row,
 };
 
-pub(super) fn columns() -> [Column; 9] {
+pub(super) fn columns() -> [Column; 12] {
     [
-        Column::text("NAME").spare(3),
+        Column::id("NAME").spare(3),
         Column::key("ID"),
         Column::id("TENANT").spare(2),
         Column::word("STATE"),
         Column::word("SINCE").spare(5),
         Column::word("AGE").spare(1),
         Column::word("KUBERNETES").wide(),
+        Column::word("AGENT").wide(),
+        Column::word("REPLICAS").wide(),
+        Column::word("RTT").wide(),
         Column::word("CONFIG").wide(),
         Column::text("LAST ERROR").spare(4),
     ]
 }
 
-/// Clusters whose agents work by an older configuration than they should.
-pub(super) async fn lagging(hub: &HubClient) -> Result<BTreeSet<ClusterId>, Failure> {
-    let all: List<Configured> = hub.get("/v1/agents").await?;
-    let lagging = all.items.into_iter().filter(|it| it.lags);
-    Ok(lagging.map(|it| it.cluster).collect())
-}
-
-pub(super) fn row(cluster: &Cluster, lagging: &BTreeSet<ClusterId>) -> Row<9> {
+pub(super) fn row(cluster: &Cluster, around: &Around) -> Row<12> {
     Row {
         id: cluster.id.to_string(),
-        cells: cells(cluster, lagging),
+        cells: cells(cluster, around),
         value: serde_json::to_value(cluster).unwrap_or_default(),
     }
 }
 
-pub(super) fn cells(c: &Cluster, lagging: &BTreeSet<ClusterId>) -> [Cell; 9] {
+pub(super) fn cells(c: &Cluster, around: &Around) -> [Cell; 12] {
     [
         c.display_name.clone().into(),
         c.id.to_string().into(),
@@ -54,12 +46,10 @@ pub(super) fn cells(c: &Cluster, lagging: &BTreeSet<ClusterId>) -> [Cell; 9] {
         Cell::Since(c.status.since),
         Cell::Since(c.created),
         kubernetes_version(c).into(),
-        if lagging.contains(&c.id) {
-            "outdated"
-        } else {
-            ""
-        }
-        .into(),
+        around.versions(&c.id).into(),
+        around.replicas(&c.id).into(),
+        around.rtt(&c.id).into(),
+        around.configuration(&c.id).into(),
         last_error(c).into(),
     ]
 }

@@ -92,7 +92,7 @@ pub(super) async fn sessions(hub: &HubClient, asked: args::OneCluster) -> Result
     )
 }
 
-pub(super) fn session_columns() -> [Column; 11] {
+pub(super) fn session_columns() -> [Column; 12] {
     [
         Column::id("INSTANCE"),
         Column::word("FROM"),
@@ -100,6 +100,7 @@ pub(super) fn session_columns() -> [Column; 11] {
         Column::word("REQUESTS").spare(1),
         Column::word("RTT"),
         Column::word("AGE"),
+        Column::word("AGENT").wide(),
         Column::word("LAST PROBE").wide(),
         Column::word("RECOGNISED").wide(),
         Column::word("OPENED").wide(),
@@ -108,7 +109,7 @@ pub(super) fn session_columns() -> [Column; 11] {
     ]
 }
 
-pub(super) fn session_cells(session: &AgentSession) -> [Cell; 11] {
+pub(super) fn session_cells(session: &AgentSession) -> [Cell; 12] {
     let instance = session.instance.as_ref().map(ToString::to_string);
     let probe = session.last_good_probe;
     [
@@ -118,6 +119,7 @@ pub(super) fn session_cells(session: &AgentSession) -> [Cell; 11] {
         session.requests.to_string().into(),
         session.rtt_micros.map(rtt).into(),
         Cell::Since(session.opened),
+        session.agent_version.clone().into(),
         Cell::since(probe),
         if session.recognised { "yes" } else { "no" }.into(),
         output::time(session.opened).into(),

@@ -1,7 +1,7 @@
 //! Clusters that are watched. How it stands with them is told as it changes; all of them are read anew only where something
 //! else was changed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use fairlead_api::{
     ClusterId, Failure,
@@ -9,7 +9,7 @@ use fairlead_api::{
 };
 
 use super::{
-    lagging_for,
+    around::Around,
     shown::{columns, row},
 };
 use crate::{
@@ -28,7 +28,7 @@ pub(super) struct Watched {
 #[derive(Default)]
 struct Known {
     clusters: Vec<Cluster>,
-    lagging: BTreeSet<ClusterId>,
+    around: Around,
 }
 
 impl Known {
@@ -47,9 +47,9 @@ impl Known {
             };
             cluster.status = item.status;
             if item.lags {
-                self.lagging.insert(item.id);
+                self.around.lagging.insert(item.id);
             } else {
-                self.lagging.remove(&item.id);
+                self.around.lagging.remove(&item.id);
             }
         }
         true
@@ -68,12 +68,13 @@ pub(super) async fn watch(
         let up_to_date = told.is_some_and(|told| !by_status && known.take_in(told));
         if !up_to_date {
             known.clusters = fetch().await?;
-            known.lagging = lagging_for(hub, format).await?;
+            known.around = Around::of(hub, format, &known.clusters).await?;
         }
-        let rows = known.clusters.iter().map(|it| row(it, &known.lagging));
+        let rows = known.clusters.iter().map(|it| row(it, &known.around));
         Ok::<Vec<_>, Failure>(rows.collect())
     };
-    watch::watch(hub, format, columns(), scope, Wakes::Status, rows).await
+    let watch = watch::watch(hub, format, columns(), scope, Wakes::Status, rows);
+    Box::pin(watch).await
 }
 
 #[cfg(test)]
@@ -122,6 +123,6 @@ mod tests {
             known.clusters,
             [cluster("c-a", "Lost"), cluster("c-b", "Connected")]
         );
-        assert_eq!(known.lagging.len(), 1);
+        assert_eq!(known.around.lagging.len(), 1);
     }
 }

@@ -30,9 +30,9 @@ enum Kind {
     Key,
     /// State, time or number: never cut.
     Word,
-    /// Id of another thing: cut in the middle.
+    /// Name, or id of another thing: cut in the middle.
     Id,
-    /// Free text: cut at its end.
+    /// Free text: cut at its end, the rightmost first.
     Text,
 }
 
@@ -57,7 +57,7 @@ impl Column {
         Column::of(name, Kind::Word)
     }
 
-    /// Id of another thing.
+    /// Name, or id of another thing.
     pub(crate) fn id(name: &'static str) -> Self {
         Column::of(name, Kind::Id)
     }
@@ -207,14 +207,14 @@ fn shortened(kind: Kind, cell: &str, width: usize) -> String {
         Kind::Word => cell.to_owned(),
         Kind::Text => truncate_str(cell, width, "…").into_owned(),
         Kind::Key | Kind::Id => {
-            let count = cell.chars().count();
-            if count <= width {
+            if measure_text_width(cell) <= width {
                 return cell.to_owned();
             }
             let tail = width.saturating_sub(1) / 2;
-            let head = cell.chars().take(width.saturating_sub(tail + 1));
-            let tail = cell.chars().skip(count - tail);
-            head.chain(['…']).chain(tail).collect()
+            let head = truncate_str(cell, width.saturating_sub(tail), "…");
+            let mut at = cell.char_indices().map(|(at, _)| at);
+            let ends = at.find_map(|at| cell.get(at..).filter(|it| measure_text_width(it) <= tail));
+            head.into_owned() + ends.unwrap_or_default()
         }
     }
 }
@@ -256,7 +256,7 @@ fn total(widths: &[Option<usize>]) -> usize {
     widths.iter().flatten().sum::<usize>() + gaps
 }
 
-/// Takes from the widest column of this kind until the table fits.
+/// Takes from the columns of this kind until the table fits: from the rightmost text, from the widest of the others.
 fn shrink(columns: &[Column], widths: &mut [Option<usize>], kind: Kind, limit: usize) {
     while total(widths) > limit {
         let of_kind = columns.iter().zip(widths.iter_mut());
@@ -265,7 +265,11 @@ fn shrink(columns: &[Column], widths: &mut [Option<usize>], kind: Kind, limit: u
             let width = width.as_mut()?;
             (column.kind == kind && *width > floor).then_some(width)
         });
-        match reducible.max() {
+        let next = match kind {
+            Kind::Text => reducible.last(),
+            _ => reducible.max(),
+        };
+        match next {
             Some(width) => *width -= 1,
             None => return,
         }
@@ -278,7 +282,7 @@ mod tests {
 
     fn columns() -> Vec<Column> {
         vec![
-            Column::text("NAME").spare(3),
+            Column::id("NAME").spare(3),
             Column::key("ID"),
             Column::id("TENANT").spare(2),
             Column::word("STATE"),
@@ -329,9 +333,8 @@ mod tests {
             Some(40),
         );
         assert!(field.ends_with("…xxxxxxxxxxxxxxxx  gold\n"), "{field}");
-        let wide_characters = ["名".repeat(60), "c-a".to_owned()];
-        let [name, id] = &wide_characters;
-        let row = [name, id, "t-a", "Lost", ""];
+        let name = "名".repeat(60);
+        let row = [&name, "c-a", "t-a", "Lost", ""];
         for line in shown(row, Some(80)) {
             assert!(measure_text_width(&line) <= 80, "{line}");
         }

@@ -69,7 +69,7 @@ pub(crate) fn allow(caller: &Caller, right: Right) -> Result<(), Failure> {
         "{:?} has the role {} on {on}; {what} needs {needed}",
         caller.name, caller.role
     );
-    let next = format!("Use a token with {needed}; `fairlead token whoami` shows yours.");
+    let next = format!("Use a token with {needed}; `fairlead whoami` shows yours.");
     Err(Failure::because(Code::NotAllowed, detail).next(next))
 }
 

@@ -254,9 +254,10 @@ async fn create(
         (None, Some(tenant)) => sees_tenant(&view, &caller, tenant),
         (None, None) if caller.tenant.is_none() => true,
         (None, None) => {
-            let detail =
-                "it takes an admin on all tenants to make a token on all tenants; name your tenant";
-            return Err(Refused::because(Code::NotAllowed, detail));
+            let detail = "a token on all tenants needs the role admin on all tenants";
+            let own = caller.tenant.as_ref().map(ToString::to_string);
+            let next = format!("Add `--tenant {}`.", own.unwrap_or_default());
+            return Err(Failure::because(Code::NotAllowed, detail).next(next).into());
         }
     };
     if !seen {

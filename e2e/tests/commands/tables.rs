@@ -1,9 +1,9 @@
 //! Every table on a terminal of 80 columns, with names, ids and texts as long as they may be. `--nocapture` prints them.
 
 use anyhow::ensure;
-use fairlead_e2e::{Hub, Output, fleet::fairlead};
+use fairlead_e2e::{Cluster, Hub, Output, Site, eventually, fleet::fairlead};
 
-use crate::{apply, file};
+use crate::{SOON, apply, file};
 
 /// Columns of the terminal.
 const WIDTH: usize = 80;
@@ -70,7 +70,7 @@ async fn every_table_fits_80_columns_and_breaks_no_cell() -> anyhow::Result<()> 
         (&["tenant", "list"], &["t-acme"]),
         (&["tenant", "get", "t-acme"], &["t-acme"]),
         (&["token", "list"], &["viewer"]),
-        (&["token", "whoami"], &["admin"]),
+        (&["whoami"], &["admin"]),
         (&["facts", &long], &["cloud"]),
         (&["facts", &long, "--since", "1h"], &["people"]),
         (&["find", "fact", "cloud"], &["c-edge", &long]),
@@ -99,7 +99,7 @@ async fn without_a_width_nothing_is_cut_and_wide_has_more_columns() -> anyhow::R
         .await?
         .success()?;
     ensure!(!wide.contains('…'), "{wide}");
-    for column in ["KUBERNETES", "CONFIG"] {
+    for column in ["KUBERNETES", "AGENT", "REPLICAS", "RTT", "CONFIG"] {
         ensure!(wide.contains(column), "{column}: {wide}");
         ensure!(!whole.contains(column), "{column}: {whole}");
     }
@@ -201,12 +201,65 @@ async fn a_refusal_names_the_role_that_is_needed() -> anyhow::Result<()> {
     let env = [("HOME", home.as_str()), ("FAIRLEAD_TOKEN", token.trim())];
     let refused = fairlead(hub.dir(), &args, &env).await?;
     ensure!(refused.status.code() == Some(3), "{refused:?}");
-    let told = "\"team\" has the role viewer on t-acme; \
+    let told = "team\" has the role viewer on t-acme; \
         registering, changing or deleting a cluster needs the role admin or tenant\n\
-        next:  Use a token with the role admin or tenant; `fairlead token whoami` shows yours.\n";
+        next:  Use a token with the role admin or tenant; `fairlead whoami` shows yours.\n";
     ensure!(refused.stderr.contains(told), "{}", refused.stderr);
     let shown = ["cluster", "list"].map(str::to_owned);
     let shown = fairlead(hub.dir(), &shown, &env).await?;
     ensure!(shown.stderr == "No clusters found.\n", "{shown:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn tables_of_a_connected_cluster_show_its_agent_and_fit_as_well() -> anyhow::Result<()> {
+    let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
+    let demo = hub.create_cluster("production-eu-west-1").await?;
+    for name in ["staging-eu-west-1", "edge-berlin-4711"] {
+        hub.cli(["cluster", "create", name]).await?.success()?;
+    }
+    let mut site = Site::start(&hub, &cluster, &demo).await?;
+    let wide = eventually(SOON, "an agent with a round trip", async || {
+        let wide = hub.cli(["cluster", "list", "-o", "wide"]).await.ok()?;
+        let wide = wide.success().ok()?;
+        let mut lines = wide.lines();
+        let has_rtt = lines.any(|it| it.contains("Connected") && it.ends_with("ms"));
+        has_rtt.then_some(wide)
+    })
+    .await?;
+    println!("$ fairlead cluster list -o wide\n{wide}");
+    let row = wide.lines().find(|it| it.contains("Connected"));
+    let row = row.unwrap_or_default();
+    let version = hub.cli(["version", "-o", "jsonpath={.version}"]).await?;
+    ensure!(
+        row.contains(version.success()?.trim()),
+        "no version: {wide}"
+    );
+    site.process.kill_9()?;
+    eventually(SOON, "a lost cluster", async || {
+        let list = hub.cli(["cluster", "list"]).await.ok()?.success().ok()?;
+        list.contains("Lost").then_some(())
+    })
+    .await?;
+    let id = demo.id.as_str();
+    for args in [
+        &["cluster", "list"][..],
+        &["cluster", "get", id],
+        &["facts", id],
+        &["audit", "--cluster", id],
+        &["changes"],
+    ] {
+        let shown = within(&hub, args).await?.success()?;
+        println!("$ fairlead {}\n{shown}", args.join(" "));
+        let longest = shown.lines().map(|line| line.chars().count()).max();
+        ensure!(longest <= Some(WIDTH), "{args:?}: {shown}");
+    }
+    let shown = hub.cli(["cluster", "describe", id]).await?.success()?;
+    println!("$ fairlead cluster describe {id}\n{shown}");
+    ensure!(shown.contains("State:            Lost since "), "{shown}");
+    ensure!(
+        shown.contains("\n  Next:             Look at the agent's log"),
+        "{shown}"
+    );
     Ok(())
 }

@@ -34,6 +34,8 @@ pub(crate) struct Introduction {
     pub(crate) uid: Option<ClusterUid>,
     /// It is in the very cluster that it should be in.
     pub(crate) known: bool,
+    /// Version of the agent, printable and short.
+    pub(crate) version: Option<Box<str>>,
 }
 
 struct Seat {
@@ -114,6 +116,7 @@ impl Seat {
             opened: self.entry.opened(),
             instance: name.map(|(instance, _)| instance),
             link: name.map(|(_, link)| link),
+            agent_version: self.of.version.as_deref().map(str::to_owned),
             up: self.entry.session().is_up(),
             recognised: self.of.known,
             requests: self.entry.load(),

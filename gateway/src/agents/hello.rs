@@ -55,14 +55,16 @@ pub(crate) async fn receive(
         }
     };
     let again = entry.is_introduced();
+    let version = printable(&hello.agent_version);
     let introduction = Introduction {
+        version: (!version.is_empty()).then(|| version.as_str().into()),
         name: Some((hello.instance, hello.link)),
         uid: hello.cluster_uid,
         known: recognition == Recognition::Known,
     };
     hub.sessions.introduce(entry, introduction)?;
     info!(cluster = %entry.cluster(), instance = %hello.instance, link = %hello.link, known = recognition == Recognition::Known,
-        agent.version = printable(&hello.agent_version), again, "agent named itself");
+        agent.version = version, again, "agent named itself");
     let json =
         serde_json::to_vec(&Welcome {}).map_err(|error| Failure::because(Code::Internal, error))?;
     let mut response = Response::new(body::full(json));

@@ -78,6 +78,7 @@ pub(crate) async fn agent(hub: &Arc<Hub>, entry: Arc<Entry>, names_itself: bool)
             name: None,
             uid: None,
             known: false,
+            version: None,
         };
         // It is about to end otherwise, which is told below.
         let _ = hub.sessions.introduce(&entry, unnamed);

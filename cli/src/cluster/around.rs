@@ -1,0 +1,116 @@
+//! Columns of the wide table that no cluster document has: sessions of the agents, and their configuration.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fairlead_api::{
+    ClusterId, Failure,
+    config::Configured,
+    resources::{AgentSession, Cluster, List, State},
+};
+
+use super::views::rtt;
+use crate::{hub_client::HubClient, output::Format};
+
+/// What is known around clusters; empty for every format but `wide`.
+#[derive(Default)]
+pub(super) struct Around {
+    /// Clusters whose agents apply an older configuration than the desired one.
+    pub(super) lagging: BTreeSet<ClusterId>,
+    sessions: BTreeMap<ClusterId, Vec<AgentSession>>,
+}
+
+impl Around {
+    /// Reads the sessions of each connected cluster, one after the other over one connection.
+    pub(super) async fn of(
+        hub: &HubClient,
+        format: &Format,
+        clusters: &[Cluster],
+    ) -> Result<Self, Failure> {
+        let mut around = Around::default();
+        if *format != Format::Wide {
+            return Ok(around);
+        }
+        let all: List<Configured> = hub.get("/v1/agents").await?;
+        let lagging = all.items.into_iter().filter(|it| it.lags);
+        around.lagging = lagging.map(|it| it.cluster).collect();
+        let has_session =
+            |it: &&Cluster| matches!(it.status.state, State::Connected | State::ApiUnreachable);
+        for cluster in clusters.iter().filter(has_session) {
+            let path = format!("/v1/clusters/{}/sessions", cluster.id);
+            // A cluster may be deleted meanwhile.
+            let sessions: Option<List<AgentSession>> = hub.find(&path).await?;
+            let items = sessions.map(|it| it.items).unwrap_or_default();
+            around.sessions.insert(cluster.id.clone(), items);
+        }
+        Ok(around)
+    }
+
+    fn sessions(&self, id: &ClusterId) -> &[AgentSession] {
+        self.sessions.get(id).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Versions of its agents, each once.
+    pub(super) fn versions(&self, id: &ClusterId) -> String {
+        let sessions = self.sessions(id).iter();
+        let versions: BTreeSet<&str> = sessions
+            .filter_map(|it| it.agent_version.as_deref())
+            .collect();
+        versions.into_iter().collect::<Vec<_>>().join(",")
+    }
+
+    /// Agents with a session; those without a name count as one.
+    pub(super) fn replicas(&self, id: &ClusterId) -> Option<String> {
+        let sessions = self.sessions(id).iter();
+        let names: BTreeSet<_> = sessions
+            .map(|it| it.instance.map(|it| it.to_string()))
+            .collect();
+        (!names.is_empty()).then(|| names.len().to_string())
+    }
+
+    /// The shortest round trip.
+    pub(super) fn rtt(&self, id: &ClusterId) -> Option<String> {
+        let all = self.sessions(id).iter().filter_map(|it| it.rtt_micros);
+        all.min().map(rtt)
+    }
+
+    pub(super) fn configuration(&self, id: &ClusterId) -> &'static str {
+        match self.lagging.contains(id) {
+            true => "outdated",
+            false => "",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn sessions_are_counted_by_agent() {
+        let session = |instance: &str, version: &str, rtt: u64| -> AgentSession {
+            let at = "2026-11-21T12:00:00Z";
+            serde_json::from_value(json!({
+                "from": "10.0.0.1", "opened": at, "instance": instance.repeat(32), "agentVersion": version, "up": true,
+                "recognised": true, "requests": 1, "rttMicros": rtt, "certificateUntil": at,
+            }))
+            .unwrap()
+        };
+        let id: ClusterId = "c-a".parse().unwrap();
+        let sessions = vec![
+            session("a", "0.1.0", 2_000),
+            session("a", "0.1.0", 1_500),
+            session("b", "0.2.0", 3_000),
+        ];
+        let around = Around {
+            sessions: [(id.clone(), sessions)].into(),
+            ..Around::default()
+        };
+        assert_eq!(around.versions(&id), "0.1.0,0.2.0");
+        assert_eq!(around.replicas(&id).as_deref(), Some("2"));
+        assert_eq!(around.rtt(&id).as_deref(), Some("1.5ms"));
+        let other: ClusterId = "c-b".parse().unwrap();
+        assert_eq!((around.replicas(&other), around.rtt(&other)), (None, None));
+    }
+}
