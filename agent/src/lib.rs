@@ -27,6 +27,7 @@ mod sessions;
 mod site;
 mod target;
 mod uid;
+pub mod uninstall;
 mod verdict;
 
 use std::{

@@ -1,8 +1,9 @@
-//! Reads objects of a cluster's API server by a kubeconfig, in pages: for commands that look at a cluster without being its
-//! agent.
+//! Reads and deletes objects of a cluster's API server by a kubeconfig, lists in pages: for commands that work in a cluster
+//! without being its agent.
 
 use std::path::PathBuf;
 
+use bytes::Bytes;
 use fairlead_api::{Code, Failure};
 use http::{Method, StatusCode};
 use serde::Deserialize;
@@ -48,6 +49,44 @@ impl Objects {
         }
     }
 
+    /// The object at this path; `None` if there is none.
+    ///
+    /// # Errors
+    /// As for [`Objects::list`].
+    pub async fn get(&self, path: &str) -> Result<Option<Value>, Failure> {
+        let (status, body) = self.ask(Method::GET, path).await?;
+        match status {
+            StatusCode::OK => serde_json::from_slice(&body).map(Some).map_err(|error| {
+                Failure::because(Code::ApiUnreachable, format_args!("{path}: {error}"))
+            }),
+            StatusCode::NOT_FOUND => Ok(None),
+            other => Err(refusal(path, other, &body)),
+        }
+    }
+
+    /// Deletes the object at this path. Whether there was one.
+    ///
+    /// # Errors
+    /// As for [`Objects::list`].
+    pub async fn delete(&self, path: &str) -> Result<bool, Failure> {
+        let (status, body) = self.ask(Method::DELETE, path).await?;
+        match status {
+            StatusCode::NOT_FOUND => Ok(false),
+            // A namespace that is being deleted already.
+            StatusCode::CONFLICT => Ok(true),
+            status if status.is_success() => Ok(true),
+            other => Err(refusal(path, other, &body)),
+        }
+    }
+
+    async fn ask(&self, method: Method, path: &str) -> Result<(StatusCode, Bytes), Failure> {
+        let asked = self.upstream.ask(method, path, None).await;
+        asked.map_err(|error| match error {
+            UpstreamError::Target(error) => error.into(),
+            other => Failure::because(Code::ApiUnreachable, crate::chain(&other)),
+        })
+    }
+
     /// All of one kind, by the path of its list, like `/apis/apps/v1/deployments`; `None` if the API server does not know it.
     ///
     /// # Errors
@@ -58,11 +97,7 @@ impl Objects {
         let mut next = String::new();
         for _ in 0..PAGES {
             let query = format!("{path}?limit={PAGE}&continue={next}");
-            let asked = self.upstream.ask(Method::GET, &query, None).await;
-            let (status, body) = asked.map_err(|error| match error {
-                UpstreamError::Target(error) => error.into(),
-                other => Failure::because(Code::ApiUnreachable, crate::chain(&other)),
-            })?;
+            let (status, body) = self.ask(Method::GET, &query).await?;
             match status {
                 StatusCode::OK => {}
                 StatusCode::NOT_FOUND => return Ok(None),

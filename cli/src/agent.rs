@@ -141,19 +141,25 @@ fn where_state_is(
     Ok(match (state, kubeconfig) {
         (Some(dir), _) => State::Dir(dir),
         (None, None) => State::Secret { namespace: None },
-        (None, Some(kubeconfig)) => {
-            let path = std::path::absolute(kubeconfig).unwrap_or_else(|_| kubeconfig.to_owned());
-            let name = format!("{}-{}", path.display(), context.unwrap_or("current"));
-            let name: String = name
-                .chars()
-                .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
-                .collect();
-            State::Dir(
-                environment
-                    .data_dir()?
-                    .join("agents")
-                    .join(name.trim_matches('-')),
-            )
-        }
+        (None, Some(kubeconfig)) => State::Dir(state_folder(kubeconfig, context, environment)?),
     })
+}
+
+/// Where an agent outside of a pod keeps its identity if nothing says it.
+///
+/// # Errors
+/// `FL-4101` where no variable names a folder for data.
+pub(crate) fn state_folder(
+    kubeconfig: &Path,
+    context: Option<&str>,
+    environment: &Environment,
+) -> Result<PathBuf, Failure> {
+    let path = std::path::absolute(kubeconfig).unwrap_or_else(|_| kubeconfig.to_owned());
+    let name = format!("{}-{}", path.display(), context.unwrap_or("current"));
+    let name: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
+    let agents = environment.data_dir()?.join("agents");
+    Ok(agents.join(name.trim_matches('-')))
 }

@@ -66,7 +66,7 @@ pub(crate) enum Command {
     /// Run a hub
     Server(Box<Server>),
     /// Run the agent of one cluster (in a pod no flag is needed)
-    Agent(Agent),
+    Agent(Box<Agent>),
     /// Owners of clusters
     Tenant {
         #[command(subcommand)]
@@ -303,16 +303,44 @@ pub(crate) struct Server {
     process: Process,
 }
 
+#[derive(Subcommand)]
+pub(crate) enum AgentCommand {
+    /// Remove from a cluster what the install manifest and the agent made there
+    #[command(
+        after_help = "Example:\n  fairlead agent uninstall --kubeconfig ~/.kube/config --context prod"
+    )]
+    Uninstall(Uninstall),
+}
+
+#[derive(Parser)]
+pub(crate) struct Uninstall {
+    /// The cluster, as one of its administrators
+    #[arg(long, value_name = "F")]
+    pub(crate) kubeconfig: std::path::PathBuf,
+    /// Context of that kubeconfig [default: its current one]
+    #[arg(long, value_name = "C")]
+    pub(crate) context: Option<String>,
+    /// Folder with the identity of an agent outside of the cluster [default: that of this kubeconfig and context]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<std::path::PathBuf>,
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
 const AGENT_EXAMPLES: &str = "\
 Examples:
   fairlead agent --join @join.txt --kubeconfig ~/.kube/config
   fairlead agent --join fl1.… --kubeconfig kc --context prod --state /var/lib/fairlead-agent
   fairlead agent --join @join.txt --kubeconfig kc --links 2 --hub https://one.example --hub https://two.example
-  HTTPS_PROXY=http://user:password@proxy:3128 fairlead agent --join @join.txt --kubeconfig kc";
+  HTTPS_PROXY=http://user:password@proxy:3128 fairlead agent --join @join.txt --kubeconfig kc
+  fairlead agent uninstall --kubeconfig ~/.kube/config";
 
 #[derive(Parser)]
-#[command(after_help = AGENT_EXAMPLES)]
+#[command(after_help = AGENT_EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Agent {
+    #[command(subcommand)]
+    pub(crate) command: Option<AgentCommand>,
     /// Join string, or @FILE that holds it; needed once: the same one does nothing later, another one replaces the identity
     #[arg(long, value_name = "STRING|@FILE")]
     join: Option<String>,

@@ -31,6 +31,7 @@ mod output;
 mod settings;
 mod tenant;
 mod token;
+mod uninstall;
 mod upkeep;
 mod version;
 mod watch;
@@ -69,7 +70,10 @@ fn dispatch(
     match command {
         Command::Dev(_) => dev::run(matches, environment),
         Command::Server(_) => hub::server(matches, environment),
-        Command::Agent(_) => agent::run(matches, environment),
+        Command::Agent(args) => match args.command {
+            Some(args::AgentCommand::Uninstall(args)) => uninstall::run(args, environment),
+            None => agent::run(matches, environment),
+        },
         Command::Tenant { command } => tenant::run(command, environment),
         Command::Cluster { command } => cluster::run(command, environment),
         Command::Facts(args) => facts::run(args, environment),

@@ -229,3 +229,78 @@ async fn deleting_the_cluster_ends_the_session_and_the_agent_stays_up() -> anyho
     );
     Ok(())
 }
+
+#[tokio::test]
+async fn uninstall_removes_what_the_manifest_and_the_agent_made_and_names_the_rest()
+-> anyhow::Result<()> {
+    let world = World::start().await?;
+    let agent = world.agent(&world.join().await?)?;
+    world.hub.wait_state("pod", "Connected").await?;
+    drop(agent);
+    let kubectl = |words: &str| {
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        world.cluster.kubectl().args(words).run()
+    };
+    kubectl("create clusterrolebinding mine --clusterrole=edit --group=fairlead:operator")
+        .await?
+        .success()?;
+    kubectl("create clusterrole fairlead-of-mine --verb=list --resource=nodes")
+        .await?
+        .success()?;
+    let kubeconfig = world.cluster.kubeconfig();
+    let uninstall = async |more: &[&str]| {
+        let kubeconfig = kubeconfig.display().to_string();
+        let args = ["agent", "uninstall", "--kubeconfig", &kubeconfig];
+        world.hub.cli(args.iter().chain(more)).await
+    };
+    let asked = uninstall(&[]).await?;
+    ensure!(asked.stderr.contains("FL-4118"), "{asked:?}");
+    let all = [
+        "Deployment fairlead/fairlead-agent",
+        "Secret fairlead/fairlead-join",
+        "Secret fairlead/fairlead-identity",
+        "ClusterRoleBinding fairlead-admin",
+        "ClusterRole fairlead-facts-helm",
+        "Namespace fairlead, with all that is in it",
+    ];
+    for object in all {
+        ensure!(asked.stderr.contains(object), "no {object} in {asked:?}");
+    }
+    ensure!(
+        kubectl("get clusterrole fairlead-agent")
+            .await?
+            .status
+            .success()
+    );
+
+    let done = uninstall(&["--yes"]).await?;
+    for object in all {
+        let line = format!("Deleted {object}.\n");
+        ensure!(done.text().contains(&line), "no {line} in {done:?}");
+    }
+    ensure!(
+        done.stderr
+            .contains("left: ClusterRoleBinding mine: it binds fairlead:operator"),
+        "{done:?}"
+    );
+    done.success()?;
+    let rest = kubectl("get clusterroles,clusterrolebindings -o name")
+        .await?
+        .success()?;
+    let rest: Vec<&str> = rest
+        .lines()
+        .filter(|line| line.contains("fairlead"))
+        .collect();
+    ensure!(
+        rest == ["clusterrole.rbac.authorization.k8s.io/fairlead-of-mine"],
+        "{rest:?}"
+    );
+    let secrets = kubectl("get secrets,deployments -n fairlead -o name")
+        .await?
+        .success()?;
+    ensure!(secrets.is_empty(), "{secrets}");
+
+    let again = uninstall(&["--yes"]).await?.success()?;
+    ensure!(again.starts_with("Nothing of Fairlead's"), "{again}");
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! `fairlead agent uninstall`: removes Fairlead's objects from a cluster, and the identity of an agent outside of it.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use fairlead_agent::{Objects, uninstall};
+use fairlead_api::{Code, Failure};
+
+use crate::{agent, args, confirm::confirm, environment::Environment, output, settings::block_on};
+
+/// Files of an agent's state folder.
+const STATE_FILES: [&str; 2] = ["identity.json", "pending.key"];
+const ADMIN_NEEDED: &str =
+    "Use a kubeconfig of a cluster administrator; objects that are gone already are skipped.";
+
+pub(crate) fn run(args: args::Uninstall, environment: &Environment) -> Result<(), Failure> {
+    let args::Uninstall {
+        kubeconfig,
+        context,
+        state,
+        yes,
+    } = args;
+    // Without a folder for data no agent has kept an identity there.
+    let usual = || agent::state_folder(&kubeconfig, context.as_deref(), environment).ok();
+    let folder = state.or_else(usual);
+    let cluster = Objects::of_kubeconfig(kubeconfig, context);
+    let (inventory, files) = block_on(async {
+        let found = uninstall::find(&cluster).await.map_err(as_admin)?;
+        Ok::<_, Failure>((found, state_files(folder.as_deref())))
+    })??;
+    for line in &inventory.left {
+        eprintln!("left: {line}");
+    }
+    if inventory.objects.is_empty() && files.is_empty() {
+        return output::print("Nothing of Fairlead's is left to remove in this cluster.\n");
+    }
+    eprintln!("To be removed:");
+    let objects = inventory.objects.iter().map(ToString::to_string);
+    let shown = files.iter().map(|file| file.display().to_string());
+    objects.chain(shown).for_each(|line| eprintln!("  {line}"));
+    confirm(yes, "Remove all of this?")?;
+    block_on(remove(&cluster, &inventory.objects))??;
+    for file in &files {
+        remove_file(file)?;
+        output::print(&format!("Deleted {}.\n", file.display()))?;
+    }
+    // Only an empty folder goes.
+    let _ = folder.map(fs::remove_dir);
+    output::print(
+        "A hub still lists the cluster: `fairlead cluster delete NAME` removes it there.\n",
+    )
+}
+
+/// All of them, whatever becomes of one.
+async fn remove(cluster: &Objects, objects: &[uninstall::Installed]) -> Result<(), Failure> {
+    let mut failed = Vec::new();
+    for object in objects {
+        match uninstall::remove(cluster, object).await {
+            Ok(true) => output::print(&format!("Deleted {object}.\n"))?,
+            Ok(false) => output::print(&format!("{object} is gone already.\n"))?,
+            Err(failure) => {
+                eprintln!("not deleted: {object}: {}", failure.cause);
+                failed.push((object, failure));
+            }
+        }
+    }
+    let names: Vec<String> = failed.iter().map(|(it, _)| it.to_string()).collect();
+    match failed.into_iter().next() {
+        None => Ok(()),
+        Some((_, first)) => {
+            let cause = format!("not deleted: {}", names.join("; "));
+            Err(as_admin(Failure { cause, ..first }))
+        }
+    }
+}
+
+fn as_admin(failure: Failure) -> Failure {
+    match failure.code {
+        Code::NotAllowed => failure.next(ADMIN_NEEDED),
+        _ => failure,
+    }
+}
+
+fn state_files(folder: Option<&Path>) -> Vec<PathBuf> {
+    let files = folder
+        .into_iter()
+        .flat_map(|folder| STATE_FILES.map(|name| folder.join(name)));
+    files.filter(|file| file.exists()).collect()
+}
+
+fn remove_file(file: &Path) -> Result<(), Failure> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            let detail = format!("{}: {error}", file.display());
+            Err(Failure::because(Code::CannotWrite, detail))
+        }
+        _ => Ok(()),
+    }
+}
