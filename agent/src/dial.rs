@@ -19,6 +19,9 @@ use crate::{identity::Identity, metrics::Metrics};
 /// A clock that is off by more than this makes certificates look expired, or not valid yet. In seconds.
 const CLOCK: i64 = 60;
 
+pub(crate) const CHECK_CA_FILE: &str =
+    "Check the path of `--ca-file` (FAIRLEAD_CA_FILE), and that this user may read it.";
+
 /// Clones dial on their own.
 #[derive(Clone)]
 pub(crate) struct Dials {
@@ -209,7 +212,8 @@ impl Dials {
             Some(path) => {
                 let text = tokio::fs::read_to_string(path).await;
                 Some(text.map_err(|error| {
-                    Failure::because(Code::DialTls, format_args!("{}: {error}", path.display()))
+                    let detail = format_args!("{}: {error}", path.display());
+                    Failure::because(Code::CannotRead, detail).next(CHECK_CA_FILE)
                 })?)
             }
         };

@@ -138,15 +138,15 @@ impl Identity {
         };
         serde_json::to_string_pretty(&document)
             .map(Into::into)
-            .map_err(|_| StoreError::Damaged("identity"))
+            .map_err(|_| StoreError::Damaged("identity".to_owned()))
     }
 
     /// # Errors
     /// [`StoreError::Damaged`]; the text is not repeated.
     pub(crate) fn read(text: &SecretString) -> Result<Self, StoreError> {
-        let damaged = |_| StoreError::Damaged("identity");
+        let damaged = |_| StoreError::Damaged("identity".to_owned());
         let document: Document = serde_json::from_str(text.expose_secret())
-            .map_err(|_| StoreError::Damaged("identity"))?;
+            .map_err(|_| StoreError::Damaged("identity".to_owned()))?;
         let key = AgentKey::from_pem(&document.key).map_err(damaged)?;
         Ok(Identity {
             origin: document.join,
@@ -156,7 +156,7 @@ impl Identity {
             pin: document
                 .pin
                 .parse()
-                .map_err(|_| StoreError::Damaged("identity"))?,
+                .map_err(|_| StoreError::Damaged("identity".to_owned()))?,
             cluster: document.cluster,
             tenant: document.tenant,
             hubs: document.hubs,
@@ -197,7 +197,7 @@ pub(crate) enum StoreError {
     #[error("{path}: {cause}")]
     File { path: String, cause: String },
     #[error("the stored {0} is damaged")]
-    Damaged(&'static str),
+    Damaged(String),
     #[error("the API server cannot be asked for the Secret {0}")]
     Unreachable(String, #[source] UpstreamError),
     #[error("the API server answered {status} to {verb} of the Secret {name}")]
@@ -212,13 +212,23 @@ pub(crate) enum StoreError {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        let code = match error {
-            StoreError::File { .. } | StoreError::Damaged(_) => Code::DataDir,
-            StoreError::Unreachable(..) | StoreError::Refused { .. } | StoreError::Conflict(_) => {
-                Code::ApiUnreachable
+        let cause = crate::chain(&error);
+        match error {
+            StoreError::File { .. } => {
+                Failure::with_cause(Code::DataDir, cause).next("Check the folder of `--state`: this user must own it and be able to write there.")
             }
-        };
-        Failure::with_cause(code, crate::chain(&error))
+            StoreError::Damaged(_) => Failure::with_cause(Code::DataDir, cause).next(
+                "Delete it, and start the agent with a new join string (`fairlead cluster token renew`).",
+            ),
+            StoreError::Refused { status: 401 | 403, .. } => {
+                Failure::with_cause(Code::ApiUnreachable, cause).next(
+                    "Apply the current install manifest: its Role allows the agent to keep this Secret.",
+                )
+            }
+            StoreError::Unreachable(..) | StoreError::Refused { .. } | StoreError::Conflict(_) => {
+                Failure::with_cause(Code::ApiUnreachable, cause)
+            }
+        }
     }
 }
 
@@ -242,14 +252,28 @@ impl Store {
             }
             Store::Secret(store) => store.load().await?,
         };
+        let identity = identity.as_ref().map(Identity::read).transpose();
         Ok(Stored {
-            identity: identity.as_ref().map(Identity::read).transpose()?,
+            identity: identity.map_err(|error| self.name(error))?,
             pending: pending
                 .map(|pem| AgentKey::from_pem(pem.expose_secret()))
                 .transpose()
-                .map_err(|_| StoreError::Damaged("key"))?,
+                .map_err(|_| self.name(StoreError::Damaged("key".to_owned())))?,
             seen: Seen(seen),
         })
+    }
+
+    /// The place of a damaged document, so that it can be found.
+    fn name(&self, error: StoreError) -> StoreError {
+        match (self, error) {
+            (Store::Dir(store), StoreError::Damaged(what)) => {
+                StoreError::Damaged(format!("{what} in {}", store.dir().display()))
+            }
+            (Store::Secret(_), StoreError::Damaged(what)) => {
+                StoreError::Damaged(format!("{what} in the Secret {}", secret::NAME))
+            }
+            (_, error) => error,
+        }
     }
 
     /// Whether several agents keep one identity here.

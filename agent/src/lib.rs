@@ -46,6 +46,7 @@ use fairlead_dialer::{Reserve, dial::ProxyRules};
 use fairlead_runtime::{Process, gauges};
 use follow::Told;
 use hold::Hold;
+use http::{Method, StatusCode};
 use identity::{Identity, Store, dir::DirStore, secret::SecretStore};
 use keeper::Keeper;
 use metrics::Metrics;
@@ -55,7 +56,7 @@ use site::{Site, Spread};
 use target::Credentials;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
-use tracing::info;
+use tracing::{info, warn};
 use uid::Uid;
 
 /// Where a Secret goes if nothing says it: the install manifest's namespace.
@@ -88,6 +89,9 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         .is_none_or(|stored| stored.is_superseded_by(config.join.as_ref()));
     if matches!(config.target, Target::Kubeconfig { .. }) && joins {
         bindings::bind_missing(&upstream).await;
+    }
+    if matches!(config.target, Target::Kubeconfig { .. }) {
+        process.spawn(try_api_server(upstream.clone()));
     }
     let namespace = own_namespace(&config);
     let (found, uid) = watch::channel(Uid::Asking);
@@ -179,6 +183,12 @@ async fn at_a_terminal(
 ) -> Result<Option<Identity>, Failure> {
     if let Target::Kubeconfig { .. } = config.target {
         upstream.check().await?;
+        if let Some(path) = &config.ca_file {
+            std::fs::metadata(path).map_err(|error| {
+                let detail = format_args!("{}: {error}", path.display());
+                Failure::because(Code::CannotRead, detail).next(dial::CHECK_CA_FILE)
+            })?;
+        }
     }
     if !matches!(store, Store::Dir(_)) {
         return Ok(None);
@@ -188,6 +198,26 @@ async fn at_a_terminal(
         return Err(Code::NotEnrolled.into());
     }
     Ok(identity)
+}
+
+/// Tells a person at a terminal whether the API server answers; the agent goes on either way.
+async fn try_api_server(upstream: Arc<Upstream>) {
+    let (cause, next) = match upstream.ask(Method::GET, "/version", None).await {
+        Ok((status, _)) if status.is_success() => return info!("API server reached"),
+        Ok((StatusCode::UNAUTHORIZED, _)) => (
+            "it refuses the credential of the kubeconfig".to_owned(),
+            "check that its token or client certificate has not expired",
+        ),
+        Ok((status, _)) => (
+            format!("it answered {status}"),
+            "look at the API server's log",
+        ),
+        Err(error) => (
+            chain(&error),
+            "check that the API server of the kubeconfig runs and can be reached from here",
+        ),
+    };
+    warn!(cause, next, "API server cannot be used");
 }
 
 /// What a site operator needs to know first when something does not work.

@@ -34,6 +34,10 @@ const REST: Duration = Duration::from_secs(5);
 /// What expires is renewed this long before.
 const EARLY: time::Duration = time::Duration::seconds(60);
 
+const CHECK_FILES: &str =
+    "Check that `--kubeconfig` and the files named in it exist, and that this user may read them.";
+const CHECK_PLUGIN: &str = "Install the credential plugin and run it in a shell, or use a kubeconfig with a token or a client certificate.";
+
 /// Why the API server's address or the agent's credentials cannot be had. The texts hold paths, never contents.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum TargetError {
@@ -58,13 +62,21 @@ impl TargetError {
     }
 }
 
+/// Of a person's kubeconfig; a pod's own account is no matter of its start.
 impl From<TargetError> for Failure {
     fn from(error: TargetError) -> Self {
-        let code = match error {
-            TargetError::Kubeconfig(_) => Code::BadKubeconfig,
-            _ => Code::ApiUnreachable,
+        let failure = match &error {
+            // It says so itself.
+            TargetError::Kubeconfig(_) => {
+                Failure::with_cause(Code::BadKubeconfig, error.to_string())
+            }
+            _ => Failure::because(Code::BadKubeconfig, &error),
         };
-        Failure::because(code, error)
+        match error {
+            TargetError::File { .. } => failure.next(CHECK_FILES),
+            TargetError::Plugin { .. } => failure.next(CHECK_PLUGIN),
+            _ => failure,
+        }
     }
 }
 

@@ -26,6 +26,10 @@ impl DirStore {
         DirStore { dir }
     }
 
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     pub(super) async fn load(
         &self,
     ) -> Result<(Option<SecretString>, Option<SecretString>), StoreError> {

@@ -14,7 +14,7 @@ use super::StoreError;
 use crate::proxy::upstream::Upstream;
 
 /// The Secret's name.
-const NAME: &str = "fairlead-identity";
+pub(super) const NAME: &str = "fairlead-identity";
 const IDENTITY: &str = "identity.json";
 const PENDING: &str = "pending.key";
 
@@ -90,7 +90,7 @@ impl SecretStore {
         match status {
             200 => serde_json::from_slice(&body)
                 .map(Some)
-                .map_err(|_| StoreError::Damaged("Secret")),
+                .map_err(|_| StoreError::Damaged("Secret".to_owned())),
             404 => Ok(None),
             status => Err(self.refused("get", status)),
         }
@@ -168,8 +168,8 @@ fn entry(data: &Map<String, Value>, key: &str) -> Result<Option<SecretString>, S
     };
     let bytes = STANDARD
         .decode(encoded)
-        .map_err(|_| StoreError::Damaged("Secret"))?;
+        .map_err(|_| StoreError::Damaged("Secret".to_owned()))?;
     String::from_utf8(bytes)
         .map(|text| Some(text.into()))
-        .map_err(|_| StoreError::Damaged("Secret"))
+        .map_err(|_| StoreError::Damaged("Secret".to_owned()))
 }

@@ -44,9 +44,14 @@ impl FromKubeconfig {
 
     pub(super) async fn load(&self) -> Result<Loaded, TargetError> {
         let text = SecretString::from(read(&self.path).await?);
-        // A YAML error quotes the lines around it, and those may hold a token: it is not repeated.
-        let file: File = serde_saphyr::from_str(text.expose_secret())
-            .map_err(|_| TargetError::Kubeconfig(format!("{} is damaged", self.path.display())))?;
+        // A YAML error quotes the lines around it, and those may hold a token: only its place is repeated.
+        let file: File = serde_saphyr::from_str(text.expose_secret()).map_err(|error| {
+            let place = error.location().map_or_else(String::new, |at| {
+                format!(" (line {}, column {})", at.line(), at.column())
+            });
+            let path = self.path.display();
+            TargetError::Kubeconfig(format!("{path} does not read as a kubeconfig{place}"))
+        })?;
         let dir = self.path.parent().unwrap_or(Path::new(""));
         let (cluster, user) = file
             .context(self.context.as_deref(), dir)

@@ -176,8 +176,16 @@ async fn a_kubeconfig_that_cannot_be_used_says_why_and_never_what_is_in_it() {
             "client-certificate-data",
         ),
         (SERVER, "{tokenFile: missing}", "missing"),
-        (SERVER, "{token: [hush}", "damaged"),
-        (SERVER, "{token: \"hush\\n\"hush}", "damaged"),
+        (
+            SERVER,
+            "{token: [hush}",
+            "does not read as a kubeconfig (line ",
+        ),
+        (
+            SERVER,
+            "{token: \"hush\\n\"hush}",
+            "does not read as a kubeconfig (line ",
+        ),
         ("server: 'ftp://a.test'", "{}", "neither https nor http"),
         ("server: 'https://u:hush@a.test'", "{}", "credentials"),
     ] {

@@ -265,10 +265,8 @@ async fn mistakes_of_the_person_who_starts_it_end_it_at_once() {
         path: rig.dir.path().join("none"),
         context: None,
     };
-    assert!(matches!(
-        run(&|config| config.target = missing.clone()).await,
-        Code::BadKubeconfig | Code::ApiUnreachable
-    ));
+    let code = run(&|config| config.target = missing.clone()).await;
+    assert_eq!(code, Code::BadKubeconfig);
 }
 
 /// What the readiness probe of its pod goes by.
@@ -287,4 +285,68 @@ async fn agent_is_ready_only_while_a_session_serves() {
     rig.hub.come_back();
     until(|| agent.process.is_ready()).await;
     assert!(!agent.running.is_finished());
+}
+
+/// A person waits for it, so the failure names the file, and the next step fits it.
+#[tokio::test]
+async fn start_failure_names_the_file_and_fits_its_next_step() {
+    let rig = Rig::new().await;
+    let kubeconfig = |user: &str| {
+        let cluster = "{name: c, cluster: {server: 'https://127.0.0.1:1'}}";
+        let text = format!(
+            "{{clusters: [{cluster}], users: [{{name: u, user: {user}}}], contexts: [{{name: c, context: {{cluster: c, user: u}}}}], current-context: c}}"
+        );
+        let path = rig.dir.path().join("kubeconfig");
+        fs::write(&path, text).unwrap();
+        let context = None;
+        Target::Kubeconfig { path, context }
+    };
+    let failure = async |change: &dyn Fn(&mut fairlead_agent::Config)| {
+        let mut config = rig.config();
+        change(&mut config);
+        let process = fairlead_runtime::Process::new();
+        soon(fairlead_agent::run(config, process))
+            .await
+            .unwrap_err()
+    };
+    let plugin = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: /nosuch/plugin, interactiveMode: Never}}";
+    for (user, words, next) in [
+        (
+            "{client-certificate: /nosuch/cert, client-key: /nosuch/key}",
+            "/nosuch/cert",
+            "--kubeconfig",
+        ),
+        (
+            "{tokenFile: /nosuch/token}",
+            "/nosuch/token",
+            "--kubeconfig",
+        ),
+        (plugin, "/nosuch/plugin", "plugin"),
+    ] {
+        let target = kubeconfig(user);
+        let failure = failure(&|config| config.target = target.clone()).await;
+        assert_eq!(failure.code, Code::BadKubeconfig, "{failure}");
+        assert!(failure.cause.contains(words), "{failure}");
+        assert!(failure.next_step().contains(next), "{failure:?}");
+    }
+    let target = kubeconfig("{token: x}");
+    let no_ca = |config: &mut fairlead_agent::Config| {
+        config.target = target.clone();
+        config.ca_file = Some("/nosuch/ca.pem".into());
+    };
+    let no_ca = failure(&no_ca).await;
+    assert_eq!(no_ca.code, Code::CannotRead);
+    assert!(no_ca.cause.contains("/nosuch/ca.pem") && no_ca.next_step().contains("--ca-file"));
+    fs::create_dir(rig.state()).unwrap();
+    let identity = rig.state().join("identity.json");
+    fs::write(&identity, "{}").unwrap();
+    fs::set_permissions(&identity, fs::Permissions::from_mode(0o600)).unwrap();
+    let damaged = failure(&|config| config.target = target.clone()).await;
+    assert_eq!(damaged.code, Code::DataDir);
+    let state = rig.state().display().to_string();
+    assert!(damaged.cause.contains(&state), "{damaged}");
+    assert!(
+        damaged.next_step().contains("new join string"),
+        "{damaged:?}"
+    );
 }
