@@ -38,8 +38,8 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
             }
             args::Tenant::List(asked) => list(&hub, &asked).await,
             args::Tenant::Get { id, watch, output } => {
-                let path = format!("/tenants/{}", escaped(&id));
-                let tenant: Tenant = hub.get(&path).await?;
+                let path = path_of(&id);
+                let tenant = find(&hub, &id).await?;
                 if watch {
                     let rows = async |_| {
                         let found = hub.find::<Tenant>(&path).await?;
@@ -60,7 +60,7 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
             args::Tenant::Describe { id } => Box::pin(describe::run(&hub, &id)).await,
             args::Tenant::Apply(args) => apply::run(&hub, Kind::Tenant, args).await,
             args::Tenant::Edit { id, yes } => {
-                let path = format!("/tenants/{}", escaped(&id));
+                let path = path_of(&id);
                 edit::run(&hub, Kind::Tenant, &path, yes, environment).await
             }
             args::Tenant::Set {
@@ -69,7 +69,7 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
                 dry_run,
                 yes,
             } => {
-                let tenant: Tenant = hub.get(&format!("/tenants/{}", escaped(&id))).await?;
+                let tenant = find(&hub, &id).await?;
                 let document = Document {
                     kind: Kind::Tenant,
                     id: tenant.id.to_string(),
@@ -81,6 +81,23 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
             args::Tenant::Delete { ids, cascade, yes } => delete(&hub, &ids, cascade, yes).await,
         }
     })?
+}
+
+/// By the id, with or without its prefix.
+fn path_of(id: &str) -> String {
+    let whole = TenantId::from_name(id).map_or_else(|_| id.to_owned(), |id| id.to_string());
+    format!("/tenants/{}", escaped(&whole))
+}
+
+/// # Errors
+/// `FL-4107` with the id.
+async fn find(hub: &HubClient, id: &str) -> Result<Tenant, Failure> {
+    let found = hub.get(&path_of(id)).await;
+    found.map_err(|failure| match failure.code {
+        Code::NotFound => Failure::because(Code::NotFound, format_args!("the tenant {id:?}"))
+            .next("List the tenants with `fairlead tenant list`."),
+        _ => failure,
+    })
 }
 
 /// The id that a name stands for.
@@ -98,7 +115,7 @@ fn id_from(name: &str) -> Result<TenantId, Failure> {
 async fn delete(hub: &HubClient, ids: &[String], cascade: bool, yes: bool) -> Result<(), Failure> {
     let mut tenants: Vec<Tenant> = Vec::new();
     for id in ids {
-        let tenant: Tenant = hub.get(&format!("/tenants/{}", escaped(id))).await?;
+        let tenant = find(hub, id).await?;
         if !tenants.iter().any(|it| it.id == tenant.id) {
             tenants.push(tenant);
         }

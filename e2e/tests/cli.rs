@@ -161,7 +161,7 @@ async fn all_mistakes_of_flags_environment_and_file_are_told_at_once() -> anyhow
     ensure!(output.status.code() == Some(2), "{output:?}");
     let said = &output.stderr;
     for mistake in [
-        "listen: invalid socket address",
+        "listen: an address to listen on is HOST:PORT",
         "[server] knows no key \"colour\"",
         "unknown table or key \"servant\"",
         "--drain-timeout",

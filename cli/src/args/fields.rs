@@ -101,7 +101,6 @@ pub(crate) struct ClusterFields {
 
 /// Fields of a tenant.
 #[derive(clap::Args)]
-#[group(required = true, multiple = true)]
 pub(crate) struct TenantFields {
     /// Another name to show to people
     #[arg(long = "name", value_name = "NAME", value_parser = display_name)]

@@ -1,19 +1,17 @@
 //! `fairlead tenant describe`: one tenant with its fields, clusters and last changes.
 
-use fairlead_api::{
-    Failure,
-    resources::{Cluster, Tenant},
-};
+use fairlead_api::{Failure, resources::Cluster};
 
 use crate::{
     describe::{Description, at, changes, describe_changes, other_fields},
-    find::{escaped, query_of},
+    find::query_of,
     hub_client::HubClient,
     output::{Cell, Column},
 };
 
 pub(super) async fn run(hub: &HubClient, id: &str) -> Result<(), Failure> {
-    let tenant: Tenant = hub.get(&format!("/tenants/{}", escaped(id))).await?;
+    let tenant = super::find(hub, id).await?;
+    let id = tenant.id.as_str();
     let query = query_of([("tenant", Some(id)), ("sort_by", Some("displayName"))]);
     let clusters: Vec<Cluster> = hub.get(&format!("/clusters?{query}")).await?;
     let last = changes(hub, ("tenant", id)).await?;

@@ -222,7 +222,7 @@ async fn deletes_take_several_names_and_none_that_is_ambiguous() -> anyhow::Resu
     let set = [
         "tenant",
         "set",
-        "t-two",
+        "two",
         "--name",
         "Second",
         "--parent",
