@@ -70,7 +70,10 @@ fn usage_text(text: &str, words: impl IntoIterator<Item = String>) -> String {
     for line in text.lines() {
         let bare = line.trim();
         if let Some(tip) = bare.strip_prefix("tip: ") {
-            next.get_or_insert_with(|| sentence(tip));
+            // That it could be a value helps nobody who mistyped a flag.
+            if !tip.starts_with("to pass ") {
+                next.get_or_insert_with(|| sentence(tip));
+            }
         } else if let Some(line) = bare.strip_prefix("Usage: ") {
             usage = Some(line);
         } else if !bare.is_empty() && !bare.starts_with("For more information") {
@@ -147,7 +150,12 @@ mod tests {
             value.contains("next:  Run `fairlead token create --help`.\n"),
             "{value}"
         );
-        for text in [unknown, similar, missing, value] {
+        let flag = told(&["fairlead", "cluster", "create", "x", "--unheard-of"]);
+        assert!(
+            flag.contains("next:  Run `fairlead cluster create --help`.\n"),
+            "{flag}"
+        );
+        for text in [unknown, similar, missing, value, flag] {
             assert_eq!(text.matches("\nnext: ").count(), 1, "{text}");
             assert!(
                 !text.contains("tip:") && !text.contains("For more"),
