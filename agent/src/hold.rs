@@ -386,11 +386,11 @@ impl Hold {
             self.dials.turn();
         }
         let Some(code) = code(error) else {
-            info!(cause = %error, ?lived, "session ended");
+            info!(cause = %error, lived.seconds = lived.as_secs(), "session ended");
             self.backoff.reset();
             return Again::Soon;
         };
-        warn!(%code, cause = %error, next = code.next_step(), ?lived, "session ended");
+        warn!(%code, cause = %error, next = code.next_step(), lived.seconds = lived.as_secs(), "session ended");
         match code {
             // The next dial tells whether the hub renews it.
             Code::CertificateExpired => Again::Soon,

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use fairlead_api::{Code, Failure, resources::LastError};
+use fairlead_api::{Code, Failure, moment::timestamp, resources::LastError};
 use http::Method;
-use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+use time::OffsetDateTime;
 use tokio::time::Instant;
 
 use super::health::{GOOD_FOR, Probed};
@@ -65,8 +65,7 @@ impl Silence {
     }
 
     fn since_text(&self) -> String {
-        let since = OffsetDateTime::now_utc() - self.since.elapsed();
-        since.format(&Rfc3339).unwrap_or_default()
+        timestamp(OffsetDateTime::now_utc() - self.since.elapsed())
     }
 }
 
