@@ -1,7 +1,7 @@
 //! The real kubectl, run as a person runs it.
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -60,6 +60,12 @@ impl Kubectl {
             deadline: DEADLINE,
             net: None,
         }
+    }
+
+    /// The program itself.
+    #[must_use]
+    pub fn program(&self) -> &Path {
+        &self.program
     }
 
     /// Another kubeconfig than the one of the cluster's administrator.

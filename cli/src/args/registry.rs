@@ -120,7 +120,7 @@ pub(crate) enum Tenant {
     },
     /// Change single fields of a tenant
     #[command(
-        after_help = "Examples:\n  fairlead tenant set t-acme --name 'Acme Ltd' --annotation sla=gold\n  fairlead tenant set t-acme --parent t-group --git-repo ssh://git@git.example/acme.git"
+        after_help = "Examples:\n  fairlead tenant set t-acme --name 'Acme Ltd' --annotation sla=gold\n  fairlead tenant set t-acme --parent t-group --git-repo ssh://git@git.example/acme/config.git"
     )]
     Set {
         #[arg(add = ArgValueCompleter::new(tenants))]

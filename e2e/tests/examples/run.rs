@@ -1,0 +1,92 @@
+//! One command, as a person types it into a shell.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use fairlead_e2e::{Launch, Process, eventually};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::rules::{Rules, Way};
+use crate::world::World;
+
+/// For any command to end, or to print the text that shows that it works.
+const SOON: Duration = Duration::from_secs(30);
+
+/// How it went, in one line.
+pub(crate) async fn run(world: &World, command: &str) -> anyhow::Result<String> {
+    let line = world.translated(command).await?;
+    match Rules::of(command) {
+        Some(Way::Left(reason)) => Ok(format!("not run: {reason}")),
+        Some(Way::Until(text)) => {
+            let mut process = start(world, &line)?;
+            process.wait_for_log(text, SOON).await?;
+            end(process, text).await
+        }
+        Some(Way::Follow(text)) => follow(world, &line, text).await,
+        Some(Way::Silent) => to_its_end(world, &line, true).await,
+        None => to_its_end(world, &line, false).await,
+    }
+}
+
+fn start(world: &World, line: &str) -> anyhow::Result<Process> {
+    let launch = Launch::new("env").args(["-C".as_ref(), world.folder().as_os_str()]);
+    let launch = launch.args(["bash", "-c", line]);
+    let environment = world.environment().into_iter();
+    environment
+        .fold(launch, |launch, (name, value)| launch.env(name, value))
+        .spawn(world.next_log())
+}
+
+async fn end(mut process: Process, text: &str) -> anyhow::Result<String> {
+    process.term()?;
+    process.wait(SOON).await?;
+    Ok(format!("printed {text:?}, and was ended"))
+}
+
+/// Changes go on until one is shown.
+async fn follow(world: &World, line: &str, text: &str) -> anyhow::Result<String> {
+    let process = start(world, line)?;
+    let shown = eventually(SOON, line, async || {
+        if let Err(error) = world.stir().await {
+            return Some(Err(error));
+        }
+        match process.log() {
+            Ok(log) => log.contains(text).then_some(Ok(())),
+            Err(error) => Some(Err(error)),
+        }
+    });
+    let shown = shown.await.flatten();
+    shown.with_context(|| process.log().unwrap_or_default())?;
+    end(process, text).await
+}
+
+async fn to_its_end(world: &World, line: &str, silent: bool) -> anyhow::Result<String> {
+    let mut command = Command::new("bash");
+    command
+        .args(["-o", "pipefail", "-c", line])
+        .current_dir(world.folder())
+        .env_clear()
+        .envs(world.environment())
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    let output = timeout(SOON, command.output()).await;
+    let output = output.with_context(|| format!("not within {SOON:?}: {line}"))??;
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        bail!("{}: {stdout}{stderr}", output.status);
+    }
+    let rows = stdout.lines().filter(|line| !line.trim().is_empty());
+    let rows = rows.count();
+    ensure!(silent || rows > 0, "it printed nothing; stderr: {stderr}");
+    ensure!(rows != 1 || !is_header(&stdout), "an empty table: {stdout}");
+    Ok(format!("{rows} lines"))
+}
+
+/// Titles of columns, and nothing else.
+fn is_header(line: &str) -> bool {
+    let letters = || line.chars().filter(|c| c.is_alphabetic());
+    line.contains("  ") && letters().count() > 0 && letters().all(char::is_uppercase)
+}

@@ -1,0 +1,246 @@
+//! What the commands of the documents take for granted: a hub that one is logged in to, `demo` behind it, and some files.
+
+use std::cell::Cell;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use fairlead_e2e::fleet::fairlead;
+use fairlead_e2e::{Cluster, Hub, Joining, Launch, Site, eventually};
+use tokio::sync::OnceCell;
+
+const SOON: Duration = Duration::from_secs(30);
+/// The public key that age's own documentation shows.
+const AGE: &str = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
+const SITE: &str = include_str!("data/site.yaml");
+const FLEET: &str = include_str!("data/fleet.yaml");
+const LIEUTENANT: &str = include_str!("data/lieutenant.yaml");
+
+/// The one cluster of this test binary, with the objects that the examples look for.
+pub(crate) async fn cluster() -> anyhow::Result<&'static Cluster> {
+    static FURNISHED: OnceCell<&'static Cluster> = OnceCell::const_new();
+    let furnish = async || {
+        let cluster = Cluster::shared().await?;
+        apply(cluster, SITE).await?;
+        // The API server takes objects of a new kind a moment after its definition.
+        let objects = async || apply(cluster, LIEUTENANT).await.ok();
+        eventually(SOON, "objects of Lieutenant's kinds", objects).await?;
+        anyhow::Ok(cluster)
+    };
+    FURNISHED.get_or_try_init(furnish).await.copied()
+}
+
+async fn apply(cluster: &Cluster, yaml: &str) -> anyhow::Result<()> {
+    let kubectl = cluster.kubectl().args(["apply", "-f", "-"]).stdin(yaml);
+    kubectl.run().await?.success().map(drop)
+}
+
+pub(crate) struct World {
+    hub: Hub,
+    folder: PathBuf,
+    /// The agent of `demo`; it ends with this.
+    _site: Site,
+    logs: Cell<usize>,
+}
+
+impl World {
+    pub(crate) async fn start(cluster: &Cluster) -> anyhow::Result<Self> {
+        let hub = Hub::start().await?;
+        let folder = hub.dir().join("work");
+        fs::create_dir_all(&folder)?;
+        let args = ["cluster", "create", "demo", "--id", "c-demo", "-o", "json"];
+        let joining: Joining = serde_json::from_str(&hub.cli(args).await?.success()?)?;
+        let site = Site::start(&hub, cluster, &joining).await?;
+        lose_one(&hub, cluster).await?;
+        let world = World {
+            folder,
+            _site: site,
+            logs: Cell::new(0),
+            hub,
+        };
+        world.put_programs(cluster)?;
+        world.put_files(cluster).await?;
+        world.register().await?;
+        Ok(world)
+    }
+
+    fn put_programs(&self, cluster: &Cluster) -> anyhow::Result<()> {
+        let bin = self.folder.join("bin");
+        fs::create_dir_all(&bin)?;
+        symlink(Launch::fairlead()?.program(), bin.join("fairlead"))?;
+        symlink(cluster.kubectl().program(), bin.join("kubectl"))?;
+        let editor = bin.join("editor");
+        let edit = r"sed -i 's/^displayName: .*/&\ncreationPolicy: Adopt/' $1";
+        fs::write(&editor, format!("#!/bin/sh\n{edit}\n"))?;
+        fs::set_permissions(&editor, fs::Permissions::from_mode(0o755))?;
+        Ok(())
+    }
+
+    async fn put_files(&self, cluster: &Cluster) -> anyhow::Result<()> {
+        let home = self.hub.dir().join(".kube");
+        fs::create_dir_all(&home)?;
+        fs::create_dir_all(self.folder.join("clusters"))?;
+        let kc = self.folder.join("kc");
+        fs::copy(cluster.kubeconfig(), &kc)?;
+        let kubectl = || cluster.kubectl().kubeconfig(&kc);
+        let current = kubectl().args(["config", "current-context"]).run();
+        let current = current.await?.success()?;
+        let rename = ["config", "rename-context", current.trim(), "prod"];
+        kubectl().args(rename).run().await?.success()?;
+        for copy in [home.join("config"), self.folder.join("lieutenant.yaml")] {
+            fs::copy(&kc, copy)?;
+        }
+        for (name, text) in [
+            ("clusters.yaml", FLEET),
+            ("clusters/fleet.yaml", FLEET),
+            ("older.yaml", LIEUTENANT),
+            ("found.yaml", "racks: { count: 3 }\n"),
+            ("admin.token", &self.hub.token()?),
+        ] {
+            fs::write(self.folder.join(name), text)?;
+        }
+        let toml = "[server]\ndata = \"toml-data\"\npublic-url = \"https://hub.example.com\"\n";
+        fs::write(self.folder.join("fairlead.toml"), toml)?;
+        let words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=hub.example.com \
+            -addext subjectAltName=DNS:hub.example.com -keyout tls.key -out tls.crt";
+        let mut openssl = tokio::process::Command::new("openssl");
+        openssl.args(words.split_whitespace());
+        let made = openssl.current_dir(&self.folder).output().await?;
+        anyhow::ensure!(made.status.success(), "openssl: {made:?}");
+        Ok(())
+    }
+
+    /// Tenants, clusters, a person called ann, and reported facts.
+    async fn register(&self) -> anyhow::Result<()> {
+        let file = |name: &str| self.folder.join(name).display().to_string();
+        self.cli(&["cluster", "apply", "-f", &file("clusters.yaml")])
+            .await?;
+        self.cli(&["import", "lieutenant", "-f", &file("older.yaml")])
+            .await?;
+        let token = self.cli(&["token", "create", "ann", "--role", "admin"]);
+        let token = token.await?;
+        let set = ["cluster", "set", "prod", "--fact", "region=eu-1"].map(str::to_owned);
+        let as_ann = [("FAIRLEAD_TOKEN", token.trim())];
+        fairlead(self.hub.dir(), &set, &as_ann).await?.success()?;
+        let reported = eventually(SOON, "facts of demo", async || {
+            let facts = self.cli(&["facts", "demo"]).await.ok()?;
+            facts.contains("ingressHosts").then_some(())
+        });
+        reported.await
+    }
+
+    async fn cli(&self, args: &[&str]) -> anyhow::Result<String> {
+        let ran = self.hub.cli(args).await?.success();
+        ran.with_context(|| args.join(" "))
+    }
+
+    /// Changes something, so that a command that follows changes has one to show.
+    pub(crate) async fn stir(&self) -> anyhow::Result<()> {
+        let number = format!("number={}", self.next());
+        self.cli(&["cluster", "set", "demo", "--annotation", &number])
+            .await
+            .map(drop)
+    }
+
+    /// The command with places and secrets of this world instead of the documents' own. A join string is good for one agent,
+    /// so each command gets a new one.
+    pub(crate) async fn translated(&self, command: &str) -> anyhow::Result<String> {
+        let new_data = self.folder.join("data").display().to_string();
+        let hub_data = self.hub.data().display().to_string();
+        // A hub of its own, or the files of the one that runs.
+        let data = if command.contains("fairlead server") {
+            &new_data
+        } else {
+            &hub_data
+        };
+        let (url, ca) = (&self.hub.ready().url, self.hub.ready().ca_file.display());
+        let spare = format!("spare-{}", self.next());
+        let join = if ["--join", "cluster manifest"]
+            .iter()
+            .any(|it| command.contains(it))
+        {
+            self.hub.create_cluster(&spare).await?.join
+        } else {
+            String::new()
+        };
+        fs::write(self.folder.join("join.txt"), &join)?;
+        let replaced = [
+            ("'<join string>'", join.as_str()),
+            ("fl1.…", &join),
+            ("age1…", AGE),
+            (
+                "backup hub.backup",
+                &format!("backup hub.backup --data {hub_data}"),
+            ),
+            ("cluster create demo", "cluster create another"),
+            ("--listen 0.0.0.0:443", "--listen 127.0.0.1:0"),
+            ("--listen :8443", "--listen :0"),
+            ("/var/lib/fairlead-agent", "agent-state"),
+            ("/var/lib/fairlead", data),
+            ("/etc/fairlead.toml", "fairlead.toml"),
+            ("/tmp/hub", &new_data),
+            (
+                "cluster manifest demo",
+                &format!("cluster manifest {spare}"),
+            ),
+            ("https://one.example", url),
+            ("https://two.example", url),
+            ("--since 1042", "--since 1"),
+            ("2026-11-01T12:00:00Z", "$(date -u +%FT%TZ)"),
+            (
+                "login https://hub.example.com",
+                &format!("login {url} --ca-file {ca}"),
+            ),
+            ("pass show hub-token", "cat admin.token"),
+            ("tenant create acme", "tenant create another"),
+            ("agent uninstall", "agent uninstall --yes"),
+            ("cluster delete", "cluster delete --yes"),
+            // It is on no list of needed programs.
+            ("| jq -r", "| cat #"),
+        ];
+        let replaced = replaced.into_iter();
+        Ok(replaced.fold(command.to_owned(), |line, (from, to)| {
+            line.replace(from, to)
+        }))
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
+        let bin = self.folder.join("bin");
+        let path = format!(
+            "{}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+            bin.display()
+        );
+        vec![
+            ("PATH", path),
+            ("HOME", self.hub.dir().display().to_string()),
+            ("EDITOR", "editor".to_owned()),
+            ("TERM", "dumb".to_owned()),
+            ("FAIRLEAD_LISTEN", "127.0.0.1:0".to_owned()),
+            ("FAIRLEAD_ADMIN", "127.0.0.1:0".to_owned()),
+        ]
+    }
+
+    /// A new file for each.
+    pub(crate) fn next_log(&self) -> PathBuf {
+        self.folder.join(format!("{}.log", self.next()))
+    }
+
+    fn next(&self) -> usize {
+        self.logs.replace(self.logs.get() + 1)
+    }
+}
+
+/// Registers a cluster that has lost its agent.
+async fn lose_one(hub: &Hub, cluster: &Cluster) -> anyhow::Result<()> {
+    let joining = hub.create_cluster("gone").await?;
+    let mut site = Site::start(hub, cluster, &joining).await?;
+    site.process.term()?;
+    site.process.wait(SOON).await?;
+    hub.wait_state("gone", "Lost").await
+}
