@@ -144,7 +144,7 @@ impl Admin {
                 status == 507
                     && said["code"] == "FL-5103"
                     && text("reason") == "the hub's store cannot be written"
-                    && text("next").contains("make room"),
+                    && text("next").contains("Free space"),
                 "{status} {said}"
             );
         }
@@ -164,7 +164,7 @@ impl Admin {
             self.kept += 1;
             ensure!(self.kept < MOST, "the disk has no end");
         };
-        let told = ["FL-5103", "cannot be written", "make room"];
+        let told = ["FL-5103", "cannot be written", "Free space"];
         ensure!(
             refused.status.code() == Some(1) && told.iter().all(|it| refused.stderr.contains(it)),
             "{refused:?}"
