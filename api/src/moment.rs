@@ -10,6 +10,14 @@ pub fn timestamp(at: OffsetDateTime) -> String {
     text.unwrap_or_else(|| at.to_string())
 }
 
+/// As [`timestamp`], of seconds since 1970; `?` where they are no time.
+#[must_use]
+pub fn unix_timestamp(seconds: u64) -> String {
+    let at = i64::try_from(seconds).ok();
+    let at = at.and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok());
+    at.map_or_else(|| "?".to_owned(), timestamp)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,12 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
-use fairlead_api::{CaPin, Code, Failure};
+use fairlead_api::{CaPin, Code, Failure, moment::unix_timestamp};
 use rustls::{
     AlertDescription, CertificateError, CipherSuite, Error, OtherError,
     crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs},
 };
-use time::OffsetDateTime;
 
 /// Never the process default: which provider that is depends on what else is linked in.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
@@ -74,16 +73,11 @@ pub fn explain(error: &Error) -> String {
     if let Some(trust) = TrustError::find(error) {
         return trust.to_string();
     }
-    let date = |at: rustls::pki_types::UnixTime| {
-        i64::try_from(at.as_secs())
-            .ok()
-            .and_then(|secs| OffsetDateTime::from_unix_timestamp(secs).ok())
-            .map_or_else(|| "?".to_owned(), |at| at.date().to_string())
-    };
+    let date = |at: rustls::pki_types::UnixTime| unix_timestamp(at.as_secs());
     match error {
         Error::InvalidCertificate(wrong) => match wrong {
             CertificateError::ExpiredContext { not_after, .. } => {
-                format!("the certificate expired on {}", date(*not_after))
+                format!("the certificate expired at {}", date(*not_after))
             }
             CertificateError::Expired => "the certificate has expired".to_owned(),
             CertificateError::NotValidYetContext { not_before, .. } => format!(

@@ -70,8 +70,8 @@ fn the_outer_tls_says_what_is_wrong() {
             "127.0.0.2",
             "not valid for name \"127.0.0.2\"",
         ),
-        (by_ca, None, &old, "hub.example", "expired on 20"),
-        (None, by_pin, &old, "hub.example", "expired on 20"),
+        (by_ca, None, &old, "hub.example", "expired at 20"),
+        (None, by_pin, &old, "hub.example", "expired at 20"),
         (
             None,
             Some(other.pin()),

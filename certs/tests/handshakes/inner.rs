@@ -192,7 +192,7 @@ fn an_expired_hub_is_refused_with_the_date() {
         panic!("an expired hub is believed")
     };
     assert!(
-        explain(&why).starts_with("the certificate expired on 20"),
+        explain(&why).starts_with("the certificate expired at 20"),
         "{why}"
     );
     let early = hub(&ca, now() + Duration::hours(1));

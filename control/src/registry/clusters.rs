@@ -196,12 +196,15 @@ fn refuse_used_name(view: &View, new: &Cluster) -> Result<(), Failure> {
     let Some(other) = others.find(|it| it.id != new.id && uses(it)) else {
         return Ok(());
     };
-    let cause = format!(
-        "the tenant {} has the cluster {} with the name {:?} already",
-        new.tenant,
-        other.id,
-        other.shown_name()
-    );
+    let cause = if other.shown_name() == name {
+        let (tenant, other) = (&new.tenant, &other.id);
+        format!("the tenant {tenant} has the cluster {other} with the name {name:?} already")
+    } else if other.id.as_str() == name {
+        format!("{name:?} is the id of another cluster")
+    } else {
+        let other = &other.id;
+        format!("the id {id} is the name of the cluster {other}")
+    };
     let failure = Failure::with_cause(Code::Conflict, cause);
     Err(failure
         .next("Choose another name, or allow two of one name with `--allow-duplicate-name`."))

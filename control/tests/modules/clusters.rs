@@ -107,16 +107,16 @@ async fn unique_name_is_refused_where_it_would_not_find_this_cluster_alone() {
         .post(&admin(), unique, named("demo", Some("c-one")))
         .await;
     assert_eq!(made.status, StatusCode::CREATED);
-    for (name, id) in [
-        ("demo", None),
-        ("demo", Some("c-two")),
-        // The name is the id of another one, or the id its name.
-        ("c-one", None),
+    for (name, id, cause) in [
+        ("demo", None, "with the name \"demo\""),
+        ("demo", Some("c-two"), "with the name \"demo\""),
+        ("c-one", None, "is the id of another cluster"),
     ] {
         let refused = rig.post(&admin(), unique, named(name, id)).await;
         assert_eq!(refused.code(), Code::Conflict, "{name} {id:?}");
         let told = refused.json();
-        assert!(told["reason"].as_str().unwrap().contains("c-one"), "{told}");
+        let reason = told["reason"].as_str().unwrap();
+        assert!(reason.contains("c-one") && reason.contains(cause), "{told}");
         assert!(
             told["next"]
                 .as_str()
