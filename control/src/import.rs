@@ -1,7 +1,8 @@
-//! What Project Syn's Lieutenant keeps as Kubernetes objects (`syn.tools/v1alpha1`: Tenant, TenantTemplate, Cluster, GitRepo),
-//! as documents of this hub's API. Pure: whoever imports reads the objects and sends the documents.
+//! Import from Project Syn's Lieutenant: converts its Kubernetes objects (`syn.tools/v1alpha1`:
+//! Tenant, TenantTemplate, Cluster, GitRepo) to documents of this hub's API.
 //!
-//! Nothing is left out in silence: what has no place here is told, by object and field. Secrets are never taken.
+//! Pure: the caller reads the objects and sends the documents. Nothing is dropped silently: each
+//! unsupported field is reported with its object. Secrets are never imported.
 
 mod cluster;
 mod diff;
@@ -17,39 +18,46 @@ use serde_json::{Map, Value};
 pub use diff::{Difference, differences};
 use object::{Kind, Object};
 
-/// Documents in the order in which they have to be sent: a cluster needs its tenant.
+/// Documents in sending order: a tenant precedes its clusters.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
+    /// Tenants, sent first.
     pub tenants: Vec<PlannedTenant>,
+    /// Clusters, sent after all tenants.
     pub clusters: Vec<PlannedCluster>,
-    /// One line each: what was not taken, and why.
+    /// Reports of skipped objects and fields with the reason, one line each.
     pub left_out: Vec<String>,
 }
 
-/// For `PUT /tenants/{id}`.
+/// A document for `PUT /tenants/{id}`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlannedTenant {
+    /// Id of the tenant.
     pub id: TenantId,
+    /// Body of the request.
     pub document: Value,
 }
 
-/// For `PUT /clusters/{id}`, and what belongs to it but has routes of its own.
+/// A document for `PUT /clusters/{id}`, with the parts that have routes of their own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlannedCluster {
+    /// Id of the cluster.
     pub id: ClusterId,
+    /// Body of the request.
     pub document: Value,
-    /// For `POST /v1/clusters/{id}/facts/imported`, as `facts`; an object.
+    /// Body for `POST /v1/clusters/{id}/facts/imported`, as `facts`; an object.
     pub dynamic_facts: Option<Value>,
-    /// For `POST /clusters/{id}/compileMeta`.
+    /// Body for `POST /clusters/{id}/compileMeta`.
     pub compile_meta: Option<Value>,
-    /// Whether its bootstrap token could still be used: where it could not, no new one is open after the import, either.
+    /// True if the bootstrap token was still valid. If not, the import leaves no new token open.
     pub awaits_agent: bool,
 }
 
-/// Reads objects of Kubernetes from YAML or JSON: one, several in a stream, a list of them, or a catalog of this hub.
+/// Reads Kubernetes objects from YAML or JSON: one object, a stream, a list, or a catalog of this
+/// hub.
 ///
 /// # Errors
-/// `FL-4109` if it is neither.
+/// `FL-4109` if the text is neither.
 pub fn read(text: &str) -> Result<Vec<Value>, Failure> {
     let invalid = |error: &dyn std::fmt::Display| Failure::because(Code::Invalid, error);
     let documents: Vec<Value> =
@@ -57,7 +65,7 @@ pub fn read(text: &str) -> Result<Vec<Value>, Failure> {
     let mut objects = Vec::new();
     for document in documents {
         match document {
-            // What stands between two separators.
+            // An empty document of a stream.
             Value::Null => {}
             Value::Object(mut object) => match list_of(&mut object) {
                 Some(items) => objects.extend(items),
@@ -69,7 +77,7 @@ pub fn read(text: &str) -> Result<Vec<Value>, Failure> {
     Ok(objects)
 }
 
-/// The items of a list of Kubernetes, or the objects of a catalog.
+/// The items of a Kubernetes list, or the objects of a catalog.
 fn list_of(object: &mut Map<String, Value>) -> Option<Vec<Value>> {
     let field = match object.contains_key("kind") || object.contains_key("items") {
         true => "items",
@@ -82,7 +90,7 @@ fn list_of(object: &mut Map<String, Value>) -> Option<Vec<Value>> {
     }
 }
 
-/// What is to be sent for these objects, in whatever order they come.
+/// Plans the documents for these objects, given in any order.
 #[must_use]
 pub fn plan(objects: Vec<Value>) -> Plan {
     let mut notes = Vec::new();

@@ -1,8 +1,9 @@
-//! Callers whom others vouch for: JSON Web Tokens of configured issuers (RFC 7519, OpenID Connect Discovery 1.0; the service
-//! accounts of a Kubernetes cluster are one kind), and tokens that a configured cluster recognises (`TokenReview`).
+//! Callers vouched for by others: JSON Web Tokens of configured issuers (RFC 7519, OpenID Connect
+//! Discovery 1.0; service accounts of a Kubernetes cluster are one kind), and tokens that a
+//! configured cluster recognises (`TokenReview`).
 //!
-//! Which issuers, what their claims mean, and what their people are called is one TOML file. Who cannot be asked now is told
-//! from who says no: the one is 503, the other 401.
+//! One TOML file configures the issuers, the meaning of their claims and the prefix of their names.
+//! An unreachable issuer answers 503; a rejected token answers 401.
 
 mod cache;
 mod claims;
@@ -24,18 +25,20 @@ use jwt::JwtIssuer;
 use review::Reviewer;
 use turns::Turns;
 
-/// Somebody for whom a configured issuer vouches.
+/// A caller for whom a configured issuer vouches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vouched {
+    /// Name with the issuer's prefix.
     pub name: String,
+    /// Role of the first matching rule.
     pub role: Role,
-    /// None: on all tenants.
+    /// `None` grants the role on all tenants.
     pub tenant: Option<TenantId>,
-    /// The one cluster whose agent it is.
+    /// The one cluster of a caller with role `cluster`.
     pub cluster: Option<ClusterId>,
 }
 
-/// All of them, in the order of their names.
+/// All configured issuers, in the order of their names.
 #[derive(Default)]
 pub struct Issuers {
     tokens: Vec<JwtIssuer>,
@@ -45,7 +48,7 @@ pub struct Issuers {
 }
 
 impl Issuers {
-    /// Reads the file.
+    /// Reads the configuration file.
     ///
     /// # Errors
     /// `FL-4101` with all mistakes: file, line, table and field of each.
@@ -55,7 +58,7 @@ impl Issuers {
         Issuers::read(path, &text)
     }
 
-    /// Reads the text of a file; `path` names it in mistakes.
+    /// Reads the text of a configuration file; `path` names it in error texts.
     ///
     /// # Errors
     /// `FL-4101`, as [`Issuers::open`].
@@ -77,16 +80,16 @@ impl Issuers {
         })
     }
 
-    /// Whether the file names any.
+    /// True if the file configures at least one issuer or reviewing cluster.
     pub(crate) fn has_any(&self) -> bool {
         !self.tokens.is_empty() || !self.reviewers.is_empty()
     }
 
-    /// Who that is that came from there; `None` if nobody here has anything to say about it.
+    /// Resolves a token sent from `from`; `None` if no issuer here knows it.
     ///
     /// # Errors
-    /// `FL-1102` and `FL-1103` for a token that is no good, `FL-1105` if that cannot be told now, `FL-1106` for somebody who is
-    /// known there and has no role here.
+    /// `FL-1102` and `FL-1103` for an invalid token, `FL-1105` if the issuer is unreachable,
+    /// `FL-1106` for a valid token without a role here.
     pub async fn vouch(
         &self,
         token: &SecretString,
@@ -120,7 +123,7 @@ impl Issuers {
             return Ok(None);
         }
         let _turn = self.turns.take(from).await?;
-        // It may have been found out while this one waited.
+        // Another request may have resolved the token meanwhile.
         if let Some(known) = self.known.find(text, now) {
             return Ok(Some(known));
         }
@@ -132,7 +135,7 @@ impl Issuers {
                     return Ok(Some(vouched));
                 }
                 Ok(None) => {}
-                // Another one may know.
+                // Another reviewing cluster may know the token.
                 Err(failure) if failure.code == Code::IssuerDown => unasked = Some(failure),
                 Err(failure) => return Err(failure),
             }

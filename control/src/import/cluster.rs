@@ -1,4 +1,5 @@
-//! Clusters, with their facts, what was compiled for them, and whether somebody may still come with their token.
+//! Clusters of Lieutenant, with their facts, compile metadata and the state of their bootstrap
+//! token.
 
 use fairlead_api::ClusterId;
 use serde_json::{Map, Value, json};
@@ -55,7 +56,7 @@ pub(super) fn planned(
     let mut token = status.object("bootstrapToken");
     let awaits_agent = token.yes("tokenValid");
     if awaits_agent {
-        // Its text is no use here: this hub makes its tokens of a key of its own.
+        // The token's text is useless: this hub derives its tokens from its own key.
         notes.push(format!(
             "{owner}: its token was still open; it has a new one here, the old one is void"
         ));
@@ -72,7 +73,7 @@ pub(super) fn planned(
     })
 }
 
-/// Lieutenant keeps each of them as a text, of which it makes JSON again where it can.
+/// Lieutenant stores each fact as a string. Strings that parse as JSON become JSON again.
 fn dynamic_facts(texts: Map<String, Value>) -> Map<String, Value> {
     let value = |text: Value| match &text {
         Value::String(inner) => serde_json::from_str(inner).unwrap_or(text),
@@ -84,7 +85,7 @@ fn dynamic_facts(texts: Map<String, Value>) -> Map<String, Value> {
         .collect()
 }
 
-/// Without what Go writes for what is missing.
+/// Drops the zero values that Go writes for missing fields.
 fn compile_meta(fields: Map<String, Value>) -> Map<String, Value> {
     let clean = fields.into_iter().filter(|(_, value)| match value {
         Value::Null => false,

@@ -1,16 +1,17 @@
-//! What a document would change of what is there.
+//! Difference between a planned document and the current one.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// One value that is not what it should be.
+/// One value that differs from the plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
-    /// Field names, a dot between each two.
+    /// Field names, joined by dots.
     pub path: String,
-    /// None: it is missing.
+    /// `None` if the value is missing.
     pub before: Option<Value>,
+    /// The value after the import.
     pub after: Value,
 }
 
@@ -23,7 +24,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Every value of `planned` that `now` does not have. What only `now` has is nobody's business here.
+/// Lists every value of `planned` that `now` lacks. Values only in `now` are ignored.
 #[must_use]
 pub fn differences(now: &Value, planned: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
@@ -50,7 +51,7 @@ fn compare(path: &str, now: Option<&Value>, planned: &Value, found: &mut Vec<Dif
     }
 }
 
-/// Times are the same in every zone and with any number of digits.
+/// Equal values, or equal times: zone and number of digits do not matter.
 fn alike(one: &Value, other: &Value) -> bool {
     use time::{OffsetDateTime, format_description::well_known::Rfc3339};
     let time = |value: &Value| OffsetDateTime::parse(value.as_str()?, &Rfc3339).ok();

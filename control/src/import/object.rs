@@ -1,11 +1,12 @@
-//! One of Lieutenant's objects, taken apart field by field: what nobody has taken in the end has no place here, and is told.
+//! One object of Lieutenant, consumed field by field. Fields left over are unsupported and get
+//! reported.
 
 use std::{collections::BTreeMap, fmt, mem};
 
 use serde_json::{Map, Value};
 
 const GROUP: &str = "syn.tools/";
-/// Where kubectl keeps what it was given last: no annotation of anybody's.
+/// Prefix of kubectl's own annotations, such as the last applied configuration.
 const OF_KUBECTL: &str = "kubectl.kubernetes.io/";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,8 +33,10 @@ impl fmt::Display for Object {
 }
 
 impl Object {
+    /// Reads a Kubernetes object.
+    ///
     /// # Errors
-    /// One line: why it is none of these.
+    /// One line with the reason why it is none of Lieutenant's kinds.
     pub(super) fn read(object: Value) -> Result<Self, String> {
         let text = |at: &str| {
             object
@@ -72,7 +75,7 @@ impl Object {
         })
     }
 
-    /// Tells what nobody has taken.
+    /// Reports each field that was not consumed.
     pub(super) fn tell_rest(&mut self, notes: &mut Vec<String>) {
         for (of, fields) in [("spec", &mut self.spec), ("status", &mut self.status)] {
             for name in mem::take(fields).rest() {
@@ -85,7 +88,8 @@ impl Object {
     }
 }
 
-/// Fields of an object, each of which is taken once. Empty texts, objects and lists count as missing, as Go leaves them out.
+/// Fields of an object, each consumed once. Empty strings, objects and lists count as missing, as
+/// Go omits them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fields(Map<String, Value>);
 
@@ -132,7 +136,7 @@ impl Fields {
         Fields::of(self.0.remove(name))
     }
 
-    /// Texts by name; anything else among them is written as JSON.
+    /// All fields as strings; other types are written as JSON.
     pub(super) fn into_texts(self) -> BTreeMap<String, String> {
         let text = |value: Value| match value {
             Value::String(text) => text,
@@ -148,7 +152,7 @@ impl Fields {
         self.0
     }
 
-    /// Fills from `other` what is missing here, nested objects field by field.
+    /// Fills missing fields from `other`, nested objects field by field.
     pub(super) fn fill(&mut self, other: &Map<String, Value>) {
         fill(&mut self.0, other);
     }
@@ -170,7 +174,7 @@ fn fill(into: &mut Map<String, Value>, from: &Map<String, Value>) {
     }
 }
 
-/// A document without what is missing.
+/// A document without nulls and empty objects.
 pub(super) fn document<const N: usize>(fields: [(&str, Value); N]) -> Value {
     let fields = fields.into_iter().filter(|(_, value)| match value {
         Value::Null => false,

@@ -1,14 +1,16 @@
-//! Git repositories: what an object says of its own, and the GitRepo object of the same name, which the operator made of it.
+//! Git repositories: fields of the owning object, and the operator's GitRepo object of the same
+//! name.
 
 use serde_json::{Map, Value, json};
 
 use super::object::{Fields, Object, document};
 use crate::model::without_secret;
 
-/// The deploy key of the cluster's agent.
+/// Name of the deploy key of the cluster's agent.
 const STEWARD: &str = "steward";
 
-/// A repository's document, or null. `url` and `host_keys` are the owner's; `of_owner` is how notes name that.
+/// The repository's document, or null. `url` and `host_keys` come from the owner; `of_owner` names
+/// it in notes.
 pub(super) fn planned(
     url: Option<String>,
     host_keys: Option<String>,
@@ -34,7 +36,7 @@ pub(super) fn planned(
         let namespace = secret.text("namespace");
         document([("name", name.into()), ("namespace", json!(namespace))])
     });
-    // These are how its server is to be told, which nobody does here yet; the tenant is known anyway.
+    // Instructions for the Git server: none is built in here. The tenant is known from the owner.
     for name in ["tenantRef", "creationPolicy", "deletionPolicy"] {
         spec.object(name);
         spec.text(name);
@@ -49,7 +51,7 @@ pub(super) fn planned(
         return Value::Null;
     }
     if kind.is_none() && !url.as_deref().is_some_and(is_managed) {
-        // Lieutenant leaves the type out where it makes nothing of the repository.
+        // Lieutenant omits the type of a repository that it does not manage.
         kind = Some("unmanaged".to_owned());
     }
     document([
@@ -64,7 +66,7 @@ pub(super) fn planned(
     ])
 }
 
-/// What opens a repository is not taken.
+/// Removes user and password from a repository URL.
 pub(super) fn opening_nothing(url: String, of_owner: &str, notes: &mut Vec<String>) -> String {
     let Some(plain) = without_secret(&url) else {
         return url;
@@ -75,7 +77,7 @@ pub(super) fn opening_nothing(url: String, of_owner: &str, notes: &mut Vec<Strin
     plain
 }
 
-/// Whether its URL has a group and a name.
+/// True if the path of the URL has a group and a name.
 fn is_managed(url: &str) -> bool {
     let path = url.split_once("://").map_or(url, |(_, rest)| rest);
     let path = path.split_once(['/', ':']).map_or("", |(_, path)| path);

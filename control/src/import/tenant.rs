@@ -1,4 +1,4 @@
-//! Tenants, with what their TenantTemplate says beside.
+//! Tenants, merged with their TenantTemplate.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::{
     repo,
 };
 
-/// Which TenantTemplate a tenant was filled from.
+/// Annotation with the name of the TenantTemplate that a tenant was filled from.
 const TEMPLATE: &str = "lieutenant.syn.tools/tenant-template";
 
 pub(super) fn planned(
@@ -54,7 +54,7 @@ pub(super) fn planned(
         }
     }
     if git_repo.is_null() {
-        // A tenant has a repository here, be it that nobody looks after it.
+        // A tenant always has a repository here, if only an unmanaged one.
         git_repo = json!({ "type": "unmanaged" });
     }
     let global_url = spec.text("globalGitRepoURL");
@@ -82,7 +82,8 @@ fn cluster_template(mut spec: Fields, owner: &str, notes: &mut Vec<String>) -> V
     if spec.is_empty() {
         return Value::Null;
     }
-    // What Lieutenant fills in for each cluster anew would be the same text for all of them here.
+    // Lieutenant renders these per cluster. Here they would be the same literal text for all
+    // clusters.
     let is_go = |text: &String| text.contains("{{");
     let mut told = |what: &str| {
         notes.push(format!(

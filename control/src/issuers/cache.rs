@@ -1,4 +1,4 @@
-//! Who was found out a moment ago: a signature, or a question to another cluster, is not paid for with every request.
+//! Recently resolved tokens. Saves a signature check or a TokenReview per request.
 
 use std::{
     collections::HashMap,
@@ -10,12 +10,12 @@ use time::{Duration, OffsetDateTime};
 
 use super::Vouched;
 
-/// A role that was taken away is felt within this time.
+/// Upper bound of an entry's lifetime: a revoked role takes effect within this time.
 const LONGEST: Duration = Duration::seconds(60);
-/// As many are remembered; beyond that all are asked again.
+/// Beyond this number of entries the whole cache is cleared.
 const MOST: usize = 8192;
 
-/// By the token's SHA-256: the token itself is not kept.
+/// Keyed by the token's SHA-256: the token itself is not stored.
 #[derive(Default)]
 pub(super) struct Cache(Mutex<HashMap<[u8; 32], (Vouched, OffsetDateTime)>>);
 

@@ -1,4 +1,4 @@
-//! What a verified token's claims say here: a name, and the first role whose rule fits.
+//! Maps a verified token's claims to a name and the role of the first matching rule.
 
 use fairlead_api::{ClusterId, Code, Failure};
 use serde_json::Value;
@@ -12,8 +12,10 @@ use crate::registry::caller_name;
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
 impl Mapping {
+    /// Maps claims to a caller.
+    ///
     /// # Errors
-    /// `FL-1106` for somebody who has no role here, or no name.
+    /// `FL-1106` without a usable name or a matching role.
     pub(super) fn apply(&self, claims: &Value) -> Result<Vouched, Failure> {
         let no_role = |cause: String| Failure::because(Code::NoRole, cause);
         let subject = find(claims, &self.name_claim)
@@ -52,20 +54,20 @@ impl Mapping {
     }
 }
 
-/// A subject as it can be a name here. No two service accounts become the same: a namespace has no dot.
+/// A subject as a caller name. Two service accounts never collide: a namespace contains no dot.
 fn plain(subject: &str) -> String {
     match subject
         .strip_prefix(SERVICE_ACCOUNT)
         .and_then(|rest| rest.split_once(':'))
     {
         Some((namespace, name)) => format!("{namespace}.{name}"),
-        // As mail addresses are compared.
+        // Mail addresses compare case-insensitively.
         None => subject.to_ascii_lowercase(),
     }
 }
 
-/// A claim by its name; names of nested ones have dots between them, and a name with dots in it (`https://corp.example/roles`)
-/// comes first.
+/// A claim by path: dots separate nested names. A literal name with dots takes precedence
+/// (`https://corp.example/roles`).
 fn find<'a>(claims: &'a Value, path: &str) -> Option<&'a Value> {
     if let Some(found) = claims.get(path) {
         return Some(found);
@@ -75,7 +77,8 @@ fn find<'a>(claims: &'a Value, path: &str) -> Option<&'a Value> {
 }
 
 impl Pattern {
-    /// What the star stands for in a value, or in the first that fits of a list; empty without a star.
+    /// The text matched by the star, in a string or the first matching list item; empty without a
+    /// star.
     fn star_in<'a>(&self, value: &'a Value) -> Option<&'a str> {
         match value {
             Value::String(text) => self.star(text),

@@ -1,4 +1,5 @@
-//! The file: tables `[issuer.NAME]` for issuers of JSON Web Tokens, `[review.NAME]` for clusters that review tokens.
+//! Configuration file: tables `[issuer.NAME]` for issuers of JSON Web Tokens, `[review.NAME]` for
+//! clusters that review tokens.
 
 mod fields;
 
@@ -16,7 +17,7 @@ use toml::de::DeTable;
 
 use fields::{Fields, Given, Mistakes};
 
-/// How far clocks may be apart.
+/// Default tolerance for clock differences.
 const LEEWAY: Duration = Duration::from_secs(60);
 const MOST_LEEWAY: Duration = Duration::from_secs(600);
 
@@ -26,53 +27,53 @@ pub(super) struct Config {
     pub(super) reviews: Vec<Review>,
 }
 
-/// Who signs tokens, and what they say.
+/// An issuer of signed tokens.
 pub(super) struct Issuer {
     pub(super) name: String,
-    /// Exactly as `iss` has it.
+    /// Compared with `iss` exactly.
     pub(super) url: String,
     pub(super) audience: Vec<String>,
     pub(super) algorithms: Vec<Algorithm>,
-    /// A JSON Web Key Set (RFC 7517), instead of the one that discovery finds.
+    /// A JSON Web Key Set (RFC 7517); replaces the one that discovery finds.
     pub(super) keys_file: Option<PathBuf>,
     pub(super) ca_file: Option<PathBuf>,
     pub(super) leeway: Duration,
     pub(super) mapping: Mapping,
 }
 
-/// A Kubernetes cluster that knows tokens.
+/// A Kubernetes cluster that reviews tokens.
 pub(super) struct Review {
     pub(super) name: String,
     pub(super) url: String,
     pub(super) audience: Vec<String>,
     pub(super) ca_file: Option<PathBuf>,
-    /// With which this hub may create TokenReviews there; read anew for each.
+    /// Credential for creating TokenReviews there; read again for each review.
     pub(super) token_file: PathBuf,
     pub(super) mapping: Mapping,
 }
 
-/// What claims mean here.
+/// Meaning of claims on this hub.
 pub(super) struct Mapping {
     /// Claim that holds the name.
     pub(super) name_claim: String,
-    /// Put before every name, so that two issuers' people are never one.
+    /// Prefix of every name, so that callers of two issuers never share a name.
     pub(super) prefix: String,
-    /// The first that fits counts.
+    /// The first matching rule decides.
     pub(super) rules: Vec<Rule>,
 }
 
-/// Who has this role.
+/// Grants a role to tokens with a matching claim.
 pub(super) struct Rule {
-    /// A claim's name, or those of nested ones with dots between them.
+    /// Name of the claim; dots separate nested names.
     pub(super) claim: String,
     pub(super) value: Pattern,
     pub(super) role: Role,
     pub(super) tenant: Option<TenantId>,
-    /// For the role `cluster`: which one.
+    /// Required by the role `cluster`.
     pub(super) cluster: Option<Named>,
 }
 
-/// A text, or with a star at its end everything that begins so.
+/// A literal text, or a prefix if it ends with a star.
 pub(super) enum Pattern {
     Exactly(String),
     Starts(String),
@@ -80,11 +81,12 @@ pub(super) enum Pattern {
 
 pub(super) enum Named {
     Cluster(ClusterId),
-    /// What the star stands for.
+    /// The text matched by the pattern's star.
     ByStar,
 }
 
-/// Reads the file, and those that it names: a mistake at start is better than one at the first token.
+/// Reads the configuration and all files that it names: a mistake surfaces at start, not at the
+/// first token.
 ///
 /// # Errors
 /// All mistakes, each with its line, table and field.
@@ -118,7 +120,7 @@ pub(super) fn read(text: &str) -> Result<Config, Vec<String>> {
     mistakes.finish().map(|()| config)
 }
 
-/// Without its table: `corp` of `issuer.corp`.
+/// The name without its table: `corp` of `issuer.corp`.
 fn name_of(table: &Fields<'_>) -> String {
     let name = table.name().split_once('.');
     name.map_or_else(String::new, |(_, name)| name.to_owned())
@@ -132,7 +134,7 @@ fn issuer(mut table: Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Issuer> 
     if let Some(given) = &audience
         && given.value.is_empty()
     {
-        // Else a token for any other program of that issuer would be good here.
+        // Without an audience, a token for any other program of that issuer would be valid here.
         let cause = "audience is empty: name the program that its tokens are made out for";
         mistakes.note(given.at, &section, cause);
     }
@@ -220,7 +222,7 @@ fn ca_file(table: &mut Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<PathBu
     })
 }
 
-/// A file that the table names; it must be there now.
+/// A file named by the table; it must be readable at start.
 fn file(
     table: &mut Fields<'_>,
     key: &str,
@@ -269,7 +271,7 @@ fn algorithms_of(
     algorithms
 }
 
-/// Only what a public key verifies: with a shared secret, whoever checks tokens could make them.
+/// Public-key algorithms only: with a shared secret, each verifier could forge tokens.
 fn algorithm(text: &str) -> Option<Algorithm> {
     Some(match text {
         "RS256" => Algorithm::RS256,

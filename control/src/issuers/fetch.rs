@@ -1,15 +1,17 @@
-//! Asks an issuer over HTTPS: small answers, soon, from nowhere but where it was told to ask.
+//! HTTPS requests to issuers: bounded in size and time, redirects are not followed.
 
 use std::{path::Path, time::Duration};
 
 use fairlead_api::{Code, Failure};
 use reqwest::{Client, RequestBuilder, redirect};
 
-/// For the whole answer.
+/// Limit for the whole response.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// Its largest, in bytes.
+/// Limit of a response body, in bytes.
 const MAX_ANSWER: usize = 512 * 1024;
 
+/// Builds a client for the issuer of a table.
+///
 /// # Errors
 /// `FL-4101` if the CA file cannot be used.
 pub(super) fn client(table: &str, ca_file: Option<&Path>) -> Result<Client, Failure> {
@@ -28,14 +30,14 @@ pub(super) fn client(table: &str, ca_file: Option<&Path>) -> Result<Client, Fail
     let client = Client::builder()
         .tls_backend_preconfigured((*tls).clone())
         .https_only(true)
-        // Who is asked is configured, not what somebody answers.
+        // Only the configuration chooses the server, never a response.
         .redirect(redirect::Policy::none())
         .timeout(DEADLINE)
         .build();
     client.map_err(|error| Failure::because(Code::Internal, error))
 }
 
-/// Why there is no answer. The texts hold no token.
+/// A failed request. The texts contain no token.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FetchError {
     #[error("{0}")]
@@ -58,6 +60,8 @@ impl From<reqwest::Error> for FetchError {
     }
 }
 
+/// Sends a request and reads its bounded response.
+///
 /// # Errors
 /// [`FetchError`]
 pub(super) async fn fetch(request: RequestBuilder) -> Result<Vec<u8>, FetchError> {

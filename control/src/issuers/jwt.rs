@@ -1,4 +1,5 @@
-//! One issuer of JSON Web Tokens: whose token it is, whether its signature and times are good, and what it says.
+//! One issuer of JSON Web Tokens: selects its tokens, verifies signature and times, maps the
+//! claims.
 
 use fairlead_api::{Code, Failure};
 use jsonwebtoken::{
@@ -14,20 +15,20 @@ use super::{
     keys::{Found, Keys, Source},
 };
 
-/// What a token says of itself, before anybody has verified it.
+/// Unverified content of a token.
 pub(super) struct Said {
     header: Header,
     issuer: String,
 }
 
 impl Said {
-    /// None for what is no JSON Web Token with an issuer.
+    /// `None` if the text is no JSON Web Token with an issuer.
     pub(super) fn read(token: &str) -> Option<Self> {
         if token.split('.').count() != 3 {
             return None;
         }
         let header = decode_header(token).ok()?;
-        // Only to choose by whose keys it is to be verified.
+        // Used only to select the issuer by whose keys the token is verified.
         let claims: Value = dangerous::insecure_decode_claims(token).ok()?;
         Some(Said {
             header,
@@ -47,6 +48,8 @@ pub(super) struct JwtIssuer {
 }
 
 impl JwtIssuer {
+    /// Builds an issuer from its table.
+    ///
     /// # Errors
     /// `FL-4101` if its CA file cannot be used.
     pub(super) fn new(config: Issuer) -> Result<Self, Failure> {
@@ -73,7 +76,7 @@ impl JwtIssuer {
         said.issuer == self.url
     }
 
-    /// Who it is, and until when that may be believed.
+    /// The caller, and the time until which the result may be cached.
     ///
     /// # Errors
     /// `FL-1102`, `FL-1103`, `FL-1105`, `FL-1106`.
@@ -107,7 +110,7 @@ impl JwtIssuer {
         validation.set_audience(&self.audience);
         validation.set_issuer(&[&self.url]);
         validation.set_required_spec_claims(&["exp", "iss", "aud"]);
-        // By the hub's own clock, below.
+        // Checked below against the hub's own clock.
         validation.validate_exp = false;
         validation.validate_nbf = false;
         let mut problem = refused(&"it is signed by none of its keys");
@@ -119,7 +122,7 @@ impl JwtIssuer {
                     break;
                 }
                 Err(error) => match error.kind() {
-                    // Another key may fit.
+                    // Another key may match.
                     ErrorKind::InvalidSignature | ErrorKind::InvalidAlgorithm => {}
                     _ => problem = refused(&error),
                 },
@@ -130,7 +133,7 @@ impl JwtIssuer {
         Ok((self.mapping.apply(&claims)?, until))
     }
 
-    /// When it ends.
+    /// Checks `nbf` and `exp`; returns the expiry.
     fn times(&self, claims: &Value, now: OffsetDateTime) -> Result<OffsetDateTime, Failure> {
         let at = |name: &str| {
             let seconds = claims.get(name)?.as_f64()?;
@@ -144,7 +147,7 @@ impl JwtIssuer {
             let cause = format!("issuer {}: it does not say when it ends", self.name);
             return Err(Failure::because(Code::BadToken, cause));
         };
-        // Some issuers mean the last second there is by "never".
+        // Some issuers encode "never" as the last representable second.
         let until = expires.saturating_add(self.leeway);
         if now >= until {
             return Err(Code::TokenExpired.into());

@@ -1,6 +1,7 @@
-//! An issuer's keys: from a file, or where its discovery document says. Asked for anew when a token names one that is not
-//! known, and now and then so that a key that was taken back is not believed for ever. One caller asks; others wait for that
-//! only if they cannot go on without.
+//! Signing keys of an issuer, from a file or from its discovery document.
+//!
+//! Keys are fetched again when a token names an unknown key, and periodically, so that a withdrawn
+//! key loses its trust. One caller fetches; others wait for it only if their key is unknown.
 
 use std::{
     path::PathBuf,
@@ -23,9 +24,9 @@ use tracing::{info, warn};
 use super::fetch::{FetchError, fetch};
 
 const REFRESH: Duration = Duration::from_secs(600);
-/// Tokens that name unknown keys have the issuer asked at most this often.
+/// Minimum interval between fetches caused by unknown keys.
 const REST: Duration = Duration::from_secs(10);
-/// Keys of an issuer that does not answer are believed for this long.
+/// Maximum age of trusted keys while the issuer is unreachable.
 const STALE: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Debug, thiserror::Error)]
@@ -40,21 +41,21 @@ pub(super) enum KeysError {
 
 pub(super) enum Source {
     File(PathBuf),
-    /// Of the issuer with this URL.
+    /// URL of the issuer, for OpenID Connect discovery.
     Discovery(String, Client),
 }
 
 pub(super) struct Keys {
     source: Source,
     held: Mutex<Held>,
-    /// Held by who asks.
+    /// Held by the caller that fetches.
     turn: Turn<()>,
 }
 
 #[derive(Default)]
 struct Held {
     keys: Vec<Key>,
-    /// When they were read, and when that was tried last.
+    /// Time of the last successful fetch, and of the last attempt.
     read: Option<Instant>,
     tried: Option<Instant>,
     error: Option<String>,
@@ -65,12 +66,12 @@ struct Key {
     key: DecodingKey,
 }
 
-/// Where a token's key may be.
+/// Result of a key lookup.
 pub(super) enum Found {
-    /// One after the other is to be tried: a token may name none.
+    /// Candidates to try in turn: a token may name no key.
     Keys(Vec<DecodingKey>),
     None,
-    /// The issuer cannot be asked now.
+    /// The issuer is unreachable, so the key may exist.
     Unknown(String),
 }
 
@@ -87,19 +88,19 @@ impl Keys {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The keys for a token that names this one.
+    /// Candidate keys for the key id of a token.
     pub(super) async fn find(&self, id: Option<&str>) -> Found {
         let (fits, old) = {
             let held = self.held();
             (held.fits(id), held.is_older_than(REFRESH))
         };
-        // An issuer that hangs is no reason for many to wait whose key is known.
+        // If the issuer hangs, only one caller waits for the refresh of a known key.
         if fits && old {
             if let Ok(asking) = self.turn.try_lock() {
                 self.refresh(asking).await;
             }
         } else if !fits {
-            // It may have been made since.
+            // Another caller may have fetched the key meanwhile.
             self.refresh(self.turn.lock().await).await;
         }
         self.held().found(id)
@@ -111,7 +112,7 @@ impl Keys {
             if held.tried.is_some_and(|tried| tried.elapsed() < REST) {
                 return;
             }
-            // Also by who gives up in the middle of it.
+            // Set before the fetch: a cancelled attempt counts, too.
             held.tried = Some(Instant::now());
         }
         let begun = Instant::now();
@@ -161,7 +162,7 @@ impl Held {
         self.keys.iter().filter(fits)
     }
 
-    /// Whether there is a key that may be believed.
+    /// True if a matching key is still trusted.
     fn fits(&self, id: Option<&str>) -> bool {
         !self.is_older_than(STALE) && self.of(id).next().is_some()
     }
@@ -176,7 +177,7 @@ impl Held {
 }
 
 impl Key {
-    /// None for what verifies no signature of a public key.
+    /// `None` unless the key verifies signatures of a public-key algorithm.
     fn of(jwk: &Jwk) -> Option<Self> {
         use jsonwebtoken::jwk::AlgorithmParameters::OctetKey;
         let signs = jwk

@@ -1,5 +1,5 @@
-//! A Kubernetes cluster that says whose a token is (`authentication.k8s.io/v1`, TokenReview): the way of those who run
-//! Lieutenant, whose callers are service accounts of its cluster.
+//! A Kubernetes cluster that reviews tokens (`authentication.k8s.io/v1`, TokenReview).
+//! Installations of Lieutenant work this way: its callers are service accounts of its own cluster.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use super::{
     fetch::{self, FetchError, fetch},
 };
 
-/// How long an answer is believed.
+/// Lifetime of a cached review.
 pub(super) const GOOD_FOR: Duration = Duration::seconds(60);
 
 pub(super) struct Reviewer {
@@ -44,6 +44,8 @@ struct Status {
 }
 
 impl Reviewer {
+    /// Builds a reviewer from its table.
+    ///
     /// # Errors
     /// `FL-4101` if its CA file cannot be used.
     pub(super) fn new(config: Review) -> Result<Self, Failure> {
@@ -58,10 +60,10 @@ impl Reviewer {
         })
     }
 
-    /// Whose token it is there; `None` if it is nobody's.
+    /// Reviews a token; `None` if the cluster does not know it.
     ///
     /// # Errors
-    /// `FL-1105` if the cluster does not say, `FL-1106` if they have no role here.
+    /// `FL-1105` if the cluster is unreachable, `FL-1106` if the caller has no role here.
     pub(super) async fn review(&self, token: &str) -> Result<Option<Vouched>, Failure> {
         let status = self.ask(token).await.map_err(|cause| {
             Failure::because(
@@ -69,7 +71,8 @@ impl Reviewer {
                 format_args!("review {}: {cause}", self.name),
             )
         })?;
-        // An API server that knows no audiences tells none: then nobody has said that the token is meant for us.
+        // An API server without audience support returns none: then the token was not issued for
+        // this hub.
         let ours = |told: &String| self.audience.contains(told);
         if !status.authenticated || !(self.audience.is_empty() || status.audiences.iter().any(ours))
         {

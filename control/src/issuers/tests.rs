@@ -1,4 +1,4 @@
-//! Against a real HTTPS server on loopback that answers as an issuer, and as a cluster that reviews tokens.
+//! Runs against a real HTTPS server on loopback: a token issuer, and a cluster that reviews tokens.
 
 mod config;
 mod rig;
@@ -181,7 +181,7 @@ async fn a_new_key_is_found_and_one_that_was_taken_back_is_not_believed() {
     let old = first("two");
     idp.rotate();
     let new = idp.sign(&ops("three"));
-    // Not asked again within seconds, whoever sends whatever.
+    // Fetches are rate limited, whichever keys tokens name.
     assert_eq!(
         issuers.vouch(&new, FROM, NOW).await.unwrap_err().code,
         Code::BadToken
@@ -204,7 +204,7 @@ async fn whoever_guesses_tokens_of_an_issuer_does_not_have_it_asked_each_time() 
     let under_a_known_key = idp.sign_as_stranger(&ops);
     let first = issuers.vouch(&under_a_known_key, FROM, NOW).await;
     assert_eq!(first.unwrap_err().code, Code::BadToken);
-    // Its keys are known now; the seconds in which nobody asks for them do not pass.
+    // The keys are cached now; with the clock paused, the refetch interval does not elapse.
     tokio::time::pause();
     for _ in 0..500 {
         for wrong in [&under_a_known_key, &under_a_key_that_is_gone] {
@@ -227,7 +227,7 @@ async fn an_issuer_that_cannot_be_asked_is_no_reason_to_say_no() {
     idp.down(false);
     later(11).await;
     issuers.vouch(&token, FROM, NOW).await.unwrap().unwrap();
-    // Keys that are known do, for a day.
+    // Known keys stay trusted for a day.
     idp.down(true);
     later(3600).await;
     issuers
@@ -256,7 +256,7 @@ async fn an_issuer_that_hangs_keeps_one_caller_waiting_and_nobody_else_whose_key
     let (asks, asking) = (token("two"), Arc::clone(&issuers));
     let asking = tokio::spawn(async move { asking.vouch(&asks, FROM, NOW).await });
     idp.is_asked(3).await;
-    // Whoever waits for it now has the clock jump.
+    // From here on, waiting would advance the paused clock.
     tokio::time::pause();
     let begun = tokio::time::Instant::now();
     for name in ["three", "four"] {
@@ -395,7 +395,7 @@ async fn a_cluster_that_knows_a_token_says_whose_it_is() {
     );
 }
 
-/// As if so many seconds had passed.
+/// Advances the clock.
 async fn later(seconds: u64) {
     tokio::time::pause();
     tokio::time::advance(std::time::Duration::from_secs(seconds)).await;

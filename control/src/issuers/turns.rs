@@ -1,5 +1,6 @@
-//! Who may ask a reviewing cluster now: of one address a few at a time, and so many of all together. What that costs who
-//! guesses is their own time, however many tokens they send, and nobody else's.
+//! Admission to reviewing clusters: a few concurrent reviews per address, and a limit for all.
+//!
+//! An address that guesses tokens delays its own requests only.
 
 use std::{
     collections::HashMap,
@@ -13,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(super) const OF_ONE: usize = 2;
 const IN_ALL: usize = 32;
-/// Addresses that are remembered although nobody asks from there.
+/// Number of tracked addresses above which idle ones are dropped.
 const REMEMBERED: usize = 1024;
 
 pub(super) struct Turns {
@@ -21,7 +22,7 @@ pub(super) struct Turns {
     each: Mutex<HashMap<IpAddr, Arc<Semaphore>>>,
 }
 
-/// As long as it is held, somebody asks.
+/// Guard of one running review.
 pub(super) struct Turn {
     _own: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
@@ -37,7 +38,8 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// As they came; one address takes no more than its share of the line in which all stand.
+    /// Waits for a permit, in order of arrival. The permit of the address comes first, so one
+    /// address cannot fill the common queue.
     ///
     /// # Errors
     /// `FL-5101`, never.

@@ -1,4 +1,5 @@
-//! One table of a TOML file, read field by field: each mistake is noted with its line, and reading goes on.
+//! One table of a TOML file, read field by field. Each mistake is noted with its line, and reading
+//! continues.
 
 use std::{collections::BTreeMap, fmt::Display, ops::Range};
 
@@ -20,7 +21,7 @@ impl<'a> Mistakes<'a> {
         Mistakes { text, found }
     }
 
-    /// Notes a mistake at a byte of the file.
+    /// Notes a mistake at a byte offset of the file.
     pub(super) fn note(&mut self, at: usize, table: &str, cause: impl Display) {
         let before = self.text.bytes().take(at);
         let line = before.filter(|byte| *byte == b'\n').count() + 1;
@@ -32,7 +33,7 @@ impl<'a> Mistakes<'a> {
             .push((line, format!("line {line}: {table}{cause}")));
     }
 
-    /// One line for each mistake.
+    /// Returns all mistakes, one line each.
     pub(super) fn finish(mut self) -> Result<(), Vec<String>> {
         self.found.sort_by_key(|(line, _)| *line);
         match self.found.is_empty() {
@@ -42,15 +43,15 @@ impl<'a> Mistakes<'a> {
     }
 }
 
-/// The fields of a table that nobody has taken yet.
+/// Fields of a table that were not consumed yet.
 pub(super) struct Fields<'a> {
-    /// Name of the table, and the place within it, like `issuer.corp`.
+    /// Path of the table, like `issuer.corp`.
     name: String,
     at: usize,
     fields: BTreeMap<String, (Range<usize>, Spanned<DeValue<'a>>)>,
 }
 
-/// A value, and where it stands.
+/// A value and its byte offset.
 pub(super) struct Given<T> {
     pub(super) value: T,
     pub(super) at: usize,
@@ -68,7 +69,7 @@ impl<'a> Fields<'a> {
         &self.name
     }
 
-    /// Where the table begins.
+    /// Byte offset of the table.
     pub(super) fn at(&self) -> usize {
         self.at
     }
@@ -97,7 +98,7 @@ impl<'a> Fields<'a> {
         found
     }
 
-    /// The inline tables of a list, each with its place in it, from 1.
+    /// The inline tables of a list, each with its index from 1.
     pub(super) fn list(
         &mut self,
         key: &str,
@@ -130,7 +131,7 @@ impl<'a> Fields<'a> {
         Some(found)
     }
 
-    /// A field that may be missing.
+    /// An optional field.
     pub(super) fn optional<T: DeserializeOwned>(
         &mut self,
         key: &str,
@@ -147,7 +148,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A field that must be there.
+    /// A required field.
     pub(super) fn required<T: DeserializeOwned>(
         &mut self,
         key: &str,
@@ -159,7 +160,7 @@ impl<'a> Fields<'a> {
         self.optional(key, mistakes)
     }
 
-    /// Notes what nobody has taken.
+    /// Notes all fields that were not consumed as unknown.
     pub(super) fn finish(self, mistakes: &mut Mistakes<'_>) {
         for (key, (span, _)) in &self.fields {
             mistakes.note(

@@ -1,4 +1,4 @@
-//! The file of issuers, and what is said of mistakes in it.
+//! The configuration file, and the reports of mistakes in it.
 
 use super::*;
 

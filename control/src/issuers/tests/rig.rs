@@ -1,4 +1,4 @@
-//! An HTTPS server that is an issuer of tokens with discovery, and a cluster that reviews them.
+//! An HTTPS server: token issuer with discovery, and reviewing cluster.
 
 use std::{
     path::Path,
@@ -43,17 +43,17 @@ pub(super) struct Idp {
 struct Shared {
     url: String,
     state: Mutex<Answers>,
-    /// Guesses that wait for their answer now, and the most that ever did.
+    /// Guesses pending now, and their maximum so far.
     guesses: watch::Sender<(usize, usize)>,
-    /// How often it was asked anything.
+    /// Number of requests received.
     times: watch::Sender<usize>,
-    /// Without it no guess is answered.
+    /// Each permit answers one guess.
     answers: Semaphore,
 }
 
 struct Answers {
     key: EncodingKey,
-    /// Rises with each new key.
+    /// Incremented with each new key.
     number: u32,
     down: bool,
     hangs: bool,
@@ -67,7 +67,7 @@ fn new_key() -> EncodingKey {
     EncodingKey::from_ec_der(&pair.serialize_der())
 }
 
-/// Of somebody who may come in, unless `more` says otherwise.
+/// Claims of a valid token; `more` overrides them.
 pub(super) fn claims(idp: &Idp, more: Value) -> Value {
     let mut claims = json!({
         "iss": idp.shared.url,
@@ -124,7 +124,7 @@ impl Idp {
                 tokio::spawn(async move {
                     let stream = TokioIo::new(tls.accept(tcp).await?);
                     let service = TowerToHyperService::new(router);
-                    // A client that goes away is no matter of the test's.
+                    // A disconnect of the client does not matter here.
                     let _ = auto::Builder::new(TokioExecutor::new())
                         .serve_connection(stream, service)
                         .await;
@@ -192,14 +192,14 @@ impl Idp {
         encode(&header, claims, &state.key).unwrap().into()
     }
 
-    /// With a key of nobody's, under the name of the issuer's.
+    /// Signed with an unknown key under the issuer's key id.
     pub(super) fn sign_as_stranger(&self, claims: &Value) -> SecretString {
         let mut header = Header::new(Algorithm::ES256);
         header.kid = Some(self.state().number.to_string());
         encode(&header, claims, &new_key()).unwrap().into()
     }
 
-    /// What anybody can make who knows the issuer's public key, if that were taken for a shared secret.
+    /// A forgery with the issuer's public key as shared secret.
     pub(super) fn sign_with_public_key_as_secret(&self, claims: &Value) -> SecretString {
         let public = self.shared.keys()["keys"][0]["x"]
             .as_str()
@@ -231,7 +231,7 @@ impl Idp {
         self.state().down = down;
     }
 
-    /// From now on it takes questions, and says nothing.
+    /// From now on requests are accepted and never answered.
     pub(super) fn hang(&self) {
         self.state().hangs = true;
     }
@@ -248,24 +248,24 @@ impl Idp {
         self.shared.answers.add_permits(10_000);
     }
 
-    /// As soon as so many wait for their answer at once.
+    /// Waits until this many guesses are pending at once.
     pub(super) async fn guesses_wait(&self, many: usize) {
         let mut guesses = self.shared.guesses.subscribe();
         guesses.wait_for(|(now, _)| *now >= many).await.unwrap();
     }
 
-    /// How many guesses were waiting for their answer at once.
+    /// Maximum number of guesses pending at once.
     pub(super) fn most_guesses(&self) -> usize {
         self.shared.guesses.borrow().1
     }
 
-    /// As soon as it was asked as often.
+    /// Waits until this many requests were received.
     pub(super) async fn is_asked(&self, times: usize) {
         let mut asked = self.shared.times.subscribe();
         asked.wait_for(|asked| *asked >= times).await.unwrap();
     }
 
-    /// Paths, in order.
+    /// Paths of all requests, in order.
     pub(super) fn asked(&self) -> Vec<String> {
         self.state().asked.clone()
     }
