@@ -1,5 +1,8 @@
-//! Certificates: the hub's own. The leaf of the inner TLS and, where none is given, the front's are made on start and
-//! renewed at two thirds of their lifetime; whoever serves with them is told through a watch.
+//! The hub's own certificates: the leaf of the inner TLS and, unless one is configured, the
+//! front's.
+//!
+//! They are issued on start and renewed at two thirds of their lifetime. Listeners receive the new
+//! certificate through a watch.
 
 use std::{
     sync::{Arc, OnceLock, PoisonError, RwLock},
@@ -19,22 +22,25 @@ use tracing::{info, warn};
 
 use crate::hub::Hub;
 
-/// How often the wall clock is looked at: a timer of 16 hours would sleep through a suspended machine.
+/// Interval of wall-clock checks: a 16-hour timer would not advance while the machine is suspended.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// A given certificate that ends sooner is worth a warning.
+/// A configured certificate that expires sooner causes a warning.
 const SOON: time::Duration = time::Duration::days(7);
 
-/// When the hub's certificates end.
+/// Expiry of the hub's certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CertificateExpiry {
+    /// Certificate of the front.
     pub front: OffsetDateTime,
+    /// Leaf of the inner TLS.
     pub hub: OffsetDateTime,
+    /// Certificate of the hub's authority.
     pub ca: OffsetDateTime,
 }
 
-/// Where the front's certificate comes from.
+/// Source of the front's certificate.
 pub(crate) enum Front {
-    /// Given by the platform operator, and renewed by them.
+    /// Configured and renewed by the platform operator.
     Given(Leaf),
     /// Issued by the hub's own authority for these names.
     Own(Vec<String>),
@@ -42,9 +48,9 @@ pub(crate) enum Front {
 
 pub(crate) struct Certificates {
     authority: Arc<Authority>,
-    /// None if the front's certificate is given.
+    /// `None` if the front's certificate is configured.
     names: Option<Vec<String>>,
-    /// For how long after its end an agent's certificate may still be shown.
+    /// Time after its expiry within which an agent's certificate is accepted for renewal.
     renew_grace: Duration,
     leaves: RwLock<Leaves>,
     front: watch::Sender<Arc<ServerConfig>>,
@@ -95,7 +101,7 @@ impl Certificates {
         self.session.subscribe()
     }
 
-    /// Whether the front's certificate is valid for clusters' names under `domain`.
+    /// True if the front's certificate covers cluster names under `domain`.
     pub(crate) fn covers(&self, domain: &str) -> bool {
         let leaves = self.leaves.read().unwrap_or_else(PoisonError::into_inner);
         leaves.front.covers(&format!("c-any.{domain}"))
@@ -110,10 +116,10 @@ impl Certificates {
         }
     }
 
-    /// Renews what is due.
+    /// Renews certificates that are due.
     ///
     /// # Errors
-    /// Nothing was changed then, and what is there goes on being served.
+    /// The previous certificates remain in use.
     pub(crate) fn renew_due(&self, now: OffsetDateTime) -> Result<(), Failure> {
         let due = |leaf: &Leaf| now >= renew_at(leaf.not_before(), leaf.not_after());
         let (hub_due, front_due) = {

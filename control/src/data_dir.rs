@@ -1,4 +1,4 @@
-//! The hub's data directory: its owner's alone, and one hub's at a time.
+//! The hub's data directory: private to its user, locked by one hub at a time.
 
 use std::{
     fs::{self, DirBuilder, File, Permissions, TryLockError},
@@ -14,7 +14,7 @@ use crate::store::claim::lock;
 /// Name of the lock file.
 pub(crate) const LOCK: &str = "hub.lock";
 
-/// Held as long as the hub runs; the lock ends with the process, however it ends.
+/// Exclusive lock on the directory. The operating system releases it when the process ends.
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
@@ -22,10 +22,10 @@ pub(crate) struct DataDir {
 }
 
 impl DataDir {
-    /// Makes the directory where it is missing (0700) and locks it.
+    /// Creates the directory if missing (mode 0700) and locks it.
     ///
     /// # Errors
-    /// `FL-4103` if it cannot be used, others may write to it, or another hub runs in it.
+    /// `FL-4103` if it cannot be used, is writable by others, or another hub runs in it.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let fail = |detail: &dyn std::fmt::Display| {
             Failure::because(Code::DataDir, format_args!("{}: {detail}", path.display()))
@@ -45,8 +45,8 @@ impl DataDir {
         }
     }
 
-    /// Keeps what the hub is called on its database; what the one before it in here was called. A name that cannot be read is
-    /// none: the other hubs find out by themselves that its hub is gone.
+    /// Stores this hub's name on its database; returns the previous hub's name. An unreadable name
+    /// counts as none: the other hubs detect by themselves that the previous hub is gone.
     ///
     /// # Errors
     /// `FL-4103` if it cannot be written.
@@ -82,7 +82,7 @@ fn close_to_others(path: &Path) -> Result<(), String> {
             warn!(path = %path.display(), mode = format_args!("{before:04o}"), "data directory was open to others; closed it");
             Ok(())
         }
-        // Who may write here may put other keys in the place of ours. Reading alone finds nothing: the keys are 0600.
+        // Write access would allow replacing our keys. Read access is harmless: the keys are 0600.
         Err(_) if before & 0o022 != 0 => Err(format!(
             "others may write to it (mode {before:04o}) and it is not this user's to close; name a folder inside of it"
         )),

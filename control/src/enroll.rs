@@ -1,5 +1,7 @@
-//! Enroll: hands out bootstrap tokens and the install manifest, turns a token and a certificate request into an identity,
-//! and renews identities. A token is spent before it is honoured, and no token is ever logged.
+//! Enrolment: issues bootstrap tokens and install manifests, exchanges a token and a certificate
+//! request for an identity, renews identities.
+//!
+//! A token is spent before it is honoured. No token is ever logged.
 
 mod install;
 mod issue;
@@ -30,10 +32,10 @@ pub(crate) use token::BootstrapKey;
 
 use crate::{hub::Hub, model::Cluster, reply::finish};
 
-/// Where our agent's install manifest is; the bootstrap token is its query. It is the one secret in a URL: good once, for
-/// half an hour, and never logged.
+/// Path of our agent's install manifest; the bootstrap token is its query. This is the one secret
+/// in a URL: single use, valid for half an hour, never logged.
 pub const AGENT_PATH: &str = "/install/agent.yaml";
-/// Where the manifests of Project Syn's Steward are.
+/// Path of the install manifests of Project Syn's Steward.
 pub const STEWARD_PATH: &str = "/install/steward.json";
 
 pub(crate) struct Enroll(pub(crate) Arc<Hub>);
@@ -60,13 +62,13 @@ impl Module for Enroll {
 }
 
 impl Hub {
-    /// When a bootstrap token made now expires: a whole second, as it stands in the token.
+    /// Expiry of a bootstrap token issued now, in whole seconds as encoded in the token.
     pub(crate) fn bootstrap_expiry(&self, now: OffsetDateTime) -> OffsetDateTime {
         let now = now.replace_nanosecond(0).unwrap_or(now);
         now + self.settings.bootstrap_ttl
     }
 
-    /// The join string around a bootstrap token.
+    /// The join string for a bootstrap token.
     pub(crate) fn join_string(&self, token: SecretString) -> Result<SecretString, Failure> {
         let join = JoinString {
             hubs: vec![self.settings.public_url.clone()],
@@ -78,8 +80,8 @@ impl Hub {
     }
 }
 
-/// What is handed to the site operator: the same token as join string and as install URL. It can be made again at any
-/// time, for those who may see it, because the token is a keyed hash.
+/// Material for the site operator: one token as join string and as install URL. Reproducible at any
+/// time for authorised callers, because the token is a keyed hash.
 ///
 /// # Errors
 /// `FL-5101`
@@ -98,7 +100,7 @@ pub(crate) fn invitation(hub: &Hub, cluster: &Cluster) -> Result<JoinInfo, Failu
     })
 }
 
-/// Of an [`invitation`], Steward's part: lists show it of every cluster.
+/// Steward's install URL alone: lists contain it for every cluster.
 pub(crate) fn install_url(hub: &Hub, cluster: &Cluster) -> SecretString {
     let mut url = install_url_without_token(hub, STEWARD_PATH);
     (hub.bootstrap).write(&cluster.id, &cluster.binding.bootstrap, &mut url);
@@ -111,7 +113,7 @@ fn install_url_of(hub: &Hub, path: &str, token: &SecretString) -> SecretString {
     url.into()
 }
 
-/// With room for it.
+/// Reserves capacity for the token.
 fn install_url_without_token(hub: &Hub, path: &str) -> String {
     let parts = [&hub.settings.install_base, path, "?token="];
     let length: usize = parts.iter().map(|part| part.len()).sum();

@@ -1,6 +1,8 @@
-//! The hub's keys in the store, for several hubs on one database: the first one leaves them there, the others take them.
-//! They are sealed with a key that the platform operator gives to each hub (`--store-key-file`), so whoever reads the
-//! database or a backup of it has none of them.
+//! The hub's keys in the store, for several hubs on one database: the first hub writes them, the
+//! others copy them.
+//!
+//! They are sealed with a key that the platform operator gives to each hub (`--store-key-file`). A
+//! copy of the database or of a backup does not reveal them.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -16,20 +18,20 @@ use tracing::info;
 
 use crate::{data_dir::DataDir, enroll::BootstrapKey, store::Store};
 
-/// What a hub has beside its store, and cannot do without.
+/// Files that a hub needs besides its store.
 pub(crate) const KEYS: [&str; 3] = ["ca.pem", "ca.key", "bootstrap.key"];
-/// Keeps this use of the sealing key apart from any later one.
+/// Domain separation of this use of the sealing key.
 const PURPOSE: &[u8] = b"fairlead keys of the hub v1";
 const NONCE: usize = 12;
 
-/// Under which the keys are sealed.
+/// Key that encrypts the hub's keys in the store.
 pub(crate) struct SealingKey(RandomizedNonceKey);
 
-/// By the names of their files.
+/// Contents by file name.
 type Keys = BTreeMap<String, SecretString>;
 
 impl SealingKey {
-    /// 32 bytes in base64, as `openssl rand -base64 32` makes them.
+    /// Reads 32 bytes in base64, as written by `openssl rand -base64 32`.
     ///
     /// # Errors
     /// `FL-4101`
@@ -88,10 +90,10 @@ impl SealingKey {
     }
 }
 
-/// Brings the data directory and the store to the same keys; makes them where there are none yet.
+/// Brings data directory and store to the same keys; creates them if neither has any.
 ///
 /// # Errors
-/// `FL-4103` if they have different ones, or the sealing key is another one than theirs.
+/// `FL-4103` if they differ, or the sealing key does not match.
 pub(crate) async fn share(
     store: &Store,
     dir: &DataDir,
@@ -108,7 +110,8 @@ pub(crate) async fn share(
                 info!("the hub's keys are in the store, sealed");
                 return Ok(());
             }
-            // Another hub was faster. What was made here for this alone is nobody's yet.
+            // Another hub was faster. Nothing depends on the keys created here, so they are
+            // discarded.
             if found.is_empty() {
                 forget(dir)?;
             }
@@ -119,7 +122,7 @@ pub(crate) async fn share(
     take(dir, &sealing.open(&sealed)?)
 }
 
-/// Writes what is missing. What is there must be the same, or nothing is written.
+/// Writes missing files. Existing ones must be equal, or nothing is written.
 fn take(dir: &DataDir, keys: &Keys) -> Result<(), Failure> {
     let here = read(dir)?;
     let theirs = || {

@@ -1,5 +1,5 @@
-//! Access for the platform operator on the hub's own machine: `hub.sock` in the data folder, for this user and root alone.
-//! It makes tokens, for an operator who has none that is valid.
+//! Access for the platform operator on the hub's own machine: `hub.sock` in the data folder, open
+//! to the hub's user and root. It creates tokens for an operator without a valid one.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration};
 
@@ -29,10 +29,10 @@ use crate::{
 
 pub(crate) const SOCKET: &str = "hub.sock";
 const PATH: &str = "/tokens";
-/// A write to a database that is away takes some seconds.
+/// A write to an unreachable database takes some seconds.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Serves the socket until the process drains. A hub that cannot is as good without it.
+/// Serves the socket until the process drains. If it cannot be opened, the hub runs without it.
 pub(crate) fn serve(hub: Arc<Hub>, dir: &Path, process: &Process) {
     let path = dir.join(SOCKET);
     let listener = match listen(&path) {
@@ -47,13 +47,13 @@ pub(crate) fn serve(hub: Arc<Hub>, dir: &Path, process: &Process) {
     process.spawn(async move {
         let drained = async move { draining.draining().await };
         let served = axum::serve(listener, router).with_graceful_shutdown(drained);
-        // It ends without an error, by its documentation.
+        // Never an error, according to its documentation.
         let _ = served.await;
         let _ = fs::remove_file(path);
     });
 }
 
-/// The caller holds the lock of the folder, so a socket that is there is of a hub that has ended.
+/// Binds the socket. The caller holds the folder's lock, so an existing socket is stale.
 fn listen(path: &Path) -> std::io::Result<UnixListener> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
@@ -71,10 +71,10 @@ async fn create(
     Ok(Secret(mint(&hub, Actor::Hub, asked).await?))
 }
 
-/// Asks the hub that runs in this folder for a token. None where no hub answers there.
+/// Requests a token from the hub running in this folder; `None` if no hub answers there.
 ///
 /// # Errors
-/// The failure that the hub answers with.
+/// The failure reported by the hub.
 pub(crate) async fn ask(dir: &Path, asked: &CreateToken) -> Result<Option<CreatedToken>, Failure> {
     let Ok(socket) = UnixStream::connect(dir.join(SOCKET)).await else {
         return Ok(None);

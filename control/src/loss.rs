@@ -1,4 +1,5 @@
-//! Refuses to start where keys or database of an earlier hub are gone: new ones would take their place in silence.
+//! Refuses to start if keys or database of an earlier hub are missing: new ones would silently
+//! replace them.
 
 use std::fs;
 
@@ -12,7 +13,7 @@ use crate::{
 
 const NEXT: &str = "Put back what is missing from a backup (`fairlead restore`), or check `--data` and `--store`; to go on without it, start once with `--accept-data-loss`.";
 
-/// The store is new, and the folder holds the CA of an earlier hub. To be asked before the store is made.
+/// Refuses a new store in a folder with the CA of an earlier hub. Call before the store is created.
 ///
 /// # Errors
 /// `FL-4103` unless the loss is accepted.
@@ -32,7 +33,8 @@ pub(crate) async fn refuse_lost_store(
     judge(cause, accepted)
 }
 
-/// The store knows clusters or tokens, and a key that they depend on is not there. To be asked before keys are made.
+/// Refuses a store in use without the keys that its clusters or tokens depend on. Call before keys
+/// are created.
 ///
 /// # Errors
 /// `FL-4103` unless the loss is accepted.
@@ -77,7 +79,7 @@ fn judge(cause: String, accepted: bool) -> Result<(), Failure> {
     Err(Failure::with_cause(Code::DataDir, cause).next(NEXT))
 }
 
-/// A certificate without its key is of no use, and stands in the way of a new one.
+/// A certificate without its key is useless and would block a new one.
 fn set_aside(dir: &DataDir) -> Result<(), Failure> {
     let certificate = dir.join("ca.pem");
     match fs::rename(&certificate, dir.join("ca.pem.old")) {

@@ -1,5 +1,5 @@
-//! What the platform operator does with a hub's data as a whole: back it up while the hub runs, put it back while it does
-//! not, look whether it is whole.
+//! Operations on a hub's data as a whole: backup while the hub runs, restore while it is stopped,
+//! integrity check.
 
 mod leftovers;
 mod sealed;
@@ -31,11 +31,12 @@ use stage::Stage;
 pub use crate::store::dump::migrate;
 pub use sealed::{Sink, opened};
 
-/// A hub's data: its folder, and where its store is.
+/// Location of a hub's data: its folder and its store.
 #[derive(Debug, Clone)]
 pub struct HubData {
+    /// The hub's data folder.
     pub data_dir: PathBuf,
-    /// A file in `data_dir` where nothing is said.
+    /// Defaults to a file in `data_dir`.
     pub store: Option<Place>,
 }
 
@@ -45,11 +46,12 @@ impl HubData {
         self.store.clone().unwrap_or_else(file)
     }
 
-    /// Writes all of it to `sink`, as it is at this moment; the hub may go on. With the keys, whoever has the backup is
-    /// the hub's authority.
+    /// Writes a consistent snapshot to `sink`; the hub may keep running. A backup that includes the
+    /// keys grants the hub's authority to its owner.
     ///
     /// # Errors
-    /// `FL-4103` if it cannot be read or is of another version, `FL-4112` if `sink` takes no more.
+    /// `FL-4103` if the data cannot be read or is of another version, `FL-4112` if `sink` rejects a
+    /// write.
     pub async fn back_up(&self, sink: Sink, with_keys: bool) -> Result<Tallies, Failure> {
         let mut files = dump::Files::new();
         for name in KEYS.into_iter().filter(|_| with_keys) {
@@ -60,12 +62,12 @@ impl HubData {
         dump::write(&self.place(), files, sink).await
     }
 
-    /// Puts a backup in the place of all that is there. The hub must not run; with a database of several hubs, none of
-    /// them.
+    /// Replaces all data with a backup. No hub may run; for a shared database, none of its hubs.
     ///
     /// # Errors
-    /// `FL-4111` if something is there and `overwrite` is not set, `FL-4109` if the backup is damaged, `FL-4103` if a hub
-    /// runs or the data cannot be written. Nothing has changed then, and no file is left behind.
+    /// `FL-4111` if data exists and `overwrite` is not set, `FL-4109` if the backup is damaged,
+    /// `FL-4103` if a hub runs or the data cannot be written. After an error nothing has changed,
+    /// and no file is left behind.
     pub async fn restore(
         &self,
         source: Box<dyn BufRead + Send>,
@@ -74,7 +76,7 @@ impl HubData {
         let place = self.place();
         let folder = Leftovers::folder(&self.data_dir);
         let dir = DataDir::open(&self.data_dir)?;
-        // From here on no hub can write these files.
+        // From here on the lock keeps hubs from writing these files.
         let mut leftovers = Leftovers::files(&dir, &place);
         leftovers.then(folder);
         let there = KEYS.iter().find(|name| dir.join(name).exists());
@@ -92,17 +94,18 @@ impl HubData {
         Ok(tallies)
     }
 
-    /// Makes a token without one: by way of the hub that runs in this folder, else in the store itself. For whoever has
-    /// the hub's machine, and no token that is valid.
+    /// Creates an access token without one: through the hub running in this folder, else directly
+    /// in the store. For operators on the hub's machine without a valid token.
     ///
     /// # Errors
-    /// `FL-4103` if the data cannot be used, or belongs to another user, and those of making a token.
+    /// `FL-4103` if the data cannot be used or belongs to another user, and the errors of creating
+    /// a token.
     pub async fn create_token(&self, asked: CreateToken) -> Result<CreatedToken, Failure> {
         if let Some(created) = local::ask(&self.data_dir, &asked).await? {
             return Ok(created);
         }
         let place = self.place();
-        // Hubs on PostgreSQL take in what other programs write; a file is one hub's.
+        // Hubs on PostgreSQL pick up writes of other programs. A file belongs to one hub.
         let _alone = match &place {
             Place::Postgres(_) => None,
             Place::File(_) => {
@@ -118,7 +121,7 @@ impl HubData {
         created
     }
 
-    /// Files of the store that root makes are files that the hub cannot open.
+    /// Store files created by root cannot be opened by the hub.
     fn is_ours(&self) -> Result<(), Failure> {
         let about = std::fs::metadata(&self.data_dir);
         let owner = about.map_err(|error| {
@@ -134,10 +137,10 @@ impl HubData {
         Err(Failure::with_cause(Code::DataDir, cause).next(next))
     }
 
-    /// One sentence for each thing that is wrong with the store. The hub may go on.
+    /// Checks the store; one sentence per defect. The hub may keep running.
     ///
     /// # Errors
-    /// `FL-4103` if it cannot be read or is of another version.
+    /// `FL-4103` if the store cannot be read or is of another version.
     pub async fn check(&self) -> Result<Vec<String>, Failure> {
         let place = self.place();
         let store = Store::open_as_it_is(&place, Clock::system()).await?;
@@ -147,7 +150,7 @@ impl HubData {
     }
 }
 
-/// A hub that runs, and has no socket or does not listen there.
+/// Next step for a hub that runs without a reachable socket.
 fn silent_hub(failure: Failure) -> Failure {
     failure.next("Run the command as the hub's user or as root where its `hub.sock` is, or stop the hub first.")
 }

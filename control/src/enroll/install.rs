@@ -1,5 +1,7 @@
-//! `/install/`: what `kubectl apply -f` installs. Looking at our agent's manifest spends nothing, because the agent spends
-//! the token itself; Steward's holds a token of its own, so the bootstrap token is spent before it is handed out.
+//! `/install/`: manifests for `kubectl apply -f`.
+//!
+//! Reading our agent's manifest spends nothing: the agent spends the token itself. Steward's
+//! manifest contains a token of its own, so the bootstrap token is spent first.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -28,13 +30,13 @@ use crate::{
     store::{Actor, Draft, whole_millis},
 };
 
-/// How long Steward's token is good: it never asks for another one.
+/// Lifetime of Steward's token: it never requests another one.
 const STEWARDS_LIFE: Duration = Duration::days(3660);
-/// Who has made it.
+/// Creator recorded with Steward's token.
 const MADE_BY: &str = "steward.json";
 
-/// The token, which holds nothing that a URL would encode: in the query, as Lieutenant's URLs have it, or as bearer token,
-/// which no log of a proxy shows.
+/// The token from the query, as in Lieutenant's URLs, or from a bearer token, which proxies do not
+/// log. It contains no character that a URL would encode.
 fn token(query: Option<&str>, headers: &HeaderMap) -> Option<SecretString> {
     let query = query.unwrap_or_default();
     let of_query = query
@@ -48,7 +50,7 @@ fn token(query: Option<&str>, headers: &HeaderMap) -> Option<SecretString> {
     (!token.is_empty()).then(|| SecretString::from(token))
 }
 
-/// Nobody may keep it, and no page that is linked from it may learn of it.
+/// Keeps the response out of caches and its URL out of `Referer`.
 fn private(content_type: &'static str) -> [(header::HeaderName, HeaderValue); 3] {
     let headers = [
         (header::CONTENT_TYPE, content_type),
@@ -70,8 +72,8 @@ pub(super) async fn agent(
     Ok((private("application/yaml; charset=utf-8"), body))
 }
 
-/// A wrong one counts against the address that it comes from, which is told of once and not with each guess; one that was a
-/// token once says that somebody comes too late.
+/// Counts an unknown token against the caller's address; the gateway logs the address once, not per
+/// guess. A token that was valid earlier indicates a late caller.
 fn counted(asks: &Asks, failure: Failure, what: &'static str) -> Failure {
     if failure.code != Code::BootstrapUnknown {
         warn!(what, code = %failure.code, "install manifest refused");
@@ -82,6 +84,8 @@ fn counted(asks: &Asks, failure: Failure, what: &'static str) -> Failure {
     }
 }
 
+/// The cluster whose bootstrap token is still open.
+///
 /// # Errors
 /// `FL-2101` to `FL-2103`
 fn open_for(
@@ -117,7 +121,7 @@ fn render(hub: &Hub, token: SecretString) -> Result<String, Failure> {
     })
 }
 
-/// `GET /install/steward.json`, with the words that Lieutenant's clients know.
+/// `GET /install/steward.json`, with the texts that Lieutenant's clients expect.
 pub(super) async fn steward(
     State(hub): State<Arc<Hub>>,
     asks: Asks,
@@ -149,14 +153,14 @@ fn told(failure: Failure) -> Refused {
     Refused::saying(failure.code, StatusCode::UNAUTHORIZED, words)
 }
 
-/// Where Steward reaches this API.
+/// URL of this API as Steward reaches it.
 fn api_url(hub: &Hub, from: Option<IpAddr>, headers: &HeaderMap) -> String {
     let told = from.and_then(|from| outside(&hub.settings.trusted_proxies, from, headers));
     told.unwrap_or_else(|| hub.settings.public_url.to_string())
 }
 
-/// Spends the bootstrap token for a token that is good for this one cluster; of many who come at once one gets it. What an
-/// earlier installation has is void from then on.
+/// Exchanges the bootstrap token for a token limited to this cluster. Of several concurrent
+/// requests one succeeds. Tokens of earlier installations are revoked.
 async fn hand_out(hub: &Hub, token: &SecretString) -> Result<(ClusterId, SecretString), Failure> {
     let claims = hub.bootstrap.read(token).ok_or(Code::BootstrapUnknown)?;
     let (id, now) = (claims.cluster.clone(), hub.now());

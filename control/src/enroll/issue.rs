@@ -1,5 +1,7 @@
-//! `POST /agent/v1/enroll` and `POST /agent/v1/renew`: certificates for agents' keys. An identity may renew itself for a
-//! while after its end, too: the cluster was switched off, and nobody has to go there.
+//! `POST /agent/v1/enroll` and `POST /agent/v1/renew`: certificates for agents' keys.
+//!
+//! An identity may renew itself for some time after its expiry: a cluster that was switched off
+//! needs no visit.
 
 use std::sync::Arc;
 
@@ -91,7 +93,8 @@ fn try_renew(
     Ok(Json(issued(hub, (cluster.clone(), tenant.clone()), signed)))
 }
 
-/// An identity that has ended: it renews itself with the key that enrolled last and no other, and that is written down.
+/// Checks an expired identity: it may renew only with the key that enrolled last. The renewal is
+/// recorded in the change log.
 ///
 /// # Errors
 /// `FL-2110`, `FL-2109`, `FL-5102`
@@ -144,9 +147,9 @@ fn issued(
 }
 
 fn refused(what: &'static str, failure: Failure) -> Refused {
-    // Whoever guesses tokens is counted and told of by the gateway, once a minute.
+    // The gateway counts guesses per address and logs them once a minute.
     if failure.code != Code::BootstrapUnknown {
-        // The cause may quote the request; the code says enough.
+        // The cause may quote the request, so only the code is logged.
         warn!(what, code = %failure.code, "agent refused");
     }
     failure.into()

@@ -1,5 +1,7 @@
-//! The install manifest: all that a cluster needs to be reached, in one YAML stream. What it grants the agent is what the
-//! site operator trusts the hub with, so it stands here in full and is kept small.
+//! The install manifest: all objects that a cluster needs to be reachable, in one YAML stream.
+//!
+//! Its grants define the site operator's trust in the hub. They are spelled out here in full and
+//! kept minimal.
 
 use fairlead_api::{ClusterId, Code, Failure, TenantId, resources::Role};
 use secrecy::{ExposeSecret, SecretString};
@@ -7,28 +9,32 @@ use serde_json::{Value, json};
 
 const NAMESPACE: &str = "fairlead";
 const AGENT: &str = "fairlead-agent";
-/// Where the agent keeps its identity.
+/// Secret with the agent's identity.
 const IDENTITY: &str = "fairlead-identity";
 const JOIN: &str = "fairlead-join";
-/// What the collectors of facts read.
+/// ClusterRole for the collectors of facts.
 const FACTS: &str = "fairlead-facts";
 const FACTS_OF_HELM: &str = "fairlead-facts-helm";
 const ADMIN_PORT: u16 = 9090;
-/// The user of the image, as in distroless ones.
+/// User id of the image, as in distroless images.
 const UID: u32 = 65532;
 
-/// What an install manifest is made of.
+/// Inputs of an install manifest.
 #[derive(Debug, Clone)]
 pub struct ManifestInput {
+    /// Id of the cluster.
     pub cluster: ClusterId,
+    /// Tenant of the cluster; its groups may be impersonated.
     pub tenant: TenantId,
     /// The join string.
     pub join: SecretString,
+    /// Image of the agent.
     pub image: String,
+    /// Version of the agent, as an annotation.
     pub version: String,
 }
 
-/// The manifest for `kubectl apply -f`, one YAML document an object. It holds the join string.
+/// The manifest for `kubectl apply -f`, one YAML document per object. It contains the join string.
 ///
 /// # Errors
 /// `FL-5101` if it cannot be written as YAML.
@@ -37,7 +43,7 @@ pub fn manifest(input: &ManifestInput) -> Result<String, Failure> {
         "# Fairlead agent of cluster {} ({}).\n# Holds a token that is good once: do not keep this file.\n",
         input.cluster, input.tenant
     );
-    // Every text is quoted, so that no parser takes one for a number or a yes.
+    // All strings are quoted, so that no parser reads one as a number or boolean.
     let options = serde_saphyr::ser_options! { quote_all: true };
     for object in objects(input) {
         let yaml = serde_saphyr::to_string_with_options(&object, options.clone())
@@ -74,7 +80,7 @@ fn objects(input: &ManifestInput) -> Vec<Value> {
         binding("ClusterRoleBinding", FACTS, FACTS, agent()),
         helm_rights(),
     ];
-    // What Fairlead's own roles mean in this cluster; a site operator may bind them otherwise.
+    // Meaning of Fairlead's roles in this cluster; a site operator may bind them differently.
     for role in Role::IN_CLUSTERS {
         let group = json!({
             "apiGroup": "rbac.authorization.k8s.io",
@@ -112,8 +118,8 @@ fn agent() -> Value {
     json!({ "kind": "ServiceAccount", "name": AGENT, "namespace": NAMESPACE })
 }
 
-/// Groups by name; users cannot be named by prefix in RBAC, so the agent itself refuses every user that is not under
-/// `fairlead:`.
+/// Groups are granted by name. RBAC cannot grant users by prefix, so the agent rejects every user
+/// outside `fairlead:` itself.
 fn cluster_rights(tenant: &TenantId) -> Value {
     let roles = ["admin", "operator", "viewer"];
     let plain = roles.map(|role| format!("fairlead:{role}"));
@@ -131,7 +137,7 @@ fn cluster_rights(tenant: &TenantId) -> Value {
                 "resourceNames": groups,
             },
             { "apiGroups": [""], "resources": ["users"], "verbs": ["impersonate"] },
-            // Its UID tells this cluster from one into which the identity was copied.
+            // The namespace's UID distinguishes this cluster from one with a copied identity.
             {
                 "apiGroups": [""],
                 "resources": ["namespaces"],
@@ -142,8 +148,8 @@ fn cluster_rights(tenant: &TenantId) -> Value {
     })
 }
 
-/// What the agent's collectors of facts read, a rule for each. A site operator may take any of it away: the facts say then
-/// what is missing.
+/// Read access for the agent's collectors of facts, one rule each. A site operator may remove any
+/// of them; the facts then report the gap.
 fn facts_rights() -> Value {
     let list = |group: &str, resources: &[&str]| json!({ "apiGroups": [group], "resources": resources, "verbs": ["list"] });
     let get = |group: &str, resource: &str, name: &str| json!({ "apiGroups": [group], "resources": [resource], "verbs": ["get"], "resourceNames": [name] });
@@ -165,8 +171,8 @@ fn facts_rights() -> Value {
     })
 }
 
-/// Helm keeps its releases in Secrets. The agent asks for their labels alone, but RBAC cannot hold it to that: so this is
-/// bound by a site operator who wants them as facts, and by nobody else.
+/// Helm keeps its releases in Secrets. The agent reads only their labels, but RBAC cannot enforce
+/// that. So no binding is installed: a site operator adds it to collect these facts.
 fn helm_rights() -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -188,9 +194,9 @@ fn own_objects() -> Value {
                 "verbs": ["get", "update", "patch"],
                 "resourceNames": [IDENTITY],
             },
-            // The name of what is created cannot be told by RBAC.
+            // RBAC cannot restrict `create` by name.
             { "apiGroups": [""], "resources": ["secrets"], "verbs": ["create"] },
-            // What the site operator adds to the facts.
+            // Additional facts provided by the site operator.
             {
                 "apiGroups": [""],
                 "resources": ["configmaps"],
@@ -251,7 +257,8 @@ fn deployment(input: &ManifestInput) -> Value {
 }
 
 fn container(input: &ManifestInput) -> Value {
-    // Ready means connected to the hub. A hub that is down must neither restart the pod nor let a rollout end the one before.
+    // Ready means connected to the hub. An unreachable hub must neither restart the pod nor let a
+    // rollout terminate the previous one.
     let probe = |path: &str, failures: u32| {
         json!({
             "httpGet": { "path": path, "port": "admin" },

@@ -1,4 +1,4 @@
-//! Spending a bootstrap token and signing for it: one change, both or neither.
+//! Spends a bootstrap token and signs a certificate in one transaction.
 
 use fairlead_api::{ClusterId, ClusterUid, Failure, TenantId};
 use time::OffsetDateTime;
@@ -8,20 +8,22 @@ use crate::{
     store::{Actor, Draft, Refusal, Store, StoreError},
 };
 
-/// A token that this hub has made, and the key it is to be spent for.
+/// An authentic token, and the key that spends it.
 #[derive(Debug, Clone)]
 pub struct Claim {
+    /// Cluster named by the token.
     pub cluster: ClusterId,
+    /// Generation of the token; a newer one voids it.
     pub generation: i64,
-    /// As the token says.
+    /// Expiry encoded in the token.
     pub expires: OffsetDateTime,
     /// SHA-256 of the public key that spends it.
     pub fingerprint: [u8; 32],
-    /// Which Kubernetes cluster it is spent in, if whoever spends it can tell.
+    /// UID of the enrolling Kubernetes cluster, if known.
     pub uid: Option<ClusterUid>,
 }
 
-/// Why a bootstrap token is not honoured.
+/// A rejected bootstrap token.
 #[derive(Debug, thiserror::Error)]
 pub enum SpendError {
     #[error("there is no such token, or a newer one has taken its place")]
@@ -38,20 +40,22 @@ pub enum SpendError {
 
 impl Refusal for SpendError {}
 
-/// What spending a token has led to.
+/// Result of spending a token.
 #[derive(Debug)]
 pub struct Enrolled<T> {
+    /// Tenant of the cluster.
     pub tenant: TenantId,
+    /// Output of the signing closure.
     pub signed: T,
-    /// The same key has asked before: its first answer was lost.
+    /// True if the same key spent the token before: its first response was lost.
     pub again: bool,
 }
 
-/// Spends a token and signs, both or neither. The same key may come again until the token expires: its first answer may
-/// have been lost. Whoever spends it says which Kubernetes cluster it is from now on.
+/// Spends a token and signs, atomically. The same key may repeat the call until the token expires,
+/// because its first response may be lost. The enrolling Kubernetes cluster becomes the bound one.
 ///
 /// # Errors
-/// [`SpendError`]; then nothing has changed.
+/// [`SpendError`]; nothing has changed then.
 pub async fn spend<T, Sign>(
     store: &Store,
     claim: Claim,
@@ -87,7 +91,7 @@ where
     Ok(store.change(actor, decide).await?.value)
 }
 
-/// Whether this key has spent it already.
+/// True if this key has spent the token already.
 fn may_spend(current: &Bootstrap, claim: &Claim, now: OffsetDateTime) -> Result<bool, SpendError> {
     if (current.generation, current.expires) != (claim.generation, claim.expires) || current.revoked
     {

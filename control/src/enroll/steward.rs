@@ -1,5 +1,6 @@
-//! The install manifests of Project Syn's Steward, the six that Lieutenant hands out and in its order. What they grant is
-//! what Steward needs to set up whatever a catalog holds: everything.
+//! The six install manifests of Project Syn's Steward, in Lieutenant's order.
+//!
+//! Steward gets full rights: it must be able to set up anything in a catalog.
 
 use fairlead_api::ClusterId;
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ const NAMESPACE: &str = "syn";
 const NAME: &str = "steward";
 
 pub(super) struct Steward<'a> {
-    /// Where it reaches the hub.
+    /// URL of the hub as Steward reaches it.
     pub(super) api: &'a str,
     pub(super) cluster: &'a ClusterId,
     pub(super) token: &'a str,

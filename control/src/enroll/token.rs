@@ -1,5 +1,7 @@
-//! Bootstrap tokens: `<cluster>.<generation>.<expiry>.<HMAC>`, the last by a key that is not in the store. Whoever reads
-//! the store can make none; the hub can show a valid one again without keeping it.
+//! Bootstrap tokens: `<cluster>.<generation>.<expiry>.<HMAC>`.
+//!
+//! The HMAC key is not in the store, so a copy of the store yields no token. The hub reproduces a
+//! valid token on demand without storing it.
 
 use std::fmt::Write as _;
 
@@ -13,15 +15,15 @@ use time::OffsetDateTime;
 use crate::{data_dir::DataDir, model::Bootstrap, random};
 
 const FILE: &str = "bootstrap.key";
-/// Longer than any token of ours, in bytes; nothing longer is looked at.
+/// Upper bound for the length of our tokens, in bytes; longer texts are rejected unread.
 pub(super) const MAX_LEN: usize = 255;
-/// Keeps this use of the key apart from any later one.
+/// Domain separation of this use of the key.
 const PURPOSE: &str = "fairlead bootstrap token v1|";
 
-/// The key under which bootstrap tokens are made.
+/// Key of the bootstrap tokens' HMAC.
 pub(crate) struct BootstrapKey(hmac::Key);
 
-/// What a token says that this hub has made, whether or not it is still good.
+/// Claims of an authentic token, which may be expired or spent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Claims {
     pub(crate) cluster: ClusterId,
@@ -30,10 +32,10 @@ pub(crate) struct Claims {
 }
 
 impl BootstrapKey {
-    /// Opens the key file in the data directory, makes it on first start.
+    /// Opens the key file in the data directory; creates it on first start.
     ///
     /// # Errors
-    /// `FL-4103` if it is damaged or others may read it.
+    /// `FL-4103` if it is damaged or readable by others.
     pub(crate) fn open_or_create(dir: &DataDir) -> Result<Self, Failure> {
         let path = dir.join(FILE);
         let text = match keyfile::read(&path)? {
@@ -59,10 +61,11 @@ impl BootstrapKey {
         token.into()
     }
 
-    /// The same at the end of a text, which is a secret from then on. Lists show one of every cluster that waits for its agent.
+    /// Appends the current token to `to`, which is a secret from then on. Lists contain one per
+    /// cluster that awaits its agent, so this avoids an allocation each.
     pub(crate) fn write(&self, cluster: &ClusterId, current: &Bootstrap, to: &mut String) {
         let (start, expires) = (to.len(), current.expires.unix_timestamp());
-        // A string takes whatever is written into it.
+        // Writing to a `String` cannot fail.
         let _ = write!(to, "{cluster}.{}.{expires}", current.generation);
         let mut tag = hmac::Context::with_key(&self.0);
         tag.update(PURPOSE.as_bytes());
@@ -71,7 +74,7 @@ impl BootstrapKey {
         URL_SAFE_NO_PAD.encode_string(tag.sign(), to);
     }
 
-    /// What a token says, if this hub has made it; the hashes are compared in constant time.
+    /// Claims of a token made by this hub; the HMAC is compared in constant time.
     pub(crate) fn read(&self, token: &SecretString) -> Option<Claims> {
         let text = token.expose_secret();
         if text.len() > MAX_LEN {

@@ -1,4 +1,5 @@
-//! Files and folders that a command makes, removed again unless it succeeds.
+//! Cleanup guard for files and folders that a command creates: removes them unless the command
+//! succeeds.
 
 use std::{
     fs,
@@ -11,18 +12,19 @@ use crate::{
     store::{Place, claim::lock_file},
 };
 
-/// Paths that were not there before, in the order in which they are removed.
+/// Paths that did not exist before, in the order of removal.
 pub(super) struct Leftovers(Vec<PathBuf>);
 
 impl Leftovers {
-    /// The folder, those above it, and its lock. To be asked before the folder is opened.
+    /// The data folder, its missing parents, and its lock. Call before the folder is opened.
     pub(super) fn folder(path: &Path) -> Self {
         let lock = path.join(LOCK);
         let folders = path.ancestors().map(Path::to_owned);
         Leftovers::missing([lock].into_iter().chain(folders))
     }
 
-    /// What a restore may make. To be asked under the lock of the folder: else the files may be a hub's.
+    /// Files that a restore may create. Call under the folder's lock, else they may belong to a
+    /// hub.
     pub(super) fn files(dir: &DataDir, place: &Place) -> Self {
         let mut files: Vec<PathBuf> = KEYS.iter().map(|name| dir.join(name)).collect();
         let restored = KEYS.iter().map(|name| dir.join(&staged(name)));
@@ -35,7 +37,7 @@ impl Leftovers {
             files.push(lock_file(file));
         }
         let mut leftovers = Leftovers::missing(files);
-        // A restore that was cut off may have left these.
+        // An interrupted restore may have left these.
         leftovers.0.extend(restored);
         leftovers
     }
@@ -55,7 +57,7 @@ impl Leftovers {
         self.0.append(&mut others.0);
     }
 
-    /// The command has succeeded.
+    /// Marks the command as successful.
     pub(super) fn keep(mut self) {
         self.0.clear();
     }
@@ -64,7 +66,8 @@ impl Leftovers {
 impl Drop for Leftovers {
     fn drop(&mut self) {
         for path in &self.0 {
-            // A folder goes only where it is empty; the failure of the command is the one to report.
+            // Removes empty folders only. Errors are ignored: the command's own failure is
+            // reported.
             let _ = match path.symlink_metadata() {
                 Ok(about) if about.is_dir() => fs::remove_dir(path),
                 _ => fs::remove_file(path),

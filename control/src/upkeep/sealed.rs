@@ -1,4 +1,4 @@
-//! A backup on its way into a file and out of it: plain, or encrypted with `age` for whoever holds a key.
+//! Reader and writer of backup files: plain, or encrypted with `age`.
 
 use std::io::{self, BufRead, BufReader, Write};
 
@@ -6,10 +6,10 @@ use age::{Decryptor, Encryptor, Identity, Recipient, stream::StreamWriter, x2551
 use fairlead_api::{Code, Failure};
 use secrecy::{ExposeSecret, SecretString};
 
-/// What an encrypted file begins with.
+/// Prefix of an encrypted file.
 const MAGIC: &[u8] = b"age-encryption.org/";
 
-/// Where a backup goes.
+/// Destination of a backup.
 pub struct Sink(Inner);
 
 enum Inner {
@@ -18,10 +18,10 @@ enum Inner {
 }
 
 impl Sink {
-    /// For each of `recipients` (`age1..`), or for anybody where there is none.
+    /// Encrypts for `recipients` (`age1..`); with none, writes plain text.
     ///
     /// # Errors
-    /// `FL-4101` for what is no recipient, `FL-4112` if `to` takes nothing.
+    /// `FL-4101` for an invalid recipient, `FL-4112` if `to` rejects the header.
     pub fn new(to: Box<dyn Write + Send>, recipients: &[String]) -> Result<Self, Failure> {
         if recipients.is_empty() {
             return Ok(Sink(Inner::Plain(to)));
@@ -42,7 +42,7 @@ impl Sink {
         Ok(Sink(Inner::Sealed(Box::new(writer))))
     }
 
-    /// Without it, what was encrypted cannot be read again.
+    /// Required: an encrypted file without its last block cannot be read.
     pub(crate) fn finish(self) -> io::Result<()> {
         match self.0 {
             Inner::Plain(mut to) => to.flush(),
@@ -67,7 +67,7 @@ impl Write for Sink {
     }
 }
 
-/// A backup as it was before it was encrypted, if it was; `identities` is what `age-keygen` writes.
+/// Opens a backup, decrypting it if needed; `identities` is a file written by `age-keygen`.
 ///
 /// # Errors
 /// `FL-4109` if it is encrypted and none of `identities` opens it.

@@ -1,4 +1,5 @@
-//! The hub's keys of a backup, beside their places until the store has changed: then they are moved there.
+//! Staging of the keys in a backup: written next to their final paths, and moved there once the
+//! store has changed.
 
 use std::{fs, io, path::PathBuf};
 
@@ -9,7 +10,7 @@ use secrecy::ExposeSecret;
 use super::{KEYS, unusable};
 use crate::{data_dir::DataDir, store::dump::Files};
 
-/// Where each key is staged, and its place.
+/// Name, staging path and final path of each key.
 #[derive(Clone)]
 pub(super) struct Stage(Vec<(&'static str, PathBuf, PathBuf)>);
 
@@ -19,8 +20,10 @@ impl Stage {
         Stage(places.to_vec())
     }
 
+    /// Writes the keys to their staging paths.
+    ///
     /// # Errors
-    /// `FL-4103` if a key cannot be written; then none is left.
+    /// `FL-4103` if a key cannot be written; then no staged file remains.
     pub(super) fn put(&self, files: &Files) -> Result<(), Failure> {
         self.clear()?;
         let put = || {
@@ -34,7 +37,7 @@ impl Stage {
         put().inspect_err(|_| drop(self.clear()))
     }
 
-    /// Moves the keys to their places, over those that are there.
+    /// Moves the keys to their final paths, replacing existing files.
     ///
     /// # Errors
     /// `FL-4103` if one cannot be moved.
