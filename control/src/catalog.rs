@@ -1,5 +1,5 @@
-//! Catalog: the desired configuration of each cluster. Admins of the tenant write it, and each cluster's agent is given
-//! its own and no other's.
+//! Catalog: the desired Kubernetes objects of each cluster. Admins of the tenant write it; each
+//! agent can read its own cluster's only.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl Module for CatalogModule {
     }
 }
 
-/// A catalog may hold Secrets, which a viewer cannot read in the cluster either.
+/// A catalog may contain Secrets, which a viewer cannot read in the cluster either.
 async fn show(
     State(hub): State<Arc<Hub>>,
     Who(caller): Who,
@@ -90,13 +90,13 @@ async fn put(
     Ok((etag(answer.version)?, Json(answer)))
 }
 
-/// 0 where none was ever given.
+/// 0 if no catalog was ever written.
 fn version_of(view: &View, cluster: &ClusterId) -> i64 {
     let version = view.catalog(cluster).map_or(0, |head| head.version);
     i64::try_from(version).unwrap_or(i64::MAX)
 }
 
-/// What an agent needs to know where an object goes; the rest is for the API server to judge.
+/// Checks the fields that address an object; the API server validates the rest.
 fn check_object(object: &Value) -> Result<(), &'static str> {
     let text = |value: Option<&Value>| {
         let text = value.and_then(Value::as_str);
@@ -153,7 +153,7 @@ fn etag(version: i64) -> Result<HeaderMap, Failure> {
     Ok(HeaderMap::from_iter([(header::ETAG, value)]))
 }
 
-/// RFC 9110, section 13.1.2: any of the list, compared weakly.
+/// RFC 9110, section 13.1.2: any tag of the list, compared weakly.
 fn matches(headers: &HeaderMap, version: i64) -> bool {
     let current = tag(version);
     let lines = headers.get_all(header::IF_NONE_MATCH).iter();

@@ -1,25 +1,26 @@
-//! The wall clock of the modules, which tests set.
+//! The wall clock of the modules, replaceable in tests.
 
 use std::{fmt, sync::Arc};
 
 use time::OffsetDateTime;
 
-/// What time it is, UTC.
+/// Source of the current time, UTC.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> OffsetDateTime + Send + Sync>);
 
 impl Clock {
-    /// A clock of one's own.
+    /// A clock backed by `now`.
     pub fn new(now: impl Fn() -> OffsetDateTime + Send + Sync + 'static) -> Self {
         Clock(Arc::new(now))
     }
 
-    /// The machine's.
+    /// The machine's clock.
     #[must_use]
     pub fn system() -> Self {
         Clock::new(OffsetDateTime::now_utc)
     }
 
+    /// The current time, UTC.
     #[must_use]
     pub fn now(&self) -> OffsetDateTime {
         (self.0)()

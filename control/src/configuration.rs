@@ -1,5 +1,5 @@
-//! Configuration: what an agent needs to know to do its work, one document for each cluster. The agent pulls its own; that
-//! another one is there it learns on the next probe, which comes at once. It says by which one it works.
+//! Configuration of agents: one document per cluster. An agent pulls its own. A new revision is
+//! announced on the next probe, which is sent at once. The agent reports the applied revision.
 
 mod document;
 mod wanted;
@@ -62,7 +62,7 @@ impl Module for ConfigurationModule {
     }
 }
 
-/// `GET /v1/agents`: which agents work by an older document than they should.
+/// `GET /v1/agents`: agents with an outdated configuration.
 async fn list(
     State(hub): State<Arc<Hub>>,
     Who(caller): Who,
@@ -77,7 +77,7 @@ async fn list(
     Ok(listed(&headers, &view, &List { items }, link)?)
 }
 
-/// Whether a cluster's agent works by an older configuration than it should.
+/// True if a cluster's agent applies an older configuration than the desired one.
 pub(crate) fn lags(hub: &Hub, view: &View, cluster: &Record<Cluster>) -> bool {
     let observed = hub.store.observed_of(cluster);
     let acted_on = observed.acted_on.as_deref();
@@ -95,7 +95,7 @@ fn configured(hub: &Hub, view: &View, cluster: &Record<Cluster>) -> Configured {
     }
 }
 
-/// `GET /v1/clusters/{id}/config`: the document as its agent gets it.
+/// `GET /v1/clusters/{id}/config`: the document as its agent receives it.
 async fn show(
     State(hub): State<Arc<Hub>>,
     Path(id): Path<String>,
@@ -107,7 +107,7 @@ async fn show(
     Ok((etag(&revision)?, Json(document)).into_response())
 }
 
-/// `GET /v1/clusters/{id}/agent`: what of it was said of this very cluster.
+/// `GET /v1/clusters/{id}/agent`: the settings of this cluster alone.
 async fn settings(
     State(hub): State<Arc<Hub>>,
     Path(id): Path<String>,
@@ -123,7 +123,7 @@ async fn settings(
     )?)
 }
 
-/// `PUT /v1/clusters/{id}/agent`: says it anew.
+/// `PUT /v1/clusters/{id}/agent`: replaces them.
 async fn put(
     State(hub): State<Arc<Hub>>,
     Path(id): Path<String>,
@@ -179,7 +179,7 @@ async fn pull(
     Ok((etag(&revision)?, Json(document)).into_response())
 }
 
-/// One of ours, be it of another time.
+/// True for any revision of ours, including outdated ones.
 fn is_revision(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }

@@ -1,4 +1,4 @@
-//! All modules of one hub, opened in the order in which they need each other.
+//! Opens all modules of one hub, in the order of their dependencies.
 
 use std::{
     path::PathBuf,
@@ -41,63 +41,66 @@ use crate::{
 };
 
 pub(crate) const STORE: &str = "fairlead.db";
-/// Each is a label of every cluster's row.
+/// Each one is a label on every cluster's time series.
 const METRIC_FACTS: usize = 32;
 
-/// How long a bootstrap token is good where nobody says otherwise.
+/// Default lifetime of a bootstrap token.
 pub const BOOTSTRAP_TTL: Duration = Duration::from_secs(1800);
 
-/// What the modules need to start.
+/// Settings for opening the modules.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Made where it is missing; one hub's at a time.
+    /// Created if missing; locked by one hub.
     pub data_dir: PathBuf,
-    /// Where people and agents reach the hub; it goes into join strings and install URLs.
+    /// Address of the hub for people and agents, used in join strings and install URLs.
     pub public_url: HubUrl,
-    /// Where install manifests are fetched, like `http://127.0.0.1:9090`, where that is not the front.
+    /// Address of install manifests, like `http://127.0.0.1:9090`, if it differs from the front.
     pub install_base: Option<String>,
-    /// Clusters answer as `<id>.<cluster_domain>` too.
+    /// Clusters are also reachable as `<id>.<cluster_domain>`.
     pub cluster_domain: String,
-    /// More names and addresses for the front's own certificate.
+    /// Additional names and addresses for the front's own certificate.
     pub front_names: Vec<String>,
-    /// The front's certificate, where it is given (`--tls-cert`).
+    /// The front's certificate, if configured (`--tls-cert`).
     pub front_leaf: Option<Leaf>,
-    /// What clients need to trust `front_leaf`, where the web's own trust is not enough.
+    /// CA that clients need to trust `front_leaf`, if public CAs do not suffice.
     pub front_ca_pem: Option<String>,
-    /// Where the registry is kept; a file in `data_dir` where nothing is said.
+    /// Location of the registry; defaults to a file in `data_dir`.
     pub store: Option<Place>,
-    /// Under which the hub's keys are in the store, for several hubs on one database; none: each has them in its folder
-    /// alone. 32 bytes in base64.
+    /// Sealing key for the hub's keys in the store, 32 bytes in base64, for several hubs on one
+    /// database. `None` keeps the keys in the folder alone.
     pub store_key: Option<SecretString>,
-    /// How long what was is kept.
+    /// Retention of history.
     pub retention: Retention,
-    /// How often sources of facts report, by which what they said gets stale.
+    /// Report intervals of the sources of facts, which decide when facts become stale.
     pub reporting: Reporting,
-    /// Where facts are written as well.
+    /// InfluxDB to which facts are also written.
     pub influx: Option<InfluxConfig>,
-    /// Starts although keys or database of an earlier hub are gone.
+    /// Start although keys or database of an earlier hub are missing.
     pub accept_data_loss: bool,
-    /// Who else vouches for callers (`docs/issuers.md`).
+    /// Configuration file of external issuers (`docs/issuers.md`).
     pub issuers: Option<PathBuf>,
-    /// How long a bootstrap token is good; [`BOOTSTRAP_TTL`] by default.
+    /// Lifetime of a bootstrap token; [`BOOTSTRAP_TTL`] by default.
     pub bootstrap_ttl: Duration,
-    /// For how long after its end an identity may renew itself, if no other key has enrolled since; zero: not at all.
+    /// Time after its expiry within which an identity may renew itself, unless another key has
+    /// enrolled since. Zero disables late renewal.
     pub renew_grace: Duration,
+    /// Version of the hub, for the install manifest.
     pub version: String,
     /// The agent's image, for the install manifest.
     pub image: String,
     /// The image of Project Syn's Steward, for its install manifests.
     pub steward_image: String,
+    /// Services announced by `GET /`.
     pub discovery: Discovery,
-    /// Facts that become labels of `syn_lieutenant_cluster_facts`, by name; 32 at the most.
+    /// Names of facts that become labels of `syn_lieutenant_cluster_facts`; at most 32.
     pub metric_facts: Vec<String>,
-    /// Proxies in front of the hub whose `X-Forwarded-Proto` and host are believed.
+    /// Proxies in front of the hub with trusted `X-Forwarded-Proto` and host.
     pub trusted_proxies: Vec<Network>,
-    /// Who makes Git repositories.
+    /// Plugged-in Git servers.
     pub git_servers: GitServers,
 }
 
-/// The modules of one hub; clones name the same.
+/// The modules of one hub; clones share their state.
 #[derive(Clone)]
 pub struct Control {
     hub: Arc<Hub>,
@@ -106,15 +109,16 @@ pub struct Control {
 }
 
 impl Control {
-    /// Opens the data directory with all that is in it, makes what is missing.
+    /// Opens the data directory and creates missing parts.
     ///
     /// # Errors
-    /// `FL-4103` if the directory cannot be used or another hub runs in it, `FL-4101` for a name that cannot be one.
+    /// `FL-4103` if the directory cannot be used or another hub runs in it, `FL-4101` for an
+    /// invalid setting.
     pub async fn open(config: Config) -> Result<Control, Failure> {
         Control::open_at(config, Clock::system()).await
     }
 
-    /// As [`Control::open`], by another clock.
+    /// As [`Control::open`], with another clock.
     ///
     /// # Errors
     /// As [`Control::open`].
@@ -129,7 +133,7 @@ impl Control {
             let detail = format_args!("{METRIC_FACTS} facts at the most are labels of metrics");
             return Err(Failure::because(Code::BadConfig, detail));
         }
-        // Their mistakes are found before anything is made.
+        // Configuration mistakes surface before anything is created.
         let issuers = config.issuers.as_deref().map(Issuers::open).transpose()?;
         let data_dir = DataDir::open(&config.data_dir)?;
         let influx = config.influx.clone();
@@ -195,7 +199,7 @@ impl Control {
         })
     }
 
-    /// What the gateway plugs in.
+    /// The modules and hooks for the gateway.
     #[must_use]
     pub fn seam(&self) -> Seam {
         let hub = || Arc::clone(&self.hub);
@@ -216,19 +220,19 @@ impl Control {
         }
     }
 
-    /// TLS of the front, with the certificate as it is renewed.
+    /// TLS configuration of the front; updated on renewal.
     #[must_use]
     pub fn front_tls(&self) -> watch::Receiver<Arc<ServerConfig>> {
         self.hub.certificates.front()
     }
 
-    /// The hub's end of the inner TLS, with the certificate as it is renewed.
+    /// TLS configuration of the inner TLS; updated on renewal.
     #[must_use]
     pub fn session_tls(&self) -> watch::Receiver<Arc<ServerConfig>> {
         self.hub.certificates.session()
     }
 
-    /// How far the registry has changed; told of every change.
+    /// Current revision of the registry; notified of every change.
     #[must_use]
     pub fn revision(&self) -> watch::Receiver<Revision> {
         self.hub.store.watch()
@@ -240,19 +244,19 @@ impl Control {
         self.hub.authority.trust_domain()
     }
 
-    /// The hub's own authority.
+    /// Certificate of the hub's own authority.
     #[must_use]
     pub fn ca_pem(&self) -> &str {
         self.hub.authority.certificate_pem()
     }
 
-    /// When the hub's certificates end.
+    /// Expiry of the hub's certificates.
     #[must_use]
     pub fn certificate_expiry(&self) -> CertificateExpiry {
         self.hub.certificates.expiry()
     }
 
-    /// Whether nobody can log in yet, because no token was ever made.
+    /// True if no token was ever created, so that nobody can log in.
     ///
     /// # Errors
     /// `FL-5102`.
@@ -260,20 +264,20 @@ impl Control {
         Ok(self.hub.store.view().tokens().next().is_none())
     }
 
-    /// When this token of ours expires or has expired; `None` if it is not one.
+    /// Expiry of one of our tokens, past ones included; `None` for any other text.
     #[must_use]
     pub fn token_expiry(&self, token: &SecretString) -> Option<OffsetDateTime> {
         let found = find_token(&self.hub.store.view(), token);
         found.map(|token| token.value.expires)
     }
 
-    /// The time by the hub's clock.
+    /// Current time of the hub's clock.
     #[must_use]
     pub fn now(&self) -> OffsetDateTime {
         self.hub.now()
     }
 
-    /// Whether an admin of all tenants can log in now, with a token of ours or by an issuer.
+    /// True if an admin of all tenants can log in now, with a token of ours or through an issuer.
     #[must_use]
     pub fn has_admin(&self) -> bool {
         let (view, now) = (self.hub.store.view(), self.hub.now());
@@ -282,24 +286,25 @@ impl Control {
         self.hub.issuers.has_any() || tokens.any(|it| is_admin(&it.value) && it.value.expires > now)
     }
 
-    /// Serves `hub.sock` in the data folder, for operators on this machine, until the process drains.
+    /// Serves `hub.sock` in the data folder, for operators on this machine, until the process
+    /// drains.
     pub fn serve_locally(&self, process: &Process) {
         local::serve(Arc::clone(&self.hub), self.hub._data_dir.path(), process);
     }
 
-    /// A bearer token for whoever starts the hub (`fairlead dev`, first start).
+    /// Creates a bearer token for the operator that starts the hub (`fairlead dev`, first start).
     ///
     /// # Errors
-    /// `FL-4109` for a name or lifetime that may not be, `FL-4107` if there is no such tenant, `FL-5102`.
+    /// `FL-4109` for an invalid name or lifetime, `FL-4107` for an unknown tenant, `FL-5102`.
     pub async fn mint_token(&self, create: CreateToken) -> Result<CreatedToken, Failure> {
         mint(&self.hub, Actor::Hub, create).await
     }
 
-    /// As [`Control::mint_token`], for who is let in by nothing else: `hand_over` keeps the token before it is one, so a hub
-    /// that ends in between makes another at its next start.
+    /// As [`Control::mint_token`], for the first login. `hand_over` stores the token before it
+    /// becomes valid, so a hub that ends in between creates another one at its next start.
     ///
     /// # Errors
-    /// As [`Control::mint_token`], and what `hand_over` says; then there is no token.
+    /// As [`Control::mint_token`], and the error of `hand_over`; no token exists then.
     pub async fn mint_first_token(
         &self,
         create: CreateToken,
@@ -309,13 +314,13 @@ impl Control {
         minted.map(drop)
     }
 
-    /// Waits for the changes under way and closes the store. To be called when the gateway has drained.
+    /// Waits for pending changes and closes the store. Call after the gateway has drained.
     pub async fn close(&self) {
         self.hub.store.close().await;
     }
 }
 
-/// With the keys that its hubs share, where they do. Nothing is made in the place of what is lost.
+/// Opens the store and the keys shared by its hubs. Lost parts are not replaced by new ones.
 async fn open_store(
     config: &Config,
     data_dir: &DataDir,
@@ -343,7 +348,8 @@ async fn open_store(
     Ok((place, claim, store))
 }
 
-/// How many clusters were lost with the hub that was here before: it has ended, or this one could not have its folder.
+/// Registers this hub and returns the number of clusters lost with its predecessor in this folder.
+/// That hub has ended, since this one holds its folder.
 async fn begin(
     store: &Store,
     data_dir: &DataDir,

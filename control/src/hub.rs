@@ -1,4 +1,4 @@
-//! What all modules share.
+//! State that all modules of one hub share.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -27,14 +27,14 @@ use crate::{
 };
 
 pub(crate) struct Hub {
-    /// Tells this process from the ones before it and the hubs beside it.
+    /// Distinguishes this process from earlier ones and from other hubs on the same database.
     pub(crate) run: u32,
     pub(crate) settings: Settings,
     pub(crate) authority: Arc<Authority>,
     pub(crate) bootstrap: BootstrapKey,
     pub(crate) store: Store,
     pub(crate) issuers: Issuers,
-    /// Where facts are written as well.
+    /// Writer of facts to InfluxDB, if one is configured.
     pub(crate) influx: Option<Box<Influx>>,
     pub(crate) clock: Clock,
     pub(crate) certificates: Certificates,
@@ -42,16 +42,16 @@ pub(crate) struct Hub {
     pub(crate) openings: Openings,
     pub(crate) git_servers: GitServers,
     pub(crate) deleted: broadcast::Sender<ClusterId>,
-    /// Which sessions there are; told by the gateway when it starts.
+    /// Open agent sessions; set by the gateway when it starts.
     pub(crate) presence: OnceLock<Arc<dyn Presence>>,
-    /// What the modules run in, once they do.
+    /// Set when the modules run.
     pub(crate) process: OnceLock<Process>,
-    // Last, so that it is unlocked when all else is closed.
+    // Dropped last: the lock must outlive everything above.
     pub(crate) _claim: Claim,
     pub(crate) _data_dir: DataDir,
 }
 
-/// Who it was, for the change log.
+/// The caller as the actor of a change, for the change log.
 pub(crate) fn by(caller: &Caller) -> Actor {
     Actor::Caller {
         name: caller.name.clone(),
@@ -59,31 +59,31 @@ pub(crate) fn by(caller: &Caller) -> Actor {
     }
 }
 
-/// What the platform operator has chosen.
+/// Settings chosen by the platform operator.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) public_url: HubUrl,
-    /// What install URLs begin with.
+    /// Prefix of install URLs.
     pub(crate) install_base: String,
     pub(crate) cluster_domain: String,
-    /// What a client needs to trust the front; none where the web's own trust does.
+    /// CA that clients need to trust the front; `None` if public CAs suffice.
     pub(crate) front_ca_pem: Option<String>,
     pub(crate) bootstrap_ttl: Duration,
-    /// For how long after its end an identity may renew itself.
+    /// Time after its expiry within which an identity may renew itself.
     pub(crate) renew_grace: Duration,
     pub(crate) retention: Retention,
     pub(crate) reporting: Reporting,
     pub(crate) version: String,
     pub(crate) image: String,
-    /// Steward's, for its install manifests.
+    /// Image of Project Syn's Steward, for its install manifests.
     pub(crate) steward_image: String,
     pub(crate) discovery: Discovery,
-    /// Which facts are labels of metrics.
+    /// Names of facts that become labels of metrics.
     pub(crate) metric_facts: Vec<String>,
     pub(crate) trusted_proxies: Vec<Network>,
 }
 
-/// What `GET /` tells Lieutenant's clients of services beside this one.
+/// Other services that `GET /` announces to clients of Lieutenant's API.
 #[derive(Debug, Clone, Default)]
 pub struct Discovery {
     /// Discovery URL and client id.
@@ -97,7 +97,7 @@ impl Hub {
         self.clock.now()
     }
 
-    /// Changes what is registered, or with `dry_run` finds out what that would come to.
+    /// Changes the registry, or evaluates the change without applying it if `dry_run` is set.
     pub(crate) async fn change_or_try<T: Send + 'static>(
         &self,
         caller: &Caller,
@@ -110,7 +110,7 @@ impl Hub {
         Ok(self.store.change(by(caller), decide).await?.value)
     }
 
-    /// When the process drains, whoever waits for something is to stop.
+    /// Completes when the process drains; a handler that waits must return then.
     pub(crate) async fn draining(&self) {
         match self.process.get() {
             Some(process) => process.draining().await,

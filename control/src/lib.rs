@@ -1,6 +1,9 @@
-//! The hub's modules: registry (tenants, clusters, tokens), enroll (bootstrap tokens, certificates, install manifest),
-//! catalog (what a cluster should run), repositories (who makes them), certificates (the hub's own). They share one store and one authority, and plug
-//! into the gateway through its seam. No kubectl byte passes through here.
+//! Modules of the hub: registry (tenants, clusters, tokens), enroll (bootstrap tokens,
+//! certificates, install manifest), catalog (desired objects of a cluster), repositories (Git
+//! servers), certificates (the hub's own).
+//!
+//! All modules share one store and one certificate authority. They plug into the gateway through
+//! its `Module` trait. No byte of a kubectl request passes through this crate.
 
 pub mod clock;
 pub mod enroll;

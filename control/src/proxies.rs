@@ -1,4 +1,4 @@
-//! Proxies in front of the hub whose word about the outside is believed.
+//! Trusted proxies in front of the hub, and their forwarding headers.
 
 use std::{net::IpAddr, str::FromStr};
 
@@ -11,7 +11,7 @@ pub struct Network {
     bits: u8,
 }
 
-/// The text is no network.
+/// The text is not a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a network is an address, or looks like 10.0.0.0/8")]
 pub struct BadNetwork;
@@ -34,6 +34,7 @@ impl FromStr for Network {
 }
 
 impl Network {
+    /// True if the network contains `address`.
     #[must_use]
     pub fn has(&self, address: IpAddr) -> bool {
         let bits = u32::from(self.bits);
@@ -51,7 +52,7 @@ impl Network {
     }
 }
 
-/// How the hub is reached from outside, as a trusted proxy says; nothing from anybody else.
+/// The hub's external URL according to a trusted proxy; `None` from any other peer.
 pub(crate) fn outside(trusted: &[Network], from: IpAddr, headers: &HeaderMap) -> Option<String> {
     if !trusted.iter().any(|network| network.has(from)) {
         return None;

@@ -2,8 +2,10 @@
 
 use fairlead_api::{Code, Failure};
 
+/// Random bytes from the operating system.
+///
 /// # Errors
-/// `FL-5101` if the machine has none.
+/// `FL-5101` if it provides none.
 pub(crate) fn bytes<const N: usize>() -> Result<[u8; N], Failure> {
     let mut bytes = [0; N];
     aws_lc_rs::rand::fill(&mut bytes)

@@ -1,5 +1,5 @@
-//! How the modules' routes take requests and answer: bodies are bounded in size and time, and every failure is a
-//! [`fairlead_api::Reason`] with its code, a wrong method included.
+//! Requests and responses of the modules' routes: bodies are bounded in size and time. Every
+//! failure is a [`fairlead_api::Reason`] with its code, including a wrong method.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use fairlead_gateway::{AgentPeer, Asker, Caller, seam::refuse};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use serde::de::DeserializeOwned;
 
-/// The largest body of a route for people but the catalog's, in bytes.
+/// Limit for bodies of people's routes except the catalog's, in bytes.
 const MAX_BODY: usize = 64 * 1024;
-/// How long a body may take to arrive.
+/// Limit for the arrival of a body.
 const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
-/// A failure on its way to whoever asked.
+/// A failure as an HTTP response.
 #[derive(Debug)]
 pub(crate) struct Refused(Failure, Option<StatusCode>);
 
@@ -36,7 +36,7 @@ impl Refused {
         Refused(Failure::because(code, detail), None)
     }
 
-    /// With these words and no others, and another HTTP status than the code's own.
+    /// With this exact text, and an HTTP status other than the code's own.
     pub(crate) fn saying(code: Code, status: StatusCode, words: &str) -> Self {
         Refused(Failure::with_cause(code, words), Some(status))
     }
@@ -52,7 +52,7 @@ impl IntoResponse for Refused {
     }
 }
 
-/// JSON that nobody on the way may keep: it holds a secret.
+/// JSON with a secret, which no cache on the way may store.
 pub(crate) struct Secret<T>(pub(crate) T);
 
 impl<T: serde::Serialize> IntoResponse for Secret<T> {
@@ -63,7 +63,7 @@ impl<T: serde::Serialize> IntoResponse for Secret<T> {
     }
 }
 
-/// Who asks; put there by the gateway. Without it nobody is let in.
+/// The caller, set by the gateway. Requests without one are rejected.
 pub(crate) struct Who(pub(crate) Caller);
 
 impl<S: Sync> FromRequestParts<S> for Who {
@@ -76,11 +76,11 @@ impl<S: Sync> FromRequestParts<S> for Who {
     }
 }
 
-/// Whoever asks, to be asked who it is when the request has been judged.
+/// The caller, resolved after the request was validated.
 pub(crate) struct Asks(Option<Asker>);
 
 impl Asks {
-    /// Who it is. Without a token it is a request that makes no sense, as Lieutenant's clients expect.
+    /// Resolves the caller. A missing token is a malformed request, as Lieutenant's clients expect.
     pub(crate) async fn who(&self) -> Answer<Caller> {
         let caller = match &self.0 {
             Some(asker) => asker.caller().await,
@@ -108,7 +108,7 @@ impl<S: Sync> FromRequestParts<S> for Asks {
     }
 }
 
-/// The parameters of a path. What cannot be read as one is told like every failure.
+/// Path parameters; an unreadable one fails like every other failure.
 pub(crate) struct Path<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
@@ -120,7 +120,8 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
     }
 }
 
-/// Whether a body may be read as JSON. One without a type is: some clients of Lieutenant's API send none.
+/// Checks that a body may be read as JSON. A missing type counts as JSON: some clients of
+/// Lieutenant's API send none.
 ///
 /// # Errors
 /// `FL-1309`
@@ -143,10 +144,10 @@ fn check_type(request: &Request) -> Result<(), Failure> {
     ))
 }
 
-/// A document of a tenant or a cluster, which is JSON of whatever kind.
+/// A document of a tenant or a cluster: JSON of any shape.
 pub(crate) struct Document(pub(crate) serde_json::Value);
 
-/// The largest of them, in bytes.
+/// Limit of such a document, in bytes.
 const MAX_DOCUMENT: usize = 1024 * 1024;
 
 impl<S: Sync> FromRequest<S> for Document {
@@ -174,7 +175,7 @@ async fn body(request: Request, max: usize) -> Answer<axum::body::Bytes> {
         })
 }
 
-/// Which agent asks; put there by the gateway. Without it, it is nobody.
+/// The calling agent, set by the gateway. Requests without one are rejected.
 pub(crate) struct Peer(pub(crate) AgentPeer);
 
 impl<S: Sync> FromRequestParts<S> for Peer {
@@ -185,7 +186,7 @@ impl<S: Sync> FromRequestParts<S> for Peer {
     }
 }
 
-/// A body of JSON of `MAX` bytes at most.
+/// A JSON body of at most `MAX` bytes.
 pub(crate) struct Sent<T, const MAX: usize = MAX_BODY>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Sync, const MAX: usize> FromRequest<S> for Sent<T, MAX> {
@@ -201,7 +202,7 @@ impl<T: DeserializeOwned, S: Sync, const MAX: usize> FromRequest<S> for Sent<T, 
             };
             Refused::because(code, error)
         })?;
-        // serde would take a list of values in the order of the fields for the object as well.
+        // serde would also accept a list with the values in field order.
         if bytes.trim_ascii_start().first() != Some(&b'{') {
             return Err(Refused::because(Code::Invalid, "expected an object"));
         }
@@ -209,7 +210,7 @@ impl<T: DeserializeOwned, S: Sync, const MAX: usize> FromRequest<S> for Sent<T, 
     }
 }
 
-/// The last touch for the routes of a module.
+/// Applies the common fallbacks to the routes of a module.
 pub(crate) fn finish(router: Router) -> Router {
     router.method_not_allowed_fallback(async || Refused::from(Code::MethodNotAllowed))
 }

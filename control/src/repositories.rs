@@ -1,5 +1,6 @@
-//! Git repositories of tenants and clusters: what each is to be ([`WantedRepo`]), who makes it (a [`GitServer`], which is
-//! plugged in), and how it stands with it ([`state`]). Whoever has none of them plugged in keeps repositories as data.
+//! Git repositories of tenants and clusters: the desired repository ([`WantedRepo`]), the Git
+//! server that creates it (a plugged-in [`GitServer`]), and its status ([`state`]). Without a
+//! server, repositories are plain data.
 
 mod keeper;
 mod plans;
@@ -16,49 +17,54 @@ use crate::hub::Hub;
 pub(crate) use state::{ShownRepoState, shown_of_cluster, shown_of_tenant};
 pub use wanted::{RepoOwner, WantedRepo};
 
-/// A server that has Git repositories, or a company's own way to them. Reasons that it gives are shown to all who see the
-/// repository: there is nothing secret in them.
+/// A Git server, or a company's own process for repositories. Its reasons are shown to everyone
+/// with access to the repository: they must contain no secrets.
 #[async_trait]
 pub trait GitServer: Send + Sync {
-    /// What people know it by, like `git.example`.
+    /// Name known to users, like `git.example`.
     fn name(&self) -> &str;
 
-    /// Whether this repository is its business.
+    /// True if this server is responsible for the repository.
     fn serves(&self, wanted: &WantedRepo) -> bool;
 
-    /// Makes the repository, or brings the one that it has to what is wanted. It is asked again for the same one: now and
-    /// then, after a restart, and maybe twice at once when another hub takes over. One that such a call has made before is
-    /// as good as one made now, whatever [`WantedRepo::creation_policy`] says. Dropped if it takes more than 30 s;
-    /// one that panics is asked again, as one that is away.
+    /// Creates the repository, or reconciles the existing one with the desired one.
+    ///
+    /// It is called again for the same repository: periodically, after a restart, and possibly
+    /// twice at once when another hub takes over. A repository created by an earlier call counts as
+    /// created now, whatever [`WantedRepo::creation_policy`] says. The call is dropped after 30 s;
+    /// a panic counts as [`GitTrouble::Away`].
     ///
     /// # Errors
     /// [`GitTrouble`]
     async fn ensure(&self, wanted: &WantedRepo) -> Result<MadeRepo, GitTrouble>;
 }
 
-/// A repository as its server has it. What it says fills what was left empty.
+/// A repository as reported by its server. Its fields fill the ones left empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MadeRepo {
+    /// Clone URL.
     pub url: String,
-    /// In the form of `known_hosts`, several lines.
+    /// In the format of `known_hosts`, several lines.
     pub host_keys: Option<String>,
 }
 
+/// A failed request to a Git server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GitTrouble {
-    /// It is not as wanted, and will not be by itself.
+    /// The desired state was rejected; a retry alone does not help.
     #[error("{0}")]
     Refused(String),
-    /// Nobody knows whether it is.
+    /// The result is unknown; a retry may help.
     #[error("{0}")]
     Away(String),
 }
 
-/// Those that are plugged in; the first that serves a repository looks after it.
+/// Plugged-in Git servers; the first one that serves a repository is responsible for it.
 #[derive(Clone, Default)]
 pub struct GitServers(Vec<Arc<dyn GitServer>>);
 
 impl GitServers {
+    /// Uses `servers` in this order.
     #[must_use]
     pub fn new(servers: Vec<Arc<dyn GitServer>>) -> Self {
         GitServers(servers)

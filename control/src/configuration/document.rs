@@ -1,4 +1,4 @@
-//! The document that an agent works by, made of what its cluster and its tenant say: a function of both records.
+//! The configuration document of an agent: a function of its cluster's and its tenant's records.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use fairlead_api::{
 
 use crate::model::{AgentSettings, Cluster, GitRepo, Tenant};
 
-/// Of a cluster, where it says nothing of its tenant.
+/// Settings of the cluster; missing ones come from its tenant's template.
 pub(super) fn document(cluster: &Cluster, tenant: Option<&Tenant>) -> AgentConfig {
     let template = tenant.and_then(|tenant| tenant.cluster_template.as_ref());
     let repository = |repo: &GitRepo| {
@@ -56,7 +56,7 @@ pub(super) fn document(cluster: &Cluster, tenant: Option<&Tenant>) -> AgentConfi
     }
 }
 
-/// What no agent could work by.
+/// Rejects settings that no agent could apply.
 ///
 /// # Errors
 /// `FL-4109`

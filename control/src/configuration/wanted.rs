@@ -1,5 +1,5 @@
-//! By which document each cluster's agent should work, named by its revision: remembered per version of the records that it
-//! is made of, so that a probe costs a look-up. Whoever listens is told when one has become another.
+//! Desired configuration revision of each cluster, cached per version of its source records: a
+//! probe costs one lookup. Subscribers are notified of each new revision.
 
 use std::{
     collections::HashMap,
@@ -16,9 +16,9 @@ use crate::{
     store::{Record, Revision, Store, View},
 };
 
-/// How many changes a slow listener may be behind.
+/// Capacity of the notification queue of a slow subscriber.
 const BACKLOG: usize = 1024;
-/// Changes that come within this time are looked at together.
+/// Changes within this time are processed together.
 const GATHER: Duration = Duration::from_millis(300);
 
 pub(crate) struct Wanted {
@@ -27,7 +27,8 @@ pub(crate) struct Wanted {
 }
 
 struct Known {
-    /// Of the changes that wrote the cluster's record and its tenant's. Their versions would not do: who is deleted and made again begins anew.
+    /// Revisions of the changes that wrote the cluster's and the tenant's record. Record versions
+    /// would not do: they restart when a record is deleted and created again.
     of: (Revision, Revision),
     revision: Arc<str>,
 }
@@ -50,7 +51,7 @@ impl Wanted {
         self.changed.subscribe()
     }
 
-    /// The revision of a cluster's document. Where it has become another one, that is told.
+    /// The desired revision of a cluster. Notifies subscribers if it is new.
     pub(crate) fn of(&self, view: &View, cluster: &Record<Cluster>) -> Arc<str> {
         let id = &cluster.value.id;
         let tenant = view.tenant(&cluster.value.tenant);
@@ -72,13 +73,13 @@ impl Wanted {
         let before = self.known().insert(id.clone(), known);
         let is_another = before.is_some_and(|before| before.revision != revision);
         if is_another {
-            // Nobody may be listening.
+            // Fails without subscribers, which is fine.
             let _ = self.changed.send(id.clone());
         }
         revision
     }
 
-    /// Tells of each document that becomes another, as long as the store is there.
+    /// Notifies of each new document until the store closes.
     pub(super) async fn watch(&self, store: &Store) {
         let mut revisions = store.watch();
         loop {

@@ -1,5 +1,6 @@
-//! Has servers make repositories, each as it is wanted now. It goes by what is wanted, never by what has happened, so nothing
-//! is missed where a hub ends between the two; of several hubs on one database one does this.
+//! Reconciler of Git repositories. It compares desired with actual state instead of following
+//! events, so a hub that ends in between misses nothing. Of several hubs on one database one does
+//! this.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -23,15 +24,15 @@ use crate::{
     store::{Actor, Draft, Revision, StoreError, whole_millis},
 };
 
-/// How many servers are asked at once.
+/// Maximum number of concurrent server calls.
 const AT_ONCE: usize = 8;
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Changes that come within this time are looked at together.
+/// Changes within this time are processed together.
 const GATHER: Duration = Duration::from_millis(300);
-/// How often a hub that has left this to another one looks whether that is still there.
+/// Interval at which a standby hub checks that the active one is alive.
 const STAND_BY: Duration = Duration::from_secs(5);
 
-/// Forever.
+/// Never returns.
 pub(super) async fn keep(hub: &Arc<Hub>) {
     loop {
         if hub.store.leads() {
@@ -47,11 +48,11 @@ struct Keeper {
     asking: JoinSet<Asked>,
 }
 
-/// A server was asked for a repository.
+/// Result of one server call.
 struct Asked {
     owner: RepoOwner,
     of: String,
-    /// The name of what is wanted then, and whether it is there.
+    /// Hash of the desired repository after the call, and its phase.
     came_to: Result<Option<(String, RepoPhase)>, Failure>,
 }
 
@@ -64,7 +65,7 @@ impl Keeper {
         }
     }
 
-    /// Until another hub does it.
+    /// Returns when another hub becomes responsible.
     async fn work(mut self) {
         let mut revisions = self.hub.store.watch();
         self.look();
@@ -91,7 +92,7 @@ impl Keeper {
         }
     }
 
-    /// Takes in what is wanted.
+    /// Refreshes the plans from the store.
     fn look(&mut self) {
         let view = self.hub.store.view();
         for record in view.tenants() {
@@ -137,7 +138,7 @@ impl Keeper {
         }
     }
 
-    /// Asks for what is due, as many at once as may be.
+    /// Starts the calls that are due, up to the limit.
     fn ask(&mut self) {
         let room = AT_ONCE.saturating_sub(self.asking.len());
         for Question { wanted, of } in self.plans.take_due(room) {
@@ -159,7 +160,7 @@ impl Keeper {
     }
 }
 
-/// Has a repository made and writes down what came of it, if it is still wanted like that.
+/// Calls the server and records the result, if the repository is still desired in that form.
 async fn ensure(
     hub: &Arc<Hub>,
     wanted: WantedRepo,
@@ -180,20 +181,20 @@ async fn ensure(
     Ok(hub.store.change(Actor::Hub, decide).await?.value)
 }
 
-/// In time or not; one that panics has failed, too, and may do better the next time.
+/// Calls the server with a deadline. A panic counts as a failure that may be retried.
 async fn said_by(server: &dyn GitServer, wanted: &WantedRepo) -> Result<MadeRepo, GitTrouble> {
     let asked = AssertUnwindSafe(async { server.ensure(wanted).await }).catch_unwind();
     let name = server.name();
     let detail = match timeout(DEADLINE, asked).await {
         Ok(Ok(said)) => return said,
-        // Not what it panicked with: people see this who may not see that.
+        // The panic message is omitted: viewers of the repository must not see it.
         Ok(Err(_)) => format!("asking {name} panicked, a bug of this hub whose log says more"),
         Err(_) => format!("{name} has not answered within {} s", DEADLINE.as_secs()),
     };
     Err(GitTrouble::Away(detail))
 }
 
-/// None where another one is wanted by now, or none.
+/// `None` if another repository or none is desired by now.
 fn settle(
     draft: &mut Draft,
     owner: &RepoOwner,
@@ -225,7 +226,7 @@ fn settle(
     }
 }
 
-/// What a server has said of the repository that is named `of`.
+/// Answer of a server for the desired repository with hash `of`.
 struct Came {
     of: String,
     said: Result<MadeRepo, GitTrouble>,
@@ -233,8 +234,8 @@ struct Came {
 }
 
 impl Came {
-    /// Into the owner's record: how it stands with its repository, and what its server alone could say of it. What is wanted
-    /// has another name then, if its URL was not known.
+    /// Writes the status into the owner's record, and fills fields that only the server knows. If
+    /// that fills the URL, the hash of the desired repository changes.
     fn write<T>(
         &self,
         owner: &mut T,
@@ -247,7 +248,7 @@ impl Came {
             if before.url.is_none() {
                 repo.get_or_insert_default().url = Some(made.url.clone());
             }
-            // Those of a template's URL are the template's.
+            // The host keys of a template's URL belong to the template.
             if let Some(own) = repo.as_mut().filter(|own| own.url.is_some()) {
                 own.host_keys = own.host_keys.take().or_else(|| made.host_keys.clone());
             }

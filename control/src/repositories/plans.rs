@@ -1,5 +1,5 @@
-//! When which repository is asked for: each one question at a time, of it as it is wanted then. It asks nobody and looks at
-//! nothing but the clock.
+//! Schedule of server calls: one call per repository at a time, always for the currently desired
+//! state. Pure except for the clock.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,13 +15,13 @@ use crate::{
     store::Revision,
 };
 
-/// When a server is asked again that had no good word; twice as late each time.
+/// First retry delay after a failure; it doubles each time.
 const FIRST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(600);
-/// When it is asked whether all is still as it was: people work on it, too.
+/// Interval of checks for drift: people change repositories on the server, too.
 const AGAIN: Duration = Duration::from_secs(3600);
 
-/// Of the changes that wrote an owner's record and the template's.
+/// Revisions of the changes that wrote an owner's record and its template's.
 pub(super) type Seen = (Revision, Revision);
 
 #[derive(Default)]
@@ -31,7 +31,7 @@ pub(super) struct Plans {
     busy: BTreeSet<RepoOwner>,
 }
 
-/// What is to be done about one repository, and when.
+/// Next call for one repository, and its due time.
 struct Plan {
     seen: Seen,
     of: String,
@@ -40,14 +40,14 @@ struct Plan {
     misses: u32,
 }
 
-/// What a server is to be asked for, until [`Plans::note`].
+/// A call to make; [`Plans::note`] completes it.
 pub(super) struct Question {
     pub(super) wanted: WantedRepo,
     pub(super) of: String,
 }
 
 impl Plans {
-    /// Whether nothing of an owner has changed since it was wanted.
+    /// True if an owner is unchanged since it was last planned.
     pub(super) fn has_seen(&self, owner: &RepoOwner, seen: Seen) -> bool {
         self.plans.get(owner).is_some_and(|plan| plan.seen == seen)
     }
@@ -57,7 +57,7 @@ impl Plans {
         if let Some(plan) = self.plans.get_mut(&wanted.owner)
             && plan.of == of
         {
-            // It may be what its server has filled in.
+            // The change may be the fields that the server filled in.
             (plan.seen, plan.wanted) = (seen, wanted);
             return;
         }
@@ -87,7 +87,7 @@ impl Plans {
         }
     }
 
-    /// Forgets those of all other owners.
+    /// Drops the plans of all other owners.
     pub(super) fn retain(&mut self, is_there: impl Fn(&RepoOwner) -> bool) {
         let gone = self.plans.keys().filter(|owner| !is_there(owner));
         for owner in gone.cloned().collect::<Vec<_>>() {
@@ -95,13 +95,13 @@ impl Plans {
         }
     }
 
-    /// When there is something to be asked. One whose server is being asked waits for that, however long it is due.
+    /// Time of the next due call. A repository with a call in progress is skipped.
     pub(super) fn next(&self) -> Option<Instant> {
         let mut idle = (self.queue.iter()).filter(|(_, owner)| !self.busy.contains(owner));
         idle.next().map(|(due, _)| *due)
     }
 
-    /// What is to be asked now, so many at most.
+    /// Takes up to `most` calls that are due.
     pub(super) fn take_due(&mut self, most: usize) -> Vec<Question> {
         let now = Instant::now();
         let due: Vec<_> = (self.queue.iter())
@@ -123,8 +123,8 @@ impl Plans {
         questions
     }
 
-    /// What the question of `of` has come to: the name of what is wanted then and how it stands with that, as far as it could
-    /// be written down.
+    /// Completes the call for hash `of`: the desired hash and phase after it, if they could be
+    /// recorded.
     pub(super) fn note(
         &mut self,
         owner: RepoOwner,
@@ -136,7 +136,7 @@ impl Plans {
             return;
         };
         if plan.of != of {
-            // Something else is wanted meanwhile, and due.
+            // The desired state changed meanwhile and is due.
             return;
         }
         let mut is_there = false;
@@ -144,7 +144,7 @@ impl Plans {
             plan.of = of;
             is_there = phase == RepoPhase::Created;
         }
-        // It is due already where something else was wanted for a while.
+        // Already due if the desired state changed back and forth.
         self.queue.remove(&(plan.due, owner.clone()));
         plan.misses = if is_there { 0 } else { plan.misses + 1 };
         plan.due = Instant::now()
@@ -156,7 +156,7 @@ impl Plans {
     }
 }
 
-/// Half of it at least, so that not all come at once.
+/// Jitter: half of the delay at least.
 fn some_of(whole: Duration) -> Duration {
     let [share] = random::bytes::<1>().unwrap_or([0]);
     whole / 2 + (whole / 2).mul_f64(f64::from(share) / 255.0)
@@ -186,7 +186,7 @@ mod tests {
         (Revision(revision), Revision(0))
     }
 
-    /// What is asked for now, which is one at most.
+    /// The call that is due now, at most one.
     fn ask(plans: &mut Plans) -> Option<Question> {
         let mut questions = plans.take_due(8);
         let question = questions.pop();

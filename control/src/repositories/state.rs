@@ -1,13 +1,13 @@
-//! How it stands with a repository. Its server's word moves it on:
+//! Status of a repository. The answer of its server selects the next phase:
 //!
-//! | from      | as wanted | refused  | away                       |
-//! |-----------|-----------|----------|----------------------------|
-//! | `unknown` | `created` | `failed` | `unknown`, with the reason |
-//! | `created` | `created` | `failed` | `created`                  |
-//! | `failed`  | `created` | `failed` | `failed`                   |
+//! | from      | as desired | refused  | away                       |
+//! |-----------|------------|----------|----------------------------|
+//! | `unknown` | `created`  | `failed` | `unknown`, with the reason |
+//! | `created` | `created`  | `failed` | `created`                  |
+//! | `failed`  | `created`  | `failed` | `failed`                   |
 //!
-//! What is known is known of one repository as it was wanted then. If another one is wanted now (another URL, another key),
-//! or nobody serves it any more, it is `unknown`, without anybody having to write that down.
+//! A status is valid for one desired state. With another URL or key, or without a responsible
+//! server, the status reads `unknown`; no write is needed.
 
 use std::borrow::Cow;
 
@@ -20,11 +20,11 @@ use crate::{
     registry::Effective,
 };
 
-/// How long a reason may be, in characters.
+/// Maximum length of a reason, in characters.
 const MAX_REASON: usize = 500;
 
 impl RepoState {
-    /// What is known of the repository named `of` when its server has said something of it.
+    /// Status of the repository with hash `of` after an answer of its server.
     pub(super) fn after(
         before: Option<&RepoState>,
         of: &str,
@@ -52,14 +52,14 @@ impl RepoState {
     }
 }
 
-/// On one line, and no longer than it may be.
+/// The reason on one line, truncated.
 fn line(reason: &str) -> String {
     let words = reason.split(|c: char| c.is_control() || c.is_whitespace());
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     words.join(" ").chars().take(MAX_REASON).collect()
 }
 
-/// As it is told.
+/// Status as shown by the API.
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct ShownRepoState<'a> {
     phase: RepoPhase,
@@ -86,7 +86,7 @@ impl ShownRepoState<'_> {
     }
 }
 
-/// None where there is no repository.
+/// `None` without a repository.
 pub(crate) fn shown_of_tenant<'a>(
     servers: &GitServers,
     tenant: &'a Tenant,
@@ -96,7 +96,7 @@ pub(crate) fn shown_of_tenant<'a>(
     Some(shown(servers, wanted, tenant.repo_state.as_ref()))
 }
 
-/// As [`shown_of_tenant`].
+/// Like [`shown_of_tenant`].
 pub(crate) fn shown_of_cluster<'a>(
     servers: &GitServers,
     cluster: &'a Cluster,

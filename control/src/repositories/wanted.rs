@@ -1,4 +1,5 @@
-//! What a repository is to be: a function of its tenant's record, or of its cluster's and what the tenant's template fills in.
+//! Desired repository: a function of the tenant's record, or of the cluster's and the tenant's
+//! template.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -12,7 +13,7 @@ use crate::{
     registry::Effective,
 };
 
-/// Whose configuration is in it.
+/// Owner of a repository's content.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RepoOwner {
@@ -29,25 +30,27 @@ impl fmt::Display for RepoOwner {
     }
 }
 
-/// A repository that somebody is to look after.
+/// A repository that a Git server is to provide.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WantedRepo {
+    /// Owner of the repository.
     pub owner: RepoOwner,
-    /// None where its server is to say it, by `path` and `name`.
+    /// `None` if the server chooses it by `path` and `name`.
     pub url: Option<String>,
     /// Its group or project.
     pub path: Option<String>,
+    /// Its name within the group.
     pub name: Option<String>,
-    /// What opens the server's API.
+    /// Credentials for the server's API.
     pub api_secret: Option<Credentials>,
-    /// All that may read or write it; `steward` is the agent's.
+    /// Complete list of deploy keys; `steward` is the agent's.
     pub deploy_keys: BTreeMap<String, DeployKey>,
-    /// Whether one that is there already is taken. It says `Create` where nobody says anything.
+    /// Whether an existing repository may be adopted. Defaults to `Create`.
     pub creation_policy: Option<CreationPolicy>,
 }
 
 impl WantedRepo {
-    /// None where there is no repository, or nobody is to look after it.
+    /// `None` if the tenant has no repository, or an unmanaged one.
     pub(super) fn of_tenant(tenant: &Tenant) -> Option<Self> {
         let repo = tenant.git_repo.as_ref();
         let repo = repo.filter(|it| it.kind == RepoKind::Auto)?.clone();
@@ -62,7 +65,7 @@ impl WantedRepo {
         })
     }
 
-    /// As [`WantedRepo::of_tenant`].
+    /// Like [`WantedRepo::of_tenant`].
     pub(super) fn of_cluster(
         cluster: &Cluster,
         template: Option<&ClusterTemplate>,
@@ -84,7 +87,7 @@ impl WantedRepo {
         })
     }
 
-    /// Names it: equal exactly where all of it is equal.
+    /// Equal exactly for equal repositories.
     pub(super) fn hash(&self) -> String {
         hex::hash_of(self)
     }
