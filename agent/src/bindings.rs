@@ -2,7 +2,7 @@
 //! with a kubeconfig. Only what is missing is made, and only when the cluster joins, so that a site operator who binds
 //! Fairlead's groups otherwise, or not at all, is not overruled later.
 
-use fairlead_api::resources::Role;
+use fairlead_api::{impersonation, resources::Role};
 use http::{Method, StatusCode};
 use serde_json::json;
 use tracing::{info, warn};
@@ -15,7 +15,7 @@ const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 /// the agent works without, people then see what RBAC says.
 pub(crate) async fn bind_missing(upstream: &Upstream) {
     for role in Role::IN_CLUSTERS {
-        let group = format!("fairlead:{role}");
+        let group = impersonation::group(role);
         let cluster_role = role.default_cluster_role();
         let refused = match bind(upstream, role, &group).await {
             Ok(StatusCode::CREATED) => {

@@ -1,7 +1,7 @@
 //! Removes from a cluster the objects that the install manifest and the agent made there. Objects of other people are left
 //! and named. Objects that are gone already are no error, so that a second run finishes the first.
 
-use fairlead_api::{Failure, resources::Role};
+use fairlead_api::{Failure, impersonation::NAME_PREFIX, resources::Role};
 use serde_json::Value;
 
 use crate::{NAMESPACE, objects::Objects};
@@ -217,7 +217,7 @@ fn binds(binding: &Value) -> Option<String> {
         Some("Group" | "User") => text(subject, "/name"),
         _ => None,
     });
-    let name = groups.find(|name| name.starts_with("fairlead:"))?;
+    let name = groups.find(|name| name.starts_with(NAME_PREFIX))?;
     Some(name.to_owned())
 }
 

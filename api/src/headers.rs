@@ -7,13 +7,6 @@ pub const PREFIX: &str = "fairlead-";
 pub const AGENT_CODE: &str = "fairlead-code";
 /// Gateway to agent: the id by which log lines on both sides can be matched.
 pub const REQUEST_ID: &str = "fairlead-request-id";
-/// Gateway to agent: the user to impersonate, always under `fairlead:`.
-pub const USER: &str = "fairlead-user";
-/// Gateway to agent: one group to impersonate; repeated.
-pub const GROUP: &str = "fairlead-group";
-/// Gateway to agent: another user to impersonate, as an admin has asked for; in the place of [`USER`] and [`GROUP`], so that an
-/// agent that does not know it refuses the request.
-pub const AS: &str = "fairlead-as";
 /// Agent to gateway: microseconds that the API server took to answer with its head.
 pub const UPSTREAM_MICROS: &str = "fairlead-upstream-micros";
 /// Hub to agent, on a probe: the hub is about to go, and finishes what runs. An agent that knows another address goes there.

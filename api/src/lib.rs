@@ -9,6 +9,7 @@ pub mod facts;
 pub mod headers;
 pub mod hello;
 pub mod ids;
+pub mod impersonation;
 pub mod influxql;
 pub mod join;
 pub mod moment;

@@ -1,19 +1,19 @@
 //! Whom the agent impersonates, whatever the hub asks: users under `fairlead:`, and groups in its own list, compared
 //! byte by byte. RBAC knows no prefixes of users, so this is where it is held.
 
-use fairlead_api::{Code, Failure, TenantId, headers as ours};
+use fairlead_api::{
+    Code, Failure, TenantId,
+    impersonation::{self, AS_HEADER, GROUP_HEADER, NAME_PREFIX, USER_HEADER},
+};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// Parsed once.
-static USER: HeaderName = HeaderName::from_static(ours::USER);
-static GROUP: HeaderName = HeaderName::from_static(ours::GROUP);
-static AS: HeaderName = HeaderName::from_static(ours::AS);
+static USER: HeaderName = HeaderName::from_static(USER_HEADER);
+static GROUP: HeaderName = HeaderName::from_static(GROUP_HEADER);
+static AS: HeaderName = HeaderName::from_static(AS_HEADER);
 
-/// What every user starts with, and every group of Fairlead's own.
-const PREFIX: &str = "fairlead:";
 /// Kubernetes' own; never impersonated, not even where somebody lists it.
 const SYSTEM: &str = "system:";
-const ROLES: [&str; 3] = ["admin", "operator", "viewer"];
 const MAX_NAME: usize = 256;
 const MAX_GROUPS: usize = 32;
 
@@ -45,16 +45,13 @@ impl Permitted {
 impl Rules {
     /// Fairlead's own groups, those of the tenant, and what the site operator allows beside them.
     pub(crate) fn new(tenant: &TenantId, allow_groups: &[String], allow_as: &[String]) -> Self {
-        let own = ROLES.iter().map(|role| format!("{PREFIX}{role}"));
-        let of_tenant = ROLES
-            .iter()
-            .map(|role| format!("{PREFIX}tenant:{tenant}:{role}"));
+        let own = impersonation::groups(tenant).into_iter();
         let allowed = allow_groups
             .iter()
             .filter(|group| !is_system(group))
             .cloned();
         Rules {
-            groups: own.chain(of_tenant).chain(allowed).collect(),
+            groups: own.chain(allowed).collect(),
             users: (allow_as.iter().filter(|user| !is_system(user)).cloned()).collect(),
         }
     }
@@ -95,7 +92,7 @@ impl Rules {
         };
         if !is_user(user) {
             return Err(refused(&format!(
-                "user {user:?} is not a name under {PREFIX}"
+                "user {user:?} is not a name under {NAME_PREFIX}"
             )));
         }
         let mut groups = Vec::new();
@@ -159,7 +156,7 @@ fn is_system(group: &str) -> bool {
 }
 
 fn is_user(user: &HeaderValue) -> bool {
-    let Some(name) = user.as_bytes().strip_prefix(PREFIX.as_bytes()) else {
+    let Some(name) = user.as_bytes().strip_prefix(NAME_PREFIX.as_bytes()) else {
         return false;
     };
     let sane = |byte: &u8| byte.is_ascii_alphanumeric() || b".-_@+:/=~".contains(byte);

@@ -3,7 +3,7 @@
 //! Its grants define the site operator's trust in the hub. They are spelled out here in full and
 //! kept minimal.
 
-use fairlead_api::{ClusterId, Code, Failure, TenantId, resources::Role};
+use fairlead_api::{ClusterId, Code, Failure, TenantId, impersonation, resources::Role};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
@@ -85,7 +85,7 @@ fn objects(input: &ManifestInput) -> Vec<Value> {
         let group = json!({
             "apiGroup": "rbac.authorization.k8s.io",
             "kind": "Group",
-            "name": format!("fairlead:{role}"),
+            "name": impersonation::group(role),
         });
         let name = format!("fairlead-{role}");
         objects.push(binding(
@@ -121,10 +121,7 @@ fn agent() -> Value {
 /// Groups are granted by name. RBAC cannot grant users by prefix, so the agent rejects every user
 /// outside `fairlead:` itself.
 fn cluster_rights(tenant: &TenantId) -> Value {
-    let roles = ["admin", "operator", "viewer"];
-    let plain = roles.map(|role| format!("fairlead:{role}"));
-    let of_tenant = roles.map(|role| format!("fairlead:tenant:{tenant}:{role}"));
-    let groups = [plain, of_tenant].concat();
+    let groups = impersonation::groups(tenant);
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",

@@ -9,7 +9,7 @@ use axum::{
     routing::{get, post},
 };
 use fairlead_api::{
-    Code, Failure, TenantId,
+    Code, Failure, TenantId, impersonation,
     resources::{AgentSession, HubInfo, List, WhoAmI},
 };
 use fairlead_certs::Registration;
@@ -85,8 +85,8 @@ async fn hub_info(State(hub): State<Arc<Hub>>, Who(caller): Who) -> Json<HubInfo
 async fn who_am_i(Who(caller): Who) -> Json<WhoAmI> {
     let group = caller.role.in_clusters();
     Json(WhoAmI {
-        user: group.map(|_| format!("fairlead:{}", caller.name)),
-        group: group.map(|role| format!("fairlead:{role}")),
+        user: group.map(|_| impersonation::user(&caller.name)),
+        group: group.map(impersonation::group),
         name: caller.name,
         token: caller.token,
         role: caller.role,

@@ -1,7 +1,7 @@
 //! [`Caller`] to [`Permit`], before any work is done. Nothing else can make a permit, and nothing reaches a cluster
 //! without one.
 
-use fairlead_api::{ClusterId, Code, Failure, resources::Role};
+use fairlead_api::{ClusterId, Code, Failure, impersonation, resources::Role};
 use http::HeaderValue;
 
 use crate::{
@@ -48,10 +48,10 @@ impl Permit {
             Some(user) if role == Role::Admin => Whom::Other(user),
             Some(_) => return Err(Code::NoImpersonation.into()),
             None => Whom::Caller {
-                user: value(format!("fairlead:{}", caller.name))?,
+                user: value(impersonation::user(&caller.name))?,
                 groups: [
-                    value(format!("fairlead:{role}"))?,
-                    value(format!("fairlead:tenant:{}:{role}", grant.tenant))?,
+                    value(impersonation::group(role))?,
+                    value(impersonation::tenant_group(&grant.tenant, role))?,
                 ],
             },
         };

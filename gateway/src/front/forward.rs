@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use fairlead_api::{
     Code, Failure,
     headers::{self as ours, AGENT_CODE},
+    impersonation::{AS_HEADER, GROUP_HEADER, USER_HEADER},
 };
 use fairlead_dialer::{Answer, Body, ExchangeError, OnUpgrade, OpenError};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
@@ -33,9 +34,9 @@ use crate::{
 /// The agent puts its API server's own name in.
 const NEUTRAL_HOST: HeaderValue = HeaderValue::from_static("kubernetes.default.svc");
 /// Parsed once.
-static USER: HeaderName = HeaderName::from_static(ours::USER);
-static GROUP: HeaderName = HeaderName::from_static(ours::GROUP);
-static AS: HeaderName = HeaderName::from_static(ours::AS);
+static USER: HeaderName = HeaderName::from_static(USER_HEADER);
+static GROUP: HeaderName = HeaderName::from_static(GROUP_HEADER);
+static AS: HeaderName = HeaderName::from_static(AS_HEADER);
 static REQUEST_ID: HeaderName = HeaderName::from_static(ours::REQUEST_ID);
 static UPSTREAM_MICROS: HeaderName = HeaderName::from_static(ours::UPSTREAM_MICROS);
 static CODE: HeaderName = HeaderName::from_static(AGENT_CODE);
