@@ -15,3 +15,51 @@ pub const DRAINING: &str = "fairlead-draining";
 pub const SPREAD: &str = "fairlead-spread-millis";
 /// The path on which the agent answers the hub's probe by asking its API server's `/readyz`.
 pub const PROBE_PATH: &str = "/.fairlead/probe";
+
+/// Whether a header belongs to one hop and never passes a proxy (RFC 9110, section 7.6.1); the name in lower case.
+///
+/// `Expect` is one too: the hop in front has answered it. `Trailer` is not: it describes the body, which passes.
+#[must_use]
+pub fn is_hop_by_hop(name: &str) -> bool {
+    matches!(
+        name,
+        "connection"
+            | "keep-alive"
+            | "te"
+            | "transfer-encoding"
+            | "upgrade"
+            | "http2-settings"
+            | "expect"
+    ) || name.starts_with("proxy-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_one_hop_are_known_by_name() {
+        for name in [
+            "connection",
+            "keep-alive",
+            "te",
+            "transfer-encoding",
+            "upgrade",
+            "http2-settings",
+            "expect",
+            "proxy-connection",
+            "proxy-authenticate",
+            "proxy-authorization",
+        ] {
+            assert!(is_hop_by_hop(name), "{name}");
+        }
+        for name in [
+            "trailer",
+            "content-length",
+            "upgrade-insecure-requests",
+            "proxy",
+        ] {
+            assert!(!is_hop_by_hop(name), "{name}");
+        }
+    }
+}

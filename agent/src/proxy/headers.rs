@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fairlead_api::{
     Code, Failure,
-    headers::{self as ours, AGENT_CODE, PREFIX},
+    headers::{self as ours, AGENT_CODE, PREFIX, is_hop_by_hop},
 };
 use http::{
     HeaderMap, HeaderName, HeaderValue, Uri,
@@ -20,18 +20,6 @@ static IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-grou
 static REQUEST_ID: HeaderName = HeaderName::from_static(ours::REQUEST_ID);
 static UPSTREAM_MICROS: HeaderName = HeaderName::from_static(ours::UPSTREAM_MICROS);
 
-/// Of one hop (RFC 9110, section 7.6.1), and `Expect`, which the hop before has answered.
-const OF_ONE_HOP: [&str; 9] = [
-    "connection",
-    "keep-alive",
-    "proxy-connection",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "te",
-    "transfer-encoding",
-    "upgrade",
-    "expect",
-];
 /// Starts of what says who somebody is.
 const OF_IDENTITY: [&str; 4] = [PREFIX, "impersonate-", "x-remote-", "authorization"];
 
@@ -151,7 +139,7 @@ fn strip(headers: &mut HeaderMap, goes: impl Fn(&str) -> bool) {
         .map(str::to_ascii_lowercase)
         .collect();
     let of_hop =
-        |name: &str| OF_ONE_HOP.contains(&name) || named.iter().any(|listed| listed == name);
+        |name: &str| is_hop_by_hop(name) || named.iter().any(|listed| listed == name);
     let gone: Vec<HeaderName> = headers
         .keys()
         .filter(|name| of_hop(name.as_str()) || goes(name.as_str()))

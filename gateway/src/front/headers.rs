@@ -1,7 +1,10 @@
 //! Which headers of a client pass. What could be read in two ways, and what would make somebody else of the client, is
 //! refused; what is meant for this hop or for the gateway is taken off.
 
-use fairlead_api::{Code, Failure, headers::PREFIX};
+use fairlead_api::{
+    Code, Failure,
+    headers::{PREFIX, is_hop_by_hop},
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Version, header};
 
 /// Largest head in bytes, names, values and path together.
@@ -155,7 +158,7 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
         .iter()
         .any(|value| value.as_bytes().eq_ignore_ascii_case(b"trailers"));
     remove(headers, |name| {
-        hop_by_hop(name)
+        is_hop_by_hop(name.as_str())
             || ours(name)
             || impersonates(name.as_str())
             || listed.iter().any(|token| token == name.as_str())
@@ -175,14 +178,14 @@ pub(crate) fn strip_answer(headers: &mut HeaderMap, upgraded: bool) {
         if upgraded && (name == header::CONNECTION || name == header::UPGRADE) {
             return false;
         }
-        hop_by_hop(name) || listed.iter().any(|token| token == name.as_str())
+        is_hop_by_hop(name.as_str()) || listed.iter().any(|token| token == name.as_str())
     });
 }
 
 /// Trailers come after every check, so nothing that is checked may be among them.
 pub(crate) fn strip_trailers(trailers: &mut HeaderMap) {
     remove(trailers, |name| {
-        hop_by_hop(name)
+        is_hop_by_hop(name.as_str())
             || ours(name)
             || impersonates(name.as_str())
             || name == header::CONTENT_LENGTH
@@ -198,19 +201,6 @@ fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
     for name in names {
         headers.remove(name);
     }
-}
-
-fn hop_by_hop(name: &HeaderName) -> bool {
-    matches!(
-        name.as_str(),
-        "connection"
-            | "keep-alive"
-            | "te"
-            | "transfer-encoding"
-            | "upgrade"
-            | "http2-settings"
-            | "expect"
-    ) || name.as_str().starts_with("proxy-")
 }
 
 /// Said by the gateway, or about the way to it.
