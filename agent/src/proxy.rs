@@ -7,6 +7,7 @@ use std::{sync::Arc, time::Duration};
 use fairlead_api::{
     Code, Failure,
     headers::{DRAINING, PROBE_PATH},
+    streaming::is_streaming,
 };
 use fairlead_dialer::{Answer, Body, OnUpgrade, Spliced, frames::Protocol, splice};
 use http::{Method, Request, Response, StatusCode};
@@ -142,7 +143,9 @@ impl Proxy {
         if upgrade.is_some() || request.body().size_hint().exact() != Some(0) {
             self.room()?;
         }
-        let head = (upgrade.is_none() && !headers::is_long_running(request.uri())).then_some(HEAD);
+        // A log that is followed is silent until its first line.
+        let streams = is_streaming(request.uri().path(), request.uri().query());
+        let head = (upgrade.is_none() && !streams).then_some(HEAD);
         headers::towards_api(request.headers_mut(), upgrade.as_ref(), &permitted);
         let proxied = headers::is_proxied(request.uri());
         let started = Instant::now();

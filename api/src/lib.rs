@@ -16,6 +16,7 @@ pub mod moment;
 pub mod reason;
 pub mod resources;
 pub mod status;
+pub mod streaming;
 
 pub use code::{Code, Failure};
 pub use hello::ClusterUid;

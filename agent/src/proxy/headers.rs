@@ -91,14 +91,6 @@ pub(crate) fn request_id(headers: &HeaderMap) -> &str {
     id.unwrap_or("?")
 }
 
-/// Whether the answer's head may come at any time: a log that is followed is silent until its first line.
-pub(crate) fn is_long_running(uri: &Uri) -> bool {
-    uri.query().unwrap_or_default().split('&').any(|pair| {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        matches!(key, "watch" | "follow") && !matches!(value, "false" | "0")
-    })
-}
-
 /// Whether the answer is that of a program behind the API server: `.../pods/p/proxy/...`, of services and nodes alike.
 pub(crate) fn is_proxied(uri: &Uri) -> bool {
     uri.path().split('/').any(|segment| segment == "proxy")
@@ -138,8 +130,7 @@ fn strip(headers: &mut HeaderMap, goes: impl Fn(&str) -> bool) {
     let named: Vec<String> = listed(headers, &CONNECTION)
         .map(str::to_ascii_lowercase)
         .collect();
-    let of_hop =
-        |name: &str| is_hop_by_hop(name) || named.iter().any(|listed| listed == name);
+    let of_hop = |name: &str| is_hop_by_hop(name) || named.iter().any(|listed| listed == name);
     let gone: Vec<HeaderName> = headers
         .keys()
         .filter(|name| of_hop(name.as_str()) || goes(name.as_str()))

@@ -8,6 +8,7 @@ use fairlead_api::{
     ClusterId, Code, Failure,
     moment::timestamp,
     resources::{ClusterStatus, State},
+    streaming::is_streaming,
 };
 use http::uri::PathAndQuery;
 use time::OffsetDateTime;
@@ -30,11 +31,11 @@ const HEADWAY: Duration = Duration::from_millis(500);
 
 /// How long a request for this path may wait: not quite as long as the client itself does, and a watch not at all.
 pub(crate) fn patience(path: &PathAndQuery) -> Duration {
-    let parameters = || path.query().unwrap_or_default().split('&');
-    if parameters().any(|one| matches!(one, "watch=true" | "watch=1" | "follow=true")) {
+    if is_streaming(path.path(), path.query()) {
         return Duration::ZERO;
     }
-    parameters()
+    let mut parameters = path.query().unwrap_or_default().split('&');
+    parameters
         .find_map(|one| span(one.strip_prefix("timeout=")?).filter(|own| !own.is_zero()))
         .map_or(LONGEST, |own| (own - HEADWAY.min(own / 4)).min(LONGEST))
 }
@@ -186,6 +187,8 @@ mod tests {
             ("/api/v1/pods?timeout=99999999999999999999h", 20.0),
             ("/api/v1/pods?watch=true&timeout=5s", 0.0),
             ("/api/v1/pods?watch=1", 0.0),
+            ("/api/v1/pods?watch", 0.0),
+            ("/api/v1/pods?watch=True", 0.0),
             ("/api/v1/pods?watch=false", 20.0),
             ("/api/v1/namespaces/a/pods/b/log?follow=true", 0.0),
         ] {

@@ -160,23 +160,6 @@ fn an_answer_keeps_what_is_the_api_servers_and_loses_what_claims_to_be_ours() {
 }
 
 #[test]
-fn a_request_that_may_be_silent_for_ever_is_known_by_its_query() {
-    for (path, long) in [
-        ("/api/v1/pods", false),
-        ("/api/v1/pods?watch=true", true),
-        ("/api/v1/pods?watch=1&x=y", true),
-        ("/api/v1/pods?watch", true),
-        ("/api/v1/pods?watch=false", false),
-        ("/api/v1/pods?watch=0", false),
-        ("/log?container=a&follow=true", true),
-        ("/log?follow=false", false),
-        ("/api/v1/watches?unwatch=true", false),
-    ] {
-        assert_eq!(is_long_running(&path.parse().unwrap()), long, "{path}");
-    }
-}
-
-#[test]
 fn a_path_with_dots_for_segments_is_refused() {
     for bad in [
         "/..",
