@@ -106,7 +106,7 @@ impl Facts {
     }
 
     fn every(&self) -> Duration {
-        let wanted = self.settings.borrow().facts.every;
+        let wanted = self.settings.borrow().facts.interval_seconds;
         let wanted = wanted.map(|seconds| Duration::from_secs(seconds.into()));
         (self.every.or(wanted))
             .unwrap_or(EVERY)

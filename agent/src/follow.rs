@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{
     Code,
-    config::{ACTED_ON, AgentConfig, CONFIG_PATH},
+    config::{APPLIED_REVISION_HEADER, AgentConfig, CONFIG_PATH},
 };
 use tokio::{
     sync::watch,
@@ -73,11 +73,11 @@ pub(crate) async fn run(site: Arc<Site>) {
 
 async fn follow(site: &Site) {
     let mut wanted = site.told.wanted.subscribe();
-    let mut acted_on = None::<String>;
+    let mut applied = None::<String>;
     let mut backoff = Backoff::new(FIRST, CAP);
     loop {
         wanted.mark_unchanged();
-        match ask(site, acted_on.as_deref()).await {
+        match ask(site, applied.as_deref()).await {
             Ok(Some(Document { etag, value })) => {
                 info!(
                     revision = etag,
@@ -85,7 +85,7 @@ async fn follow(site: &Site) {
                     "configured by the hub"
                 );
                 site.told.configuration.send_replace(Arc::new(value));
-                acted_on = Some(etag);
+                applied = Some(etag);
                 backoff.reset();
                 // Asked again soon, to say so.
                 sleep(FIRST).await;
@@ -106,7 +106,7 @@ async fn follow(site: &Site) {
         }
         // A probe that came meanwhile may have named the one that is known by now.
         let another = async {
-            let is_another = |wanted: &Option<String>| wanted.is_some() && *wanted != acted_on;
+            let is_another = |wanted: &Option<String>| wanted.is_some() && *wanted != applied;
             while wanted.changed().await.is_ok() {
                 if is_another(&wanted.borrow_and_update()) {
                     return;
@@ -126,11 +126,11 @@ async fn rest(wanted: &mut watch::Receiver<Option<String>>, long: Duration) {
 
 async fn ask(
     site: &Site,
-    acted_on: Option<&str>,
+    applied: Option<&str>,
 ) -> Result<Option<Document<AgentConfig>>, AskError> {
     let exchanges = site.sessions.any().await;
-    let said = acted_on.map(|revision| (ACTED_ON, revision));
-    ask::get(&exchanges, CONFIG_PATH, acted_on, said.as_slice()).await
+    let said = applied.map(|revision| (APPLIED_REVISION_HEADER, revision));
+    ask::get(&exchanges, CONFIG_PATH, applied, said.as_slice()).await
 }
 
 #[cfg(test)]

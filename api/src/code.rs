@@ -126,8 +126,8 @@ codes! {
     Store = 5102, 503, "the hub's store did not take or give the data", "Look at the hub's log and the room on its disk; nothing was changed.";
     StoreFull = 5103, 507, "the hub's store cannot be written", "Free space on its disk, or mount it writable; the hub continues by itself, and nothing was changed.";
     StoreAway = 5104, 503, "the hub's database cannot be reached", "Try again in a few seconds; the hub's operator checks the database.";
-    InfluxAway = 5105, 503, "the InfluxDB for this query cannot be reached now", "Try again in a moment, or query the hub itself with `by=hub`.";
-    InfluxRefused = 5106, 502, "the InfluxDB for this query refuses it", "Query the hub itself with `by=hub`.";
+    InfluxAway = 5105, 503, "the InfluxDB for this query cannot be reached now", "Try again in a moment, or query the hub itself with `backend=hub`.";
+    InfluxRefused = 5106, 502, "the InfluxDB for this query refuses it", "Query the hub itself with `backend=hub`.";
 }
 
 impl Code {

@@ -12,9 +12,9 @@ pub const CONFIG_PATH: &str = "/agent/v1/config";
 /// The largest document, in bytes of JSON.
 pub const MAX_CONFIG: usize = 256 * 1024;
 /// On the hub's probes: the revision of the cluster's document as it is now, if the hub knows.
-pub const WANTED: &str = "fairlead-config-wanted";
+pub const DESIRED_REVISION_HEADER: &str = "fairlead-config-desired";
 /// On the agent's `GET`: the revision by which it works, if there is any.
-pub const ACTED_ON: &str = "fairlead-config-acted-on";
+pub const APPLIED_REVISION_HEADER: &str = "fairlead-config-applied";
 
 /// The whole document. Where a field is missing, nothing is said of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,12 +40,12 @@ pub struct AgentConfig {
 pub struct Configured {
     pub cluster: ClusterId,
     /// Revision of the document as it is now.
-    pub wanted: String,
+    pub desired: String,
     /// Revision by which the agent works, once it has said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub acted_on: Option<String>,
+    pub applied: Option<String>,
     /// It works by another one than it should.
-    pub lags: bool,
+    pub outdated: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,10 +76,10 @@ pub struct Revisions {
 pub struct Collecting {
     /// Seconds between two looks; none: as the agent was started, or five minutes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub every: Option<u32>,
+    pub interval_seconds: Option<u32>,
     /// Collectors that do not run, by name. Unknown ones are those of another version.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub off: Vec<String>,
+    pub disabled_collectors: Vec<String>,
     /// Which annotations of namespaces are facts.
     pub annotation_prefixes: Vec<String>,
     /// Which of them say whom to ask.
@@ -89,8 +89,8 @@ pub struct Collecting {
 impl Default for Collecting {
     fn default() -> Self {
         Collecting {
-            every: None,
-            off: Vec::new(),
+            interval_seconds: None,
+            disabled_collectors: Vec::new(),
             annotation_prefixes: Vec::new(),
             contact_prefixes: vec!["a8r.io/".to_owned()],
         }
@@ -124,7 +124,7 @@ impl Kind {
         Kind::Additional,
     ];
 
-    /// As in [`Collecting::off`].
+    /// As in [`FactCollection::disabled_collectors`].
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -145,7 +145,10 @@ impl Collecting {
     /// Whether this collector runs.
     #[must_use]
     pub fn has(&self, kind: Kind) -> bool {
-        !self.off.iter().any(|off| off == kind.as_str())
+        !self
+            .disabled_collectors
+            .iter()
+            .any(|name| name == kind.as_str())
     }
 }
 
@@ -155,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_document_of_another_version_is_read_as_far_as_it_is_known() {
-        let text = r#"{"facts":{"off":["helm","tomorrow"],"new":1},"later":{}}"#;
+        let text = r#"{"facts":{"disabledCollectors":["helm","tomorrow"],"new":1},"later":{}}"#;
         let config: AgentConfig = serde_json::from_str(text).unwrap();
         assert!(!config.facts.has(Kind::Helm) && config.facts.has(Kind::Nodes));
         assert_eq!(config.facts.contact_prefixes, ["a8r.io/"]);

@@ -35,7 +35,7 @@ pub struct Report<V = Value> {
     /// Rises with every report of a run: an older one that arrives late is told from a newer one.
     pub sequence: u64,
     /// The next report comes within so many seconds, even if nothing changes.
-    pub every: u32,
+    pub interval_seconds: u32,
     /// What the hub called that on which this report builds. None: these are all facts, and others are no more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
@@ -77,7 +77,7 @@ pub struct KnownFact {
     pub observed: OffsetDateTime,
     /// When its source last reported, whether or not this was new.
     #[serde(with = "time::serde::rfc3339")]
-    pub seen: OffsetDateTime,
+    pub last_reported: OffsetDateTime,
     /// Three reports of its source have not come: it may be so no more.
     pub stale: bool,
 }
@@ -114,7 +114,7 @@ pub struct FoundCluster {
     pub tenant: TenantId,
     pub display_name: String,
     /// What says so, 20 facts at the most.
-    pub found: Vec<Found>,
+    pub matches: Vec<Found>,
 }
 
 /// A fact that answers a search.
@@ -198,7 +198,7 @@ mod tests {
         let report = Report {
             instance: Instance::from_bytes([1; 16]),
             sequence: 7,
-            every: 3600,
+            interval_seconds: 3600,
             base: Some("e1".to_owned()),
             facts: BTreeMap::from([
                 ("gone".parse().unwrap(), None),
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_fact_of_null_is_a_removal_and_not_a_value() {
-        let text = r#"{"instance":"00000000000000000000000000000001","sequence":1,"every":1,"facts":{"a":null}}"#;
+        let text = r#"{"instance":"00000000000000000000000000000001","sequence":1,"intervalSeconds":1,"facts":{"a":null}}"#;
         let report: Report = serde_json::from_str(text).unwrap();
         assert_eq!(report.facts.values().next(), Some(&None));
         assert_eq!(report.base, None);

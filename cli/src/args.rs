@@ -248,7 +248,7 @@ pub(crate) struct Server {
     /// What may wait for it in the data folder while it is away; beyond that the oldest is dropped [default: 256MiB]
     #[arg(long, value_name = "SIZE")]
     influx_spool: Option<String>,
-    /// It answers GET /inventory, too, where a request does not say by=hub
+    /// It answers GET /inventory, too, where a request does not say backend=hub
     #[arg(long)]
     influx_query: bool,
     /// Start once although keys or database of this folder are gone, and make new ones; clusters may have to enrol again

@@ -120,10 +120,10 @@ pub(crate) fn columns() -> [Column; 8] {
         Column::text("VALUE"),
         Column::word("SOURCE"),
         Column::word("AGE"),
-        Column::word("SEEN").spare(1),
+        Column::word("REPORTED").spare(1),
         Column::word("STALE"),
         Column::word("SINCE").wide(),
-        Column::word("LAST SEEN").wide(),
+        Column::word("LAST REPORTED").wide(),
     ]
 }
 
@@ -133,10 +133,10 @@ pub(crate) fn cells(fact: &KnownFact) -> [Cell; 8] {
         short(&fact.value).into(),
         fact.source.clone().into(),
         Cell::Since(fact.received),
-        Cell::Since(fact.seen),
+        Cell::Since(fact.last_reported),
         if fact.stale { "stale" } else { "" }.into(),
         output::time(fact.received).into(),
-        output::time(fact.seen).into(),
+        output::time(fact.last_reported).into(),
     ]
 }
 

@@ -98,7 +98,7 @@ fn columns() -> [Column; 6] {
 }
 
 fn rows(cluster: &FoundCluster) -> impl Iterator<Item = [Cell; 6]> {
-    cluster.found.iter().map(|found| {
+    cluster.matches.iter().map(|found| {
         [
             cluster.display_name.clone().into(),
             cluster.id.to_string().into(),

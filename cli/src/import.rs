@@ -219,7 +219,7 @@ impl Importer {
             // Its agent was there already: nobody is to come with a token unless somebody makes one.
             let made = match cluster.awaits_agent {
                 true => path.to_owned(),
-                false => format!("{path}?uninvited=true"),
+                false => format!("{path}?withoutBootstrapToken=true"),
             };
             self.hub.tell(Method::PUT, &made, document).await?;
         } else if now.is_some_and(|now| !differences(now, document).is_empty()) {

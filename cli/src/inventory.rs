@@ -20,9 +20,13 @@ pub(crate) fn run(command: args::Inventory, environment: &Environment) -> Result
     let hub = HubClient::of(environment)?;
     block_on(async {
         match command {
-            args::Inventory::Query { query, by, output } => {
-                let by = by.map_or(String::new(), |by| format!("&by={by}"));
-                let path = format!("/inventory?q={}{by}", escaped(&query));
+            args::Inventory::Query {
+                query,
+                backend,
+                output,
+            } => {
+                let backend = backend.map_or(String::new(), |name| format!("&backend={name}"));
+                let path = format!("/inventory?q={}{backend}", escaped(&query));
                 let answer: Value = hub.get(&path).await?;
                 let format = &output.output;
                 output::show(format, &answer, |answer| tables(format, answer))

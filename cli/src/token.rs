@@ -155,7 +155,7 @@ fn cells(token: &ApiToken) -> [Cell; 8] {
         Cell::Until(token.expires),
         Cell::Since(token.created),
         output::time(token.expires).into(),
-        token.made_by.clone().into(),
+        token.created_by.clone().into(),
     ]
 }
 
@@ -176,7 +176,7 @@ mod tests {
             cluster: None,
             created: OffsetDateTime::UNIX_EPOCH,
             expires: OffsetDateTime::UNIX_EPOCH,
-            made_by: None,
+            created_by: None,
         };
         let all = [token("k-1", "ci"), token("k-2", "ann"), token("k-3", "ann")];
         assert_eq!(named(&all, "ci").unwrap().id, "k-1");

@@ -259,8 +259,7 @@ mod tests {
 
     #[test]
     fn a_hub_that_knows_no_status_is_an_older_one_and_any_other_refusal_is_one() {
-        let told =
-            json!({ "cursor": "7", "snapshot": true, "changed": false, "gone": [], "items": [] });
+        let told = json!({ "cursor": "7", "snapshot": true, "changed": false, "removed": [], "items": [] });
         let told: Standings = serde_json::from_value(told).unwrap();
         assert_eq!(standings(Ok(told)).unwrap().unwrap().cursor, "7");
         assert!(standings(Err(Code::NoSuchRoute.into())).unwrap().is_none());

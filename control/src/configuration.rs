@@ -15,7 +15,7 @@ use axum::{
 };
 use fairlead_api::{
     Code, Failure,
-    config::{ACTED_ON, CONFIG_PATH, Configured},
+    config::{APPLIED_REVISION_HEADER, CONFIG_PATH, Configured},
     resources::List,
 };
 use fairlead_gateway::{AgentPeer, Asker, Module};
@@ -78,20 +78,20 @@ async fn list(
 }
 
 /// True if a cluster's agent applies an older configuration than the desired one.
-pub(crate) fn lags(hub: &Hub, view: &View, cluster: &Record<Cluster>) -> bool {
+pub(crate) fn outdated(hub: &Hub, view: &View, cluster: &Record<Cluster>) -> bool {
     let observed = hub.store.observed_of(cluster);
-    let acted_on = observed.acted_on.as_deref();
-    acted_on.is_some_and(|acted_on| *acted_on != *hub.wanted.of(view, cluster))
+    let applied = observed.applied.as_deref();
+    applied.is_some_and(|applied| *applied != *hub.wanted.of(view, cluster))
 }
 
 fn configured(hub: &Hub, view: &View, cluster: &Record<Cluster>) -> Configured {
-    let wanted = hub.wanted.of(view, cluster);
-    let acted_on = hub.store.observed_of(cluster).acted_on.clone();
+    let desired = hub.wanted.of(view, cluster);
+    let applied = hub.store.observed_of(cluster).applied.clone();
     Configured {
         cluster: cluster.value.id.clone(),
-        lags: lags(hub, view, cluster),
-        wanted: wanted.to_string(),
-        acted_on,
+        outdated: outdated(hub, view, cluster),
+        desired: desired.to_string(),
+        applied,
     }
 }
 
@@ -159,13 +159,13 @@ async fn pull(
     };
     let cluster = admit(&hub, &identity)?;
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let acted_on = text(ACTED_ON).filter(|revision| is_revision(revision));
-    if let Some(revision) = acted_on {
+    let applied = text(APPLIED_REVISION_HEADER).filter(|revision| is_revision(revision));
+    if let Some(revision) = applied {
         let now = millis(hub.now());
         hub.store.observe(&identity.cluster, |observed| {
-            if observed.acted_on.as_deref() != Some(revision) {
-                observed.acted_on = Some(revision.to_owned());
-                observed.acted_at = Some(now);
+            if observed.applied.as_deref() != Some(revision) {
+                observed.applied = Some(revision.to_owned());
+                observed.applied_at = Some(now);
             }
         });
     }

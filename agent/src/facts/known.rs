@@ -200,7 +200,7 @@ impl Known {
         let report = Report {
             instance,
             sequence: self.sequence,
-            every,
+            interval_seconds: every,
             base: self.acknowledged.as_ref().map(|(_, etag)| etag.clone()),
             facts: told
                 .chain(gone.map(|(name, _)| (name.clone(), None)))

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use fairlead_api::{Code, Failure, config::WANTED, headers::SPREAD};
+use fairlead_api::{Code, Failure, config::DESIRED_REVISION_HEADER, headers::SPREAD};
 use fairlead_dialer::Body;
 use http::{HeaderMap, Method, Response, StatusCode};
 use tokio::time::{Instant, timeout};
@@ -25,7 +25,10 @@ pub(crate) async fn answer(site: &Site, headers: &HeaderMap) -> Result<Response<
     {
         site.spread.set(Duration::from_millis(millis));
     }
-    if let Some(wanted) = headers.get(WANTED).and_then(|value| value.to_str().ok()) {
+    if let Some(wanted) = headers
+        .get(DESIRED_REVISION_HEADER)
+        .and_then(|value| value.to_str().ok())
+    {
         site.told.configuration_wanted(wanted);
     }
     let started = Instant::now();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairlead_api::config::WANTED;
+use fairlead_api::config::DESIRED_REVISION_HEADER;
 use http::Request;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -17,8 +17,8 @@ fn configure(rig: &Rig, revision: &str, document: Value) {
 }
 
 /// Until the agent has said that it works by this one.
-async fn acted_on(rig: &Rig, revision: &str) {
-    let mut all = rig.hub.story.acted_on.subscribe();
+async fn applied(rig: &Rig, revision: &str) {
+    let mut all = rig.hub.story.applied.subscribe();
     let said = |all: &Vec<Option<String>>| {
         let last = all.last().cloned().flatten();
         last.as_deref() == Some(revision)
@@ -28,7 +28,8 @@ async fn acted_on(rig: &Rig, revision: &str) {
 
 /// As the hub's probe.
 async fn probe(connected: &Connected, wanted: &str) {
-    let probe = Request::get(fairlead_api::headers::PROBE_PATH).header(WANTED, wanted);
+    let probe =
+        Request::get(fairlead_api::headers::PROBE_PATH).header(DESIRED_REVISION_HEADER, wanted);
     let probe = probe
         .header("host", "kubernetes.default.svc")
         .body(nothing())
@@ -51,16 +52,20 @@ async fn an_agent_works_by_the_newest_configuration_and_says_so() {
     let rig = Rig::new().await;
     configure(&rig, "one", json!({ "agentVersion": "0.2.0" }));
     let (_agent, connected) = rig.connected().await;
-    acted_on(&rig, "one").await;
-    assert_eq!(rig.hub.story.acted_on.borrow()[0], None);
+    applied(&rig, "one").await;
+    assert_eq!(rig.hub.story.applied.borrow()[0], None);
 
-    configure(&rig, "two", json!({ "facts": { "off": ["nodes"] } }));
+    configure(
+        &rig,
+        "two",
+        json!({ "facts": { "disabledCollectors": ["nodes"] } }),
+    );
     probe(&connected, "two").await;
-    acted_on(&rig, "two").await;
-    let asked = rig.hub.story.acted_on.borrow().len();
+    applied(&rig, "two").await;
+    let asked = rig.hub.story.applied.borrow().len();
     probe(&connected, "two").await;
     assert_eq!(
-        rig.hub.story.acted_on.borrow().len(),
+        rig.hub.story.applied.borrow().len(),
         asked,
         "it knows that one"
     );
@@ -71,9 +76,9 @@ async fn a_probe_that_names_another_configuration_has_it_got_at_once() {
     let rig = Rig::new().await;
     configure(&rig, "one", json!({}));
     let (_agent, connected) = rig.connected().await;
-    acted_on(&rig, "one").await;
+    applied(&rig, "one").await;
     configure(&rig, "two", json!({ "agentVersion": "0.2.0" }));
-    let mut asked = rig.hub.story.acted_on.subscribe();
+    let mut asked = rig.hub.story.applied.subscribe();
     let before = asked.borrow_and_update().len();
     let clock = Standstill::begin();
     let named = Instant::now();
@@ -81,7 +86,7 @@ async fn a_probe_that_names_another_configuration_has_it_got_at_once() {
     drop(asked.wait_for(|all| all.len() > before).await.unwrap());
     assert_eq!(named.elapsed(), Duration::ZERO, "it waits for nothing");
     drop(clock);
-    acted_on(&rig, "two").await;
+    applied(&rig, "two").await;
 }
 
 #[tokio::test]
@@ -99,7 +104,7 @@ async fn the_hub_narrows_what_the_site_operator_allows_and_widens_it_never() {
     configure(&rig, "one", json!({ "allowConnect": [api] }));
     // The hub was of the version before, and asked within the hour: the probe names what there is.
     probe(&connected, "one").await;
-    acted_on(&rig, "one").await;
+    applied(&rig, "one").await;
     assert!(!connects(&connected, &open).await);
     assert!(!connects(&connected, &api).await);
 }
@@ -124,7 +129,11 @@ async fn a_collector_is_switched_off_by_the_hub_and_takes_its_facts_back() {
         named.next_back().map(|(_, fact)| fact.is_some())
     };
     until(|| told() == Some(true)).await;
-    configure(&rig, "one", json!({ "facts": { "off": ["version"] } }));
+    configure(
+        &rig,
+        "one",
+        json!({ "facts": { "disabledCollectors": ["version"] } }),
+    );
     probe(&connected, "one").await;
     until(|| told() == Some(false)).await;
 }

@@ -13,7 +13,7 @@ use std::{
 
 use fairlead_api::{
     Code, Failure, HubUrl,
-    config::{ACTED_ON, CONFIG_PATH},
+    config::{APPLIED_REVISION_HEADER, CONFIG_PATH},
     enroll::{ENROLL_PATH, EnrollRequest, Issued, RENEW_PATH, RenewRequest},
     facts::{FACTS_PATH, Received, Report},
     hello::{HELLO_PATH, Hello},
@@ -63,7 +63,7 @@ pub(crate) struct Story {
     /// Revision and document of its configuration; none: it is of the version before.
     pub(crate) configuration: Mutex<Option<(String, serde_json::Value)>>,
     /// By what agents said that they work when they asked for it, in order.
-    pub(crate) acted_on: watch::Sender<Vec<Option<String>>>,
+    pub(crate) applied: watch::Sender<Vec<Option<String>>>,
     /// Reports of facts, in order.
     pub(crate) reports: Mutex<Vec<Report>>,
     /// What the next reports are answered; after the last, the report's own number.
@@ -455,8 +455,8 @@ fn configuration(request: &Request<Body>, story: &Story) -> Response<Body> {
             .get(name)
             .map(|value| value.to_str().unwrap().to_owned())
     };
-    let acted_on = said(ACTED_ON);
-    story.acted_on.send_modify(|all| all.push(acted_on));
+    let applied = said(APPLIED_REVISION_HEADER);
+    story.applied.send_modify(|all| all.push(applied));
     let tag = format!("\"{revision}\"");
     let (status, body) = match said("if-none-match").as_ref() == Some(&tag) {
         true => (304, String::new()),

@@ -279,7 +279,7 @@ const fn here(code: Code) -> &'static str {
             "On the hub's machine, ask the InfluxDB: `curl -sSi INFLUX/ping`. The hub's log has the error."
         }
         Code::InfluxRefused => {
-            "Send the query to the hub itself: `fairlead inventory query QUERY --by hub`. The cause has the words of the InfluxDB."
+            "Send the query to the hub itself: `fairlead inventory query QUERY --backend hub`. The cause has the words of the InfluxDB."
         }
         _ => MISSING,
     }

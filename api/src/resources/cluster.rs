@@ -86,7 +86,7 @@ pub struct BootstrapToken {
     #[serde(with = "time::serde::rfc3339")]
     pub expires: OffsetDateTime,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub made_by: Option<String>,
+    pub created_by: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

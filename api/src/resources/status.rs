@@ -55,7 +55,7 @@ pub struct Standing {
     pub id: ClusterId,
     pub status: ClusterStatus,
     /// Its agent works by an older configuration than it should.
-    pub lags: bool,
+    pub outdated: bool,
 }
 
 /// Answer to `GET /v1/status`: what has become another since the one before.
@@ -69,14 +69,14 @@ pub struct Standings {
     pub changed: bool,
     pub items: Vec<Standing>,
     /// Clusters that were deleted.
-    pub gone: Vec<ClusterId>,
+    pub removed: Vec<ClusterId>,
 }
 
 impl Standings {
     /// Nothing has become another.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
-        !self.snapshot && !self.changed && self.items.is_empty() && self.gone.is_empty()
+        !self.snapshot && !self.changed && self.items.is_empty() && self.removed.is_empty()
     }
 }
 
@@ -122,7 +122,7 @@ pub struct AgentSession {
     pub last_good_probe: Option<OffsetDateTime>,
     /// When its certificate ends, unless it is renewed before.
     #[serde(with = "time::serde::rfc3339")]
-    pub certificate_until: OffsetDateTime,
+    pub certificate_expires: OffsetDateTime,
 }
 
 /// `Connected` means that a probe came back from the kube-apiserver through the tunnel within the last 15 seconds.

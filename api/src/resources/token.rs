@@ -27,7 +27,7 @@ pub struct ApiToken {
     pub expires: OffsetDateTime,
     /// Who made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub made_by: Option<String>,
+    pub created_by: Option<String>,
 }
 
 /// Body of `POST /v1/tokens`.

@@ -19,7 +19,7 @@ pub(crate) enum ClusterAgent {
     },
     /// Want something else of it; what is not named stays
     #[command(
-        after_help = "Examples:\n  fairlead cluster agent set demo --allow-connect db.shop:5432 --facts-off helm,hosts\n  fairlead cluster agent set demo --facts-every 10m --leave allow-connect"
+        after_help = "Examples:\n  fairlead cluster agent set demo --allow-connect db.shop:5432 --facts-off helm,hosts\n  fairlead cluster agent set demo --facts-every 10m --inherit allow-connect"
     )]
     Set {
         #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
@@ -51,9 +51,9 @@ pub(crate) struct AgentFields {
     /// Annotations of namespaces that say whom to ask
     #[arg(long, value_name = "PREFIX,...")]
     pub(crate) contact_prefixes: Option<String>,
-    /// Leave this to the tenant again
+    /// Use the value of the tenant's cluster template for this field again
     #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
-    pub(crate) leave: Vec<AgentField>,
+    pub(crate) inherit: Vec<AgentField>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

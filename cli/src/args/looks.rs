@@ -84,7 +84,7 @@ pub(crate) struct Audit {
 const INVENTORY_EXAMPLES: &str = "\
 Examples:
   fairlead inventory query \"SELECT LAST(count) FROM nodes GROUP BY cluster\"
-  fairlead inventory query \"SELECT * FROM nodes WHERE time > now() - 7d\" --by influxdb -o json
+  fairlead inventory query \"SELECT * FROM nodes WHERE time > now() - 7d\" --backend influxdb -o json
   fairlead inventory store demo -f found.yaml";
 
 #[derive(Subcommand)]
@@ -95,7 +95,7 @@ pub(crate) enum Inventory {
         query: String,
         /// Who answers [default: as the platform operator has chosen]
         #[arg(long, value_name = "hub|influxdb", value_parser = ["hub", "influxdb"])]
-        by: Option<String>,
+        backend: Option<String>,
         #[command(flatten)]
         output: Output,
     },

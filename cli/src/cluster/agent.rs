@@ -11,7 +11,7 @@ use crate::{
     output::{self, Cell, Column, Format},
 };
 
-const NOT_ACTED_ON: &str =
+const NOT_APPLIED_YET: &str =
     "note: the hub keeps the agent's version; agents of this version do not act on it yet";
 
 pub(super) async fn run(hub: &HubClient, command: ClusterAgent) -> Result<(), Failure> {
@@ -26,7 +26,7 @@ pub(super) async fn run(hub: &HubClient, command: ClusterAgent) -> Result<(), Fa
             output,
         } => {
             if fields.agent_version.is_some() {
-                eprintln!("{NOT_ACTED_ON}");
+                eprintln!("{NOT_APPLIED_YET}");
             }
             let (path, known) = settings(hub, &name).await?;
             let wanted = amended(known.value.clone(), *fields)?;
@@ -52,7 +52,7 @@ fn amended(settings: Value, given: AgentFields) -> Result<Value, Failure> {
     let Value::Object(mut settings) = settings else {
         return Err(Failure::new(Code::Internal));
     };
-    for field in given.leave {
+    for field in given.inherit {
         settings.remove(field.name());
     }
     let mut put = |field: AgentField, value: Option<Value>| {
@@ -65,10 +65,13 @@ fn amended(settings: Value, given: AgentFields) -> Result<Value, Failure> {
     put(AgentField::AllowConnect, allowed);
     let facts = [
         (
-            "every",
+            "intervalSeconds",
             given.facts_every.map(|every| json!(every.0.as_secs())),
         ),
-        ("off", given.facts_off.map(|off| listed(&off))),
+        (
+            "disabledCollectors",
+            given.facts_off.map(|off| listed(&off)),
+        ),
         (
             "annotationPrefixes",
             given.annotation_prefixes.map(|it| listed(&it)),
@@ -146,7 +149,7 @@ mod tests {
 
     #[test]
     fn what_is_given_is_set_and_the_rest_stays() {
-        let before = json!({ "version": "1", "facts": { "every": 60, "off": ["helm"] } });
+        let before = json!({ "version": "1", "facts": { "intervalSeconds": 60, "disabledCollectors": ["helm"] } });
         assert_eq!(set(before.clone(), &[]), before);
         let flags = [
             "--facts-every",
@@ -157,10 +160,10 @@ mod tests {
             "",
         ];
         let after = json!({
-            "version": "1", "facts": { "every": 120, "off": [] }, "allowConnect": ["db:5432", "api:443"],
+            "version": "1", "facts": { "intervalSeconds": 120, "disabledCollectors": [] }, "allowConnect": ["db:5432", "api:443"],
         });
         assert_eq!(set(before.clone(), &flags), after);
-        let left = ["--leave", "facts,version", "--allow-connect", ""];
+        let left = ["--inherit", "facts,version", "--allow-connect", ""];
         assert_eq!(set(before, &left), json!({ "allowConnect": [] }));
         assert_eq!(
             set(json!({}), &["--contact-prefixes", "a/"]),
@@ -172,10 +175,10 @@ mod tests {
     fn a_table_tells_what_is_left_to_the_tenant() {
         let told = table(
             &Format::Wide,
-            &json!({ "facts": { "every": 60, "off": [] } }),
+            &json!({ "facts": { "intervalSeconds": 60, "disabledCollectors": [] } }),
         );
         assert!(
-            told.contains("facts.every") && told.contains("none"),
+            told.contains("facts.intervalSeconds") && told.contains("none"),
             "{told}"
         );
         assert!(told.contains("as the tenant says"), "{told}");

@@ -15,7 +15,7 @@ use crate::{hub_client::HubClient, output::Format};
 #[derive(Default)]
 pub(super) struct Around {
     /// Clusters whose agents apply an older configuration than the desired one.
-    pub(super) lagging: BTreeSet<ClusterId>,
+    pub(super) outdated: BTreeSet<ClusterId>,
     sessions: BTreeMap<ClusterId, Vec<AgentSession>>,
 }
 
@@ -31,8 +31,8 @@ impl Around {
             return Ok(around);
         }
         let all: List<Configured> = hub.get("/v1/agents").await?;
-        let lagging = all.items.into_iter().filter(|it| it.lags);
-        around.lagging = lagging.map(|it| it.cluster).collect();
+        let outdated = all.items.into_iter().filter(|it| it.outdated);
+        around.outdated = outdated.map(|it| it.cluster).collect();
         let has_session =
             |it: &&Cluster| matches!(it.status.state, State::Connected | State::ApiUnreachable);
         for cluster in clusters.iter().filter(has_session) {
@@ -74,7 +74,7 @@ impl Around {
     }
 
     pub(super) fn configuration(&self, id: &ClusterId) -> &'static str {
-        match self.lagging.contains(id) {
+        match self.outdated.contains(id) {
             true => "outdated",
             false => "",
         }
@@ -93,7 +93,7 @@ mod tests {
             let at = "2026-11-21T12:00:00Z";
             serde_json::from_value(json!({
                 "from": "10.0.0.1", "opened": at, "instance": instance.repeat(32), "agentVersion": version, "up": true,
-                "recognised": true, "requests": 1, "rttMicros": rtt, "certificateUntil": at,
+                "recognised": true, "requests": 1, "rttMicros": rtt, "certificateExpires": at,
             }))
             .unwrap()
         };

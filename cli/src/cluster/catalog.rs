@@ -13,7 +13,7 @@ use crate::{
     output::{self, Column, Format},
 };
 
-const NOT_ACTED_ON: &str =
+const NOT_APPLIED_YET: &str =
     "note: the hub keeps the catalog; agents of this version do not act on it yet";
 
 pub(super) async fn run(hub: &HubClient, command: args::ClusterCatalog) -> Result<(), Failure> {
@@ -38,7 +38,7 @@ pub(super) async fn run(hub: &HubClient, command: args::ClusterCatalog) -> Resul
                 objects.extend(read?);
             }
             let id = find(hub, &name).await?.id;
-            eprintln!("{NOT_ACTED_ON}");
+            eprintln!("{NOT_APPLIED_YET}");
             let known: Catalog = hub.get(&path(&id)).await?;
             if known.objects == objects {
                 return show(&output.output, &known);

@@ -116,10 +116,10 @@ fn status(cluster: &Cluster) -> Vec<(&'static str, Option<String>)> {
 }
 
 fn configuration(configured: &Configured) -> String {
-    let desired = &configured.wanted;
-    match &configured.acted_on {
+    let desired = &configured.desired;
+    match &configured.applied {
         None => format!("not applied yet; {desired} is desired"),
-        Some(applied) if configured.lags => {
+        Some(applied) if configured.outdated => {
             format!("outdated: the agent applies {applied}, {desired} is desired")
         }
         Some(applied) => format!("applied ({applied})"),

@@ -71,7 +71,7 @@ fn cells(token: &BootstrapToken) -> [Cell; 6] {
         token.tenant.to_string().into(),
         format!("{:?}", token.state).into(),
         Cell::Until(token.expires),
-        token.made_by.clone().into(),
+        token.created_by.clone().into(),
         output::time(token.expires).into(),
     ]
 }

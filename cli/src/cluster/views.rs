@@ -124,7 +124,7 @@ pub(super) fn session_cells(session: &AgentSession) -> [Cell; 12] {
         if session.recognised { "yes" } else { "no" }.into(),
         output::time(session.opened).into(),
         probe.map(output::time).into(),
-        output::time(session.certificate_until).into(),
+        output::time(session.certificate_expires).into(),
     ]
 }
 

@@ -40,16 +40,16 @@ impl Known {
         let items = told.items.into_iter();
         let mut items: BTreeMap<ClusterId, Standing> =
             items.map(|it| (it.id.clone(), it)).collect();
-        self.clusters.retain(|it| !told.gone.contains(&it.id));
+        self.clusters.retain(|it| !told.removed.contains(&it.id));
         for cluster in &mut self.clusters {
             let Some(item) = items.remove(&cluster.id) else {
                 continue;
             };
             cluster.status = item.status;
-            if item.lags {
-                self.around.lagging.insert(item.id);
+            if item.outdated {
+                self.around.outdated.insert(item.id);
             } else {
-                self.around.lagging.remove(&item.id);
+                self.around.outdated.remove(&item.id);
             }
         }
         true
@@ -97,10 +97,10 @@ mod tests {
 
     fn told(snapshot: bool, changed: bool) -> Standings {
         let told = json!({
-            "cursor": "", "snapshot": snapshot, "changed": changed, "gone": ["c-gone"],
+            "cursor": "", "snapshot": snapshot, "changed": changed, "removed": ["c-removed"],
             "items": [
-                { "id": "c-a", "status": status("Lost"), "lags": true },
-                { "id": "c-of-others", "status": status("Lost"), "lags": false },
+                { "id": "c-a", "status": status("Lost"), "outdated": true },
+                { "id": "c-of-others", "status": status("Lost"), "outdated": false },
             ],
         });
         serde_json::from_value(told).unwrap()
@@ -123,6 +123,6 @@ mod tests {
             known.clusters,
             [cluster("c-a", "Lost"), cluster("c-b", "Connected")]
         );
-        assert_eq!(known.around.lagging.len(), 1);
+        assert_eq!(known.around.outdated.len(), 1);
     }
 }

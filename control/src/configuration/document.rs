@@ -70,21 +70,25 @@ pub(crate) fn check(settings: &AgentSettings) -> Result<(), Failure> {
     if let Some(facts) = &settings.facts {
         let prefixes = [&facts.annotation_prefixes, &facts.contact_prefixes];
         let mut prefixes = prefixes.into_iter().flatten();
-        let count = prefixes.clone().count().max(facts.off.len());
+        let count = prefixes
+            .clone()
+            .count()
+            .max(facts.disabled_collectors.len());
         if count > 64 || prefixes.any(|it| it.is_empty() || it.len() > 253) {
             return invalid(
                 "facts: 64 prefixes at the most, of 1 to 253 characters, and 64 names that are off",
             );
         }
-        if facts.every == Some(0) {
-            return invalid("facts.every: it is a second or more");
+        if facts.interval_seconds == Some(0) {
+            return invalid("facts.intervalSeconds: it is a second or more");
         }
         let known = |name: &String| Kind::ALL.iter().any(|kind| kind.as_str() == name);
-        if let Some(unknown) = facts.off.iter().find(|name| !known(name)) {
+        if let Some(unknown) = facts.disabled_collectors.iter().find(|name| !known(name)) {
             let unknown: String = unknown.chars().take(64).collect();
             let known = Kind::ALL.map(Kind::as_str).join(", ");
-            let detail =
-                format!("facts.off: no collector is called {unknown:?}; there are {known}");
+            let detail = format!(
+                "facts.disabledCollectors: no collector is called {unknown:?}; there are {known}"
+            );
             return invalid(&detail);
         }
     }
@@ -207,11 +211,11 @@ mod tests {
             targets(&[":80"]),
             targets(&["db:x"]),
             facts(Collecting {
-                every: Some(0),
+                interval_seconds: Some(0),
                 ..Collecting::default()
             }),
             facts(Collecting {
-                off: vec!["x".repeat(65)],
+                disabled_collectors: vec!["x".repeat(65)],
                 ..Collecting::default()
             }),
             facts(Collecting {

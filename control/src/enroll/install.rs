@@ -167,7 +167,7 @@ async fn hand_out(hub: &Hub, token: &SecretString) -> Result<(ClusterId, SecretS
     let (mut kept, token) =
         new_token(id.as_str(), Role::Cluster, whole_millis(now), STEWARDS_LIFE)?;
     kept.cluster = Some(id.clone());
-    kept.made_by = Some(MADE_BY.to_owned());
+    kept.created_by = Some(MADE_BY.to_owned());
     let decide = move |draft: &mut Draft| {
         let cluster = draft.cluster(&claims.cluster).map(|it| it.value.clone());
         let mut cluster = open_for(&claims, cluster.as_ref(), now)?;
@@ -188,5 +188,5 @@ async fn hand_out(hub: &Hub, token: &SecretString) -> Result<(ClusterId, SecretS
 }
 
 fn is_stewards(token: &Token, cluster: &ClusterId) -> bool {
-    token.cluster.as_ref() == Some(cluster) && token.made_by.as_deref() == Some(MADE_BY)
+    token.cluster.as_ref() == Some(cluster) && token.created_by.as_deref() == Some(MADE_BY)
 }

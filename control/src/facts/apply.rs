@@ -116,7 +116,7 @@ mod tests {
         Report {
             instance: Instance::from_bytes([1; 16]),
             sequence: 1,
-            every: 3600,
+            interval_seconds: 3600,
             base,
             facts: facts
                 .iter()

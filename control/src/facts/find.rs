@@ -85,7 +85,7 @@ pub(super) async fn find(
             id: about.id.clone(),
             tenant: about.tenant.clone(),
             display_name: about.shown_name().to_owned(),
-            found: hits.into_iter().take(HITS).map(found).collect(),
+            matches: hits.into_iter().take(HITS).map(found).collect(),
         }
     });
     let items = items.collect();

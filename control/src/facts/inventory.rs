@@ -116,13 +116,13 @@ fn put(cluster: &mut Cluster, name: &str, value: &Value, now: i64) -> Result<(),
 #[derive(Deserialize)]
 pub(super) struct Asked {
     q: Option<String>,
-    by: Option<AnsweredBy>,
+    backend: Option<Backend>,
 }
 
-/// Who answers; the platform operator chooses where nobody says.
+/// Backend that answers a query; the default is set by the platform operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum AnsweredBy {
+enum Backend {
     Hub,
     InfluxDb,
 }
@@ -140,7 +140,7 @@ pub(super) async fn query(
     }
     let query = influxql::parse(&text)
         .map_err(|error| Refused::because(Code::Invalid, format_args!("q: {error}")))?;
-    let result = match influx(&hub, asked.by)? {
+    let result = match influx(&hub, asked.backend)? {
         Some(influx) => influx::answer(&hub, influx, &caller, &query).await?,
         None => own_answer(&hub, &caller, &query).await?,
     };
@@ -151,13 +151,13 @@ pub(super) async fn query(
 }
 
 /// Where somebody else is to answer.
-fn influx(hub: &Hub, by: Option<AnsweredBy>) -> Answer<Option<&Influx>> {
-    match (hub.influx.as_deref(), by) {
-        (None, Some(AnsweredBy::InfluxDb)) => {
-            let detail = "by: this hub has no InfluxDB (`--influx-url`)";
+fn influx(hub: &Hub, backend: Option<Backend>) -> Answer<Option<&Influx>> {
+    match (hub.influx.as_deref(), backend) {
+        (None, Some(Backend::InfluxDb)) => {
+            let detail = "backend: this hub has no InfluxDB (`--influx-url`)";
             Err(Refused::because(Code::Invalid, detail))
         }
-        (Some(influx), Some(AnsweredBy::InfluxDb)) => Ok(Some(influx)),
+        (Some(influx), Some(Backend::InfluxDb)) => Ok(Some(influx)),
         (Some(influx), None) if influx.answers() => Ok(Some(influx)),
         _ => Ok(None),
     }

@@ -46,7 +46,7 @@ fn known(
                 source: fact.source.as_str().to_owned(),
                 received: time(fact.received),
                 observed: time(fact.observed),
-                seen: time(seen),
+                last_reported: time(seen),
                 stale: stale::is_stale(fact, observed, reporting, now),
             }
         });

@@ -175,7 +175,7 @@ pub struct Bootstrap {
     pub revoked: bool,
     /// Who made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub made_by: Option<String>,
+    pub created_by: Option<String>,
 }
 
 impl Binding {
@@ -213,13 +213,13 @@ impl Bootstrap {
 
     /// Good until it is spent or expires.
     #[must_use]
-    pub fn new(generation: i64, expires: OffsetDateTime, made_by: Option<String>) -> Self {
+    pub fn new(generation: i64, expires: OffsetDateTime, created_by: Option<String>) -> Self {
         Bootstrap {
             generation,
             expires,
             spent_by: None,
             revoked: false,
-            made_by,
+            created_by,
         }
     }
 

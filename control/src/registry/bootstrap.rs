@@ -59,7 +59,7 @@ fn about(cluster: &Cluster, now: OffsetDateTime) -> BootstrapToken {
         generation: bootstrap.generation,
         state: state(bootstrap, now),
         expires: bootstrap.expires,
-        made_by: bootstrap.made_by.clone(),
+        created_by: bootstrap.created_by.clone(),
     }
 }
 

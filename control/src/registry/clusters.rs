@@ -224,7 +224,7 @@ async fn put(
 ) -> Answer<Response> {
     let id = requested(&id)?;
     let query = Query::of(&uri)?;
-    let (dry_run, uninvited) = (query.yes("dryRun")?, query.yes("uninvited")?);
+    let (dry_run, without_token) = (query.yes("dryRun")?, query.yes("withoutBootstrapToken")?);
     let mut given = Fields::of(body)?;
     let tenant = tenant_in(&mut given)?;
     let named: Vec<&str> = OURS
@@ -250,7 +250,7 @@ async fn put(
         let Some(before) = seen else {
             let mut new = new.clone();
             // Not by a second request: whoever asks may end in between.
-            new.binding.bootstrap.revoked = uninvited;
+            new.binding.bootstrap.revoked = without_token;
             let made = make(draft, &who, new, spec.clone(), now)?;
             return Ok((made, Put::Made));
         };

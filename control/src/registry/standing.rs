@@ -27,7 +27,7 @@ use super::{
     streams::{self, HEARTBEAT, Listener, NOTHING_NEW, STREAM_LIFE, Woken},
 };
 use crate::{
-    configuration::lags,
+    configuration::outdated,
     hub::Hub,
     model::Cluster,
     reply::Answer,
@@ -225,7 +225,7 @@ async fn tell(
         snapshot: true,
         changed: since.is_some(),
         items: seen.map(|it| item(hub, &view, it)).collect(),
-        gone: Vec::new(),
+        removed: Vec::new(),
     };
     Ok((cursor, told))
 }
@@ -244,8 +244,8 @@ fn deltas(
     let visible: Vec<&Change> = visible.collect();
     let named = visible.iter().filter(|it| it.kind == Kind::Cluster);
     let mut touched: BTreeSet<ClusterId> = named.filter_map(|it| it.id.parse().ok()).collect();
-    let (mut items, mut gone) = (Vec::new(), touched.clone());
-    gone.retain(|id| seen(view, caller, id).is_none());
+    let (mut items, mut removed) = (Vec::new(), touched.clone());
+    removed.retain(|id| seen(view, caller, id).is_none());
     touched.extend(hub.store.seen_since(known.turn));
     for id in &touched {
         items.extend(seen(view, caller, id).map(|it| item(hub, view, it)));
@@ -255,7 +255,7 @@ fn deltas(
         snapshot: false,
         changed: !visible.is_empty(),
         items,
-        gone: gone.into_iter().collect(),
+        removed: removed.into_iter().collect(),
     }
 }
 
@@ -268,7 +268,7 @@ fn item(hub: &Hub, view: &View, cluster: &Record<Cluster>) -> Standing {
     Standing {
         id: cluster.value.id.clone(),
         status: hub.store.observed_of(cluster).status.clone(),
-        lags: lags(hub, view, cluster),
+        outdated: outdated(hub, view, cluster),
     }
 }
 

@@ -98,7 +98,7 @@ pub(crate) async fn mint_in(
     let (mut kept, token) = new(&asked.name, asked.role, whole_millis(now), lifetime)?;
     kept.tenant = asked.tenant;
     kept.cluster = asked.cluster;
-    kept.made_by = Some(actor.to_string());
+    kept.created_by = Some(actor.to_string());
     let about = shown(&kept);
     hand_over(&token)?;
     let decide = move |draft: &mut Draft| draft.put_token(kept.clone());
@@ -133,7 +133,7 @@ pub(crate) fn new(
         cluster: None,
         created,
         expires: created + lifetime,
-        made_by: None,
+        created_by: None,
     };
     Ok((kept, token))
 }
@@ -202,7 +202,7 @@ fn shown(token: &Token) -> ApiToken {
         cluster: token.cluster.clone(),
         created: token.created,
         expires: token.expires,
-        made_by: token.made_by.clone(),
+        created_by: token.created_by.clone(),
     }
 }
 

@@ -21,10 +21,10 @@ pub struct Observed {
     pub reported: BTreeMap<FactSource, i64>,
     /// By which revision of its configuration its agent works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub acted_on: Option<String>,
+    pub applied: Option<String>,
     /// When it said so, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub acted_at: Option<i64>,
+    pub applied_at: Option<i64>,
     /// Which other hub's word the status is; none: this one's.
     #[serde(skip)]
     pub(super) by: Option<Arc<str>>,
@@ -44,8 +44,8 @@ impl Observed {
                 hub: None,
             },
             reported: BTreeMap::new(),
-            acted_on: None,
-            acted_at: None,
+            applied: None,
+            applied_at: None,
             by: None,
         }
     }
@@ -69,8 +69,8 @@ impl Observed {
             let last = best.reported.entry(source).or_insert(at);
             *last = at.max(*last);
         }
-        if other.acted_at > best.acted_at || best.acted_on.is_none() {
-            (best.acted_on, best.acted_at) = (other.acted_on, other.acted_at);
+        if other.applied_at > best.applied_at || best.applied.is_none() {
+            (best.applied, best.applied_at) = (other.applied, other.applied_at);
         }
         best
     }
@@ -143,15 +143,15 @@ mod tests {
         let mut one = seen(State::Connected, 1);
         one.status.last_seen = Some(at(5));
         one.reported.insert(FactSource::Agent, 50);
-        (one.acted_on, one.acted_at) = (Some("old".to_owned()), Some(1));
+        (one.applied, one.applied_at) = (Some("old".to_owned()), Some(1));
         let mut other = seen(State::Lost, 1);
         other.status.last_seen = Some(at(7));
         other.reported = BTreeMap::from([(FactSource::Agent, 40), (FactSource::Steward, 60)]);
-        (other.acted_on, other.acted_at) = (Some("new".to_owned()), Some(2));
+        (other.applied, other.applied_at) = (Some("new".to_owned()), Some(2));
         let both = one.and(other);
         assert_eq!(both.status.last_seen, Some(at(7)));
         let reported = [(FactSource::Agent, 50), (FactSource::Steward, 60)];
         assert_eq!(both.reported, BTreeMap::from(reported));
-        assert_eq!(both.acted_on.as_deref(), Some("new"));
+        assert_eq!(both.applied.as_deref(), Some("new"));
     }
 }

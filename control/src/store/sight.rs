@@ -472,7 +472,7 @@ fn ticks(before: Option<&Observed>, after: Option<&Observed>) -> bool {
         && one.since == other.since
         && one.last_error == other.last_error
         && one.hub == other.hub
-        && before.acted_on == after.acted_on
+        && before.applied == after.applied
 }
 
 /// What a row says where its hub takes back what it has said.

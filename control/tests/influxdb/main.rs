@@ -66,7 +66,7 @@ async fn asked(rig: &Rig, tenant: Option<&str>, query: &str, by: &str) -> Value 
             false => format!("%{b:02X}"),
         })
         .collect();
-    let path = format!("/inventory?q={query}&by={by}");
+    let path = format!("/inventory?q={query}&backend={by}");
     let reply = rig.get(&caller(Role::Viewer, tenant), &path).await;
     reply.good()["inventory"]["results"][0]["series"].clone()
 }

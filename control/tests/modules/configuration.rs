@@ -2,7 +2,7 @@
 
 use fairlead_api::{
     Code,
-    config::{ACTED_ON, CONFIG_PATH},
+    config::{APPLIED_REVISION_HEADER, CONFIG_PATH},
     resources::Role,
 };
 use fairlead_gateway::AgentPeer;
@@ -23,11 +23,11 @@ async fn agent(rig: &Rig, name: &str, tenant: &str) -> AgentPeer {
     peer(&rig.enrolled(&join).await.1)
 }
 
-async fn pull(rig: &Rig, peer: &AgentPeer, known: Option<&str>, acted_on: Option<&str>) -> Reply {
+async fn pull(rig: &Rig, peer: &AgentPeer, known: Option<&str>, applied: Option<&str>) -> Reply {
     let mut request = Request::get(CONFIG_PATH);
     for (name, value) in [
         (header::IF_NONE_MATCH.as_str(), known),
-        (ACTED_ON, acted_on),
+        (APPLIED_REVISION_HEADER, applied),
     ] {
         if let Some(value) = value {
             request = request.header(name, value);
@@ -93,13 +93,13 @@ async fn who_works_by_an_older_document_lags() {
             .map(|it| {
                 (
                     it["cluster"].as_str().unwrap().to_owned(),
-                    it["lags"].as_bool().unwrap(),
-                    it["actedOn"].is_string(),
+                    it["outdated"].as_bool().unwrap(),
+                    it["applied"].is_string(),
                 )
             })
             .collect::<Vec<_>>()
     };
-    let demo_is = |lags, has_said| ("c-demo".to_owned(), lags, has_said);
+    let demo_is = |outdated, has_said| ("c-demo".to_owned(), outdated, has_said);
     let new = ("c-new".to_owned(), false, false);
     assert_eq!(stands(None).await, [demo_is(false, false), new.clone()]);
     let known = tag(&pull(&rig, &demo, None, None).await);
@@ -111,7 +111,7 @@ async fn who_works_by_an_older_document_lags() {
     assert_eq!(stands(None).await[0], demo_is(true, true));
     assert_eq!(stands(Some("t-acme")).await, [new]);
     for odd in ["x", "\u{1}", &"0".repeat(33)] {
-        let request = Request::get(CONFIG_PATH).header(ACTED_ON, odd);
+        let request = Request::get(CONFIG_PATH).header(APPLIED_REVISION_HEADER, odd);
         if let Ok(request) = request.body(String::new()) {
             rig.agent(&demo, request).await.good();
         }
@@ -174,7 +174,10 @@ async fn settings_are_for_the_tenants_admins_and_must_make_sense() {
     for (bad, says) in [
         (json!({ "version": "a b" }), "version"),
         (json!({ "allowConnect": ["db"] }), "allowConnect"),
-        (json!({ "facts": { "every": 0 } }), "every"),
+        (
+            json!({ "facts": { "intervalSeconds": 0 } }),
+            "intervalSeconds",
+        ),
         (json!({ "colour": "red" }), "colour"),
     ] {
         let reply = rig.call(&admin(), Method::PUT, AGENT, bad).await;

@@ -31,7 +31,7 @@ fn report(sequence: u64, base: Option<&str>, facts: Value) -> Value {
         })
         .collect();
     let run = "00000000000000000000000000000001";
-    json!({ "instance": run, "sequence": sequence, "every": 3600, "base": base, "facts": facts })
+    json!({ "instance": run, "sequence": sequence, "intervalSeconds": 3600, "base": base, "facts": facts })
 }
 
 async fn post(rig: &Rig, peer: &AgentPeer, body: &Value) -> Reply {
@@ -87,7 +87,7 @@ async fn a_report_is_taken_once_and_a_change_on_its_base() {
         fact["received"], "2026-11-21T12:00:00.25Z",
         "nothing was written"
     );
-    assert_eq!(fact["seen"], "2026-11-21T13:00:00.25Z");
+    assert_eq!(fact["lastReported"], "2026-11-21T13:00:00.25Z");
 
     let change = report(3, Some(&first), json!({ "racks": null, "site": "Berlin" }));
     let second = told(&rig, &agent, &change).await.unwrap();
@@ -117,7 +117,7 @@ async fn facts_say_since_when_they_are_known_and_get_stale() {
         json!({
             "name": "racks", "value": 12, "dynamic": true, "source": "agent",
             "observed": "1970-01-01T00:00:01Z", "received": "2026-11-21T12:00:00.25Z",
-            "seen": "2026-11-21T14:00:00.25Z", "stale": false,
+            "lastReported": "2026-11-21T14:00:00.25Z", "stale": false,
         })
     );
     rig.advance(Duration::seconds(1));
@@ -133,7 +133,7 @@ async fn what_is_refused_of_steward_makes_its_facts_no_fresher() {
     let path = "/clusters/c-demo";
     let facts = || json!({ "dynamicFacts": { "racks": 12 } });
     let patch = async |body: Value| rig.call(&steward, Method::PATCH, path, body).await;
-    let seen = async || rig.get(&admin(), FACTS).await.good()["items"][0]["seen"].clone();
+    let seen = async || rig.get(&admin(), FACTS).await.good()["items"][0]["lastReported"].clone();
     patch(facts()).await.good();
     assert_eq!(seen().await, "2026-11-21T12:00:00.25Z");
 
@@ -236,7 +236,7 @@ async fn clusters_are_found_by_their_facts_by_those_who_may_see_them() {
     let found = rig.get(&acme, "/v1/find?service=postgres").await.good();
     assert_eq!(
         found["items"][0],
-        json!({ "id": "c-new", "tenant": "t-acme", "displayName": "c-new", "found": [
+        json!({ "id": "c-new", "tenant": "t-acme", "displayName": "c-new", "matches": [
             { "fact": "services", "key": "postgresql 15.3", "value": ["db/pg"], "stale": false },
         ] })
     );

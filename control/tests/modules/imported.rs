@@ -66,7 +66,7 @@ async fn an_imported_fact_is_stale_until_stewards_next_word_and_no_import_overru
 #[tokio::test]
 async fn a_cluster_whose_agent_is_there_already_is_made_without_an_open_token() {
     let rig = Rig::new().await;
-    let path = format!("{CLUSTER}?uninvited=true");
+    let path = format!("{CLUSTER}?withoutBootstrapToken=true");
     let body = json!({ "tenant": "t-default" });
     let made = rig.call(&admin(), Method::PUT, &path, body.clone()).await;
     assert_eq!(made.status, StatusCode::CREATED);

@@ -109,7 +109,7 @@ async fn asked(rig: &Rig, who: &Caller, q: &str, by: &str) -> Reply {
     rig.get(who, &format!("/inventory?q={q}{by}")).await
 }
 
-const BY_IT: &str = "&by=influxdb";
+const BY_IT: &str = "&backend=influxdb";
 
 #[tokio::test]
 async fn a_query_goes_there_as_it_was_understood_and_with_the_rights_of_who_asks() {
@@ -174,7 +174,7 @@ async fn who_answers_is_chosen_by_the_operator_and_by_who_asks() {
         (false, "", false),
         (false, BY_IT, true),
         (true, "", true),
-        (true, "&by=hub", false),
+        (true, "&backend=hub", false),
     ] {
         let (rig, fake) = rig(answers).await;
         asked(&rig, &admin(), "SELECT x FROM n", by).await.good();
@@ -190,7 +190,7 @@ async fn who_answers_is_chosen_by_the_operator_and_by_who_asks() {
         (reply.status, reply.code()),
         (StatusCode::BAD_REQUEST, Code::Invalid)
     );
-    let reply = asked(&rig, &admin(), "SELECT x FROM n", "&by=me").await;
+    let reply = asked(&rig, &admin(), "SELECT x FROM n", "&backend=me").await;
     assert_eq!(reply.status, StatusCode::BAD_REQUEST);
 }
 

@@ -54,7 +54,7 @@ async fn a_tenants_token_is_never_mistaken_for_another_callers() {
         .get(&admin(), "/v1/bootstrap-tokens?text=new")
         .await
         .good();
-    assert_eq!(tokens["items"][0]["madeBy"], "t-acme:admin");
+    assert_eq!(tokens["items"][0]["createdBy"], "t-acme:admin");
 }
 
 #[tokio::test]

@@ -134,7 +134,7 @@ async fn what_is_answered_has_no_field_that_is_not_described() {
         .call(&admin(), Method::PATCH, "/clusters/c-demo", facts)
         .await;
     patched.good();
-    let settings = json!({ "version": "1", "allowConnect": ["db:5432"], "facts": { "every": 60, "off": ["helm"] } });
+    let settings = json!({ "version": "1", "allowConnect": ["db:5432"], "facts": { "intervalSeconds": 60, "disabledCollectors": ["helm"] } });
     let put = rig
         .call(&admin(), Method::PUT, "/v1/clusters/c-demo/agent", settings)
         .await;

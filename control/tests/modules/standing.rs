@@ -85,7 +85,7 @@ async fn clusters_that_come_and_go_are_told_and_what_moves_has_all_told_anew() {
     rig.delete(&admin(), "/clusters/c-of-b").await;
     own = told(&rig, &of_a, &own.cursor).await;
     assert_eq!(
-        (own.gone, own.items),
+        (own.removed, own.items),
         (vec!["c-new".parse().unwrap()], vec![])
     );
     let to_b = json!({ "tenant": "t-b" });

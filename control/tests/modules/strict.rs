@@ -176,7 +176,7 @@ async fn a_patch_names_no_unknown_field_at_any_depth() {
     ] {
         rig.call(&admin(), Method::PATCH, path, body).await.good();
     }
-    let off = json!({ "facts": { "off": ["nosuch"] } });
+    let off = json!({ "facts": { "disabledCollectors": ["nosuch"] } });
     let reply = rig
         .call(&admin(), Method::PUT, "/v1/clusters/c-demo/agent", off)
         .await;

@@ -81,7 +81,7 @@ pub(crate) fn token(id: &str, tenant: Option<&str>, expires: OffsetDateTime) -> 
         cluster: None,
         created: NOW,
         expires,
-        made_by: None,
+        created_by: None,
     }
 }
 

@@ -201,11 +201,12 @@ async fn an_agents_settings_are_set_one_by_one_and_left_to_the_tenant_again() ->
     let nowhere = ["set", "c-edge", "--allow-connect", "", "-o", "json"];
     let shown: serde_json::Value = serde_json::from_str(&agent(&nowhere).await?.success()?)?;
     ensure!(
-        shown["facts"]["every"] == 600 && shown["facts"]["off"][1] == "hosts",
+        shown["facts"]["intervalSeconds"] == 600
+            && shown["facts"]["disabledCollectors"][1] == "hosts",
         "{shown}"
     );
     ensure!(shown["allowConnect"] == serde_json::json!([]), "{shown}");
-    let left = ["set", "c-edge", "--leave", "facts", "-o", "yaml"];
+    let left = ["set", "c-edge", "--inherit", "facts", "-o", "yaml"];
     let shown = agent(&left).await?.success()?;
     ensure!(shown == "allowConnect: []\n", "{shown}");
     let never = ["set", "c-edge", "--facts-every", "0s"];

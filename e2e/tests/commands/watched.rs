@@ -188,7 +188,7 @@ async fn a_change_of_a_clusters_configuration_reaches_its_connected_agent() -> a
         );
         let answer: Value = serde_json::from_str(&agents.send(asked).await.ok()?.text()).ok()?;
         let one = answer["items"][0].clone();
-        (one["wanted"] == one["actedOn"]).then(|| one["wanted"].to_string())
+        (one["desired"] == one["applied"]).then(|| one["desired"].to_string())
     };
     let before = eventually(SOON, "a configuration", revision).await?;
     hub.cli(["cluster", "set", "demo", "--tenant-revision", "v2"])

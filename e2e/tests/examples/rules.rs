@@ -59,7 +59,7 @@ const RULES: &[Rule] = &[
         "it needs a proxy; `make net` runs it with squid",
     ),
     left(
-        "--by influxdb",
+        "--backend influxdb",
         "it needs an InfluxDB; `make influxdb` queries one",
     ),
     left(

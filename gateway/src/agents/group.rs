@@ -124,7 +124,7 @@ impl Seat {
             rtt_micros: self.rtt.and_then(|rtt| rtt.as_micros().try_into().ok()),
             last_seen: self.contact.seen,
             last_good_probe: self.contact.good,
-            certificate_until: self.entry.good_until(),
+            certificate_expires: self.entry.good_until(),
         }
     }
 }

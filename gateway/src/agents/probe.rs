@@ -10,7 +10,7 @@ use std::{
 
 use fairlead_api::{
     Code,
-    config::WANTED,
+    config::DESIRED_REVISION_HEADER,
     headers::{DRAINING, PROBE_PATH, SPREAD},
     resources::LastError,
 };
@@ -133,7 +133,7 @@ async fn probe(hub: &Hub, entry: &Entry) -> Probed {
         .header(header::HOST, "kubernetes.default.svc")
         .header(SPREAD, spread_millis(hub.sessions.count()));
     if let Some(wanted) = hub.seam.directory.wanted(entry.cluster()) {
-        request = request.header(WANTED, &*wanted);
+        request = request.header(DESIRED_REVISION_HEADER, &*wanted);
     }
     if hub.process.is_draining() {
         request = request.header(DRAINING, "1");

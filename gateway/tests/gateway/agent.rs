@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use fairlead_api::{
     ClusterId, Failure,
-    config::WANTED,
+    config::DESIRED_REVISION_HEADER,
     headers::{DRAINING, PROBE_PATH},
     hello::{HELLO_PATH, Hello, Instance, Link},
 };
@@ -310,7 +310,7 @@ impl Api {
             PROBE_PATH => {
                 let draining = request.headers().contains_key(DRAINING);
                 self.draining.fetch_or(draining, SeqCst);
-                let wanted = request.headers().get(WANTED);
+                let wanted = request.headers().get(DESIRED_REVISION_HEADER);
                 let wanted = wanted.map(|wanted| wanted.to_str().unwrap().to_owned());
                 self.wanted.send_replace(wanted);
                 if self.hangs.load(SeqCst) {

@@ -87,7 +87,7 @@ async fn modules_tell_which_sessions_a_cluster_has() {
         panic!("{sessions:?}");
     };
     assert!(session.up && session.instance.is_some() && session.requests == 0);
-    assert!(session.last_good_probe.is_some() && session.opened < session.certificate_until);
+    assert!(session.last_good_probe.is_some() && session.opened < session.certificate_expires);
 }
 
 #[tokio::test]

@@ -30,7 +30,7 @@ fn schema(route: &Route, name: &str) -> Value {
         ("sort_by", _) => {
             json!({ "type": "string", "enum": ["id", "tenant", "displayName"], "default": "id" })
         }
-        ("by", _) => json!({ "type": "string", "enum": ["hub", "influxdb"] }),
+        ("backend", _) => json!({ "type": "string", "enum": ["hub", "influxdb"] }),
         ("status", _) => {
             json!({ "type": "string", "enum": ["Never", "Connected", "ApiUnreachable", "Lost"] })
         }
@@ -50,7 +50,9 @@ fn schema(route: &Route, name: &str) -> Value {
         ] }),
         ("before", _) => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
         ("stale", _) => json!({ "type": "boolean", "default": true }),
-        ("cascade" | "dryRun" | "uninvited" | "uniqueName", _) => json!({ "type": "boolean" }),
+        ("cascade" | "dryRun" | "withoutBootstrapToken" | "uniqueName", _) => {
+            json!({ "type": "boolean" })
+        }
         ("at" | "from" | "to", _) => json!({ "type": "string", "format": "date-time" }),
         ("fact", "cluster") => {
             json!({ "type": "array", "items": { "type": "string", "pattern": r"^([^\x00:=][^\x00]*)?$" } })
@@ -105,7 +107,7 @@ const fn usual(name: &str) -> &'static str {
         b"uniqueName" => {
             "true: refused with 409 where another cluster of the tenant has the display name, or has it as its id"
         }
-        b"uninvited" => {
+        b"withoutBootstrapToken" => {
             "true: a new cluster has no open bootstrap token, because its agent is there already"
         }
         b"token" => "The bootstrap token; may be a bearer token instead",
@@ -121,7 +123,9 @@ const fn usual(name: &str) -> &'static str {
         b"from" => "What became so at that time or later",
         b"to" => "What became so until that time",
         b"q" => "InfluxQL query string",
-        b"by" => "Who answers; where it is not said, the platform operator has chosen",
+        b"backend" => {
+            "Backend that answers the query; by default the one configured with `--influx-query`"
+        }
         _ => "See docs/api.md and docs/facts.md",
     }
 }

@@ -124,7 +124,7 @@ pub(super) const ROUTES: &[Route] = &[
     route("get", "/clusters", "listClusters", "cluster", "The clusters that the caller may see").query(CLUSTERS).gives(&[(200, List("Cluster"))]),
     route("post", "/clusters", "createCluster", "cluster", "Register a cluster").takes("NewCluster").query(&["uniqueName"]).gives(&[(201, Json("CreatedCluster"))]),
     route("get", "/clusters/{clusterId}", "getCluster", "cluster", "One cluster").gives(&[(200, Json("Cluster"))]),
-    route("put", "/clusters/{clusterId}", "putCluster", "cluster", "Register or replace a cluster").takes("NewCluster").query(&["dryRun", "uninvited"]).heeds_if_match().gives(&[(200, Json("Cluster")), (201, Json("CreatedCluster"))]),
+    route("put", "/clusters/{clusterId}", "putCluster", "cluster", "Register or replace a cluster").takes("NewCluster").query(&["dryRun", "withoutBootstrapToken"]).heeds_if_match().gives(&[(200, Json("Cluster")), (201, Json("CreatedCluster"))]),
     route("patch", "/clusters/{clusterId}", "updateCluster", "cluster", "Change a cluster (RFC 7396)").merges("Cluster").query(&["dryRun"]).heeds_if_match().gives(&[(200, Json("Cluster"))]),
     route("delete", "/clusters/{clusterId}", "deleteCluster", "cluster", "Delete a cluster").heeds_if_match().gives(&[(204, Nothing)]),
     route("post", "/clusters/{clusterId}/compileMeta", "postClusterCompileMeta", "cluster", "Write down what was compiled").takes("CompileMeta").heeds_if_match().gives(&[(204, Nothing)]),
@@ -154,7 +154,7 @@ pub(super) const ROUTES: &[Route] = &[
     route("get", "/v1/clusters/{clusterId}/facts/history", "getFactHistory", "inventory", "What became of a cluster's facts").query(&["fact", "at", "from", "to", "limit", "cursor"]).gives(&[(200, Json("PastFacts"))]),
     route("get", "/v1/facts/{name}/changes", "getFactChanges", "inventory", "Where a fact has changed").query(&["from", "to", "limit", "cursor"]).gives(&[(200, Json("PastFacts"))]),
     route("get", "/v1/find", "find", "inventory", "Clusters by host, version, service or fact; all must be so").query(FIND).gives(&[(200, Json("Found"))]),
-    route("get", "/inventory", "queryInventory", "inventory", "Ask in a part of InfluxQL what facts were").query(&["q", "by"]).gives(&[(200, Json("Inventory"))]),
+    route("get", "/inventory", "queryInventory", "inventory", "Ask in a part of InfluxQL what facts were").query(&["q", "backend"]).gives(&[(200, Json("Inventory"))]),
     route("post", "/inventory", "updateInventory", "inventory", "Store what was found in a cluster").takes("Inventory").gives(&[(201, Nothing)]),
 
     route("get", "/v1/tokens", "listTokens", "token", "API tokens, without their secrets").query(OWNED).gives(&[(200, Json("Tokens"))]),
