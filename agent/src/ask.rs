@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use fairlead_api::{Code, Failure, config::MAX_CONFIG, enroll::MAX_BODY};
+use fairlead_api::{Code, Failure, config::MAX_CONFIG_BYTES, enroll::MAX_ENROLL_BODY_BYTES};
 use fairlead_dialer::{Answer, Body, BodyError, ExchangeError, Exchanges};
 use http::{HeaderValue, Method, Request, StatusCode, header, response::Parts};
 use secrecy::{ExposeSecret, SecretString};
@@ -95,7 +95,7 @@ pub(crate) async fn get<T: DeserializeOwned>(
         }
     }
     let asking = async {
-        let (head, body) = send(exchanges, request, MAX_CONFIG).await?;
+        let (head, body) = send(exchanges, request, MAX_CONFIG_BYTES).await?;
         let status = head.status;
         match status {
             StatusCode::NOT_MODIFIED => return Ok(None),
@@ -151,7 +151,7 @@ async fn exchange<T: DeserializeOwned>(
         HeaderValue::from_static("application/json"),
     );
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-    let (head, body) = send(exchanges, request, MAX_BODY).await?;
+    let (head, body) = send(exchanges, request, MAX_ENROLL_BODY_BYTES).await?;
     let status = head.status;
     if status != StatusCode::OK && status != StatusCode::CREATED {
         return Err(refused(status, &body));

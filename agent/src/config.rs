@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use fairlead_api::{
     HubUrl, JoinString,
-    hello::{Instance, Links},
+    hello::{Instance, LinkCount},
 };
 
 /// All that one agent needs to know.
@@ -19,7 +19,7 @@ pub struct Config {
     /// one before at once. None: this process is like no other.
     pub instance: Option<Instance>,
     /// How many links are kept at once. Each prefers another one of the hubs, as far as there are so many.
-    pub links: Links,
+    pub links: LinkCount,
     /// Believed for the outer TLS beside the machine's own roots and the pin. Read anew at each dial.
     pub ca_file: Option<PathBuf>,
     /// The API server.

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::{CaPin, Code, Failure, HubUrl, JoinString, hello::Link};
+use fairlead_api::{CaPin, Code, Failure, HubUrl, JoinString, hello::LinkIndex};
 use fairlead_certs::{outer_client, outer_client_at_any_time, session_client};
 use fairlead_dialer::{
     DialError, Dialed, Dialer, Limits, Redialed, Reserve, Session, dial::ProxyRules,
@@ -47,7 +47,7 @@ impl Dials {
     }
 
     /// For a link that prefers another hub than the links before it, as far as there are so many.
-    pub(crate) fn of_link(&self, link: Link) -> Self {
+    pub(crate) fn of_link(&self, link: LinkIndex) -> Self {
         Dials {
             turn: link.index().into(),
             ..self.clone()

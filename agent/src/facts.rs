@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{
     Code,
-    config::{AgentConfig, Collecting, Kind},
-    facts::{FACTS_PATH, Received},
+    config::{AgentConfig, CollectorKind, FactCollection},
+    facts::{FACTS_PATH, ReportReceipt},
     hello::Instance,
 };
 use time::OffsetDateTime;
@@ -113,8 +113,8 @@ impl Facts {
             .clamp(OFTEN, HOURLY)
     }
 
-    async fn look(&mut self, settings: &Collecting) {
-        for kind in Kind::ALL {
+    async fn look(&mut self, settings: &FactCollection) {
+        for kind in CollectorKind::ALL {
             if !settings.has(kind) {
                 self.known.forget(kind, now());
                 continue;
@@ -167,7 +167,7 @@ impl Facts {
         let report = report.map_err(|_| AskError::Refused(Code::Internal.into()))?;
         let change = report.change();
         let received = ask::post(&exchanges, FACTS_PATH, report.json.into()).await?;
-        let Received { etag } = received;
+        let ReportReceipt { etag } = received;
         let taken = etag.is_some();
         if let Some(etag) = etag {
             self.known.acknowledge(change, etag);

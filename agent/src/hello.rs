@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fairlead_api::{
     ClusterUid, Code, Failure,
-    hello::{HELLO_PATH, Hello, Link, Welcome},
+    hello::{HELLO_PATH, Hello, HelloResponse, LinkIndex},
 };
 use fairlead_dialer::Exchanges;
 use tokio::time::sleep;
@@ -24,7 +24,7 @@ const CAP: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy)]
 pub(crate) struct Named<'a> {
     pub(crate) site: &'a Site,
-    pub(crate) link: Link,
+    pub(crate) link: LinkIndex,
     pub(crate) version: &'a str,
 }
 
@@ -67,7 +67,7 @@ impl Named<'_> {
             agent_version: self.version.to_owned(),
         };
         let json = serde_json::to_string(&hello).map_err(|_| Failure::from(Code::Internal))?;
-        let Welcome {} = ask::post(exchanges, HELLO_PATH, json.into()).await?;
+        let HelloResponse {} = ask::post(exchanges, HELLO_PATH, json.into()).await?;
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{
     Code, Failure,
-    hello::{Link, PROTOCOL},
+    hello::{LinkIndex, PROTOCOL},
     moment::timestamp,
 };
 use fairlead_dialer::{CloseReason, Dialed, Exchanges, Session, SessionError};
@@ -46,7 +46,7 @@ pub(crate) struct Hold {
     site: Arc<Site>,
     keeper: Arc<Keeper>,
     dials: Dials,
-    link: Link,
+    link: LinkIndex,
     backoff: Backoff,
     slow: Backoff,
 }
@@ -69,7 +69,7 @@ struct Held {
 }
 
 impl Hold {
-    pub(crate) fn new(site: Arc<Site>, keeper: Arc<Keeper>, dials: Dials, link: Link) -> Self {
+    pub(crate) fn new(site: Arc<Site>, keeper: Arc<Keeper>, dials: Dials, link: LinkIndex) -> Self {
         Hold {
             site,
             keeper,

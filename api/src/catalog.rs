@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Where an agent asks for its catalog.
 pub const CATALOG_PATH: &str = "/agent/v1/catalog";
 /// The largest catalog that is taken, in bytes of JSON.
-pub const MAX_BODY: usize = 4 * 1024 * 1024;
+pub const MAX_CATALOG_BYTES: usize = 4 * 1024 * 1024;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

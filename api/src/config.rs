@@ -10,7 +10,7 @@ use crate::ClusterId;
 /// Where an agent asks for its [`AgentConfig`]; the ETag is the document's revision.
 pub const CONFIG_PATH: &str = "/agent/v1/config";
 /// The largest document, in bytes of JSON.
-pub const MAX_CONFIG: usize = 256 * 1024;
+pub const MAX_CONFIG_BYTES: usize = 256 * 1024;
 /// On the hub's probes: the revision of the cluster's document as it is now, if the hub knows.
 pub const DESIRED_REVISION_HEADER: &str = "fairlead-config-desired";
 /// On the agent's `GET`: the revision by which it works, if there is any.
@@ -27,7 +27,7 @@ pub struct AgentConfig {
     /// Which version of the agent should run here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_version: Option<String>,
-    pub facts: Collecting,
+    pub facts: FactCollection,
     /// `host:port` that the hub may open plain TCP to. It narrows what the site operator allows, and never widens it. None:
     /// all of that.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,7 +37,7 @@ pub struct AgentConfig {
 /// How it stands with one cluster's document, as `GET /v1/agents` lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Configured {
+pub struct AgentConfigStatus {
     pub cluster: ClusterId,
     /// Revision of the document as it is now.
     pub desired: String,
@@ -73,7 +73,7 @@ pub struct Revisions {
 /// How facts are collected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Collecting {
+pub struct FactCollection {
     /// Seconds between two looks; none: as the agent was started, or five minutes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval_seconds: Option<u32>,
@@ -86,9 +86,9 @@ pub struct Collecting {
     pub contact_prefixes: Vec<String>,
 }
 
-impl Default for Collecting {
+impl Default for FactCollection {
     fn default() -> Self {
-        Collecting {
+        FactCollection {
             interval_seconds: None,
             disabled_collectors: Vec::new(),
             annotation_prefixes: Vec::new(),
@@ -99,7 +99,7 @@ impl Default for Collecting {
 
 /// The collectors, in the order in which they run: of two that tell a fact of one name, the first counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum CollectorKind {
     Version,
     OpenShift,
     Nodes,
@@ -111,40 +111,40 @@ pub enum Kind {
     Additional,
 }
 
-impl Kind {
-    pub const ALL: [Kind; 9] = [
-        Kind::Version,
-        Kind::OpenShift,
-        Kind::Nodes,
-        Kind::Hosts,
-        Kind::Services,
-        Kind::Helm,
-        Kind::Definitions,
-        Kind::Annotations,
-        Kind::Additional,
+impl CollectorKind {
+    pub const ALL: [CollectorKind; 9] = [
+        CollectorKind::Version,
+        CollectorKind::OpenShift,
+        CollectorKind::Nodes,
+        CollectorKind::Hosts,
+        CollectorKind::Services,
+        CollectorKind::Helm,
+        CollectorKind::Definitions,
+        CollectorKind::Annotations,
+        CollectorKind::Additional,
     ];
 
     /// As in [`FactCollection::disabled_collectors`].
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Kind::Version => "version",
-            Kind::OpenShift => "openshift",
-            Kind::Nodes => "nodes",
-            Kind::Hosts => "hosts",
-            Kind::Services => "services",
-            Kind::Helm => "helm",
-            Kind::Definitions => "definitions",
-            Kind::Annotations => "annotations",
-            Kind::Additional => "additional",
+            CollectorKind::Version => "version",
+            CollectorKind::OpenShift => "openshift",
+            CollectorKind::Nodes => "nodes",
+            CollectorKind::Hosts => "hosts",
+            CollectorKind::Services => "services",
+            CollectorKind::Helm => "helm",
+            CollectorKind::Definitions => "definitions",
+            CollectorKind::Annotations => "annotations",
+            CollectorKind::Additional => "additional",
         }
     }
 }
 
-impl Collecting {
+impl FactCollection {
     /// Whether this collector runs.
     #[must_use]
-    pub fn has(&self, kind: Kind) -> bool {
+    pub fn has(&self, kind: CollectorKind) -> bool {
         !self
             .disabled_collectors
             .iter()
@@ -160,7 +160,7 @@ mod tests {
     fn a_document_of_another_version_is_read_as_far_as_it_is_known() {
         let text = r#"{"facts":{"disabledCollectors":["helm","tomorrow"],"new":1},"later":{}}"#;
         let config: AgentConfig = serde_json::from_str(text).unwrap();
-        assert!(!config.facts.has(Kind::Helm) && config.facts.has(Kind::Nodes));
+        assert!(!config.facts.has(CollectorKind::Helm) && config.facts.has(CollectorKind::Nodes));
         assert_eq!(config.facts.contact_prefixes, ["a8r.io/"]);
         assert_eq!(config.allow_connect, None);
     }

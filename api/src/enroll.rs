@@ -13,7 +13,7 @@ pub const ENROLL_PATH: &str = "/agent/v1/enroll";
 /// Renewal, over a session with identity.
 pub const RENEW_PATH: &str = "/agent/v1/renew";
 /// The largest body either takes, in bytes.
-pub const MAX_BODY: usize = 16 * 1024;
+pub const MAX_ENROLL_BODY_BYTES: usize = 16 * 1024;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

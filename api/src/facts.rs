@@ -14,17 +14,17 @@ pub const FACTS_PATH: &str = "/agent/v1/facts";
 /// Where people search clusters by their facts.
 pub const FIND_PATH: &str = "/v1/find";
 /// The largest report that is taken, in bytes of JSON.
-pub const MAX_REPORT: usize = 512 * 1024;
+pub const MAX_REPORT_BYTES: usize = 512 * 1024;
 /// How many facts one cluster's agent may report.
 pub const MAX_FACTS: usize = 256;
 /// The largest value, in bytes of JSON.
-pub const MAX_FACT: usize = 64 * 1024;
+pub const MAX_FACT_BYTES: usize = 64 * 1024;
 /// All values of one cluster's agent together, in bytes of JSON.
-pub const MAX_ALL: usize = 256 * 1024;
+pub const MAX_TOTAL_FACT_BYTES: usize = 256 * 1024;
 /// How deep lists and objects of a value may lie in each other.
-pub const MAX_DEPTH: usize = 8;
+pub const MAX_FACT_DEPTH: usize = 8;
 /// The fact that says of which other facts something is missing, and why.
-pub const INCOMPLETE: &str = "incomplete";
+pub const INCOMPLETE_FACT: &str = "incomplete";
 
 /// Body of `POST /agent/v1/facts`. `V` is what stands for JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,12 +40,12 @@ pub struct Report<V = Value> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
     /// By name. None: it is no more.
-    pub facts: BTreeMap<FactName, Option<Reported<V>>>,
+    pub facts: BTreeMap<FactName, Option<ReportedFact<V>>>,
 }
 
 /// One fact as its agent tells it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Reported<V = Value> {
+pub struct ReportedFact<V = Value> {
     pub value: V,
     /// Since when it is seen to be so, in milliseconds since 1970.
     pub observed: i64,
@@ -53,7 +53,7 @@ pub struct Reported<V = Value> {
 
 /// Answer to a [`Report`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Received {
+pub struct ReportReceipt {
     /// Names what the hub now knows. None: it does not know what the report builds on, and nothing was taken; the whole is
     /// to be sent.
     pub etag: Option<String>,
@@ -62,7 +62,7 @@ pub struct Received {
 /// One fact as `GET /v1/clusters/{id}/facts` shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct KnownFact {
+pub struct ClusterFact {
     pub name: String,
     pub value: Value,
     /// Seen by a program in the cluster, not said by people.
@@ -85,7 +85,7 @@ pub struct KnownFact {
 /// A fact as it was from `at` on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PastFact {
+pub struct FactHistoryEntry {
     pub cluster: ClusterId,
     pub name: String,
     /// None: it was no more.
@@ -109,18 +109,18 @@ pub struct Inventory {
 /// A cluster that `GET /v1/find` has found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct FoundCluster {
+pub struct ClusterMatch {
     pub id: ClusterId,
     pub tenant: TenantId,
     pub display_name: String,
     /// What says so, 20 facts at the most.
-    pub matches: Vec<Found>,
+    pub matches: Vec<FactMatch>,
 }
 
 /// A fact that answers a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Found {
+pub struct FactMatch {
     pub fact: String,
     /// The part of it that does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -204,7 +204,7 @@ mod tests {
                 ("gone".parse().unwrap(), None),
                 (
                     "nodes".parse().unwrap(),
-                    Some(Reported {
+                    Some(ReportedFact {
                         value: json!({ "count": 3 }),
                         observed: 1_000,
                     }),

@@ -13,14 +13,14 @@ pub const PROTOCOL: &[u8] = b"fairlead/2";
 /// Where an agent posts its [`Hello`]; again once it knows more.
 pub const HELLO_PATH: &str = "/agent/v1/hello";
 /// The largest body it takes, in bytes.
-pub const MAX_HELLO: usize = 2048;
+pub const MAX_HELLO_BYTES: usize = 2048;
 
 /// Body of `POST /agent/v1/hello`. The answer is an empty JSON object, or `FL-2112`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hello {
     pub instance: Instance,
-    pub link: Link,
+    pub link: LinkIndex,
     /// None as long as the API server has not told it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_uid: Option<ClusterUid>,
@@ -29,7 +29,7 @@ pub struct Hello {
 
 /// Answer to a [`Hello`].
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Welcome {}
+pub struct HelloResponse {}
 
 /// One agent, in 32 lower-case hexadecimal digits: the UID of its pod, in which one process comes after another; outside of
 /// a pod 16 random bytes, made when its process starts.
@@ -40,11 +40,11 @@ pub struct Instance(u128);
 /// Which of an agent's links it is, from 0 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "u8", into = "u8")]
-pub struct Link(u8);
+pub struct LinkIndex(u8);
 
 /// How many links an agent keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Links(u8);
+pub struct LinkCount(u8);
 
 /// Tells a Kubernetes cluster from every other: the UID of its namespace `kube-system`. 1 to 64 letters, digits and dashes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -58,8 +58,8 @@ pub enum HelloError {
     Instance,
     #[error("a pod's UID is 32 hexadecimal digits, with dashes or without")]
     Pod,
-    #[error("an agent has 1 to {} links", Links::MOST)]
-    Links,
+    #[error("an agent has 1 to {} links", LinkCount::MAX)]
+    LinkCount,
     #[error("a UID has 1 to 64 letters, digits and dashes")]
     Uid,
 }
@@ -117,8 +117,8 @@ impl fmt::Debug for Instance {
     }
 }
 
-impl Link {
-    pub const FIRST: Link = Link(0);
+impl LinkIndex {
+    pub const FIRST: LinkIndex = LinkIndex(0);
 
     #[must_use]
     pub const fn index(self) -> u8 {
@@ -126,52 +126,55 @@ impl Link {
     }
 }
 
-impl TryFrom<u8> for Link {
+impl TryFrom<u8> for LinkIndex {
     type Error = HelloError;
     fn try_from(index: u8) -> Result<Self, HelloError> {
-        if index < Links::MOST {
-            Ok(Link(index))
+        if index < LinkCount::MAX {
+            Ok(LinkIndex(index))
         } else {
-            Err(HelloError::Links)
+            Err(HelloError::LinkCount)
         }
     }
 }
 
-impl From<Link> for u8 {
-    fn from(link: Link) -> Self {
+impl From<LinkIndex> for u8 {
+    fn from(link: LinkIndex) -> Self {
         link.0
     }
 }
 
-impl fmt::Display for Link {
+impl fmt::Display for LinkIndex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl Links {
-    pub const ONE: Links = Links(1);
+impl LinkCount {
+    pub const ONE: LinkCount = LinkCount(1);
     /// The most that one agent may have.
-    pub const MOST: u8 = 8;
+    pub const MAX: u8 = 8;
 
     /// Each of them.
-    pub fn all(self) -> impl Iterator<Item = Link> {
-        (0..self.0).map(Link)
+    pub fn all(self) -> impl Iterator<Item = LinkIndex> {
+        (0..self.0).map(LinkIndex)
     }
 }
 
-impl Default for Links {
+impl Default for LinkCount {
     fn default() -> Self {
-        Links::ONE
+        LinkCount::ONE
     }
 }
 
-impl FromStr for Links {
+impl FromStr for LinkCount {
     type Err = HelloError;
     fn from_str(text: &str) -> Result<Self, HelloError> {
-        match text.parse().map_err(|_: ParseIntError| HelloError::Links)? {
-            number @ 1..=Links::MOST => Ok(Links(number)),
-            _ => Err(HelloError::Links),
+        match text
+            .parse()
+            .map_err(|_: ParseIntError| HelloError::LinkCount)?
+        {
+            number @ 1..=LinkCount::MAX => Ok(LinkCount(number)),
+            _ => Err(HelloError::LinkCount),
         }
     }
 }
@@ -231,7 +234,7 @@ mod tests {
     fn a_hello_reads_back_as_it_was_written() {
         let hello = Hello {
             instance: Instance::from_bytes([0xab; 16]),
-            link: Link(3),
+            link: LinkIndex(3),
             cluster_uid: Some(UID.parse().unwrap()),
             agent_version: "0.1.0".to_owned(),
         };
@@ -296,7 +299,7 @@ mod tests {
             ("x", None),
             ("", None),
         ] {
-            let links = text.parse::<Links>().ok();
+            let links = text.parse::<LinkCount>().ok();
             assert_eq!(links.map(|links| links.all().count()), most, "{text}");
         }
     }

@@ -13,10 +13,13 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::HubUrl;
 
-pub use change::{ChangeSeen, Changes};
+pub use change::{ChangeEntry, Changes};
 pub use cluster::{BootstrapState, BootstrapToken, Cluster, CreateCluster, JoinInfo};
 pub use role::{Role, UnknownRole};
-pub use status::{AgentSession, CloneSeen, ClusterStatus, LastError, Standing, Standings, State};
+pub use status::{
+    AgentSession, ClusterState, ClusterStatus, ClusterStatusEntry, ClusterStatusUpdate,
+    DetectedClone, LastError,
+};
 pub use tenant::{CreateTenant, NewRepo, Tenant};
 pub use token::{ApiToken, CreateToken, CreatedToken, WhoAmI};
 

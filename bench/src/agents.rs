@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use fairlead_agent::{Config, SESSION_MEMORY, State, Target};
-use fairlead_api::{JoinString, hello::Links, resources::JoinInfo};
+use fairlead_api::{JoinString, hello::LinkCount, resources::JoinInfo};
 use fairlead_runtime::Process;
 use secrecy::ExposeSecret as _;
 use tokio::task::JoinSet;
@@ -63,7 +63,7 @@ fn config(join: &JoinInfo, kubeconfig: PathBuf, state: PathBuf) -> anyhow::Resul
         join: Some(text.parse::<JoinString>()?),
         hubs: Vec::new(),
         instance: None,
-        links: Links::ONE,
+        links: LinkCount::ONE,
         ca_file: None,
         target: Target::Kubeconfig {
             path: kubeconfig,

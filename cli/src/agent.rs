@@ -6,7 +6,7 @@ use clap::ArgMatches;
 use fairlead_agent::{Config, SESSION_MEMORY, State, Target};
 use fairlead_api::{
     Code, Failure, HubUrl, JoinString,
-    hello::{Instance, Links},
+    hello::{Instance, LinkCount},
 };
 use fairlead_runtime::{
     admin,
@@ -80,7 +80,7 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
         join,
         hubs: reader.list::<HubUrl>("hub"),
         instance,
-        links: reader.or("links", Links::ONE),
+        links: reader.or("links", LinkCount::ONE),
         ca_file: reader.optional("ca-file"),
         target: target(kubeconfig, context, reader, environment)?,
         state: state?,

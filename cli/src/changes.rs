@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fairlead_api::{
     Code, Failure, TenantId,
-    resources::{ChangeSeen, Changes},
+    resources::{ChangeEntry, Changes},
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -194,7 +194,7 @@ struct Printer<'a> {
     columns: Columns<8>,
     /// Nothing has come yet.
     is_empty: bool,
-    gathered: Vec<ChangeSeen>,
+    gathered: Vec<ChangeEntry>,
 }
 
 impl<'a> Printer<'a> {
@@ -208,7 +208,7 @@ impl<'a> Printer<'a> {
     }
 
     /// False when nobody reads any more.
-    fn add(&mut self, changes: Vec<ChangeSeen>) -> Result<bool, Failure> {
+    fn add(&mut self, changes: Vec<ChangeEntry>) -> Result<bool, Failure> {
         if changes.is_empty() {
             return Ok(true);
         }
@@ -240,7 +240,7 @@ impl<'a> Printer<'a> {
     }
 }
 
-fn cells(change: &ChangeSeen) -> [Cell; 8] {
+fn cells(change: &ChangeEntry) -> [Cell; 8] {
     [
         change.revision.to_string().into(),
         output::time(change.at).into(),

@@ -13,7 +13,7 @@ mod watched;
 
 use fairlead_api::{
     ClusterId, Code, Failure, TenantId,
-    resources::{Cluster, CreateCluster, JoinInfo, List, State, WhoAmI},
+    resources::{Cluster, ClusterState, CreateCluster, JoinInfo, List, WhoAmI},
 };
 
 use crate::{
@@ -98,7 +98,7 @@ async fn create(hub: &HubClient, asked: args::NewCluster) -> Result<(), Failure>
     let join: JoinInfo = hub.post(&path, &create).await?;
     output::show(&asked.output.output, &join, |join| install.command(join))?;
     match asked.wait {
-        true => wait::one(hub, &join.id, State::Connected, asked.timeout.0).await,
+        true => wait::one(hub, &join.id, ClusterState::Connected, asked.timeout.0).await,
         false => Ok(()),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fairlead_api::{
     Code, Failure,
-    facts::{KnownFact, PastFact},
+    facts::{ClusterFact, FactHistoryEntry},
     resources::List,
 };
 use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
@@ -56,7 +56,7 @@ async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
     let id = cluster::find(hub, name).await?.id;
     let fact = args.fact.as_deref();
     if args.at.is_none() && since.is_none() {
-        let mut known: List<KnownFact> = hub.get(&format!("/v1/clusters/{id}/facts")).await?;
+        let mut known: List<ClusterFact> = hub.get(&format!("/v1/clusters/{id}/facts")).await?;
         known
             .items
             .retain(|it| fact.is_none_or(|fact| it.name == fact));
@@ -84,7 +84,7 @@ async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
 }
 
 /// All pages of a history; where that is too much, it is said.
-async fn whole(hub: &HubClient, path: &str) -> Result<List<PastFact>, Failure> {
+async fn whole(hub: &HubClient, path: &str) -> Result<List<FactHistoryEntry>, Failure> {
     let mut past = List { items: Vec::new() };
     let mut next = Some(format!("{path}&limit={PAGE}"));
     while let Some(path) = next {
@@ -95,7 +95,7 @@ async fn whole(hub: &HubClient, path: &str) -> Result<List<PastFact>, Failure> {
             );
             break;
         }
-        let (page, behind): (List<PastFact>, _) = hub.page(&path).await?;
+        let (page, behind): (List<FactHistoryEntry>, _) = hub.page(&path).await?;
         past.items.extend(page.items);
         next = behind;
     }
@@ -127,7 +127,7 @@ pub(crate) fn columns() -> [Column; 8] {
     ]
 }
 
-pub(crate) fn cells(fact: &KnownFact) -> [Cell; 8] {
+pub(crate) fn cells(fact: &ClusterFact) -> [Cell; 8] {
     [
         fact.name.clone().into(),
         short(&fact.value).into(),
@@ -151,7 +151,7 @@ fn past_columns() -> [Column; 6] {
     ]
 }
 
-fn past_cells(fact: &PastFact) -> [Cell; 6] {
+fn past_cells(fact: &FactHistoryEntry) -> [Cell; 6] {
     let value = fact.value.as_ref();
     [
         Cell::Since(fact.at),

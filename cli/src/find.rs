@@ -2,7 +2,7 @@
 
 use fairlead_api::{
     Code, Failure, TenantId,
-    facts::{FIND_PATH, Found, FoundCluster},
+    facts::{ClusterMatch, FIND_PATH, FactMatch},
     resources::List,
 };
 use serde_json::Value;
@@ -19,7 +19,7 @@ pub(crate) fn run(args: args::Find, environment: &Environment) -> Result<(), Fai
     let query = query(&args.terms)?;
     let hub = HubClient::of(environment)?;
     block_on(async {
-        let found: List<FoundCluster> = hub.get(&format!("{FIND_PATH}?{query}")).await?;
+        let found: List<ClusterMatch> = hub.get(&format!("{FIND_PATH}?{query}")).await?;
         let format = &args.output.output;
         if output::is_nothing(format, found.items.len(), "clusters") {
             return Ok(());
@@ -97,7 +97,7 @@ fn columns() -> [Column; 6] {
     ]
 }
 
-fn rows(cluster: &FoundCluster) -> impl Iterator<Item = [Cell; 6]> {
+fn rows(cluster: &ClusterMatch) -> impl Iterator<Item = [Cell; 6]> {
     cluster.matches.iter().map(|found| {
         [
             cluster.display_name.clone().into(),
@@ -110,7 +110,7 @@ fn rows(cluster: &FoundCluster) -> impl Iterator<Item = [Cell; 6]> {
     })
 }
 
-fn name(found: &Found) -> String {
+fn name(found: &FactMatch) -> String {
     match &found.key {
         Some(key) => format!("{} {key}", found.fact),
         None => found.fact.clone(),

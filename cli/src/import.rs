@@ -7,7 +7,7 @@ use std::{
 };
 
 use fairlead_agent::Objects;
-use fairlead_api::{Code, Failure, facts::KnownFact, resources::List};
+use fairlead_api::{Code, Failure, facts::ClusterFact, resources::List};
 use fairlead_control::import::{self, Plan, PlannedCluster, differences};
 use http::Method;
 use serde_json::{Map, Value, json};
@@ -189,7 +189,7 @@ impl Importer {
         let known = |name: &str| known.and_then(|known| known.get(name));
         planned.retain(|name, value| known(name) != Some(&*value));
         if planned.keys().any(|name| known(name).is_some()) {
-            let all: List<KnownFact> = self.hub.get(&format!("/v1{path}/facts")).await?;
+            let all: List<ClusterFact> = self.hub.get(&format!("/v1{path}/facts")).await?;
             let told = all.items.iter();
             let told = told.filter(|fact| fact.dynamic && fact.source != IMPORTED);
             for fact in told {

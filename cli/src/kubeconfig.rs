@@ -185,7 +185,7 @@ fn make(
 
 #[cfg(test)]
 mod tests {
-    use fairlead_api::resources::{ClusterStatus, State};
+    use fairlead_api::resources::{ClusterState, ClusterStatus};
     use time::OffsetDateTime;
 
     use super::*;
@@ -199,7 +199,7 @@ mod tests {
             created: epoch,
             version: 1,
             status: ClusterStatus {
-                state: State::Never,
+                state: ClusterState::Never,
                 since: epoch,
                 last_error: None,
                 last_seen: None,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fairlead_api::{Code, Failure, resources::Standings};
+use fairlead_api::{Code, Failure, resources::ClusterStatusUpdate};
 use serde_json::{Value, json};
 
 use crate::{
@@ -114,7 +114,7 @@ impl<'a> Waker<'a> {
     }
 
     /// Until there may be something to print; of clusters what that is.
-    async fn next(&mut self) -> Result<Option<Standings>, Failure> {
+    async fn next(&mut self) -> Result<Option<ClusterStatusUpdate>, Failure> {
         loop {
             match &mut self.way {
                 Way::Status(cursor) => {
@@ -144,7 +144,9 @@ impl<'a> Waker<'a> {
 }
 
 /// None of a hub that does not know what it is asked.
-fn standings(told: Result<Standings, Failure>) -> Result<Option<Standings>, Failure> {
+fn standings(
+    told: Result<ClusterStatusUpdate, Failure>,
+) -> Result<Option<ClusterStatusUpdate>, Failure> {
     match told {
         Err(failure) if failure.code == Code::NoSuchRoute => Ok(None),
         told => told.map(Some),
@@ -182,7 +184,7 @@ pub(crate) async fn watch<const N: usize>(
     columns: [Column; N],
     scope: Scope,
     wakes: Wakes,
-    mut fetch: impl AsyncFnMut(Option<Standings>) -> Result<Vec<Row<N>>, Failure>,
+    mut fetch: impl AsyncFnMut(Option<ClusterStatusUpdate>) -> Result<Vec<Row<N>>, Failure>,
 ) -> Result<(), Failure> {
     let mut waker = Waker::new(hub, wakes).await?;
     let mut told = None;
@@ -260,7 +262,7 @@ mod tests {
     #[test]
     fn a_hub_that_knows_no_status_is_an_older_one_and_any_other_refusal_is_one() {
         let told = json!({ "cursor": "7", "snapshot": true, "changed": false, "removed": [], "items": [] });
-        let told: Standings = serde_json::from_value(told).unwrap();
+        let told: ClusterStatusUpdate = serde_json::from_value(told).unwrap();
         assert_eq!(standings(Ok(told)).unwrap().unwrap().cursor, "7");
         assert!(standings(Err(Code::NoSuchRoute.into())).unwrap().is_none());
         let refused = standings(Err(Code::NotAllowed.into())).unwrap_err();

@@ -12,7 +12,7 @@ use axum::{
 };
 use fairlead_api::{
     ClusterId, Code, Failure,
-    catalog::{CATALOG_PATH, Catalog, MAX_BODY},
+    catalog::{CATALOG_PATH, Catalog, MAX_CATALOG_BYTES},
 };
 use fairlead_gateway::{AgentPeer, Module};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -63,7 +63,7 @@ async fn put(
     Who(caller): Who,
     Path(id): Path<String>,
     headers: HeaderMap,
-    Sent(catalog): Sent<Catalog, MAX_BODY>,
+    Sent(catalog): Sent<Catalog, MAX_CATALOG_BYTES>,
 ) -> Answer<impl IntoResponse> {
     visible(&hub.store.view(), &caller, &id)?;
     allow(&caller, Right::WriteCatalog)?;

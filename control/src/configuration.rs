@@ -15,7 +15,7 @@ use axum::{
 };
 use fairlead_api::{
     Code, Failure,
-    config::{APPLIED_REVISION_HEADER, CONFIG_PATH, Configured},
+    config::{APPLIED_REVISION_HEADER, AgentConfigStatus, CONFIG_PATH},
     resources::List,
 };
 use fairlead_gateway::{AgentPeer, Asker, Module};
@@ -84,10 +84,10 @@ pub(crate) fn outdated(hub: &Hub, view: &View, cluster: &Record<Cluster>) -> boo
     applied.is_some_and(|applied| *applied != *hub.wanted.of(view, cluster))
 }
 
-fn configured(hub: &Hub, view: &View, cluster: &Record<Cluster>) -> Configured {
+fn configured(hub: &Hub, view: &View, cluster: &Record<Cluster>) -> AgentConfigStatus {
     let desired = hub.wanted.of(view, cluster);
     let applied = hub.store.observed_of(cluster).applied.clone();
-    Configured {
+    AgentConfigStatus {
         cluster: cluster.value.id.clone(),
         outdated: outdated(hub, view, cluster),
         desired: desired.to_string(),

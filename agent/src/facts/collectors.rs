@@ -9,23 +9,27 @@ mod openshift;
 mod services;
 mod version;
 
-use fairlead_api::config::{Collecting, Kind};
+use fairlead_api::config::{CollectorKind, FactCollection};
 use serde::Deserialize;
 
 use super::collector::Collector;
 
 /// A collector for one round; `namespace` is the agent's own.
-pub(super) fn of(kind: Kind, settings: &Collecting, namespace: &str) -> Box<dyn Collector> {
+pub(super) fn of(
+    kind: CollectorKind,
+    settings: &FactCollection,
+    namespace: &str,
+) -> Box<dyn Collector> {
     match kind {
-        Kind::Version => Box::new(version::Version::default()),
-        Kind::OpenShift => Box::new(openshift::OpenShift::default()),
-        Kind::Nodes => Box::new(nodes::Nodes::default()),
-        Kind::Hosts => Box::new(hosts::Hosts::default()),
-        Kind::Services => Box::new(services::Services::default()),
-        Kind::Helm => Box::new(services::Helm::default()),
-        Kind::Definitions => Box::new(definitions::Definitions::default()),
-        Kind::Annotations => Box::new(annotations::Annotations::new(settings)),
-        Kind::Additional => Box::new(additional::Additional::new(namespace)),
+        CollectorKind::Version => Box::new(version::Version::default()),
+        CollectorKind::OpenShift => Box::new(openshift::OpenShift::default()),
+        CollectorKind::Nodes => Box::new(nodes::Nodes::default()),
+        CollectorKind::Hosts => Box::new(hosts::Hosts::default()),
+        CollectorKind::Services => Box::new(services::Services::default()),
+        CollectorKind::Helm => Box::new(services::Helm::default()),
+        CollectorKind::Definitions => Box::new(definitions::Definitions::default()),
+        CollectorKind::Annotations => Box::new(annotations::Annotations::new(settings)),
+        CollectorKind::Additional => Box::new(additional::Additional::new(namespace)),
     }
 }
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use fairlead_api::{
-    config::Kind,
+    config::CollectorKind,
     facts::{
-        FactName, INCOMPLETE, MAX_ALL, MAX_DEPTH, MAX_FACT, MAX_FACTS, Report, Reported, depth,
+        FactName, INCOMPLETE_FACT, MAX_FACT_BYTES, MAX_FACT_DEPTH, MAX_FACTS, MAX_TOTAL_FACT_BYTES,
+        Report, ReportedFact, depth,
     },
     hello::Instance,
 };
@@ -27,7 +28,7 @@ pub(super) struct Known {
     /// Names that are no more, and when that was found.
     removed: BTreeMap<FactName, Change>,
     /// What is missing, by fact or collector.
-    notes: BTreeMap<Kind, BTreeMap<String, String>>,
+    notes: BTreeMap<CollectorKind, BTreeMap<String, String>>,
     last: Change,
     /// The last change that the hub has, and what it calls what it knows since then.
     acknowledged: Option<(Change, String)>,
@@ -39,7 +40,7 @@ type Change = u64;
 
 struct Fact {
     /// None: what is missing.
-    of: Option<Kind>,
+    of: Option<CollectorKind>,
     value: Box<RawValue>,
     observed: Millis,
     changed: Change,
@@ -53,7 +54,7 @@ pub(super) struct Sent {
 
 impl Known {
     /// What a collector has found replaces what it found before.
-    pub(super) fn learn(&mut self, kind: Kind, round: Round, now: Millis) {
+    pub(super) fn learn(&mut self, kind: CollectorKind, round: Round, now: Millis) {
         let mut notes = BTreeMap::new();
         if !round.forbidden.is_empty() {
             let rights = round.forbidden.join(", ");
@@ -78,7 +79,7 @@ impl Known {
                 notes.insert(shown(&name), "the name is taken, or is none".to_owned());
                 continue;
             };
-            let (value, cut) = cut(value, room.min(MAX_FACT));
+            let (value, cut) = cut(value, room.min(MAX_FACT_BYTES));
             let left_out = left_out + cut;
             match value.filter(|_| count < MOST) {
                 Some(value) => {
@@ -99,7 +100,7 @@ impl Known {
     }
 
     /// Its collector runs no more.
-    pub(super) fn forget(&mut self, kind: Kind, now: Millis) {
+    pub(super) fn forget(&mut self, kind: CollectorKind, now: Millis) {
         self.notes.remove(&kind);
         self.replace(Some(kind), Vec::new(), now);
     }
@@ -111,29 +112,37 @@ impl Known {
             notes.insert(name.clone(), text.as_str().into());
         }
         let value = (!notes.is_empty()).then(|| cut(notes.into(), ROOM).0);
-        let told = INCOMPLETE.parse().ok().zip(value.flatten());
+        let told = INCOMPLETE_FACT.parse().ok().zip(value.flatten());
         self.replace(None, told.into_iter().collect(), now);
     }
 
     /// How many facts and bytes there are of other collectors, the room of what is missing included.
-    fn room_beside(&self, kind: Kind) -> (usize, usize) {
+    fn room_beside(&self, kind: CollectorKind) -> (usize, usize) {
         let others = || {
             self.facts
                 .values()
                 .filter(|fact| fact.of.is_some_and(|of| of != kind))
         };
         let bytes: usize = others().map(|fact| fact.value.get().len()).sum();
-        (others().count(), (MAX_ALL - ROOM).saturating_sub(bytes))
+        (
+            others().count(),
+            (MAX_TOTAL_FACT_BYTES - ROOM).saturating_sub(bytes),
+        )
     }
 
-    fn free(&self, name: &str, kind: Kind) -> Option<FactName> {
+    fn free(&self, name: &str, kind: CollectorKind) -> Option<FactName> {
         let name: FactName = name.parse().ok()?;
-        let taken = name.as_str() == INCOMPLETE
+        let taken = name.as_str() == INCOMPLETE_FACT
             || (self.facts.get(&name)).is_some_and(|fact| fact.of != Some(kind));
         (!taken).then_some(name)
     }
 
-    fn replace(&mut self, of: Option<Kind>, told: Vec<(FactName, Box<RawValue>)>, now: Millis) {
+    fn replace(
+        &mut self,
+        of: Option<CollectorKind>,
+        told: Vec<(FactName, Box<RawValue>)>,
+        now: Millis,
+    ) {
         let told: BTreeMap<_, _> = told.into_iter().collect();
         let change = self.last + 1;
         let gone = |name: &FactName, fact: &mut Fact| fact.of == of && !told.contains_key(name);
@@ -186,7 +195,7 @@ impl Known {
         let since = (self.acknowledged.as_ref()).map_or(0, |(change, _)| *change);
         let is_new = |(_, fact): &(&FactName, &Fact)| fact.changed > since;
         let told = self.facts.iter().filter(is_new).map(|(name, fact)| {
-            let reported = Reported {
+            let reported = ReportedFact {
                 value: fact.value.as_ref(),
                 observed: fact.observed,
             };
@@ -235,7 +244,7 @@ fn shown(name: &str) -> String {
 
 /// The value in `limit` bytes, and how many of its entries were left out for that. None if it cannot be cut so far.
 fn cut(value: Value, limit: usize) -> (Option<Box<RawValue>>, usize) {
-    if depth(&value) > MAX_DEPTH {
+    if depth(&value) > MAX_FACT_DEPTH {
         return (None, 0);
     }
     let raw = |value: &Value| serde_json::value::to_raw_value(value).ok();
@@ -317,11 +326,15 @@ mod tests {
         let mut known = Known::default();
         assert!(known.has_news(), "that there is nothing is news, too");
         known.learn(
-            Kind::Nodes,
+            CollectorKind::Nodes,
             round(&[("nodes", json!(3)), ("other", json!(1))]),
             10,
         );
-        known.learn(Kind::Version, round(&[("version", json!("1"))]), 10);
+        known.learn(
+            CollectorKind::Version,
+            round(&[("version", json!("1"))]),
+            10,
+        );
         let (report, first) = sent(&mut known);
         assert_eq!(report.base, None);
         assert_eq!(
@@ -331,8 +344,12 @@ mod tests {
         known.acknowledge(first.change(), "e1".to_owned());
         assert!(!known.has_news());
 
-        known.learn(Kind::Nodes, round(&[("nodes", json!(4))]), 20);
-        known.learn(Kind::Version, round(&[("version", json!("1"))]), 20);
+        known.learn(CollectorKind::Nodes, round(&[("nodes", json!(4))]), 20);
+        known.learn(
+            CollectorKind::Version,
+            round(&[("version", json!("1"))]),
+            20,
+        );
         assert!(known.has_news());
         let (report, second) = sent(&mut known);
         assert_eq!(report.base.as_deref(), Some("e1"));
@@ -342,7 +359,7 @@ mod tests {
 
         // The answer was lost, and something has come back meanwhile.
         known.learn(
-            Kind::Nodes,
+            CollectorKind::Nodes,
             round(&[("nodes", json!(4)), ("other", json!(2))]),
             30,
         );
@@ -366,13 +383,17 @@ mod tests {
         let mut known = Known::default();
         let mut nodes = round(&[]);
         nodes.forbidden.push("list nodes");
-        known.learn(Kind::Nodes, nodes, 1);
+        known.learn(CollectorKind::Nodes, nodes, 1);
         let hosts: serde_json::Map<_, _> = (0..9000)
             .map(|n| (format!("{n:05}.example.com"), json!(["ns/name"])))
             .collect();
-        known.learn(Kind::Hosts, round(&[("ingressHosts", hosts.into())]), 1);
+        known.learn(
+            CollectorKind::Hosts,
+            round(&[("ingressHosts", hosts.into())]),
+            1,
+        );
         let mut deep = json!(1);
-        for _ in 0..=MAX_DEPTH {
+        for _ in 0..=MAX_FACT_DEPTH {
             deep = json!([deep]);
         }
         let additional = [
@@ -380,14 +401,14 @@ mod tests {
             ("ingressHosts", json!("mine")),
             ("incomplete", json!("mine")),
             ("a name", json!(1)),
-            ("long", json!("x".repeat(MAX_FACT))),
+            ("long", json!("x".repeat(MAX_FACT_BYTES))),
         ];
-        known.learn(Kind::Additional, round(&additional), 1);
+        known.learn(CollectorKind::Additional, round(&additional), 1);
         known.note(1);
         let (report, first) = sent(&mut known);
         let told = told(&report);
         let kept = told["ingressHosts"].as_object().unwrap().len();
-        assert!(told["ingressHosts"].to_string().len() <= MAX_FACT);
+        assert!(told["ingressHosts"].to_string().len() <= MAX_FACT_BYTES);
         let taken = "the name is taken, or is none";
         assert_eq!(
             told["incomplete"],
@@ -403,9 +424,9 @@ mod tests {
         assert!(kept > 1000 && told.as_object().unwrap().len() == 2);
 
         known.acknowledge(first.change(), "e".to_owned());
-        known.learn(Kind::Nodes, round(&[]), 2);
-        known.learn(Kind::Hosts, round(&[]), 2);
-        known.learn(Kind::Additional, round(&[]), 2);
+        known.learn(CollectorKind::Nodes, round(&[]), 2);
+        known.learn(CollectorKind::Hosts, round(&[]), 2);
+        known.learn(CollectorKind::Additional, round(&[]), 2);
         known.note(2);
         assert_eq!(
             self::told(&sent(&mut known).0),
@@ -424,8 +445,12 @@ mod tests {
             forbidden: Vec::new(),
             unread: 3,
         };
-        known.learn(Kind::Additional, many, 1);
-        known.learn(Kind::Nodes, round(&[("nodes", json!("y".repeat(2000)))]), 1);
+        known.learn(CollectorKind::Additional, many, 1);
+        known.learn(
+            CollectorKind::Nodes,
+            round(&[("nodes", json!("y".repeat(2000)))]),
+            1,
+        );
         known.note(1);
         let (report, sent) = sent(&mut known);
         let bytes: usize = known
@@ -433,18 +458,23 @@ mod tests {
             .values()
             .map(|fact| fact.value.get().len())
             .sum();
-        assert!(bytes <= MAX_ALL && report.facts.len() <= MAX_FACTS);
-        assert!(sent.json.len() <= fairlead_api::facts::MAX_REPORT);
-        assert!(report.facts.keys().any(|name| name.as_str() == INCOMPLETE));
+        assert!(bytes <= MAX_TOTAL_FACT_BYTES && report.facts.len() <= MAX_FACTS);
+        assert!(sent.json.len() <= fairlead_api::facts::MAX_REPORT_BYTES);
+        assert!(
+            report
+                .facts
+                .keys()
+                .any(|name| name.as_str() == INCOMPLETE_FACT)
+        );
     }
 
     #[test]
     fn a_collector_that_is_switched_off_takes_its_facts_along() {
         let mut known = Known::default();
-        known.learn(Kind::Nodes, round(&[("nodes", json!(3))]), 1);
+        known.learn(CollectorKind::Nodes, round(&[("nodes", json!(3))]), 1);
         let (_, first) = sent(&mut known);
         known.acknowledge(first.change(), "e".to_owned());
-        known.forget(Kind::Nodes, 2);
+        known.forget(CollectorKind::Nodes, 2);
         assert_eq!(told(&sent(&mut known).0), json!({ "nodes": null }));
     }
 }

@@ -15,7 +15,7 @@ use fairlead_api::{
     Code, Failure, HubUrl,
     config::{APPLIED_REVISION_HEADER, CONFIG_PATH},
     enroll::{ENROLL_PATH, EnrollRequest, Issued, RENEW_PATH, RenewRequest},
-    facts::{FACTS_PATH, Received, Report},
+    facts::{FACTS_PATH, Report, ReportReceipt},
     hello::{HELLO_PATH, Hello},
     status::Encoding,
 };
@@ -399,7 +399,7 @@ async fn issue(
                 Some(Receipt::Etag(etag)) => etag.map(str::to_owned),
                 None => Some(number),
             };
-            let received = serde_json::to_string(&Received { etag }).unwrap();
+            let received = serde_json::to_string(&ReportReceipt { etag }).unwrap();
             return Response::new(text(&received));
         }
         RENEW_PATH => match renewal(&bytes, &story) {

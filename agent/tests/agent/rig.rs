@@ -12,7 +12,7 @@ use fairlead_agent::{Config, SESSION_MEMORY, State, Target};
 use fairlead_api::{
     Failure, JoinString,
     headers::{DRAINING, PROBE_PATH},
-    hello::Links,
+    hello::LinkCount,
 };
 use fairlead_dialer::{Answer, Body, Exchanges};
 use fairlead_runtime::Process;
@@ -78,7 +78,7 @@ impl Rig {
             }),
             hubs: Vec::new(),
             instance: None,
-            links: Links::ONE,
+            links: LinkCount::ONE,
             ca_file: None,
             target: Target::InCluster {
                 host: "127.0.0.1".to_owned(),

@@ -8,7 +8,7 @@ use crate::TenantId;
 /// What became of one thing, without its values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ChangeSeen {
+pub struct ChangeEntry {
     pub revision: u64,
     /// `tenant`, `cluster`, `token` or `catalog`.
     pub kind: String,
@@ -27,5 +27,5 @@ pub struct ChangeSeen {
 pub struct Changes {
     /// To go on from.
     pub revision: u64,
-    pub items: Vec<ChangeSeen>,
+    pub items: Vec<ChangeEntry>,
 }

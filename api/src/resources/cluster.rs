@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
-use super::{CloneSeen, ClusterStatus, exposed};
+use super::{ClusterStatus, DetectedClone, exposed};
 use crate::{ClusterId, ClusterUid, TenantId};
 
 /// One Kubernetes cluster, registered.
@@ -25,7 +25,7 @@ pub struct Cluster {
     pub uid: Option<ClusterUid>,
     /// The last agent that was refused because it has this cluster's identity in another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub clone: Option<CloneSeen>,
+    pub clone: Option<DetectedClone>,
     /// Whether an agent has enrolled since the cluster was registered or moved.
     #[serde(default)]
     pub enrolled: bool,

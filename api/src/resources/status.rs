@@ -7,13 +7,13 @@ use time::OffsetDateTime;
 
 use crate::{
     ClusterId, ClusterUid, Code, HubUrl,
-    hello::{Instance, Link},
+    hello::{Instance, LinkIndex},
 };
 
 /// An agent with a cluster's identity in another Kubernetes cluster, refused. Forgotten at the next enrolment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct CloneSeen {
+pub struct DetectedClone {
     #[serde(with = "time::serde::rfc3339")]
     pub last_seen: OffsetDateTime,
     /// Where its connection came from, which may be a proxy or a load balancer.
@@ -26,7 +26,7 @@ pub struct CloneSeen {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterStatus {
-    pub state: State,
+    pub state: ClusterState,
     #[serde(with = "time::serde::rfc3339")]
     pub since: OffsetDateTime,
     pub last_error: Option<LastError>,
@@ -51,7 +51,7 @@ pub struct ClusterStatus {
 
 /// How it stands with one of several clusters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct ClusterStatusEntry {
     pub id: ClusterId,
     pub status: ClusterStatus,
     /// Its agent works by an older configuration than it should.
@@ -60,19 +60,19 @@ pub struct Standing {
 
 /// Answer to `GET /v1/status`: what has become another since the one before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standings {
+pub struct ClusterStatusUpdate {
     /// To go on from.
     pub cursor: String,
     /// These are all that the caller sees: what was told before is void.
     pub snapshot: bool,
     /// Tenants or clusters that the caller sees were changed as well: `/v1/changes` tells which.
     pub changed: bool,
-    pub items: Vec<Standing>,
+    pub items: Vec<ClusterStatusEntry>,
     /// Clusters that were deleted.
     pub removed: Vec<ClusterId>,
 }
 
-impl Standings {
+impl ClusterStatusUpdate {
     /// Nothing has become another.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
@@ -92,7 +92,7 @@ pub struct AgentSession {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<Instance>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub link: Option<Link>,
+    pub link: Option<LinkIndex>,
     /// Version of the agent, as its hello has it; none of an agent that sends no hello.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_version: Option<String>,
@@ -127,14 +127,14 @@ pub struct AgentSession {
 
 /// `Connected` means that a probe came back from the kube-apiserver through the tunnel within the last 15 seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum State {
+pub enum ClusterState {
     Never,
     Connected,
     ApiUnreachable,
     Lost,
 }
 
-impl fmt::Display for State {
+impl fmt::Display for ClusterState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }

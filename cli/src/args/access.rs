@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 use clap_complete::ArgValueCompleter;
-use fairlead_api::{HubUrl, resources::State};
+use fairlead_api::{HubUrl, resources::ClusterState};
 
 use super::Output;
 use crate::{complete, kubeconfig::ContextName};
@@ -107,12 +107,12 @@ pub(super) fn display_name(name: &str) -> Result<String, String> {
     Err(reason.to_owned())
 }
 
-pub(super) fn cluster_state(text: &str) -> Result<State, String> {
+pub(super) fn cluster_state(text: &str) -> Result<ClusterState, String> {
     let all = [
-        State::Never,
-        State::Connected,
-        State::ApiUnreachable,
-        State::Lost,
+        ClusterState::Never,
+        ClusterState::Connected,
+        ClusterState::ApiUnreachable,
+        ClusterState::Lost,
     ];
     let mut named = all.into_iter();
     let found = named.find(|it| it.to_string().eq_ignore_ascii_case(text));
@@ -135,7 +135,10 @@ mod tests {
 
     #[test]
     fn state_is_read_in_any_case() {
-        assert_eq!(cluster_state("apiunreachable"), Ok(State::ApiUnreachable));
+        assert_eq!(
+            cluster_state("apiunreachable"),
+            Ok(ClusterState::ApiUnreachable)
+        );
         assert!(cluster_state("ready").is_err());
     }
 }

@@ -222,7 +222,7 @@ pub(crate) enum Cluster {
         names: Vec<String>,
         /// The state: Connected means that kubectl works
         #[arg(long = "for", value_name = "Never|Connected|ApiUnreachable|Lost", default_value = "Connected", value_parser = cluster_state)]
-        state: fairlead_api::resources::State,
+        state: fairlead_api::resources::ClusterState,
         /// How long to wait
         #[arg(long, value_name = "TIME", default_value = "30m")]
         timeout: fairlead_runtime::config::Span,

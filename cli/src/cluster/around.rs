@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fairlead_api::{
     ClusterId, Failure,
-    config::Configured,
-    resources::{AgentSession, Cluster, List, State},
+    config::AgentConfigStatus,
+    resources::{AgentSession, Cluster, ClusterState, List},
 };
 
 use super::views::rtt;
@@ -30,11 +30,15 @@ impl Around {
         if *format != Format::Wide {
             return Ok(around);
         }
-        let all: List<Configured> = hub.get("/v1/agents").await?;
+        let all: List<AgentConfigStatus> = hub.get("/v1/agents").await?;
         let outdated = all.items.into_iter().filter(|it| it.outdated);
         around.outdated = outdated.map(|it| it.cluster).collect();
-        let has_session =
-            |it: &&Cluster| matches!(it.status.state, State::Connected | State::ApiUnreachable);
+        let has_session = |it: &&Cluster| {
+            matches!(
+                it.status.state,
+                ClusterState::Connected | ClusterState::ApiUnreachable
+            )
+        };
         for cluster in clusters.iter().filter(has_session) {
             let path = format!("/v1/clusters/{}/sessions", cluster.id);
             // A cluster may be deleted meanwhile.

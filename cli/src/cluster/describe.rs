@@ -2,9 +2,9 @@
 
 use fairlead_api::{
     ClusterId, Code, Failure,
-    config::Configured,
-    facts::KnownFact,
-    resources::{AgentSession, BootstrapToken, Cluster, List, State},
+    config::AgentConfigStatus,
+    facts::ClusterFact,
+    resources::{AgentSession, BootstrapToken, Cluster, ClusterState, List},
 };
 use serde::de::DeserializeOwned;
 
@@ -21,8 +21,8 @@ pub(super) async fn run(hub: &HubClient, name: &str) -> Result<(), Failure> {
     let id = &cluster.id;
     let path = |of: &str| format!("/v1/clusters/{id}/{of}");
     let sessions: List<AgentSession> = hub.get(&path("sessions")).await?;
-    let facts: List<KnownFact> = hub.get(&path("facts")).await?;
-    let configured: Option<List<Configured>> = allowed(hub, "agents", id).await?;
+    let facts: List<ClusterFact> = hub.get(&path("facts")).await?;
+    let configured: Option<List<AgentConfigStatus>> = allowed(hub, "agents", id).await?;
     let tokens: Option<List<BootstrapToken>> = allowed(hub, "bootstrap-tokens", id).await?;
     let last = changes(hub, ("cluster", id.as_str())).await?;
 
@@ -81,14 +81,14 @@ fn identity(cluster: &Cluster) -> [(&'static str, Option<String>); 5] {
 fn status(cluster: &Cluster) -> Vec<(&'static str, Option<String>)> {
     let status = &cluster.status;
     let state = format!("{} since {}", status.state, at(status.since));
-    let connected = status.state == State::Connected;
+    let connected = status.state == ClusterState::Connected;
     let error = status.last_error.as_ref().filter(|_| !connected);
     let of_error = error.map(|error| error.code);
     let code = match status.state {
-        State::Connected => None,
-        State::Never => of_error.or(Some(Code::NeverConnected)),
-        State::ApiUnreachable => of_error.or(Some(Code::ApiUnreachable)),
-        State::Lost => Some(Code::Lost),
+        ClusterState::Connected => None,
+        ClusterState::Never => of_error.or(Some(Code::NeverConnected)),
+        ClusterState::ApiUnreachable => of_error.or(Some(Code::ApiUnreachable)),
+        ClusterState::Lost => Some(Code::Lost),
     };
     let mut fields = vec![
         ("State", Some(state)),
@@ -115,7 +115,7 @@ fn status(cluster: &Cluster) -> Vec<(&'static str, Option<String>)> {
     fields
 }
 
-fn configuration(configured: &Configured) -> String {
+fn configuration(configured: &AgentConfigStatus) -> String {
     let desired = &configured.desired;
     match &configured.applied {
         None => format!("not applied yet; {desired} is desired"),

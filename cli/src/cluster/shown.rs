@@ -2,7 +2,7 @@
 
 use fairlead_api::{
     Code,
-    resources::{Cluster, State},
+    resources::{Cluster, ClusterState},
 };
 use serde_json::Value;
 
@@ -65,7 +65,7 @@ fn kubernetes_version(c: &Cluster) -> Option<String> {
 /// Of a cluster that is not connected, or of a clone that was refused.
 fn last_error(c: &Cluster) -> Option<String> {
     let error = c.status.last_error.as_ref();
-    let error = error.filter(|_| c.status.state != State::Connected);
+    let error = error.filter(|_| c.status.state != ClusterState::Connected);
     match (error, &c.clone) {
         (Some(e), _) => Some(format!("{}: {}", e.code, e.cause)),
         (None, Some(clone)) => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fairlead_api::{
     ClusterId, Code, Failure,
-    resources::{Cluster, JoinInfo, State},
+    resources::{Cluster, ClusterState, JoinInfo},
 };
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -21,7 +21,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 pub(super) async fn all(
     hub: &HubClient,
     names: &[String],
-    wanted: State,
+    wanted: ClusterState,
     within: Duration,
 ) -> Result<(), Failure> {
     let deadline = Instant::now() + within;
@@ -46,7 +46,7 @@ pub(super) async fn all(
 pub(super) async fn one(
     hub: &HubClient,
     id: &ClusterId,
-    wanted: State,
+    wanted: ClusterState,
     within: Duration,
 ) -> Result<(), Failure> {
     until(hub, id, wanted, Instant::now() + within, "").await
@@ -55,7 +55,7 @@ pub(super) async fn one(
 async fn until(
     hub: &HubClient,
     id: &ClusterId,
-    wanted: State,
+    wanted: ClusterState,
     deadline: Instant,
     label: &str,
 ) -> Result<(), Failure> {
@@ -92,17 +92,19 @@ enum Seen {
     Waiting(String),
 }
 
-async fn look(hub: &HubClient, id: &ClusterId, wanted: State) -> Result<Seen, Failure> {
+async fn look(hub: &HubClient, id: &ClusterId, wanted: ClusterState) -> Result<Seen, Failure> {
     let cluster: Cluster = hub.get(&format!("/clusters/{id}")).await?;
     let state = cluster.status.state;
     if state == wanted {
         return Ok(Seen::Reached(match state {
-            State::Connected => "connected: the API server answers through the tunnel".to_owned(),
+            ClusterState::Connected => {
+                "connected: the API server answers through the tunnel".to_owned()
+            }
             other => format!("the cluster is {other}"),
         }));
     }
     let step = match state {
-        State::Never if may_not_enrol(&cluster) => uninvited(hub, &cluster).await?,
+        ClusterState::Never if may_not_enrol(&cluster) => uninvited(hub, &cluster).await?,
         _ => step(&cluster),
     };
     Ok(Seen::Waiting(step))
@@ -133,12 +135,14 @@ fn step(cluster: &Cluster) -> String {
     let error = cluster.status.last_error.as_ref();
     let why = error.map_or(String::new(), |e| format!(": {} ({})", e.cause, e.code));
     match cluster.status.state {
-        State::ApiUnreachable => {
+        ClusterState::ApiUnreachable => {
             format!("the agent is connected, its API server does not answer{why}")
         }
-        State::Lost => format!("the agent has lost its connection{why}"),
-        State::Connected => "connected".to_owned(),
-        State::Never if cluster.enrolled => "enrolled; waiting for the agent's session".to_owned(),
-        State::Never => AWAITS_AGENT.to_owned(),
+        ClusterState::Lost => format!("the agent has lost its connection{why}"),
+        ClusterState::Connected => "connected".to_owned(),
+        ClusterState::Never if cluster.enrolled => {
+            "enrolled; waiting for the agent's session".to_owned()
+        }
+        ClusterState::Never => AWAITS_AGENT.to_owned(),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use fairlead_api::{
     ClusterId, Failure,
-    resources::{Cluster, Standing, Standings},
+    resources::{Cluster, ClusterStatusEntry, ClusterStatusUpdate},
 };
 
 use super::{
@@ -33,12 +33,12 @@ struct Known {
 
 impl Known {
     /// Takes in what was told; false if that is not all there is to know.
-    fn take_in(&mut self, told: Standings) -> bool {
+    fn take_in(&mut self, told: ClusterStatusUpdate) -> bool {
         if told.snapshot || told.changed {
             return false;
         }
         let items = told.items.into_iter();
-        let mut items: BTreeMap<ClusterId, Standing> =
+        let mut items: BTreeMap<ClusterId, ClusterStatusEntry> =
             items.map(|it| (it.id.clone(), it)).collect();
         self.clusters.retain(|it| !told.removed.contains(&it.id));
         for cluster in &mut self.clusters {
@@ -64,7 +64,7 @@ pub(super) async fn watch(
 ) -> Result<(), Failure> {
     let Watched { scope, by_status } = watched;
     let mut known = Known::default();
-    let rows = async |told: Option<Standings>| {
+    let rows = async |told: Option<ClusterStatusUpdate>| {
         let up_to_date = told.is_some_and(|told| !by_status && known.take_in(told));
         if !up_to_date {
             known.clusters = fetch().await?;
@@ -95,7 +95,7 @@ mod tests {
         json!({ "state": state, "since": "2026-11-21T12:00:00Z", "lastError": null })
     }
 
-    fn told(snapshot: bool, changed: bool) -> Standings {
+    fn told(snapshot: bool, changed: bool) -> ClusterStatusUpdate {
         let told = json!({
             "cursor": "", "snapshot": snapshot, "changed": changed, "removed": ["c-removed"],
             "items": [

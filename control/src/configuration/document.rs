@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fairlead_api::{
     Code, Failure,
-    config::{AgentConfig, Kind, Repository, Revisions},
+    config::{AgentConfig, CollectorKind, Repository, Revisions},
 };
 
 use crate::model::{AgentSettings, Cluster, GitRepo, Tenant};
@@ -82,10 +82,10 @@ pub(crate) fn check(settings: &AgentSettings) -> Result<(), Failure> {
         if facts.interval_seconds == Some(0) {
             return invalid("facts.intervalSeconds: it is a second or more");
         }
-        let known = |name: &String| Kind::ALL.iter().any(|kind| kind.as_str() == name);
+        let known = |name: &String| CollectorKind::ALL.iter().any(|kind| kind.as_str() == name);
         if let Some(unknown) = facts.disabled_collectors.iter().find(|name| !known(name)) {
             let unknown: String = unknown.chars().take(64).collect();
-            let known = Kind::ALL.map(Kind::as_str).join(", ");
+            let known = CollectorKind::ALL.map(CollectorKind::as_str).join(", ");
             let detail = format!(
                 "facts.disabledCollectors: no collector is called {unknown:?}; there are {known}"
             );
@@ -106,7 +106,7 @@ pub(crate) fn check(settings: &AgentSettings) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use fairlead_api::config::Collecting;
+    use fairlead_api::config::FactCollection;
     use fairlead_certs::Registration;
     use time::OffsetDateTime;
 
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn what_no_agent_could_work_by_is_refused() {
-        let facts = |facts: Collecting| AgentSettings {
+        let facts = |facts: FactCollection| AgentSettings {
             facts: Some(facts),
             ..AgentSettings::default()
         };
@@ -200,7 +200,7 @@ mod tests {
             ..AgentSettings::default()
         };
         assert!(check(&targets(&["db:5432", "[::1]:80"])).is_ok());
-        assert!(check(&facts(Collecting::default())).is_ok());
+        assert!(check(&facts(FactCollection::default())).is_ok());
         let version = AgentSettings {
             version: Some("a b".to_owned()),
             ..AgentSettings::default()
@@ -210,21 +210,21 @@ mod tests {
             targets(&["db"]),
             targets(&[":80"]),
             targets(&["db:x"]),
-            facts(Collecting {
+            facts(FactCollection {
                 interval_seconds: Some(0),
-                ..Collecting::default()
+                ..FactCollection::default()
             }),
-            facts(Collecting {
+            facts(FactCollection {
                 disabled_collectors: vec!["x".repeat(65)],
-                ..Collecting::default()
+                ..FactCollection::default()
             }),
-            facts(Collecting {
+            facts(FactCollection {
                 contact_prefixes: vec![String::new()],
-                ..Collecting::default()
+                ..FactCollection::default()
             }),
-            facts(Collecting {
+            facts(FactCollection {
                 annotation_prefixes: vec!["a".to_owned(); 65],
-                ..Collecting::default()
+                ..FactCollection::default()
             }),
         ] {
             assert!(check(&bad).is_err(), "{bad:?}");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use fairlead_api::{
     Code, Failure,
-    enroll::{EnrollRequest, Issued, MAX_BODY, RenewRequest},
+    enroll::{EnrollRequest, Issued, MAX_ENROLL_BODY_BYTES, RenewRequest},
     hello::printable,
     moment::timestamp,
 };
@@ -27,7 +27,7 @@ use crate::{
 
 pub(super) async fn enroll(
     State(hub): State<Arc<Hub>>,
-    Sent(asked): Sent<EnrollRequest, MAX_BODY>,
+    Sent(asked): Sent<EnrollRequest, MAX_ENROLL_BODY_BYTES>,
 ) -> Answer<Json<Issued>> {
     let answer = try_enroll(&hub, asked).await;
     answer.map_err(|failure| refused("enrolment", failure))
@@ -67,7 +67,7 @@ async fn try_enroll(hub: &Arc<Hub>, asked: EnrollRequest) -> Result<Json<Issued>
 pub(super) async fn renew(
     State(hub): State<Arc<Hub>>,
     Peer(peer): Peer,
-    Sent(asked): Sent<RenewRequest, MAX_BODY>,
+    Sent(asked): Sent<RenewRequest, MAX_ENROLL_BODY_BYTES>,
 ) -> Answer<Json<Issued>> {
     let answer = match peer {
         AgentPeer::Agent(identity) => try_renew(&hub, &identity, &asked),

@@ -3,7 +3,7 @@
 use aws_lc_rs::digest::{SHA256, digest};
 use fairlead_api::{
     Code, Failure,
-    facts::{MAX_ALL, MAX_DEPTH, MAX_FACT, MAX_FACTS, Report, depth},
+    facts::{MAX_FACT_BYTES, MAX_FACT_DEPTH, MAX_FACTS, MAX_TOTAL_FACT_BYTES, Report, depth},
 };
 
 use crate::model::{Fact, FactSource, Facts, hex};
@@ -33,13 +33,15 @@ pub(super) fn check(report: &Report) -> Result<(), Failure> {
     let invalid = |detail: String| Failure::because(Code::Invalid, detail);
     for (name, reported) in &report.facts {
         let Some(reported) = reported else { continue };
-        if depth(&reported.value) > MAX_DEPTH {
+        if depth(&reported.value) > MAX_FACT_DEPTH {
             return Err(invalid(format!(
-                "{name} is more than {MAX_DEPTH} levels deep"
+                "{name} is more than {MAX_FACT_DEPTH} levels deep"
             )));
         }
-        if reported.value.to_string().len() > MAX_FACT {
-            return Err(invalid(format!("{name} is longer than {MAX_FACT} bytes")));
+        if reported.value.to_string().len() > MAX_FACT_BYTES {
+            return Err(invalid(format!(
+                "{name} is longer than {MAX_FACT_BYTES} bytes"
+            )));
         }
     }
     Ok(())
@@ -96,8 +98,8 @@ fn within_bounds(facts: &Facts) -> Result<(), Failure> {
     let bytes: usize = of_agent(facts)
         .map(|(_, fact)| fact.value.to_string().len())
         .sum();
-    if bytes > MAX_ALL {
-        let detail = format!("{bytes} bytes of facts, where {MAX_ALL} may be");
+    if bytes > MAX_TOTAL_FACT_BYTES {
+        let detail = format!("{bytes} bytes of facts, where {MAX_TOTAL_FACT_BYTES} may be");
         return Err(Failure::because(Code::Invalid, detail));
     }
     Ok(())
@@ -105,14 +107,17 @@ fn within_bounds(facts: &Facts) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use fairlead_api::{facts::Reported, hello::Instance};
+    use fairlead_api::{facts::ReportedFact, hello::Instance};
     use serde_json::{Value, json};
 
     use super::*;
 
     fn report(base: Option<String>, facts: &[(&str, Option<Value>)]) -> Report {
-        let reported =
-            |value: &Option<Value>| value.clone().map(|value| Reported { value, observed: 5 });
+        let reported = |value: &Option<Value>| {
+            value
+                .clone()
+                .map(|value| ReportedFact { value, observed: 5 })
+        };
         Report {
             instance: Instance::from_bytes([1; 16]),
             sequence: 1,
@@ -204,11 +209,11 @@ mod tests {
     #[test]
     fn what_is_too_much_is_refused() {
         let mut deep = json!(1);
-        for _ in 0..=MAX_DEPTH {
+        for _ in 0..=MAX_FACT_DEPTH {
             deep = json!([deep]);
         }
         assert!(check(&report(None, &[("deep", Some(deep))])).is_err());
-        let long = json!("x".repeat(MAX_FACT));
+        let long = json!("x".repeat(MAX_FACT_BYTES));
         assert!(check(&report(None, &[("long", Some(long))])).is_err());
         let names: Vec<_> = (0..=MAX_FACTS).map(|n| format!("f{n}")).collect();
         let many: Vec<_> = names
@@ -216,7 +221,7 @@ mod tests {
             .map(|name| (name.as_str(), Some(json!(1))))
             .collect();
         assert!(apply(&mut Facts::new(), &report(None, &many), 1).is_err());
-        let large = json!("x".repeat(MAX_FACT - 2));
+        let large = json!("x".repeat(MAX_FACT_BYTES - 2));
         let five: Vec<_> = names
             .iter()
             .take(5)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::{extract::State, response::Response};
 use fairlead_api::{
     Code,
-    facts::{Found, FoundCluster},
+    facts::{ClusterMatch, FactMatch},
     resources::List,
 };
 use http::{HeaderMap, Uri};
@@ -72,7 +72,7 @@ pub(super) async fn find(
     let items = part.into_iter().map(|(cluster, hits)| {
         let about = &cluster.value;
         let observed = hub.store.observed_of(cluster);
-        let found = |hit: Hit<'_>| Found {
+        let found = |hit: Hit<'_>| FactMatch {
             fact: hit.name.to_owned(),
             key: hit.key,
             value: hit.value,
@@ -81,7 +81,7 @@ pub(super) async fn find(
                 Said::OfTemplate(_) => false,
             },
         };
-        FoundCluster {
+        ClusterMatch {
             id: about.id.clone(),
             tenant: about.tenant.clone(),
             display_name: about.shown_name().to_owned(),

@@ -6,7 +6,7 @@ use axum::{
     Json,
     extract::{Query, State, rejection::QueryRejection},
 };
-use fairlead_api::{ClusterId, Code, Failure, facts::PastFact, resources::List};
+use fairlead_api::{ClusterId, Code, Failure, facts::FactHistoryEntry, resources::List};
 use fairlead_gateway::Caller;
 use http::{HeaderMap, Uri};
 use serde::Deserialize;
@@ -92,7 +92,7 @@ pub(super) async fn of_cluster(
     uri: Uri,
     asked: AskedOf,
     Who(caller): Who,
-) -> Answer<(HeaderMap, Json<List<PastFact>>)> {
+) -> Answer<(HeaderMap, Json<List<FactHistoryEntry>>)> {
     let asked = Asked::read(asked)?;
     let at = asked
         .at
@@ -181,7 +181,7 @@ pub(super) async fn of_fact(
     uri: Uri,
     asked: AskedOf,
     Who(caller): Who,
-) -> Answer<(HeaderMap, Json<List<PastFact>>)> {
+) -> Answer<(HeaderMap, Json<List<FactHistoryEntry>>)> {
     let asked = Asked::read(asked)?;
     if asked.at.is_some() || asked.fact.is_some() {
         let detail = "it takes from, to, limit and cursor";
@@ -281,8 +281,8 @@ pub(super) async fn each_change(
     Ok(behind)
 }
 
-fn past(version: FactVersion) -> PastFact {
-    PastFact {
+fn past(version: FactVersion) -> FactHistoryEntry {
+    FactHistoryEntry {
         cluster: version.cluster,
         name: version.name,
         value: version.value,

@@ -11,7 +11,9 @@ use axum::{
 };
 use fairlead_api::{
     Code, Failure,
-    facts::{FactName, Inventory, MAX_ALL, MAX_DEPTH, MAX_FACT, MAX_FACTS, depth},
+    facts::{
+        FactName, Inventory, MAX_FACT_BYTES, MAX_FACT_DEPTH, MAX_FACTS, MAX_TOTAL_FACT_BYTES, depth,
+    },
     influxql::{self, Condition, Tag},
 };
 use fairlead_gateway::{Asker, Caller};
@@ -43,7 +45,7 @@ const NANOS: i64 = 1_000_000;
 pub(super) async fn store(
     State(hub): State<Arc<Hub>>,
     Extension(asker): Extension<Asker>,
-    Sent(sent): Sent<Inventory, MAX_ALL>,
+    Sent(sent): Sent<Inventory, MAX_TOTAL_FACT_BYTES>,
 ) -> Answer<StatusCode> {
     for (name, value) in &sent.inventory {
         check(name, value)?;
@@ -82,9 +84,9 @@ fn check(name: &str, value: &Value) -> Result<(), Failure> {
     let invalid = |detail: String| Failure::because(Code::Invalid, detail);
     name.parse::<FactName>()
         .map_err(|error| invalid(format!("{name:?}: {error}")))?;
-    if depth(value) > MAX_DEPTH || value.to_string().len() > MAX_FACT {
+    if depth(value) > MAX_FACT_DEPTH || value.to_string().len() > MAX_FACT_BYTES {
         return Err(invalid(format!(
-            "{name} is more than {MAX_DEPTH} levels deep, or longer than {MAX_FACT} bytes"
+            "{name} is more than {MAX_FACT_DEPTH} levels deep, or longer than {MAX_FACT_BYTES} bytes"
         )));
     }
     Ok(())

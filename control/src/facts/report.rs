@@ -9,7 +9,7 @@ use std::{
 use axum::{Json, extract::State};
 use fairlead_api::{
     ClusterId, Code, Failure,
-    facts::{MAX_REPORT, Received, Report},
+    facts::{MAX_REPORT_BYTES, Report, ReportReceipt},
     hello::Instance,
 };
 use fairlead_gateway::AgentPeer;
@@ -86,8 +86,8 @@ impl Reports {
 pub(super) async fn take(
     State((hub, reports)): State<(Arc<Hub>, Arc<Reports>)>,
     Peer(peer): Peer,
-    Sent(report): Sent<Report, MAX_REPORT>,
-) -> Answer<Json<Received>> {
+    Sent(report): Sent<Report, MAX_REPORT_BYTES>,
+) -> Answer<Json<ReportReceipt>> {
     let AgentPeer::Agent(identity) = peer else {
         return Err(Code::EnrolOnly.into());
     };
@@ -98,7 +98,7 @@ pub(super) async fn take(
     let is_known = report.facts.is_empty() && report.base.as_ref() == Some(&reports.etag(&cluster));
     if is_known {
         hub.store.facts_reported(&id, FactSource::Agent, now);
-        return Ok(Json(Received { etag: report.base }));
+        return Ok(Json(ReportReceipt { etag: report.base }));
     }
     reports.forget_deleted(&hub);
     let (changed, order) = (id.clone(), Arc::clone(&reports));
@@ -120,5 +120,5 @@ pub(super) async fn take(
     if etag.is_some() {
         hub.store.facts_reported(&id, FactSource::Agent, now);
     }
-    Ok(Json(Received { etag }))
+    Ok(Json(ReportReceipt { etag }))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
-use fairlead_api::{facts::KnownFact, resources::List};
+use fairlead_api::{facts::ClusterFact, resources::List};
 use http::{HeaderMap, StatusCode};
 use time::OffsetDateTime;
 
@@ -35,11 +35,11 @@ fn known(
     observed: &Observed,
     reporting: &Reporting,
     now: i64,
-) -> Vec<KnownFact> {
+) -> Vec<ClusterFact> {
     let all = |facts: &Facts, dynamic: bool| {
         let facts = facts.iter().map(|(name, fact)| {
             let seen = stale::seen(fact, observed.reported.get(&fact.source).copied());
-            KnownFact {
+            ClusterFact {
                 name: name.clone(),
                 value: fact.value.clone(),
                 dynamic,

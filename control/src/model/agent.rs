@@ -1,6 +1,6 @@
 //! What people want of a cluster's agent.
 
-use fairlead_api::config::Collecting;
+use fairlead_api::config::FactCollection;
 use serde::{Deserialize, Serialize};
 
 /// Each field may be left to the tenant.
@@ -11,7 +11,7 @@ pub struct AgentSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub facts: Option<Collecting>,
+    pub facts: Option<FactCollection>,
     /// `host:port` that plain TCP may be opened to, of what the site operator allows. None: all of that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_connect: Option<Vec<String>>,

@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, fmt, str::FromStr, sync::Arc, time::Duration};
 use axum::{Router, body::Bytes, extract::State, response::Response, routing::get};
 use fairlead_api::{
     ClusterId, Code, Failure,
-    resources::{Standing, Standings},
+    resources::{ClusterStatusEntry, ClusterStatusUpdate},
 };
 use fairlead_gateway::Caller;
 use futures_util::stream;
@@ -191,7 +191,7 @@ impl Streaming {
     }
 }
 
-fn event(told: &Standings) -> Option<Bytes> {
+fn event(told: &ClusterStatusUpdate) -> Option<Bytes> {
     let data = serde_json::to_string(told).ok()?;
     let cursor = &told.cursor;
     Some(format!("id: {cursor}\nevent: status\ndata: {data}\n\n").into())
@@ -204,7 +204,7 @@ async fn tell(
     caller: &Caller,
     since: Option<Cursor>,
     turn: u64,
-) -> Result<(Cursor, Standings), Failure> {
+) -> Result<(Cursor, ClusterStatusUpdate), Failure> {
     let view = hub.store.view();
     let cursor = Cursor {
         run: hub.run,
@@ -220,7 +220,7 @@ async fn tell(
     }
     let seen = view.clusters();
     let seen = seen.filter(|it| sees_cluster(&view, caller, &it.value));
-    let told = Standings {
+    let told = ClusterStatusUpdate {
         cursor: cursor.to_string(),
         snapshot: true,
         changed: since.is_some(),
@@ -237,7 +237,7 @@ fn deltas(
     caller: &Caller,
     (known, cursor): (Cursor, Cursor),
     lines: &[Change],
-) -> Standings {
+) -> ClusterStatusUpdate {
     let visible = lines
         .iter()
         .filter(|it| seen_as(view, caller, it).is_some());
@@ -250,7 +250,7 @@ fn deltas(
     for id in &touched {
         items.extend(seen(view, caller, id).map(|it| item(hub, view, it)));
     }
-    Standings {
+    ClusterStatusUpdate {
         cursor: cursor.to_string(),
         snapshot: false,
         changed: !visible.is_empty(),
@@ -264,8 +264,8 @@ fn seen<'a>(view: &'a View, caller: &Caller, id: &ClusterId) -> Option<&'a Arc<R
     cluster.filter(|it| sees_cluster(view, caller, &it.value))
 }
 
-fn item(hub: &Hub, view: &View, cluster: &Record<Cluster>) -> Standing {
-    Standing {
+fn item(hub: &Hub, view: &View, cluster: &Record<Cluster>) -> ClusterStatusEntry {
+    ClusterStatusEntry {
         id: cluster.value.id.clone(),
         status: hub.store.observed_of(cluster).status.clone(),
         outdated: outdated(hub, view, cluster),

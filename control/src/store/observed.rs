@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use fairlead_api::{
     Code,
-    resources::{ClusterStatus, State},
+    resources::{ClusterState, ClusterStatus},
 };
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -36,7 +36,7 @@ impl Observed {
     pub fn nothing(since: OffsetDateTime) -> Self {
         Observed {
             status: ClusterStatus {
-                state: State::Never,
+                state: ClusterState::Never,
                 since,
                 last_error: None,
                 last_seen: None,
@@ -80,16 +80,16 @@ impl Observed {
 fn rank(status: &ClusterStatus) -> (u8, OffsetDateTime, Reverse<OffsetDateTime>) {
     let (since, never) = (status.since, OffsetDateTime::UNIX_EPOCH);
     match status.state {
-        State::Connected => (0, since, Reverse(never)),
-        State::ApiUnreachable => (1, since, Reverse(never)),
-        State::Lost => (2, never, Reverse(since)),
-        State::Never => (3, since, Reverse(never)),
+        ClusterState::Connected => (0, since, Reverse(never)),
+        ClusterState::ApiUnreachable => (1, since, Reverse(never)),
+        ClusterState::Lost => (2, never, Reverse(since)),
+        ClusterState::Never => (3, since, Reverse(never)),
     }
 }
 
 /// Two statuses of which one goes on where the other ends.
 pub(super) fn alike(one: &ClusterStatus, other: &ClusterStatus) -> bool {
-    let kind = |status: &ClusterStatus| -> (State, Option<Code>) {
+    let kind = |status: &ClusterStatus| -> (ClusterState, Option<Code>) {
         let code = status.last_error.as_ref().map(|error| error.code);
         (status.state, code)
     };
@@ -104,7 +104,7 @@ mod tests {
         OffsetDateTime::UNIX_EPOCH + time::Duration::seconds(seconds)
     }
 
-    fn seen(state: State, since: i64) -> Observed {
+    fn seen(state: ClusterState, since: i64) -> Observed {
         let mut seen = Observed::nothing(at(since));
         seen.status.state = state;
         seen
@@ -112,24 +112,32 @@ mod tests {
 
     #[test]
     fn the_best_of_several_hubs_words_counts_and_the_last_loss() {
-        let connected = || seen(State::Connected, 5);
+        let connected = || seen(ClusterState::Connected, 5);
         for (one, other, best) in [
             (
                 connected(),
-                seen(State::Connected, 6),
-                (State::Connected, 5),
+                seen(ClusterState::Connected, 6),
+                (ClusterState::Connected, 5),
             ),
-            (connected(), seen(State::Lost, 9), (State::Connected, 5)),
             (
-                seen(State::ApiUnreachable, 7),
-                seen(State::Lost, 9),
-                (State::ApiUnreachable, 7),
+                connected(),
+                seen(ClusterState::Lost, 9),
+                (ClusterState::Connected, 5),
             ),
-            (seen(State::Lost, 3), seen(State::Lost, 9), (State::Lost, 9)),
             (
-                seen(State::Lost, 3),
-                seen(State::Never, 0),
-                (State::Lost, 3),
+                seen(ClusterState::ApiUnreachable, 7),
+                seen(ClusterState::Lost, 9),
+                (ClusterState::ApiUnreachable, 7),
+            ),
+            (
+                seen(ClusterState::Lost, 3),
+                seen(ClusterState::Lost, 9),
+                (ClusterState::Lost, 9),
+            ),
+            (
+                seen(ClusterState::Lost, 3),
+                seen(ClusterState::Never, 0),
+                (ClusterState::Lost, 3),
             ),
         ] {
             for both in [one.clone().and(other.clone()), other.and(one)] {
@@ -140,11 +148,11 @@ mod tests {
 
     #[test]
     fn what_each_hub_heard_last_is_kept_whoever_serves_the_cluster() {
-        let mut one = seen(State::Connected, 1);
+        let mut one = seen(ClusterState::Connected, 1);
         one.status.last_seen = Some(at(5));
         one.reported.insert(FactSource::Agent, 50);
         (one.applied, one.applied_at) = (Some("old".to_owned()), Some(1));
-        let mut other = seen(State::Lost, 1);
+        let mut other = seen(ClusterState::Lost, 1);
         other.status.last_seen = Some(at(7));
         other.reported = BTreeMap::from([(FactSource::Agent, 40), (FactSource::Steward, 60)]);
         (other.applied, other.applied_at) = (Some("new".to_owned()), Some(2));

@@ -11,7 +11,7 @@ use std::{
 
 use fairlead_api::{
     Code, HubUrl,
-    resources::{ClusterStatus, LastError, State},
+    resources::{ClusterState, ClusterStatus, LastError},
 };
 use time::OffsetDateTime;
 use tokio::time::Instant;
@@ -128,7 +128,10 @@ fn judge(known: Option<&Peer>, row: &HubRow, was_blind: bool, now: Instant) -> P
 
 /// Whether it says that there is a session.
 pub(super) fn claims(status: &ClusterStatus) -> bool {
-    matches!(status.state, State::Connected | State::ApiUnreachable)
+    matches!(
+        status.state,
+        ClusterState::Connected | ClusterState::ApiUnreachable
+    )
 }
 
 /// The same on every hub: by what the database says, whenever it is found out.
@@ -147,7 +150,7 @@ fn lose(status: &mut ClusterStatus, hub: Option<&Peer>) {
 
 /// Its session went with its hub.
 pub(super) fn lose_at(status: &mut ClusterStatus, since: OffsetDateTime, cause: &str) {
-    status.state = State::Lost;
+    status.state = ClusterState::Lost;
     status.since = since.max(status.since);
     status.last_error = Some(LastError {
         code: Code::Lost,
@@ -227,17 +230,17 @@ mod tests {
     fn what_a_lost_hub_said_of_sessions_is_over_since_it_was_heard_last() {
         let at = |seconds| OffsetDateTime::UNIX_EPOCH + Duration::from_secs(seconds);
         let mut said = Observed::nothing(at(0));
-        said.status.state = State::Connected;
+        said.status.state = ClusterState::Connected;
         let (mut peers, start) = (Peers::default(), Instant::now());
         looks(&mut peers, start, 0, 5_000);
         let read = peers.read("one", &said).status;
-        assert_eq!((read.state, read.since), (State::Connected, at(0)));
+        assert_eq!((read.state, read.since), (ClusterState::Connected, at(0)));
         assert_eq!(read.hub.unwrap().host(), "one.example.com");
         for seconds in [3, 6, 9, 12] {
             looks(&mut peers, start, seconds, 5_000);
         }
         let read = peers.read("one", &said).status;
-        assert_eq!((read.state, read.since), (State::Lost, at(5)));
+        assert_eq!((read.state, read.since), (ClusterState::Lost, at(5)));
         assert_eq!(read.hub, None);
         let error = read.last_error.unwrap();
         assert_eq!(error.code, Code::Lost);

@@ -2,7 +2,7 @@
 
 use fairlead_api::{
     ClusterId, Code,
-    resources::{ClusterStatus, JoinInfo, LastError, Role, State},
+    resources::{ClusterState, ClusterStatus, JoinInfo, LastError, Role},
 };
 use http::{Method, StatusCode, header};
 use secrecy::ExposeSecret;
@@ -175,7 +175,7 @@ async fn a_restart_keeps_everything_but_the_sessions() {
     );
     let directory = rig.control.seam().directory;
     let connected = ClusterStatus {
-        state: State::Connected,
+        state: ClusterState::Connected,
         since: rig.now(),
         last_error: None,
         last_seen: None,
@@ -195,7 +195,7 @@ async fn a_restart_keeps_everything_but_the_sessions() {
     let seam = rig.control.seam();
     seam.authenticator.authenticate(&token, FROM).await.unwrap();
     let lost = ClusterStatus {
-        state: State::Lost,
+        state: ClusterState::Lost,
         since: rig.now(),
         last_error: Some(LastError {
             code: Code::Lost,

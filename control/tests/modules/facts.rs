@@ -2,7 +2,7 @@
 
 use fairlead_api::{
     Code,
-    facts::{FACTS_PATH, MAX_REPORT},
+    facts::{FACTS_PATH, MAX_REPORT_BYTES},
     resources::Role,
 };
 use fairlead_gateway::AgentPeer;
@@ -177,7 +177,7 @@ async fn an_agent_speaks_for_its_own_cluster_and_within_bounds() {
         assert_eq!(reply.code(), Code::Invalid);
         assert!(reply.text.contains(says), "{reply:?}");
     }
-    let endless = json!({ "x": "x".repeat(MAX_REPORT) });
+    let endless = json!({ "x": "x".repeat(MAX_REPORT_BYTES) });
     assert_eq!(post(&rig, &agent, &endless).await.code(), Code::BadRequest);
     assert_eq!(shown(&rig).await, json!({}));
 }

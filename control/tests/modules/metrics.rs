@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fairlead_api::{
     Code,
-    resources::{ClusterStatus, Role, State},
+    resources::{ClusterState, ClusterStatus, Role},
 };
 use http::{Method, header::IF_MATCH};
 use prometheus::TextEncoder;
@@ -103,7 +103,11 @@ async fn a_cluster_stands_in_the_metrics_as_the_api_tells_it_also_without_a_sess
     rig.cluster("new", "default").await;
     let metrics = Metrics::of(&rig).await;
     let directory = rig.control.seam().directory;
-    for state in [State::Connected, State::ApiUnreachable, State::Lost] {
+    for state in [
+        ClusterState::Connected,
+        ClusterState::ApiUnreachable,
+        ClusterState::Lost,
+    ] {
         let status = ClusterStatus {
             state,
             since: rig.now(),
@@ -117,7 +121,7 @@ async fn a_cluster_stands_in_the_metrics_as_the_api_tells_it_also_without_a_sess
         let told = rig.get(&admin(), "/v1/clusters/c-demo/status").await.good();
         assert_eq!(told["state"], state.to_string());
         let page = metrics.page();
-        for (cluster, state) in [("c-demo", state), ("c-new", State::Never)] {
+        for (cluster, state) in [("c-demo", state), ("c-new", ClusterState::Never)] {
             let row = format!(
                 r#"fairlead_cluster_status{{cluster="{cluster}",status="{state}",tenant="t-default"}}"#
             );

@@ -141,11 +141,11 @@ async fn what_is_answered_has_no_field_that_is_not_described() {
     put.good();
     let document = rig.open("/openapi.json").await.good();
     for (path, schema) in [
-        ("/v1/clusters/c-demo/facts", "KnownFacts"),
-        ("/v1/clusters/c-demo/facts/history", "PastFacts"),
-        ("/v1/find?fact=region=eu", "Found"),
-        ("/v1/agents", "Configured"),
-        ("/v1/status", "Standing"),
+        ("/v1/clusters/c-demo/facts", "ClusterFacts"),
+        ("/v1/clusters/c-demo/facts/history", "FactHistory"),
+        ("/v1/find?fact=region=eu", "ClusterMatches"),
+        ("/v1/agents", "AgentConfigStatus"),
+        ("/v1/status", "ClusterStatusUpdate"),
         ("/v1/clusters/c-demo/config", "AgentConfig"),
         ("/v1/clusters/c-demo/agent", "AgentSettings"),
     ] {

@@ -1,6 +1,6 @@
 //! How it stands with clusters, as it changes: told from where one has been told last, and to each what they may see.
 
-use fairlead_api::resources::{ClusterStatus, Role, Standings, State};
+use fairlead_api::resources::{ClusterState, ClusterStatus, ClusterStatusUpdate, Role};
 use fairlead_gateway::Caller;
 use http::header;
 use http_body_util::BodyExt;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::rig::{Rig, START, admin, caller};
 
-async fn report(rig: &Rig, id: &str, state: State, seconds: i64) {
+async fn report(rig: &Rig, id: &str, state: ClusterState, seconds: i64) {
     let status = ClusterStatus {
         state,
         since: START + time::Duration::seconds(seconds),
@@ -22,7 +22,7 @@ async fn report(rig: &Rig, id: &str, state: State, seconds: i64) {
     directory.report(&id, status).await.unwrap();
 }
 
-async fn told(rig: &Rig, who: &Caller, since: &str) -> Standings {
+async fn told(rig: &Rig, who: &Caller, since: &str) -> ClusterStatusUpdate {
     let query = match since {
         "" => String::new(),
         since => format!("?since={since}"),
@@ -31,7 +31,7 @@ async fn told(rig: &Rig, who: &Caller, since: &str) -> Standings {
     serde_json::from_value(answer).unwrap()
 }
 
-fn states(told: &Standings) -> Vec<(&str, State)> {
+fn states(told: &ClusterStatusUpdate) -> Vec<(&str, ClusterState)> {
     let items = told.items.iter();
     items.map(|it| (it.id.as_str(), it.status.state)).collect()
 }
@@ -52,24 +52,27 @@ async fn who_knows_nothing_is_told_all_and_then_what_has_become_another() {
     assert!(all.snapshot && !all.changed);
     assert_eq!(
         states(&all),
-        [("c-of-a", State::Never), ("c-of-b", State::Never)]
+        [
+            ("c-of-a", ClusterState::Never),
+            ("c-of-b", ClusterState::Never)
+        ]
     );
     let own = told(&rig, &of_a, "").await;
-    assert_eq!(states(&own), [("c-of-a", State::Never)]);
+    assert_eq!(states(&own), [("c-of-a", ClusterState::Never)]);
 
     assert!(told(&rig, &admin(), &all.cursor).await.is_nothing());
-    report(&rig, "c-of-b", State::Connected, 1).await;
+    report(&rig, "c-of-b", ClusterState::Connected, 1).await;
     let next = told(&rig, &admin(), &all.cursor).await;
     assert_eq!(
         (next.snapshot, states(&next)),
-        (false, vec![("c-of-b", State::Connected)])
+        (false, vec![("c-of-b", ClusterState::Connected)])
     );
     let none = told(&rig, &of_a, &own.cursor).await;
     assert!(none.is_nothing(), "another tenant's");
-    report(&rig, "c-of-a", State::Connected, 2).await;
-    report(&rig, "c-of-a", State::Lost, 3).await;
+    report(&rig, "c-of-a", ClusterState::Connected, 2).await;
+    report(&rig, "c-of-a", ClusterState::Lost, 3).await;
     let own = told(&rig, &of_a, &none.cursor).await;
-    assert_eq!(states(&own), [("c-of-a", State::Lost)]);
+    assert_eq!(states(&own), [("c-of-a", ClusterState::Lost)]);
     assert!(told(&rig, &of_a, &own.cursor).await.is_nothing());
 }
 
@@ -80,7 +83,7 @@ async fn clusters_that_come_and_go_are_told_and_what_moves_has_all_told_anew() {
     rig.cluster("new", "t-a").await;
     own = told(&rig, &of_a, &own.cursor).await;
     assert!(own.changed && !own.snapshot);
-    assert_eq!(states(&own), [("c-new", State::Never)]);
+    assert_eq!(states(&own), [("c-new", ClusterState::Never)]);
     rig.delete(&admin(), "/clusters/c-new").await;
     rig.delete(&admin(), "/clusters/c-of-b").await;
     own = told(&rig, &of_a, &own.cursor).await;
@@ -118,7 +121,7 @@ async fn a_poll_and_a_stream_wait_for_what_comes() {
     assert_eq!(nothing["items"], json!([]));
     let connect = async {
         tokio::task::yield_now().await;
-        report(&rig, "c-of-a", State::Connected, 1).await;
+        report(&rig, "c-of-a", ClusterState::Connected, 1).await;
     };
     let admin = admin();
     let (polled, ()) = tokio::join!(rig.get(&admin, &path), connect);
@@ -139,7 +142,7 @@ async fn a_poll_and_a_stream_wait_for_what_comes() {
         "{first}"
     );
     assert_eq!(next().await, ": nothing new\n\n");
-    report(&rig, "c-of-b", State::Lost, 2).await;
+    report(&rig, "c-of-b", ClusterState::Lost, 2).await;
     let second = next().await;
     let data = second.lines().find_map(|line| line.strip_prefix("data: "));
     let data: Value = serde_json::from_str(data.unwrap()).unwrap();

@@ -1,6 +1,6 @@
 //! A database as a hub of the version before has left it.
 
-use fairlead_api::resources::State;
+use fairlead_api::resources::ClusterState;
 use sqlx::{Connection, PgConnection, migrate::Migrator};
 
 use crate::*;
@@ -55,12 +55,12 @@ async fn what_was_connected_to_a_hub_of_the_version_before_is_lost_and_its_facts
         0
     );
     let seen = store.observed(&cluster_id("c-1")).unwrap();
-    assert_eq!(seen.status.state, State::Lost);
+    assert_eq!(seen.status.state, ClusterState::Lost);
     assert!(seen.status.since > NOW && !seen.reported.is_empty());
     store.set_status(
         &cluster_id("c-1"),
         fairlead_api::resources::ClusterStatus {
-            state: State::Connected,
+            state: ClusterState::Connected,
             since: SOON,
             last_error: None,
             last_seen: None,

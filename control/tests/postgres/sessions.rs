@@ -2,7 +2,7 @@
 
 use fairlead_api::{
     Code,
-    resources::{ClusterStatus, State},
+    resources::{ClusterState, ClusterStatus},
 };
 use fairlead_control::{model::FactSource, store::Observed};
 
@@ -19,7 +19,7 @@ const MUTED: &str = "
 const LONG_SILENT: &str = "UPDATE hubs SET beat = beat - 60000 WHERE url LIKE '%one%'";
 const HEARD_AGAIN: &str = "DROP TRIGGER mute ON hubs";
 
-fn status(state: State, since: OffsetDateTime) -> ClusterStatus {
+fn status(state: ClusterState, since: OffsetDateTime) -> ClusterStatus {
     ClusterStatus {
         state,
         since,
@@ -54,7 +54,7 @@ async fn told(store: &Store, is_so: impl Fn(&Observed) -> bool) -> Arc<Observed>
     }
 }
 
-fn on<'a>(state: State, hub: Option<&'a str>) -> impl Fn(&Observed) -> bool + 'a {
+fn on<'a>(state: ClusterState, hub: Option<&'a str>) -> impl Fn(&Observed) -> bool + 'a {
     let hub = hub.map(|url| url.parse().unwrap());
     move |seen| seen.status.state == state && seen.status.hub == hub
 }
@@ -63,12 +63,12 @@ fn on<'a>(state: State, hub: Option<&'a str>) -> impl Fn(&Observed) -> bool + 'a
 async fn each_hub_tells_how_it_stands_with_a_cluster_and_which_one_has_it() {
     let (one, two, _home) = hubs().await;
     let id = cluster_id("c-1");
-    one.set_status(&id, status(State::Connected, NOW));
+    one.set_status(&id, status(ClusterState::Connected, NOW));
     one.facts_reported(&id, FactSource::Agent, 4711);
-    let seen = told(&one, on(State::Connected, Some(ONE))).await;
+    let seen = told(&one, on(ClusterState::Connected, Some(ONE))).await;
     assert_eq!(one.elsewhere(&id), None);
     let same = told(&two, |seen| {
-        seen.status.state == State::Connected && !seen.reported.is_empty()
+        seen.status.state == ClusterState::Connected && !seen.reported.is_empty()
     })
     .await;
     assert_eq!(
@@ -77,8 +77,8 @@ async fn each_hub_tells_how_it_stands_with_a_cluster_and_which_one_has_it() {
     );
     assert_eq!(two.elsewhere(&id), Some(ONE.parse().unwrap()));
 
-    one.set_status(&id, status(State::Lost, SOON));
-    told(&two, on(State::Lost, None)).await;
+    one.set_status(&id, status(ClusterState::Lost, SOON));
+    told(&two, on(ClusterState::Lost, None)).await;
     assert_eq!(two.elsewhere(&id), None);
 }
 
@@ -86,33 +86,33 @@ async fn each_hub_tells_how_it_stands_with_a_cluster_and_which_one_has_it() {
 async fn of_two_hubs_that_have_sessions_the_better_one_counts_and_a_move_is_no_gap() {
     let (one, two, _home) = hubs().await;
     let id = cluster_id("c-1");
-    one.set_status(&id, status(State::Connected, NOW));
-    told(&two, on(State::Connected, Some(ONE))).await;
-    two.set_status(&id, status(State::Connected, SOON));
+    one.set_status(&id, status(ClusterState::Connected, NOW));
+    told(&two, on(ClusterState::Connected, Some(ONE))).await;
+    two.set_status(&id, status(ClusterState::Connected, SOON));
     told(&two, |seen| seen.status.since == NOW).await;
-    one.set_status(&id, status(State::Lost, SOON));
+    one.set_status(&id, status(ClusterState::Lost, SOON));
     for hub in [&one, &two] {
-        let seen = told(hub, on(State::Connected, Some(TWO))).await;
+        let seen = told(hub, on(ClusterState::Connected, Some(TWO))).await;
         assert_eq!(seen.status.since, NOW, "it was connected all the time");
     }
-    two.set_status(&id, status(State::ApiUnreachable, SOON));
-    told(&one, on(State::ApiUnreachable, Some(TWO))).await;
+    two.set_status(&id, status(ClusterState::ApiUnreachable, SOON));
+    told(&one, on(ClusterState::ApiUnreachable, Some(TWO))).await;
 }
 
 #[tokio::test]
 async fn a_hub_that_ends_takes_its_sessions_along_and_one_that_begins_says_nothing_of_others() {
     let (one, two, home) = hubs().await;
     let id = cluster_id("c-1");
-    one.set_status(&id, status(State::Connected, NOW));
-    told(&two, on(State::Connected, Some(ONE))).await;
+    one.set_status(&id, status(ClusterState::Connected, NOW));
+    told(&two, on(ClusterState::Connected, Some(ONE))).await;
     let three = open(&home).await;
     assert_eq!(begin_instead(&three, TWO, None).await, 0);
-    assert!(on(State::Connected, Some(ONE))(
+    assert!(on(ClusterState::Connected, Some(ONE))(
         &three.observed(&id).unwrap()
     ));
     one.close().await;
     for hub in [&two, &three] {
-        let seen = told(hub, on(State::Lost, None)).await;
+        let seen = told(hub, on(ClusterState::Lost, None)).await;
         assert_eq!(seen.status.last_error.as_ref().unwrap().code, Code::Lost);
     }
 }
@@ -121,30 +121,30 @@ async fn a_hub_that_ends_takes_its_sessions_along_and_one_that_begins_says_nothi
 async fn a_hub_that_takes_the_place_of_a_dead_one_knows_that_it_is_dead() {
     let (one, two, home) = hubs().await;
     let id = cluster_id("c-1");
-    one.set_status(&id, status(State::Connected, NOW));
-    told(&two, on(State::Connected, Some(ONE))).await;
+    one.set_status(&id, status(ClusterState::Connected, NOW));
+    told(&two, on(ClusterState::Connected, Some(ONE))).await;
     home.execute(MUTED).await;
     let next = open(&home).await;
     assert_eq!(begin_instead(&next, ONE, Some(one.name())).await, 1);
-    assert_eq!(next.observed(&id).unwrap().status.state, State::Lost);
+    assert_eq!(next.observed(&id).unwrap().status.state, ClusterState::Lost);
 }
 
 #[tokio::test]
 async fn a_hub_that_falls_silent_loses_its_sessions_and_one_that_was_only_asleep_has_them_again() {
     let (one, two, home) = hubs().await;
     let id = cluster_id("c-1");
-    one.set_status(&id, status(State::Connected, NOW));
+    one.set_status(&id, status(ClusterState::Connected, NOW));
     one.facts_reported(&id, FactSource::Agent, 4711);
     told(&two, |seen| !seen.reported.is_empty()).await;
     home.execute(MUTED).await;
     home.execute(LONG_SILENT).await;
-    told(&two, on(State::Lost, None)).await;
+    told(&two, on(ClusterState::Lost, None)).await;
     // What it has said becomes another hub's.
     two.facts_reported(&id, FactSource::Steward, 4712);
     let rows = "SELECT count(*) FROM observed JOIN hubs ON hub = hubs.id WHERE url LIKE '%two%'";
     while home.count(rows).await == 0 {}
     home.execute(HEARD_AGAIN).await;
-    let seen = told(&two, on(State::Connected, Some(ONE))).await;
+    let seen = told(&two, on(ClusterState::Connected, Some(ONE))).await;
     assert_eq!(seen.reported.len(), 2);
     let three = open(&home).await;
     assert_eq!(three.observed(&id).unwrap().status, seen.status);
@@ -154,17 +154,17 @@ async fn a_hub_that_falls_silent_loses_its_sessions_and_one_that_was_only_asleep
 async fn what_a_hub_that_is_gone_has_seen_stays_known_when_its_rows_are_taken_over() {
     let (one, two, home) = hubs().await;
     let id = cluster_id("c-1");
-    one.set_status(&id, status(State::Connected, NOW));
+    one.set_status(&id, status(ClusterState::Connected, NOW));
     one.facts_reported(&id, FactSource::Agent, 4711);
     told(&two, |seen| !seen.reported.is_empty()).await;
     one.close().await;
-    told(&two, on(State::Lost, None)).await;
-    two.set_status(&id, status(State::Connected, SOON));
+    told(&two, on(ClusterState::Lost, None)).await;
+    two.set_status(&id, status(ClusterState::Connected, SOON));
     two.close().await;
     home.execute("DELETE FROM hubs WHERE url LIKE '%one%' AND NOT EXISTS (SELECT 1 FROM observed WHERE hub = id)").await;
     let three = open(&home).await;
     let seen = three.observed(&id).unwrap();
-    assert_eq!(seen.status.state, State::Lost);
+    assert_eq!(seen.status.state, ClusterState::Lost);
     assert_eq!(seen.reported.values().copied().collect::<Vec<_>>(), [4711]);
     assert!(
         seen.status
@@ -180,17 +180,17 @@ async fn what_a_hub_that_is_gone_has_seen_stays_known_when_its_rows_are_taken_ov
 async fn a_cluster_that_was_made_anew_stands_as_the_hubs_see_the_new_one() {
     let (one, two, _home) = hubs().await;
     let id = cluster_id("c-1");
-    two.set_status(&id, status(State::Connected, NOW));
-    told(&one, on(State::Connected, Some(TWO))).await;
+    two.set_status(&id, status(ClusterState::Connected, NOW));
+    told(&one, on(ClusterState::Connected, Some(TWO))).await;
     delete_cluster(&one, "c-1").await.unwrap();
     put_cluster(&one, cluster("c-1", "t-default"))
         .await
         .unwrap();
-    assert_eq!(one.observed(&id).unwrap().status.state, State::Never);
+    assert_eq!(one.observed(&id).unwrap().status.state, ClusterState::Never);
     let mut revisions = two.watch();
     let last = one.view().revision();
     revisions.wait_for(|known| *known == last).await.unwrap();
-    assert_eq!(two.observed(&id).unwrap().status.state, State::Never);
-    two.set_status(&id, status(State::Connected, SOON));
-    told(&one, on(State::Connected, Some(TWO))).await;
+    assert_eq!(two.observed(&id).unwrap().status.state, ClusterState::Never);
+    two.set_status(&id, status(ClusterState::Connected, SOON));
+    told(&one, on(ClusterState::Connected, Some(TWO))).await;
 }

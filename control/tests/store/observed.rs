@@ -2,13 +2,13 @@
 
 use fairlead_api::{
     Code,
-    resources::{ClusterStatus, LastError, State},
+    resources::{ClusterState, ClusterStatus, LastError},
 };
 use fairlead_control::model::FactSource;
 
 use crate::*;
 
-fn status(state: State) -> ClusterStatus {
+fn status(state: ClusterState) -> ClusterStatus {
     ClusterStatus {
         state,
         since: NOW,
@@ -27,9 +27,9 @@ async fn a_status_is_kept_and_a_restart_loses_every_session() {
     let (store, dir) = store().await;
     begin(&store, "https://hub.example.com").await;
     let states = [
-        ("c-1", State::Connected),
-        ("c-2", State::ApiUnreachable),
-        ("c-3", State::Lost),
+        ("c-1", ClusterState::Connected),
+        ("c-2", ClusterState::ApiUnreachable),
+        ("c-3", ClusterState::Lost),
     ];
     put_cluster(&store, cluster("c-0", "t-default"))
         .await
@@ -40,7 +40,7 @@ async fn a_status_is_kept_and_a_restart_loses_every_session() {
         let seen = store.observed(&cluster_id(id)).unwrap().status.clone();
         assert_eq!(ClusterStatus { hub: None, ..seen }, status(state));
     }
-    store.set_status(&cluster_id("c-none"), status(State::Lost));
+    store.set_status(&cluster_id("c-none"), status(ClusterState::Lost));
     assert!(store.observed(&cluster_id("c-none")).is_none());
     store.close().await;
 
@@ -48,10 +48,10 @@ async fn a_status_is_kept_and_a_restart_loses_every_session() {
     begin(&store, "https://hub.example.com").await;
     let seen = |id| store.observed(&cluster_id(id)).unwrap().status.clone();
     for (id, state) in [
-        ("c-0", State::Never),
-        ("c-1", State::Lost),
-        ("c-2", State::Lost),
-        ("c-3", State::Lost),
+        ("c-0", ClusterState::Never),
+        ("c-1", ClusterState::Lost),
+        ("c-2", ClusterState::Lost),
+        ("c-3", ClusterState::Lost),
     ] {
         assert_eq!(seen(id).state, state, "{id}");
     }
@@ -68,13 +68,13 @@ async fn who_goes_on_from_a_turn_is_told_what_was_seen_since_and_not_that_time_w
     let (store, _home) = store().await;
     for id in ["c-1", "c-2", "c-3"] {
         put_cluster(&store, cluster(id, "t-default")).await.unwrap();
-        store.set_status(&cluster_id(id), status(State::Connected));
+        store.set_status(&cluster_id(id), status(ClusterState::Connected));
     }
     let mut turns = store.watch_seen();
     let turn = *turns.borrow_and_update();
     assert_eq!(store.seen_since(0).len(), 3);
     assert_eq!(store.seen_since(turn), []);
-    store.set_status(&cluster_id("c-2"), status(State::Lost));
+    store.set_status(&cluster_id("c-2"), status(ClusterState::Lost));
     assert!(turns.has_changed().unwrap());
     assert_eq!(store.seen_since(turn), [cluster_id("c-2")]);
     let turn = *turns.borrow_and_update();
@@ -82,7 +82,7 @@ async fn who_goes_on_from_a_turn_is_told_what_was_seen_since_and_not_that_time_w
         seen.status.last_seen = Some(SOON)
     });
     assert!(!turns.has_changed().unwrap());
-    store.set_status(&cluster_id("c-3"), status(State::Lost));
+    store.set_status(&cluster_id("c-3"), status(ClusterState::Lost));
     delete_cluster(&store, "c-3").await.unwrap();
     assert_eq!(store.seen_since(turn), [], "the log tells what is gone");
 }
@@ -119,8 +119,11 @@ async fn a_cluster_that_takes_the_id_of_a_deleted_one_was_never_seen() {
         put_cluster(&store, cluster("c-1", "t-default"))
             .await
             .unwrap();
-        assert_eq!(store.observed(&id).unwrap().status.state, State::Never);
-        store.set_status(&id, status(State::Connected));
+        assert_eq!(
+            store.observed(&id).unwrap().status.state,
+            ClusterState::Never
+        );
+        store.set_status(&id, status(ClusterState::Connected));
         delete_cluster(&store, "c-1").await.unwrap();
     }
     put_cluster(&store, cluster("c-1", "t-default"))
@@ -128,5 +131,8 @@ async fn a_cluster_that_takes_the_id_of_a_deleted_one_was_never_seen() {
         .unwrap();
     store.close().await;
     let store = open(&dir).await;
-    assert_eq!(store.observed(&id).unwrap().status.state, State::Never);
+    assert_eq!(
+        store.observed(&id).unwrap().status.state,
+        ClusterState::Never
+    );
 }

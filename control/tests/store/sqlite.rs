@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairlead_api::{Code, Failure, resources::State};
+use fairlead_api::{Code, Failure, resources::ClusterState};
 use fairlead_control::{
     model::{Fact, FactSource},
     store::{Place, Revision, Span},
@@ -185,7 +185,7 @@ async fn a_file_of_the_version_before_is_brought_up_to_date() {
         .unwrap()
         .status
         .clone();
-    assert_eq!((status.state, status.since), (State::Lost, SOON));
+    assert_eq!((status.state, status.since), (ClusterState::Lost, SOON));
     assert_eq!(status.last_error.unwrap().code, Code::Lost);
     let catalog = store.catalog(&cluster_id("c-full")).await.unwrap();
     assert_eq!(
@@ -204,7 +204,10 @@ async fn a_file_of_the_version_before_is_brought_up_to_date() {
         .unwrap()
         .status
         .clone();
-    assert_eq!((status.state, status.last_error), (State::Never, None));
+    assert_eq!(
+        (status.state, status.last_error),
+        (ClusterState::Never, None)
+    );
 
     let token = &view.token("k-1").unwrap().value;
     assert_eq!((token.hash, token.role), ([0xcd; 32], Role::Admin));

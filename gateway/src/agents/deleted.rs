@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fairlead_api::{
     ClusterId, Code, Failure,
-    resources::{ClusterStatus, LastError, State},
+    resources::{ClusterState, ClusterStatus, LastError},
 };
 use tokio::sync::broadcast::{self, error::RecvError};
 use tracing::{info, warn};
@@ -35,7 +35,7 @@ pub(crate) async fn end_sessions(hub: Arc<Hub>, mut deletions: broadcast::Receiv
 async fn end(hub: &Hub, cluster: &ClusterId) {
     let stays = match hub.seam.directory.last_status(cluster).await {
         // One that was made anew under the id of a deleted one was never seen, whatever its agents were.
-        Ok(Some(status)) if status.state != State::Never => Some(moved()),
+        Ok(Some(status)) if status.state != ClusterState::Never => Some(moved()),
         _ => None,
     };
     info!(%cluster, moved = stays.is_some(), "the cluster's agents have no say any more");

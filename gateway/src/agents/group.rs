@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{
     ClusterId, ClusterUid, Code, Failure,
-    hello::{Instance, Link},
-    resources::{AgentSession, ClusterStatus, LastError, State},
+    hello::{Instance, LinkIndex},
+    resources::{AgentSession, ClusterState, ClusterStatus, LastError},
 };
 use fairlead_dialer::{CloseReason, LinkState};
 use futures_util::future::select_all;
@@ -30,7 +30,7 @@ const MOST: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Introduction {
     /// None: an agent of the version before, which has one session in all.
-    pub(crate) name: Option<(Instance, Link)>,
+    pub(crate) name: Option<(Instance, LinkIndex)>,
     pub(crate) uid: Option<ClusterUid>,
     /// It is in the very cluster that it should be in.
     pub(crate) known: bool,
@@ -232,7 +232,7 @@ impl Group {
     }
 
     /// Since when it has been so, if that was told last, for whatever reason.
-    fn since(&self, state: State) -> Option<OffsetDateTime> {
+    fn since(&self, state: ClusterState) -> Option<OffsetDateTime> {
         let told = self.told.as_ref().map(|told| &told.status);
         told.filter(|told| told.state == state)
             .map(|told| told.since)
@@ -289,7 +289,7 @@ impl Group {
 /// A cluster without a session from now on, for this reason.
 pub(super) fn lost(why: LastError) -> ClusterStatus {
     ClusterStatus {
-        state: State::Lost,
+        state: ClusterState::Lost,
         since: OffsetDateTime::now_utc(),
         last_error: Some(why),
         last_seen: None,
@@ -301,10 +301,10 @@ pub(super) fn lost(why: LastError) -> ClusterStatus {
 /// The best of several sessions' statuses is the cluster's; of two that are alike, the one that holds for longer.
 fn best<'a>(all: impl Iterator<Item = &'a ClusterStatus>) -> Option<&'a ClusterStatus> {
     let order = |state| match state {
-        State::Connected => 0,
-        State::ApiUnreachable => 1,
-        State::Lost => 2,
-        State::Never => 3,
+        ClusterState::Connected => 0,
+        ClusterState::ApiUnreachable => 1,
+        ClusterState::Lost => 2,
+        ClusterState::Never => 3,
     };
     all.min_by_key(|status| (order(status.state), status.since))
 }
@@ -357,7 +357,7 @@ impl Down {
 mod tests {
     use super::*;
 
-    fn status(state: State, minute: i64, code: Option<Code>) -> ClusterStatus {
+    fn status(state: ClusterState, minute: i64, code: Option<Code>) -> ClusterStatus {
         ClusterStatus {
             state,
             since: OffsetDateTime::UNIX_EPOCH + time::Duration::minutes(minute),
@@ -384,7 +384,7 @@ mod tests {
         contact.after(&Probed::Good, at(2));
         contact.after(&Probed::Bad(error()), at(3));
         contact.after(&Probed::Down(error()), at(4));
-        let status = contact.of(status(State::Lost, 4, None));
+        let status = contact.of(status(ClusterState::Lost, 4, None));
         assert_eq!(
             (status.last_seen, status.last_good_probe),
             (Some(at(3)), Some(at(2)))
@@ -394,25 +394,25 @@ mod tests {
     #[test]
     fn a_cluster_that_was_lost_before_its_session_ended_is_lost_since_then() {
         let mut group = Group::default();
-        let ended = || status(State::Lost, 5, Some(Code::SessionBroke));
+        let ended = || status(ClusterState::Lost, 5, Some(Code::SessionBroke));
         assert_eq!(group.obituary(ended()), ended());
-        for (told, minute) in [(State::Lost, 4), (State::Connected, 5)] {
+        for (told, minute) in [(ClusterState::Lost, 4), (ClusterState::Connected, 5)] {
             group.told = Some(Told {
                 status: status(told, 4, Some(Code::Timeout)),
                 at: Instant::now(),
             });
-            let expected = status(State::Lost, minute, Some(Code::SessionBroke));
+            let expected = status(ClusterState::Lost, minute, Some(Code::SessionBroke));
             assert_eq!(group.obituary(ended()), expected);
         }
     }
 
     #[test]
     fn a_cluster_stands_as_well_as_the_best_of_its_sessions() {
-        let lost = status(State::Lost, 0, Some(Code::SessionBroke));
-        let unready = status(State::ApiUnreachable, 1, Some(Code::ApiUnreachable));
+        let lost = status(ClusterState::Lost, 0, Some(Code::SessionBroke));
+        let unready = status(ClusterState::ApiUnreachable, 1, Some(Code::ApiUnreachable));
         let (first, second) = (
-            status(State::Connected, 2, None),
-            status(State::Connected, 3, None),
+            status(ClusterState::Connected, 2, None),
+            status(ClusterState::Connected, 3, None),
         );
         for (all, expected) in [
             (vec![&lost, &unready, &second, &first], Some(&first)),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fairlead_api::{
     Code,
-    resources::{ClusterStatus, LastError, State},
+    resources::{ClusterState, ClusterStatus, LastError},
 };
 use time::OffsetDateTime;
 use tokio::time::Instant;
@@ -32,7 +32,7 @@ pub(crate) struct Health {
     /// The last answer of the agent, likewise.
     heard: Instant,
     was_good: bool,
-    told: Option<(State, Option<Code>)>,
+    told: Option<(ClusterState, Option<Code>)>,
 }
 
 impl Health {
@@ -54,13 +54,13 @@ impl Health {
             Probed::Good => {
                 self.good = now;
                 self.was_good = true;
-                (State::Connected, None)
+                (ClusterState::Connected, None)
             }
             // Until the last good one has aged, it still stands. A session without one has nothing that stands.
             Probed::Bad(_) if self.was_good && now - self.good < GOOD_FOR => return None,
             Probed::Silent(_) if now - self.heard < GOOD_FOR => return None,
-            Probed::Bad(error) => (State::ApiUnreachable, Some(error)),
-            Probed::Silent(error) | Probed::Down(error) => (State::Lost, Some(error)),
+            Probed::Bad(error) => (ClusterState::ApiUnreachable, Some(error)),
+            Probed::Silent(error) | Probed::Down(error) => (ClusterState::Lost, Some(error)),
         };
         let told = Some((state, last_error.as_ref().map(|error| error.code)));
         if self.told == told {
@@ -89,7 +89,12 @@ mod tests {
         }
     }
 
-    fn after(health: &mut Health, probed: Probed, start: Instant, seconds: u64) -> Option<State> {
+    fn after(
+        health: &mut Health,
+        probed: Probed,
+        start: Instant,
+        seconds: u64,
+    ) -> Option<ClusterState> {
         health
             .after(probed, start + Duration::from_secs(seconds))
             .map(|status| status.state)
@@ -102,7 +107,7 @@ mod tests {
         let bad = || Probed::Bad(error(Code::ApiUnreachable));
         assert_eq!(
             after(&mut health, Probed::Good, start, 0),
-            Some(State::Connected)
+            Some(ClusterState::Connected)
         );
         assert_eq!(
             after(&mut health, Probed::Good, start, 5),
@@ -113,16 +118,19 @@ mod tests {
         assert_eq!(after(&mut health, bad(), start, 19), None);
         assert_eq!(
             after(&mut health, bad(), start, 20),
-            Some(State::ApiUnreachable)
+            Some(ClusterState::ApiUnreachable)
         );
         assert_eq!(after(&mut health, bad(), start, 25), None);
         assert_eq!(
             after(&mut health, Probed::Good, start, 30),
-            Some(State::Connected)
+            Some(ClusterState::Connected)
         );
         let silent = Probed::Silent(error(Code::Timeout));
         assert_eq!(after(&mut health, silent.clone(), start, 40), None);
-        assert_eq!(after(&mut health, silent, start, 45), Some(State::Lost));
+        assert_eq!(
+            after(&mut health, silent, start, 45),
+            Some(ClusterState::Lost)
+        );
     }
 
     #[test]
@@ -131,10 +139,13 @@ mod tests {
         let mut health = Health::new(start);
         let down = || Probed::Down(error(Code::SessionBroke));
         after(&mut health, Probed::Good, start, 0);
-        assert_eq!(after(&mut health, down(), start, 1), Some(State::Lost));
+        assert_eq!(
+            after(&mut health, down(), start, 1),
+            Some(ClusterState::Lost)
+        );
         assert_eq!(
             after(&mut health, Probed::Good, start, 2),
-            Some(State::Connected)
+            Some(ClusterState::Connected)
         );
     }
 
@@ -145,12 +156,12 @@ mod tests {
         let bad = Probed::Bad(error(Code::ApiUnreachable));
         assert_eq!(
             after(&mut health, bad, start, 1),
-            Some(State::ApiUnreachable)
+            Some(ClusterState::ApiUnreachable)
         );
         let other = Probed::Bad(error(Code::ApiTimeout));
         assert_eq!(
             after(&mut health, other, start, 6),
-            Some(State::ApiUnreachable),
+            Some(ClusterState::ApiUnreachable),
             "another cause"
         );
     }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{
     Code, Failure,
-    hello::{Hello, MAX_HELLO, Welcome, printable},
+    hello::{Hello, HelloResponse, MAX_HELLO_BYTES, printable},
 };
 use fairlead_dialer::Body;
 use http::{HeaderValue, Request, Response, header};
@@ -30,7 +30,7 @@ pub(crate) async fn receive(
     request: Request<Body>,
 ) -> Result<Response<Body>, Failure> {
     let bad = |detail: &str| Failure::because(Code::BadRequest, detail);
-    let read = timeout(DEADLINE, body::read(request.into_body(), MAX_HELLO)).await;
+    let read = timeout(DEADLINE, body::read(request.into_body(), MAX_HELLO_BYTES)).await;
     let text = read
         .ok()
         .flatten()
@@ -65,8 +65,8 @@ pub(crate) async fn receive(
     hub.sessions.introduce(entry, introduction)?;
     info!(cluster = %entry.cluster(), instance = %hello.instance, link = %hello.link, known = recognition == Recognition::Known,
         agent.version = version, again, "agent named itself");
-    let json =
-        serde_json::to_vec(&Welcome {}).map_err(|error| Failure::because(Code::Internal, error))?;
+    let json = serde_json::to_vec(&HelloResponse {})
+        .map_err(|error| Failure::because(Code::Internal, error))?;
     let mut response = Response::new(body::full(json));
     let kind = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);

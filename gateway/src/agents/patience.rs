@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use fairlead_api::{
     ClusterId, Code, Failure,
     moment::timestamp,
-    resources::{ClusterStatus, State},
+    resources::{ClusterState, ClusterStatus},
     streaming::is_streaming,
 };
 use http::uri::PathAndQuery;
@@ -136,7 +136,7 @@ fn unlinked(down: &Down) -> Failure {
 async fn absent(hub: &Hub, cluster: &ClusterId) -> Result<(Failure, Duration), Failure> {
     let status = hub.seam.directory.last_status(cluster).await?;
     let status = status.ok_or(Code::NoSuchCluster)?;
-    if status.state == State::Never {
+    if status.state == ClusterState::Never {
         return Err(Code::NeverConnected.into());
     }
     if let Some(url) = hub.seam.directory.elsewhere(cluster) {
@@ -150,10 +150,10 @@ async fn absent(hub: &Hub, cluster: &ClusterId) -> Result<(Failure, Duration), F
 fn lost(status: &ClusterStatus) -> Failure {
     let since = timestamp(status.since);
     let what = match (status.state, &status.last_error) {
-        (State::Lost, Some(last)) => {
+        (ClusterState::Lost, Some(last)) => {
             format!("since {since}, last error {}: {}", last.code, last.cause)
         }
-        (State::Lost, None) => format!("since {since}"),
+        (ClusterState::Lost, None) => format!("since {since}"),
         // The store knows of a session that this hub never had: it ended with the hub before this one.
         _ => format!("it was last seen as {} since {since}", status.state),
     };
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn a_lost_cluster_says_since_when_and_why() {
         let status = ClusterStatus {
-            state: State::Lost,
+            state: ClusterState::Lost,
             since: OffsetDateTime::from_unix_timestamp(1_795_255_200).unwrap(),
             last_error: Some(LastError {
                 code: Code::SessionBroke,

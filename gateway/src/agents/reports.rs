@@ -89,12 +89,12 @@ async fn told(hub: &Hub, cluster: &ClusterId, status: &ClusterStatus) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use fairlead_api::resources::State;
+    use fairlead_api::resources::ClusterState;
     use time::OffsetDateTime;
 
     use super::*;
 
-    fn status(state: State) -> ClusterStatus {
+    fn status(state: ClusterState) -> ClusterStatus {
         ClusterStatus {
             state,
             since: OffsetDateTime::UNIX_EPOCH,
@@ -109,14 +109,14 @@ mod tests {
     fn only_the_latest_status_of_a_cluster_is_told() {
         let reports = Reports::default();
         let cluster: ClusterId = "c-a".parse().unwrap();
-        reports.put(&cluster, status(State::Lost));
-        reports.put(&cluster, status(State::Connected));
+        reports.put(&cluster, status(ClusterState::Lost));
+        reports.put(&cluster, status(ClusterState::Connected));
         let (_, told) = reports.take().unwrap();
-        assert_eq!(told.state, State::Connected);
+        assert_eq!(told.state, ClusterState::Connected);
         assert!(reports.take().is_none());
 
-        reports.put(&cluster, status(State::Lost));
+        reports.put(&cluster, status(ClusterState::Lost));
         reports.put_back(cluster.clone(), told);
-        assert_eq!(reports.take().unwrap().1.state, State::Lost);
+        assert_eq!(reports.take().unwrap().1.state, ClusterState::Lost);
     }
 }

@@ -5,7 +5,7 @@ use std::{io, net::IpAddr, panic::AssertUnwindSafe, sync::Arc};
 
 use fairlead_api::{
     Code, Failure,
-    enroll::{ENROLL_PATH, Issued, MAX_BODY, RENEW_PATH},
+    enroll::{ENROLL_PATH, Issued, MAX_ENROLL_BODY_BYTES, RENEW_PATH},
     hello::HELLO_PATH,
 };
 use fairlead_certs::AgentIdentity;
@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Largest answer to a renewal that is looked into, in bytes: a certificate chain and a few names.
-const MAX_ISSUED: usize = 16 * MAX_BODY;
+const MAX_ISSUED: usize = 16 * MAX_ENROLL_BODY_BYTES;
 
 /// By which rule it is counted what is no HTTP.
 pub(crate) const HTTP: &str = "http";

@@ -13,7 +13,7 @@ use fairlead_api::{
     ClusterId, Failure,
     config::DESIRED_REVISION_HEADER,
     headers::{DRAINING, PROBE_PATH},
-    hello::{HELLO_PATH, Hello, Instance, Link},
+    hello::{HELLO_PATH, Hello, Instance, LinkIndex},
 };
 use fairlead_certs::{AgentKey, LEAF_LIFETIME};
 use fairlead_dialer::{
@@ -216,7 +216,7 @@ impl Agent {
         };
         let hello = Hello {
             instance: Instance::from_bytes([instance; 16]),
-            link: Link::try_from(link).unwrap(),
+            link: LinkIndex::try_from(link).unwrap(),
             cluster_uid: uid.map(|uid| uid.parse().unwrap()),
             agent_version: "0.0.0-test".to_owned(),
         };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fairlead_api::{
     ClusterId,
-    resources::{ClusterStatus, State},
+    resources::{ClusterState, ClusterStatus},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -56,7 +56,7 @@ pub(crate) async fn rest(
     (String::from_utf8(read).unwrap(), ended)
 }
 
-pub(crate) async fn status(rig: &Rig, state: State) -> ClusterStatus {
+pub(crate) async fn status(rig: &Rig, state: ClusterState) -> ClusterStatus {
     let cluster: ClusterId = "c-a".parse().unwrap();
     let mut reported = rig.modules.reported.subscribe();
     let waiting = reported.wait_for(|all| all.get(&cluster).is_some_and(|s| s.state == state));

@@ -1,6 +1,6 @@
 //! Agents that break the rules: it is counted by which, and nobody else notices.
 
-use fairlead_api::resources::State;
+use fairlead_api::resources::ClusterState;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::{
@@ -19,7 +19,7 @@ async fn violations(rig: &Rig, count: usize) {
 async fn an_agent_that_asks_in_no_http_loses_the_stream_and_is_counted() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     for (number, wrong) in [
         "GET /agent/v1/hello HTTP/1.1\r\nHost: a\r\nHost : b\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -41,7 +41,7 @@ async fn an_agent_that_asks_in_no_http_loses_the_stream_and_is_counted() {
 async fn an_agent_that_answers_in_no_http_fails_that_request_alone_and_is_counted() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let _other = Agent::of(&rig, "c-b").await;
     let garbled = agent.garble();
     // Streams that were opened before are served well: each is held by a request that does not end.

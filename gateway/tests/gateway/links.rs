@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairlead_api::resources::State;
+use fairlead_api::resources::ClusterState;
 use fairlead_dialer::{CloseReason, Redialed, SessionError};
 use tokio::{io::AsyncReadExt, net::TcpStream, time::timeout};
 
@@ -18,7 +18,7 @@ async fn while_a_hub_drains_what_runs_goes_on_over_another_link_and_nothing_new_
     let (port, way) = rig.way().await;
     let agent = Agent::by(&rig, port, "c-a", hello(1, 0, None)).await;
     let other = Agent::of(&rig, "c-b").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let events = agent.next_stream();
     let mut watch = open(&rig, &head("GET", "/stream", "")).await;
     read_until(&mut watch, "\r\n\r\n").await;
@@ -68,7 +68,7 @@ async fn an_agent_whose_link_is_lost_before_it_has_named_itself_has_its_time_on_
     let again = timeout(PATIENCE, agent.redial(&rig)).await.unwrap();
     assert!(matches!(again.unwrap(), Redialed::Resumed { .. }));
     assert_eq!(agent.say(hello(1, 0, None)).await, 200);
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     assert_eq!(rig.metric("fairlead_sessions_total", &[]), 0.0);
 }
 

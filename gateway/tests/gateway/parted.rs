@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairlead_api::{ClusterId, Code, resources::State};
+use fairlead_api::{ClusterId, Code, resources::ClusterState};
 use fairlead_dialer::{CloseReason, SessionError};
 use tokio::time::{Instant, timeout};
 
@@ -16,7 +16,7 @@ use crate::{
 async fn deleting_a_cluster_ends_its_session_at_once() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let _events = agent.next_stream();
     let mut watch = open(&rig, &head("GET", "/stream", "")).await;
     read_until(&mut watch, "\r\n\r\n").await;
@@ -49,9 +49,9 @@ async fn deleting_a_cluster_ends_its_session_at_once() {
 async fn a_cluster_that_becomes_another_tenants_is_lost_until_that_enrols_it() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     rig.modules.deleted.send("c-a".parse().unwrap()).unwrap();
-    let lost = status(&rig, State::Lost).await;
+    let lost = status(&rig, ClusterState::Lost).await;
     let error = lost.last_error.unwrap();
     assert_eq!(error.code, Code::ForeignCertificate);
     assert!(error.cause.contains("another tenant"), "{}", error.cause);
@@ -62,7 +62,7 @@ async fn a_cluster_that_becomes_another_tenants_is_lost_until_that_enrols_it() {
 async fn a_move_that_was_missed_among_very_many_deletions_ends_the_session_all_the_same() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     // All are said before anybody listens, which is more than are kept.
     *rig.modules.moves_after.lock().unwrap() = Some(0);
     for cluster in std::iter::once("c-a".to_owned()).chain((0..50).map(|n| format!("c-{n}"))) {
@@ -73,7 +73,7 @@ async fn a_move_that_was_missed_among_very_many_deletions_ends_the_session_all_t
         matches!(ended, SessionError::Peer(CloseReason::Deleted)),
         "{ended:?}"
     );
-    status(&rig, State::Lost).await;
+    status(&rig, ClusterState::Lost).await;
 }
 
 #[tokio::test]

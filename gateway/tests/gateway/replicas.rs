@@ -2,7 +2,7 @@
 
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
-use fairlead_api::{Code, resources::State};
+use fairlead_api::{Code, resources::ClusterState};
 use fairlead_dialer::{CloseReason, SessionError};
 use tokio::time::timeout;
 
@@ -47,7 +47,7 @@ async fn ended(agent: &Agent) -> SessionError {
 async fn two_agents_of_one_cluster_serve_and_the_end_of_one_touches_its_own_streams_alone() {
     let rig = Rig::start();
     let one = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let events = one.next_stream();
     let mut its_own = open(&rig, &head("GET", "/stream", "")).await;
     events.send(data("one")).await.unwrap();
@@ -81,11 +81,11 @@ async fn two_agents_of_one_cluster_serve_and_the_end_of_one_touches_its_own_stre
     read_until(&mut beside, "three\r\n").await;
     let reported = rig.modules.reported.borrow().clone();
     let cluster = "c-a".parse().unwrap();
-    assert_eq!(reported[&cluster].state, State::Connected);
+    assert_eq!(reported[&cluster].state, ClusterState::Connected);
 
     drop((others, beside));
     two.session.close(CloseReason::Done);
-    status(&rig, State::Lost).await;
+    status(&rig, ClusterState::Lost).await;
 }
 
 #[tokio::test]
@@ -103,14 +103,14 @@ async fn a_request_that_finds_no_link_goes_to_the_first_session_that_has_one() {
     let rig = Rig::start();
     let (port, way) = rig.way().await;
     let gone = Agent::by(&rig, port, "c-a", hello(1, 0, HOME)).await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     way.abort();
-    status(&rig, State::Lost).await;
+    status(&rig, ClusterState::Lost).await;
     let comes = Agent::saying(&rig, "c-a", hello(2, 0, HOME));
     let (answer, came) = tokio::join!(get(&rig), comes);
     assert_eq!(answer.status, 200);
     assert_eq!((asked(&gone).await, asked(&came).await), (0, 1));
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn agents_of_the_version_before_replace_each_other_and_nobody_else() {
 async fn a_clone_is_refused_and_the_original_notices_nothing() {
     let rig = Rig::start();
     let original = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let events = original.next_stream();
     let mut watch = open(&rig, &head("GET", "/stream", "")).await;
     events.send(data("one")).await.unwrap();
@@ -164,7 +164,10 @@ async fn a_clone_is_refused_and_the_original_notices_nothing() {
     assert_eq!(rig.metric("fairlead_clones_refused_total", &[]), 1.0);
     until(async || rig.metric("fairlead_sessions_total", &["cloned"]) == 1.0).await;
     let reported = rig.modules.reported.borrow().clone();
-    assert_eq!(reported[&"c-a".parse().unwrap()].state, State::Connected);
+    assert_eq!(
+        reported[&"c-a".parse().unwrap()].state,
+        ClusterState::Connected
+    );
 }
 
 #[tokio::test]
@@ -185,10 +188,10 @@ async fn a_clone_that_learns_late_where_it_is_serves_nobody_from_then_on() {
 async fn a_cluster_that_only_a_clone_served_is_lost_with_it() {
     let rig = Rig::start();
     let clone = Agent::saying(&rig, "c-a", hello(2, 0, None)).await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     *rig.modules.uid.lock().unwrap() = HOME.map(|uid| uid.parse().unwrap());
     assert_eq!(clone.say(hello(2, 0, ELSEWHERE)).await, 403);
-    let lost = status(&rig, State::Lost).await;
+    let lost = status(&rig, ClusterState::Lost).await;
     assert_eq!(lost.last_error.unwrap().code, Code::IdentityCloned);
     assert!(lost.last_seen.is_some());
 }
@@ -197,7 +200,7 @@ async fn a_cluster_that_only_a_clone_served_is_lost_with_it() {
 async fn a_cluster_that_was_enrolled_anew_elsewhere_leaves_its_old_place() {
     let rig = Rig::start();
     let old = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     *rig.modules.uid.lock().unwrap() = None;
     let new = Agent::saying(&rig, "c-a", hello(2, 0, ELSEWHERE)).await;
     ended(&old).await;
@@ -232,16 +235,16 @@ async fn an_agent_with_a_sick_api_server_is_asked_last_and_the_cluster_is_well()
     let sick = Agent::saying(&rig, "c-a", Says::Nothing).await;
     *sick.api.ready.lock().unwrap() = (502, Some(("FL-1502", "refused")));
     assert_eq!(sick.say(hello(1, 0, HOME)).await, 200);
-    status(&rig, State::ApiUnreachable).await;
+    status(&rig, ClusterState::ApiUnreachable).await;
     let well = Agent::saying(&rig, "c-a", hello(2, 0, HOME)).await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     asked(&sick).await;
     for _ in 0..10 {
         assert_eq!(get(&rig).await.status, 200);
     }
     assert_eq!((asked(&sick).await, asked(&well).await), (0, 10));
     well.session.close(CloseReason::Done);
-    let reported = status(&rig, State::ApiUnreachable).await;
+    let reported = status(&rig, ClusterState::ApiUnreachable).await;
     assert_eq!(reported.last_error.unwrap().code, Code::ApiUnreachable);
 }
 
@@ -249,7 +252,7 @@ async fn an_agent_with_a_sick_api_server_is_asked_last_and_the_cluster_is_well()
 async fn an_agent_is_told_that_the_hub_is_about_to_go_while_something_runs() {
     let rig = Rig::start();
     let agent = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let events = agent.next_stream();
     let mut watch = open(&rig, &head("GET", "/stream", "")).await;
     events.send(data("one")).await.unwrap();

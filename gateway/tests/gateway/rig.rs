@@ -336,7 +336,7 @@ impl Directory for Fake {
 
     async fn last_status(&self, cluster: &ClusterId) -> Result<Option<ClusterStatus>, Failure> {
         let never = ClusterStatus {
-            state: fairlead_api::resources::State::Never,
+            state: fairlead_api::resources::ClusterState::Never,
             since: OffsetDateTime::UNIX_EPOCH,
             last_error: None,
             last_seen: None,

@@ -2,7 +2,7 @@
 
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
-use fairlead_api::{ClusterId, Code, resources::State};
+use fairlead_api::{ClusterId, Code, resources::ClusterState};
 use fairlead_dialer::{Answer as Exchanged, CloseReason, Exchanges, SessionError};
 use http::{Request, header};
 use http_body_util::{BodyExt, Empty};
@@ -20,12 +20,12 @@ use crate::{
 async fn a_session_makes_the_cluster_connected_and_its_end_lost() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
-    let connected = status(&rig, State::Connected).await;
+    let connected = status(&rig, ClusterState::Connected).await;
     assert_eq!(connected.last_error, None);
     let good = connected.last_good_probe;
     assert!(good.is_some() && connected.last_seen == good);
     agent.session.close(CloseReason::Done);
-    let lost = status(&rig, State::Lost).await;
+    let lost = status(&rig, ClusterState::Lost).await;
     assert_eq!(lost.last_error.unwrap().code, Code::SessionBroke);
     assert!(lost.last_good_probe >= good && lost.last_seen >= good);
     let answer = rig.get(HUB, &format!("{ROOT}/api?timeout=100ms"), "").await;
@@ -42,7 +42,7 @@ async fn a_session_makes_the_cluster_connected_and_its_end_lost() {
 async fn an_agent_is_told_of_another_configuration_on_a_probe_that_comes_at_once() {
     let rig = Rig::start();
     let agent = Agent::saying(&rig, "c-a", hello(1, 0, None)).await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     assert_eq!(*agent.api.wanted.borrow(), None);
     let _clock = Standstill::begin();
     let begun = Instant::now();
@@ -65,7 +65,7 @@ async fn named(rig: &Rig, agent: &Agent, revision: &str) {
 async fn an_agent_whose_api_server_hangs_is_told_of_another_configuration_as_soon() {
     let rig = Rig::start();
     let agent = Agent::saying(&rig, "c-a", hello(1, 0, None)).await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let _clock = Standstill::begin();
     agent.api.hangs.store(true, SeqCst);
     let begun = Instant::now();
@@ -81,7 +81,7 @@ async fn modules_tell_which_sessions_a_cluster_has() {
     let cluster: ClusterId = "c-a".parse().unwrap();
     assert_eq!(presence.sessions(&cluster), []);
     let _agent = Agent::saying(&rig, "c-a", hello(1, 0, None)).await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let sessions = presence.sessions(&cluster);
     let [session] = sessions.as_slice() else {
         panic!("{sessions:?}");
@@ -94,7 +94,7 @@ async fn modules_tell_which_sessions_a_cluster_has() {
 async fn an_api_server_that_is_not_ready_is_reported_with_the_agents_cause() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     // The next session begins with a bad probe.
     drop(agent);
     let key = Agent::of(&rig, "c-b").await;
@@ -114,7 +114,7 @@ async fn an_api_server_that_is_not_ready_is_reported_with_the_agents_cause() {
 async fn the_newest_session_of_one_name_serves_and_the_one_before_finishes_what_it_has() {
     let rig = Rig::start();
     let old = Agent::saying(&rig, "c-a", hello(1, 0, None)).await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let events = old.next_stream();
     let mut watch = open(&rig, &head("GET", "/stream", "")).await;
     events.send(data("one")).await.unwrap();
@@ -287,7 +287,7 @@ async fn ask(exchanges: &Exchanges, method: &str, path: &str) -> (u16, String) {
 async fn the_request_over_the_cap_is_told_to_come_back() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let tls = rig.connect(HUB, "h2").await;
     let (sender, connection) =
         http2::handshake::<_, _, Empty<bytes::Bytes>>(TokioExecutor::new(), TokioIo::new(tls))
@@ -325,7 +325,7 @@ async fn the_request_over_the_cap_is_told_to_come_back() {
 async fn one_callers_watches_leave_room_for_the_others() {
     let rig = Rig::with(|config| config.max_requests_per_caller = 2);
     let agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let mut watches = Vec::new();
     for _ in 0..2 {
         let events = agent.next_stream();
@@ -352,7 +352,7 @@ async fn one_callers_watches_leave_room_for_the_others() {
 async fn draining_lets_a_running_request_finish_and_then_tells_the_agent() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let events = agent.next_stream();
     let mut watch = open(&rig, &head("GET", "/stream", "")).await;
     read_until(&mut watch, "\r\n\r\n").await;

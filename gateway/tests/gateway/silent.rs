@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_api::resources::State;
+use fairlead_api::resources::ClusterState;
 use tokio::{
     task::{JoinHandle, spawn_blocking},
     time::{Instant, advance},
@@ -24,7 +24,7 @@ const EMPTY: &str = "content-length: 0\r\n";
 /// A cluster that was connected, and whose agent leaves everything unanswered from now on.
 async fn stopped(rig: &Rig) -> Agent {
     let agent = Agent::of(rig, "c-a").await;
-    status(rig, State::Connected).await;
+    status(rig, ClusterState::Connected).await;
     agent.api.hangs.store(true, SeqCst);
     agent
 }
@@ -43,7 +43,7 @@ async fn pass_until(is_so: impl Fn() -> bool) {
     }
 }
 
-fn is(rig: &Rig, state: State) -> impl Fn() -> bool {
+fn is(rig: &Rig, state: ClusterState) -> impl Fn() -> bool {
     let (reported, cluster) = (rig.modules.reported.subscribe(), "c-a".parse().unwrap());
     move || {
         reported
@@ -87,7 +87,7 @@ async fn lost_cluster_answers_new_requests_within_two_seconds() {
     let rig = Rig::start();
     let agent = stopped(&rig).await;
     let _clock = Standstill::begin();
-    pass_until(is(&rig, State::Lost)).await;
+    pass_until(is(&rig, ClusterState::Lost)).await;
     assert!(
         agent.session.is_up(),
         "the link is there, the agent does not answer"
@@ -101,7 +101,7 @@ async fn lost_cluster_answers_new_requests_within_two_seconds() {
 
     // It answers again, and all is as before.
     agent.api.hangs.store(false, SeqCst);
-    pass_until(is(&rig, State::Connected)).await;
+    pass_until(is(&rig, ClusterState::Connected)).await;
     let (answer, _) = timed(&rig, "GET", "/who").await;
     assert_eq!(answer.status, 200);
 }
@@ -110,7 +110,7 @@ async fn lost_cluster_answers_new_requests_within_two_seconds() {
 async fn request_in_flight_is_answered_within_two_seconds_of_the_loss() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let events = agent.next_stream();
     let mut watch = open(&rig, &head("GET", "/stream", "")).await;
     events.send(data("one")).await.unwrap();
@@ -121,12 +121,12 @@ async fn request_in_flight_is_answered_within_two_seconds_of_the_loss() {
         let answer = tokio::spawn(async move { Answer::read(&mut asked).await });
         let _clock = Standstill::begin();
         agent.api.hangs.store(true, SeqCst);
-        pass_until(is(&rig, State::Lost)).await;
+        pass_until(is(&rig, ClusterState::Lost)).await;
         let (answer, took) = answered(&rig, 1.0, answer).await;
         assert_eq!(answer.code(), code, "{method}");
         assert!(took <= BOUND, "{method}: {took:?}");
         agent.api.hangs.store(false, SeqCst);
-        pass_until(is(&rig, State::Connected)).await;
+        pass_until(is(&rig, ClusterState::Connected)).await;
     }
     // What had its head goes on.
     events.send(data("two")).await.unwrap();
@@ -137,10 +137,10 @@ async fn request_in_flight_is_answered_within_two_seconds_of_the_loss() {
 async fn api_server_that_hangs_keeps_no_reader_waiting() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     *agent.api.ready.lock().unwrap() = (504, Some(("FL-1504", "/readyz did not answer")));
     let _clock = Standstill::begin();
-    pass_until(is(&rig, State::ApiUnreachable)).await;
+    pass_until(is(&rig, ClusterState::ApiUnreachable)).await;
     let (answer, took) = timed(&rig, "GET", "/silent").await;
     assert_eq!((answer.status, answer.code()), (504, "FL-1504"));
     assert!(took <= BOUND, "{took:?}");

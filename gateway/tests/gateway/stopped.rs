@@ -1,6 +1,6 @@
 //! Clients that have stopped reading: each holds a window of its stream, and all together no more than the hub lets them.
 
-use fairlead_api::resources::State;
+use fairlead_api::resources::ClusterState;
 
 use crate::{
     agent::{Agent, data},
@@ -17,7 +17,7 @@ const CLIENTS: usize = 12;
 async fn clients_that_stop_reading_are_joined_by_no_others_once_they_hold_all_there_is() {
     let rig = Rig::with(|config| config.session_memory = LIMIT);
     let agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let piece: &'static str = "x".repeat(64 * 1024).leak();
     let mut stopped = Vec::new();
     for _ in 0..CLIENTS {

@@ -2,7 +2,7 @@
 
 use std::{io::ErrorKind, time::Duration};
 
-use fairlead_api::resources::State;
+use fairlead_api::resources::ClusterState;
 use fairlead_dialer::CloseReason;
 use http::{Request, header};
 use http_body_util::{BodyExt, Empty};
@@ -20,7 +20,7 @@ use crate::{
 async fn the_agent_is_told_who_asks_and_nothing_of_the_clients_own_claims() {
     let rig = Rig::start();
     let _agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let claims = "Cookie: a=b\r\nX-Remote-User: root\r\nFairlead-User: root\r\nX-Forwarded-For: 1.1.1.1\r\n\
         Connection: x-mine\r\nX-Mine: 1\r\nAccept-Encoding: gzip\r\nUser-Agent: kubectl\r\n";
     let answer = rig.get(HUB, &format!("{ROOT}/headers"), claims).await;
@@ -47,7 +47,7 @@ async fn the_agent_is_told_who_asks_and_nothing_of_the_clients_own_claims() {
 async fn another_user_for_an_admin_is_all_that_the_agent_is_sent() {
     let rig = Rig::start();
     let _agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let headers = "Impersonate-User: fairlead:someone\r\nFairlead-As: root\r\n";
     let answer = rig.get(HUB, &format!("{ROOT}/headers"), headers).await;
     let text = answer.text();
@@ -61,7 +61,7 @@ async fn another_user_for_an_admin_is_all_that_the_agent_is_sent() {
 async fn path_and_query_arrive_as_the_api_server_has_them() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let by_name = "c-a.clusters.hub.test";
     for (sni, path, seen) in [
         (
@@ -82,7 +82,7 @@ async fn path_and_query_arrive_as_the_api_server_has_them() {
 async fn answers_of_the_api_server_pass_unchanged() {
     let rig = Rig::start();
     let _agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let get = async |path: &str| rig.get(HUB, &format!("{ROOT}{path}"), "").await;
     let found = get("/not-found").await;
     assert_eq!(
@@ -117,7 +117,7 @@ async fn answers_of_the_api_server_pass_unchanged() {
 async fn a_watch_is_flushed_at_once_head_first() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let events = agent.next_stream();
     let mut tls = open(&rig, &head("GET", "/stream", "")).await;
     read_until(&mut tls, "\r\n\r\n").await;
@@ -137,7 +137,7 @@ async fn a_watch_is_flushed_at_once_head_first() {
 async fn an_early_answer_reaches_the_client_before_its_upload_ends() {
     let rig = Rig::start();
     let _agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let request = head("POST", "/early", "Transfer-Encoding: chunked\r\n") + "3\r\nabc\r\n";
     let mut tls = open(&rig, &request).await;
     read_until(&mut tls, "early \r\n").await;
@@ -150,7 +150,7 @@ async fn an_early_answer_reaches_the_client_before_its_upload_ends() {
 async fn expect_100_continue_is_answered_before_the_upload() {
     let rig = Rig::start();
     let _agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let request = head(
         "POST",
         "/collect",
@@ -170,7 +170,7 @@ async fn expect_100_continue_is_answered_before_the_upload() {
 async fn a_break_after_the_head_is_never_a_clean_end() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
 
     let events = agent.next_stream();
     let mut tls = open(&rig, &head("GET", "/stream", "")).await;
@@ -205,7 +205,7 @@ async fn a_break_after_the_head_is_never_a_clean_end() {
 async fn a_break_resets_the_stream_of_an_http2_client_and_no_other() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let tls = rig.connect(HUB, "h2").await;
     let (mut sender, connection) =
         http2::handshake::<_, _, Empty<bytes::Bytes>>(TokioExecutor::new(), TokioIo::new(tls))
@@ -240,7 +240,7 @@ async fn a_break_resets_the_stream_of_an_http2_client_and_no_other() {
 async fn an_upgrade_is_spliced_with_half_close() {
     let rig = Rig::start();
     let _agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let upgrade = head(
         "POST",
         "/echo",
@@ -273,7 +273,7 @@ async fn an_upgrade_is_spliced_with_half_close() {
 async fn behind_a_proxy_that_ends_tls_everything_goes_the_same_way() {
     let rig = Rig::start();
     let _agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let mut tcp = TcpStream::connect(rig.plain).await.unwrap();
     tcp.write_all(head("GET", "/readyz", "").as_bytes())
         .await
@@ -300,7 +300,7 @@ async fn behind_a_proxy_that_ends_tls_everything_goes_the_same_way() {
 async fn an_upgrade_that_breaks_ends_with_a_reset() {
     let rig = Rig::start();
     let _agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let upgrade = head(
         "GET",
         "/echo",
@@ -320,7 +320,7 @@ async fn an_upgrade_that_breaks_ends_with_a_reset() {
 async fn a_refused_upgrade_passes_unchanged() {
     let rig = Rig::start();
     let _agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
     let answer = rig.get(HUB, &format!("{ROOT}/no-upgrade"), upgrade).await;
     assert_eq!(
@@ -333,7 +333,7 @@ async fn a_refused_upgrade_passes_unchanged() {
 async fn silence_before_the_head_has_a_deadline() {
     let rig = Rig::with(|config| config.head_timeout = Duration::from_millis(100));
     let _agent = Agent::of(&rig, "c-a").await;
-    status(&rig, State::Connected).await;
+    status(&rig, ClusterState::Connected).await;
     let answer = rig.get(HUB, &format!("{ROOT}/silent"), "").await;
     assert_eq!((answer.status, answer.code()), (504, "FL-1405"));
 }

@@ -2,7 +2,7 @@
 
 use fairlead_api::{
     ClusterId,
-    resources::{ClusterStatus, State},
+    resources::{ClusterState, ClusterStatus},
 };
 use time::{Duration, OffsetDateTime};
 use tokio::time::timeout;
@@ -16,7 +16,7 @@ use crate::{
 fn lost(rig: &Rig, cluster: &str, away: Duration) {
     let cluster: ClusterId = cluster.parse().unwrap();
     let status = ClusterStatus {
-        state: State::Lost,
+        state: ClusterState::Lost,
         since: OffsetDateTime::now_utc() - away,
         last_error: None,
         last_seen: None,
@@ -61,7 +61,7 @@ async fn waiting_for_one_cluster_is_not_ended_by_the_arrival_of_another() {
 async fn who_asks_the_wrong_one_of_several_hubs_is_told_the_right_one() {
     let rig = Rig::start();
     let served = ClusterStatus {
-        state: State::Connected,
+        state: ClusterState::Connected,
         since: OffsetDateTime::now_utc() - Duration::hours(1),
         last_error: None,
         last_seen: None,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fairlead_api::config::Collecting;
+use fairlead_api::config::FactCollection;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -37,7 +37,7 @@ struct Metadata {
 }
 
 impl Annotations {
-    pub(super) fn new(settings: &Collecting) -> Self {
+    pub(super) fn new(settings: &FactCollection) -> Self {
         let chosen = |prefixes: &[String]| Chosen {
             prefixes: prefixes.to_owned(),
             entries: Entries::default(),
@@ -103,10 +103,10 @@ mod tests {
 
     #[test]
     fn only_what_begins_as_configured_is_told() {
-        let settings = Collecting {
+        let settings = FactCollection {
             annotation_prefixes: vec!["example.com/".to_owned()],
             contact_prefixes: vec!["a8r.io/".to_owned()],
-            ..Collecting::default()
+            ..FactCollection::default()
         };
         let namespace = json!({ "metadata": { "name": "shop", "annotations": {
             "example.com/tier": "gold", "a8r.io/owner": "@ann", "secret.io/x": "y",
@@ -120,9 +120,9 @@ mod tests {
                 "contacts": { "shop": { "a8r.io/owner": "@ann" } },
             })
         );
-        let none = Collecting {
+        let none = FactCollection {
             contact_prefixes: Vec::new(),
-            ..Collecting::default()
+            ..FactCollection::default()
         };
         assert!(Annotations::new(&none).sources().is_empty());
     }

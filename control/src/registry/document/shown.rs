@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use fairlead_api::{
     Code, Failure,
-    resources::{CloneSeen, ClusterStatus},
+    resources::{ClusterStatus, DetectedClone},
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, Serializer, ser::SerializeMap};
@@ -144,7 +144,7 @@ impl Serialize for Lasting<'_> {
         map.serialize_entry("created", &time(cluster.created))?;
         entry(&mut map, "uid", cluster.binding.uid.as_ref())?;
         map.serialize_entry("enrolled", &cluster.binding.enrolled().is_some())?;
-        let clone = cluster.binding.clone.as_ref().map(|clone| CloneSeen {
+        let clone = cluster.binding.clone.as_ref().map(|clone| DetectedClone {
             last_seen: clone.seen,
             from: clone.from,
             uid: clone.uid.clone(),

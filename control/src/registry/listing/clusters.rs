@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use fairlead_api::{Failure, resources::State};
+use fairlead_api::{Failure, resources::ClusterState};
 use fairlead_gateway::Caller;
 use http::{HeaderMap, Uri};
 
@@ -27,7 +27,7 @@ pub(in crate::registry) struct Clusters {
     selector: Selector,
     /// Whether facts that are stale count.
     stale: bool,
-    status: Option<State>,
+    status: Option<ClusterState>,
 }
 
 /// A cluster, and how it stands with it.
@@ -130,12 +130,12 @@ impl Clusters {
     }
 }
 
-fn state(text: &str) -> Result<State, Failure> {
+fn state(text: &str) -> Result<ClusterState, Failure> {
     let known = [
-        State::Never,
-        State::Connected,
-        State::ApiUnreachable,
-        State::Lost,
+        ClusterState::Never,
+        ClusterState::Connected,
+        ClusterState::ApiUnreachable,
+        ClusterState::Lost,
     ];
     let state = known
         .into_iter()

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use fairlead_api::resources::{ClusterStatus, State};
+use fairlead_api::resources::{ClusterState, ClusterStatus};
 
 use super::family::{Family, number};
 use crate::model::Cluster;
 
-const STATES: [State; 4] = [
-    State::Connected,
-    State::ApiUnreachable,
-    State::Lost,
-    State::Never,
+const STATES: [ClusterState; 4] = [
+    ClusterState::Connected,
+    ClusterState::ApiUnreachable,
+    ClusterState::Lost,
+    ClusterState::Never,
 ];
 
 pub(super) struct Standing {
