@@ -1,7 +1,7 @@
 //! `fairlead audit`: who has changed what, with the values before and after.
 
 use fairlead_api::{ClusterId, Failure, resources::List};
-use fairlead_control::store::{Change, Revision};
+use fairlead_store::{Change, Revision};
 use serde_json::Value;
 
 use crate::{

@@ -1,5 +1,7 @@
 //! `describe`: one thing with its status and its surroundings, for people. It prints no secret, and cuts no error.
 
+use fairlead_api::{Code, Failure, resources::List};
+use fairlead_store::Change;
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
@@ -9,8 +11,6 @@ use crate::{
     hub_client::HubClient,
     output::{self, Cell, Column},
 };
-use fairlead_api::{Code, Failure, resources::List};
-use fairlead_control::store::Change;
 
 /// Changes that are shown.
 const CHANGES: usize = 5;

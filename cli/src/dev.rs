@@ -7,12 +7,12 @@ use std::{
 
 use clap::ArgMatches;
 use fairlead_api::{Failure, HubUrl};
-use fairlead_control::store::{Retention, Revision};
 use fairlead_runtime::{
     Process,
     config::{Listen, Span},
     workers,
 };
+use fairlead_store::{Retention, Revision};
 use tokio::sync::watch;
 use tracing::warn;
 

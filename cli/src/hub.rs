@@ -8,16 +8,14 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use clap::ArgMatches;
 use fairlead_api::{Code, Failure, HubUrl};
 use fairlead_certs::Leaf;
-use fairlead_control::{
-    BOOTSTRAP_TTL, Control, Discovery, InfluxConfig, Network, Reporting,
-    store::{Place, Retention},
-};
+use fairlead_control::{BOOTSTRAP_TTL, Control, Discovery, InfluxConfig, Network, Reporting};
 use fairlead_gateway::Gateway;
 use fairlead_runtime::{
     Process, admin,
     config::{Listen, Reader, Size, Span},
     listen, workers,
 };
+use fairlead_store::{Place, Retention};
 use secrecy::SecretString;
 use tokio::net::TcpListener;
 use tracing::info;

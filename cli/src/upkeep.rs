@@ -11,10 +11,8 @@ use fairlead_api::{
     Code, Failure,
     resources::{CreateToken, CreatedToken},
 };
-use fairlead_control::{
-    store::{Place, Tallies},
-    upkeep::{HubData, Sink, migrate, opened},
-};
+use fairlead_control::upkeep::{HubData, Sink, opened};
+use fairlead_store::{Place, Tallies, dump::migrate};
 use secrecy::SecretString;
 
 use crate::{

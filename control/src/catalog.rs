@@ -15,6 +15,7 @@ use fairlead_api::{
     catalog::{CATALOG_PATH, Catalog, MAX_CATALOG_BYTES},
 };
 use fairlead_gateway::{AgentPeer, Module};
+use fairlead_store::{Draft, View};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Deserialize;
 use serde_json::Value;
@@ -24,7 +25,6 @@ use crate::{
     hub::{Hub, by},
     registry::{Right, admit, allow, still_tagged, visible},
     reply::{Answer, Path, Peer, Refused, Sent, Who, finish},
-    store::{Draft, View},
 };
 
 pub(crate) struct CatalogModule(pub(crate) Arc<Hub>);

@@ -20,15 +20,17 @@ use fairlead_api::{
 };
 use fairlead_gateway::{AgentPeer, Asker, Module};
 use fairlead_runtime::Process;
+use fairlead_store::{
+    Record, View, millis,
+    model::{AgentSettings, Cluster},
+};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use tracing::info;
 
 use crate::{
     hub::{Hub, by},
-    model::{AgentSettings, Cluster},
     registry::{Listing, Right, admit, allow, listed, still, tagged, visible},
     reply::{Answer, Path, Peer, Sent, Who, finish},
-    store::{Record, View, millis},
 };
 pub(crate) use document::check;
 pub(crate) use wanted::Wanted;

@@ -13,6 +13,10 @@ use fairlead_api::{
 use fairlead_certs::{Authority, Leaf};
 use fairlead_gateway::{Module, Seam};
 use fairlead_runtime::Process;
+use fairlead_store::{
+    Actor, Clock, DataDir, Place, Presented, Retention, Revision, Store, claim::Claim,
+    model::Token, random,
+};
 use rustls::ServerConfig;
 use secrecy::SecretString;
 use time::OffsetDateTime;
@@ -22,9 +26,7 @@ use tracing::info;
 use crate::{
     catalog::CatalogModule,
     certificates::{CertificateExpiry, Certificates, CertificatesModule, Front},
-    clock::Clock,
     configuration::{ConfigurationModule, Wanted},
-    data_dir::DataDir,
     enroll::{BootstrapKey, Enroll},
     facts::{FactsModule, Influx, InfluxConfig, Reporting},
     hub::{Discovery, Hub, Settings},
@@ -32,12 +34,9 @@ use crate::{
     keys::{SealingKey, share},
     local,
     loss::{refuse_lost_keys, refuse_lost_store},
-    model::Token,
     proxies::Network,
-    random,
     registry::{Openings, RESTARTED, Registry, find_token, mint, mint_for},
     repositories::{GitServers, RepositoriesModule},
-    store::{Actor, Place, Presented, Retention, Revision, Store, claim::Claim},
 };
 
 pub(crate) const STORE: &str = "fairlead.db";

@@ -23,6 +23,7 @@ use fairlead_api::{
     resources::JoinInfo,
 };
 use fairlead_gateway::Module;
+use fairlead_store::model::Cluster;
 use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;
 
@@ -30,7 +31,7 @@ pub use manifest::{ManifestInput, manifest};
 pub use spend::{Claim, Enrolled, SpendError, spend};
 pub(crate) use token::BootstrapKey;
 
-use crate::{hub::Hub, model::Cluster, reply::finish};
+use crate::{hub::Hub, reply::finish};
 
 /// Path of our agent's install manifest; the bootstrap token is its query. This is the one secret
 /// in a URL: single use, valid for half an hour, never logged.

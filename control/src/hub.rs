@@ -9,21 +9,19 @@ use fairlead_api::{ClusterId, Failure, HubUrl};
 use fairlead_certs::Authority;
 use fairlead_gateway::{Caller, Presence};
 use fairlead_runtime::Process;
+use fairlead_store::{Actor, Clock, DataDir, Draft, Retention, Store, claim::Claim};
 use time::OffsetDateTime;
 use tokio::sync::broadcast;
 
 use crate::{
     certificates::Certificates,
-    clock::Clock,
     configuration::Wanted,
-    data_dir::DataDir,
     enroll::BootstrapKey,
     facts::{Influx, Reporting},
     issuers::Issuers,
     proxies::Network,
     registry::Openings,
     repositories::GitServers,
-    store::{Actor, Draft, Retention, Store, claim::Claim},
 };
 
 pub(crate) struct Hub {

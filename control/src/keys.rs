@@ -13,10 +13,11 @@ use base64::{
 };
 use fairlead_api::{Code, Failure};
 use fairlead_certs::{Authority, keyfile};
+use fairlead_store::{DataDir, Store};
 use secrecy::{ExposeSecret, SecretString};
 use tracing::info;
 
-use crate::{data_dir::DataDir, enroll::BootstrapKey, store::Store};
+use crate::enroll::BootstrapKey;
 
 /// Files that a hub needs besides its store.
 pub(crate) const KEYS: [&str; 3] = ["ca.pem", "ca.key", "bootstrap.key"];
@@ -171,7 +172,7 @@ fn unusable(path: &Path, detail: &dyn std::fmt::Display) -> Failure {
     Failure::because(Code::DataDir, format_args!("{}: {detail}", path.display()))
 }
 
-fn unreadable(error: crate::store::StoreError) -> Failure {
+fn unreadable(error: fairlead_store::StoreError) -> Failure {
     Failure::because(Code::DataDir, format_args!("keys in the store: {error}"))
 }
 

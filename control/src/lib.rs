@@ -5,32 +5,26 @@
 //! All modules share one store and one certificate authority. They plug into the gateway through
 //! its `Module` trait. No byte of a kubectl request passes through this crate.
 
-pub mod clock;
 pub mod enroll;
 pub mod import;
 pub mod issuers;
-pub mod model;
-pub mod store;
 pub mod upkeep;
 
 mod catalog;
 mod certificates;
 mod configuration;
 mod control;
-mod data_dir;
 mod facts;
 mod hub;
 mod keys;
 mod local;
 mod loss;
 mod proxies;
-mod random;
 mod registry;
 mod reply;
 mod repositories;
 
 pub use certificates::CertificateExpiry;
-pub use clock::Clock;
 pub use control::{BOOTSTRAP_TTL, Config, Control};
 pub use facts::{InfluxConfig, InfluxLogin, InfluxUrl, Reporting};
 pub use hub::Discovery;

@@ -10,6 +10,7 @@ use fairlead_api::{
     resources::{CreateToken, CreatedToken},
 };
 use fairlead_runtime::Process;
+use fairlead_store::Actor;
 use http::{Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
@@ -24,7 +25,6 @@ use crate::{
     hub::Hub,
     registry::mint,
     reply::{Refused, Secret},
-    store::Actor,
 };
 
 pub(crate) const SOCKET: &str = "hub.sock";

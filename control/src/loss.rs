@@ -4,12 +4,8 @@
 use std::fs;
 
 use fairlead_api::{Code, Failure};
+use fairlead_store::{DataDir, Place, Store, is_new};
 use tracing::warn;
-
-use crate::{
-    data_dir::DataDir,
-    store::{Place, Store, is_new},
-};
 
 const NEXT: &str = "Put back what is missing from a backup (`fairlead restore`), or check `--data` and `--store`; to go on without it, start once with `--accept-data-loss`.";
 

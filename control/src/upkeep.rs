@@ -15,20 +15,14 @@ use fairlead_api::{
     Code, Failure,
     resources::{CreateToken, CreatedToken},
 };
-
-use crate::{
-    clock::Clock,
-    control::STORE,
-    data_dir::DataDir,
-    keys::KEYS,
-    local,
-    registry::mint_in,
-    store::{Actor, Place, Store, Tallies, claim::Claim, dump, unusable as unusable_store},
+use fairlead_store::{
+    Actor, Clock, DataDir, Place, Store, Tallies, claim::Claim, dump, unusable as unusable_store,
 };
+
+use crate::{control::STORE, keys::KEYS, local, registry::mint_in};
 use leftovers::Leftovers;
 use stage::Stage;
 
-pub use crate::store::dump::migrate;
 pub use sealed::{Sink, opened};
 
 /// Location of a hub's data: its folder and its store.
@@ -59,7 +53,7 @@ impl HubData {
                 files.insert(name.to_owned(), text.into());
             }
         }
-        dump::write(&self.place(), files, sink).await
+        dump::write(&self.place(), files, sink, Sink::finish).await
     }
 
     /// Replaces all data with a backup. No hub may run; for a shared database, none of its hubs.

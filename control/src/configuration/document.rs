@@ -6,8 +6,7 @@ use fairlead_api::{
     Code, Failure,
     config::{AgentConfig, CollectorKind, Repository, Revisions},
 };
-
-use crate::model::{AgentSettings, Cluster, GitRepo, Tenant};
+use fairlead_store::model::{AgentSettings, Cluster, GitRepo, Tenant};
 
 /// Settings of the cluster; missing ones come from its tenant's template.
 pub(super) fn document(cluster: &Cluster, tenant: Option<&Tenant>) -> AgentConfig {
@@ -108,11 +107,11 @@ pub(crate) fn check(settings: &AgentSettings) -> Result<(), Failure> {
 mod tests {
     use fairlead_api::config::FactCollection;
     use fairlead_certs::Registration;
+    use fairlead_store::model::hex::hash_of;
+    use fairlead_store::model::{Binding, Bootstrap, ClusterTemplate};
     use time::OffsetDateTime;
 
     use super::*;
-    use crate::model::hex::hash_of;
-    use crate::model::{Binding, Bootstrap, ClusterTemplate};
 
     const START: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
 
@@ -173,9 +172,9 @@ mod tests {
 
         cluster.facts.insert(
             "site".to_owned(),
-            crate::model::Fact {
+            fairlead_store::model::Fact {
                 value: "Berlin".into(),
-                source: crate::model::FactSource::People,
+                source: fairlead_store::model::FactSource::People,
                 received: 0,
                 observed: 0,
             },

@@ -8,13 +8,13 @@ use std::{
 };
 
 use fairlead_api::{ClusterId, config::AgentConfig};
+use fairlead_store::{
+    Record, Revision, Store, View,
+    model::{Cluster, hex},
+};
 use tokio::{sync::broadcast, time::sleep};
 
 use super::document::document;
-use crate::{
-    model::{Cluster, hex},
-    store::{Record, Revision, Store, View},
-};
 
 /// Capacity of the notification queue of a slow subscriber.
 const BACKLOG: usize = 1024;

@@ -11,6 +11,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use fairlead_api::{ClusterId, Code, Failure, resources::Role};
+use fairlead_store::{
+    Actor, Draft,
+    model::{Bootstrap, Cluster, Token},
+    whole_millis,
+};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use secrecy::{ExposeSecret, SecretString};
 use time::Duration;
@@ -23,11 +28,9 @@ use super::{
 };
 use crate::{
     hub::Hub,
-    model::{Bootstrap, Cluster, Token},
     proxies::outside,
     registry::new_token,
     reply::{Answer, Asks, Refused},
-    store::{Actor, Draft, whole_millis},
 };
 
 /// Lifetime of Steward's token: it never requests another one.

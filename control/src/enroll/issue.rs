@@ -14,15 +14,18 @@ use fairlead_api::{
 };
 use fairlead_certs::{AgentIdentity, Signed, csr_fingerprint};
 use fairlead_gateway::AgentPeer;
+use fairlead_store::{
+    Actor, Draft, StoreError,
+    model::{Cluster, LateRenewal, hex},
+    whole_millis,
+};
 use tracing::{info, warn};
 
 use super::{Claim, Enrolled, SpendError, spend};
 use crate::{
     hub::Hub,
-    model::{Cluster, LateRenewal, hex},
     registry::admit,
     reply::{Answer, Peer, Refused, Sent},
-    store::{Actor, Draft, StoreError, whole_millis},
 };
 
 pub(super) async fn enroll(

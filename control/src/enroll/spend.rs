@@ -1,12 +1,11 @@
 //! Spends a bootstrap token and signs a certificate in one transaction.
 
 use fairlead_api::{ClusterId, ClusterUid, Failure, TenantId};
-use time::OffsetDateTime;
-
-use crate::{
+use fairlead_store::{
+    Actor, Draft, Refusal, Store, StoreError,
     model::{Bootstrap, Cluster, hex},
-    store::{Actor, Draft, Refusal, Store, StoreError},
 };
+use time::OffsetDateTime;
 
 /// An authentic token, and the key that spends it.
 #[derive(Debug, Clone)]

@@ -9,10 +9,9 @@ use aws_lc_rs::hmac;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use fairlead_api::{ClusterId, Code, Failure};
 use fairlead_certs::keyfile;
+use fairlead_store::{DataDir, model::Bootstrap, random};
 use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;
-
-use crate::{data_dir::DataDir, model::Bootstrap, random};
 
 const FILE: &str = "bootstrap.key";
 /// Upper bound for the length of our tokens, in bytes; longer texts are rejected unread.

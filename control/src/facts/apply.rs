@@ -5,8 +5,7 @@ use fairlead_api::{
     Code, Failure,
     facts::{MAX_FACT_BYTES, MAX_FACT_DEPTH, MAX_FACTS, MAX_TOTAL_FACT_BYTES, Report, depth},
 };
-
-use crate::model::{Fact, FactSource, Facts, hex};
+use fairlead_store::model::{Fact, FactSource, Facts, hex};
 
 /// Names what the agent has said, whatever others have: equal exactly where that is equal.
 pub(super) fn etag(facts: &Facts) -> String {

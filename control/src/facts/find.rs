@@ -12,6 +12,7 @@ use fairlead_api::{
     facts::{ClusterMatch, FactMatch},
     resources::List,
 };
+use fairlead_store::millis;
 use http::{HeaderMap, Uri};
 
 use super::stale::is_stale;
@@ -19,7 +20,6 @@ use crate::{
     hub::Hub,
     registry::{Page, Place, Said, listed, sees_cluster, template_of},
     reply::{Answer, Refused, Who},
-    store::millis,
 };
 use term::{Hit, Term};
 

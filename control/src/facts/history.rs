@@ -8,6 +8,7 @@ use axum::{
 };
 use fairlead_api::{ClusterId, Code, Failure, facts::FactHistoryEntry, resources::List};
 use fairlead_gateway::Caller;
+use fairlead_store::{FactPlace, FactVersion, MAX_PAGE, Revision, Span, View, millis};
 use http::{HeaderMap, Uri};
 use serde::Deserialize;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
@@ -17,7 +18,6 @@ use crate::{
     hub::Hub,
     registry::{next_page, visible},
     reply::{Answer, Path, Refused, Who},
-    store::{FactPlace, FactVersion, MAX_PAGE, Revision, Span, View, millis},
 };
 
 /// How many versions of a cluster's facts are answered where nobody says otherwise: they lie beside each other.

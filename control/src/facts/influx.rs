@@ -18,11 +18,11 @@ use std::{fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 use fairlead_api::{Code, Failure};
 use fairlead_runtime::Process;
+use fairlead_store::{Clock, DataDir, Store, random};
 use reqwest::Url;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::warn;
 
-use crate::{clock::Clock, data_dir::DataDir, random, store::Store};
 use client::Client;
 use feed::{Feed, Step};
 use meter::Meter;

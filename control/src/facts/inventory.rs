@@ -17,6 +17,10 @@ use fairlead_api::{
     influxql::{self, Condition, Tag},
 };
 use fairlead_gateway::{Asker, Caller};
+use fairlead_store::{
+    FactVersion, Span, StoreError, View, millis,
+    model::{Cluster, Fact, FactSource},
+};
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -28,10 +32,8 @@ use super::{
 };
 use crate::{
     hub::{Hub, by},
-    model::{Cluster, Fact, FactSource},
     registry::{Right, allow, visible},
     reply::{Answer, Refused, Sent, Who},
-    store::{FactVersion, Span, StoreError, View, millis},
 };
 use answer::Point;
 

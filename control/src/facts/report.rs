@@ -13,14 +13,16 @@ use fairlead_api::{
     hello::Instance,
 };
 use fairlead_gateway::AgentPeer;
+use fairlead_store::{
+    Actor, Record, StoreError, millis,
+    model::{Cluster, FactSource},
+};
 
 use super::apply::{apply, check, etag};
 use crate::{
     hub::Hub,
-    model::{Cluster, FactSource},
     registry::admit,
     reply::{Answer, Peer, Sent},
-    store::{Actor, Record, StoreError, millis},
 };
 
 /// What is remembered of the reports of each cluster. It may be lost: then a report is compared as a whole.

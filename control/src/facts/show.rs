@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use axum::{extract::State, response::Response};
 use fairlead_api::{facts::ClusterFact, resources::List};
+use fairlead_store::{
+    Observed, millis,
+    model::{Cluster, Facts},
+};
 use http::{HeaderMap, StatusCode};
 use time::OffsetDateTime;
 
 use super::stale::{self, Reporting};
 use crate::{
     hub::Hub,
-    model::{Cluster, Facts},
     registry::{tagged, visible},
     reply::{Answer, Path, Who},
-    store::{Observed, millis},
 };
 
 pub(super) async fn show(

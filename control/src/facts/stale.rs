@@ -4,10 +4,9 @@
 use std::{ops::RangeInclusive, time::Duration};
 
 use fairlead_api::{Code, Failure};
-
-use crate::{
+use fairlead_store::{
+    Observed,
     model::{Fact, FactSource, Facts},
-    store::Observed,
 };
 
 const BOUNDS: RangeInclusive<Duration> =

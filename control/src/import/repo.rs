@@ -1,10 +1,10 @@
 //! Git repositories: fields of the owning object, and the operator's GitRepo object of the same
 //! name.
 
+use fairlead_store::model::without_secret;
 use serde_json::{Map, Value, json};
 
 use super::object::{Fields, Object, document};
-use crate::model::without_secret;
 
 /// Name of the deploy key of the cluster's agent.
 const STEWARD: &str = "steward";

@@ -13,6 +13,11 @@ use fairlead_api::{
     resources::{AgentSession, HubInfo, List, WhoAmI},
 };
 use fairlead_certs::Registration;
+use fairlead_store::{
+    Draft,
+    model::{Binding, Bootstrap},
+    whole_millis,
+};
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -25,9 +30,7 @@ use super::{
 };
 use crate::{
     hub::{Hub, by},
-    model::{Binding, Bootstrap},
     reply::{Answer, Path, Sent, Who},
-    store::{Draft, whole_millis},
 };
 
 /// Which of Lieutenant's APIs this is one of.

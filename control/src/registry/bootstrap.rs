@@ -13,6 +13,11 @@ use fairlead_api::{
     Code, Failure,
     resources::{BootstrapState, BootstrapToken, List},
 };
+use fairlead_store::{
+    Draft,
+    model::{Bootstrap, Cluster},
+    whole_millis,
+};
 use http::{HeaderMap, StatusCode, Uri};
 use time::OffsetDateTime;
 use tracing::info;
@@ -25,9 +30,7 @@ use super::{
 };
 use crate::{
     hub::{Hub, by},
-    model::{Bootstrap, Cluster},
     reply::{Answer, Path, Who},
-    store::{Draft, whole_millis},
 };
 
 pub(super) fn routes() -> Router<Arc<Hub>> {

@@ -24,11 +24,9 @@ use super::{
     rights::{Right, allow},
     streams::{self, HEARTBEAT, Listener, NOTHING_NEW, STREAM_LIFE, Woken},
 };
-use crate::{
-    hub::Hub,
-    reply::Answer,
-    store::{Change, Changes, Kind, Revision, StoreError, View},
-};
+use fairlead_store::{Change, Changes, Kind, Revision, StoreError, View};
+
+use crate::{hub::Hub, reply::Answer};
 
 /// Lines of the log that are read at once.
 const SLICE: u32 = 500;
@@ -51,7 +49,7 @@ struct Seen<'a> {
     id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<&'a TenantId>,
-    operation: crate::store::Operation,
+    operation: fairlead_store::Operation,
     #[serde(with = "time::serde::rfc3339")]
     at: time::OffsetDateTime,
     actor: &'a str,

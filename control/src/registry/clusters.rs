@@ -14,12 +14,14 @@ use axum::{
 use fairlead_api::{ClusterId, Code, Failure, TenantId, resources::Role};
 use fairlead_certs::Registration;
 use fairlead_gateway::Caller;
+use fairlead_store::{
+    Draft, Record, View, millis,
+    model::{Binding, Bootstrap, Cluster, ClusterTemplate, FactSource},
+    whole_millis,
+};
 use http::{HeaderMap, StatusCode, Uri};
 use serde_json::{Map, Value};
 use tracing::info;
-
-use answers::{answer, created, would_be};
-use sources::LastReport;
 
 use super::{
     document::{ClusterSpec, Fields, OURS, invalid, merge_cluster},
@@ -33,10 +35,10 @@ use super::{
 use crate::{
     enroll::invitation,
     hub::{Hub, by},
-    model::{Binding, Bootstrap, Cluster, ClusterTemplate, FactSource},
     reply::{Answer, Asks, Document, Path, Refused, Secret},
-    store::{Draft, Record, View, millis, whole_millis},
 };
+use answers::{answer, created, would_be};
+use sources::LastReport;
 
 /// How often a made-up id may turn out to be taken.
 const TRIES: usize = 5;

@@ -10,6 +10,7 @@ use axum::{
     routing::{get, post},
 };
 use fairlead_api::{ClusterId, Failure, TenantId, resources::List};
+use fairlead_store::{Draft, model::Cluster};
 use http::{HeaderMap, StatusCode, Uri};
 use serde::Serialize;
 use time::{Duration, OffsetDateTime};
@@ -23,9 +24,7 @@ use super::{
 };
 use crate::{
     hub::{Hub, by},
-    model::Cluster,
     reply::{Answer, Asks, Document, Path, Who},
-    store::Draft,
 };
 
 /// The longest time that may be asked for, in days.

@@ -6,16 +6,17 @@ use async_trait::async_trait;
 use fairlead_api::{ClusterId, ClusterUid, Code, Failure, HubUrl, resources::ClusterStatus};
 use fairlead_certs::AgentIdentity;
 use fairlead_gateway::{Directory, Recognition};
+use fairlead_store::{
+    Actor, Draft, Record, StoreError,
+    model::{CloneSighting, Cluster, hex},
+    whole_millis,
+};
 use time::Duration;
 use tokio::sync::broadcast;
 use tracing::{info, warn};
 
 use super::Registry;
-use crate::{
-    hub::Hub,
-    model::{CloneSighting, Cluster, hex},
-    store::{Actor, Draft, Record, StoreError, whole_millis},
-};
+use crate::hub::Hub;
 
 /// How stale the time may be at which a clone was last seen.
 const SIGHTED_EVERY: Duration = Duration::minutes(10);

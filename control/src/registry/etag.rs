@@ -4,10 +4,9 @@
 use aws_lc_rs::digest;
 use axum::response::{IntoResponse, Response};
 use fairlead_api::{Code, Failure};
+use fairlead_store::View;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
-
-use crate::store::View;
 
 /// On lists: the revision that they show, to watch changes from.
 const REVISION: &str = "fairlead-revision";

@@ -5,6 +5,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{Router, extract::State, routing::post};
 use fairlead_api::Failure;
+use fairlead_store::{
+    Draft, millis,
+    model::{Fact, FactSource, Facts},
+};
 use http::StatusCode;
 use serde_json::Value;
 
@@ -14,9 +18,7 @@ use super::{
 };
 use crate::{
     hub::{Hub, by},
-    model::{Fact, FactSource, Facts},
     reply::{Answer, Document, Path, Who},
-    store::{Draft, millis},
 };
 
 /// Facts that one cluster may have when some are taken over.

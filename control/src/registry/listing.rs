@@ -7,16 +7,13 @@ use std::sync::Arc;
 
 use fairlead_api::{Failure, TenantId};
 use fairlead_gateway::Caller;
+use fairlead_store::{Record, View, model::Cluster};
 use http::{HeaderMap, Uri};
 
 use super::{
     document::invalid,
     page::{Page, Place, Query},
     rights::{sees_cluster, visible_tenant},
-};
-use crate::{
-    model::Cluster,
-    store::{Record, View},
 };
 
 pub(super) use clusters::{Clusters, Found};

@@ -13,6 +13,10 @@ use std::{
 };
 
 use fairlead_api::resources::Role;
+use fairlead_store::{
+    View, millis,
+    model::{Cluster, RepoPhase},
+};
 use prometheus::{
     core::{Collector, Desc},
     proto::MetricFamily,
@@ -21,10 +25,8 @@ use time::OffsetDateTime;
 
 use crate::{
     hub::Hub,
-    model::{Cluster, RepoPhase},
     registry::template_of,
     repositories::{shown_of_cluster, shown_of_tenant},
-    store::{View, millis},
 };
 use compiled::{Compiled, left_out};
 use facts::Told;

@@ -1,8 +1,7 @@
 //! What people may call things, and names for what they did not name.
 
 use fairlead_api::{Code, Failure};
-
-use crate::random;
+use fairlead_store::random;
 
 /// The longest display name, in characters.
 const MAX_DISPLAY: usize = 100;

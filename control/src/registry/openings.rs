@@ -7,13 +7,10 @@ use std::{
 };
 
 use fairlead_api::{ClusterId, Failure};
+use fairlead_store::{Record, Revision, View, model::Cluster};
 
 use super::{clusters::template_of, document::Opening};
-use crate::{
-    model::Cluster,
-    repositories::GitServers,
-    store::{Record, Revision, View},
-};
+use crate::repositories::GitServers;
 
 /// How many that are gone may be kept beside those that are there.
 const SPARE: usize = 1024;

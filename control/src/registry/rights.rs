@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use fairlead_api::{ClusterId, Code, Failure, TenantId, resources::Role};
 use fairlead_gateway::Caller;
-
-use crate::{
+use fairlead_store::{
+    Record, View,
     model::{Cluster, Tenant},
-    store::{Record, View},
 };
 
 /// What there is to be allowed, on what one sees.

@@ -3,9 +3,8 @@
 
 use std::borrow::Cow;
 
+use fairlead_store::model::{Cluster, ClusterTemplate, Fact};
 use serde_json::{Map, Value};
-
-use crate::model::{Cluster, ClusterTemplate, Fact};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Said<'a> {
@@ -67,11 +66,11 @@ impl<'a> Said<'a> {
 #[cfg(test)]
 mod tests {
     use fairlead_certs::Registration;
+    use fairlead_store::model::{Binding, Bootstrap, FactSource};
     use serde_json::json;
     use time::OffsetDateTime;
 
     use super::*;
-    use crate::model::{Binding, Bootstrap, FactSource};
 
     #[test]
     fn people_come_first_then_the_template_then_programs_and_what_does_not_count_is_not_there() {

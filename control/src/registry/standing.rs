@@ -12,6 +12,7 @@ use fairlead_api::{
     resources::{ClusterStatusEntry, ClusterStatusUpdate},
 };
 use fairlead_gateway::Caller;
+use fairlead_store::{Change, Kind, Record, Revision, StoreError, View, model::Cluster};
 use futures_util::stream;
 use http::{HeaderMap, Uri};
 use tokio::{
@@ -26,13 +27,7 @@ use super::{
     rights::{Right, allow, sees_cluster},
     streams::{self, HEARTBEAT, Listener, NOTHING_NEW, STREAM_LIFE, Woken},
 };
-use crate::{
-    configuration::outdated,
-    hub::Hub,
-    model::Cluster,
-    reply::Answer,
-    store::{Change, Kind, Record, Revision, StoreError, View},
-};
+use crate::{configuration::outdated, hub::Hub, reply::Answer};
 
 /// Of what comes together, one answer tells.
 const GATHER: Duration = Duration::from_millis(100);

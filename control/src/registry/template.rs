@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
-
-use crate::model::{
+use fairlead_store::model::{
     Cluster, ClusterTemplate, CreationPolicy, Credentials, DeletionPolicy, GitRepo, RepoKind,
 };
+use serde_json::{Map, Value, json};
 
 static NOTHING: BTreeMap<String, String> = BTreeMap::new();
 
@@ -203,10 +202,10 @@ fn explain<'a>(
 #[cfg(test)]
 mod tests {
     use fairlead_certs::Registration;
+    use fairlead_store::model::{Binding, Bootstrap, Fact, FactSource};
     use time::macros::datetime;
 
     use super::*;
-    use crate::model::{Binding, Bootstrap, Fact, FactSource};
 
     fn cluster() -> Cluster {
         let at = datetime!(2026-11-21 12:00 UTC);
@@ -235,7 +234,7 @@ mod tests {
             creation_policy: None,
             deletion_policy: None,
             delete_protection: None,
-            agent: crate::model::AgentSettings::default(),
+            agent: fairlead_store::model::AgentSettings::default(),
             binding: Binding::open(Registration::random().unwrap(), Bootstrap::new(1, at, None)),
             created: at,
         }

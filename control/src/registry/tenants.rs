@@ -10,6 +10,7 @@ use axum::{
 };
 use fairlead_api::{Code, Failure, TenantId};
 use fairlead_gateway::Caller;
+use fairlead_store::{Draft, Record, StoreError, model::Tenant, whole_millis};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use serde_json::{Map, Value};
 use tracing::info;
@@ -25,9 +26,7 @@ use super::{
 };
 use crate::{
     hub::{Hub, by},
-    model::Tenant,
     reply::{Answer, Asks, Document, Path, Refused},
-    store::{Draft, Record, StoreError, whole_millis},
 };
 
 /// The tenant of clusters that the command line registers without naming one. It is there from the start.

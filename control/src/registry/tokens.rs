@@ -16,6 +16,11 @@ use fairlead_api::{
     resources::{ApiToken, CreateToken, CreatedToken, List, Role},
 };
 use fairlead_gateway::Caller;
+use fairlead_store::{
+    Actor, Draft, Record, Store, StoreError, View,
+    model::{Token, hex},
+    random, whole_millis,
+};
 use http::{HeaderMap, StatusCode, Uri};
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
@@ -31,10 +36,7 @@ use super::{
 };
 use crate::{
     hub::{Hub, by},
-    model::{Token, hex},
-    random,
     reply::{Answer, Path, Refused, Secret, Sent, Who},
-    store::{Actor, Draft, Record, Store, StoreError, View, whole_millis},
 };
 
 /// What every token starts with, so that scanners for leaked secrets find it.

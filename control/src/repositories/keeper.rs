@@ -5,6 +5,11 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use fairlead_api::Failure;
+use fairlead_store::{
+    Actor, Draft, Revision, StoreError,
+    model::{Cluster, GitRepo, RepoPhase, RepoState},
+    whole_millis,
+};
 use futures_util::FutureExt;
 use time::OffsetDateTime;
 use tokio::{
@@ -16,13 +21,9 @@ use tracing::{info, warn};
 use super::{
     GitServer, GitTrouble, MadeRepo, RepoOwner, WantedRepo,
     plans::{Plans, Question, Seen},
+    state::state_after,
 };
-use crate::{
-    hub::Hub,
-    model::{Cluster, GitRepo, RepoPhase, RepoState},
-    registry::template_of,
-    store::{Actor, Draft, Revision, StoreError, whole_millis},
-};
+use crate::{hub::Hub, registry::template_of};
 
 /// Maximum number of concurrent server calls.
 const AT_ONCE: usize = 8;
@@ -255,7 +256,7 @@ impl Came {
         }
         let then = wanted(owner)?.hash();
         let (_, state) = parts(owner);
-        let next = RepoState::after(state.as_ref(), &then, &self.said, self.at);
+        let next = state_after(state.as_ref(), &then, &self.said, self.at);
         let phase = next.phase;
         *state = Some(next);
         Some((then, phase))

@@ -6,14 +6,14 @@ use std::{
     time::Duration,
 };
 
+use fairlead_store::{
+    Revision,
+    model::{RepoPhase, RepoState},
+    random,
+};
 use tokio::time::Instant;
 
 use super::{RepoOwner, WantedRepo};
-use crate::{
-    model::{RepoPhase, RepoState},
-    random,
-    store::Revision,
-};
 
 /// First retry delay after a failure; it doubles each time.
 const FIRST: Duration = Duration::from_secs(5);

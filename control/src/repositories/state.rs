@@ -11,44 +11,40 @@
 
 use std::borrow::Cow;
 
+use fairlead_store::model::{Cluster, ClusterTemplate, RepoPhase, RepoState, Tenant};
 use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::{GitServers, GitTrouble, MadeRepo, WantedRepo};
-use crate::{
-    model::{Cluster, ClusterTemplate, RepoPhase, RepoState, Tenant},
-    registry::Effective,
-};
+use crate::registry::Effective;
 
 /// Maximum length of a reason, in characters.
 const MAX_REASON: usize = 500;
 
-impl RepoState {
-    /// Status of the repository with hash `of` after an answer of its server.
-    pub(super) fn after(
-        before: Option<&RepoState>,
-        of: &str,
-        said: &Result<MadeRepo, GitTrouble>,
-        now: OffsetDateTime,
-    ) -> RepoState {
-        let before = before.filter(|it| it.of == of);
-        let (phase, reason) = match (said, before) {
-            (Ok(_), _) => (RepoPhase::Created, None),
-            (Err(GitTrouble::Refused(reason)), _) => (RepoPhase::Failed, Some(line(reason))),
-            (Err(GitTrouble::Away(_)), Some(known)) if known.phase != RepoPhase::Unknown => {
-                return known.clone();
-            }
-            (Err(GitTrouble::Away(reason)), _) => (RepoPhase::Unknown, Some(line(reason))),
-        };
-        match before {
-            Some(known) if (known.phase, &known.reason) == (phase, &reason) => known.clone(),
-            _ => RepoState {
-                phase,
-                reason,
-                of: of.to_owned(),
-                since: now,
-            },
+/// Status of the repository with hash `of` after an answer of its server.
+pub(super) fn state_after(
+    before: Option<&RepoState>,
+    of: &str,
+    said: &Result<MadeRepo, GitTrouble>,
+    now: OffsetDateTime,
+) -> RepoState {
+    let before = before.filter(|it| it.of == of);
+    let (phase, reason) = match (said, before) {
+        (Ok(_), _) => (RepoPhase::Created, None),
+        (Err(GitTrouble::Refused(reason)), _) => (RepoPhase::Failed, Some(line(reason))),
+        (Err(GitTrouble::Away(_)), Some(known)) if known.phase != RepoPhase::Unknown => {
+            return known.clone();
         }
+        (Err(GitTrouble::Away(reason)), _) => (RepoPhase::Unknown, Some(line(reason))),
+    };
+    match before {
+        Some(known) if (known.phase, &known.reason) == (phase, &reason) => known.clone(),
+        _ => RepoState {
+            phase,
+            reason,
+            of: of.to_owned(),
+            since: now,
+        },
     }
 }
 
@@ -166,7 +162,7 @@ mod tests {
     #[test]
     fn what_a_server_says_leads_from_each_phase_to_the_one_in_the_table() {
         let after = |before: Option<&RepoState>, said: &Result<MadeRepo, GitTrouble>| {
-            RepoState::after(before, "it", said, START)
+            state_after(before, "it", said, START)
         };
         let created = (RepoPhase::Created, None);
         let failed = (RepoPhase::Failed, Some("no such group"));
@@ -187,13 +183,10 @@ mod tests {
 
     #[test]
     fn what_is_said_again_is_as_old_as_it_was_and_of_another_repository_nothing_is_known() {
-        let first = RepoState::after(None, "it", &refused(), START);
+        let first = state_after(None, "it", &refused(), START);
         let later = START + Duration::HOUR;
-        assert_eq!(
-            RepoState::after(Some(&first), "it", &refused(), later),
-            first
-        );
-        let other = RepoState::after(Some(&first), "other", &away(), later);
+        assert_eq!(state_after(Some(&first), "it", &refused(), later), first);
+        let other = state_after(Some(&first), "other", &away(), later);
         assert_eq!(
             (phase_and_reason(&other), other.since),
             ((RepoPhase::Unknown, Some("no route")), later)
@@ -202,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_reason_is_one_line_and_has_an_end() {
-        let long = RepoState::after(
+        let long = state_after(
             None,
             "it",
             &Err(GitTrouble::Refused("ä\u{7}\r\n".repeat(1000))),

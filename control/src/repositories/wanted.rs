@@ -4,14 +4,12 @@
 use std::{collections::BTreeMap, fmt};
 
 use fairlead_api::{ClusterId, TenantId};
+use fairlead_store::model::{
+    Cluster, ClusterTemplate, CreationPolicy, Credentials, DeployKey, RepoKind, Tenant, hex,
+};
 use serde::Serialize;
 
-use crate::{
-    model::{
-        Cluster, ClusterTemplate, CreationPolicy, Credentials, DeployKey, RepoKind, Tenant, hex,
-    },
-    registry::Effective,
-};
+use crate::registry::Effective;
 
 /// Owner of a repository's content.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

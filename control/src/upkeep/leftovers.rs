@@ -6,11 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use fairlead_store::{DataDir, LOCK, Place, claim::lock_file};
+
 use super::{KEYS, stage::staged};
-use crate::{
-    data_dir::{DataDir, LOCK},
-    store::{Place, claim::lock_file},
-};
 
 /// Paths that did not exist before, in the order of removal.
 pub(super) struct Leftovers(Vec<PathBuf>);

@@ -5,10 +5,10 @@ use std::{fs, io, path::PathBuf};
 
 use fairlead_api::Failure;
 use fairlead_certs::keyfile;
+use fairlead_store::{DataDir, dump::Files};
 use secrecy::ExposeSecret;
 
 use super::{KEYS, unusable};
-use crate::{data_dir::DataDir, store::dump::Files};
 
 /// Name, staging path and final path of each key.
 #[derive(Clone)]

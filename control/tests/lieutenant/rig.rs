@@ -8,9 +8,10 @@ use std::{
 };
 
 use fairlead_api::resources::{CreateToken, Role};
-use fairlead_control::{BOOTSTRAP_TTL, Clock, Config, Control, Discovery, GitServers};
+use fairlead_control::{BOOTSTRAP_TTL, Config, Control, Discovery, GitServers};
 use fairlead_gateway::Gateway;
 use fairlead_runtime::{Process, listen};
+use fairlead_store::Clock;
 use http::{HeaderMap, Request};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
@@ -84,7 +85,7 @@ impl Rig {
         let dir = tempfile::tempdir().unwrap();
         let mut config = Config {
             store: None,
-            retention: fairlead_control::store::Retention::default(),
+            retention: fairlead_store::Retention::default(),
             reporting: fairlead_control::Reporting::default(),
             store_key: None,
             influx: None,

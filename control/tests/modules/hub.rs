@@ -5,12 +5,9 @@ use fairlead_api::{
     resources::{CreateToken, Role},
 };
 use fairlead_certs::Authority;
-use fairlead_control::{
-    Clock, Control,
-    store::Place,
-    upkeep::{HubData, migrate},
-};
+use fairlead_control::{Control, upkeep::HubData};
 use fairlead_runtime::Process;
+use fairlead_store::{Clock, Place, dump::migrate};
 use time::{Duration, OffsetDateTime};
 
 use crate::rig::{Rig, START, config};

@@ -1,7 +1,8 @@
 //! Several hubs that share their keys through the store.
 
 use fairlead_api::Code;
-use fairlead_control::{Config, Control, store::Place};
+use fairlead_control::{Config, Control};
+use fairlead_store::Place;
 use tempfile::TempDir;
 
 use crate::rig::config;

@@ -8,15 +8,15 @@ use crate::*;
 const OLD: [(&str, &str); 3] = [
     (
         "0001_start.sql",
-        include_str!("../../migrations/postgres/0001_start.sql"),
+        include_str!("../../../store/migrations/postgres/0001_start.sql"),
     ),
     (
         "0002_keys.sql",
-        include_str!("../../migrations/postgres/0002_keys.sql"),
+        include_str!("../../../store/migrations/postgres/0002_keys.sql"),
     ),
     (
         "0003_hubs.sql",
-        include_str!("../../migrations/postgres/0003_hubs.sql"),
+        include_str!("../../../store/migrations/postgres/0003_hubs.sql"),
     ),
 ];
 

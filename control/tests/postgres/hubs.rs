@@ -9,10 +9,8 @@ use std::{
 };
 
 use fairlead_api::resources::{CreateToken, Role};
-use fairlead_control::{
-    store::{Place, Presented, Revision},
-    upkeep::{HubData, migrate},
-};
+use fairlead_control::upkeep::HubData;
+use fairlead_store::{Place, Presented, Revision, dump::migrate};
 use tokio::time::timeout;
 
 use crate::*;
@@ -78,7 +76,7 @@ async fn hubs_that_write_at_once_lose_nothing_and_come_to_the_same() {
     assert!(one.view().tenants().eq(two.view().tenants()));
     assert_eq!(one.view().clusters().count(), 100);
     let changes = two
-        .changes(fairlead_control::store::Revision(1), 1000)
+        .changes(fairlead_store::Revision(1), 1000)
         .await
         .unwrap();
     let revisions: Vec<_> = changes.changes.iter().map(|it| it.revision.0).collect();

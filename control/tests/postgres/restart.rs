@@ -3,7 +3,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use fairlead_api::{Code, Failure};
-use fairlead_control::store::Revision;
+use fairlead_store::Revision;
 use tokio::task::JoinSet;
 
 use crate::{rig::home_in, server::Server, *};

@@ -5,10 +5,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use fairlead_control::{
-    Clock,
-    store::{Place, Store},
-};
+use fairlead_store::{Clock, Place, Store};
 use sqlx::{Connection, PgConnection};
 
 use crate::server::Server;

@@ -4,7 +4,7 @@ use fairlead_api::{
     Code,
     resources::{ClusterState, ClusterStatus},
 };
-use fairlead_control::{model::FactSource, store::Observed};
+use fairlead_store::{Observed, model::FactSource};
 
 use crate::*;
 

@@ -1,6 +1,6 @@
 //! Each step from one version of the database to the next, on what hubs of the version before have written.
 
-use fairlead_control::store::Span;
+use fairlead_store::Span;
 use sqlx::{Connection, PgConnection, migrate::Migrator};
 
 use crate::*;
@@ -9,7 +9,7 @@ macro_rules! script {
     ($name:literal) => {
         (
             $name,
-            include_str!(concat!("../../migrations/postgres/", $name)),
+            include_str!(concat!("../../../store/migrations/postgres/", $name)),
         )
     };
 }

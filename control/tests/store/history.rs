@@ -8,10 +8,9 @@ use std::{
     time::Duration,
 };
 
-use fairlead_control::{
-    Clock,
+use fairlead_store::{
+    Asked, Change, Clock, FactPlace, Kind, Operation, Retention, Revision, Span,
     model::{Fact, FactSource},
-    store::{Asked, Change, FactPlace, Kind, Operation, Retention, Revision, Span},
 };
 use serde_json::{Value, json};
 use time::OffsetDateTime;

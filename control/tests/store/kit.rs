@@ -4,11 +4,10 @@ pub(crate) use std::sync::Arc;
 
 pub(crate) use fairlead_api::{ClusterId, TenantId, resources::Role};
 pub(crate) use fairlead_certs::Registration;
-pub(crate) use fairlead_control::{
-    Clock,
-    enroll::{self, Claim, SpendError},
+pub(crate) use fairlead_control::enroll::{self, Claim, SpendError};
+pub(crate) use fairlead_store::{
+    Actor, Clock, Draft, Presented, Record, Store, StoreError,
     model::{Binding, Bootstrap, Cluster, Tenant, Token},
-    store::{Actor, Draft, Presented, Record, Store, StoreError},
 };
 pub(crate) use serde_json::Value;
 

@@ -4,7 +4,7 @@ use fairlead_api::{
     Code,
     resources::{ClusterState, ClusterStatus, LastError},
 };
-use fairlead_control::model::FactSource;
+use fairlead_store::model::FactSource;
 
 use crate::*;
 

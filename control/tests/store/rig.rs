@@ -1,9 +1,6 @@
 //! A file of its own for each test.
 
-use fairlead_control::{
-    Clock,
-    store::{Place, Store},
-};
+use fairlead_store::{Clock, Place, Store};
 use tempfile::TempDir;
 
 pub(crate) struct Home(TempDir);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use fairlead_api::{Code, Failure, resources::ClusterState};
-use fairlead_control::{
+use fairlead_store::{
+    Place, Revision, Span,
     model::{Fact, FactSource},
-    store::{Place, Revision, Span},
 };
 use serde_json::json;
 use sqlx::{Connection, SqliteConnection, migrate::Migrator, sqlite::SqliteConnectOptions};
@@ -91,11 +91,11 @@ async fn a_damaged_file_or_one_of_a_newer_version_is_left_alone() {
 const OLD: [(&str, &str); 2] = [
     (
         "0001_start.sql",
-        include_str!("../../migrations/sqlite/0001_start.sql"),
+        include_str!("../../../store/migrations/sqlite/0001_start.sql"),
     ),
     (
         "0002_uids.sql",
-        include_str!("../../migrations/sqlite/0002_uids.sql"),
+        include_str!("../../../store/migrations/sqlite/0002_uids.sql"),
     ),
 ];
 
@@ -103,15 +103,15 @@ const OLD: [(&str, &str); 2] = [
 const LATER: [(&str, &str); 3] = [
     (
         "0003_documents.sql",
-        include_str!("../../migrations/sqlite/0003_documents.sql"),
+        include_str!("../../../store/migrations/sqlite/0003_documents.sql"),
     ),
     (
         "0004_keys.sql",
-        include_str!("../../migrations/sqlite/0004_keys.sql"),
+        include_str!("../../../store/migrations/sqlite/0004_keys.sql"),
     ),
     (
         "0005_hubs.sql",
-        include_str!("../../migrations/sqlite/0005_hubs.sql"),
+        include_str!("../../../store/migrations/sqlite/0005_hubs.sql"),
     ),
 ];
 

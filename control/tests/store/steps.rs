@@ -1,6 +1,6 @@
 //! Each step from one version of the file to the next, on what a hub of the version before has written.
 
-use fairlead_control::store::Span;
+use fairlead_store::Span;
 use sqlx::{Connection, SqliteConnection, migrate::Migrator, sqlite::SqliteConnectOptions};
 
 use crate::*;
@@ -9,7 +9,7 @@ macro_rules! script {
     ($name:literal) => {
         (
             $name,
-            include_str!(concat!("../../migrations/sqlite/", $name)),
+            include_str!(concat!("../../../store/migrations/sqlite/", $name)),
         )
     };
 }

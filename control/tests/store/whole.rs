@@ -6,10 +6,11 @@ use std::{
 };
 
 use fairlead_api::Code;
-use fairlead_control::{
+use fairlead_control::upkeep::{self, HubData};
+use fairlead_store::{
+    Place, Revision,
+    dump::migrate,
     model::{Fact, FactSource},
-    store::{Place, Revision},
-    upkeep::{self, HubData, migrate},
 };
 use serde_json::json;
 

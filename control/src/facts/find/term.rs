@@ -3,13 +3,11 @@
 use std::cmp::Ordering;
 
 use fairlead_api::{Code, Failure};
+use fairlead_store::model::{Cluster, ClusterTemplate};
 use serde_json::Value;
 
 use super::version::{Comparison, Version, Versions, of_chart};
-use crate::{
-    model::{Cluster, ClusterTemplate},
-    registry::Said,
-};
+use crate::registry::Said;
 
 /// One thing that must be so.
 #[derive(Debug, Clone)]

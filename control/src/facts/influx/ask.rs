@@ -7,11 +7,12 @@ use fairlead_api::{
     influxql::{Query, Selected, Tag, Within},
 };
 use fairlead_gateway::Caller;
+use fairlead_store::View;
 use serde_json::{Value, json};
 use tracing::warn;
 
 use super::{Influx, client::AskError};
-use crate::{hub::Hub, registry::sees_cluster, store::View};
+use crate::{hub::Hub, registry::sees_cluster};
 
 /// Clusters that a query may be about, for a caller who may not see all: each is a condition.
 const CLUSTERS: usize = 2000;

@@ -7,10 +7,10 @@ use std::{
     path::Path,
 };
 
+use fairlead_store::Revision;
 use flate2::Crc;
 
 use super::spool::Place;
-use crate::store::Revision;
 
 const NAME: &str = "cursor";
 

@@ -10,6 +10,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use fairlead_store::Store;
 use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
@@ -21,7 +22,6 @@ use super::{
     source::{Position, TakeError, take},
     spool::{Lost, Place, Spool},
 };
-use crate::store::Store;
 
 /// Refusals that are remembered, so that each is told once.
 const TOLD: usize = 256;

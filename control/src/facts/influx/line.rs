@@ -7,9 +7,8 @@ use fairlead_api::{
     ClusterId, TenantId,
     influxql::{Tag, written},
 };
+use fairlead_store::model::FactSource;
 use serde_json::Value;
-
-use crate::model::FactSource;
 
 /// The longest name of a field, in bytes: longer ones are left out. InfluxDB's keys have 64 KiB, measurement and tags included.
 const LONGEST: usize = 4096;

@@ -5,13 +5,12 @@ use std::sync::{
     atomic::{AtomicI64, Ordering},
 };
 
+use fairlead_store::{Clock, millis};
 use prometheus::{
     Gauge, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
     core::{Collector, Desc},
     proto::MetricFamily,
 };
-
-use crate::{clock::Clock, store::millis};
 
 /// Why a line never came there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,18 +4,16 @@
 use std::io;
 
 use fairlead_api::{ClusterId, TenantId};
+use fairlead_store::{
+    Change, FactVersion, Kind, Operation, Record, Revision, Store, StoreError, View, millis,
+    model::Cluster,
+};
 use serde_json::Value;
 use tracing::warn;
 
 use super::{
     batch::{Batch, MAX_BYTES, Packer},
     line::{Point, line},
-};
-use crate::{
-    model::Cluster,
-    store::{
-        Change, FactVersion, Kind, Operation, Record, Revision, Store, StoreError, View, millis,
-    },
 };
 
 /// Lines of the log that are looked at together.

@@ -9,16 +9,16 @@ use std::{
 };
 
 use fairlead_certs::Registration;
+use fairlead_store::{
+    Actor, Place, Retention, StoreError, millis,
+    model::{Binding, Bootstrap, Cluster, Fact, FactSource},
+};
 use prometheus::core::Collector;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use time::{Duration as Days, OffsetDateTime};
 
 use super::{feed::Trouble, *};
-use crate::{
-    model::{Binding, Bootstrap, Cluster, Fact, FactSource},
-    store::{Actor, Place, Retention, StoreError, millis},
-};
 use fake::{Fake, WRONG};
 
 const START: i64 = 1_795_262_400;
@@ -69,7 +69,7 @@ impl Rig {
 
     async fn change(
         &self,
-        decide: impl FnMut(&mut crate::store::Draft) -> Result<(), StoreError> + Send + 'static,
+        decide: impl FnMut(&mut fairlead_store::Draft) -> Result<(), StoreError> + Send + 'static,
     ) {
         self.store.change(Actor::Hub, decide).await.unwrap();
     }
@@ -325,7 +325,7 @@ async fn a_cluster_that_has_come_to_another_tenant_has_its_facts_there() {
     rig.seconds.fetch_add(1, Ordering::SeqCst);
     let now = rig.clock.now();
     rig.change(move |draft| {
-        let tenant = crate::model::Tenant::new("t-b".parse().unwrap(), now);
+        let tenant = fairlead_store::model::Tenant::new("t-b".parse().unwrap(), now);
         draft.put_tenant(tenant)?;
         let mut cluster = draft
             .cluster(&"c-a".parse().unwrap())

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use fairlead_api::{ClusterId, Failure, TenantId};
+use fairlead_store::{Asked, Change, Kind, LogPlace, Revision};
 use http::{HeaderMap, Uri};
 use serde::Serialize;
 
@@ -16,7 +17,6 @@ use crate::{
         rights::{Right, allow},
     },
     reply::{Answer, Who},
-    store::{Asked, Change, Kind, LogPlace, Revision},
 };
 
 const USUAL: u32 = 100;

@@ -4,11 +4,9 @@
 
 use fairlead_api::TenantId;
 use fairlead_gateway::Caller;
+use fairlead_store::{Change, Kind, Operation, View};
 
-use crate::{
-    registry::rights::{Right, allow, sees_tenant},
-    store::{Change, Kind, Operation, View},
-};
+use crate::registry::rights::{Right, allow, sees_tenant};
 
 /// What became of the thing as the caller sees it; nothing where that is nothing to them. Tokens are for those who look after
 /// them.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use fairlead_api::Failure;
 use fairlead_gateway::Caller;
+use fairlead_store::{Observed, Record, View, millis, model::Cluster};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
@@ -16,7 +17,6 @@ use crate::{
     enroll::{install_url, invitation},
     facts::stale_names,
     hub::Hub,
-    model::Cluster,
     registry::{
         document::{Opening, ShownCluster},
         etag,
@@ -24,7 +24,6 @@ use crate::{
         rights::{Right, allow},
     },
     reply::Answer,
-    store::{Observed, Record, View, millis},
 };
 
 /// About how many bytes a cluster's document has.

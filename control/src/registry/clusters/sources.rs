@@ -4,12 +4,10 @@
 
 use std::borrow::Cow;
 
+use fairlead_store::model::{Cluster, Fact, FactSource};
 use serde_json::{Map, Value};
 
-use crate::{
-    facts::{Reporting, seen},
-    model::{Cluster, Fact, FactSource},
-};
+use crate::facts::{Reporting, seen};
 
 const FACTS: &str = "dynamicFacts";
 
@@ -66,11 +64,11 @@ impl LastReport {
 #[cfg(test)]
 mod tests {
     use fairlead_certs::Registration;
+    use fairlead_store::model::{Binding, Bootstrap};
     use serde_json::json;
     use time::OffsetDateTime;
 
     use super::*;
-    use crate::model::{Binding, Bootstrap};
 
     const HOUR: i64 = 3_600_000;
 

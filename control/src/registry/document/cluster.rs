@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use fairlead_api::Failure;
+use fairlead_store::model::{Cluster, CompileMeta, Fact, FactSource, Facts};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -12,10 +13,7 @@ use super::{
     policy::Policies,
     repo,
 };
-use crate::{
-    model::{Cluster, CompileMeta, Fact, FactSource, Facts},
-    registry::names::display_name,
-};
+use crate::registry::names::display_name;
 
 /// Fields that a PATCH may have.
 const KNOWN: [&str; 13] = [
@@ -267,10 +265,10 @@ fn renewed(
 #[cfg(test)]
 mod tests {
     use fairlead_certs::Registration;
+    use fairlead_store::model::{Binding, Bootstrap, DeployKey, GitRepo};
     use time::OffsetDateTime;
 
     use super::*;
-    use crate::model::{Binding, Bootstrap, DeployKey, GitRepo};
 
     #[test]
     fn what_is_seen_at_a_glance_to_make_sense_does() {

@@ -1,10 +1,10 @@
 //! What Commodore reports, as it was sent. Whatever it has beside the known fields is dropped.
 
 use fairlead_api::Failure;
+use fairlead_store::model::CompileMeta;
 use serde_json::{Map, Value};
 
 use super::invalid;
-use crate::model::CompileMeta;
 
 /// # Errors
 /// `FL-4109` with what is wrong.

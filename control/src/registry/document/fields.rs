@@ -6,8 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use fairlead_api::{Code, Failure};
-
-use crate::model::without_secret;
+use fairlead_store::model::without_secret;
 
 /// How many entries a map of a document may have.
 const MAX_ENTRIES: usize = 1024;

@@ -1,9 +1,9 @@
 //! What Lieutenant's documents do not have: policies, and where a cluster's API server is.
 
 use fairlead_api::{Failure, HubUrl};
+use fairlead_store::model::{CreationPolicy, Credentials, DeletionPolicy, KubeApi};
 
 use super::{Fields, invalid};
-use crate::model::{CreationPolicy, Credentials, DeletionPolicy, KubeApi};
 
 /// Names of these fields: a client that does not know them does not take them away by putting a document without them.
 pub(in crate::registry) const OURS: [&str; 4] = [

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use fairlead_api::Failure;
+use fairlead_store::model::{Credentials, DeployKey, GitRepo, RepoKind};
 use serde_json::{Map, Value, json};
 
 use super::{Fields, invalid, policy::reference};
-use crate::model::{Credentials, DeployKey, GitRepo, RepoKind};
 
 /// The deploy key that the cluster's agent reads with.
 const STEWARD: &str = "steward";

@@ -6,6 +6,10 @@ use fairlead_api::{
     Code, Failure,
     resources::{ClusterStatus, DetectedClone},
 };
+use fairlead_store::{
+    Record,
+    model::{Cluster, ClusterTemplate, Credentials, Fact, Facts, GitRepo, Tenant},
+};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
@@ -13,10 +17,8 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{repo, tenant};
 use crate::{
-    model::{Cluster, ClusterTemplate, Credentials, Fact, Facts, GitRepo, Tenant},
     registry::template::Effective,
     repositories::{GitServers, ShownRepoState, shown_of_cluster, shown_of_tenant},
-    store::Record,
 };
 
 /// A cluster with what its tenant's template fills in: what stays the same until one of both is changed.

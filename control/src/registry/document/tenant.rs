@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 
 use fairlead_api::{Failure, TenantId};
+use fairlead_store::model::{AgentSettings, ClusterTemplate, Tenant};
 use serde_json::{Map, Value, json};
 
 use super::{
     Fields, Repo, cluster::checked_name, fields::opens_nothing, invalid, policy::Policies, repo,
 };
-use crate::{
-    configuration,
-    model::{AgentSettings, ClusterTemplate, Tenant},
-};
+use crate::configuration;
 
 /// Fields that a PATCH may have.
 const KNOWN: [&str; 7] = [

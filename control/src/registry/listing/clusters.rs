@@ -4,18 +4,20 @@ use std::{borrow::Cow, sync::Arc};
 
 use fairlead_api::{Failure, resources::ClusterState};
 use fairlead_gateway::Caller;
+use fairlead_store::{
+    Observed, Record, View, millis,
+    model::{Cluster, Fact},
+};
 use http::{HeaderMap, Uri};
 
 use super::{Listing, SortBy};
 use crate::{
     facts::is_stale,
     hub::Hub,
-    model::{Cluster, Fact},
     registry::{
         clusters::template_of, document::invalid, page::Place, rights::sees_cluster, said::Said,
         selector::Selector,
     },
-    store::{Observed, Record, View, millis},
 };
 
 /// What the query asks for.

@@ -4,14 +4,11 @@ use std::sync::Arc;
 
 use fairlead_api::Failure;
 use fairlead_gateway::Caller;
+use fairlead_store::{Record, View, model::Tenant};
 use http::{HeaderMap, Uri};
 
 use super::{Listing, SortBy};
-use crate::{
-    model::Tenant,
-    registry::{page::Place, rights::sees_tenant, selector::Selector},
-    store::{Record, View},
-};
+use crate::registry::{page::Place, rights::sees_tenant, selector::Selector};
 
 /// What the query asks for.
 pub(in crate::registry) struct Tenants {

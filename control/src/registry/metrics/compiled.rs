@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use super::family::{Family, number, seconds};
-use crate::{
+use fairlead_store::{
+    millis,
     model::{Cluster, SourceVersion},
-    store::millis,
 };
+
+use super::family::{Family, number, seconds};
 
 /// Instances, and packages, of one cluster: more are left out, so that one cluster does not take the others' room.
 const OF_ONE: usize = 200;

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fairlead_store::{
+    Observed,
+    model::{Cluster, FactSource, Facts},
+};
 use serde_json::Value;
 
 use super::{
     compiled::label,
     family::{Family, number, seconds},
 };
-use crate::{
-    facts::{Reporting, stale_names},
-    model::{Cluster, FactSource, Facts},
-    store::Observed,
-};
+use crate::facts::{Reporting, stale_names};
 
 pub(super) struct Told {
     chosen: Vec<(String, String)>,

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use fairlead_api::resources::{ClusterState, ClusterStatus};
+use fairlead_store::model::Cluster;
 
 use super::family::{Family, number};
-use crate::model::Cluster;
 
 const STATES: [ClusterState; 4] = [
     ClusterState::Connected,

@@ -37,7 +37,7 @@ fn files(dir: &TempDir) -> Vec<PathBuf> {
 fn large(n: i64) -> Batch {
     let mut bytes = [0; 6000];
     aws_lc_rs::rand::fill(&mut bytes).unwrap();
-    Batch::pack(&[&crate::model::hex::encode(&bytes)], n).unwrap()
+    Batch::pack(&[&fairlead_store::model::hex::encode(&bytes)], n).unwrap()
 }
 
 #[test]

@@ -1,0 +1,116 @@
+//! Who could see a thing when it changed: the people of its tenant and of all tenants above that, before the change and
+//! after it. It is written down with the change, because nobody knows it later: tenants are deleted, and get others above
+//! them.
+
+use std::{fmt, str::FromStr};
+
+use fairlead_api::TenantId;
+
+use crate::error::StoreError;
+
+/// Tenants, from below: first the one whose the thing is. Those who see all tenants are in none of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Audience {
+    /// None where the thing was not there.
+    pub before: Vec<TenantId>,
+    /// None where it is gone.
+    pub after: Vec<TenantId>,
+}
+
+/// Between both; before it and behind it is an empty place, as on either side of every tenant.
+const BECOMES: &str = ">";
+
+impl Audience {
+    /// What the written form of each that has this tenant in it looks like, for `LIKE`: an id has neither `%` nor `_`.
+    pub(super) fn pattern(tenant: &TenantId) -> String {
+        format!("% {tenant} %")
+    }
+
+    #[must_use]
+    pub fn saw(&self, tenant: &TenantId) -> bool {
+        self.before.contains(tenant)
+    }
+
+    #[must_use]
+    pub fn sees(&self, tenant: &TenantId) -> bool {
+        self.after.contains(tenant)
+    }
+}
+
+impl fmt::Display for Audience {
+    /// Once where nothing has changed of it, which is nearly always.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let put = |f: &mut fmt::Formatter<'_>, tenants: &[TenantId]| {
+            tenants.iter().try_for_each(|it| write!(f, "{it} "))
+        };
+        f.write_str(" ")?;
+        put(f, &self.before)?;
+        if self.before != self.after {
+            write!(f, "{BECOMES} ")?;
+            put(f, &self.after)?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Audience {
+    type Err = StoreError;
+    fn from_str(text: &str) -> Result<Self, StoreError> {
+        let read = |part: &str| {
+            let tenants = part.split_whitespace().map(str::parse);
+            let tenants = tenants.collect::<Result<Vec<TenantId>, _>>();
+            tenants.map_err(|_| StoreError::Damaged(text.to_owned()))
+        };
+        let (before, after) = text.split_once(BECOMES).unwrap_or((text, text));
+        Ok(Audience {
+            before: read(before)?,
+            after: read(after)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(names: &[&str]) -> Vec<TenantId> {
+        names.iter().map(|name| name.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn an_audience_reads_back_and_nothing_else_is_one() {
+        for (before, after, written) in [
+            (&[][..], &[][..], " "),
+            (&["t-a"], &["t-a"], " t-a "),
+            (&["t-b", "t-a"], &["t-b", "t-a"], " t-b t-a "),
+            (&[], &["t-a"], " > t-a "),
+            (&["t-a"], &[], " t-a > "),
+            (&["t-b", "t-a"], &["t-b"], " t-b t-a > t-b "),
+        ] {
+            let audience = Audience {
+                before: ids(before),
+                after: ids(after),
+            };
+            assert_eq!(audience.to_string(), written);
+            assert_eq!(written.parse::<Audience>().unwrap(), audience);
+        }
+        for damaged in ["t-a,t-b", "A", "t-a > t-b > t-c"] {
+            assert!(damaged.parse::<Audience>().is_err(), "{damaged}");
+        }
+    }
+
+    #[test]
+    fn every_tenant_of_it_is_found_and_no_part_of_one() {
+        let audience = Audience {
+            before: ids(&["t-b", "t-ab"]),
+            after: ids(&["t-c"]),
+        };
+        let written = audience.to_string();
+        let has = |tenant: &str| {
+            let pattern = Audience::pattern(&tenant.parse().unwrap());
+            written.contains(pattern.trim_matches('%'))
+        };
+        assert!(has("t-b") && has("t-ab") && has("t-c"));
+        assert!(!has("t-a"));
+    }
+}

@@ -1,0 +1,192 @@
+//! Kinds of values that the view holds and the database keeps as documents.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use fairlead_api::{ClusterId, TenantId};
+use imbl::OrdMap;
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    backend::Backend,
+    backend::{DocumentRow, Loaded},
+    error::{Result, StoreError},
+    model::{Cluster, Tenant, Token},
+    record::{Kind, Record},
+    revision::Revision,
+    view::{CatalogHead, View},
+};
+
+/// A kind of value that is kept as a document and held in the view.
+pub(super) trait Document:
+    Serialize + DeserializeOwned + Clone + PartialEq + Send + Sync + 'static
+{
+    type Id: Ord + Clone + fmt::Display + FromStr;
+    const KIND: Kind;
+    /// Top-level fields that the change log must not show.
+    const HIDDEN: &'static [&'static str] = &[];
+
+    fn id(&self) -> &Self::Id;
+    /// Whose it is.
+    fn tenant(&self) -> Option<&TenantId>;
+    /// Whose people may see it: its tenant, and all above that.
+    fn seen_by(&self, view: &View) -> Vec<TenantId> {
+        self.tenant().map_or_else(Vec::new, |it| above(view, it))
+    }
+    fn records(view: &View) -> &OrdMap<Self::Id, Arc<Record<Self>>>;
+    fn records_mut(view: &mut View) -> &mut OrdMap<Self::Id, Arc<Record<Self>>>;
+    /// Keeps the indices as the records are.
+    fn index(_view: &mut View, _before: Option<&Self>, _after: Option<&Self>) {}
+}
+
+pub(super) fn above(view: &View, tenant: &TenantId) -> Vec<TenantId> {
+    view.lineage(tenant).cloned().collect()
+}
+
+impl Document for Tenant {
+    type Id = TenantId;
+    const KIND: Kind = Kind::Tenant;
+
+    fn id(&self) -> &TenantId {
+        &self.id
+    }
+
+    fn tenant(&self) -> Option<&TenantId> {
+        Some(&self.id)
+    }
+
+    fn records(view: &View) -> &OrdMap<TenantId, Arc<Record<Self>>> {
+        &view.tenants
+    }
+
+    fn records_mut(view: &mut View) -> &mut OrdMap<TenantId, Arc<Record<Self>>> {
+        &mut view.tenants
+    }
+
+    fn index(view: &mut View, before: Option<&Self>, after: Option<&Self>) {
+        let parent = |tenant: &Tenant| tenant.parent.clone();
+        let before = before.and_then(|it| Some((parent(it)?, it.id.clone())));
+        let after = after.and_then(|it| Some((parent(it)?, it.id.clone())));
+        view.children.moved(before, after);
+    }
+}
+
+impl Document for Cluster {
+    type Id = ClusterId;
+    const KIND: Kind = Kind::Cluster;
+
+    fn id(&self) -> &ClusterId {
+        &self.id
+    }
+
+    fn tenant(&self) -> Option<&TenantId> {
+        Some(&self.tenant)
+    }
+
+    fn records(view: &View) -> &OrdMap<ClusterId, Arc<Record<Self>>> {
+        &view.clusters
+    }
+
+    fn records_mut(view: &mut View) -> &mut OrdMap<ClusterId, Arc<Record<Self>>> {
+        &mut view.clusters
+    }
+
+    fn index(view: &mut View, before: Option<&Self>, after: Option<&Self>) {
+        let key = |cluster: &Cluster| (cluster.tenant.clone(), cluster.id.clone());
+        view.by_tenant.moved(before.map(key), after.map(key));
+    }
+}
+
+impl Document for Token {
+    type Id = String;
+    const KIND: Kind = Kind::Token;
+    const HIDDEN: &'static [&'static str] = &["hash"];
+
+    fn id(&self) -> &String {
+        &self.id
+    }
+
+    fn tenant(&self) -> Option<&TenantId> {
+        self.tenant.as_ref()
+    }
+
+    fn seen_by(&self, view: &View) -> Vec<TenantId> {
+        let cluster = self.cluster.as_ref().and_then(|id| view.cluster(id));
+        let tenant = cluster.map(|it| &it.value.tenant).or(self.tenant.as_ref());
+        tenant.map_or_else(Vec::new, |it| above(view, it))
+    }
+
+    fn records(view: &View) -> &OrdMap<String, Arc<Record<Self>>> {
+        &view.tokens
+    }
+
+    fn records_mut(view: &mut View) -> &mut OrdMap<String, Arc<Record<Self>>> {
+        &mut view.tokens
+    }
+}
+
+impl View {
+    /// Puts a record in, or takes it out, with its indices.
+    pub(super) fn set<T: Document>(&mut self, id: &T::Id, record: Option<Arc<Record<T>>>) {
+        let after = record.clone();
+        let records = T::records_mut(self);
+        let before = match record {
+            Some(record) => records.insert(id.clone(), record),
+            None => records.remove(id),
+        };
+        let before = before.as_deref().map(|it| &it.value);
+        T::index(self, before, after.as_deref().map(|it| &it.value));
+    }
+
+    /// Takes in a row as it is kept.
+    pub(super) fn take<T: Document>(&mut self, row: &DocumentRow) -> Result<()> {
+        let damaged = || StoreError::Damaged(format!("{} {}", T::KIND, row.id));
+        let id = row.id.parse().map_err(|_| damaged())?;
+        let record = match &row.body {
+            None => None,
+            Some(body) => Some(Arc::new(Record {
+                value: serde_json::from_str(body).map_err(|_| damaged())?,
+                version: row.version,
+                revision: row.revision,
+            })),
+        };
+        self.set::<T>(&id, record);
+        Ok(())
+    }
+}
+
+pub(super) async fn whole(backend: &dyn Backend) -> Result<View> {
+    let loaded = backend.load(Revision(0)).await?;
+    with(View::default(), &loaded.unwrap_or_default())
+}
+
+/// The view with what was loaded.
+pub(super) fn with(mut view: View, loaded: &Loaded) -> Result<View> {
+    view.revision = loaded.revision;
+    for row in loaded.deleted.iter().chain(&loaded.documents) {
+        match row.kind {
+            Kind::Tenant => view.take::<Tenant>(row)?,
+            Kind::Cluster => view.take::<Cluster>(row)?,
+            Kind::Token => view.take::<Token>(row)?,
+            Kind::Catalog => {}
+        }
+    }
+    let gone = loaded
+        .deleted
+        .iter()
+        .filter(|row| row.kind == Kind::Cluster);
+    for id in gone.filter_map(|row| row.id.parse::<ClusterId>().ok()) {
+        view.catalogs.remove(&id);
+    }
+    for row in &loaded.catalogs {
+        let id = row
+            .id
+            .parse()
+            .map_err(|_| StoreError::Damaged(row.id.clone()))?;
+        let head = CatalogHead {
+            version: row.version,
+            revision: row.revision,
+        };
+        view.catalogs.insert(id, head);
+    }
+    Ok(view)
+}

@@ -1,0 +1,207 @@
+//! A change in the making: the view as it would be, and what has been touched. Reading sees what was written before. What
+//! one record says of another holds at every step: no cluster without its tenant, no tenant deleted under its clusters.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Deref,
+    sync::Arc,
+};
+
+use fairlead_api::{ClusterId, TenantId};
+use serde_json::Value;
+
+use crate::{
+    document::Document,
+    error::{Result, StoreError},
+    model::{Cluster, Tenant, Token},
+    record::Record,
+    revision::Revision,
+    view::{CatalogHead, View},
+};
+
+/// The view, to be changed; reads through to it.
+pub struct Draft {
+    pub(super) base: View,
+    pub(super) view: View,
+    pub(super) tenants: BTreeSet<TenantId>,
+    pub(super) clusters: BTreeSet<ClusterId>,
+    pub(super) tokens: BTreeSet<String>,
+    /// The new catalogs, as JSON.
+    pub(super) catalogs: BTreeMap<ClusterId, String>,
+}
+
+impl Deref for Draft {
+    type Target = View;
+    fn deref(&self) -> &View {
+        &self.view
+    }
+}
+
+impl Draft {
+    pub(super) fn new(base: View) -> Self {
+        let mut view = base.clone();
+        view.revision = base.revision.next();
+        Draft {
+            base,
+            view,
+            tenants: BTreeSet::new(),
+            clusters: BTreeSet::new(),
+            tokens: BTreeSet::new(),
+            catalogs: BTreeMap::new(),
+        }
+    }
+
+    /// The revision that this change will have, if it changes anything.
+    #[must_use]
+    pub fn next_revision(&self) -> Revision {
+        self.view.revision
+    }
+
+    /// Makes a tenant or puts it in the place of the one with its id.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`] if there is no such parent, [`StoreError::Nesting`] if it would be above itself.
+    pub fn put_tenant(&mut self, tenant: Tenant) -> Result<()> {
+        if let Some(parent) = &tenant.parent {
+            self.view.tenant(parent).ok_or(StoreError::Missing)?;
+            if self.view.within(parent, &tenant.id) {
+                return Err(StoreError::Nesting);
+            }
+        }
+        self.tenants.insert(tenant.id.clone());
+        self.put(tenant);
+        Ok(())
+    }
+
+    /// Its API tokens go with it.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`]; [`StoreError::InUse`] while it has clusters or tenants below it.
+    pub fn delete_tenant(&mut self, id: &TenantId) -> Result<()> {
+        self.view.tenant(id).ok_or(StoreError::Missing)?;
+        if self.view.clusters_of(id).next().is_some() || self.view.children_of(id).next().is_some()
+        {
+            return Err(StoreError::InUse);
+        }
+        self.delete_tokens(|token| token.tenant.as_ref() == Some(id));
+        self.tenants.insert(id.clone());
+        self.view.set::<Tenant>(id, None);
+        Ok(())
+    }
+
+    /// Makes a cluster or puts it in the place of the one with its id. The API tokens for it alone end where it becomes
+    /// another tenant's: they are in the hands of the people who had it.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`] if there is no such tenant.
+    pub fn put_cluster(&mut self, cluster: Cluster) -> Result<()> {
+        self.view
+            .tenant(&cluster.tenant)
+            .ok_or(StoreError::Missing)?;
+        let before = self.view.cluster(&cluster.id);
+        if before.is_some_and(|it| it.value.tenant != cluster.tenant) {
+            self.delete_tokens(|token| token.cluster.as_ref() == Some(&cluster.id));
+        }
+        self.clusters.insert(cluster.id.clone());
+        self.put(cluster);
+        Ok(())
+    }
+
+    /// Changes a cluster in its place; its id must stay.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`] if there is no such cluster, or no such tenant any more.
+    pub fn amend_cluster<T>(
+        &mut self,
+        id: &ClusterId,
+        change: impl FnOnce(&mut Cluster) -> T,
+    ) -> Result<T> {
+        let mut cluster = self
+            .view
+            .cluster(id)
+            .ok_or(StoreError::Missing)?
+            .value
+            .clone();
+        let done = change(&mut cluster);
+        self.put_cluster(cluster)?;
+        Ok(done)
+    }
+
+    /// Its bootstrap token, its catalog, its status and the API tokens for it alone go with it.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`]
+    pub fn delete_cluster(&mut self, id: &ClusterId) -> Result<()> {
+        self.view.cluster(id).ok_or(StoreError::Missing)?;
+        self.delete_tokens(|token| token.cluster.as_ref() == Some(id));
+        self.clusters.insert(id.clone());
+        self.catalogs.remove(id);
+        self.view.catalogs.remove(id);
+        self.view.set::<Cluster>(id, None);
+        Ok(())
+    }
+
+    /// # Errors
+    /// [`StoreError::Missing`] if its tenant or its cluster does not exist.
+    pub fn put_token(&mut self, token: Token) -> Result<()> {
+        if let Some(tenant) = &token.tenant {
+            self.view.tenant(tenant).ok_or(StoreError::Missing)?;
+        }
+        if let Some(cluster) = &token.cluster {
+            self.view.cluster(cluster).ok_or(StoreError::Missing)?;
+        }
+        self.tokens.insert(token.id.clone());
+        self.put(token);
+        Ok(())
+    }
+
+    /// # Errors
+    /// [`StoreError::Missing`]
+    pub fn delete_token(&mut self, id: &str) -> Result<()> {
+        self.view.token(id).ok_or(StoreError::Missing)?;
+        self.tokens.insert(id.to_owned());
+        self.view.set::<Token>(&id.to_owned(), None);
+        Ok(())
+    }
+
+    /// Puts these objects in the place of the cluster's catalog; says its new version.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`] if there is no such cluster.
+    pub fn put_catalog(&mut self, cluster: &ClusterId, objects: Vec<Value>) -> Result<u64> {
+        self.view.cluster(cluster).ok_or(StoreError::Missing)?;
+        let before = self.base.catalog(cluster).map_or(0, |head| head.version);
+        let head = CatalogHead {
+            version: before + 1,
+            revision: self.view.revision,
+        };
+        self.view.catalogs.insert(cluster.clone(), head);
+        let body = Value::from(objects).to_string();
+        self.catalogs.insert(cluster.clone(), body);
+        Ok(head.version)
+    }
+
+    fn delete_tokens(&mut self, which: impl Fn(&Token) -> bool) {
+        let doomed = self.view.tokens().filter(|it| which(&it.value));
+        let doomed: Vec<_> = doomed.map(|it| it.value.id.clone()).collect();
+        for id in doomed {
+            self.view.set::<Token>(&id, None);
+            self.tokens.insert(id);
+        }
+    }
+
+    /// However often it is put, its version rises once; put as it was, it is as it was.
+    fn put<T: Document>(&mut self, value: T) {
+        let id = value.id().clone();
+        let before = T::records(&self.base).get(&id);
+        let record = match before {
+            Some(before) if before.value == value => Arc::clone(before),
+            _ => Arc::new(Record {
+                value,
+                version: before.map_or(1, |before| before.version + 1),
+                revision: self.view.revision,
+            }),
+        };
+        self.view.set::<T>(&id, Some(record));
+    }
+}

@@ -1,0 +1,337 @@
+//! A store as a whole: into a file and back, or from one database into another. What is written is counted and hashed,
+//! table by table, and what does not come to the same is not kept.
+//!
+//! The file is lines of JSON: what it is, rows by table, keys beside the store, and at the end counts and hashes of it all.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, Read, Write},
+};
+
+use aws_lc_rs::digest;
+use fairlead_api::{Code, Failure};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use tokio::{sync::mpsc, task::spawn_blocking};
+
+use crate::{
+    backend::Backend,
+    claim::{Claim, refuse_living_hubs},
+    error::{Result, StoreError},
+    model::hex,
+    open::{as_it_is, up_to_date},
+    place::Place,
+    revision::Revision,
+    tables::{Part, Row, TABLES},
+    unusable::unusable,
+};
+
+/// Of the file's form, which changes with the tables.
+const FORMAT: u32 = 1;
+/// The longest line that is read: a slice of the largest catalogs goes into it.
+const MAX_LINE: u64 = 4 << 30;
+/// How many slices of rows may be on their way.
+const ON_THE_WAY: usize = 4;
+
+/// How much of each table there is, and its hash over all rows in their order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    pub rows: u64,
+    /// SHA-256 in lower-case hexadecimal.
+    pub sha256: String,
+}
+
+/// By table, or by file.
+pub type Tallies = BTreeMap<String, Tally>;
+
+/// Files that belong to the store, by name.
+pub type Files = BTreeMap<String, SecretString>;
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Line {
+    Fairlead(u32),
+    Table(String, Vec<Row>),
+    File(String, String),
+    End(Tallies),
+}
+
+#[derive(Default)]
+struct Counter(BTreeMap<String, (u64, Option<digest::Context>)>);
+
+impl Counter {
+    fn add(&mut self, name: &str, bytes: &[u8], rows: usize) {
+        let (count, hash) = self.0.entry(name.to_owned()).or_default();
+        *count += rows as u64;
+        hash.get_or_insert_with(|| digest::Context::new(&digest::SHA256))
+            .update(bytes);
+    }
+
+    fn rows(&mut self, table: &str, rows: &[Row]) {
+        self.add(table, b"", 0);
+        for row in rows {
+            let text = serde_json::Value::from(row.clone()).to_string();
+            self.add(table, text.as_bytes(), 1);
+        }
+    }
+
+    fn finish(self) -> Tallies {
+        let tally = |(rows, hash): (u64, Option<digest::Context>)| Tally {
+            rows,
+            sha256: hash.map_or_else(String::new, |hash| hex::encode(hash.finish().as_ref())),
+        };
+        let all = self.0.into_iter();
+        all.map(|(name, counted)| (name, tally(counted))).collect()
+    }
+}
+
+fn told(place: &Place, error: &StoreError) -> Failure {
+    unusable(place, error)
+}
+
+fn unreadable(detail: impl std::fmt::Display) -> Failure {
+    Failure::with_cause(
+        Code::Invalid,
+        format!("the backup cannot be read: {detail}"),
+    )
+    .next("Name a whole file of `fairlead backup`; one that is encrypted needs `--identity`.")
+}
+
+/// Writes a store and these files to `sink`; the hub goes on meanwhile.
+///
+/// # Errors
+/// `FL-4103` if the store cannot be read or is of another version, `FL-4112` if `sink` takes no more.
+pub async fn write<W: Write + Send + 'static>(
+    place: &Place,
+    files: Files,
+    sink: W,
+    finish: impl FnOnce(W) -> std::io::Result<()> + Send + 'static,
+) -> std::result::Result<Tallies, Failure> {
+    let backend = as_it_is(place).await?;
+    let (rows, taken) = mpsc::channel(ON_THE_WAY);
+    let writing = spawn_blocking(move || write_lines(taken, &files, sink, finish));
+    let read = backend.export(rows).await;
+    let written = writing.await;
+    backend.close().await;
+    let written = written.map_err(|error| Failure::because(Code::Internal, error))?;
+    match (written, read) {
+        // Where both failed, the disk is why.
+        (Err(error), _) => Err(Failure::because(Code::CannotWrite, error)),
+        (Ok(_), Err(error)) => Err(told(place, &error)),
+        (Ok(None), Ok(())) => Err(told(place, &StoreError::CutOff)),
+        (Ok(Some(tallies)), Ok(())) => Ok(tallies),
+    }
+}
+
+/// None if the rows came to no end.
+fn write_lines<W: Write>(
+    mut rows: mpsc::Receiver<Part>,
+    files: &Files,
+    mut sink: W,
+    finish: impl FnOnce(W) -> std::io::Result<()>,
+) -> std::io::Result<Option<Tallies>> {
+    let mut counter = Counter::default();
+    let mut line = |line: &Line| {
+        serde_json::to_writer(&mut sink, line)?;
+        sink.write_all(b"\n")
+    };
+    line(&Line::Fairlead(FORMAT))?;
+    loop {
+        match rows.blocking_recv() {
+            None => return Ok(None),
+            Some(Part::End) => break,
+            Some(Part::Rows(at, rows)) => {
+                let name = TABLES.get(at).map_or("", |table| table.name);
+                counter.rows(name, &rows);
+                if !rows.is_empty() {
+                    line(&Line::Table(name.to_owned(), rows))?;
+                }
+            }
+        }
+    }
+    for (name, text) in files {
+        counter.add(name, text.expose_secret().as_bytes(), 1);
+        let text = text.expose_secret().to_owned();
+        line(&Line::File(name.clone(), text))?;
+    }
+    let tallies = counter.finish();
+    line(&Line::End(tallies.clone()))?;
+    finish(sink)?;
+    Ok(Some(tallies))
+}
+
+/// Takes the files of a backup before the store has changed.
+pub type Stage = Box<dyn FnOnce(&Files) -> std::result::Result<(), Failure> + Send>;
+
+/// Puts what `source` holds in the place of all that is in a store. The files go to `stage`, before anything has changed.
+///
+/// # Errors
+/// `FL-4111` if the store holds something and `overwrite` is not set, `FL-4109` if `source` is damaged, `FL-4103` if the
+/// store cannot be written or a hub runs on it, and those of `stage`. Nothing has changed then.
+pub async fn read(
+    place: &Place,
+    source: Box<dyn BufRead + Send>,
+    overwrite: bool,
+    stage: Stage,
+) -> std::result::Result<Tallies, Failure> {
+    let _claim = Claim::of(place)?;
+    let backend = up_to_date(place).await?;
+    let done = read_into(place, backend.as_ref(), source, overwrite, stage).await;
+    backend.close().await;
+    done
+}
+
+async fn read_into(
+    place: &Place,
+    backend: &dyn Backend,
+    source: Box<dyn BufRead + Send>,
+    overwrite: bool,
+    stage: Stage,
+) -> std::result::Result<Tallies, Failure> {
+    refuse_living_hubs(place, backend).await?;
+    may_write(place, backend, overwrite).await?;
+    let (rows, taken) = mpsc::channel(ON_THE_WAY);
+    let reading = spawn_blocking(move || read_lines(source, &rows, stage));
+    let written = backend.import(taken).await;
+    let read = reading
+        .await
+        .map_err(|error| Failure::because(Code::Internal, error))?;
+    match (read, written) {
+        (Ok(read), Ok(())) => Ok(read),
+        (Ok(_), Err(error)) => Err(told(place, &error)),
+        // It has stopped because the store has.
+        (Err(_), Err(error)) if !matches!(error, StoreError::CutOff) => Err(told(place, &error)),
+        (Err(failure), _) => Err(failure),
+    }
+}
+
+fn read_lines(
+    mut source: Box<dyn BufRead + Send>,
+    rows: &mpsc::Sender<Part>,
+    stage: Stage,
+) -> std::result::Result<Tallies, Failure> {
+    let (mut counter, mut files) = (Counter::default(), Files::new());
+    let mut next = || {
+        let mut text = Vec::new();
+        let mut line = source.by_ref().take(MAX_LINE);
+        line.read_until(b'\n', &mut text).map_err(unreadable)?;
+        serde_json::from_slice(&text).map_err(|_| unreadable("it is damaged, cut off, or none"))
+    };
+    match next()? {
+        Line::Fairlead(FORMAT) => {}
+        Line::Fairlead(other) => {
+            let detail = format_args!("it has the form {other}, and this version reads {FORMAT}");
+            return Err(unreadable(detail));
+        }
+        _ => return Err(unreadable("it is none")),
+    }
+    for table in &TABLES {
+        counter.rows(table.name, &[]);
+    }
+    let send = |part| {
+        let sent = rows.blocking_send(part);
+        sent.map_err(|_| unreadable("the store took no more of it"))
+    };
+    loop {
+        match next()? {
+            Line::Fairlead(_) => return Err(unreadable("it begins twice")),
+            Line::Table(name, rows) => {
+                let at = TABLES.iter().position(|table| table.name == name);
+                let at = at.ok_or_else(|| unreadable("it has a table that nobody knows"))?;
+                counter.rows(&name, &rows);
+                send(Part::Rows(at, rows))?;
+            }
+            Line::File(name, text) => {
+                counter.add(&name, text.as_bytes(), 1);
+                files.insert(name, text.into());
+            }
+            Line::End(tallies) => {
+                if counter.finish() != tallies {
+                    return Err(unreadable("counts or hashes are not what they were"));
+                }
+                stage(&files)?;
+                send(Part::End)?;
+                return Ok(tallies);
+            }
+        }
+    }
+}
+
+/// Puts all rows of one store in the place of those of another one, and reads both to compare.
+///
+/// # Errors
+/// `FL-4111` if the other one holds something and `overwrite` was not said, `FL-4103` if one of them cannot be used or a
+/// hub runs on it,
+/// `FL-5101` if they are not the same afterwards.
+pub async fn migrate(
+    from: &Place,
+    to: &Place,
+    overwrite: bool,
+) -> std::result::Result<Tallies, Failure> {
+    let _claims = (Claim::of(from)?, Claim::of(to)?);
+    let source = as_it_is(from).await?;
+    refuse_living_hubs(from, source.as_ref()).await?;
+    let target = up_to_date(to).await?;
+    refuse_living_hubs(to, target.as_ref()).await?;
+    may_write(to, target.as_ref(), overwrite).await?;
+    let (rows, taken) = mpsc::channel(ON_THE_WAY);
+    let (onward, given) = mpsc::channel(ON_THE_WAY);
+    let (read, before, written) = tokio::join!(
+        source.export(rows),
+        count(taken, Some(onward)),
+        target.import(given)
+    );
+    match (read, written) {
+        (Ok(()), Ok(())) => {}
+        // Where one ends, the other one is cut off.
+        (Err(error), Ok(()) | Err(StoreError::CutOff)) => return Err(told(from, &error)),
+        (_, Err(error)) => return Err(told(to, &error)),
+    }
+    let (rows, taken) = mpsc::channel(ON_THE_WAY);
+    let (read, after) = tokio::join!(target.export(rows), count(taken, None));
+    read.map_err(|error| told(to, &error))?;
+    source.close().await;
+    target.close().await;
+    if before != after {
+        let detail = format_args!("{to} is not the same as {from} was");
+        return Err(Failure::because(Code::Internal, detail));
+    }
+    Ok(after)
+}
+
+async fn count(mut rows: mpsc::Receiver<Part>, onward: Option<mpsc::Sender<Part>>) -> Tallies {
+    let mut counter = Counter::default();
+    while let Some(part) = rows.recv().await {
+        if let Part::Rows(at, rows) = &part {
+            let name = TABLES.get(*at).map_or("", |table| table.name);
+            counter.rows(name, rows);
+        }
+        if let Some(onward) = &onward
+            && onward.send(part).await.is_err()
+        {
+            // Whoever takes them tells why not.
+            break;
+        }
+    }
+    counter.finish()
+}
+
+/// A new store holds the default tenant and nothing else.
+async fn may_write(
+    place: &Place,
+    backend: &dyn Backend,
+    overwrite: bool,
+) -> std::result::Result<(), Failure> {
+    let there = async { Result::Ok(backend.revision().await?.0 > 1 || held(backend).await? > 1) };
+    let there = there.await.map_err(|error| told(place, &error))?;
+    if there && !overwrite {
+        let detail = format_args!("{place} is not empty");
+        return Err(Failure::because(Code::InUse, detail));
+    }
+    Ok(())
+}
+
+async fn held(backend: &dyn Backend) -> Result<usize> {
+    let loaded = backend.load(Revision(0)).await?;
+    Ok(loaded.unwrap_or_default().documents.len())
+}

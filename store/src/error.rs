@@ -1,0 +1,128 @@
+//! Why the store did not do it.
+
+use std::sync::Arc;
+
+use fairlead_api::{Code, Failure};
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
+use tracing::error;
+
+use crate::revision::Revision;
+
+/// Nothing was changed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    #[error("it exists already, or has changed meanwhile")]
+    Conflict,
+    #[error("there is no such thing")]
+    Missing,
+    #[error("it is still in use")]
+    InUse,
+    #[error("a tenant would be above itself")]
+    Nesting,
+    #[error(
+        "changes of so long ago are no longer kept; the oldest revision to go on from is {oldest}"
+    )]
+    Compacted { oldest: Revision },
+    #[error("the store failed")]
+    Failed(#[source] Arc<sqlx::Error>),
+    #[error("the disk is full, or cannot be written")]
+    Full(#[source] Arc<sqlx::Error>),
+    #[error("the database cannot be reached")]
+    Away,
+    #[error("the store holds {0:?}, which nothing of ours has written")]
+    Damaged(String),
+    #[error("the change ended before it was done")]
+    CutOff,
+}
+
+/// What a change may be answered with in the place of being made.
+pub trait Refusal: From<StoreError> + Send + 'static {
+    /// Whether the change was made from what is no more so, as an `If-Match` says.
+    fn has_lost(&self) -> bool {
+        false
+    }
+}
+
+impl Refusal for StoreError {}
+
+impl Refusal for Failure {
+    fn has_lost(&self) -> bool {
+        self.code == Code::ChangedMeanwhile
+    }
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        match cannot_write(&error) && !has_ended(&error) {
+            true => StoreError::Full(Arc::new(error)),
+            false => StoreError::Failed(Arc::new(error)),
+        }
+    }
+}
+
+/// Whether PostgreSQL has ended with these words, for whatever reason: what it was at may be done all the same.
+pub(super) fn has_ended(error: &sqlx::Error) -> bool {
+    let error = error.as_database_error();
+    let error = error.and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
+    error.is_some_and(|error| error.severity() == PgSeverity::Panic)
+}
+
+/// Whether the server cannot be reached, or says that it cannot serve now.
+pub(crate) fn cannot_be_reached(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_)
+        | sqlx::Error::Tls(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::WorkerCrashed => true,
+        // PostgreSQL, appendix A: connection exceptions, shutdowns, too many connections.
+        sqlx::Error::Database(error) => error.code().is_some_and(|code| {
+            code.starts_with("08") || code.starts_with("57P") || code == "53300"
+        }),
+        _ => false,
+    }
+}
+
+/// Whether somebody has to make room, or to make the disk writable again.
+fn cannot_write(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    let Some(code) = code else {
+        return false;
+    };
+    match code.parse::<u32>() {
+        // SQLite: 8 is READONLY, 13 FULL, in whatever case; 778, 1034 and 1546 are IOERR while writing, syncing and cutting
+        // off: quotas and limits are told like that.
+        Ok(number) if code.len() < 5 => {
+            matches!(number & 0xff, 8 | 13) || matches!(number, 778 | 1034 | 1546)
+        }
+        // PostgreSQL, appendix A: disk full, read-only.
+        _ => matches!(code.as_ref(), "53100" | "25006"),
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        match &error {
+            StoreError::Conflict => Code::Conflict.into(),
+            StoreError::Missing => Code::NotFound.into(),
+            StoreError::InUse => Code::InUse.into(),
+            StoreError::Nesting => Failure::because(Code::Invalid, &error),
+            StoreError::Compacted { oldest } => {
+                let detail = format_args!("the oldest revision to go on from is {oldest}");
+                Failure::because(Code::Compacted, detail)
+            }
+            StoreError::Away => Code::StoreAway.into(),
+            StoreError::Full(cause) => {
+                error!(%error, %cause, code = %Code::StoreFull, "store cannot be written");
+                Code::StoreFull.into()
+            }
+            StoreError::Failed(_) | StoreError::Damaged(_) | StoreError::CutOff => {
+                // What the database says is for whoever runs the hub, not for whoever asked.
+                let cause = std::error::Error::source(&error).map(ToString::to_string);
+                error!(%error, cause, code = %Code::Store, "store failed");
+                Code::Store.into()
+            }
+        }
+    }
+}
+
+pub(super) type Result<T> = std::result::Result<T, StoreError>;

@@ -1,0 +1,112 @@
+//! Which changes another hub on the same database has made, as far as that was seen while this one ran. What is not known is
+//! taken for one's own: whoever follows the log for its own hub's changes then does a thing twice, and never not at all.
+
+use std::{
+    collections::VecDeque,
+    mem,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use crate::revision::Revision;
+
+/// Ranges that are known at once; the oldest are forgotten.
+const MOST: usize = 16_384;
+
+#[derive(Default)]
+pub(super) struct Foreign(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    ranges: VecDeque<Range>,
+    /// A commit of this very hub got no answer: it may be among those that come next.
+    doubtful: bool,
+}
+
+struct Range {
+    after: Revision,
+    until: Revision,
+}
+
+impl Foreign {
+    /// All after one revision, up to another one. They come in their order.
+    pub(super) fn add(&self, after: Revision, until: Revision) {
+        if until <= after {
+            return;
+        }
+        let mut known = self.lock();
+        if mem::take(&mut known.doubtful) {
+            return;
+        }
+        let ranges = &mut known.ranges;
+        match ranges.back_mut() {
+            Some(last) if last.until == after => last.until = until,
+            _ => ranges.push_back(Range { after, until }),
+        }
+        if ranges.len() > MOST {
+            ranges.pop_front();
+        }
+    }
+
+    /// What comes next may be this hub's own.
+    pub(super) fn doubt(&self) {
+        self.lock().doubtful = true;
+    }
+
+    pub(super) fn has(&self, revision: Revision) -> bool {
+        let ranges = &self.lock().ranges;
+        let at = ranges.partition_point(|range| range.until < revision);
+        ranges.get(at).is_some_and(|range| range.after < revision)
+    }
+
+    /// Nobody asks for those up to here any more.
+    pub(super) fn forget(&self, until: Revision) {
+        let ranges = &mut self.lock().ranges;
+        let old = ranges.partition_point(|range| range.until <= until);
+        ranges.drain(..old);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_did_is_told_from_what_is_not_known() {
+        let foreign = Foreign::default();
+        let known = || -> Vec<u64> { (0..12).filter(|it| foreign.has(Revision(*it))).collect() };
+        assert!(known().is_empty());
+        foreign.add(Revision(2), Revision(4));
+        foreign.add(Revision(4), Revision(5));
+        foreign.add(Revision(5), Revision(5));
+        foreign.add(Revision(8), Revision(9));
+        assert_eq!(known(), [3, 4, 5, 9]);
+        foreign.forget(Revision(4));
+        assert_eq!(known(), [3, 4, 5, 9], "a range goes when all of it is old");
+        foreign.forget(Revision(5));
+        assert_eq!(known(), [9]);
+    }
+
+    #[test]
+    fn what_may_be_ones_own_is_not_taken_for_anothers() {
+        let foreign = Foreign::default();
+        foreign.doubt();
+        foreign.add(Revision(2), Revision(4));
+        foreign.add(Revision(4), Revision(5));
+        assert!(!foreign.has(Revision(4)));
+        assert!(foreign.has(Revision(5)));
+    }
+
+    #[test]
+    fn there_is_a_most_of_them() {
+        let foreign = Foreign::default();
+        for n in 0..=MOST as u64 {
+            foreign.add(Revision(2 * n), Revision(2 * n + 1));
+        }
+        assert!(!foreign.has(Revision(1)));
+        assert!(foreign.has(Revision(3)));
+    }
+}

@@ -1,0 +1,64 @@
+//! Durable state of a hub. The registry is a value (a [`View`]), a change is a function from one value to the next
+//! ([`Store::change`]), and SQLite or PostgreSQL makes it durable before it is answered.
+//!
+//! Reads take no lock and wait for nothing. Observed status ([`Observed`]) is written in batches and may be lost.
+//! This crate speaks no HTTP, judges no request, and keeps no token, only hashes.
+
+mod audience;
+mod backend;
+pub mod claim;
+mod clock;
+mod company;
+mod data_dir;
+mod document;
+mod draft;
+pub mod dump;
+mod error;
+mod foreign;
+mod history;
+mod journal;
+mod meter;
+mod millis;
+pub mod model;
+mod observed;
+mod open;
+mod peers;
+mod place;
+mod postgres;
+mod queries;
+pub mod random;
+mod record;
+mod revision;
+mod rows;
+mod schema;
+mod shared;
+mod sight;
+mod sqlite;
+mod store;
+mod tables;
+mod unusable;
+mod view;
+mod writer;
+
+pub use audience::Audience;
+pub use clock::Clock;
+pub use data_dir::{DataDir, LOCK};
+pub use draft::Draft;
+pub use dump::{Tallies, Tally};
+pub use error::{Refusal, StoreError};
+pub use history::{
+    Asked, Change, Changes, FactPlace, FactVersion, LogPlace, MAX_PAGE, Operation, Retention, Span,
+    Tidied,
+};
+pub use journal::Actor;
+pub use meter::Meter;
+pub use millis::{millis, whole_millis};
+pub use observed::Observed;
+pub use open::is_new;
+pub use place::Place;
+pub use record::{Kind, Record};
+pub use revision::Revision;
+pub use store::{Store, begin::Presented};
+pub use unusable::unusable;
+pub use view::{CatalogHead, View};
+pub use writer::Done;

@@ -1,0 +1,166 @@
+//! What was seen of one cluster, and what comes of it where several hubs have seen it.
+
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
+
+use fairlead_api::{
+    Code,
+    resources::{ClusterState, ClusterStatus},
+};
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use crate::model::FactSource;
+
+/// What was seen of one cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Observed {
+    pub status: ClusterStatus,
+    /// When each source last reported facts, in milliseconds since 1970, whether or not any was new.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub reported: BTreeMap<FactSource, i64>,
+    /// By which revision of its configuration its agent works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<String>,
+    /// When it said so, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied_at: Option<i64>,
+    /// Which other hub's word the status is; none: this one's.
+    #[serde(skip)]
+    pub(super) by: Option<Arc<str>>,
+}
+
+impl Observed {
+    /// Of a cluster of which nothing was seen since it was made.
+    #[must_use]
+    pub fn nothing(since: OffsetDateTime) -> Self {
+        Observed {
+            status: ClusterStatus {
+                state: ClusterState::Never,
+                since,
+                last_error: None,
+                last_seen: None,
+                last_good_probe: None,
+                hub: None,
+            },
+            reported: BTreeMap::new(),
+            applied: None,
+            applied_at: None,
+            by: None,
+        }
+    }
+
+    /// When the agent last reported facts, in milliseconds since 1970.
+    #[must_use]
+    pub fn agent_reported(&self) -> Option<i64> {
+        self.reported.get(&FactSource::Agent).copied()
+    }
+
+    /// What two hubs have seen: the status is that of the one with which it stands better, all else what was seen last.
+    #[must_use]
+    pub(super) fn and(self, other: Self) -> Self {
+        let (mut best, other) = match rank(&self.status) <= rank(&other.status) {
+            true => (self, other),
+            false => (other, self),
+        };
+        let status = &mut best.status;
+        status.last_seen = status.last_seen.max(other.status.last_seen);
+        status.last_good_probe = status.last_good_probe.max(other.status.last_good_probe);
+        for (source, at) in other.reported {
+            let last = best.reported.entry(source).or_insert(at);
+            *last = at.max(*last);
+        }
+        if other.applied_at > best.applied_at || best.applied.is_none() {
+            (best.applied, best.applied_at) = (other.applied, other.applied_at);
+        }
+        best
+    }
+}
+
+/// The least is the best. Of two that are alike the one that holds for longer; a cluster is lost since its last session was.
+fn rank(status: &ClusterStatus) -> (u8, OffsetDateTime, Reverse<OffsetDateTime>) {
+    let (since, never) = (status.since, OffsetDateTime::UNIX_EPOCH);
+    match status.state {
+        ClusterState::Connected => (0, since, Reverse(never)),
+        ClusterState::ApiUnreachable => (1, since, Reverse(never)),
+        ClusterState::Lost => (2, never, Reverse(since)),
+        ClusterState::Never => (3, since, Reverse(never)),
+    }
+}
+
+/// Two statuses of which one goes on where the other ends.
+pub(super) fn alike(one: &ClusterStatus, other: &ClusterStatus) -> bool {
+    let kind = |status: &ClusterStatus| -> (ClusterState, Option<Code>) {
+        let code = status.last_error.as_ref().map(|error| error.code);
+        (status.state, code)
+    };
+    kind(one) == kind(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> OffsetDateTime {
+        OffsetDateTime::UNIX_EPOCH + time::Duration::seconds(seconds)
+    }
+
+    fn seen(state: ClusterState, since: i64) -> Observed {
+        let mut seen = Observed::nothing(at(since));
+        seen.status.state = state;
+        seen
+    }
+
+    #[test]
+    fn the_best_of_several_hubs_words_counts_and_the_last_loss() {
+        let connected = || seen(ClusterState::Connected, 5);
+        for (one, other, best) in [
+            (
+                connected(),
+                seen(ClusterState::Connected, 6),
+                (ClusterState::Connected, 5),
+            ),
+            (
+                connected(),
+                seen(ClusterState::Lost, 9),
+                (ClusterState::Connected, 5),
+            ),
+            (
+                seen(ClusterState::ApiUnreachable, 7),
+                seen(ClusterState::Lost, 9),
+                (ClusterState::ApiUnreachable, 7),
+            ),
+            (
+                seen(ClusterState::Lost, 3),
+                seen(ClusterState::Lost, 9),
+                (ClusterState::Lost, 9),
+            ),
+            (
+                seen(ClusterState::Lost, 3),
+                seen(ClusterState::Never, 0),
+                (ClusterState::Lost, 3),
+            ),
+        ] {
+            for both in [one.clone().and(other.clone()), other.and(one)] {
+                assert_eq!((both.status.state, both.status.since), (best.0, at(best.1)));
+            }
+        }
+    }
+
+    #[test]
+    fn what_each_hub_heard_last_is_kept_whoever_serves_the_cluster() {
+        let mut one = seen(ClusterState::Connected, 1);
+        one.status.last_seen = Some(at(5));
+        one.reported.insert(FactSource::Agent, 50);
+        (one.applied, one.applied_at) = (Some("old".to_owned()), Some(1));
+        let mut other = seen(ClusterState::Lost, 1);
+        other.status.last_seen = Some(at(7));
+        other.reported = BTreeMap::from([(FactSource::Agent, 40), (FactSource::Steward, 60)]);
+        (other.applied, other.applied_at) = (Some("new".to_owned()), Some(2));
+        let both = one.and(other);
+        assert_eq!(both.status.last_seen, Some(at(7)));
+        let reported = [(FactSource::Agent, 50), (FactSource::Steward, 60)];
+        assert_eq!(both.reported, BTreeMap::from(reported));
+        assert_eq!(both.applied.as_deref(), Some("new"));
+    }
+}

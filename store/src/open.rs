@@ -1,0 +1,57 @@
+//! Opens the database of a store.
+
+use std::{sync::Arc, time::Duration};
+
+use fairlead_api::Failure;
+
+use crate::{backend::Backend, place::Place, postgres, sqlite, unusable::unusable};
+
+/// How long one writer waits for another program that holds the file.
+pub(crate) const BUSY: Duration = Duration::from_secs(5);
+
+pub(crate) async fn backend(
+    place: &Place,
+    busy: Duration,
+    as_it_is: bool,
+) -> Result<Arc<dyn Backend>, Failure> {
+    match place {
+        Place::File(path) => match sqlite::Sqlite::open(path, busy, as_it_is).await {
+            Ok(file) => Ok(Arc::new(file)),
+            Err(error) => Err(unusable(place, error.as_ref())),
+        },
+        Place::Postgres(it) => {
+            let options = it.options.clone();
+            match postgres::Postgres::open(options, as_it_is).await {
+                Ok(database) => Ok(Arc::new(database)),
+                Err(error) => Err(unusable(place, error.as_ref())),
+            }
+        }
+    }
+}
+
+/// Whether no program has used this store yet.
+///
+/// # Errors
+/// `FL-4103` if it cannot be read, `FL-5104` if its database cannot be reached.
+pub async fn is_new(place: &Place) -> Result<bool, Failure> {
+    match place {
+        Place::File(path) => match std::fs::metadata(path) {
+            Ok(about) => Ok(about.len() == 0),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(true),
+            Err(error) => Err(unusable(place, &error)),
+        },
+        Place::Postgres(it) => {
+            let new = postgres::is_new(it.options.clone()).await;
+            new.map_err(|error| unusable(place, &error))
+        }
+    }
+}
+
+/// A database that is there; nothing is made and nothing brought up to date.
+pub(crate) async fn as_it_is(place: &Place) -> Result<Arc<dyn Backend>, Failure> {
+    backend(place, BUSY, true).await
+}
+
+pub(crate) async fn up_to_date(place: &Place) -> Result<Arc<dyn Backend>, Failure> {
+    backend(place, BUSY, false).await
+}

@@ -1,0 +1,312 @@
+//! The store's rows in PostgreSQL, 15 or newer, for several hubs. Each change locks the row with the revision and goes on
+//! from there, or learns that another hub was faster. While the server is away everything waits a little, and no longer.
+//!
+//! An answer that was lost on its way is asked for again: a commit is known by its nonce.
+
+mod hubs;
+mod write;
+
+use std::{future::Future, time::Duration};
+
+use async_trait::async_trait;
+use fairlead_api::ClusterId;
+use sqlx::{
+    Connection, PgConnection, PgPool,
+    migrate::Migrator,
+    postgres::{PgConnectOptions, PgListener, PgPoolOptions},
+};
+use tokio::{
+    sync::{Mutex, mpsc},
+    time::{sleep, timeout},
+};
+
+use crate::{
+    backend::{Backend, Batch, Beat, Committed, Ledger, Loaded, Page, SeenRow},
+    error::{Result, StoreError, cannot_be_reached, has_ended},
+    history::{Asked, Change, FactPlace, FactVersion, LogPlace, Span},
+    peers::HubRow,
+    random,
+    revision::Revision,
+    rows::uint,
+    schema::{Tables, VERSION, newest},
+    tables::Part,
+};
+
+mod moves {
+    crate::tables::moves!(
+        sqlx::Postgres,
+        snapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        write: "BEGIN",
+        patient: [
+            "SET LOCAL statement_timeout = 0",
+            "SET LOCAL idle_in_transaction_session_timeout = 0"
+        ],
+        array: "json_build_array",
+        source: "json_array_elements(CAST($1 AS JSON)) AS source (item)"
+    );
+}
+
+mod reads {
+    crate::queries::reads!(
+        sqlx::Postgres,
+        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+    );
+}
+
+const CONNECTIONS: u32 = 8;
+/// How long anybody waits for a server that is away.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long something is tried again after.
+const AGAIN: Duration = Duration::from_millis(50);
+/// How often the revision is looked at, whatever was told.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long a server may think about one statement, and an idle transaction may hold the row.
+const LIMITS: [(&str, &str); 3] = [
+    ("statement_timeout", "60s"),
+    ("lock_timeout", "5s"),
+    ("idle_in_transaction_session_timeout", "10s"),
+];
+
+/// In their order; a database of a newer version is refused.
+static MIGRATIONS: Migrator = sqlx::migrate!("./migrations/postgres");
+
+pub(super) struct Postgres {
+    pool: PgPool,
+    listener: Mutex<Option<PgListener>>,
+}
+
+impl Postgres {
+    pub(super) async fn open(
+        options: PgConnectOptions,
+        as_it_is: bool,
+    ) -> std::result::Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        reach(&options).await?;
+        let pool = PgPoolOptions::new()
+            .max_connections(CONNECTIONS)
+            .acquire_timeout(PATIENCE)
+            .connect_lazy_with(options.options(LIMITS));
+        let there = reads::tables(&pool).await?;
+        match there {
+            Some((version, program)) if as_it_is || version > newest(&MIGRATIONS) => {
+                Tables::check(version, newest(&MIGRATIONS), program)?;
+            }
+            None if as_it_is => return Err(Tables::Missing.into()),
+            _ => MIGRATIONS.run(&pool).await?,
+        }
+        if !as_it_is {
+            reads::opened_by(&pool, VERSION).await?;
+        }
+        Ok(Postgres {
+            pool,
+            listener: Mutex::new(None),
+        })
+    }
+
+    /// Until another hub tells of a commit.
+    async fn told(&self) -> Result<()> {
+        let mut slot = self.listener.lock().await;
+        let listener = match slot.take() {
+            Some(listener) => listener,
+            None => {
+                let mut listener = PgListener::connect_with(&self.pool).await?;
+                listener.listen(write::CHANNEL).await?;
+                listener
+            }
+        };
+        slot.insert(listener).recv().await?;
+        Ok(())
+    }
+}
+
+/// Waits for a server that is away as long as for any answer. The pool would report a timeout instead of the cause.
+async fn reach(options: &PgConnectOptions) -> std::result::Result<(), sqlx::Error> {
+    let mut cause = None;
+    let trying = async {
+        loop {
+            match PgConnection::connect_with(options).await {
+                Ok(connection) => return connection.close().await,
+                Err(error) if cannot_be_reached(&error) => cause = Some(error),
+                Err(error) => return Err(error),
+            }
+            sleep(AGAIN).await;
+        }
+    };
+    let reached = timeout(PATIENCE, trying).await;
+    let silent = || sqlx::Error::Io(std::io::ErrorKind::TimedOut.into());
+    reached.unwrap_or_else(|_| Err(cause.unwrap_or_else(silent)))
+}
+
+/// Whether no program has used the database yet.
+pub(super) async fn is_new(options: PgConnectOptions) -> std::result::Result<bool, sqlx::Error> {
+    reach(&options).await?;
+    let pool = PgPoolOptions::new().max_connections(1);
+    let pool = pool.connect_with(options).await?;
+    let there = reads::tables(&pool).await;
+    pool.close().await;
+    Ok(there?.is_none())
+}
+
+fn is_away(error: &StoreError) -> bool {
+    let StoreError::Failed(error) = error else {
+        return false;
+    };
+    has_ended(error) || cannot_be_reached(error)
+}
+
+/// Tries until the server is there, or patience ends.
+async fn patient<T, F: Future<Output = Result<T>>>(work: impl Fn() -> F) -> Result<T> {
+    let trying = async {
+        loop {
+            match work().await {
+                Err(error) if is_away(&error) => sleep(AGAIN).await,
+                done => return done,
+            }
+        }
+    };
+    timeout(PATIENCE, trying)
+        .await
+        .unwrap_or(Err(StoreError::Away))
+}
+
+#[async_trait]
+impl Backend for Postgres {
+    async fn load(&self, since: Revision) -> Result<Option<Loaded>> {
+        // All of it may take its time.
+        reads::load(&self.pool, since).await
+    }
+
+    async fn commit(&self, batch: &Batch, on: Revision) -> Result<Committed> {
+        let nonce = random::bytes().map_err(|_| StoreError::CutOff)?;
+        let nonce = i64::from_ne_bytes(nonce);
+        patient(|| write::commit(&self.pool, batch, on, nonce)).await
+    }
+
+    async fn catalog(&self, cluster: &ClusterId) -> Result<Option<(u64, String)>> {
+        patient(|| reads::catalog(&self.pool, cluster)).await
+    }
+
+    async fn keys(&self) -> Result<Option<String>> {
+        patient(|| reads::keys(&self.pool)).await
+    }
+
+    async fn keep_keys(&self, sealed: &str) -> Result<bool> {
+        reads::keep_keys(&self.pool, sealed).await
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    async fn seen(&self, since: i64, again: &[String]) -> Result<Vec<SeenRow>> {
+        patient(|| hubs::seen(&self.pool, since, again)).await
+    }
+
+    async fn observe(
+        &self,
+        hub: &str,
+        rows: &[(String, String)],
+        folded: &[(String, String)],
+    ) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let written = timeout(PATIENCE, hubs::observe(&self.pool, hub, rows, folded));
+        written.await.unwrap_or(Err(StoreError::Away))
+    }
+
+    async fn hubs(&self) -> Result<Vec<HubRow>> {
+        patient(|| hubs::all(&self.pool)).await
+    }
+
+    async fn beat(&self, hub: &str, url: &str, beat: Beat<'_>) -> Result<()> {
+        let beaten = timeout(PATIENCE, hubs::beat(&self.pool, hub, url, beat));
+        beaten.await.unwrap_or(Err(StoreError::Away))
+    }
+
+    async fn changes(&self, since: Revision, limit: u32) -> Result<Page> {
+        patient(|| reads::changes(&self.pool, since, limit)).await
+    }
+
+    async fn audit(&self, asked: &Asked, before: LogPlace, limit: u32) -> Result<Vec<Change>> {
+        patient(|| reads::audit(&self.pool, asked, before, limit)).await
+    }
+
+    async fn compact(&self, before: i64, keep: u64, slice: u32) -> Result<u64> {
+        reads::compact(&self.pool, before, keep, slice).await
+    }
+
+    async fn facts_at(
+        &self,
+        cluster: &ClusterId,
+        name: Option<&str>,
+        at: i64,
+    ) -> Result<Vec<FactVersion>> {
+        patient(|| reads::facts_at(&self.pool, cluster, name, at)).await
+    }
+
+    async fn fact_versions(
+        &self,
+        cluster: &ClusterId,
+        name: Option<&str>,
+        span: Span,
+        limit: u32,
+    ) -> Result<Vec<FactVersion>> {
+        patient(|| reads::fact_versions(&self.pool, cluster, name, span, limit)).await
+    }
+
+    async fn facts_changed(
+        &self,
+        name: &str,
+        span: Span,
+        behind: Option<&FactPlace>,
+        limit: u32,
+    ) -> Result<Vec<FactVersion>> {
+        patient(|| reads::facts_changed(&self.pool, name, span, behind, limit)).await
+    }
+
+    async fn fact_versions_since(
+        &self,
+        revisions: (Revision, Revision),
+        at: (i64, i64),
+    ) -> Result<Vec<FactVersion>> {
+        patient(|| reads::fact_versions_since(&self.pool, revisions, at)).await
+    }
+
+    async fn forget_facts(&self, before: i64, slice: u32) -> Result<u64> {
+        reads::forget_facts(&self.pool, before, slice).await
+    }
+
+    /// The server looks after its pages itself.
+    async fn integrity(&self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    async fn export(&self, to: mpsc::Sender<Part>) -> Result<()> {
+        moves::export(&self.pool, to).await
+    }
+
+    async fn import(&self, from: mpsc::Receiver<Part>) -> Result<()> {
+        moves::import(&self.pool, from).await
+    }
+
+    async fn ledger(&self) -> Result<Ledger> {
+        reads::ledger(&self.pool).await
+    }
+
+    async fn moved(&self) {
+        if let Ok(Err(_)) = timeout(LOOK, self.told()).await {
+            sleep(LOOK).await;
+        }
+    }
+
+    async fn revision(&self) -> Result<Revision> {
+        let read = sqlx::query_scalar("SELECT revision FROM revision").fetch_one(&self.pool);
+        let revision: i64 = timeout(LOOK, read).await.map_err(|_| StoreError::Away)??;
+        Ok(Revision(uint(revision)?))
+    }
+
+    async fn close(&self) {
+        self.listener.lock().await.take();
+        self.pool.close().await;
+    }
+}

@@ -1,0 +1,123 @@
+//! What several hubs tell each other through the database beside changes: what each has seen of clusters, and that it lives.
+//! Nobody waits for the disk: it is seen again, and said again.
+
+use sqlx::{PgConnection, PgPool};
+
+use crate::{
+    backend::{Beat, SeenRow},
+    error::Result,
+    peers::HubRow,
+};
+
+/// For how long a hub that has ended is known where nothing is left of what it has seen, in milliseconds.
+const REMEMBERED: i64 = 3_600_000;
+
+/// Rows that were written after `since`, in the order of their commits, and those of the clusters `again`.
+pub(super) async fn seen(pool: &PgPool, since: i64, again: &[String]) -> Result<Vec<SeenRow>> {
+    let read = sqlx::query_as(
+        "SELECT cluster, hub, seq, body FROM observed WHERE seq > $1 OR cluster = ANY($2) ORDER BY seq",
+    );
+    Ok(read.bind(since).bind(again).fetch_all(pool).await?)
+}
+
+/// What this hub has seen of clusters that are still there.
+pub(super) async fn observe(
+    pool: &PgPool,
+    hub: &str,
+    rows: &[(String, String)],
+    folded: &[(String, String)],
+) -> Result<()> {
+    let (clusters, bodies) = columns(rows);
+    let mut tx = pool.begin().await?;
+    lightly(&mut tx).await?;
+    // Whoever has the row commits before the next one begins: nobody reads a row before one with a smaller number.
+    let seq: i64 =
+        sqlx::query_scalar("UPDATE observed_until SET seq = seq + 1 WHERE one = 1 RETURNING seq")
+            .fetch_one(&mut *tx)
+            .await?;
+    sqlx::query(
+        "INSERT INTO observed (cluster, hub, seq, body)
+         SELECT seen.cluster, $1, $2, seen.body FROM UNNEST($3::TEXT[], $4::TEXT[]) AS seen (cluster, body)
+         JOIN documents ON documents.kind = 'cluster' AND documents.id = seen.cluster
+         ON CONFLICT (cluster, hub) DO UPDATE SET seq = EXCLUDED.seq, body = EXCLUDED.body",
+    )
+    .bind(hub)
+    .bind(seq)
+    .bind(clusters)
+    .bind(bodies)
+    .execute(&mut *tx)
+    .await?;
+    if !folded.is_empty() {
+        let (clusters, hubs) = columns(folded);
+        sqlx::query(
+            "DELETE FROM observed USING UNNEST($1::TEXT[], $2::TEXT[]) AS folded (cluster, hub)
+             WHERE observed.cluster = folded.cluster AND observed.hub = folded.hub",
+        )
+        .bind(clusters)
+        .bind(hubs)
+        .execute(&mut *tx)
+        .await?;
+    }
+    tx.commit().await?;
+    Ok(())
+}
+
+pub(super) async fn all(pool: &PgPool) -> Result<Vec<HubRow>> {
+    let read: Vec<(String, String, i64, bool, i64)> = sqlx::query_as(
+        "SELECT id, url, beat, ended, CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) - beat FROM hubs",
+    )
+    .fetch_all(pool)
+    .await?;
+    let hubs = read.into_iter();
+    let hubs = hubs.map(|(id, url, beat, ended, age)| HubRow {
+        id,
+        url,
+        beat,
+        age,
+        ended,
+    });
+    Ok(hubs.collect())
+}
+
+pub(super) async fn beat(pool: &PgPool, hub: &str, url: &str, beat: Beat<'_>) -> Result<()> {
+    let mut tx = pool.begin().await?;
+    lightly(&mut tx).await?;
+    if let Beat::Begin { instead_of } = beat {
+        sqlx::query("UPDATE hubs SET ended = TRUE WHERE id = $1")
+            .bind(instead_of)
+            .execute(&mut *tx)
+            .await?;
+        sqlx::query(
+            "DELETE FROM hubs WHERE beat < CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) - $1
+             AND NOT EXISTS (SELECT 1 FROM observed WHERE observed.hub = hubs.id)",
+        )
+        .bind(REMEMBERED)
+        .execute(&mut *tx)
+        .await?;
+    }
+    sqlx::query(
+        "INSERT INTO hubs (id, url, beat, ended)
+         VALUES ($1, $2, CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT), $3)
+         ON CONFLICT (id) DO UPDATE SET url = EXCLUDED.url, beat = EXCLUDED.beat, ended = EXCLUDED.ended",
+    )
+    .bind(hub)
+    .bind(url)
+    .bind(matches!(beat, Beat::End))
+    .execute(&mut *tx)
+    .await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+async fn lightly(tx: &mut PgConnection) -> Result<()> {
+    sqlx::query("SET LOCAL synchronous_commit = off")
+        .execute(tx)
+        .await?;
+    Ok(())
+}
+
+fn columns(rows: &[(String, String)]) -> (Vec<&str>, Vec<&str>) {
+    let rows = rows.iter();
+    rows.map(|(one, other)| (one.as_str(), other.as_str()))
+        .unzip()
+}

@@ -1,0 +1,55 @@
+//! Versions of the tables, and which of them this program works with.
+
+/// Version of this program, the same for the whole workspace.
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Tables that this version cannot work with.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Tables {
+    #[error("it was written by {}: its tables have version {there}, and Fairlead {VERSION} knows version {known}", program(.by.as_deref()))]
+    Newer {
+        there: i64,
+        known: i64,
+        by: Option<String>,
+    },
+    #[error("its tables have version {there}, and Fairlead {VERSION} works with version {known}")]
+    Older { there: i64, known: i64 },
+    #[error("it holds no tables of Fairlead")]
+    Missing,
+}
+
+fn program(version: Option<&str>) -> String {
+    version.map_or_else(
+        || "a newer Fairlead".to_owned(),
+        |version| format!("the newer Fairlead {version}"),
+    )
+}
+
+impl Tables {
+    /// Compares the newest migration of a store with the newest one of this program.
+    pub(super) fn check(there: i64, known: i64, by: Option<String>) -> Result<(), Self> {
+        match there.cmp(&known) {
+            std::cmp::Ordering::Equal => Ok(()),
+            std::cmp::Ordering::Greater => Err(Tables::Newer { there, known, by }),
+            std::cmp::Ordering::Less => Err(Tables::Older { there, known }),
+        }
+    }
+
+    pub(super) fn next_step(&self) -> &'static str {
+        match self {
+            Tables::Newer { .. } => {
+                "Start the Fairlead version that wrote it, or restore a backup of this version into a new folder."
+            }
+            Tables::Older { .. } => {
+                "Start this version's hub once to bring the tables up to date, or use the version that wrote them."
+            }
+            Tables::Missing => "Check `--data` and `--store`: no hub has used this store yet.",
+        }
+    }
+}
+
+/// The newest migration that this program knows.
+pub(super) fn newest(known: &sqlx::migrate::Migrator) -> i64 {
+    let versions = known.iter().map(|migration| migration.version);
+    versions.max().unwrap_or_default()
+}

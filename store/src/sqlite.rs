@@ -1,0 +1,250 @@
+//! The store's rows in a file of SQLite: WAL, one writer, several readers, synced on every commit.
+//!
+//! The queries are checked by the contract's tests, not by the compiler: two dialects have none in common to check.
+
+mod commit;
+mod script;
+
+mod moves {
+    crate::tables::moves!(
+        sqlx::Sqlite,
+        snapshot: "BEGIN",
+        write: "BEGIN IMMEDIATE",
+        patient: [],
+        array: "json_array",
+        source: "(SELECT value AS item FROM json_each($1)) AS source"
+    );
+}
+
+mod reads {
+    crate::queries::reads!(sqlx::Sqlite, "BEGIN");
+}
+
+use std::{path::Path, time::Duration};
+
+use async_trait::async_trait;
+use fairlead_api::ClusterId;
+use sqlx::{
+    SqlitePool,
+    migrate::Migrator,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+};
+use tokio::sync::mpsc;
+
+use crate::{
+    backend::{Backend, Batch, Beat, Committed, Ledger, Loaded, Page, SeenRow},
+    error::Result,
+    history::{Asked, Change, FactPlace, FactVersion, LogPlace, Span},
+    peers::HubRow,
+    revision::Revision,
+    rows::uint,
+    schema::{Tables, VERSION, newest},
+    tables::Part,
+};
+use commit::{Committer, observe};
+
+const READERS: u32 = 4;
+/// How long a connection may take, on a machine that has much else to do, too.
+const ACQUIRE: Duration = Duration::from_secs(10);
+
+/// In their order; a file of a newer version is refused.
+static MIGRATIONS: Migrator = sqlx::migrate!("./migrations/sqlite");
+
+pub(super) struct Sqlite {
+    /// Synced on every commit: a spent token stays spent when the power fails.
+    committer: Committer,
+    /// One connection for what else must be on the disk when it is answered.
+    writer: SqlitePool,
+    /// One connection for what may be told again, synced by the next checkpoint only.
+    reporter: SqlitePool,
+    readers: SqlitePool,
+}
+
+impl Sqlite {
+    pub(super) async fn open(
+        path: &Path,
+        busy: Duration,
+        as_it_is: bool,
+    ) -> std::result::Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .create_if_missing(!as_it_is)
+            .foreign_keys(true)
+            .busy_timeout(busy)
+            .journal_mode(SqliteJournalMode::Wal);
+        let synced = |synchronous| options.clone().synchronous(synchronous);
+        let pool = |connections, synchronous, read_only| {
+            let options = synced(synchronous).read_only(read_only);
+            SqlitePoolOptions::new()
+                .max_connections(connections)
+                .acquire_timeout(busy + ACQUIRE)
+                .connect_with(options)
+        };
+        let writer = pool(1, SqliteSynchronous::Full, false).await?;
+        let there = reads::tables(&writer).await?;
+        match there {
+            Some((version, program)) if as_it_is || version > newest(&MIGRATIONS) => {
+                Tables::check(version, newest(&MIGRATIONS), program)?;
+            }
+            None if as_it_is => return Err(Tables::Missing.into()),
+            _ => MIGRATIONS.run(&writer).await?,
+        }
+        if !as_it_is {
+            reads::opened_by(&writer, VERSION).await?;
+        }
+        Ok(Sqlite {
+            committer: Committer::new(synced(SqliteSynchronous::Full), busy + ACQUIRE),
+            reporter: pool(1, SqliteSynchronous::Normal, false).await?,
+            readers: pool(READERS, SqliteSynchronous::Full, true).await?,
+            writer,
+        })
+    }
+}
+
+#[async_trait]
+impl Backend for Sqlite {
+    async fn load(&self, since: Revision) -> Result<Option<Loaded>> {
+        reads::load(&self.readers, since).await
+    }
+
+    async fn commit(&self, batch: &Batch, on: Revision) -> Result<Committed> {
+        self.committer.commit(batch, on).await
+    }
+
+    async fn catalog(&self, cluster: &ClusterId) -> Result<Option<(u64, String)>> {
+        reads::catalog(&self.readers, cluster).await
+    }
+
+    async fn keys(&self) -> Result<Option<String>> {
+        reads::keys(&self.readers).await
+    }
+
+    async fn keep_keys(&self, sealed: &str) -> Result<bool> {
+        reads::keep_keys(&self.writer, sealed).await
+    }
+
+    /// The file is this hub's.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    async fn seen(&self, _since: i64, _again: &[String]) -> Result<Vec<SeenRow>> {
+        let read = sqlx::query_as("SELECT cluster, hub, 0 AS seq, body FROM observed");
+        Ok(read.fetch_all(&self.readers).await?)
+    }
+
+    async fn observe(
+        &self,
+        _hub: &str,
+        rows: &[(String, String)],
+        folded: &[(String, String)],
+    ) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut connection = self.reporter.acquire().await?;
+        let done = observe(&mut connection, rows, folded).await;
+        if done.is_err() {
+            // Where SQLite has undone a transaction by itself, as on a full disk, the connection does not know.
+            connection.close_on_drop();
+        }
+        done
+    }
+
+    async fn hubs(&self) -> Result<Vec<HubRow>> {
+        Ok(Vec::new())
+    }
+
+    async fn beat(&self, _hub: &str, _url: &str, _beat: Beat<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    async fn changes(&self, since: Revision, limit: u32) -> Result<Page> {
+        reads::changes(&self.readers, since, limit).await
+    }
+
+    async fn audit(&self, asked: &Asked, before: LogPlace, limit: u32) -> Result<Vec<Change>> {
+        reads::audit(&self.readers, asked, before, limit).await
+    }
+
+    async fn compact(&self, before: i64, keep: u64, slice: u32) -> Result<u64> {
+        reads::compact(&self.reporter, before, keep, slice).await
+    }
+
+    async fn facts_at(
+        &self,
+        cluster: &ClusterId,
+        name: Option<&str>,
+        at: i64,
+    ) -> Result<Vec<FactVersion>> {
+        reads::facts_at(&self.readers, cluster, name, at).await
+    }
+
+    async fn fact_versions(
+        &self,
+        cluster: &ClusterId,
+        name: Option<&str>,
+        span: Span,
+        limit: u32,
+    ) -> Result<Vec<FactVersion>> {
+        reads::fact_versions(&self.readers, cluster, name, span, limit).await
+    }
+
+    async fn facts_changed(
+        &self,
+        name: &str,
+        span: Span,
+        behind: Option<&FactPlace>,
+        limit: u32,
+    ) -> Result<Vec<FactVersion>> {
+        reads::facts_changed(&self.readers, name, span, behind, limit).await
+    }
+
+    async fn fact_versions_since(
+        &self,
+        revisions: (Revision, Revision),
+        at: (i64, i64),
+    ) -> Result<Vec<FactVersion>> {
+        reads::fact_versions_since(&self.readers, revisions, at).await
+    }
+
+    async fn forget_facts(&self, before: i64, slice: u32) -> Result<u64> {
+        reads::forget_facts(&self.reporter, before, slice).await
+    }
+
+    async fn integrity(&self) -> Result<Vec<String>> {
+        let said = sqlx::query_scalar("PRAGMA integrity_check");
+        let mut said: Vec<String> = said.fetch_all(&self.readers).await?;
+        said.retain(|line| line != "ok");
+        Ok(said)
+    }
+
+    async fn export(&self, to: mpsc::Sender<Part>) -> Result<()> {
+        moves::export(&self.readers, to).await
+    }
+
+    async fn import(&self, from: mpsc::Receiver<Part>) -> Result<()> {
+        moves::import(&self.writer, from).await
+    }
+
+    async fn ledger(&self) -> Result<Ledger> {
+        reads::ledger(&self.readers).await
+    }
+
+    /// Nobody else writes: the file is this hub's.
+    async fn moved(&self) {
+        std::future::pending().await
+    }
+
+    async fn revision(&self) -> Result<Revision> {
+        let read = sqlx::query_scalar("SELECT revision FROM revision");
+        Ok(Revision(uint(read.fetch_one(&self.readers).await?)?))
+    }
+
+    async fn close(&self) {
+        self.readers.close().await;
+        self.reporter.close().await;
+        self.committer.close().await;
+        self.writer.close().await;
+    }
+}

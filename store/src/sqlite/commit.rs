@@ -1,0 +1,206 @@
+//! How a batch is committed: on a connection that nothing else uses, in one go.
+
+use std::time::Duration;
+
+use sqlx::{
+    ConnectOptions, Connection, SqliteConnection, error::ErrorKind, sqlite::SqliteConnectOptions,
+};
+use tokio::{sync::Mutex, time::timeout};
+
+use super::script::Script;
+use crate::{
+    backend::{Batch, Committed, DocumentRow},
+    error::{Result, StoreError},
+    history::{Change, FactVersion},
+    millis::millis,
+    revision::Revision,
+    rows::int,
+};
+
+/// Texts whose statements stay prepared.
+const PREPARED: usize = 16;
+
+/// The one who commits. A pool would ask its connection before and after each use whether it lives.
+pub(super) struct Committer {
+    options: SqliteConnectOptions,
+    /// How long it may take to open the file.
+    patience: Duration,
+    /// None before the first batch, and after one that was not taken.
+    kept: Mutex<Option<SqliteConnection>>,
+}
+
+impl Committer {
+    pub(super) fn new(options: SqliteConnectOptions, patience: Duration) -> Self {
+        Committer {
+            options: options.statement_cache_capacity(PREPARED),
+            patience,
+            kept: Mutex::new(None),
+        }
+    }
+
+    pub(super) async fn commit(&self, batch: &Batch, on: Revision) -> Result<Committed> {
+        let kept = self.kept.lock().await.take();
+        let mut connection = match kept {
+            Some(connection) => connection,
+            None => (timeout(self.patience, self.options.connect()).await)
+                .unwrap_or(Err(sqlx::Error::PoolTimedOut))?,
+        };
+        match write(&mut connection, batch, on).await {
+            Ok(()) => {
+                *self.kept.lock().await = Some(connection);
+                Ok(Committed::Done)
+            }
+            Err(error) => {
+                // With it ends what is left of the transaction; what it says of that is of no use to anybody.
+                let _ = connection.close().await;
+                match is_behind(&error) {
+                    true => Ok(Committed::Behind),
+                    false => Err(error),
+                }
+            }
+        }
+    }
+
+    pub(super) async fn close(&self) {
+        if let Some(connection) = self.kept.lock().await.take() {
+            // What was committed is on the disk, however the connection ends.
+            let _ = connection.close().await;
+        }
+    }
+}
+
+/// The row of the revision checks itself, and nothing else in a batch is checked like that.
+fn is_behind(error: &StoreError) -> bool {
+    let StoreError::Failed(error) = error else {
+        return false;
+    };
+    let error = error.as_database_error();
+    error.is_some_and(|error| error.kind() == ErrorKind::CheckViolation)
+}
+
+async fn write(connection: &mut SqliteConnection, batch: &Batch, on: Revision) -> Result<()> {
+    let (from, to) = (int(on.0)?, int(batch.revision.0)?);
+    let mut script = Script::begin(connection);
+    script.say(|text| {
+        // `one` must be 1: where the revision is another, all of it fails.
+        text.push("UPDATE revision SET one = revision = ")
+            .push_bind(from)
+            .push(", revision = ")
+            .push_bind(to);
+    });
+    let gone: Vec<&String> = batch.gone.iter().collect();
+    for before in [
+        "DELETE FROM catalogs WHERE cluster IN (VALUES",
+        "DELETE FROM observed WHERE cluster IN (VALUES",
+    ] {
+        let bind = script.add(before, &gone, ")", |values, cluster| {
+            values.push_bind(cluster.as_str());
+            Ok(())
+        });
+        bind.await?;
+    }
+    documents(&mut script, batch).await?;
+    catalogs(&mut script, batch).await?;
+    changes(&mut script, &batch.log).await?;
+    facts(&mut script, &batch.facts).await?;
+    script.commit().await
+}
+
+async fn documents(script: &mut Script<'_>, batch: &Batch) -> Result<()> {
+    let (kept, gone): (Vec<&DocumentRow>, Vec<&DocumentRow>) =
+        batch.documents.values().partition(|row| row.body.is_some());
+    let deleted = "DELETE FROM documents WHERE (kind, id) IN (VALUES";
+    let bind = script.add(deleted, &gone, ")", |values, row| {
+        values.push_bind(row.kind.as_str()).push_bind(&row.id);
+        Ok(())
+    });
+    bind.await?;
+    let put = "INSERT INTO documents (kind, id, version, revision, body) VALUES";
+    let instead = " ON CONFLICT (kind, id) DO UPDATE SET version = excluded.version, revision = excluded.revision, body = excluded.body";
+    let bind = script.add(put, &kept, instead, |values, row| {
+        values
+            .push_bind(row.kind.as_str())
+            .push_bind(&row.id)
+            .push_bind(int(row.version)?)
+            .push_bind(int(row.revision.0)?)
+            .push_bind(&row.body);
+        Ok(())
+    });
+    bind.await
+}
+
+async fn catalogs(script: &mut Script<'_>, batch: &Batch) -> Result<()> {
+    let rows: Vec<&DocumentRow> = batch.catalogs.values().collect();
+    let put = "INSERT INTO catalogs (cluster, version, revision, objects) VALUES";
+    let instead = " ON CONFLICT (cluster) DO UPDATE SET version = excluded.version, revision = excluded.revision, objects = excluded.objects";
+    let bind = script.add(put, &rows, instead, |values, row| {
+        values
+            .push_bind(&row.id)
+            .push_bind(int(row.version)?)
+            .push_bind(int(row.revision.0)?)
+            .push_bind(&row.body);
+        Ok(())
+    });
+    bind.await
+}
+
+async fn changes(script: &mut Script<'_>, log: &[Change]) -> Result<()> {
+    let put = "INSERT INTO changes (revision, part, at, actor, kind, id, tenant, operation, before, after, audience, actor_token) VALUES";
+    let bind = script.add(put, log, "", |values, row| {
+        values
+            .push_bind(int(row.revision.0)?)
+            .push_bind(row.part)
+            .push_bind(millis(row.at))
+            .push_bind(&row.actor)
+            .push_bind(row.kind.as_str())
+            .push_bind(&row.id)
+            .push_bind(row.tenant.as_ref().map(fairlead_api::TenantId::as_str))
+            .push_bind(row.operation.as_str())
+            .push_bind(row.before.as_ref().map(ToString::to_string))
+            .push_bind(row.after.as_ref().map(ToString::to_string))
+            .push_bind(row.audience.as_ref().map(ToString::to_string))
+            .push_bind(&row.actor_token);
+        Ok(())
+    });
+    bind.await
+}
+
+async fn facts(script: &mut Script<'_>, versions: &[FactVersion]) -> Result<()> {
+    let put = "INSERT INTO fact_history (cluster, name, dynamic, at, revision, source, observed, value) VALUES";
+    let bind = script.add(put, versions, "", |values, row| {
+        values
+            .push_bind(row.cluster.as_str())
+            .push_bind(&row.name)
+            .push_bind(row.dynamic)
+            .push_bind(row.at)
+            .push_bind(int(row.revision.0)?)
+            .push_bind(row.source.as_str())
+            .push_bind(row.observed)
+            .push_bind(row.value.as_ref().map(ToString::to_string));
+        Ok(())
+    });
+    bind.await
+}
+
+pub(super) async fn observe(
+    connection: &mut SqliteConnection,
+    rows: &[(String, String)],
+    folded: &[(String, String)],
+) -> Result<()> {
+    let mut script = Script::begin(connection);
+    let put = "INSERT INTO observed (cluster, hub, body) SELECT column1, '', column2 FROM (VALUES";
+    let there = ") WHERE EXISTS (SELECT 1 FROM documents WHERE kind = 'cluster' AND id = column1)
+         ON CONFLICT (cluster, hub) DO UPDATE SET body = excluded.body";
+    let bind = script.add(put, rows, there, |values, (cluster, body)| {
+        values.push_bind(cluster).push_bind(body);
+        Ok(())
+    });
+    bind.await?;
+    let gone = "DELETE FROM observed WHERE (cluster, hub) IN (VALUES";
+    let bind = script.add(gone, folded, ")", |values, (cluster, hub)| {
+        values.push_bind(cluster).push_bind(hub);
+        Ok(())
+    });
+    bind.await?;
+    script.commit().await
+}

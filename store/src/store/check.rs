@@ -1,0 +1,142 @@
+//! Whether the store is what the store has written: the database is whole, the documents can be read and name only what
+//! is there, the log has no gaps and ends at what is kept, and so does the history of facts.
+
+use std::collections::BTreeMap;
+
+use fairlead_api::ClusterId;
+
+use super::Store;
+use crate::{
+    backend::Ledger, document::whole, error::Result, model::Facts, record::Kind,
+    revision::Revision, view::View,
+};
+
+impl Store {
+    /// Looks through everything; one sentence for each thing that is wrong. It reads all documents, the whole log, and
+    /// the history of each cluster.
+    ///
+    /// # Errors
+    /// [`StoreError`](crate::StoreError) if it cannot be read; a document that nothing of ours has written is an error, too.
+    pub async fn check(&self) -> Result<Vec<String>> {
+        let backend = self.shared.backend.as_ref();
+        let mut wrong = backend.integrity().await?;
+        let view = whole(backend).await?;
+        let ledger = backend.ledger().await?;
+        if ledger.revision != view.revision.0 {
+            // Somebody has written meanwhile; what follows would compare two states.
+            return Ok(wrong);
+        }
+        references(&view, &mut wrong);
+        log(&ledger, &mut wrong);
+        last_lines(&view, &ledger, &mut wrong);
+        for cluster in view.clusters() {
+            let id = &cluster.value.id;
+            let facts = (&cluster.value.facts, &cluster.value.dynamic_facts);
+            self.facts_agree(id, facts, &mut wrong).await?;
+        }
+        Ok(wrong)
+    }
+
+    async fn facts_agree(
+        &self,
+        id: &ClusterId,
+        (said, dynamic): (&Facts, &Facts),
+        wrong: &mut Vec<String>,
+    ) -> Result<()> {
+        let kept = self.facts_at(id, None, i64::MAX).await?;
+        let kept: BTreeMap<_, _> = kept
+            .into_iter()
+            .map(|it| ((it.dynamic, it.name), it.value))
+            .collect();
+        let now = |dynamic: bool, facts: &Facts| {
+            let facts = facts.iter();
+            let facts =
+                facts.map(|(name, fact)| ((dynamic, name.clone()), Some(fact.value.clone())));
+            facts.collect::<Vec<_>>()
+        };
+        let now = [now(false, said), now(true, dynamic)].concat();
+        if kept != now.into_iter().collect() {
+            wrong.push(format!(
+                "the history of the facts of {id} does not end at them"
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn references(view: &View, wrong: &mut Vec<String>) {
+    for tenant in view.tenants() {
+        let tenant = &tenant.value;
+        let Some(parent) = &tenant.parent else {
+            continue;
+        };
+        if view.tenant(parent).is_none() {
+            wrong.push(format!(
+                "{} is below {parent}, which is not there",
+                tenant.id
+            ));
+        } else if view.within(parent, &tenant.id) {
+            wrong.push(format!("{} is above itself", tenant.id));
+        }
+    }
+    for cluster in view.clusters() {
+        let cluster = &cluster.value;
+        if view.tenant(&cluster.tenant).is_none() {
+            let (id, tenant) = (&cluster.id, &cluster.tenant);
+            wrong.push(format!("{id} is of {tenant}, which is not there"));
+        }
+    }
+    for token in view.tokens() {
+        let token = &token.value;
+        let lost = (token.tenant.as_ref()).is_some_and(|id| view.tenant(id).is_none())
+            || (token.cluster.as_ref()).is_some_and(|id| view.cluster(id).is_none());
+        if lost {
+            wrong.push(format!("token {} is for what is not there", token.id));
+        }
+    }
+    for cluster in view.catalogs.keys() {
+        if view.cluster(cluster).is_none() {
+            wrong.push(format!(
+                "there is a catalog of {cluster}, which is not there"
+            ));
+        }
+    }
+}
+
+fn log(ledger: &Ledger, wrong: &mut Vec<String>) {
+    let expected = ledger.revision.saturating_sub(ledger.compacted);
+    if ledger.changes != expected {
+        let found = ledger.changes;
+        wrong.push(format!(
+            "the log has {found} changes where there were {expected}"
+        ));
+    }
+    if ledger.torn > 0 {
+        wrong.push(format!("{} changes lack a line in the log", ledger.torn));
+    }
+}
+
+/// What was last said of each thing is what is kept of it.
+fn last_lines(view: &View, ledger: &Ledger, wrong: &mut Vec<String>) {
+    for line in &ledger.last {
+        let kept = kept(view, line.kind, &line.id);
+        let said = line.body.as_ref().map(|_| line.revision);
+        // A catalog goes with its cluster, without a line of its own.
+        let gone = line.kind == Kind::Catalog && kept.is_none();
+        if kept != said && !gone {
+            wrong.push(format!(
+                "the log ends elsewhere than {} {}",
+                line.kind, line.id
+            ));
+        }
+    }
+}
+
+fn kept(view: &View, kind: Kind, id: &str) -> Option<Revision> {
+    match kind {
+        Kind::Tenant => Some(view.tenant(&id.parse().ok()?)?.revision),
+        Kind::Cluster => Some(view.cluster(&id.parse().ok()?)?.revision),
+        Kind::Token => Some(view.token(id)?.revision),
+        Kind::Catalog => Some(view.catalog(&id.parse().ok()?)?.revision),
+    }
+}

@@ -1,0 +1,221 @@
+//! All rows of a database, in whole and in an order, as JSON: the same from both databases. Into one they go in a single
+//! transaction, in the place of all that was there.
+
+use serde_json::Value;
+
+/// One row, its values in the order of the columns.
+pub(super) type Row = Vec<Value>;
+
+/// Rows on their way.
+#[derive(Debug)]
+pub(super) enum Part {
+    /// Some rows of a table, by its place in [`TABLES`].
+    Rows(usize, Vec<Row>),
+    /// There are no more; without it nothing is kept.
+    End,
+}
+
+/// How many rows are on their way together.
+pub(super) const TOGETHER: usize = 500;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Type {
+    Text,
+    Int,
+    Flag,
+}
+
+pub(super) struct Table {
+    pub(super) name: &'static str,
+    pub(super) columns: &'static [(&'static str, Type)],
+    pub(super) key: &'static str,
+}
+
+use Type::{Flag, Int, Text};
+
+pub(super) const TABLES: [Table; 6] = [
+    Table {
+        name: "revision",
+        columns: &[("one", Int), ("revision", Int), ("compacted", Int)],
+        key: "one",
+    },
+    Table {
+        name: "documents",
+        columns: &[
+            ("kind", Text),
+            ("id", Text),
+            ("version", Int),
+            ("revision", Int),
+            ("body", Text),
+        ],
+        key: "kind, id",
+    },
+    Table {
+        name: "catalogs",
+        columns: &[
+            ("cluster", Text),
+            ("version", Int),
+            ("revision", Int),
+            ("objects", Text),
+        ],
+        key: "cluster",
+    },
+    Table {
+        name: "observed",
+        columns: &[("cluster", Text), ("hub", Text), ("body", Text)],
+        key: "cluster, hub",
+    },
+    Table {
+        name: "changes",
+        columns: &[
+            ("revision", Int),
+            ("part", Int),
+            ("at", Int),
+            ("actor", Text),
+            ("kind", Text),
+            ("id", Text),
+            ("tenant", Text),
+            ("operation", Text),
+            ("before", Text),
+            ("after", Text),
+            ("audience", Text),
+            ("actor_token", Text),
+        ],
+        key: "revision, part",
+    },
+    Table {
+        name: "fact_history",
+        columns: &[
+            ("cluster", Text),
+            ("name", Text),
+            ("dynamic", Flag),
+            ("at", Int),
+            ("revision", Int),
+            ("source", Text),
+            ("observed", Int),
+            ("value", Text),
+        ],
+        key: "cluster, name, dynamic, at, revision",
+    },
+];
+
+/// Indices of the one table that may have many millions of rows, as the migrations make them: put in one by one, rows come to
+/// them in another order than theirs, and each costs more than the row.
+pub(super) const INDICES: [(&str, &str); 2] = [
+    ("fact_history_by_name", "fact_history (name, at)"),
+    ("fact_history_by_time", "fact_history (at)"),
+];
+
+impl Table {
+    /// A query for all rows, each as a JSON array, by `function`.
+    pub(super) fn select(&self, function: &str) -> String {
+        let column = |(name, kind): &(&str, Type)| match kind {
+            Flag => format!("CAST({name} AS INTEGER)"),
+            Int | Text => (*name).to_owned(),
+        };
+        let columns: Vec<String> = self.columns.iter().map(column).collect();
+        let (columns, name, key) = (columns.join(", "), self.name, self.key);
+        format!("SELECT CAST({function}({columns}) AS TEXT) FROM {name} ORDER BY {key}")
+    }
+
+    /// A statement that puts in the rows of `source`, each a JSON array in `item`.
+    pub(super) fn insert(&self, source: &str) -> String {
+        let value = |(at, (_, kind)): (usize, &(&str, Type))| match kind {
+            Text => format!("source.item ->> {at}"),
+            Int => format!("CAST(source.item ->> {at} AS BIGINT)"),
+            Flag => format!("CAST(CAST(source.item ->> {at} AS INTEGER) AS BOOLEAN)"),
+        };
+        let values: Vec<String> = self.columns.iter().enumerate().map(value).collect();
+        let names: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
+        let (values, names, name) = (values.join(", "), names.join(", "), self.name);
+        format!("INSERT INTO {name} ({names}) SELECT {values} FROM {source}")
+    }
+
+    pub(super) fn delete(&self) -> String {
+        format!("DELETE FROM {}", self.name)
+    }
+}
+
+/// The moving half of a [`Backend`](crate::backend::Backend), for one database.
+macro_rules! moves {
+    ($database:ty, snapshot: $snapshot:literal, write: $write:literal, patient: $patient:expr, array: $array:literal,
+     source: $source:literal) => {
+        use futures_util::TryStreamExt;
+        use sqlx::{AssertSqlSafe, Pool};
+        use tokio::sync::mpsc;
+
+        use crate::{
+            error::{Result, StoreError},
+            tables::{INDICES, Part, Row, TABLES, TOGETHER},
+        };
+
+        /// All rows, as they were at one moment.
+        pub(super) async fn export(pool: &Pool<$database>, to: mpsc::Sender<Part>) -> Result<()> {
+            let mut tx = pool.begin_with($snapshot).await?;
+            let settings: &[&'static str] = &$patient;
+            for setting in settings {
+                sqlx::query(*setting).execute(&mut *tx).await?;
+            }
+            for (at, table) in TABLES.iter().enumerate() {
+                let query = AssertSqlSafe(table.select($array));
+                let mut found = sqlx::query_scalar::<$database, String>(query).fetch(&mut *tx);
+                let mut rows = Vec::new();
+                while let Some(text) = found.try_next().await? {
+                    let row: Row = serde_json::from_str(&text)
+                        .map_err(|_| StoreError::Damaged(table.name.to_owned()))?;
+                    rows.push(row);
+                    if rows.len() == TOGETHER {
+                        let rows = std::mem::take(&mut rows);
+                        let sent = to.send(Part::Rows(at, rows)).await;
+                        sent.map_err(|_| StoreError::CutOff)?;
+                    }
+                }
+                let sent = to.send(Part::Rows(at, rows)).await;
+                sent.map_err(|_| StoreError::CutOff)?;
+            }
+            to.send(Part::End).await.map_err(|_| StoreError::CutOff)
+        }
+
+        /// All rows in the place of those that are there, or nothing.
+        pub(super) async fn import(
+            pool: &Pool<$database>,
+            mut from: mpsc::Receiver<Part>,
+        ) -> Result<()> {
+            let mut tx = pool.begin_with($write).await?;
+            let settings: &[&'static str] = &$patient;
+            for setting in settings {
+                sqlx::query(*setting).execute(&mut *tx).await?;
+            }
+            for (index, _) in INDICES {
+                let query = AssertSqlSafe(format!("DROP INDEX {index}"));
+                sqlx::query(query).execute(&mut *tx).await?;
+            }
+            for table in &TABLES {
+                let query = AssertSqlSafe(table.delete());
+                sqlx::query(query).execute(&mut *tx).await?;
+            }
+            // Those that a backup has come as files; the next hub that starts puts them here.
+            sqlx::query("DELETE FROM keys").execute(&mut *tx).await?;
+            loop {
+                let (at, rows) = match from.recv().await {
+                    Some(Part::Rows(at, rows)) => (at, rows),
+                    Some(Part::End) => break,
+                    None => return Err(StoreError::CutOff),
+                };
+                let table = TABLES.get(at).ok_or(StoreError::CutOff)?;
+                let rows = serde_json::to_string(&rows).map_err(|_| StoreError::CutOff)?;
+                sqlx::query(AssertSqlSafe(table.insert($source)))
+                    .bind(rows)
+                    .execute(&mut *tx)
+                    .await?;
+            }
+            for (index, of) in INDICES {
+                let query = AssertSqlSafe(format!("CREATE INDEX {index} ON {of}"));
+                sqlx::query(query).execute(&mut *tx).await?;
+            }
+            Ok(tx.commit().await?)
+        }
+    };
+}
+
+pub(super) use moves;

@@ -1,0 +1,240 @@
+//! The one who writes. Changes wait in a line; whatever waits when its turn begins is decided one after the other, each on
+//! top of the one before, and committed together. What is in memory changes after the commit, and only then is anybody
+//! answered, so that nobody is told of what might still be lost.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use crate::{
+    backend::{Batch, Committed},
+    draft::Draft,
+    error::{Refusal, Result, StoreError},
+    journal::{self, Actor},
+    meter::Outcome,
+    millis::whole_millis,
+    revision::Revision,
+    shared::Shared,
+    sight::GATHER,
+    view::View,
+};
+
+/// How many changes may wait for their turn.
+pub(super) const LINE: usize = 1024;
+/// How many are committed together.
+const TOGETHER: usize = 256;
+/// When what was seen is tried again that could not be written down.
+const LATER: Duration = Duration::from_secs(5);
+
+/// A change that was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Done<T> {
+    /// What `decide` said.
+    pub value: T,
+    /// At which all of it can be seen; if nothing was changed, the one at which that was decided.
+    pub revision: Revision,
+}
+
+/// A change whose types are nobody's business.
+pub(super) trait Job: Send {
+    /// Decides, maybe once more; says what becomes of it if the draft is to be dropped.
+    fn decide(&mut self, draft: &mut Draft) -> std::result::Result<(), Outcome>;
+    fn actor(&self) -> &Actor;
+    /// Tells what was decided.
+    fn settle(self: Box<Self>, revision: Revision);
+    fn fail(self: Box<Self>, error: StoreError);
+}
+
+pub(super) struct Pending<T, E, Decide> {
+    pub(super) actor: Actor,
+    pub(super) decide: Decide,
+    pub(super) outcome: Option<std::result::Result<T, E>>,
+    pub(super) reply: oneshot::Sender<std::result::Result<Done<T>, E>>,
+}
+
+impl<T, E, Decide> Job for Pending<T, E, Decide>
+where
+    T: Send,
+    E: Refusal,
+    Decide: FnMut(&mut Draft) -> std::result::Result<T, E> + Send,
+{
+    fn decide(&mut self, draft: &mut Draft) -> std::result::Result<(), Outcome> {
+        // One caller's panic must not end everybody's writing.
+        let decided = catch_unwind(AssertUnwindSafe(|| (self.decide)(draft)));
+        let outcome = decided.unwrap_or_else(|_| Err(E::from(StoreError::CutOff)));
+        match self.outcome.insert(outcome) {
+            Ok(_) => Ok(()),
+            Err(error) if error.has_lost() => Err(Outcome::Conflict),
+            Err(_) => Err(Outcome::Refused),
+        }
+    }
+
+    fn actor(&self) -> &Actor {
+        &self.actor
+    }
+
+    fn settle(self: Box<Self>, revision: Revision) {
+        let outcome = self
+            .outcome
+            .unwrap_or_else(|| Err(E::from(StoreError::CutOff)));
+        // Nobody waiting is fine: they hung up, and it is done all the same.
+        let _ = (self.reply).send(outcome.map(|value| Done { value, revision }));
+    }
+
+    fn fail(self: Box<Self>, error: StoreError) {
+        let _ = self.reply.send(Err(E::from(error)));
+    }
+}
+
+/// Runs until `end`, then to the end of the line.
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    mut line: mpsc::Receiver<Box<dyn Job>>,
+    end: CancellationToken,
+) {
+    let mut due = None;
+    loop {
+        let observed = async {
+            match due {
+                Some(at) => sleep_until(at).await,
+                None => shared.observations.wake.notified().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = end.cancelled(), if !line.is_closed() => line.close(),
+            () = shared.nudge.notified() => follow(&shared).await,
+            () = observed => due = match due {
+                None => Some(Instant::now() + GATHER),
+                Some(_) if observe(&shared).await => None,
+                Some(_) => Some(Instant::now() + LATER),
+            },
+            job = line.recv() => {
+                let Some(first) = job else { break };
+                let mut jobs = vec![first];
+                while jobs.len() < TOGETHER && let Ok(job) = line.try_recv() {
+                    jobs.push(job);
+                }
+                turn(&shared, jobs).await;
+            }
+        }
+    }
+    observe(&shared).await;
+}
+
+/// Nudges the writer when another hub may have changed something.
+pub(super) async fn listen(shared: Arc<Shared>, end: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = end.cancelled() => return,
+            () = shared.backend.moved() => shared.nudge.notify_one(),
+        }
+    }
+}
+
+/// Takes in what another hub has changed.
+async fn follow(shared: &Shared) {
+    let known = shared.view().revision;
+    let followed = match shared.backend.revision().await {
+        Ok(last) if last == known => Ok(()),
+        Ok(_) => shared.catch_up().await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = followed {
+        // It is tried again in a second, and whoever writes is told.
+        debug!(%error, revision = %known, "what other hubs have changed cannot be read now");
+    }
+}
+
+/// Writes down what was seen; false if it could not.
+async fn observe(shared: &Shared) -> bool {
+    let seen = shared.observations.gathered();
+    let backend = &shared.backend;
+    let hub = shared.observations.me();
+    let written = backend.observe(hub, &seen.rows, &seen.folded).await;
+    if let Err(error) = &written {
+        warn!(%error, clusters = seen.clusters.len(), "what was seen of clusters is not written down yet");
+        shared.observations.give_back(seen);
+    }
+    written.is_ok()
+}
+
+/// What a line of changes comes to.
+struct Decided {
+    view: View,
+    batch: Batch,
+    /// Of each change, in their order: what became of it, and at which revision that can be seen.
+    changes: Vec<(Outcome, Revision)>,
+}
+
+async fn turn(shared: &Shared, mut jobs: Vec<Box<dyn Job>>) {
+    match attempt(shared, &mut jobs).await {
+        Ok(decided) => {
+            shared.publish(decided.view, decided.batch.documents.values());
+            for (job, (outcome, revision)) in jobs.into_iter().zip(decided.changes) {
+                shared.meter.changed(outcome);
+                job.settle(revision);
+            }
+        }
+        Err(error) => {
+            for job in jobs {
+                shared.meter.changed(Outcome::Failed);
+                job.fail(error.clone());
+            }
+        }
+    }
+}
+
+async fn attempt(shared: &Shared, jobs: &mut [Box<dyn Job>]) -> Result<Decided> {
+    loop {
+        let base = shared.view();
+        let decided = decide(shared, &base, jobs)?;
+        if decided.batch.log.is_empty() {
+            return Ok(decided);
+        }
+        let begun = Instant::now();
+        let committed = shared.backend.commit(&decided.batch, base.revision).await;
+        shared.meter.commit_took(begun.elapsed());
+        if committed.is_err() {
+            shared.foreign.doubt();
+        }
+        match committed? {
+            Committed::Done => return Ok(decided),
+            Committed::Behind => {
+                shared.meter.conflict();
+                shared.catch_up().await?;
+            }
+        }
+    }
+}
+
+fn decide(shared: &Shared, base: &View, jobs: &mut [Box<dyn Job>]) -> Result<Decided> {
+    let at = whole_millis(shared.clock.now());
+    let mut decided = Decided {
+        view: base.clone(),
+        batch: Batch::default(),
+        changes: Vec::with_capacity(jobs.len()),
+    };
+    for job in jobs {
+        let mut draft = Draft::new(decided.view.clone());
+        let outcome = if let Err(outcome) = job.decide(&mut draft) {
+            outcome
+        } else if journal::record(&draft, job.actor(), at, &mut decided.batch)? {
+            decided.view = draft.view;
+            Outcome::Written
+        } else {
+            Outcome::Unchanged
+        };
+        decided.changes.push((outcome, decided.view.revision));
+    }
+    Ok(decided)
+}

@@ -1,0 +1,84 @@
+//! A PostgreSQL whose disk has no room left: for its tables, which it says; for its log, without which it ends. Disks of some
+//! megabytes are mounted for it where nobody else sees them, which takes root.
+
+use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
+
+use fairlead_api::{Code, Failure};
+use fairlead_store::{Clock, Place, Store};
+
+use crate::{
+    mounts::{alone, run},
+    room::{self, Ballast},
+    server::Server,
+};
+
+/// A new database takes half of it.
+const TABLES: &str = "size=80m,mode=0700";
+/// Three files of the log.
+const LOG: &str = "size=48m,mode=0700";
+/// For what is written until it is full.
+const LEFT: u64 = 4 << 20;
+
+pub(crate) fn without_room_it_is_told_and_overcome() {
+    // The path of a socket is short.
+    let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp");
+    alone("postgres-disk", folder.unwrap().path());
+}
+
+/// Where its mounts are its own.
+pub(crate) fn within(folder: &Path) {
+    let (tables, log) = (folder.join("data"), folder.join("log"));
+    for (disk, options) in [(&tables, TABLES), (&log, LOG)] {
+        fs::create_dir(disk).unwrap();
+        if let Err(why) = run("mount", &["-t", "tmpfs", "-o", options, "none"], disk) {
+            return println!("SKIPPED: a small disk for PostgreSQL: {why}");
+        }
+    }
+    let mut server = Server::start_in(folder, &[]);
+    server.stop();
+    let (inside, outside) = (tables.join("pg_wal"), log.join("pg_wal"));
+    let moved = Command::new("mv").args([&inside, &outside]).status();
+    assert!(moved.unwrap().success());
+    symlink(&outside, &inside).unwrap();
+    server.resume();
+    let place = format!(
+        "postgres:///postgres?host={}&user=fairlead",
+        folder.display()
+    );
+    let place: Place = place.parse().unwrap();
+    no_room_for_tables(&place, &tables);
+    println!("PostgreSQL without room for its tables was told, and overcome when there was room");
+    no_room_for_the_log(&place, &log, &mut server);
+    println!("PostgreSQL that ended without room for its log was told, and nothing is lost");
+}
+
+#[tokio::main]
+async fn no_room_for_tables(place: &Place, disk: &Path) {
+    let store = Store::open(place, Clock::system()).await.unwrap();
+    let ballast = Ballast::leaving(disk, LEFT);
+    let kept = room::fill(&store).await;
+    room::reads_go_on(&store, kept).await;
+    ballast.throw_away();
+    room::put(&store, kept).await.unwrap();
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+    store.close().await;
+}
+
+#[tokio::main]
+async fn no_room_for_the_log(place: &Place, disk: &Path, server: &mut Server) {
+    let store = Store::open(place, Clock::system()).await.unwrap();
+    let ballast = Ballast::leaving(disk, 0);
+    // With its last words it says that the disk is full, and not whether this very change was written.
+    assert_eq!(room::fill_until_refused(&store).await, Code::StoreAway);
+    let kept = room::there(&store);
+    let none = store.catalog(&"c-none".parse().unwrap()).await;
+    assert_eq!(Failure::from(none.unwrap_err()).code, Code::StoreAway);
+    server.stop();
+    ballast.throw_away();
+    server.resume();
+    room::put(&store, kept).await.unwrap();
+    room::put(&store, kept + 1).await.unwrap();
+    room::reads_go_on(&store, kept + 2).await;
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+    store.close().await;
+}
