@@ -14,7 +14,7 @@ use tokio::{
     sync::watch,
     time::{Instant, sleep_until, timeout_at},
 };
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use crate::{
     ask::{self, AskError},
@@ -141,12 +141,6 @@ impl Facts {
                     debug!("the hub asks for all facts");
                     self.known.start_over();
                     backoff.next(chance())
-                }
-                Err(AskError::Refused(failure)) if failure.code == Code::NoSuchRoute => {
-                    // Of the version before; it may be another one within the hour.
-                    info!("the hub takes no facts");
-                    self.told = Some(Instant::now());
-                    HOURLY
                 }
                 Err(error) => {
                     let cause = crate::chain(&error);

@@ -3,10 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_api::{
-    Code,
-    config::{APPLIED_REVISION_HEADER, AgentConfig, CONFIG_PATH},
-};
+use fairlead_api::config::{APPLIED_REVISION_HEADER, AgentConfig, CONFIG_PATH};
 use tokio::{
     sync::watch,
     time::{sleep, timeout},
@@ -92,8 +89,6 @@ async fn follow(site: &Site) {
                 continue;
             }
             Ok(None) => backoff.reset(),
-            // Of the version before; it may be another one within the hour.
-            Err(AskError::Refused(failure)) if failure.code == Code::NoSuchRoute => {}
             Err(error) => {
                 let cause = crate::chain(&error);
                 debug!(

@@ -3,11 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_api::{
-    Code, Failure,
-    hello::{LinkIndex, PROTOCOL},
-    moment::timestamp,
-};
+use fairlead_api::{Code, Failure, hello::LinkIndex, moment::timestamp};
 use fairlead_dialer::{CloseReason, Dialed, Exchanges, Session, SessionError};
 use tokio::{
     sync::watch,
@@ -137,30 +133,26 @@ impl Hold {
     /// Names itself to the hub, which lets the session serve then, and serves.
     async fn begin(&mut self, dialed: Dialed, identity: &Arc<Identity>) -> Result<Held, Next> {
         let since = Instant::now();
-        let names_itself = dialed.protocol.as_deref() == Some(PROTOCOL);
         let session = dialed.session;
         let exchanges = Exchanges::new(session.clone());
-        let mut told = true;
-        if names_itself {
-            let (site, version) = (self.site.clone(), self.dials.version().to_owned());
-            let named = Named {
-                site: &site,
-                link: self.link,
-                version: &version,
-            };
-            let said = self.ask_first(&session, identity, || named.say(&exchanges));
-            told = match said.await? {
-                Ok(told) => told,
-                Err(Failure {
-                    code: Code::CertificateExpired,
-                    ..
-                }) => return Err(self.lapsed(&exchanges, identity).await),
-                Err(failure) => {
-                    let again = self.unheard(&session, identity, &failure).await;
-                    return Err(Next::Again(again));
-                }
-            };
-        }
+        let (site, version) = (self.site.clone(), self.dials.version().to_owned());
+        let named = Named {
+            site: &site,
+            link: self.link,
+            version: &version,
+        };
+        let said = self.ask_first(&session, identity, || named.say(&exchanges));
+        let told = match said.await? {
+            Ok(told) => told,
+            Err(Failure {
+                code: Code::CertificateExpired,
+                ..
+            }) => return Err(self.lapsed(&exchanges, identity).await),
+            Err(failure) => {
+                let again = self.unheard(&session, identity, &failure).await;
+                return Err(Next::Again(again));
+            }
+        };
         let rules = Rules::new(
             &identity.tenant,
             &self.site.allow_groups,

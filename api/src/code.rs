@@ -100,7 +100,7 @@ codes! {
     DialHubIdentity = 3108, 0, "the hub does not match the CA in the join string", "Get a new join string with `fairlead cluster token renew CLUSTER`; a proxy may answer in the hub's place, or the hub has a new CA.";
     DialIdentity = 3109, 0, "the hub does not accept this agent's identity", "Enrol again with a new join string from `fairlead cluster token renew CLUSTER`.";
     DialTimeout = 3110, 0, "the hub did not answer in time", "Check the network path to the hub; the stage says how far it got.";
-    DialReplaced = 3111, 0, "a newer session of the same cluster took this one's place", "Nothing, unless it goes on: then more agents and links of the cluster run than the 16 it may have, or two agents of an older version.";
+    DialReplaced = 3111, 0, "a newer session of the same cluster took this one's place", "Nothing, unless it goes on: then more agents and links of the cluster run than the 16 it may have.";
     SessionBroke = 3112, 0, "the connection to the hub broke", "Nothing; the agent dials again by itself.";
     DialClock = 3113, 0, "a clock is wrong", "Compare the clocks of this machine and of the hub's, and set the one that is wrong; no CA and no new join string will help.";
     BadConfig = 4101, 0, "the configuration has mistakes", "Correct each line named.";

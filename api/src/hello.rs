@@ -1,15 +1,11 @@
 //! How an agent names itself on each of its sessions, before that serves anybody: `POST /agent/v1/hello`, inside of the
 //! secure channel, where no box on the way can forge it. Several agents of one cluster, and several links of one agent, are
 //! told apart by it, and an identity that was copied into another Kubernetes cluster is found out.
-//!
-//! That it comes, both ends agree on by ALPN ([`PROTOCOL`]); with a peer of the version before, nobody waits for it.
 
 use std::{fmt, num::ParseIntError, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-/// What runs inside of the inner TLS, as ALPN names it. The version before named nothing.
-pub const PROTOCOL: &[u8] = b"fairlead/2";
 /// Where an agent posts its [`Hello`]; again once it knows more.
 pub const HELLO_PATH: &str = "/agent/v1/hello";
 /// The largest body it takes, in bytes.

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairlead_api::{CaPin, Code, Failure, hello::PROTOCOL};
+use fairlead_api::{CaPin, Code, Failure};
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
     ServerConfig, SignatureScheme,
@@ -31,7 +31,7 @@ pub const HUB_SERVER_NAME: &str = "hub.fairlead.internal";
 
 /// The hub's end of the inner TLS 1.3: a client certificate of `authority_pem` is believed, and for `late` after its end,
 /// too, when whoever admits it has to look at that; a peer without one is let in as anonymous, any other certificate ends
-/// the handshake with an alert. An agent that offers no [`PROTOCOL`] is of the version before.
+/// the handshake with an alert.
 ///
 /// # Errors
 /// `FL-4101` if there is no certificate in `authority_pem`.
@@ -59,13 +59,10 @@ pub fn session_server(
         .with_cert_resolver(leaf.resolver());
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Ok(Arc::new(config))
 }
 
 /// The agent's end of the inner TLS 1.3: believes a hub of the pinned authority only. Ask for [`HUB_SERVER_NAME`].
-///
-/// A hub of the version before chooses no protocol.
 ///
 /// A hub of another authority fails with [`TrustError::NotPinned`](crate::TrustError::NotPinned).
 ///
@@ -82,7 +79,6 @@ pub fn session_client(pin: CaPin, identity: Option<&Leaf>) -> Result<Arc<ClientC
         None => builder.with_no_client_auth(),
     };
     config.resumption = Resumption::disabled();
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Ok(Arc::new(config))
 }
 

@@ -27,8 +27,6 @@ pub const SUBPROTOCOL: &str = "fairlead.v1";
 pub struct Accepted {
     pub session: Session,
     pub certificates: Vec<CertificateDer<'static>>,
-    /// What both ends agreed by ALPN to run inside; none where one of them named nothing.
-    pub protocol: Option<Vec<u8>>,
 }
 
 /// Checks an upgrade request (RFC 6455, 4.2.1: method, headers, version, subprotocol) and gives the 101 head to answer
@@ -177,10 +175,8 @@ async fn begin(
     limits: &Limits,
     known: Option<&Resumable>,
 ) -> Result<Agreed, DialError> {
-    // From version 2 on, agents come back for their sessions.
-    let versions = known.map_or((1, wire::RESUMES - 1), |_| wire::VERSIONS);
-    let known = |id: &SessionId| known.is_some_and(|known| known.get(id).is_some());
-    let agreed = async { Ok(wire::choose(socket, versions, limits, known).await?) };
+    let known = known.map(|known| |id: &SessionId| known.get(id).is_some());
+    let agreed = async { Ok(wire::choose(socket, wire::VERSIONS, limits, known).await?) };
     step(Stage::Link, limits.handshake, agreed).await
 }
 
@@ -201,7 +197,6 @@ async fn establish(
     let Some(wire) = step(Stage::Identity, limits.handshake, secured).await? else {
         return Ok(None);
     };
-    let protocol = wire.protocol();
     let certificates = wire.certificates();
     let session = match certificates.is_empty() {
         true => Session::start(wire, Side::Hub, &limits.of_a_stranger()),
@@ -209,7 +204,6 @@ async fn establish(
     };
     Ok(Some(Accepted {
         certificates,
-        protocol,
         session,
     }))
 }

@@ -161,8 +161,6 @@ pub struct Dialed {
     pub address: SocketAddr,
     /// The hub's, of the inner TLS.
     pub certificates: Vec<CertificateDer<'static>>,
-    /// What both ends agreed by ALPN to run inside; none where one of them named nothing.
-    pub protocol: Option<Vec<u8>>,
     /// From the Date header of the 101: the hub's clock minus ours, in seconds.
     pub clock_offset: Option<i64>,
 }
@@ -272,7 +270,6 @@ impl Dialer {
         let wire = step(Stage::Identity, deadline, secured).await?;
         Ok(Redialed::New(Dialed {
             certificates: wire.certificates(),
-            protocol: wire.protocol(),
             session: Session::start(wire, Side::Agent, &self.limits),
             address,
             clock_offset,

@@ -208,8 +208,7 @@ impl Session {
         }
     }
 
-    /// How it stands with the session's link, to be looked at and waited for. One that ends with its link, because the
-    /// peer is of an older version, is `Up` for as long as it lives.
+    /// State of the session's link. A session that ends with its link stays `Up` until then.
     #[must_use]
     pub fn link(&self) -> watch::Receiver<LinkState> {
         match &self.handle.link {

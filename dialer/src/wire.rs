@@ -1,6 +1,6 @@
 //! The plaintext of one session, both ways: the inner TLS, on a link, on a WebSocket. It spawns nothing: the session's one
-//! task polls it. Where both ends speak version 2, a link that breaks is not the session's end: what the peer has not
-//! acknowledged is kept, and a new link, whose peer has proved itself, takes the old one's place.
+//! task polls it. Where the hub keeps its sessions, a broken link does not end the session: unacknowledged data is
+//! kept, and a new link, whose peer has proved itself, takes the old one's place.
 //!
 //! ```text
 //! channel   records of the inner TLS from and to plaintext    exporter    what both its ends know
@@ -38,7 +38,7 @@ pub use self::line::{LinkState, Resumable};
 use self::{channel::RECORD, ledger::Ledger, link::Link, ws::Role};
 pub(crate) use self::{
     channel::{Channel, MAX_PLAIN},
-    hello::{Agreed, RESUMES, VERSIONS, choose, decline, offer},
+    hello::{Agreed, VERSIONS, choose, decline, offer},
     ledger::Impossible,
     line::Line,
     pace::SILENCE,
@@ -140,10 +140,6 @@ impl Wire {
 
     pub(crate) fn certificates(&self) -> Vec<CertificateDer<'static>> {
         self.channel.certificates()
-    }
-
-    pub(crate) fn protocol(&self) -> Option<Vec<u8>> {
-        self.channel.protocol()
     }
 
     /// What the session's handles need to watch its link, and to resume it.
@@ -458,10 +454,9 @@ impl Wire {
         poll_fn(|cx| self.poll_flush(cx)).await
     }
 
-    /// From here on the session outlives its links, if both ends can. `known` is the hub's list.
+    /// Keeps the session beyond its link, if the hub does. `known` is the hub's list.
     pub(crate) fn make_resumable(&mut self, known: Option<&Resumable>) -> Result<(), LinkEnd> {
-        let can = self.agreed.version >= RESUMES && !self.limits.resume_window.is_zero();
-        if !can || (self.role == Role::Hub && known.is_none()) {
+        if self.agreed.ends_with_link() || self.limits.resume_window.is_zero() {
             self.ledger.keep_nothing();
             return Ok(());
         }

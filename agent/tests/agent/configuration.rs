@@ -102,7 +102,7 @@ async fn the_hub_narrows_what_the_site_operator_allows_and_widens_it_never() {
 
     let api = format!("127.0.0.1:{}", rig.api.port());
     configure(&rig, "one", json!({ "allowConnect": [api] }));
-    // The hub was of the version before, and asked within the hour: the probe names what there is.
+    // The agent backs off after the missing route; the revision on a probe ends that at once.
     probe(&connected, "one").await;
     applied(&rig, "one").await;
     assert!(!connects(&connected, &open).await);

@@ -60,7 +60,7 @@ pub(crate) struct Story {
     pub(crate) renewed: Mutex<Vec<[u8; 32]>>,
     /// How many answers to enrolments are lost on their way.
     pub(crate) lose: AtomicUsize,
-    /// Revision and document of its configuration; none: it is of the version before.
+    /// Revision and document of its configuration; `None`: the route is missing.
     pub(crate) configuration: Mutex<Option<(String, serde_json::Value)>>,
     /// By what agents said that they work when they asked for it, in order.
     pub(crate) applied: watch::Sender<Vec<Option<String>>>,
@@ -82,8 +82,6 @@ pub(crate) struct Story {
     pub(crate) leave_at_hello: AtomicBool,
     /// What they are refused with when they do.
     pub(crate) refuse_hellos: Mutex<Option<Code>>,
-    /// It is of the version before, to which agents say nothing of themselves.
-    pub(crate) older: AtomicBool,
     /// How old certificates are when they are issued.
     pub(crate) age: Mutex<Duration>,
     /// TCP connections taken.
@@ -310,10 +308,7 @@ async fn agent(
     agents: mpsc::Sender<Connected>,
 ) {
     let inner = authority.issue_hub(OffsetDateTime::now_utc()).unwrap();
-    let mut inner = session_server(&inner, authority.certificate_pem(), LATE).unwrap();
-    if story.older.load(SeqCst) {
-        Arc::make_mut(&mut inner).alpn_protocols.clear();
-    }
+    let inner = session_server(&inner, authority.certificate_pem(), LATE).unwrap();
     let resumable = story.resumable.lock().unwrap().clone();
     let arrived = match resumable {
         Some(known) => arrive(io, inner, Limits::default(), &known).await,

@@ -62,16 +62,6 @@ async fn an_agent_whose_session_is_forgotten_while_it_says_who_it_is_begins_anew
 }
 
 #[tokio::test]
-async fn a_hub_of_the_version_before_is_told_nothing_and_served() {
-    let rig = Rig::new().await;
-    rig.hub.story.older.store(true, SeqCst);
-    let (agent, hub) = rig.connected().await;
-    assert_eq!(send(&hub.exchanges, get("/version")).await.status(), 200);
-    until(|| agent.process.is_ready()).await;
-    assert_eq!(hellos(&rig), []);
-}
-
-#[tokio::test]
 async fn what_the_api_server_tells_late_the_hub_learns_on_the_same_session() {
     let rig = Rig::new().await;
     *rig.api.story.uid.lock().unwrap() = None;

@@ -88,14 +88,12 @@ pub struct AgentSession {
     pub from: IpAddr,
     #[serde(with = "time::serde::rfc3339")]
     pub opened: OffsetDateTime,
-    /// Which run of an agent's process, and which of its links; none of an agent of the version before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instance: Option<Instance>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub link: Option<LinkIndex>,
-    /// Version of the agent, as its hello has it; none of an agent that sends no hello.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent_version: Option<String>,
+    /// One run of an agent's process.
+    pub instance: Instance,
+    /// Number of the link within its agent.
+    pub link: LinkIndex,
+    /// Version in the agent's hello: its printable characters, at most 40.
+    pub agent_version: String,
     /// Whether its link is up.
     pub up: bool,
     /// Whether its agent has shown that it is in the right Kubernetes cluster.

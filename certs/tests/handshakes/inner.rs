@@ -18,32 +18,8 @@ fn hub_and_agent_prove_themselves_to_each_other() {
         ("t-acme", "c-demo")
     );
     assert_eq!(who.not_after, identity.not_after());
-    for end in [client.alpn_protocol(), server.alpn_protocol()] {
-        assert_eq!(end, Some(PROTOCOL));
-    }
     let elsewhere = agent_identity(server.peer_certificates().unwrap(), "fl-other").unwrap_err();
     assert_eq!(elsewhere.code, Code::ForeignCertificate);
-}
-
-/// Of the version before, neither end names what runs inside.
-#[test]
-fn an_older_end_agrees_on_no_protocol_and_is_no_reason_to_fail() {
-    let (ca, _dir) = authority();
-    let client = session_client(ca.pin(), Some(&agent(&ca, now()))).unwrap();
-    let mut old_client = (*client).clone();
-    old_client.alpn_protocols.clear();
-    let (agent, hub_end) = shake(Arc::new(old_client), hub(&ca, now()), HUB_SERVER_NAME).unwrap();
-    assert_eq!(
-        (agent.alpn_protocol(), hub_end.alpn_protocol()),
-        (None, None)
-    );
-    let mut old_hub = (*hub(&ca, now())).clone();
-    old_hub.alpn_protocols.clear();
-    let (agent, hub_end) = shake(client, Arc::new(old_hub), HUB_SERVER_NAME).unwrap();
-    assert_eq!(
-        (agent.alpn_protocol(), hub_end.alpn_protocol()),
-        (None, None)
-    );
 }
 
 #[test]

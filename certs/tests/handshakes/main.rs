@@ -11,7 +11,7 @@ mod inner;
 
 use std::sync::Arc;
 
-use fairlead_api::{CaPin, Code, hello::PROTOCOL};
+use fairlead_api::{CaPin, Code};
 use fairlead_certs::{
     AgentKey, Authority, HUB_SERVER_NAME, Leaf, TrustError, agent_identity, ca_pin, explain,
     front_server, outer_client, outer_client_at_any_time, session_client, session_server,

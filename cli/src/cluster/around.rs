@@ -56,18 +56,14 @@ impl Around {
     /// Versions of its agents, each once.
     pub(super) fn versions(&self, id: &ClusterId) -> String {
         let sessions = self.sessions(id).iter();
-        let versions: BTreeSet<&str> = sessions
-            .filter_map(|it| it.agent_version.as_deref())
-            .collect();
+        let versions: BTreeSet<&str> = sessions.map(|it| it.agent_version.as_str()).collect();
         versions.into_iter().collect::<Vec<_>>().join(",")
     }
 
-    /// Agents with a session; those without a name count as one.
+    /// Number of agents with a session.
     pub(super) fn replicas(&self, id: &ClusterId) -> Option<String> {
         let sessions = self.sessions(id).iter();
-        let names: BTreeSet<_> = sessions
-            .map(|it| it.instance.map(|it| it.to_string()))
-            .collect();
+        let names: BTreeSet<_> = sessions.map(|it| it.instance.to_string()).collect();
         (!names.is_empty()).then(|| names.len().to_string())
     }
 
@@ -96,7 +92,7 @@ mod tests {
         let session = |instance: &str, version: &str, rtt: u64| -> AgentSession {
             let at = "2026-11-21T12:00:00Z";
             serde_json::from_value(json!({
-                "from": "10.0.0.1", "opened": at, "instance": instance.repeat(32), "agentVersion": version, "up": true,
+                "from": "10.0.0.1", "opened": at, "instance": instance.repeat(32), "link": 0, "agentVersion": version, "up": true,
                 "recognised": true, "requests": 1, "rttMicros": rtt, "certificateExpires": at,
             }))
             .unwrap()

@@ -110,10 +110,9 @@ pub(super) fn session_columns() -> [Column; 12] {
 }
 
 pub(super) fn session_cells(session: &AgentSession) -> [Cell; 12] {
-    let instance = session.instance.as_ref().map(ToString::to_string);
     let probe = session.last_good_probe;
     [
-        instance.into(),
+        session.instance.to_string().into(),
         session.from.to_string().into(),
         if session.up { "up" } else { "down" }.into(),
         session.requests.to_string().into(),

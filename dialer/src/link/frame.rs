@@ -14,14 +14,14 @@
 //! ```
 //!
 //! HELLO is the first message each way and comes once. The agent offers the versions it speaks and the session it wants
-//! to go on with (zeros: a new one); the hub answers with the version it chose as lowest and highest, and the session's
-//! name: a new one, unless both speak version 2 and it knows that session. Where the two have no version in common it
-//! answers with all it speaks, then CLOSE. `received` is zero, `max message` what the sender of the HELLO takes in one
-//! message, tag included, and `max streams` how many streams it has open at most.
+//! to resume (zeros: a new one). The hub answers with the version it chose as lowest and highest, and the session's
+//! name: the agent's if it knows that session, else a new one; zeros if the session ends with its link. Without a common
+//! version it answers with all versions it speaks, then CLOSE. `received` is zero. `max message` is the largest message
+//! the sender of the HELLO accepts, tag included; `max streams` its limit of open streams.
 //!
-//! From version 2 on a session outlives its links. Where the hub's HELLO names the session that the agent asked for,
-//! the hub sends CHALLENGE, the agent PROOF, the hub RESUMED (see `wire/resume`); `received` is then the count of DATA
-//! bytes that have arrived, and each side goes on with the first byte that the other has not received.
+//! A session outlives its links. Where the hub's HELLO names the session that the agent asked for, the hub sends
+//! CHALLENGE, the agent PROOF, the hub RESUMED (see `wire/resume`). `received` is then the count of DATA bytes that have
+//! arrived; each side continues with the first byte that the other has not received.
 //!
 //! Where the HELLO names another session, either side may have nothing of it and send CLOSE: an agent that wants its own and no
 //! other, a hub that drains.

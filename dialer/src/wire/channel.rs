@@ -92,11 +92,6 @@ impl Channel {
         chain.iter().map(|der| der.clone().into_owned()).collect()
     }
 
-    /// What both ends have agreed on to run inside (ALPN, RFC 7301).
-    pub(crate) fn protocol(&self) -> Option<Vec<u8>> {
-        self.end.state().alpn_protocol().map(<[u8]>::to_vec)
-    }
-
     /// What both ends know and nobody else, for the session of this name.
     pub(crate) fn secret(&self, session: &SessionId) -> Result<Secret, rustls::Error> {
         self.exporter.export(session)

@@ -1,6 +1,7 @@
 //! How a link begins: both sides say HELLO, agree on a version, and on the session that it is for.
 
 use bytes::BufMut;
+use tracing::debug;
 
 use super::{MESSAGE, socket::Socket, ws::MESSAGE_LIMIT};
 use crate::{
@@ -11,10 +12,10 @@ use crate::{
     session::{CloseReason, Limits},
 };
 
-/// The versions of the link that this program speaks.
-pub(crate) const VERSIONS: (u8, u8) = (1, 2);
-/// From this one on a session outlives its links.
-pub(crate) const RESUMES: u8 = 2;
+/// Lowest and highest version of the link protocol that this program speaks.
+pub(crate) const VERSIONS: (u8, u8) = (1, 1);
+/// Session name of a hub that keeps no sessions.
+const UNNAMED: SessionId = [0; 16];
 /// A peer that takes less per message is not served: it could make us send byte by byte.
 const LEAST_MESSAGE: usize = 1024;
 
@@ -30,9 +31,14 @@ pub(crate) struct Agreed {
 }
 
 impl Agreed {
-    /// Whether the link is for the session of this name, which is known already.
+    /// True if the hub resumes the session of this name.
     pub(crate) fn resumes(&self, session: SessionId) -> bool {
-        self.version >= RESUMES && self.session == session
+        self.session == session
+    }
+
+    /// True if the hub does not keep the session after its link.
+    pub(crate) fn ends_with_link(&self) -> bool {
+        self.session == UNNAMED
     }
 
     fn new(version: u8, session: SessionId, theirs: &Hello) -> Result<Self, LinkEnd> {
@@ -40,6 +46,7 @@ impl Agreed {
             let what = "a count that nothing proves";
             return Err(LinkEnd::Protocol(what.to_owned()));
         }
+        debug!(version, "link version agreed");
         Ok(Agreed {
             version,
             session,
@@ -73,7 +80,7 @@ pub(crate) async fn offer(
     limits: &Limits,
     session: Option<SessionId>,
 ) -> Result<Agreed, LinkEnd> {
-    let ours = hello(versions, session.unwrap_or_default(), limits);
+    let ours = hello(versions, session.unwrap_or(UNNAMED), limits);
     say(socket, &Frame::Hello(ours)).await?;
     let theirs = receive(socket).await?;
     let chosen = theirs.lowest;
@@ -83,23 +90,28 @@ pub(crate) async fn offer(
     Agreed::new(chosen, theirs.session, &theirs)
 }
 
-/// The hub's end: chooses from what the agent offers and names the session. A session that is `known` may go on.
+/// The hub's end: chooses the highest common version and names the session. A `known` session is resumed; with `None` the hub
+/// keeps no sessions.
 pub(crate) async fn choose(
     socket: &mut Socket,
     versions: (u8, u8),
     limits: &Limits,
-    known: impl Fn(&SessionId) -> bool,
+    known: Option<impl Fn(&SessionId) -> bool>,
 ) -> Result<Agreed, LinkEnd> {
     let theirs = receive(socket).await?;
     let Some(chosen) = common(versions, (theirs.lowest, theirs.highest)) else {
-        let ours = hello(versions, SessionId::default(), limits);
+        let ours = hello(versions, UNNAMED, limits);
         say(socket, &Frame::Hello(ours)).await?;
         say(socket, &Frame::Close(CloseReason::Protocol.code())).await?;
         return Err(LinkEnd::versions(versions, theirs));
     };
     let mut session = theirs.session;
-    if chosen < RESUMES || !known(&session) {
-        getrandom::fill(&mut session).map_err(|error| LinkEnd::Broken(error.to_string()))?;
+    match known {
+        None => session = UNNAMED,
+        Some(known) if known(&session) => {}
+        Some(_) => {
+            getrandom::fill(&mut session).map_err(|error| LinkEnd::Broken(error.to_string()))?;
+        }
     }
     let ours = hello((chosen, chosen), session, limits);
     say(socket, &Frame::Hello(ours)).await?;

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use fairlead_api::{Code, Failure, hello::PROTOCOL};
+use fairlead_api::{Code, Failure};
 use fairlead_certs::agent_identity;
 use fairlead_dialer::{
     Accepted, Arrival, Body, CloseReason, Limits,
@@ -62,8 +62,8 @@ pub(crate) fn connect(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Response<
         match arrived {
             Ok(Arrival::New(accepted)) => {
                 let admitted = Box::pin(admit(&hub, accepted, peer.ip())).await;
-                if let Some((entry, names_itself)) = admitted {
-                    lifetime::agent(&hub, entry, names_itself).await;
+                if let Some(entry) = admitted {
+                    lifetime::agent(&hub, entry).await;
                 }
             }
             // The session's own task has it by now, and says so.
@@ -136,14 +136,11 @@ fn refused() -> (Handshake, Result<Arrival, String>) {
 }
 
 /// Who is it, and may it? None: it may not, or no more than a visitor, and has gone.
-async fn admit(hub: &Arc<Hub>, accepted: Accepted, from: IpAddr) -> Option<(Arc<Entry>, bool)> {
+async fn admit(hub: &Arc<Hub>, accepted: Accepted, from: IpAddr) -> Option<Arc<Entry>> {
     let Accepted {
         session,
         certificates,
-        protocol,
     } = accepted;
-    // Of the version before, an agent names nothing, itself neither.
-    let names_itself = protocol.as_deref() == Some(PROTOCOL);
     if certificates.is_empty() {
         lifetime::visitor(hub, session, from, None).await;
         return None;
@@ -155,14 +152,10 @@ async fn admit(hub: &Arc<Hub>, accepted: Accepted, from: IpAddr) -> Option<(Arc<
     };
     match admitted {
         Ok(identity) if identity.not_after <= OffsetDateTime::now_utc() => {
-            if names_itself {
-                lifetime::visitor(hub, session, from, Some(identity)).await;
-            } else {
-                lifetime::close(&session, CloseReason::Expired).await;
-            }
+            lifetime::visitor(hub, session, from, Some(identity)).await;
         }
         Ok(identity) => {
-            return Some((hub.sessions.open(session, identity, from), names_itself));
+            return Some(hub.sessions.open(session, identity, from));
         }
         Err(failure) => {
             info!(code = %failure.code, cause = failure.cause, "an agent was not admitted");

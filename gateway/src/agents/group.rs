@@ -29,13 +29,12 @@ const MOST: usize = 16;
 /// Whose session it is, as far as that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Introduction {
-    /// None: an agent of the version before, which has one session in all.
-    pub(crate) name: Option<(Instance, LinkIndex)>,
+    pub(crate) name: (Instance, LinkIndex),
     pub(crate) uid: Option<ClusterUid>,
     /// It is in the very cluster that it should be in.
     pub(crate) known: bool,
     /// Version of the agent, printable and short.
-    pub(crate) version: Option<Box<str>>,
+    pub(crate) version: Box<str>,
 }
 
 struct Seat {
@@ -110,13 +109,13 @@ impl Seat {
     }
 
     fn shown(&self) -> AgentSession {
-        let name = self.of.name;
+        let (instance, link) = self.of.name;
         AgentSession {
             from: self.entry.from(),
             opened: self.entry.opened(),
-            instance: name.map(|(instance, _)| instance),
-            link: name.map(|(_, link)| link),
-            agent_version: self.of.version.as_deref().map(str::to_owned),
+            instance,
+            link,
+            agent_version: self.of.version.as_ref().to_owned(),
             up: self.entry.session().is_up(),
             recognised: self.of.known,
             requests: self.entry.load(),

@@ -57,8 +57,8 @@ pub(crate) async fn receive(
     let again = entry.is_introduced();
     let version = printable(&hello.agent_version);
     let introduction = Introduction {
-        version: (!version.is_empty()).then(|| version.as_str().into()),
-        name: Some((hello.instance, hello.link)),
+        version: version.as_str().into(),
+        name: (hello.instance, hello.link),
         uid: hello.cluster_uid,
         known: recognition == Recognition::Known,
     };

@@ -18,7 +18,7 @@ use tracing::info;
 use crate::{
     agents::{
         entry::Entry,
-        group::{Introduction, lost},
+        group::lost,
         probe,
         routes::{Guest, serve_streams},
     },
@@ -68,21 +68,11 @@ fn count(hub: &Hub, error: &SessionError) {
     }
 }
 
-/// A session of an agent that may have one. One that is of the version before does not name itself, and serves at once.
-pub(crate) async fn agent(hub: &Arc<Hub>, entry: Arc<Entry>, names_itself: bool) {
+/// A session of an agent that may have one.
+pub(crate) async fn agent(hub: &Arc<Hub>, entry: Arc<Entry>) {
     let directory = Arc::clone(&hub.seam.directory);
     let session = entry.session();
-    info!(cluster = %entry.cluster(), serial = entry.identity().serial, names_itself, "session opened");
-    if !names_itself {
-        let unnamed = Introduction {
-            name: None,
-            uid: None,
-            known: false,
-            version: None,
-        };
-        // It is about to end otherwise, which is told below.
-        let _ = hub.sessions.introduce(&entry, unnamed);
-    }
+    info!(cluster = %entry.cluster(), serial = entry.identity().serial, "session opened");
     // A deletion or a move between the first question and the table would not have found this session.
     let still = directory.admit(entry.identity()).await;
     let error = match still.map_err(|failure| failure.code) {

@@ -66,10 +66,8 @@ pub(crate) struct Api {
 /// What an agent says of itself.
 #[derive(Clone, Copy)]
 pub(crate) enum Says {
-    /// Nothing, although it could.
+    /// No hello.
     Nothing,
-    /// Nothing, because it is of the version before.
-    Older,
     Hello {
         instance: u8,
         link: u8,
@@ -134,10 +132,7 @@ impl Agent {
             key.with_certificate(&signed.unwrap().certificate_pem)
                 .unwrap()
         });
-        let mut inner = fairlead_certs::session_client(rig.authority.pin(), leaf.as_ref()).unwrap();
-        if let Says::Older = says {
-            Arc::make_mut(&mut inner).alpn_protocols.clear();
-        }
+        let inner = fairlead_certs::session_client(rig.authority.pin(), leaf.as_ref()).unwrap();
         let dialer = Dialer {
             outer: rig.client_config("http/1.1"),
             any_time: None,

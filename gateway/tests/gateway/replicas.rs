@@ -126,22 +126,6 @@ async fn an_agent_serves_nobody_before_it_has_named_itself() {
 }
 
 #[tokio::test]
-async fn agents_of_the_version_before_replace_each_other_and_nobody_else() {
-    let rig = Rig::start();
-    let named = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
-    let first = Agent::saying(&rig, "c-a", Says::Older).await;
-    let second = Agent::saying(&rig, "c-a", Says::Older).await;
-    let end = ended(&first).await;
-    assert!(
-        matches!(end, SessionError::Peer(CloseReason::Replaced)),
-        "{end:?}"
-    );
-    serves(&rig, &named).await;
-    named.session.close(CloseReason::Done);
-    serves(&rig, &second).await;
-}
-
-#[tokio::test]
 async fn a_clone_is_refused_and_the_original_notices_nothing() {
     let rig = Rig::start();
     let original = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;

@@ -169,7 +169,12 @@ async fn a_name_that_nobody_knows_is_given_a_new_session() {
     let (mut agent, mut hub) = (socket(a, Role::Agent), socket(h, Role::Hub));
     let (at_agent, at_hub) = tokio::join!(
         offer(&mut agent, VERSIONS, &limits, Some([3; 16])),
-        hello::choose(&mut hub, VERSIONS, &limits, |id| known.get(id).is_some())
+        hello::choose(
+            &mut hub,
+            VERSIONS,
+            &limits,
+            Some(|id: &SessionId| known.get(id).is_some())
+        )
     );
     let (at_agent, at_hub) = (at_agent.unwrap(), at_hub.unwrap());
     assert_eq!(at_agent.session, at_hub.session);
@@ -191,7 +196,7 @@ async fn a_hub_that_cannot_prove_itself_gets_no_session() {
     let at_hub = async {
         let mut socket = socket(h, Role::Hub);
         let all = |_: &SessionId| true;
-        hello::choose(&mut socket, VERSIONS, &limits(), all)
+        hello::choose(&mut socket, VERSIONS, &limits(), Some(all))
             .await
             .unwrap();
         hello::say(&mut socket, &Frame::Challenge([1; 32]))

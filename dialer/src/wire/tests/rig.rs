@@ -17,13 +17,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     Limits,
-    link::LinkEnd,
+    link::{LinkEnd, frame::SessionId},
     lock,
     rig::{OURS, agent_inner, hub_inner},
-    wire::{
-        Channel, Line, LinkState, RESUMES, Resumable, Socket, VERSIONS, Wire, choose, offer,
-        ws::Role,
-    },
+    wire::{Channel, Line, LinkState, Resumable, Socket, VERSIONS, Wire, choose, offer, ws::Role},
 };
 
 /// One end of a pipe that breaks after so many bytes, both directions together.
@@ -111,7 +108,7 @@ pub(super) async fn begin(
     limits: (&Limits, &Limits),
     known: &Resumable,
 ) -> (Result<Wire, LinkEnd>, Result<Wire, LinkEnd>) {
-    begin_with(agent, hub, limits, (VERSIONS, VERSIONS), known).await
+    begin_with(agent, hub, limits, (VERSIONS, VERSIONS), Some(known)).await
 }
 
 pub(super) async fn begin_with(
@@ -119,7 +116,7 @@ pub(super) async fn begin_with(
     hub: impl crate::wire::socket::Io + 'static,
     limits: (&Limits, &Limits),
     versions: ((u8, u8), (u8, u8)),
-    known: &Resumable,
+    known: Option<&Resumable>,
 ) -> (Result<Wire, LinkEnd>, Result<Wire, LinkEnd>) {
     let at_agent = async {
         let mut socket = socket(agent, Role::Agent);
@@ -133,12 +130,13 @@ pub(super) async fn begin_with(
     };
     let at_hub = async {
         let mut socket = socket(hub, Role::Hub);
-        let agreed = choose(&mut socket, versions.1, limits.1, |_| false).await?;
+        let none_known = known.map(|_| |_: &SessionId| false);
+        let agreed = choose(&mut socket, versions.1, limits.1, none_known).await?;
         let channel = Channel::server(hub_inner(&OURS)).unwrap();
         let mut wire = Wire::new(socket, agreed, channel, Role::Hub, limits.1);
         wire.handshake().await?;
         wire.say(&[1]).await?;
-        wire.make_resumable(Some(known))?;
+        wire.make_resumable(known)?;
         Ok(wire)
     };
     tokio::join!(at_agent, at_hub)
@@ -322,7 +320,7 @@ pub(super) async fn resume(
     let at_agent = async {
         let mut socket = socket(agent, Role::Agent);
         let agreed = offer(&mut socket, VERSIONS, &limits(), Some(line.id())).await?;
-        assert_eq!((agreed.session, agreed.version), (line.id(), RESUMES));
+        assert!(agreed.resumes(line.id()));
         line.resume(socket, &agreed).await
     };
     tokio::join!(at_agent, answer(hub, known))
@@ -334,7 +332,7 @@ pub(super) async fn answer(
 ) -> Result<(), LinkEnd> {
     let mut socket = socket(hub, Role::Hub);
     let is_known = |id: &[u8; 16]| known.get(id).is_some();
-    let agreed = choose(&mut socket, VERSIONS, &limits(), is_known).await?;
+    let agreed = choose(&mut socket, VERSIONS, &limits(), Some(is_known)).await?;
     let line = known.get(&agreed.session).ok_or(LinkEnd::Unproved)?;
     line.grant(socket, &agreed).await
 }
