@@ -16,7 +16,6 @@ use crate::{
     front::{address::Names, limit::Shares, wrong_tokens::WrongTokens},
     metrics::Metrics,
     seam::refuse,
-    trust::Trust,
     waiting::WaitingRoom,
 };
 
@@ -31,7 +30,6 @@ pub(crate) struct Hub {
     /// The process drains, and no session is left for whose sake anybody should be heard.
     pub(crate) over: CancellationToken,
     pub(crate) seam: Seam,
-    pub(crate) trust: Trust,
     pub(crate) shares: Shares,
     pub(crate) wrong_tokens: WrongTokens,
     pub(crate) names: Names,
@@ -79,10 +77,6 @@ impl Hub {
         Ok(Hub {
             modules: routes(|module| module.people().merge(module.open())),
             agents: routes(|module| module.agents()),
-            trust: Trust::new(
-                Arc::clone(&seam.authenticator),
-                Arc::clone(&seam.authorizer),
-            ),
             shares: Shares::new(config.max_requests_per_caller),
             wrong_tokens: WrongTokens::default(),
             names: Names::new(&config.cluster_domain, config.public_url.host()),

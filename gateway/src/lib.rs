@@ -10,7 +10,6 @@ mod hub;
 mod metrics;
 mod network;
 pub mod seam;
-mod trust;
 mod waiting;
 mod work;
 

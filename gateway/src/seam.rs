@@ -133,7 +133,8 @@ pub fn refuse(failure: Failure) -> Response {
     response
 }
 
-/// Who is this caller?
+/// Who is this caller? Called for every request, so an answer that costs a signature or a network round trip is for the
+/// implementation to cache.
 #[async_trait]
 pub trait Authenticator: Send + Sync {
     /// By a token that came from there: what asking somebody else costs is not to be paid by who comes from elsewhere.
@@ -143,7 +144,7 @@ pub trait Authenticator: Send + Sync {
     async fn authenticate(&self, token: &SecretString, from: IpAddr) -> Result<Caller, Failure>;
 }
 
-/// May they?
+/// May they? Called for every request to a cluster.
 #[async_trait]
 pub trait Authorizer: Send + Sync {
     /// # Errors

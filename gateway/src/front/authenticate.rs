@@ -58,11 +58,17 @@ impl Unasked {
     async fn identify(&self) -> Result<Caller, Failure> {
         let caller = async {
             let token = bearer(&self.authorization)?;
-            self.hub.trust.caller(&token, self.from).await
+            self.authenticate(&token).await
         };
         let caller = caller.await.map_err(|failure| self.wrong(failure))?;
         self.record.called_by(&caller);
         Ok(caller)
+    }
+
+    /// Asks the modules for every request, so that a revoked token is rejected from the next one on.
+    async fn authenticate(&self, token: &SecretString) -> Result<Caller, Failure> {
+        let authenticator = &self.hub.seam.authenticator;
+        authenticator.authenticate(token, self.from).await
     }
 
     /// Who it is; the request counts as one of theirs from then on.
@@ -80,7 +86,7 @@ impl Unasked {
         let Ok(token) = bearer(&self.authorization) else {
             return false;
         };
-        match self.hub.trust.caller(&token, self.from).await {
+        match self.authenticate(&token).await {
             Ok(now) => now == *caller,
             Err(failure) => http_status(failure.code) >= 500,
         }

@@ -80,7 +80,8 @@ pub(crate) struct Allowed {
 /// `FL-1301`, `FL-1201`, `FL-1202`, `FL-5102`.
 pub(crate) async fn authorize(hub: &Hub, known: Known<Aimed>) -> Result<Allowed, Failure> {
     let Known { caller, mut asked } = known;
-    let grant = hub.trust.grant(&caller, &asked.cluster).await?;
+    let authorizer = &hub.seam.authorizer;
+    let grant = authorizer.authorize(&caller, &asked.cluster).await?;
     let permit = Permit::new(&asked.cluster, &caller, &grant, asked.asked_as.take())?;
     Ok(Allowed {
         permit,

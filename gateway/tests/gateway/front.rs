@@ -469,3 +469,20 @@ async fn an_address_that_guesses_is_slowed_down_and_right_tokens_are_let_in() {
     assert_eq!(asked, 201, "once of each, whatever it is answered with");
     assert_eq!(rig.get(HUB, "/v1/whoami", "").await.status, 200);
 }
+
+#[tokio::test]
+async fn revoked_token_is_rejected_at_once_on_a_kept_alive_connection() {
+    let rig = Rig::start();
+    let _agent = Agent::of(&rig, "c-a").await;
+    for path in ["/v1/whoami", "/k8s/clusters/c-a/api"] {
+        rig.modules.revoked.store(false, Ordering::SeqCst);
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {HUB}\r\n{GOOD}\r\n\r\n");
+        let mut tls = rig.connect(HUB, "http/1.1").await;
+        tls.write_all(request.as_bytes()).await.unwrap();
+        assert_eq!(Answer::read(&mut tls).await.status, 200, "{path}");
+        rig.modules.revoked.store(true, Ordering::SeqCst);
+        tls.write_all(request.as_bytes()).await.unwrap();
+        let answer = Answer::read(&mut tls).await;
+        assert_eq!((answer.status, answer.code()), (401, "FL-1102"), "{path}");
+    }
+}

@@ -6,7 +6,7 @@ use std::{
     path::Path,
     sync::{
         Arc, Mutex, OnceLock,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -80,6 +80,8 @@ pub(crate) struct Fake {
     pub(crate) renew_until: OffsetDateTime,
     /// How many tokens were asked about.
     pub(crate) tokens: AtomicUsize,
+    /// The token `good` has been revoked.
+    pub(crate) revoked: AtomicBool,
 }
 
 impl Rig {
@@ -115,6 +117,7 @@ impl Rig {
             uid: Mutex::default(),
             renew_until: now + Duration::from_secs(3600),
             tokens: AtomicUsize::new(0),
+            revoked: AtomicBool::new(false),
         });
         let process = Process::new();
         let listener = listen::bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -273,6 +276,7 @@ impl Authenticator for Fake {
             cluster: None,
         };
         match token.expose_secret() {
+            "good" if self.revoked.load(Ordering::SeqCst) => Err(Code::BadToken.into()),
             "good" => Ok(admin("ada")),
             "another" => Ok(admin("bob")),
             "expired" => Err(Code::TokenExpired.into()),
