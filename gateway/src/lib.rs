@@ -23,7 +23,7 @@ use tokio::{net::TcpListener, sync::watch};
 pub use network::network;
 pub use seam::{
     AgentPeer, Asker, Authenticator, Authorizer, Caller, Directory, Grant, Module, Presence,
-    Recognition, RenewedUntil, Seam,
+    Recognition, Seam,
 };
 
 use hub::Hub;

@@ -15,7 +15,6 @@ use fairlead_certs::AgentIdentity;
 use fairlead_runtime::Process;
 use http::{HeaderValue, StatusCode, header};
 use secrecy::SecretString;
-use time::OffsetDateTime;
 use tokio::sync::broadcast;
 
 use crate::front::authenticate::Unasked;
@@ -114,11 +113,6 @@ pub enum AgentPeer {
     /// [`AgentPeer::Agent`] may have expired since, and have been renewed over the session.)
     Lapsed(Arc<AgentIdentity>),
 }
-
-/// In the extensions of a module's answer to [`fairlead_api::enroll::RENEW_PATH`]: the session that asked is good until
-/// then. Without it the gateway reads `notAfter` in the body of a 200, which is an [`fairlead_api::enroll::Issued`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RenewedUntil(pub OffsetDateTime);
 
 /// A module's answer that something failed: a [`Reason`], with the HTTP status of its code. (The failure is carried in the
 /// extensions of the response as well: an agent is told it as a `metav1.Status`, and the audit log gets its code.)

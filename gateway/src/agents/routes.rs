@@ -23,7 +23,7 @@ use crate::{
         respond::{self, Shape},
     },
     hub::Hub,
-    seam::{AgentPeer, RenewedUntil},
+    seam::AgentPeer,
 };
 
 /// Largest answer to a renewal that is looked into, in bytes: a certificate chain and a few names.
@@ -137,10 +137,6 @@ fn counted(hub: &Hub, from: IpAddr, response: Response<Body>) -> Result<Response
 
 /// Learns from the answer until when the session is good now.
 async fn note_renewal(entry: &Entry, response: Response<Body>) -> Result<Response<Body>, Failure> {
-    if let Some(&RenewedUntil(until)) = response.extensions().get() {
-        entry.renewed(until);
-        return Ok(response);
-    }
     let (head, answer) = response.into_parts();
     let answer = body::read(answer, MAX_ISSUED)
         .await

@@ -13,19 +13,19 @@ use std::{
 
 use async_trait::async_trait;
 use axum::{
-    Extension, Router,
+    Extension, Json, Router,
     response::IntoResponse,
     routing::{get, post},
 };
 use fairlead_api::{
     ClusterId, ClusterUid, Code, Failure, HubUrl,
-    enroll::{ENROLL_PATH, RENEW_PATH},
+    enroll::{ENROLL_PATH, Issued, RENEW_PATH},
     resources::{ClusterStatus, Role},
 };
 use fairlead_certs::{AgentIdentity, Authority};
 use fairlead_gateway::{
     AgentPeer, Asker, Authenticator, Authorizer, Caller, Config, Directory, Gateway, Grant, Module,
-    Presence, Recognition, RenewedUntil, Seam,
+    Presence, Recognition, Seam,
 };
 use fairlead_runtime::{Process, listen};
 use http::Uri;
@@ -410,11 +410,19 @@ impl Module for Fake {
         let until = self.renew_until;
         Router::new()
             .route(ENROLL_PATH, post(enroll))
-            .route(
-                RENEW_PATH,
-                post(move || async move { (Extension(RenewedUntil(until)), "renewed") }),
-            )
+            .route(RENEW_PATH, post(move || async move { Json(issued(until)) }))
             .route("/agent/v1/catalog", get(|| async { "catalog" }))
+    }
+}
+
+fn issued(until: OffsetDateTime) -> Issued {
+    Issued {
+        cluster: "c-a".parse().unwrap(),
+        tenant: "t-acme".parse().unwrap(),
+        certificate: String::new(),
+        ca: String::new(),
+        not_before: OffsetDateTime::UNIX_EPOCH,
+        not_after: until,
     }
 }
 
