@@ -4,11 +4,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use fairlead_api::{Code, Failure, config::MAX_CONFIG_BYTES, enroll::MAX_ENROLL_BODY_BYTES};
+use fairlead_api::{
+    Code, Failure, Reason, config::MAX_CONFIG_BYTES, enroll::MAX_ENROLL_BODY_BYTES,
+};
 use fairlead_dialer::{Answer, Body, BodyError, ExchangeError, Exchanges};
 use http::{HeaderValue, Method, Request, StatusCode, header, response::Parts};
 use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use crate::body;
@@ -133,7 +135,10 @@ async fn send(
 }
 
 fn refused(status: StatusCode, body: &[u8]) -> AskError {
-    refusal(body).map_or(AskError::Unexpected(status), AskError::Refused)
+    match serde_json::from_slice::<Reason>(body) {
+        Ok(reason) => AskError::Refused(reason.into()),
+        Err(_) => AskError::Unexpected(status),
+    }
 }
 
 async fn exchange<T: DeserializeOwned>(
@@ -159,44 +164,19 @@ async fn exchange<T: DeserializeOwned>(
     serde_json::from_slice(&body).map_err(|_| AskError::Unexpected(status))
 }
 
-/// The code and the cause in a `metav1.Status` of the hub.
-fn refusal(body: &[u8]) -> Option<Failure> {
-    #[derive(Deserialize)]
-    struct Status {
-        details: Details,
-    }
-    #[derive(Deserialize)]
-    struct Details {
-        causes: Vec<Cause>,
-    }
-    #[derive(Deserialize)]
-    struct Cause {
-        reason: Code,
-        message: String,
-    }
-    let status: Status = serde_json::from_slice(body).ok()?;
-    let cause = status.details.causes.into_iter().next()?;
-    Some(Failure::with_cause(cause.reason, cause.message))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_hubs_own_code_is_read_from_its_status() {
-        let told = Failure::because(Code::BootstrapSpent, "by another key");
-        let body = fairlead_api::status::Encoding::Json.encode(&told, 401);
-        assert_eq!(refusal(&body), Some(told));
-        for other in [
-            "",
-            "{}",
-            "[]",
-            "<html>",
-            r#"{"details":{"causes":[]}}"#,
-            r#"{"details":{"causes":[{"reason":"X"}]}}"#,
-        ] {
-            assert_eq!(refusal(other.as_bytes()), None, "{other}");
+    fn failure_of_the_hub_arrives_with_code_cause_and_next_step() {
+        let status = StatusCode::UNAUTHORIZED;
+        let sent = Failure::because(Code::BootstrapSpent, "by another key").next("Renew it.");
+        let body = Reason::from(&sent).to_json();
+        assert!(matches!(refused(status, &body), AskError::Refused(read) if read == sent));
+        for other in ["", "{}", "[]", "<html>", r#"{"reason":"x","code":"X"}"#] {
+            let error = refused(status, other.as_bytes());
+            assert!(matches!(error, AskError::Unexpected(_)), "{other}");
         }
     }
 }

@@ -115,7 +115,7 @@ pub enum AgentPeer {
 }
 
 /// A module's answer that something failed: a [`Reason`], with the HTTP status of its code. (The failure is carried in the
-/// extensions of the response as well: an agent is told it as a `metav1.Status`, and the audit log gets its code.)
+/// extensions of the response as well: the audit log gets its code.)
 #[must_use]
 pub fn refuse(failure: Failure) -> Response {
     let http_status = fairlead_api::status::http_status(failure.code);

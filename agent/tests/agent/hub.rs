@@ -12,12 +12,11 @@ use std::{
 };
 
 use fairlead_api::{
-    Code, Failure, HubUrl,
+    Code, Failure, HubUrl, Reason,
     config::{APPLIED_REVISION_HEADER, CONFIG_PATH},
     enroll::{ENROLL_PATH, EnrollRequest, Issued, RENEW_PATH, RenewRequest},
     facts::{FACTS_PATH, Report, ReportReceipt},
     hello::{HELLO_PATH, Hello},
-    status::Encoding,
 };
 use fairlead_certs::{
     AgentIdentity, Authority, agent_identity, csr_fingerprint, front_server, session_server,
@@ -462,7 +461,7 @@ fn configuration(request: &Request<Body>, story: &Story) -> Response<Body> {
 }
 
 fn refusal(code: Code) -> Response<Body> {
-    let body = Encoding::Json.encode(&Failure::new(code), code.http_status());
+    let body = Reason::from(&Failure::new(code)).to_json();
     Response::builder()
         .status(code.http_status())
         .body(text(&String::from_utf8(body).unwrap()))

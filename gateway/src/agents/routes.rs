@@ -71,14 +71,13 @@ pub(crate) async fn serve_streams(hub: &Arc<Hub>, session: &Session, guest: Gues
 }
 
 async fn answer(hub: Arc<Hub>, guest: Guest, request: Request<Body>) -> Response<Body> {
-    let shape = Shape::Status(respond::accepted(request.headers()));
     let asked = AssertUnwindSafe(ask(&hub, &guest, request)).catch_unwind();
     let result = asked
         .await
         .unwrap_or_else(|panic| Err(panic::told("of an agent", panic.as_ref())));
     match result {
-        Ok(response) => respond::tell(response, shape).0,
-        Err(failure) => respond::render(&failure, shape),
+        Ok(response) => respond::tell(response, Shape::Reason).0,
+        Err(failure) => respond::render(&failure, Shape::Reason),
     }
 }
 
