@@ -3,16 +3,16 @@
 
 mod arrivals;
 mod choice;
-pub(crate) mod connect;
 mod deleted;
 pub(crate) mod entry;
 mod group;
 mod health;
 mod hello;
-mod lifetime;
+pub(crate) mod lifetime;
 mod news;
 pub(crate) mod patience;
 mod probe;
+mod report;
 pub(crate) mod reports;
 pub(crate) mod routes;
 pub(crate) mod scrape;
@@ -32,7 +32,7 @@ pub(crate) fn start(hub: &Arc<Hub>) {
     if let Some(wanting) = hub.seam.directory.wanting() {
         hub.process.spawn(news::tell(Arc::clone(hub), wanting));
     }
-    hub.process.spawn(reports::run(Arc::clone(hub)));
+    hub.process.spawn(report::run(Arc::clone(hub)));
     hub.process.spawn(end(Arc::clone(hub)));
 }
 

@@ -11,11 +11,11 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Config, Presence, Seam,
     agents::{reports::Reports, table::Sessions},
-    front::{address::Names, limit::Shares, wrong_tokens::WrongTokens},
+    config::Config,
+    front::{address::Names, shares::Shares, wrong_tokens::WrongTokens},
     metrics::Metrics,
-    seam::refuse,
+    seam::{Module, Presence, Seam, refuse},
     waiting::WaitingRoom,
 };
 
@@ -66,7 +66,7 @@ impl Hub {
         for module in &seam.modules {
             module.attach(&presence);
         }
-        let routes = |of: fn(&dyn crate::Module) -> Router| {
+        let routes = |of: fn(&dyn Module) -> Router| {
             let all = seam
                 .modules
                 .iter()

@@ -9,6 +9,9 @@ use prometheus::{
     Registry, core::Collector,
 };
 
+/// Rule of a violation: a peer sent bytes that are not HTTP.
+pub(crate) const HTTP_VIOLATION: &str = "http";
+
 /// From half a millisecond to two minutes.
 const SECONDS: &[f64] = &[
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,

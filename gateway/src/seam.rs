@@ -17,8 +17,6 @@ use http::{HeaderValue, StatusCode, header};
 use secrecy::SecretString;
 use tokio::sync::broadcast;
 
-use crate::front::authenticate::Unasked;
-
 /// An authenticated person or program on the kubectl side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
@@ -33,64 +31,79 @@ pub struct Caller {
     pub cluster: Option<ClusterId>,
 }
 
-/// Whoever sent a request to a module, in the extensions of that request. Nobody looks at their token before the module
-/// asks who it is: it may judge the request first, and routes that are open to anybody never ask.
+/// The sender of a request to a module, in the extensions of that request.
+///
+/// The token is not checked before the module calls [`Asker::caller`]: a module may judge the request first, and open
+/// routes never call it.
 #[derive(Clone)]
-pub struct Asker(Asking);
+pub struct Asker(Arc<dyn Identify>);
 
-#[derive(Clone)]
-enum Asking {
-    Front(Arc<Unasked>),
-    Known(Caller, IpAddr),
+/// Identifies the sender of a request.
+#[async_trait]
+pub(crate) trait Identify: Send + Sync {
+    async fn caller(&self) -> Result<Caller, Failure>;
+    async fn is_still(&self, caller: &Caller) -> bool;
+    fn from(&self) -> IpAddr;
+    fn wrong(&self, failure: Failure) -> Failure;
+}
+
+struct Known(Caller, IpAddr);
+
+#[async_trait]
+impl Identify for Known {
+    async fn caller(&self) -> Result<Caller, Failure> {
+        Ok(self.0.clone())
+    }
+
+    async fn is_still(&self, caller: &Caller) -> bool {
+        self.0 == *caller
+    }
+
+    fn from(&self) -> IpAddr {
+        self.1
+    }
+
+    fn wrong(&self, failure: Failure) -> Failure {
+        failure
+    }
 }
 
 impl Asker {
-    pub(crate) fn unasked(unasked: Unasked) -> Self {
-        Asker(Asking::Front(Arc::new(unasked)))
+    pub(crate) fn new(identify: impl Identify + 'static) -> Self {
+        Asker(Arc::new(identify))
     }
 
-    /// Somebody who is known already.
+    /// A sender that is known already.
     #[must_use]
     pub fn known(caller: Caller, from: IpAddr) -> Self {
-        Asker(Asking::Known(caller, from))
+        Asker::new(Known(caller, from))
     }
 
-    /// Who it is.
+    /// Authenticates the sender; the request counts as one of the caller's from then on.
     ///
     /// # Errors
-    /// `FL-1101` to `FL-1104`, `FL-1407`, or `FL-5102` if that cannot be told now.
+    /// `FL-1101` to `FL-1104`, `FL-1407`, or `FL-5102` if that cannot be checked now.
     pub async fn caller(&self) -> Result<Caller, Failure> {
-        match &self.0 {
-            Asking::Front(unasked) => unasked.caller().await,
-            Asking::Known(caller, _) => Ok(caller.clone()),
-        }
+        self.0.caller().await
     }
 
-    /// Whether they are still who they were: what they have shown is good, and for the same. Asked now and then by whoever
-    /// answers for long; where nobody can tell now, they are.
+    /// Re-checks that the sender's token still stands for this caller. True where that cannot be checked now.
+    ///
+    /// For answers that last: call it now and then.
     pub async fn is_still(&self, caller: &Caller) -> bool {
-        match &self.0 {
-            Asking::Front(unasked) => unasked.is_still(caller).await,
-            Asking::Known(known, _) => known == caller,
-        }
+        self.0.is_still(caller).await
     }
 
-    /// Where the connection comes from, which may be a proxy.
+    /// Address of the connection's other end, which may be a proxy.
     #[must_use]
     pub fn from(&self) -> IpAddr {
-        match &self.0 {
-            Asking::Front(unasked) => unasked.from(),
-            Asking::Known(_, from) => *from,
-        }
+        self.0.from()
     }
 
-    /// What to tell whoever came with a wrong secret: `failure`, or `FL-1104` where too many came from the same address.
+    /// Counts a wrong secret; the failure to answer with: `failure`, or `FL-1104` where too many came from this address.
     #[must_use]
     pub fn wrong(&self, failure: Failure) -> Failure {
-        match &self.0 {
-            Asking::Front(unasked) => unasked.wrong(failure),
-            Asking::Known(..) => failure,
-        }
+        self.0.wrong(failure)
     }
 }
 

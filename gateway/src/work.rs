@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, sleep};
 use tracing::error;
 
-use crate::{front::panic::message, metrics::Metrics, seam::Module};
+use crate::{http::panic::message, metrics::Metrics, seam::Module};
 
 /// The rest after a panic; twice as long after each one that follows soon.
 const REST: Duration = Duration::from_secs(1);

@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use crate::{
     agents::{entry::Entry, group::Introduction},
-    front::body,
+    http::body,
     hub::Hub,
     seam::Recognition,
 };

@@ -25,7 +25,7 @@ use crate::{
         health::{Health, Probed},
         silence::{LINK_GRACE, Listener},
     },
-    front::{body, forward},
+    http::{agent_failure, body},
     hub::Hub,
 };
 
@@ -151,8 +151,8 @@ async fn probe(hub: &Hub, entry: &Entry) -> Probed {
         Ok(Err(error)) => silent(Code::TunnelBroke, error.to_string()),
         Ok(Ok(Answer::Upgraded(..))) => bad(Code::Internal, "the agent upgraded a probe"),
         Ok(Ok(Answer::Response(response))) => {
-            if let Some(code) = forward::agent_code(response.headers()) {
-                let failure = forward::failure_from(code, response.into_body()).await;
+            if let Some(code) = agent_failure::agent_code(response.headers()) {
+                let failure = agent_failure::failure_from(code, response.into_body()).await;
                 return Probed::Bad(LastError {
                     code: failure.code,
                     cause: failure.cause,

@@ -3,21 +3,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use fairlead_api::{ClusterId, Code, resources::ClusterStatus};
-use tokio::{
-    sync::Notify,
-    time::{sleep, timeout},
-};
-use tracing::warn;
-
-use crate::hub::Hub;
-
-const STORE_TIME: Duration = Duration::from_secs(10);
-const REST: Duration = Duration::from_secs(1);
+use fairlead_api::{ClusterId, resources::ClusterStatus};
+use tokio::sync::Notify;
 
 /// At most one status for each cluster is waiting.
 #[derive(Default)]
@@ -36,54 +26,24 @@ impl Reports {
         self.news.notify_one();
     }
 
-    fn take(&self) -> Option<(ClusterId, ClusterStatus)> {
+    pub(super) fn take(&self) -> Option<(ClusterId, ClusterStatus)> {
         let mut waiting = self.waiting();
         let cluster = waiting.keys().next()?.clone();
         waiting.remove_entry(&cluster)
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting().is_empty()
+    }
+
+    /// Completes when a status was put since the last call.
+    pub(super) async fn changed(&self) {
+        self.news.notified().await;
+    }
+
     /// Unless something newer has come meanwhile.
-    fn put_back(&self, cluster: ClusterId, status: ClusterStatus) {
+    pub(super) fn put_back(&self, cluster: ClusterId, status: ClusterStatus) {
         self.waiting().entry(cluster).or_insert(status);
-    }
-}
-
-/// Until the process drains and the last session has ended.
-pub(crate) async fn run(hub: Arc<Hub>) {
-    let reports = hub.sessions.reports();
-    loop {
-        while let Some((cluster, status)) = reports.take() {
-            if !told(&hub, &cluster, &status).await {
-                reports.put_back(cluster, status);
-                if hub.process.is_draining() {
-                    return;
-                }
-                sleep(REST).await;
-            }
-        }
-        tokio::select! {
-            () = reports.news.notified() => {}
-            // What the last one had to say is waiting by then.
-            () = hub.over.cancelled() => if reports.waiting().is_empty() {
-                return;
-            },
-        }
-    }
-}
-
-/// Whether that is settled: taken, or about a cluster that is gone.
-async fn told(hub: &Hub, cluster: &ClusterId, status: &ClusterStatus) -> bool {
-    let report = hub.seam.directory.report(cluster, status.clone());
-    match timeout(STORE_TIME, report).await {
-        Ok(Ok(())) => true,
-        Ok(Err(failure)) => {
-            warn!(%cluster, state = %status.state, error = %failure, "status not stored");
-            failure.code != Code::Store
-        }
-        Err(_) => {
-            warn!(%cluster, state = %status.state, "status not stored in time");
-            false
-        }
     }
 }
 

@@ -18,19 +18,18 @@ use tracing::debug;
 
 use crate::{
     agents::{entry::Entry, hello},
-    front::{
-        body, modules, panic, path,
-        respond::{self, Shape},
+    http::{
+        body,
+        failure::{self, Shape},
+        modules, panic, path,
     },
     hub::Hub,
+    metrics::HTTP_VIOLATION,
     seam::AgentPeer,
 };
 
 /// Largest answer to a renewal that is looked into, in bytes: a certificate chain and a few names.
 const MAX_ISSUED: usize = 16 * MAX_ENROLL_BODY_BYTES;
-
-/// By which rule it is counted what is no HTTP.
-pub(crate) const HTTP: &str = "http";
 
 /// Whose streams are served.
 #[derive(Clone)]
@@ -63,7 +62,7 @@ pub(crate) async fn serve_streams(hub: &Arc<Hub>, session: &Session, guest: Gues
             if let Err(error) = served.await {
                 debug!(%error, "an agent's stream broke");
                 if error.kind() == io::ErrorKind::InvalidData {
-                    metrics.violation(HTTP);
+                    metrics.violation(HTTP_VIOLATION);
                 }
             }
         });
@@ -74,10 +73,10 @@ async fn answer(hub: Arc<Hub>, guest: Guest, request: Request<Body>) -> Response
     let asked = AssertUnwindSafe(ask(&hub, &guest, request)).catch_unwind();
     let result = asked
         .await
-        .unwrap_or_else(|panic| Err(panic::told("of an agent", panic.as_ref())));
+        .unwrap_or_else(|panic| Err(panic::failure_of("of an agent", panic.as_ref())));
     match result {
-        Ok(response) => respond::tell(response, Shape::Reason).0,
-        Err(failure) => respond::render(&failure, Shape::Reason),
+        Ok(response) => failure::tell(response, Shape::Reason).0,
+        Err(failure) => failure::render(&failure, Shape::Reason),
     }
 }
 
@@ -112,7 +111,7 @@ async fn ask(
         Guest::Agent(entry) => AgentPeer::Agent(Arc::clone(entry.identity())),
     };
     request.extensions_mut().insert(peer);
-    let response = modules::ask(hub.agents.clone(), request).await?;
+    let response = modules::call(hub.agents.clone(), request).await?;
     match guest {
         Guest::Anonymous(from, _) => counted(hub, *from, response),
         Guest::Agent(entry) if renews && response.status() == StatusCode::OK => {

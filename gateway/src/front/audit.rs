@@ -7,7 +7,7 @@ use fairlead_dialer::Body;
 use http::{Method, Response, Version};
 use http_body_util::BodyExt;
 
-use crate::front::{body::Download, record::Inbound};
+use crate::front::{record::Inbound, transfer::Download};
 
 /// The step around all others.
 pub(crate) async fn audit<F>(

@@ -2,6 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
+use async_trait::async_trait;
 use fairlead_api::{Code, Failure, status::http_status};
 use http::{HeaderValue, header};
 use secrecy::SecretString;
@@ -9,7 +10,7 @@ use secrecy::SecretString;
 use crate::{
     front::record::{Inbound, Record},
     hub::Hub,
-    seam::Caller,
+    seam::{Caller, Identify},
 };
 
 /// Longest token in bytes: some providers write all groups of somebody into it.
@@ -51,10 +52,6 @@ impl Unasked {
         }
     }
 
-    pub(crate) fn from(&self) -> IpAddr {
-        self.from
-    }
-
     async fn identify(&self) -> Result<Caller, Failure> {
         let caller = async {
             let token = bearer(&self.authorization)?;
@@ -71,18 +68,24 @@ impl Unasked {
         authenticator.authenticate(token, self.from).await
     }
 
-    /// Who it is; the request counts as one of theirs from then on.
-    ///
-    /// # Errors
-    /// `FL-1101` to `FL-1104`, `FL-1407`, `FL-5102`.
-    pub(crate) async fn caller(&self) -> Result<Caller, Failure> {
+    fn wrong(&self, failure: Failure) -> Failure {
+        let told = self.hub.wrong_tokens.told(self.from, failure);
+        if told.code == Code::TooManyWrongTokens {
+            self.record.hush();
+        }
+        told
+    }
+}
+
+#[async_trait]
+impl Identify for Unasked {
+    async fn caller(&self) -> Result<Caller, Failure> {
         let caller = self.identify().await?;
         self.record.hold(self.hub.shares.take(&caller.name)?);
         Ok(caller)
     }
 
-    /// Whether their token still stands for this very caller. Where nobody can tell now, nothing is known to be otherwise.
-    pub(crate) async fn is_still(&self, caller: &Caller) -> bool {
+    async fn is_still(&self, caller: &Caller) -> bool {
         let Ok(token) = bearer(&self.authorization) else {
             return false;
         };
@@ -92,13 +95,12 @@ impl Unasked {
         }
     }
 
-    /// What to tell of a secret that is none: where too many came from the same address, that.
-    pub(crate) fn wrong(&self, failure: Failure) -> Failure {
-        let told = self.hub.wrong_tokens.told(self.from, failure);
-        if told.code == Code::TooManyWrongTokens {
-            self.record.hush();
-        }
-        told
+    fn from(&self) -> IpAddr {
+        self.from
+    }
+
+    fn wrong(&self, failure: Failure) -> Failure {
+        Unasked::wrong(self, failure)
     }
 }
 

@@ -4,8 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{
-    Code, Failure,
-    headers::{self as ours, AGENT_CODE},
+    Code, Failure, headers as ours,
     impersonation::{AS_HEADER, GROUP_HEADER, USER_HEADER},
 };
 use fairlead_dialer::{Answer, Body, ExchangeError, OnUpgrade, OpenError};
@@ -17,18 +16,22 @@ use crate::{
     agents::{
         entry::Entry,
         patience,
-        routes::HTTP,
         silence::{ANSWER_GRACE, reads},
     },
     front::{
         authorize::{Allowed, Permit, Whom},
-        body::{self, Progress, Upload},
         headers,
         record::{Inbound, Record},
         route::Aimed,
+        transfer::{Progress, Upload},
         upgrade,
     },
+    http::{
+        agent_failure::{agent_code, failure_from},
+        body,
+    },
     hub::Hub,
+    metrics::HTTP_VIOLATION,
 };
 
 /// The agent puts its API server's own name in.
@@ -39,10 +42,6 @@ static GROUP: HeaderName = HeaderName::from_static(GROUP_HEADER);
 static AS: HeaderName = HeaderName::from_static(AS_HEADER);
 static REQUEST_ID: HeaderName = HeaderName::from_static(ours::REQUEST_ID);
 static UPSTREAM_MICROS: HeaderName = HeaderName::from_static(ours::UPSTREAM_MICROS);
-static CODE: HeaderName = HeaderName::from_static(AGENT_CODE);
-/// Longest cause in an agent's own failure, in bytes, and how long it may take to come.
-const MAX_CAUSE: usize = 2048;
-const CAUSE_TIME: Duration = Duration::from_secs(5);
 
 /// # Errors
 /// `FL-1301`, `FL-1304`, `FL-1401` to `FL-1405`, `FL-1407` where clients that have stopped reading hold all memory there is, and
@@ -91,7 +90,7 @@ pub(crate) async fn forward(hub: &Arc<Hub>, allowed: Allowed) -> Result<Response
     };
     let answer = answer.map_err(|error| {
         if error.is_violation() {
-            hub.metrics.violation(HTTP);
+            hub.metrics.violation(HTTP_VIOLATION);
         }
         failure_of(&error)
     })?;
@@ -198,8 +197,7 @@ async fn answered(
     took: Duration,
 ) -> Result<Response<Body>, Failure> {
     record.took(took, upstream(response.headers()));
-    if let Some(code) = response.headers().get(&CODE) {
-        let code = agents_own(code);
+    if let Some(code) = agent_code(response.headers()) {
         return Err(failure_from(code, response.into_body()).await);
     }
     headers::strip_answer(response.headers_mut(), false);
@@ -210,89 +208,4 @@ async fn answered(
 fn upstream(headers: &HeaderMap) -> Option<Duration> {
     let micros = headers.get(&UPSTREAM_MICROS)?.to_str().ok()?;
     micros.parse().ok().map(Duration::from_micros)
-}
-
-/// An agent speaks about itself, its API server, and users that it does not impersonate. It has no say in who the caller is or
-/// what clusters there are.
-fn agents_own(code: &HeaderValue) -> Option<Code> {
-    let code: Code = code.to_str().ok()?.parse().ok()?;
-    let its_own = matches!(
-        code,
-        Code::BadPath | Code::BadRequest | Code::Internal | Code::NoImpersonation
-    ) || (1500..1600).contains(&code.number());
-    its_own.then_some(code)
-}
-
-/// An agent's own failure, told by its code and a line of text.
-pub(crate) async fn failure_from(code: Option<Code>, body: Body) -> Failure {
-    let Some(code) = code else {
-        return Failure::because(
-            Code::TunnelBroke,
-            "the agent failed without a code of its own",
-        );
-    };
-    let text = timeout(CAUSE_TIME, body::read(body, MAX_CAUSE)).await;
-    let text = text.ok().flatten();
-    let text = String::from_utf8_lossy(text.as_deref().unwrap_or_default()).into_owned();
-    let cause: String = text
-        .trim()
-        .trim_end_matches('.')
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    if cause.is_empty() {
-        Failure::new(code)
-    } else if cause.starts_with(code.title()) {
-        Failure::with_cause(code, cause)
-    } else {
-        Failure::because(code, cause)
-    }
-}
-
-/// The code in an agent's answer, if it is one that an agent may give.
-pub(crate) fn agent_code(headers: &HeaderMap) -> Option<Option<Code>> {
-    headers.get(AGENT_CODE).map(agents_own)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_agent_speaks_for_itself_only() {
-        for (said, heard) in [
-            ("FL-1501", Some(Code::AgentRefused)),
-            ("FL-1502", Some(Code::ApiUnreachable)),
-            ("FL-1202", Some(Code::NoImpersonation)),
-            ("FL-1201", None),
-            ("FL-1101", None),
-            ("FL-1301", None),
-            ("FL-2109", None),
-            ("FL-9999", None),
-            ("", None),
-        ] {
-            assert_eq!(agents_own(&HeaderValue::from_static(said)), heard, "{said}");
-        }
-    }
-
-    #[tokio::test]
-    async fn an_agents_cause_becomes_one_sentence() {
-        let failure = failure_from(
-            Some(Code::ApiUnreachable),
-            body::full("connect:\r\nrefused\n"),
-        )
-        .await;
-        assert_eq!(
-            failure.cause,
-            "the agent cannot reach its API server: connect:  refused"
-        );
-        let same = failure_from(
-            Some(Code::ApiUnreachable),
-            body::full(failure.cause.clone()),
-        )
-        .await;
-        assert_eq!(same, failure);
-        let silent = failure_from(Some(Code::ApiUnreachable), body::full("x".repeat(9999))).await;
-        assert_eq!(silent, Failure::new(Code::ApiUnreachable));
-    }
 }

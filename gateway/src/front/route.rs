@@ -8,7 +8,8 @@ use fairlead_dialer::accept::CONNECT_PATH;
 use http::{HeaderValue, Method, Version, uri::PathAndQuery};
 
 use crate::{
-    front::{address::Address, headers, path, record::Inbound},
+    front::{address::Address, headers, record::Inbound},
+    http::path,
     hub::Hub,
 };
 

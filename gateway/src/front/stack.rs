@@ -9,15 +9,15 @@ use http::Response;
 use tokio::sync::Semaphore;
 
 use crate::{
-    agents::connect::connect,
     front::{
         audit::audit,
         authenticate::authenticate,
         authorize::authorize,
+        catch_panic::catch_panic,
+        connect::connect,
         forward::forward,
         limit::limit,
         modules::module,
-        panic::catch_panic,
         record::Inbound,
         respond::respond,
         route::{Routed, route},

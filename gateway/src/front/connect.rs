@@ -16,11 +16,10 @@ use tracing::{debug, info};
 
 use crate::{
     agents::{entry::Entry, lifetime},
-    front::{
+    front::{record::Inbound, socket::of_agent},
+    http::{
         body,
-        record::Inbound,
-        respond::{self, Shape},
-        socket::of_agent,
+        failure::{self, Shape, accepted},
     },
     hub::Hub,
     metrics::{Handshake, Layer},
@@ -42,10 +41,8 @@ pub(crate) fn connect(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Response<
                 "agents connect here, by a WebSocket with subprotocol fairlead.v1",
             );
             inbound.record.failed(failure.code);
-            let mut response = respond::render(
-                &failure,
-                Shape::Status(respond::accepted(request.headers())),
-            );
+            let shape = Shape::Status(accepted(request.headers()));
+            let mut response = failure::render(&failure, shape);
             *response.status_mut() = status;
             return Ok(response);
         }

@@ -10,39 +10,14 @@ use std::{
     task::{Context, Poll},
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use fairlead_dialer::{Body, BodyError};
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use http_body_util::{BodyExt, Empty, Full};
 
 use crate::{
     front::{headers, record::Record, socket::Cut},
     metrics::Outcome,
 };
-
-pub(crate) fn empty() -> Body {
-    Empty::new().map_err(|never| match never {}).boxed_unsync()
-}
-
-pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into())
-        .map_err(|never| match never {})
-        .boxed_unsync()
-}
-
-/// The whole body; `None` if it breaks or is larger than `max` bytes.
-pub(crate) async fn read(mut body: Body, max: usize) -> Option<Bytes> {
-    let mut whole = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        if let Ok(data) = frame.ok()?.into_data() {
-            if whole.len() + data.len() > max {
-                return None;
-            }
-            whole.extend_from_slice(&data);
-        }
-    }
-    Some(whole.freeze())
-}
 
 /// How many frames of a request's body were taken so far.
 #[derive(Clone, Default)]

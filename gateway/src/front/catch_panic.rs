@@ -1,0 +1,21 @@
+//! The step that turns a panic into an answer: the connection and the other requests on it live on.
+
+use std::{future::Future, panic::AssertUnwindSafe};
+
+use fairlead_api::Failure;
+use fairlead_dialer::Body;
+use futures_util::FutureExt;
+use http::Response;
+
+use crate::{front::record::Record, http::panic};
+
+/// Runs the inner steps, and answers a panic of theirs with `FL-5101`.
+pub(crate) async fn catch_panic<F>(record: Record, inner: F) -> Result<Response<Body>, Failure>
+where
+    F: Future<Output = Result<Response<Body>, Failure>>,
+{
+    AssertUnwindSafe(inner)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|panic| Err(panic::failure_of(record.id(), panic.as_ref())))
+}

@@ -1,0 +1,8 @@
+//! HTTP that the front and agents' sessions share: bodies, paths, answers that report a failure, calls of modules.
+
+pub(crate) mod agent_failure;
+pub(crate) mod body;
+pub(crate) mod failure;
+pub(crate) mod modules;
+pub(crate) mod panic;
+pub(crate) mod path;

@@ -1,0 +1,101 @@
+//! Failures that an agent reports of itself: a code in a header, and its cause as text.
+
+use std::time::Duration;
+
+use fairlead_api::{Code, Failure, headers::AGENT_CODE};
+use fairlead_dialer::Body;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use tokio::time::timeout;
+
+use super::body;
+
+/// Parsed once.
+static CODE: HeaderName = HeaderName::from_static(AGENT_CODE);
+/// Longest cause in an agent's own failure, in bytes, and how long it may take to come.
+const MAX_CAUSE: usize = 2048;
+const CAUSE_TIME: Duration = Duration::from_secs(5);
+
+/// An agent speaks about itself, its API server, and users that it does not impersonate. It has no say in who the caller is or
+/// what clusters there are.
+fn agents_own(code: &HeaderValue) -> Option<Code> {
+    let code: Code = code.to_str().ok()?.parse().ok()?;
+    let its_own = matches!(
+        code,
+        Code::BadPath | Code::BadRequest | Code::Internal | Code::NoImpersonation
+    ) || (1500..1600).contains(&code.number());
+    its_own.then_some(code)
+}
+
+/// An agent's own failure, told by its code and a line of text.
+pub(crate) async fn failure_from(code: Option<Code>, body: Body) -> Failure {
+    let Some(code) = code else {
+        return Failure::because(
+            Code::TunnelBroke,
+            "the agent failed without a code of its own",
+        );
+    };
+    let text = timeout(CAUSE_TIME, body::read(body, MAX_CAUSE)).await;
+    let text = text.ok().flatten();
+    let text = String::from_utf8_lossy(text.as_deref().unwrap_or_default()).into_owned();
+    let cause: String = text
+        .trim()
+        .trim_end_matches('.')
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if cause.is_empty() {
+        Failure::new(code)
+    } else if cause.starts_with(code.title()) {
+        Failure::with_cause(code, cause)
+    } else {
+        Failure::because(code, cause)
+    }
+}
+
+/// The code in an agent's answer, if it is one that an agent may give.
+pub(crate) fn agent_code(headers: &HeaderMap) -> Option<Option<Code>> {
+    headers.get(&CODE).map(agents_own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_speaks_for_itself_only() {
+        for (said, heard) in [
+            ("FL-1501", Some(Code::AgentRefused)),
+            ("FL-1502", Some(Code::ApiUnreachable)),
+            ("FL-1202", Some(Code::NoImpersonation)),
+            ("FL-1201", None),
+            ("FL-1101", None),
+            ("FL-1301", None),
+            ("FL-2109", None),
+            ("FL-9999", None),
+            ("", None),
+        ] {
+            assert_eq!(agents_own(&HeaderValue::from_static(said)), heard, "{said}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_agents_cause_becomes_one_sentence() {
+        let failure = failure_from(
+            Some(Code::ApiUnreachable),
+            body::full("connect:\r\nrefused\n"),
+        )
+        .await;
+        assert_eq!(
+            failure.cause,
+            "the agent cannot reach its API server: connect:  refused"
+        );
+        let same = failure_from(
+            Some(Code::ApiUnreachable),
+            body::full(failure.cause.clone()),
+        )
+        .await;
+        assert_eq!(same, failure);
+        let silent = failure_from(Some(Code::ApiUnreachable), body::full("x".repeat(9999))).await;
+        assert_eq!(silent, Failure::new(Code::ApiUnreachable));
+    }
+}

@@ -1,0 +1,135 @@
+//! Answers that report a failure: a `metav1.Status` in the encoding that the client accepts, or a [`Reason`].
+//!
+//! The code of the failure is a header too, for scripts.
+
+use fairlead_api::{
+    Code, Failure, Reason,
+    headers::AGENT_CODE,
+    status::{self, Encoding},
+};
+use fairlead_dialer::Body;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+
+use super::body;
+
+/// What failures look like to whoever asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Status(Encoding),
+    Reason,
+}
+
+/// Writes down a failure that a module left in the extensions, with the headers it has set (`Allow`, for one).
+pub(crate) fn tell(mut response: Response<Body>, shape: Shape) -> (Response<Body>, Option<Code>) {
+    let Some(failure) = response.extensions_mut().remove::<Failure>() else {
+        return (response, None);
+    };
+    if shape == Shape::Reason {
+        // As the module has written it.
+        mark(&mut response, failure.code);
+        return (response, Some(failure.code));
+    }
+    let mut told = render(&failure, shape);
+    for (name, value) in response.headers() {
+        if !told.headers().contains_key(name) && name != header::CONTENT_LENGTH {
+            told.headers_mut().append(name, value.clone());
+        }
+    }
+    (told, Some(failure.code))
+}
+
+/// What the client's `Accept` headers ask for.
+pub(crate) fn accepted(headers: &HeaderMap) -> Encoding {
+    encoding(headers.get_all(header::ACCEPT))
+}
+
+/// The encoding that these `Accept` headers ask for.
+pub(crate) fn encoding<'a>(accepts: impl IntoIterator<Item = &'a HeaderValue>) -> Encoding {
+    let accepts: Vec<&str> = accepts
+        .into_iter()
+        .filter_map(|value| value.to_str().ok())
+        .collect();
+    Encoding::accepted_by(&accepts.join(","))
+}
+
+pub(crate) fn render(failure: &Failure, shape: Shape) -> Response<Body> {
+    let http_status = status::http_status(failure.code);
+    let (http_status, content_type, body) = match shape {
+        Shape::Status(encoding) => {
+            let http_status = encoding.status(http_status);
+            let body = encoding.encode(failure, http_status);
+            (http_status, encoding.content_type(), body)
+        }
+        Shape::Reason => {
+            let body = Reason::from(failure).to_json();
+            (http_status, Encoding::Json.content_type(), body)
+        }
+    };
+    let mut response = Response::new(body::full(body));
+    *response.status_mut() =
+        StatusCode::from_u16(http_status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let content_type = HeaderValue::from_static(content_type);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, content_type);
+    mark(&mut response, failure.code);
+    response
+}
+
+/// The headers of an answer that tells a failure.
+fn mark(response: &mut Response<Body>, code: Code) {
+    let http_status = response.status().as_u16();
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Ok(text) = HeaderValue::from_str(&code.to_string()) {
+        headers.insert(AGENT_CODE, text);
+    }
+    if http_status == 401 {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    // With this header client-go waits and asks again before it shows anything. That serves who asks too much, and where the
+    // database is away: it comes back by itself, and what was refused has not happened. Of a lost cluster a person hears at
+    // once, and a program finds the seconds in the `Status`.
+    let asks_again = http_status == 429 || code == Code::StoreAway;
+    if let Some(seconds) = status::retry_after(code).filter(|_| asks_again) {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_failure_is_told_in_the_encoding_that_was_asked_for() {
+        let failure = Failure::new(Code::AgentFull);
+        let mut headers = HeaderMap::new();
+        headers.insert(
+            header::ACCEPT,
+            HeaderValue::from_static("application/vnd.kubernetes.protobuf,application/json"),
+        );
+        let response = render(&failure, Shape::Status(accepted(&headers)));
+        assert_eq!(response.status(), 429);
+        assert_eq!(response.headers()[AGENT_CODE], "FL-1403");
+        assert_eq!(response.headers()[header::RETRY_AFTER], "1");
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        assert!(body.starts_with(b"k8s\0"));
+
+        let response = render(&failure, Shape::Status(accepted(&HeaderMap::new())));
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let status: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(status["reason"], "TooManyRequests");
+    }
+
+    #[test]
+    fn nothing_but_429_and_an_absent_database_ask_the_client_to_come_back() {
+        for &code in Code::ALL {
+            let response = render(&Failure::new(code), Shape::Reason);
+            let asks = response.headers().contains_key(header::RETRY_AFTER);
+            let should = response.status() == 429 || code == Code::StoreAway;
+            assert_eq!(asks, should, "{code}");
+        }
+    }
+}
