@@ -184,7 +184,7 @@ impl Proxy {
     /// Whether more may be sent into the cluster.
     fn room(&self) -> Result<(), Failure> {
         match self.site.reserve.is_clogged() {
-            true => Err(Code::AgentClogged.into()),
+            true => Err(Code::AgentOverBudget.into()),
             false => Ok(()),
         }
     }

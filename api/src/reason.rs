@@ -58,7 +58,10 @@ mod tests {
         assert_eq!(told.next, Code::InUse.next_step());
         let failure = Failure::from(told);
         assert_eq!(failure.code, Code::InUse);
-        assert_eq!(failure.cause, "it is still in use: 3 clusters are left");
+        assert_eq!(
+            failure.cause,
+            "the resource is still in use: 3 clusters are left"
+        );
         assert_eq!(
             failure,
             Failure::because(Code::InUse, "3 clusters are left")

@@ -1,5 +1,5 @@
-//! How to check each code: where to look, and commands that show the cause. Words in capitals stand for values of the reader;
-//! each `fairlead` command here is one that the command line takes, which a test there checks.
+//! How to find the cause of each code: places to look at, and commands. Words in capitals are placeholders for values of the
+//! reader. A test of the command line runs each `fairlead` command in here through its parser.
 
 use super::Code;
 
@@ -16,31 +16,31 @@ impl Code {
     }
 }
 
-const MISSING: &str = "Look at the cause beside the code.";
+const MISSING: &str = "Read the cause printed with the code.";
 
 /// Requests to a hub.
 const fn request(code: Code) -> &'static str {
     match code {
         Code::NoToken => {
-            "Look for `token` in the kubeconfig: `kubectl config view --minify --raw`. A proxy that removes the header Authorization has the same effect."
+            "Look for `token` in the kubeconfig: `kubectl config view --minify --raw`. A proxy that removes the `Authorization` header has the same effect."
         }
         Code::BadToken => {
-            "Run `fairlead whoami`: it fails with the same code if the remembered token is wrong. An admin sees the issued tokens with `fairlead token list`; a token of another hub is a frequent cause."
+            "Run `fairlead whoami`: it fails with the same code if the stored token is invalid. An admin lists the issued tokens with `fairlead token list`. A token of another hub is a frequent cause."
         }
         Code::TokenExpired => {
-            "An admin sees the end of each token with `fairlead token list -o wide`. A kubeconfig keeps the token that it was written with."
+            "An admin sees the expiry of each token with `fairlead token list -o wide`. A kubeconfig keeps the token that it was written with."
         }
         Code::TooManyWrongTokens => {
-            "The hub's log names the address in its lines `request rejected`. `fairlead whoami` tells whether the remembered token is right."
+            "The hub's log names the address in its lines `request rejected`. `fairlead whoami` shows whether the stored token is valid."
         }
         Code::IssuerDown => {
-            "On the hub's machine, ask the issuer for its keys: `curl -sS ISSUER/.well-known/openid-configuration`. The hub's log names the issuer and the error."
+            "On the hub's machine, fetch the issuer's metadata: `curl -sS ISSUER/.well-known/openid-configuration`. The hub's log names the issuer and the error."
         }
         Code::NoRole => {
             "Compare the claims of the token with the rules in the file that `fairlead server --issuers FILE` reads; docs/issuers.md shows the rules. The hub's log names the user."
         }
         Code::NotAllowed => {
-            "Run `fairlead whoami`: it prints your role and your tenant. `fairlead token create --help` lists what each role may do."
+            "Run `fairlead whoami`: it prints your role and your tenant. `fairlead token create --help` lists the permissions of each role."
         }
         Code::NoImpersonation => {
             "Look for `as`, `as-uid` and `as-groups` in the kubeconfig: `kubectl config view --minify`. The cause names the header."
@@ -57,9 +57,7 @@ const fn request(code: Code) -> &'static str {
         Code::BadRequest => {
             "The cause names the part of the request. `kubectl -v=8 COMMAND` prints what kubectl sends."
         }
-        Code::NoSuchRoute => {
-            "Compare the path with the hub's own list: `curl -sS HUB/openapi.json`. A kubeconfig of an older hub may have another path."
-        }
+        Code::NoSuchRoute => "Compare the path with the paths in `curl -sS HUB/openapi.json`.",
         Code::HeadTooLarge => {
             "Print the headers that the client sends: `kubectl -v=9 COMMAND`. Long tokens and cookies of a proxy are frequent causes."
         }
@@ -67,7 +65,7 @@ const fn request(code: Code) -> &'static str {
             "The header `Allow` of the answer lists the methods: `curl -sSi -X OPTIONS HUB/PATH`."
         }
         Code::WrongContentType => {
-            "Print the headers that the client sends: `curl -v` or `kubectl -v=9 COMMAND`. A form or an upload has another type than JSON."
+            "Print the headers that the client sends: `curl -v` or `kubectl -v=9 COMMAND`. HTML forms and file uploads do not send JSON."
         }
         Code::HubTimeout => {
             "Look at `fairlead_store_change_duration_seconds` in `curl -sS ADMIN/metrics` on the hub's machine, and at the hub's log of that minute."
@@ -95,7 +93,7 @@ const fn cluster(code: Code) -> &'static str {
             "Run `fairlead cluster describe CLUSTER` for the round trip and the last good probe, and `kubectl -n fairlead logs deployment/fairlead-agent` in the cluster for slow requests."
         }
         Code::Draining => {
-            "`curl -sS ADMIN/readyz` on the hub's machine tells whether the hub takes work. Its log has the line of the shutdown."
+            "`curl -sS ADMIN/readyz` on the hub's machine shows whether the hub accepts requests. Its log has the time of the shutdown."
         }
         Code::TooManyRequests => {
             "The cause names the limit. `fairlead_requests_open` in `curl -sS ADMIN/metrics` on the hub's machine counts requests; each watch counts as one."
@@ -104,21 +102,21 @@ const fn cluster(code: Code) -> &'static str {
             "Run `fairlead cluster describe CLUSTER`: the line Hub names the hub with the session."
         }
         Code::AgentRefused => {
-            "Run `fairlead whoami` for your user and group. The agent's log names the refused one: `kubectl -n fairlead logs deployment/fairlead-agent`."
+            "Run `fairlead whoami` for your user and group. The agent's log names the refused user or group: `kubectl -n fairlead logs deployment/fairlead-agent`."
         }
         Code::ApiUnreachable => {
-            "From the agent's machine, ask the API server: `kubectl get --raw /readyz`. The agent's log has the error of the last probe."
+            "On the agent's machine, query the API server: `kubectl get --raw /readyz`. The agent's log has the error of the last probe."
         }
         Code::TargetRefused => {
-            "Run `fairlead cluster config CLUSTER` for the addresses that the hub asks for, and look at `--allow-connect` of the agent: `kubectl -n fairlead get deployment fairlead-agent -o yaml`."
+            "Run `fairlead cluster config CLUSTER` for the addresses that the hub may request, and look at `--allow-connect` of the agent: `kubectl -n fairlead get deployment fairlead-agent -o yaml`."
         }
         Code::ApiTimeout => {
-            "In the cluster, measure the API server itself: `kubectl get --raw '/readyz?verbose'`. Webhooks that do not answer are a frequent cause."
+            "In the cluster, query the API server directly: `kubectl get --raw '/readyz?verbose'`. Webhooks that do not answer are a frequent cause."
         }
         Code::TargetUnreachable => {
             "From a pod of the cluster, open the same address: `kubectl run probe --rm -it --image=busybox -- nc -zv HOST PORT`."
         }
-        Code::AgentClogged => {
+        Code::AgentOverBudget => {
             "Look at `fairlead_agent_session_unread_bytes` on the agent's admin port: `curl -sS ADMIN/metrics`. `fairlead cluster sessions CLUSTER -o yaml` shows `unreadBytes` of each session."
         }
         _ => MISSING,
@@ -132,7 +130,7 @@ const fn session(code: Code) -> &'static str {
             "Run `fairlead cluster token list`: a deleted cluster has no token. Compare the hub in the join string with `fairlead whoami`: a join string is good for one hub."
         }
         Code::BootstrapExpired => {
-            "Run `fairlead cluster token list -o wide`: it shows state and end of each token. The hub's `--bootstrap-ttl` sets the lifetime."
+            "Run `fairlead cluster token list -o wide`: it shows state and expiry of each token. The hub's `--bootstrap-ttl` sets the lifetime."
         }
         Code::BootstrapSpent => {
             "Run `fairlead cluster describe CLUSTER`: a cluster with a connected agent has used its token. `fairlead audit --cluster CLUSTER` shows the enrolment."
@@ -151,10 +149,10 @@ const fn session(code: Code) -> &'static str {
             "Compare the cluster in the cause with `fairlead cluster list`. Two agents that share one `--state` folder are a frequent cause."
         }
         Code::ClusterDeleted => {
-            "Run `fairlead audit --cluster CLUSTER` with the id: it shows the deletion, its time and its author."
+            "Run `fairlead audit --cluster CLUSTER` with the id: it shows the deletion with time and author."
         }
         Code::CertificateExpired => {
-            "Run `fairlead cluster sessions CLUSTER -o wide`: CERTIFICATE UNTIL shows the end of each identity. Compare the clock of the agent's node: `date -u`."
+            "Run `fairlead cluster sessions CLUSTER -o wide`: CERTIFICATE EXPIRES shows the expiry of each identity. Compare the clock of the agent's node: `date -u`."
         }
         Code::NotEnrolled => {
             "Look for the Secret of the identity: `kubectl -n fairlead get secrets`. Outside of a pod, list the folder of `--state`."
@@ -169,16 +167,16 @@ const fn session(code: Code) -> &'static str {
             "On the same machine, open a connection: `curl -v HUB/healthz`. A refusal means that nothing listens there; silence means a firewall."
         }
         Code::DialProxy => {
-            "Ask the proxy for the same connection: `curl -v --proxy PROXY HUB/healthz`. The proxy's log has the reason."
+            "Open the same connection through the proxy: `curl -v --proxy PROXY HUB/healthz`. The proxy's log has the reason."
         }
         Code::DialProxyAuth => {
-            "Try the credentials: `curl -v --proxy PROXY --proxy-user USER:PASSWORD HUB/healthz`. The header `Proxy-Authenticate` of the answer lists the methods."
+            "Test the credentials: `curl -v --proxy PROXY --proxy-user USER:PASSWORD HUB/healthz`. The response's `Proxy-Authenticate` header lists the methods."
         }
         Code::DialTls => {
-            "Show the certificate and its issuer: `openssl s_client -connect HOST:PORT -servername HOST -showcerts`. An issuer of your company means that a proxy opens TLS."
+            "Show the certificate and its issuer: `openssl s_client -connect HOST:PORT -servername HOST -showcerts`. An issuer of your company means that a proxy terminates TLS."
         }
         Code::DialUpgrade => {
-            "Ask for the WebSocket by hand: `curl -sSi -H 'Connection: Upgrade' -H 'Upgrade: websocket' HUB/connect`. The headers of the answer name the proxy or load balancer that answered."
+            "Request the WebSocket with curl: `curl -sSi -H 'Connection: Upgrade' -H 'Upgrade: websocket' HUB/connect`. The response headers name the proxy or load balancer that answered."
         }
         Code::DialProtocol => {
             "Compare the versions: `fairlead version` on both sides. `curl -sSi HUB/` shows the program that answers."
@@ -187,7 +185,7 @@ const fn session(code: Code) -> &'static str {
             "Show the certificate: `openssl s_client -connect HOST:PORT -servername HOST`. Ask the platform operator whether the hub's CA was replaced."
         }
         Code::DialIdentity => {
-            "Run `fairlead cluster describe CLUSTER` and `fairlead audit --cluster CLUSTER`: a deletion, a move or a new enrolment ends an identity."
+            "Run `fairlead cluster describe CLUSTER` and `fairlead audit --cluster CLUSTER`: a deletion, a move or a new enrolment revokes an identity."
         }
         Code::DialTimeout => {
             "The cause names the stage. Measure the path: `curl -sS -o /dev/null -w '%{time_connect} %{time_appconnect}\\n' HUB/healthz`."
@@ -219,25 +217,25 @@ const fn here(code: Code) -> &'static str {
         }
         Code::AddressInUse => "Find the program with the port: `ss -ltnp 'sport = :PORT'`.",
         Code::HubUnreachable => {
-            "Ask the hub by hand: `curl -v HUB/healthz`. `env | grep -i -e FAIRLEAD_ -e _PROXY` shows variables that win over `fairlead login`."
+            "Query the hub directly: `curl -v HUB/healthz`. `env | grep -i -e FAIRLEAD_ -e _PROXY` shows variables that take precedence over `fairlead login`."
         }
         Code::NotLoggedIn => {
-            "Look for the variables and the file of logins: `env | grep FAIRLEAD_` and `ls ~/.config/fairlead/hubs.toml`."
+            "Look at the variables and the file of logins: `env | grep FAIRLEAD_` and `ls ~/.config/fairlead/hubs.toml`."
         }
         Code::NotFound => {
-            "List the ids: `fairlead cluster list`, `fairlead tenant list`, `fairlead token list`. `fairlead whoami` shows your tenant: things of other tenants are not listed."
+            "List the ids: `fairlead cluster list`, `fairlead tenant list`, `fairlead token list`. `fairlead whoami` shows your tenant; resources of other tenants are not listed."
         }
         Code::Conflict => {
-            "Read the thing as it is now: `fairlead cluster get CLUSTER -o yaml` or `fairlead tenant get TENANT -o yaml`. `fairlead audit --limit 5` shows the last changes and their authors."
+            "Read the current state: `fairlead cluster get CLUSTER -o yaml` or `fairlead tenant get TENANT -o yaml`. `fairlead audit --limit 5` shows the last changes and their authors."
         }
         Code::Invalid => {
-            "The cause names the field. docs/api.md describes each field; `fairlead cluster apply -f FILE --dry-run` checks a document and changes nothing."
+            "The cause names the field. /docs of the hub describes each field. `fairlead cluster apply -f FILE --dry-run` checks a document without a change."
         }
         Code::BadKubeconfig => {
             "Try it with kubectl: `kubectl --kubeconfig FILE config get-contexts` and `kubectl --kubeconfig FILE version`."
         }
         Code::InUse => {
-            "The cause counts the users. List them: `fairlead cluster list --tenant TENANT` and `fairlead tenant list --tenant TENANT`."
+            "The cause counts the resources that use it. List them: `fairlead cluster list --tenant TENANT` and `fairlead tenant list --tenant TENANT`."
         }
         Code::CannotWrite => {
             "List owner and free space of the folder: `ls -ld DIR` and `df -h DIR`."
@@ -249,10 +247,10 @@ const fn here(code: Code) -> &'static str {
             "Run `fairlead audit --limit 5` for the change in between and its author."
         }
         Code::Compacted => {
-            "Run `fairlead changes` for the oldest change that is kept. The hub's `--keep-changes` sets the time."
+            "Run `fairlead changes` for the oldest change that is kept. The hub's `--keep-changes` sets the retention."
         }
         Code::Protected => {
-            "Run `fairlead cluster get CLUSTER -o jsonpath='{.deleteProtection}'`. `fairlead audit --cluster CLUSTER` shows the author of the protection."
+            "Run `fairlead cluster get CLUSTER -o jsonpath='{.deleteProtection}'`. `fairlead audit --cluster CLUSTER` shows who set the protection."
         }
         Code::Usage => {
             "The error names the argument. Each command has `--help` with examples; `fairlead --help` lists the commands."
@@ -276,10 +274,10 @@ const fn here(code: Code) -> &'static str {
             "On the hub's machine, open the database: `psql URL -c 'select 1'`. The hub's log has the error of the driver."
         }
         Code::InfluxAway => {
-            "On the hub's machine, ask the InfluxDB: `curl -sSi INFLUX/ping`. The hub's log has the error."
+            "On the hub's machine, query the InfluxDB: `curl -sSi INFLUX/ping`. The hub's log has the error."
         }
         Code::InfluxRefused => {
-            "Send the query to the hub itself: `fairlead inventory query QUERY --backend hub`. The cause has the words of the InfluxDB."
+            "Send the query to the hub itself: `fairlead inventory query QUERY --backend hub`. The cause includes the answer of the InfluxDB."
         }
         _ => MISSING,
     }

@@ -105,7 +105,7 @@ pub(super) fn session_columns() -> [Column; 12] {
         Column::word("RECOGNISED").wide(),
         Column::word("OPENED").wide(),
         Column::word("LAST GOOD PROBE").wide(),
-        Column::word("CERTIFICATE UNTIL").wide(),
+        Column::word("CERTIFICATE EXPIRES").wide(),
     ]
 }
 

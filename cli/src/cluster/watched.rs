@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn what_is_told_is_enough_unless_something_else_was_changed() {
-        let ids = ["c-a", "c-b", "c-gone"];
+        let ids = ["c-a", "c-b", "c-removed"];
         let clusters = ids.map(|id| cluster(id, "Connected"));
         let mut known = Known {
             clusters: clusters.to_vec(),
