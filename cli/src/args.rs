@@ -10,6 +10,7 @@
 
 mod access;
 mod agent_settings;
+mod explain;
 mod fields;
 mod help;
 mod lists;
@@ -22,6 +23,7 @@ use clap_complete::{ArgValueCompleter, CompleteEnv, Shell};
 
 pub(crate) use self::access::{Address, Hubs, Kubeconfig, Login, Logout};
 pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent};
+pub(crate) use self::explain::{Explain, ExplainFormat, Help, HelpFormat};
 pub(crate) use self::fields::{ClusterFields, NewCluster, SetCluster, TenantFields};
 pub(crate) use self::help::command;
 pub(crate) use self::lists::{ClusterList, TenantList, TokenList};
@@ -53,7 +55,13 @@ Exit codes:
 /// Reach Kubernetes clusters that nobody can reach: a hub for kubectl, and an agent in each cluster that opens one
 /// outbound WebSocket.
 #[derive(Parser)]
-#[command(name = "fairlead", version, after_help = ENVIRONMENT_AND_EXIT_CODES, propagate_version = true)]
+#[command(
+    name = "fairlead",
+    version,
+    after_help = ENVIRONMENT_AND_EXIT_CODES,
+    propagate_version = true,
+    disable_help_subcommand = true
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -122,8 +130,10 @@ pub(crate) enum Command {
     },
     /// Your name and role, on the hub and in clusters
     Whoami(Output),
-    /// Explain a code like FL-1402; without one, list all
+    /// Explain a code like FL-1402; without a code, list all codes
     Explain(Explain),
+    /// Print the help of a command, or of all commands on one page
+    Help(Help),
     /// Print the version
     Version(Version),
     /// Print the completion script of a shell
@@ -431,20 +441,6 @@ pub(crate) struct HubPlace {
     /// File with the password of the store; FAIRLEAD_STORE_PASSWORD may hold it, too
     #[arg(long, value_name = "F")]
     pub(crate) store_password_file: Option<std::path::PathBuf>,
-}
-
-const EXPLAIN_EXAMPLES: &str = "\
-Examples:
-  fairlead explain FL-1402
-  fairlead explain -o json";
-
-#[derive(Parser)]
-#[command(after_help = EXPLAIN_EXAMPLES)]
-pub(crate) struct Explain {
-    /// The code; without it, all
-    pub(crate) code: Option<String>,
-    #[command(flatten)]
-    pub(crate) output: Output,
 }
 
 #[derive(Parser)]

@@ -1,10 +1,12 @@
 //! `fairlead explain`: the table of codes, for people and programs.
 
+use std::fmt::Write as _;
+
 use fairlead_api::{Code, Failure, resources::List};
 use serde::Serialize;
 
 use crate::{
-    args::Explain,
+    args::{Explain, ExplainFormat},
     output::{self, Cell, Column},
 };
 
@@ -33,27 +35,43 @@ impl From<Code> for Explained {
 }
 
 pub(crate) fn run(args: &Explain) -> Result<(), Failure> {
-    let format = &args.output.output;
-    let Some(code) = &args.code else {
-        let items = Code::ALL.iter().copied().map(Explained::from).collect();
-        let columns = [
-            Column::key("CODE"),
-            Column::text("CAUSE"),
-            Column::text("NEXT").wide(),
-        ];
-        return output::show_list(format, &List { items }, "codes", &columns, cells);
+    let codes = match &args.code {
+        Some(code) => vec![parse(code)?],
+        None => Code::ALL.to_vec(),
     };
-    let unknown = |error| {
+    let explained = || codes.iter().copied().map(Explained::from);
+    let format = match &args.output {
+        ExplainFormat::Markdown => return output::print(&markdown(&codes)),
+        ExplainFormat::Data(format) => format,
+    };
+    match (codes.as_slice(), args.all) {
+        (&[code], false) => output::show_named(
+            format,
+            &Explained::from(code),
+            |it| format!("{}\n", it.code),
+            text,
+        ),
+        (_, true) if format.is_table() => {
+            let texts: Vec<_> = explained().map(|it| text(&it)).collect();
+            output::print(&texts.join("\n"))
+        }
+        _ => {
+            let columns = [
+                Column::key("CODE"),
+                Column::text("CAUSE"),
+                Column::text("NEXT").wide(),
+            ];
+            let items = explained().collect();
+            output::show_list(format, &List { items }, "codes", &columns, cells)
+        }
+    }
+}
+
+fn parse(code: &str) -> Result<Code, Failure> {
+    code.parse().map_err(|error| {
         Failure::because(Code::NotFound, format_args!("{code:?} is {error}"))
             .next("List all codes with `fairlead explain`.")
-    };
-    let code: Code = code.parse().map_err(unknown)?;
-    output::show_named(
-        format,
-        &Explained::from(code),
-        |it| format!("{}\n", it.code),
-        text,
-    )
+    })
 }
 
 fn cells(it: &Explained) -> [Cell; 3] {
@@ -66,6 +84,36 @@ fn text(it: &Explained) -> String {
         "code:  {}\ncause: {}\ncheck: {}\nnext:  {}\n{http}",
         it.code, it.cause, it.check, it.next
     )
+}
+
+/// Document with a section for each group of codes, and one for each code.
+fn markdown(codes: &[Code]) -> String {
+    let mut out = "# Error codes\n".to_owned();
+    let mut group = "";
+    for &code in codes {
+        if code.group() != group {
+            group = code.group();
+            // Writing into a text cannot fail.
+            let _ = write!(out, "\n## {group}\n");
+        }
+        let it = Explained::from(code);
+        let http = it.http.map_or("none".to_owned(), |it| it.to_string());
+        let _ = write!(
+            out,
+            "\n### {code}\n\n{}.\n\n- Check: {}\n- Next step: {}\n- HTTP status: {http}\n",
+            capitalised(it.cause),
+            it.check,
+            it.next,
+        );
+    }
+    out
+}
+
+/// The text with a capital first letter.
+fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(characters).collect()
 }
 
 #[cfg(test)]
@@ -114,5 +162,16 @@ mod tests {
         }
         let json = serde_json::to_value(Explained::from(Code::DialDns)).unwrap();
         assert!(json.get("http").is_none(), "{json}");
+    }
+
+    #[test]
+    fn markdown_explains_every_code_in_number_order() {
+        let text = markdown(Code::ALL);
+        let places: Vec<_> = Code::ALL
+            .iter()
+            .map(|code| text.find(&format!("\n### {code}\n")).unwrap())
+            .collect();
+        assert!(places.is_sorted());
+        assert_eq!(text.matches("\n- HTTP status: ").count(), Code::ALL.len());
     }
 }

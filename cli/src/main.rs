@@ -19,6 +19,7 @@ mod facts;
 mod fields;
 mod files;
 mod find;
+mod help;
 mod hub;
 mod hub_client;
 mod import;
@@ -92,6 +93,7 @@ fn dispatch(
         Command::Hub { command } => login::hubs(&command, environment),
         Command::Whoami(args) => whoami::run(&args, environment),
         Command::Explain(args) => explain::run(&args),
+        Command::Help(args) => help::run(&args),
         Command::Version(args) => version::run(&args),
         Command::Completion { shell } => complete::script(shell),
     }

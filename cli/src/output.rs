@@ -235,11 +235,16 @@ pub(crate) fn shown_cells<const N: usize>(
     pairs.map(|(_, cell)| cell).collect()
 }
 
-/// Columns of the terminal: those of `COLUMNS`, else as the terminal says. None where nobody looks at it, and for `-o wide`.
+/// Line width of a table; none for `-o wide`.
 fn width(format: &Format) -> Option<usize> {
-    if *format == Format::Wide {
-        return None;
+    match format {
+        Format::Wide => None,
+        _ => line_width(),
     }
+}
+
+/// Line width from `COLUMNS`, else from the terminal; none where standard output is no terminal.
+pub(crate) fn line_width() -> Option<usize> {
     let environment = Environment::of_process();
     let given = environment.get("COLUMNS").and_then(|it| it.parse().ok());
     given.filter(|&width| width > 0).or_else(|| {

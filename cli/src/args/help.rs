@@ -30,7 +30,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "dev", "server", "agent", "backup", "restore", "store", "import",
         ],
     ),
-    ("Help", &["explain", "version", "completion"]),
+    ("Help", &["help", "explain", "version", "completion"]),
 ];
 
 /// The command line, with its own page of help.
