@@ -1,4 +1,4 @@
-//! Facts in a real InfluxDB, and its answers: `make influxdb`.
+//! Facts in a real InfluxDB, and its query results: `make influxdb`.
 
 #![allow(
     clippy::unwrap_used,
@@ -57,7 +57,7 @@ async fn put(rig: &Rig, cluster: &str, facts: Value) {
     rig.call(&admin(), Method::PATCH, &path, patch).await.good();
 }
 
-/// What each of the two answers; the hub or the InfluxDB.
+/// Result of a query by the hub or by InfluxDB.
 async fn asked(rig: &Rig, tenant: Option<&str>, query: &str, by: &str) -> Value {
     let query: String = query
         .bytes()
@@ -71,7 +71,7 @@ async fn asked(rig: &Rig, tenant: Option<&str>, query: &str, by: &str) -> Value 
     reply.good()["inventory"]["results"][0]["series"].clone()
 }
 
-/// Until InfluxDB answers as the hub does.
+/// Waits until InfluxDB and the hub agree.
 async fn agree(rig: &Rig, tenant: Option<&str>, query: &str) -> Value {
     let own = asked(rig, tenant, query, "hub").await;
     let same = async {
@@ -103,7 +103,7 @@ async fn what_the_hub_knows_influxdb_answers_to_whoever_may_see_it() {
         json!({ "nodes": { "count": 3, "cpu": 1.5, "ready": true } }),
     )
     .await;
-    // The order of what becomes so at the same time is nobody's.
+    // Facts with equal timestamps have no defined order.
     rig.advance(time::Duration::minutes(1));
     put(
         &rig,
@@ -147,7 +147,8 @@ async fn what_the_hub_knows_influxdb_answers_to_whoever_may_see_it() {
     .await;
     assert_eq!(told[0]["values"][0][1], odd);
 
-    // What becomes so while it is away is there when it is back; a field of another type is left out, its neighbours are not.
+    // A change during the outage arrives afterwards. A field with a conflicting type is dropped;
+    // its neighbours are kept.
     server.stop();
     rig.advance(time::Duration::hours(1));
     put(

@@ -1,4 +1,5 @@
-//! An InfluxDB of its own: in a scratch directory, on a port of loopback, ended when it is dropped or this program ends.
+//! A private InfluxDB in a scratch directory on a loopback port, stopped on drop and at program
+//! exit.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -11,18 +12,18 @@ use tempfile::TempDir;
 const RIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../e2e/influxdb");
 pub(crate) const USER: &str = "me";
 pub(crate) const PASSWORD: &str = "secret";
-/// The two of them.
+/// Both, as HTTP basic credentials.
 const LOGIN: &str = "Basic bWU6c2VjcmV0";
 
 pub(crate) struct Server {
     folder: TempDir,
-    /// It comes back at the same place.
+    /// It restarts on the same port.
     address: String,
     runs: Option<Child>,
 }
 
 impl Server {
-    /// With the database `facts`.
+    /// Starts with a database `facts`.
     pub(crate) fn start() -> Self {
         let mut server = Server {
             folder: tempfile::tempdir().unwrap(),
@@ -54,10 +55,10 @@ impl Server {
         assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
     }
 
-    /// As after a `kill -9`.
+    /// Stops as if by `kill -9`.
     pub(crate) fn stop(&mut self) {
         if let Some(mut child) = self.runs.take() {
-            // Only a line leaves the folder where it is.
+            // A line on standard input stops the server but keeps its folder.
             child.stdin.take().unwrap().write_all(b"\n").ok();
             child.wait().unwrap();
         }

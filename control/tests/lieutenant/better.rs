@@ -1,4 +1,4 @@
-//! What is better here than there.
+//! Improvements over Lieutenant.
 
 mod bootstrap;
 mod changes;

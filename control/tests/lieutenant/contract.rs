@@ -1,12 +1,12 @@
-//! `docs/lieutenant.md` beside the tests: each of its lines has the one test that is called as its bold words are, in the module of
-//! its part, and there is no test in these modules without a line.
+//! Checks `docs/lieutenant.md` against the tests. Each list item has exactly one test, named after
+//! its bold words, in the module of its section; no test in these modules lacks an item.
 
 use std::{collections::BTreeMap, process::Command};
 
 const DOCUMENT: &str = include_str!("../../../docs/lieutenant.md");
 const PARTS: [&str; 2] = ["keep", "better"];
 
-/// Words as the name of a test has them.
+/// Bold words as a test name.
 fn name(words: &str) -> String {
     let plain = words.to_lowercase().replace('\'', "");
     let words = plain.split(|c: char| !c.is_ascii_alphanumeric());
@@ -14,7 +14,7 @@ fn name(words: &str) -> String {
     words.collect::<Vec<_>>().join("_")
 }
 
-/// How often each promise stands there, as `part::name`.
+/// Number of items per promise, as `part::name`.
 fn promises(document: &str) -> BTreeMap<String, usize> {
     let mut promises = BTreeMap::new();
     let mut part = String::new();
@@ -35,7 +35,7 @@ fn promises(document: &str) -> BTreeMap<String, usize> {
     promises
 }
 
-/// How often each test is there, as `part::name`, whatever module of the part it is in.
+/// Number of tests per promise, as `part::name`, in any module of the part.
 fn tests() -> BTreeMap<String, usize> {
     let this = std::env::current_exe().unwrap();
     let listed = Command::new(this)

@@ -1,4 +1,4 @@
-//! Our own description of the API: it has all of Lieutenant's, and says what is so.
+//! Our OpenAPI document: contains all of Lieutenant's and matches the responses.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::rig::Rig;
 
 const THEIRS: &str = include_str!("data/openapi.yaml");
 
-/// What stands behind a `$ref`, or the thing itself.
+/// The target of a `$ref`, or the value itself.
 fn resolved<'a>(document: &'a Value, it: &'a Value) -> &'a Value {
     match it.get("$ref").and_then(Value::as_str) {
         Some(to) => document.pointer(to.strip_prefix('#').unwrap()).unwrap(),
@@ -16,7 +16,7 @@ fn resolved<'a>(document: &'a Value, it: &'a Value) -> &'a Value {
     }
 }
 
-/// The paths of all fields of a schema.
+/// Paths of all fields of a schema.
 fn fields(document: &Value, schema: &Value, at: &str, into: &mut BTreeSet<String>) {
     let schema = resolved(document, schema);
     for part in schema["allOf"].as_array().into_iter().flatten() {
@@ -34,7 +34,7 @@ fn fields(document: &Value, schema: &Value, at: &str, into: &mut BTreeSet<String
     }
 }
 
-/// Of all contents of a body, by content type.
+/// Schemas of a body, by content type.
 fn contents(document: &Value, body: &Value) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     let body = resolved(document, body);

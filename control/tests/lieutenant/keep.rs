@@ -1,4 +1,4 @@
-//! What clients rely on.
+//! Behaviour of Lieutenant that its clients rely on.
 
 mod bootstrap;
 mod clients;

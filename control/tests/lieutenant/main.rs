@@ -1,5 +1,5 @@
-//! What clients of Project Syn's Lieutenant rely on, and what is better here: one test for each line of `docs/lieutenant.md`,
-//! through the real front of a hub.
+//! Compatibility with clients of Project Syn's Lieutenant, and improvements: one test for each line
+//! of `docs/lieutenant.md`, through the real front of a hub.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! What Lieutenant has nothing of, through the real front as well.
+//! Features beyond Lieutenant, through the real front.
 
 use fairlead_api::resources::Role;
 use serde_json::json;
@@ -210,7 +210,7 @@ async fn who_is_told_of_changes_is_cut_off_when_their_token_is_revoked() {
             let path = format!("/v1/tokens/{id}");
             assert_eq!(rig.call("DELETE", &path, "").await.status, 204);
         };
-        // Whoever sends it waits for the end, and not for ten minutes.
+        // The sender waits for the end of the stream, not for ten minutes.
         let (stream, ()) = tokio::join!(rig.send("GET", path, &headers, ""), revoked);
         assert_eq!(stream.status, 200, "{path}");
     }

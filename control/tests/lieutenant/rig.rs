@@ -1,4 +1,4 @@
-//! A hub with a real front on a free port, and requests of any kind to it.
+//! A hub with a real front on a free port, and an HTTP client for it.
 
 use std::{
     net::SocketAddr,
@@ -23,7 +23,7 @@ use time::{OffsetDateTime, macros::datetime};
 use tokio::{net::TcpStream, time::timeout};
 
 const START: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
-/// Fails a test that waits for what does not come.
+/// Deadline for a condition that never becomes true.
 const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) const MERGE: &str = "application/merge-patch+json";
 
@@ -64,7 +64,7 @@ impl Reply {
         reason.to_owned()
     }
 
-    /// It is this failure, and says this.
+    /// Asserts status and reason of a failure.
     pub(crate) fn is(&self, status: u16, says: &str) {
         assert_eq!(self.status, status, "{self:?}");
         let reason = self.reason();
@@ -148,12 +148,12 @@ impl Rig {
         created.token.expose_secret().to_owned()
     }
 
-    /// The header of a new token on all tenants.
+    /// The `Authorization` header of a new token on all tenants.
     pub(crate) async fn bearer(&self, role: Role) -> String {
         format!("Bearer {}", self.token(role, None, None).await)
     }
 
-    /// The id of the token of this name.
+    /// Id of the token with this name.
     pub(crate) async fn token_id(&self, name: &str) -> String {
         let listed = self.get("/v1/tokens").await.good();
         let mut items = listed["items"].as_array().unwrap().iter();
@@ -161,7 +161,7 @@ impl Rig {
         found.unwrap()["id"].as_str().unwrap().to_owned()
     }
 
-    /// Anything at all.
+    /// Sends an arbitrary request.
     pub(crate) async fn send(
         &self,
         method: &str,
@@ -207,7 +207,7 @@ impl Rig {
         self.send(method, path, &headers, body).await
     }
 
-    /// As an admin on all tenants.
+    /// Sends a request as an admin of all tenants.
     pub(crate) async fn call(&self, method: &str, path: &str, body: &str) -> Reply {
         self.as_who(&self.admin, method, path, body).await
     }
@@ -230,7 +230,7 @@ impl Rig {
             .good()
     }
 
-    /// A tenant `t-acme` and a cluster `c-demo` with a repository that nobody looks after.
+    /// A tenant `t-acme` and a cluster `c-demo` with an unmanaged repository.
     pub(crate) async fn demo(&self) -> Value {
         self.tenant("t-acme").await;
         let body = serde_json::json!({
@@ -245,7 +245,7 @@ impl Rig {
 }
 
 impl Rig {
-    /// Where the hub keeps what it keeps.
+    /// The hub's data folder.
     pub(crate) fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
@@ -254,7 +254,7 @@ impl Rig {
         self.process.start_drain();
     }
 
-    /// All of a metric together; none before it is there.
+    /// Sum of a metric over its labels; `None` until it exists.
     fn metric(&self, name: &str) -> Option<f64> {
         let families = self.process.registry().gather();
         let family = families.iter().find(|it| it.name() == name)?;
@@ -263,13 +263,13 @@ impl Rig {
         Some(values.sum())
     }
 
-    /// Until so many requests are under way.
+    /// Waits until this many requests are in progress.
     pub(crate) async fn until_open(&self, count: f64) {
         let open = || self.metric("fairlead_requests_open");
         self.until(|| open().filter(|it| *it >= count)).await;
     }
 
-    /// How many changes were decided, whatever became of them.
+    /// Number of decided changes, with any result.
     pub(crate) async fn turns_of_the_writer(&self) -> f64 {
         self.until(|| self.metric("fairlead_store_changes_total"))
             .await
@@ -292,7 +292,7 @@ impl Rig {
     }
 }
 
-/// Where the manifests of a cluster are that was just made.
+/// Path of the manifests of a newly created cluster.
 pub(crate) fn install_path(cluster: &Value) -> String {
     let url = cluster["installURL"].as_str().unwrap();
     url.strip_prefix("https://hub.example").unwrap().to_owned()

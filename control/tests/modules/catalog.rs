@@ -1,4 +1,4 @@
-//! Catalogs: versions, ETags, and each cluster its own.
+//! Catalogs: versions, ETags, access limited to the own cluster.
 
 use fairlead_api::{Code, catalog::CATALOG_PATH, resources::Role};
 use fairlead_gateway::AgentPeer;

@@ -1,4 +1,4 @@
-//! Clusters, from their registration to what is left when they are deleted.
+//! Clusters, from registration to deletion.
 
 use fairlead_api::{
     ClusterId, Code,
@@ -127,7 +127,7 @@ async fn unique_name_is_refused_where_it_would_not_find_this_cluster_alone() {
     }
     let all = rig.get(&admin(), "/clusters").await.good();
     assert_eq!(all.as_array().unwrap().len(), 1, "{all}");
-    // Lieutenant's clients may have two of one name; and so may two tenants.
+    // Lieutenant's clients may create two clusters with one name, and so may two tenants.
     let twice = rig.post(&admin(), "/clusters", named("demo", None)).await;
     assert_eq!(twice.status, StatusCode::CREATED);
     let tenant = json!({ "id": "t-b", "gitRepo": { "type": "unmanaged" } });
@@ -151,7 +151,8 @@ async fn a_deleted_cluster_is_announced_and_its_identity_is_no_good_any_more() {
     assert_eq!(gone.code, Code::ClusterDeleted);
     assert_eq!(directory.last_status(&join.id).await.unwrap(), None);
 
-    // Registered again within the same second: the old identity stays dead, a new one is good at once.
+    // Registered again within the same second: the old identity stays invalid, a new one is valid
+    // at once.
     let join = rig.cluster("demo", "t-default").await;
     let old = directory.admit(&identity).await.unwrap_err();
     assert_eq!(old.code, Code::ForeignCertificate);

@@ -1,4 +1,4 @@
-//! What agents should work by, told to each its own, and who does.
+//! Configuration of agents: desired documents, and the revisions applied.
 
 use fairlead_api::{
     Code,
@@ -149,12 +149,12 @@ async fn a_change_is_told_within_a_second_though_nobody_asks() {
     let mut modules = modules.into_iter();
     let configuration = modules.find(|it| it.name() == "configuration").unwrap();
     let _watches = tokio::spawn(async move { configuration.run(Process::new()).await });
-    // By then it has seen all that there is.
+    // By now the watcher has processed all changes.
     yield_now().await;
     rig.call(&admin(), Method::PUT, AGENT, json!({ "version": "0.2.0" }))
         .await
         .good();
-    // From here on the clock jumps from one timer to the next.
+    // From here on the clock advances from one timer to the next.
     pause();
     let changed = Instant::now();
     assert_eq!(changes.recv().await.unwrap().as_str(), "c-demo");
@@ -200,7 +200,7 @@ async fn settings_are_changed_from_what_was_read_or_not_at_all() {
     let first = put(&tag(&read), "1").await;
     first.good();
     assert_eq!(tag(&rig.get(&admin(), AGENT).await), tag(&first));
-    // What else changes of the cluster takes nothing back.
+    // Unrelated changes of the cluster do not invalidate the precondition.
     let renamed = json!({ "displayName": "Other" });
     let renamed = rig
         .call(&admin(), Method::PATCH, "/clusters/c-demo", renamed)

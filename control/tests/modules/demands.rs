@@ -1,5 +1,5 @@
-//! What changes demand of what they change (`If-Match`, `If-None-Match`): heeded wherever there is a version, and told
-//! to nobody who may not see it.
+//! Preconditions of changes (`If-Match`, `If-None-Match`): honoured wherever a version exists,
+//! without revealing hidden resources.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ async fn no_demand_tells_what_one_may_not_see_from_what_is_not_there() {
                     r#"{"version":0,"objects":[]}"#,
                 ),
             ] {
-                // Where it would be made, there is no way around telling that its id is taken.
+                // A taken id cannot be hidden from a request to create it.
                 let makes = text == of_a && method == "PUT" && demand.1 == "*";
                 if makes && demand.0 == header::IF_NONE_MATCH {
                     continue;
@@ -86,7 +86,7 @@ async fn an_id_of_others_is_taken_and_no_more_is_told_of_it() {
     assert_eq!(plain.text, demanding.text);
 }
 
-/// The path of a route as the document has it.
+/// A route's path as written in the OpenAPI document.
 fn described(path: &str) -> String {
     let path = path.split('?').next().unwrap();
     let path = path

@@ -1,4 +1,4 @@
-//! Changes that are only tried, and what may not be in a document at all.
+//! Dry runs, and content that no document may contain.
 
 use fairlead_api::{Code, resources::Role};
 use http::{Method, StatusCode, header};
@@ -79,7 +79,7 @@ async fn a_change_that_is_tried_is_judged_and_answered_as_for_real_and_leaves_no
             body.pointer(pointer),
             "{method} {path}"
         );
-        // Nothing that would let an agent in.
+        // No secret that would admit an agent.
         assert!(
             would.get("installURL").is_none() && would.get("join").is_none(),
             "{would}"
@@ -155,7 +155,7 @@ async fn what_opens_a_repository_is_kept_in_no_url() {
         let told = reply.json()["reason"].to_string();
         assert!(told.contains(field) && !told.contains("s3cret"), "{told}");
     }
-    // Who asks for it is no secret over SSH.
+    // The user name in an SSH URL is no secret.
     let plain = json!({ "gitRepo": { "url": "ssh://git@git.example/a/b.git" } });
     rig.call(&admin(), Method::PATCH, "/clusters/c-demo", plain)
         .await

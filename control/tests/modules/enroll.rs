@@ -1,4 +1,4 @@
-//! From invitation to identity: tokens are good once, for one key, for half an hour, and for one cluster.
+//! From invitation to identity: tokens are valid once, for one key, one cluster and half an hour.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn csr() -> String {
     AgentKey::generate().unwrap().csr().unwrap()
 }
 
-/// An agent of a new cluster `demo`: its request, and who it is.
+/// An agent of a new cluster `demo`: its certificate request and its identity.
 async fn enrolled(rig: &Rig) -> (String, AgentIdentity) {
     let join = rig.cluster("demo", "t-default").await;
     let key = AgentKey::generate().unwrap();
@@ -28,7 +28,7 @@ async fn enrolled(rig: &Rig) -> (String, AgentIdentity) {
     (own, identity)
 }
 
-/// A request that asks for this common name.
+/// A certificate request with this common name.
 fn csr_naming(name: &str) -> String {
     let mut params = rcgen::CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
@@ -283,7 +283,7 @@ async fn an_identity_that_has_expired_is_renewed_for_a_while_by_the_key_that_enr
     };
 
     rig.advance(LEAF_LIFETIME + Duration::hours(47));
-    // A session that has begun in time lives on, for longer than what it began with.
+    // A live session continues past the expiry of its first certificate.
     renew(&peer(&identity), &own).await.good();
     assert_eq!(late().await, 0, "that one was renewed in time");
     let other = renew(&lapsed, &csr()).await;
@@ -296,7 +296,7 @@ async fn an_identity_that_has_expired_is_renewed_for_a_while_by_the_key_that_enr
     renew(&peer(&identity), &own).await.good();
 }
 
-/// Renews an identity that has expired, with this request.
+/// Renews an expired identity with this request.
 async fn renew_late(rig: &Rig, identity: &AgentIdentity, csr: &str) -> Reply {
     let body = json!({ "csr": csr, "agentVersion": "0.1.0" }).to_string();
     let request = Request::post(RENEW_PATH).body(body).unwrap();

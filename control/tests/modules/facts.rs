@@ -1,4 +1,5 @@
-//! What agents report of their clusters: taken once, shown with its age, found by whoever may see it.
+//! Facts reported by agents: stored once, shown with their age, searchable within the caller's
+//! visibility.
 
 use fairlead_api::{
     Code,
@@ -45,7 +46,7 @@ async fn told(rig: &Rig, peer: &AgentPeer, body: &Value) -> Option<String> {
     reply["etag"].as_str().map(str::to_owned)
 }
 
-/// Name and value of what is shown.
+/// Names and values of the shown facts.
 async fn shown(rig: &Rig) -> Value {
     let items = rig.get(&admin(), FACTS).await.good()["items"].clone();
     let items = items.as_array().unwrap().iter();
@@ -72,7 +73,8 @@ async fn a_report_is_taken_once_and_a_change_on_its_base() {
     );
     rig.advance(Duration::hours(1));
 
-    // The answer was lost, another agent of the cluster says the same, and an hour goes by.
+    // The response was lost, another agent of the cluster sends the same report, and an hour
+    // passes.
     assert_eq!(
         told(&rig, &agent, &whole).await.as_deref(),
         Some(first.as_str())
@@ -313,7 +315,7 @@ async fn a_fact_that_is_not_reported_any_more_is_marked_and_need_not_count() {
     assert_eq!(wrong.code(), Code::Invalid);
 }
 
-/// What both tell differs, as the fields of `kubernetesVersion` do.
+/// Both sources report the fact with different fields, as for `kubernetesVersion`.
 #[tokio::test]
 async fn steward_and_the_agent_tell_one_fact_and_no_version_is_made_of_it() {
     let rig = Rig::new().await;
@@ -354,7 +356,7 @@ async fn steward_and_the_agent_tell_one_fact_and_no_version_is_made_of_it() {
         precise["kubernetesVersion"]
     );
 
-    // The agent says nothing any more, until it is back.
+    // The agent is silent until its next report below.
     rig.advance(Duration::hours(3) + Duration::milliseconds(1));
     patched().await;
     patched().await;

@@ -1,4 +1,4 @@
-//! The hub as a whole: its directory, its own certificates, what it refuses to start with.
+//! The hub as a whole: directory, own certificates, refusals to start.
 
 use fairlead_api::{
     Code,
@@ -64,7 +64,7 @@ async fn mistakes_in_the_configuration_are_told() {
 async fn database_that_is_away_is_named_with_its_cause() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = config(&dir);
-    // Nobody listens on this port.
+    // Nothing listens on this port.
     config.store = Some("postgres://me@127.0.0.1:1/fairlead".parse().unwrap());
     let failure = Control::open(config).await.map(drop).unwrap_err();
     assert_eq!(failure.code, Code::StoreAway);
@@ -86,7 +86,7 @@ async fn mistakes_of_issuers_are_found_before_anything_is_made() {
     assert!(!data.exists());
 }
 
-/// A hub with a cluster that has ended, and the folder of its data.
+/// A stopped hub with one cluster, and its data folder.
 async fn ended() -> (tempfile::TempDir, std::path::PathBuf) {
     let rig = Rig::new().await;
     rig.cluster("demo", "t-default").await;
@@ -124,7 +124,7 @@ async fn hub_whose_keys_or_database_are_gone_does_not_start_unless_that_is_accep
             ..config(&dir)
         };
         Control::open(accepting).await.unwrap().close().await;
-        // From then on it is a hub like any other.
+        // From then on the hub starts normally.
         Control::open(config(&dir)).await.unwrap().close().await;
     }
 }
@@ -158,7 +158,7 @@ async fn operator_on_the_hubs_machine_makes_a_token_whether_the_hub_runs_or_not(
         cluster: None,
         ttl_seconds: None,
     };
-    // A hub without a socket is not written behind its back.
+    // The store of a running hub without a socket is not written directly.
     let failure = data.create_token(asked("early")).await.unwrap_err();
     assert!(failure.cause.contains("another hub runs"), "{failure}");
     let process = Process::new();

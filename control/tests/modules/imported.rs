@@ -1,4 +1,4 @@
-//! What another registry was told of a cluster: shown as old, until somebody tells this hub.
+//! Imported facts: shown as stale until a source reports to this hub.
 
 use fairlead_api::{Code, resources::Role};
 use fairlead_gateway::Caller;
@@ -15,7 +15,7 @@ async fn import(rig: &Rig, facts: Value) {
     rig.call(&admin(), Method::POST, &path, body).await.good();
 }
 
-/// Value, source and whether it is stale, by name.
+/// Value, source and staleness by fact name.
 async fn known(rig: &Rig) -> Value {
     let facts = rig.get(&admin(), &format!("/v1{CLUSTER}/facts")).await;
     let facts = facts.good()["items"].clone();
@@ -43,7 +43,7 @@ async fn an_imported_fact_is_stale_until_stewards_next_word_and_no_import_overru
         known(&rig).await,
         json!({ "kubernetesVersion": [version, "import", true], "racks": [3, "import", true] })
     );
-    // Whoever changes something else has not said that it is so.
+    // An unrelated change does not confirm the fact.
     let name = json!({ "displayName": "Demo" });
     rig.call(&admin(), Method::PATCH, CLUSTER, name)
         .await
@@ -75,7 +75,7 @@ async fn a_cluster_whose_agent_is_there_already_is_made_without_an_open_token() 
     }
     let token = format!("/v1{CLUSTER}/bootstrap-token");
     assert_eq!(rig.get(&admin(), &token).await.code(), Code::NotFound);
-    // Somebody who wants an agent to come says so, and no import takes that back.
+    // An explicit invitation is not revoked by an import.
     rig.call(&admin(), Method::POST, &token, json!({}))
         .await
         .good();

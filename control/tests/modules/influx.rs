@@ -1,4 +1,4 @@
-//! Facts in an InfluxDB, and queries that it answers, as far as one that only listens can tell.
+//! Facts written to InfluxDB, and queries forwarded to it, against a fake server.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,9 +18,9 @@ use tokio::{net::TcpListener, sync::watch};
 use crate::rig::{Reply, Rig, admin, caller};
 
 struct Fake {
-    /// What comes back to a query.
+    /// Response to each query.
     answer: Mutex<(StatusCode, String)>,
-    /// As they were sent, decoded.
+    /// Received queries, decoded.
     queries: Mutex<Vec<String>>,
     writes: watch::Sender<usize>,
 }
@@ -100,7 +100,7 @@ fn says(fake: &Fake, status: StatusCode, body: &str) {
     *fake.answer.lock().unwrap() = (status, body.to_owned());
 }
 
-/// `q` is one that needs no more escaping than this.
+/// Sends the query `q`, which needs no further escaping.
 async fn asked(rig: &Rig, who: &Caller, q: &str, by: &str) -> Reply {
     let q = q
         .replace(' ', "%20")
@@ -147,7 +147,7 @@ async fn a_query_goes_there_as_it_was_understood_and_with_the_rights_of_who_asks
         assert_eq!(reply["inventory"], good());
         assert_eq!(fake.queries.lock().unwrap().pop(), Some(sent), "{asks}");
     }
-    // What is not theirs is not even asked for.
+    // Clusters of other tenants are not queried at all.
     let theirs = "SELECT x FROM n WHERE cluster = 'c-three'";
     let reply = asked(&rig, &of_acme, theirs, BY_IT).await.good();
     assert_eq!(

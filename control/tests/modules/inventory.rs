@@ -1,4 +1,4 @@
-//! What facts were, by time and by cluster, and `/inventory` over it.
+//! History of facts by time and cluster, and `/inventory` over it.
 
 use fairlead_api::{Code, resources::Role};
 use http::{Method, StatusCode};
@@ -14,7 +14,7 @@ async fn store(rig: &Rig, cluster: &str, facts: Value) -> Reply {
     rig.call(&admin(), Method::POST, INVENTORY, body).await
 }
 
-/// What InfluxQL answers, of the first statement.
+/// Response to an InfluxQL query, first statement.
 async fn asked(rig: &Rig, tenant: Option<&str>, query: &str) -> Value {
     let query: String = query
         .bytes()
@@ -31,7 +31,7 @@ async fn asked(rig: &Rig, tenant: Option<&str>, query: &str) -> Value {
     reply.good()["inventory"]["results"][0]["series"].clone()
 }
 
-/// Two clusters of two tenants, of which one has changed an hour later.
+/// Two clusters of two tenants; one changes after an hour.
 async fn rig() -> Rig {
     let rig = Rig::new().await;
     rig.tenant("acme").await;

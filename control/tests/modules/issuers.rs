@@ -1,4 +1,4 @@
-//! Callers for whom a configured issuer vouches, beside those with tokens of the hub's own.
+//! Callers of a configured issuer, next to callers with tokens of the hub.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Several hubs that share their keys through the store.
+//! Hubs that share their keys through the store.
 
 use fairlead_api::Code;
 use fairlead_control::{Config, Control};
@@ -10,7 +10,7 @@ use crate::rig::config;
 const KEY: &str = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
 const OTHER: &str = "YWJjZGVmZ2hpamFiY2RlZmdoaWphYmNkZWZnaGlqYWI=";
 
-/// A hub in a folder of its own, with the store in `shared`.
+/// A hub in its own folder, with the store in `shared`.
 fn hub(dir: &TempDir, shared: &TempDir, key: &str) -> Config {
     Config {
         store: Some(Place::File(shared.path().join("shared.db"))),
@@ -24,7 +24,7 @@ async fn a_second_hub_takes_the_first_ones_keys_and_is_the_same_authority() {
     let (one, two) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let first = Control::open(hub(&one, &one, KEY)).await.unwrap();
     let ca = first.ca_pem().to_owned();
-    // A file is one hub's at a time.
+    // A file belongs to one hub at a time.
     first.close().await;
     drop(first);
     let second = Control::open(hub(&two, &one, KEY)).await.unwrap();
@@ -34,11 +34,11 @@ async fn a_second_hub_takes_the_first_ones_keys_and_is_the_same_authority() {
         assert_eq!(text(&one).unwrap(), text(&two).unwrap(), "{name}");
     }
     second.close().await;
-    // Its folder is another's to open from here on.
+    // Releases the folder for the next hub.
     drop(second);
     let again = Control::open(hub(&two, &one, KEY)).await.unwrap();
     again.close().await;
-    // Nothing of them can be read in the store.
+    // The store reveals nothing of the keys.
     let key = std::fs::read_to_string(one.path().join("data/bootstrap.key")).unwrap();
     let file = std::fs::read(one.path().join("shared.db")).unwrap();
     let found = file.windows(key.len()).any(|it| it == key.as_bytes());

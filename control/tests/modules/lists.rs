@@ -1,4 +1,4 @@
-//! Lists: each may be had in pages and need not be told twice, and shows what is asked for of what the caller may see.
+//! Lists: paged, conditional, filtered, limited to the caller's visibility.
 
 use fairlead_api::resources::Role;
 use fairlead_gateway::Caller;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::rig::{Reply, Rig, admin, caller};
 
-/// Three tenants below each other beside one of nobody's, each with two clusters.
+/// Three nested tenants and an unrelated one, each with two clusters.
 async fn world() -> Rig {
     let rig = Rig::new().await;
     for (id, above, name, sla) in [
@@ -43,7 +43,7 @@ fn items(reply: &Reply) -> Vec<Value> {
     items.as_array().unwrap().clone()
 }
 
-/// `field` of each, in their order.
+/// `field` of each item, in order.
 async fn told(rig: &Rig, who: &Caller, path: &str, field: &str) -> String {
     let items = items(&rig.get(who, path).await);
     let words: Vec<_> = items.iter().map(|it| it[field].as_str().unwrap()).collect();
@@ -180,7 +180,7 @@ async fn lists_of_what_belongs_to_tenants_are_filtered_by_tenant_and_text() {
             .iter()
             .map(|it| it["name"].as_str().unwrap().to_owned());
         let mut names: Vec<_> = names.collect();
-        // Ids, by which they are sorted, are by chance.
+        // Sorted by id, and ids are random.
         names.sort_unstable();
         names.join(" ")
     };

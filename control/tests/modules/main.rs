@@ -1,4 +1,4 @@
-//! The modules as the gateway sees them: routes called without a socket, a clock that the tests set.
+//! The modules as the gateway uses them: routes called without a socket, with a test clock.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! The page of metrics, read as a Prometheus reads it.
+//! The metrics page, parsed like Prometheus does.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use time::Duration;
 
 use crate::rig::{Rig, admin, caller};
 
-/// Rows by name and labels, `name{a="b"}` with labels by their names.
+/// Rows by name and sorted labels, `name{a="b"}`.
 struct Page(BTreeMap<String, f64>);
 
 impl Page {
@@ -40,7 +40,7 @@ impl Metrics {
         Metrics(process)
     }
 
-    /// How often the database was asked, and how often each thing became of a change.
+    /// Number of database reads, and of changes by result.
     pub(crate) fn work(&self) -> BTreeMap<String, f64> {
         let mut page = self.page().0;
         page.retain(|row, _| {
@@ -65,7 +65,7 @@ fn row(line: &str) -> (String, f64) {
     let Some((name, labels)) = row.split_once('{') else {
         return (row.to_owned(), value);
     };
-    // No text in these tests has a comma between quotes.
+    // No label value in these tests contains a comma.
     let mut labels: Vec<&str> = labels.strip_suffix('}').unwrap().split(',').collect();
     labels.sort_unstable();
     (format!("{name}{{{}}}", labels.join(",")), value)

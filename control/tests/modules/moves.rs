@@ -1,5 +1,5 @@
-//! A cluster that becomes another tenant's: whatever the old one's people and programs hold is void, and who has it now
-//! begins anew.
+//! A cluster that moves to another tenant: all credentials of the old one become void, and the new
+//! tenant starts fresh.
 
 use fairlead_api::{
     Code,
@@ -40,7 +40,7 @@ async fn is_good(rig: &Rig, token: &str) -> bool {
     authenticator.authenticate(&token, FROM).await.is_ok()
 }
 
-/// A token that the tenant's own admin has made for the cluster, and Steward's.
+/// A token created by the tenant's own admin for the cluster, and Steward's.
 async fn tokens(rig: &Rig, join: &JoinInfo) -> [String; 2] {
     let asked = json!({ "name": "ci", "role": "cluster", "cluster": "c-demo" });
     let own = caller(Role::Admin, Some("t-a"));

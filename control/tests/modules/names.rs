@@ -1,4 +1,4 @@
-//! Names of callers: a token for a tenant or a cluster never makes a caller of somewhere else, whatever it is called.
+//! Names of callers: a token of a tenant or a cluster never collides with another caller's name.
 
 use fairlead_api::resources::{CreatedToken, Role};
 use fairlead_gateway::Caller;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::rig::{FROM, Rig, admin, caller};
 
-/// The caller that a token makes, as the gateway gets it, and the token's id.
+/// The caller of a new token, as the gateway sees it, and the token's id.
 async fn made(rig: &Rig, by: &Caller, asked: Value) -> (Caller, String) {
     let made = rig.post(by, "/v1/tokens", asked).await.good();
     let made: CreatedToken = serde_json::from_value(made).unwrap();

@@ -1,4 +1,4 @@
-//! `/openapi.json` beside the router itself: neither has what the other does not.
+//! `/openapi.json` against the router: both contain the same routes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::rig::{Rig, admin, asker};
 
 type Methods = BTreeMap<String, BTreeSet<String>>;
 
-/// Names of parameters in paths are nobody's business.
+/// Path with anonymous parameters.
 fn bare(path: &str) -> String {
     let segment = |segment: &str| match segment.starts_with('{') {
         true => "{}".to_owned(),
@@ -20,7 +20,7 @@ fn bare(path: &str) -> String {
     path.split('/').map(segment).collect::<Vec<_>>().join("/")
 }
 
-/// The paths of a router, which tells them nowhere but to who debugs it.
+/// Paths of a router, from its `Debug` output: axum has no other access.
 fn paths(router: &Router) -> BTreeSet<String> {
     let text = format!("{router:?}");
     let after = text.split("RouteId(").skip(1);
@@ -29,7 +29,7 @@ fn paths(router: &Router) -> BTreeSet<String> {
         path.0.parse::<u32>().ok()?;
         Some(path.1.split('"').next()?.to_owned())
     };
-    // What axum answers with where there is nothing is a path to it as well.
+    // axum's fallback appears as a path, too.
     let ours = |path: &String| !path.contains("__private__axum");
     after.filter_map(path).filter(ours).collect()
 }
@@ -43,7 +43,7 @@ async fn routed(rig: &Rig) -> Methods {
     let all = all.layer(Extension(asker(&admin())));
     let mut routed = Methods::new();
     for path in paths(&all) {
-        // What a path knows it tells to whoever comes with what it does not know.
+        // The `Allow` header of a 405 lists a path's methods.
         let real = path.replace(['{', '}'], "");
         let strange = Method::from_bytes(b"PROPFIND").unwrap();
         let reply = rig.of(all.clone(), strange, &real).await;
@@ -66,7 +66,7 @@ fn described(document: &Value) -> Methods {
 async fn every_route_is_described_and_nothing_else_is() {
     let rig = Rig::new().await;
     let mut routed = routed(&rig).await;
-    // What the page of `/docs` is made of.
+    // Assets of the page `/docs`.
     assert!(routed.remove("/docs/{}").is_some());
     assert!(routed.len() > 30);
     let document = rig.open("/openapi.json").await.good();
@@ -109,7 +109,7 @@ async fn a_history_knows_the_parameters_that_are_described_and_no_others() {
         let strange = rig.get(&admin(), &format!("{real}?colour=red")).await;
         let told = strange.json()["reason"].as_str().unwrap().to_owned();
         assert!(told.contains("unknown field `colour`"), "{told}");
-        // Whoever adds one adds it above as well.
+        // A new parameter is added to the list above as well.
         assert!(
             told.contains("expected one of `fact`, `at`, `from`, `to`, `limit`, `cursor`"),
             "{told}"
@@ -162,7 +162,7 @@ async fn what_is_answered_has_no_field_that_is_not_described() {
     }
 }
 
-/// Secrets stand in other answers, whose length must not tell of them.
+/// Other responses contain secrets, and a compressed length could reveal them (BREACH).
 #[tokio::test]
 async fn public_documents_alone_are_compressed_and_only_on_demand() {
     let rig = Rig::new().await;

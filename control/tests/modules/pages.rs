@@ -1,4 +1,4 @@
-//! Histories of facts, page by page: together the pages are all of it, whatever happened in the same millisecond.
+//! Pages of fact histories: together they are complete, even for changes within one millisecond.
 
 use fairlead_api::resources::Role;
 use fairlead_gateway::Caller;
@@ -8,7 +8,7 @@ use time::Duration;
 
 use crate::rig::{Rig, admin, caller};
 
-/// Two clusters of one tenant and one of another, whose fact `racks` becomes another one again and again.
+/// Two clusters of one tenant and one of another, with a repeatedly changing fact `racks`.
 async fn world() -> Rig {
     let rig = Rig::new().await;
     rig.tenant("a").await;
@@ -22,7 +22,7 @@ async fn world() -> Rig {
             let body = json!({ "dynamicFacts": { "racks": racks, "site": format!("s{racks}") } });
             rig.call(&admin(), Method::PATCH, &path, body).await.good();
         }
-        // Four times in a row it is the same moment.
+        // Four changes in a row share one timestamp.
         if racks % 4 == 3 {
             rig.advance(Duration::seconds(1));
         }

@@ -1,4 +1,4 @@
-//! The hub's own API as a whole, tenants and tokens.
+//! The hub's own API as a whole; tenants and tokens.
 
 use fairlead_api::{
     Code,

@@ -1,4 +1,4 @@
-//! Git repositories as their servers have them made: one is plugged in whose word the tests choose.
+//! Git repositories, with a scripted Git server plugged in.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use tokio::{sync::Notify, time::timeout};
 
 use crate::rig::{Rig, admin};
 
-/// Serves what is at `git.example`, and what has no URL yet but a path.
+/// Serves repositories at `git.example`, and those with a path but no URL yet.
 #[derive(Default)]
 struct Server {
     said: Mutex<Said>,
@@ -29,9 +29,9 @@ struct Server {
 
 #[derive(Default)]
 struct Said {
-    /// What it says of an owner; of others that all is well.
+    /// Scripted answers by owner; all others succeed.
     of: BTreeMap<String, GitTrouble>,
-    /// All that it was asked for.
+    /// All requests received.
     asked: Vec<WantedRepo>,
     is_silent: bool,
     panics: bool,
@@ -95,11 +95,11 @@ impl GitServer for Server {
     }
 }
 
-/// A hub with that server, at work.
+/// A running hub with that server.
 struct World {
     rig: Rig,
     server: Arc<Server>,
-    /// How often the module had something to do.
+    /// Number of polls of the module's task.
     turns: Arc<AtomicUsize>,
 }
 
@@ -130,7 +130,7 @@ impl World {
         shown["gitRepo"]["state"].clone()
     }
 
-    /// As soon as it has this phase and reason; whatever changes wakes who waits.
+    /// Waits until the repository has this phase and reason; any change wakes it.
     async fn becomes(&self, path: &str, phase: &str, reason: Value) -> Value {
         let mut revisions = self.rig.control.revision();
         let come = async {
@@ -162,7 +162,7 @@ impl World {
         self.rig.post(&admin(), "/clusters", body).await.good();
     }
 
-    /// Until the server has been asked for something of this owner, since before `change`.
+    /// Runs `change` and waits for the next request for this owner.
     async fn asked_after(&self, owner: &str, change: impl Future<Output = ()>) {
         let before = self.server.times_asked(owner);
         change.await;
@@ -178,13 +178,14 @@ impl World {
         timeout(Duration::from_secs(60), asked).await.unwrap();
     }
 
-    /// So much later as far as the keeper can tell, as often as it takes: what it is to do then may not be planned yet.
+    /// Advances the clock repeatedly until the next request for this owner: it may not be scheduled
+    /// yet.
     async fn later_asked(&self, owner: &str, by: Duration) {
         let before = self.server.times_asked(owner);
         while self.server.times_asked(owner) == before {
             let asked = self.server.asked.notified();
             later(by).await;
-            // Nobody was asked; it was too early.
+            // No request yet; it was too early.
             let _ = timeout(Duration::from_millis(100), asked).await;
         }
     }
@@ -276,7 +277,7 @@ async fn one_that_is_wanted_otherwise_while_its_server_is_asked_waits_for_that_a
     world.asked_after("c-one", make).await;
     let key = json!({ "gitRepo": { "deployKey": "ssh-ed25519 AAAA" } });
     world.patch("/clusters/c-one", key).await;
-    // Another one is made after it, so by then it was looked at.
+    // The second repository is processed after the first one's change.
     let make = world.make("two", json!({ "url": URL }));
     world.asked_after("c-two", make).await;
     let before = world.turns.load(Ordering::Relaxed);
@@ -325,7 +326,7 @@ async fn what_only_its_server_can_say_fills_what_was_left_empty_also_for_a_templ
     world
         .patch("/clusters/c-one", json!({ "facts": { "a": "b" } }))
         .await;
-    // Another one is made after it, so what that change led to is done.
+    // The second repository is created later, so that change is fully processed.
     world.make("two", json!({ "repoName": "other" })).await;
     world
         .becomes("/clusters/c-two", "created", Value::Null)

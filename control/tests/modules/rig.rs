@@ -1,4 +1,4 @@
-//! One hub in a temporary directory, its routes, and callers to call them as.
+//! A hub in a temporary directory, its routes, and callers.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -59,7 +59,7 @@ pub(crate) fn config(dir: &TempDir) -> Config {
     }
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
@@ -72,7 +72,7 @@ impl Reply {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
     }
 
-    /// The code of a failure.
+    /// Code of a failure.
     pub(crate) fn code(&self) -> Code {
         let body = self.json();
         assert!(!body["reason"].as_str().unwrap().is_empty(), "{self:?}");
@@ -81,7 +81,7 @@ impl Reply {
         code
     }
 
-    /// The body of a success.
+    /// Body of a success.
     pub(crate) fn good(&self) -> Value {
         assert!(self.status.is_success(), "{self:?}");
         if self.text.is_empty() {
@@ -124,7 +124,7 @@ impl Rig {
         Rig { control, dir, now }
     }
 
-    /// The hub stops and starts again, in the same directory.
+    /// Stops the hub and starts it again in the same directory.
     pub(crate) async fn restart(self) -> Self {
         let Rig { control, dir, now } = self;
         control.close().await;
@@ -176,12 +176,12 @@ impl Rig {
         Rig::send(people, sent(method, path, body)).await
     }
 
-    /// The same without anybody who could be asked who it is.
+    /// Calls a route without a caller.
     pub(crate) async fn nobody(&self, method: Method, path: &str, body: impl Into<Body>) -> Reply {
         Rig::send(self.people(), sent(method, path, body)).await
     }
 
-    /// As [`Rig::call`], where a demand of a header holds.
+    /// Like [`Rig::call`], with a precondition header.
     pub(crate) async fn demanding(
         &self,
         who: &Caller,
@@ -195,7 +195,7 @@ impl Rig {
         Rig::send(self.people().layer(Extension(asker(who))), request.unwrap()).await
     }
 
-    /// What comes of a request, as it comes.
+    /// Body of a response, as a stream.
     pub(crate) async fn stream(
         &self,
         who: &Caller,
@@ -235,7 +235,7 @@ impl Rig {
         self.call(who, Method::DELETE, path, Value::Null).await
     }
 
-    /// Calls a route that is open to anybody.
+    /// Calls a public route.
     pub(crate) async fn open(&self, path: &str) -> Reply {
         let modules = self.control.seam().modules;
         let open = modules
@@ -284,7 +284,7 @@ impl Rig {
         self.agent(&AgentPeer::Anonymous, request).await
     }
 
-    /// Enrols a new key; its certificate as TLS would show it, and whose it is.
+    /// Enrols a new key; returns its certificate as seen by TLS, and its identity.
     pub(crate) async fn enrolled(&self, join: &JoinInfo) -> (Leaf, AgentIdentity) {
         let key = AgentKey::generate().unwrap();
         let reply = self.enroll(&bootstrap(join), &key.csr().unwrap()).await;
@@ -314,7 +314,7 @@ pub(crate) fn peer(identity: &AgentIdentity) -> AgentPeer {
     AgentPeer::Agent(Arc::new(identity.clone()))
 }
 
-/// The bootstrap token inside of a join string.
+/// The bootstrap token inside a join string.
 pub(crate) fn bootstrap(join: &JoinInfo) -> String {
     let join: fairlead_api::JoinString = join.join.expose_secret().parse().unwrap();
     join.token.expose_secret().to_owned()

@@ -1,4 +1,4 @@
-//! Who may do what, on every route; and that what one may not see looks like what is not there.
+//! Permissions on every route. Hidden resources are indistinguishable from missing ones.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use crate::{
     rig::{Rig, admin, caller},
 };
 
-/// Every route of the modules with a body that makes sense, and who may call it: one letter for each of admin, operator,
-/// viewer, tenant, cluster, compile. `+` is let in, `-` is told that the role does not allow it, `?` sees nothing there.
+/// Every route of the modules with a valid body, and the result per role: admin, operator, viewer,
+/// tenant, cluster, compile. `+` is allowed, `-` is forbidden for the role, `?` finds nothing.
 pub(crate) const TABLE: [(&str, &str, &str, &str); 53] = [
     ("GET", "/v1/hub", "", "++++++"),
     ("GET", "/v1/whoami", "", "++++++"),
@@ -235,7 +235,7 @@ async fn every_role_may_call_its_routes_and_no_others() {
     }
 }
 
-/// What each row has grown by.
+/// Increase of each row.
 fn more(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> Vec<(String, f64)> {
     let rows = after.iter();
     let rows = rows.map(|(row, count)| (row.clone(), count - before[row]));
@@ -267,7 +267,7 @@ async fn what_one_may_not_see_answers_byte_for_byte_and_by_the_same_work_as_what
                 .call(&who, method.clone(), &theirs.0, body(&theirs.1))
                 .await;
             let between = metrics.work();
-            // A question over all that one sees is answered without it.
+            // A query over all visible clusters succeeds without the hidden one.
             let asks = theirs.0.starts_with("/inventory?");
             assert!(
                 asks || !reply.status.is_success(),
@@ -278,7 +278,7 @@ async fn what_one_may_not_see_answers_byte_for_byte_and_by_the_same_work_as_what
             let (path, text) = (none(&theirs.0), none(&theirs.1));
             let missing = rig.call(&who, method.clone(), &path, body(&text)).await;
             assert_eq!(missing.text, reply.text, "{role}: {method} {theirs:?}");
-            // It takes as long, because the same is asked of the database and of the writer.
+            // Equal load on database and writer: timing reveals nothing.
             assert_eq!(
                 more(&start, &between),
                 more(&between, &metrics.work()),

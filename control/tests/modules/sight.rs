@@ -1,5 +1,5 @@
-//! The log as those see it who do not see all: nothing is missed, whatever has come into their sight or gone out of it, and
-//! whenever they come for it.
+//! The change log for callers with limited visibility: nothing is missed when resources enter or
+//! leave their visibility, at any time of reading.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ async fn child(rig: &Rig, name: &str, parent: &str) {
     rig.post(&admin(), "/tenants", body).await.good();
 }
 
-/// Tenants a, with child and grandchild below, and b; in each a cluster of its name.
+/// Tenants a (with child and grandchild) and b; each has a cluster of its name.
 async fn world() -> Rig {
     let rig = Rig::new().await;
     rig.tenant("a").await;
@@ -39,7 +39,7 @@ async fn since(rig: &Rig, who: &Caller, since: u64) -> Value {
     rig.get(who, &path).await.good()["items"].clone()
 }
 
-/// What of each thing has become what: `cluster c-a deleted t-a`.
+/// Kind, id, operation and tenant of each change: `cluster c-a deleted t-a`.
 async fn told(rig: &Rig, who: &Caller, from: u64) -> Vec<String> {
     let items = since(rig, who, from).await;
     let items = items.as_array().unwrap().iter();
@@ -201,7 +201,7 @@ async fn who_was_told_half_of_a_change_is_told_all_of_it_again() {
     assert_eq!(ids, [None, None, None, Some(1), Some(2)], "{text}");
 }
 
-/// Whoever lists once and follows has in the end what a list shows then, whatever has moved in between.
+/// A list plus the changes after it equals the next list, after any move.
 #[tokio::test]
 async fn a_list_and_what_follows_it_are_the_next_list() {
     let rig = world().await;
@@ -246,7 +246,7 @@ async fn a_list_and_what_follows_it_are_the_next_list() {
     }
 }
 
-/// Each page of an audit until there is no more.
+/// All pages of an audit.
 async fn pages(rig: &Rig, who: &Caller, query: &str) -> Vec<Vec<Value>> {
     let mut path = format!("/v1/audit?{query}");
     let mut pages = Vec::new();

@@ -1,4 +1,4 @@
-//! How it stands with clusters, as it changes: told from where one has been told last, and to each what they may see.
+//! Status of clusters as a feed: resumed from a cursor, filtered by visibility.
 
 use fairlead_api::resources::{ClusterState, ClusterStatus, ClusterStatusUpdate, Role};
 use fairlead_gateway::Caller;
@@ -114,7 +114,7 @@ async fn a_cursor_of_another_hub_is_no_reason_to_tell_less_and_what_is_none_is_r
 async fn a_poll_and_a_stream_wait_for_what_comes() {
     let (rig, _) = world().await;
     let known = told(&rig, &admin(), "").await.cursor;
-    // What comes now is in memory.
+    // Further events come from memory.
     tokio::time::pause();
     let path = format!("/v1/status?since={known}&wait=25");
     let nothing = rig.get(&admin(), &path).await.good();

@@ -1,4 +1,4 @@
-//! Requests that are refused for their form: paths that are no text, bodies of another type, fields that nobody knows.
+//! Malformed requests: paths that are not UTF-8, other content types, unknown fields.
 
 use axum::Extension;
 use http::{Method, Request, StatusCode, header};
@@ -7,7 +7,7 @@ use tower::ServiceExt;
 
 use crate::rig::{Rig, admin, asker};
 
-/// Status and code of the answer to a body of this type.
+/// Status and code of the response to a body of this type.
 async fn typed(
     rig: &Rig,
     method: Method,

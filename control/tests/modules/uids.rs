@@ -1,4 +1,4 @@
-//! Which Kubernetes cluster an identity is bound to, and who is refused because it is in another one.
+//! Binding of an identity to a Kubernetes cluster, and rejection of clones.
 
 use std::net::IpAddr;
 
@@ -99,7 +99,7 @@ async fn who_knows_where_it_is_when_it_enrols_binds_the_cluster_with_that() {
     let key = AgentKey::generate().unwrap();
     let csr = key.csr().unwrap();
     for said in ["uid-1", "uid-2"] {
-        // The second time is the lost answer, asked for again.
+        // The second call repeats the request after a lost response.
         let body = json!({
             "token": bootstrap(&join), "csr": csr, "agentVersion": "0.1.0", "clusterUid": said,
         });

@@ -1,4 +1,4 @@
-//! A database as a hub of the version before has left it.
+//! A database left by a hub of the previous version.
 
 use fairlead_api::resources::ClusterState;
 use sqlx::{Connection, PgConnection, migrate::Migrator};
@@ -20,7 +20,7 @@ const OLD: [(&str, &str); 3] = [
     ),
 ];
 
-/// A database as a hub that knew these migrations has made it.
+/// A database as created by a hub with these migrations.
 async fn database_of(home: &Home, known: &[(&str, &str)]) -> PgConnection {
     let scripts = tempfile::tempdir().unwrap();
     for (name, script) in known {

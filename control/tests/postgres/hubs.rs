@@ -37,7 +37,7 @@ async fn of_two_hundred_on_two_hubs_that_race_for_one_token_exactly_one_wins() {
                         assert!(!again);
                         won.fetch_add(1, Ordering::SeqCst);
                     }
-                    // The other hub may not have heard of the cluster yet.
+                    // The other hub may not know the cluster yet.
                     Err(SpendError::Spent | SpendError::Unknown) => {}
                     Err(other) => panic!("{other:?}"),
                 }
@@ -84,7 +84,7 @@ async fn hubs_that_write_at_once_lose_nothing_and_come_to_the_same() {
     assert_eq!(one.check().await.unwrap(), Vec::<String>::new());
 }
 
-/// Whoever looks late finds it there again, under another registration: its old agents are no agents of it.
+/// The cluster exists again under another registration: agents of the old one are evicted.
 #[tokio::test]
 async fn a_cluster_that_another_hub_has_registered_anew_parts_from_its_sessions() {
     let (one, home) = store().await;

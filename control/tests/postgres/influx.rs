@@ -15,7 +15,7 @@ use crate::{
 
 type Lines = Arc<watch::Sender<Vec<String>>>;
 
-/// Takes all that it is given.
+/// Accepts all writes.
 async fn influx() -> (String, Lines) {
     let lines = Lines::default();
     let app = Router::new().route("/write", post(write));
@@ -68,7 +68,7 @@ async fn each_of_two_hubs_writes_what_it_has_accepted() {
     };
     one.cluster("demo", "t-default").await;
     put(&one, "first").await;
-    // The other hub knows of the cluster when it has heard of it.
+    // The other hub learns of the cluster asynchronously.
     let reached = *one.control.revision().borrow();
     let mut known = two.control.revision();
     known.wait_for(|known| *known >= reached).await.unwrap();
@@ -86,7 +86,7 @@ async fn each_of_two_hubs_writes_what_it_has_accepted() {
     assert!(has(&at_one, "ofone").await && has(&at_two, "oftwo").await);
     put(&one, "last").await;
     assert!(has(&at_one, "last").await);
-    // What comes in the log before what is there now would be there, too.
+    // An earlier change of the log would have arrived by now.
     let others = |lines: &Lines, fact: &str| lines.borrow().iter().any(|it| it.starts_with(fact));
     assert!(!others(&at_one, "oftwo"));
     assert!(!others(&at_two, "ofone"));

@@ -1,4 +1,4 @@
-//! The store in a real PostgreSQL: the contract that every implementation must keep, and what is PostgreSQL's own.
+//! The store on a real PostgreSQL: the contract of every backend, and PostgreSQL's specifics.
 
 #![allow(
     clippy::unwrap_used,

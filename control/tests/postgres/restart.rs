@@ -1,4 +1,4 @@
-//! A server that goes away and comes back.
+//! A server that stops and comes back.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -8,13 +8,13 @@ use tokio::task::JoinSet;
 
 use crate::{rig::home_in, server::Server, *};
 
-/// What waits for it has its time from then on: the clock stands still, however long a server takes to start here.
+/// Resumes the server with a paused clock: deadlines do not depend on its start-up time.
 async fn resumed(mut server: Server) -> Server {
     let resume = move || {
         server.resume();
         server
     };
-    // A paused clock does not move while something blocks.
+    // A paused clock does not advance during blocking work.
     let resuming = tokio::task::spawn_blocking(resume);
     tokio::time::pause();
     let server = resuming.await.unwrap();
@@ -57,14 +57,14 @@ async fn writes_wait_for_a_restart_and_give_up_when_it_takes_too_long() {
         .unwrap();
 }
 
-/// As many as the store has.
+/// Size of the store's connection pool.
 const CONNECTIONS: usize = 8;
 const WAITING: usize = 400;
 
-/// What a server has written down of its connections since it was started.
+/// Connections of the server's log since its start.
 #[derive(Debug, Default)]
 struct Connections {
-    /// Those that it refused while it was starting among them.
+    /// Includes connections refused during start-up.
     came: usize,
     let_in: usize,
     at_once: usize,

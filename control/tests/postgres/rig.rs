@@ -1,4 +1,4 @@
-//! A database of its own for each test, in one server for all of them.
+//! A database per test, in one server for all tests.
 
 use std::sync::{
     Mutex, OnceLock,
@@ -24,7 +24,7 @@ impl Home {
         &self.0
     }
 
-    /// As no hub does it.
+    /// Executes SQL that no hub would.
     pub(crate) async fn execute(&self, statements: &'static str) {
         let mut database = PgConnection::connect(&self.0).await.unwrap();
         let done = sqlx::raw_sql(statements).execute(&mut database).await;

@@ -1,4 +1,5 @@
-//! A PostgreSQL of its own: in a scratch directory, on a socket there, ended when it is dropped or this program ends.
+//! A private PostgreSQL in a scratch directory on a Unix socket, stopped on drop and at program
+//! exit.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -14,7 +15,7 @@ pub(crate) struct Server {
     folder: PathBuf,
     settings: &'static [&'static str],
     runs: Option<Child>,
-    /// Goes with it.
+    /// Removed together with the server.
     _own: Option<TempDir>,
 }
 
@@ -23,9 +24,9 @@ impl Server {
         Server::start_with(&[])
     }
 
-    /// With settings like `log_connections=on`.
+    /// Starts with settings like `log_connections=on`.
     pub(crate) fn start_with(settings: &'static [&'static str]) -> Self {
-        // The path of a socket is short.
+        // Socket paths are limited to about 100 bytes.
         let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp");
         let folder = folder.unwrap();
         let mut server = Server::start_in(folder.path(), settings);
@@ -33,7 +34,7 @@ impl Server {
         server
     }
 
-    /// In a folder that somebody else looks after.
+    /// Starts in a folder owned by the caller.
     pub(crate) fn start_in(folder: &Path, settings: &'static [&'static str]) -> Self {
         let mut server = Server {
             folder: folder.to_owned(),
@@ -49,10 +50,10 @@ impl Server {
         &self.folder
     }
 
-    /// As after `systemctl stop`, but at once.
+    /// Stops like `systemctl stop`, but immediately.
     pub(crate) fn stop(&mut self) {
         if let Some(mut child) = self.runs.take() {
-            // Only a line leaves the folder where it is.
+            // A line on standard input stops the server but keeps its folder.
             child.stdin.take().unwrap().write_all(b"\n").ok();
             child.wait().unwrap();
         }

@@ -1,4 +1,4 @@
-//! Several hubs, each with sessions of its own: all of them tell the same of a cluster.
+//! Several hubs with their own sessions report the same status of a cluster.
 
 use fairlead_api::{
     Code,
@@ -11,7 +11,7 @@ use crate::*;
 const ONE: &str = "https://one.example.com";
 const TWO: &str = "https://two.example.com";
 
-/// Nobody hears any more that the first hub lives.
+/// Suppresses the first hub's heartbeats.
 const MUTED: &str = "
     CREATE FUNCTION mute() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN RETURN CASE WHEN NEW.url LIKE '%one%' AND NEW.beat > OLD.beat THEN NULL ELSE NEW END; END $$;
@@ -30,7 +30,7 @@ fn status(state: ClusterState, since: OffsetDateTime) -> ClusterStatus {
     }
 }
 
-/// Two hubs, and a cluster that both know.
+/// Two hubs that both know one cluster.
 async fn hubs() -> (Store, Store, Home) {
     let (one, home) = store().await;
     put_cluster(&one, cluster("c-1", "t-default"))
@@ -42,7 +42,7 @@ async fn hubs() -> (Store, Store, Home) {
     (one, two, home)
 }
 
-/// What this hub tells of the cluster, once that is so.
+/// The hub's status of the cluster, once the condition holds.
 async fn told(store: &Store, is_so: impl Fn(&Observed) -> bool) -> Arc<Observed> {
     let mut turns = store.watch_seen();
     loop {
@@ -139,7 +139,7 @@ async fn a_hub_that_falls_silent_loses_its_sessions_and_one_that_was_only_asleep
     home.execute(MUTED).await;
     home.execute(LONG_SILENT).await;
     told(&two, on(ClusterState::Lost, None)).await;
-    // What it has said becomes another hub's.
+    // Its reports are now attributed to another hub.
     two.facts_reported(&id, FactSource::Steward, 4712);
     let rows = "SELECT count(*) FROM observed JOIN hubs ON hub = hubs.id WHERE url LIKE '%two%'";
     while home.count(rows).await == 0 {}

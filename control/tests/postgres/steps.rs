@@ -1,4 +1,4 @@
-//! Each step from one version of the database to the next, on what hubs of the version before have written.
+//! Each migration, applied to data of the previous version.
 
 use fairlead_store::Span;
 use sqlx::{Connection, PgConnection, migrate::Migrator};
@@ -23,7 +23,7 @@ const SCRIPTS: [(&str, &str); 6] = [
     script!("0006_program.sql"),
 ];
 
-/// What hubs write, beside a cluster's document.
+/// Writes of hubs, besides a cluster's document.
 const WRITTEN: &str = "
     UPDATE revision SET revision = 2;
     INSERT INTO commits (revision, nonce) VALUES (2, 4711);
@@ -35,7 +35,7 @@ const WRITTEN: &str = "
     INSERT INTO observed (cluster, body) VALUES ('c-one',
         '{\"status\":{\"state\":\"Lost\",\"since\":\"2026-11-21T12:00:00Z\",\"lastError\":null},\"reported\":{\"agent\":4711}}');
 ";
-/// All that hubs write into, but what a step itself is about.
+/// All data of hubs, except the part changed by a migration.
 const LASTING: &str = "
     SELECT r::TEXT FROM revision r UNION ALL SELECT c::TEXT FROM commits c UNION ALL SELECT d::TEXT FROM documents d
     UNION ALL SELECT c::TEXT FROM changes c UNION ALL SELECT f::TEXT FROM fact_history f

@@ -1,5 +1,5 @@
-//! Real disks: one that is too small, and one that breaks and may be read-only from then on. Both are mounted where nobody else
-//! sees them, which takes root; without, the tests say so.
+//! Real disks: a small one, and one that fails and may become read-only. They are mounted in a
+//! private mount namespace, which requires root; otherwise the tests report that they were skipped.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use crate::{
     room::{fill, put, reads_go_on, there},
 };
 
-/// What is freed in the end.
+/// Size of the file that is removed to free space, in bytes.
 const BALLAST: usize = 1 << 20;
 
 pub(crate) fn a_small_and_a_broken_disk_are_told() {
@@ -22,7 +22,7 @@ pub(crate) fn a_small_and_a_broken_disk_are_told() {
     alone("disk", folder.path());
 }
 
-/// Where its mounts are its own.
+/// Runs inside the private mount namespace.
 pub(crate) fn within(folder: &Path) {
     let small = folder.join("small");
     fs::create_dir(&small).unwrap();
@@ -57,7 +57,7 @@ async fn a_small_disk(folder: &Path) {
     store.close().await;
 }
 
-/// A disk in a file that has less room below it than the disk believes: from some write on it answers with errors.
+/// A loop device whose backing filesystem is smaller than the device: writes fail at some point.
 struct Disk {
     device: String,
     below: PathBuf,
@@ -89,7 +89,7 @@ impl Disk {
         run("mount", &["-o", "errors=remount-ro", &self.device], at)
     }
 
-    /// It has all the room that it believes to have.
+    /// Grows the backing filesystem to the device's size.
     fn mend(&self) {
         run("mount", &["-o", "remount,size=128m"], &self.below).unwrap();
     }
@@ -97,7 +97,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Whatever else went wrong is told already.
+        // Errors were reported earlier.
         let _ = run("losetup", &["--detach"], self.device.as_ref());
     }
 }
@@ -113,7 +113,7 @@ async fn a_broken_disk(folder: &Path, disk: &Disk) {
     disk.mount(folder).unwrap();
     let store = Store::open(&place(folder), Clock::system()).await.unwrap();
     let there = there(&store);
-    // The one under way when it broke may be there.
+    // The write in progress at the failure may have succeeded.
     assert!((kept..=kept + 1).contains(&there), "{kept} {there}");
     assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
     put(&store, there).await.unwrap();

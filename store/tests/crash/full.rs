@@ -1,4 +1,4 @@
-//! A disk without room: a limit to the size of files does for it what a quota does.
+//! A disk without free space, simulated by a limit on file sizes.
 
 use std::process::Command;
 
@@ -6,13 +6,13 @@ use fairlead_store::{Clock, Place, Store};
 
 use crate::room;
 
-/// In blocks of 512 or 1,024 bytes, as the shell has it.
+/// File size limit in the shell's blocks of 512 or 1,024 bytes.
 const LIMIT: u32 = 1024;
 
 pub(crate) fn a_full_disk_is_told_and_overcome() {
     let dir = tempfile::tempdir().unwrap();
     let place = format!("sqlite:{}", dir.path().join("fairlead.db").display());
-    // Who goes beyond the limit is killed, unless the signal is ignored.
+    // Exceeding the limit kills the process unless the signal is ignored.
     let filled = Command::new("bash")
         .args([
             "-c",
@@ -29,7 +29,7 @@ pub(crate) fn a_full_disk_is_told_and_overcome() {
     println!("a full disk was told and overcome");
 }
 
-/// Runs under the limit: fills the disk, and reads what is there.
+/// Fills the disk under the limit, and reads the store.
 #[tokio::main]
 pub(crate) async fn fill(place: &str) {
     let place: Place = place.parse().unwrap();
@@ -39,7 +39,7 @@ pub(crate) async fn fill(place: &str) {
     store.close().await;
 }
 
-/// Without the limit: all that was answered is there, and what comes next works.
+/// Without the limit, all acknowledged writes are present and new ones succeed.
 #[tokio::main]
 async fn goes_on(place: &str) {
     let place: Place = place.parse().unwrap();

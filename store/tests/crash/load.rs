@@ -1,4 +1,5 @@
-//! Writes of all kinds, as fast as they are answered, in a process of its own; what was answered is said on standard output.
+//! A process with concurrent writers of all kinds; it prints each acknowledged write on standard
+//! output.
 
 use std::{
     collections::BTreeMap,
@@ -19,13 +20,13 @@ use serde_json::json;
 use time::OffsetDateTime;
 
 const WRITERS: usize = 8;
-/// Nothing for so long: it will say nothing more.
+/// Without output for this long, the process counts as dead.
 const SILENT: Duration = Duration::from_secs(60);
 
-/// What was answered of each cluster, in that order: whether it is there, and since which revision.
+/// Acknowledged changes of each cluster, in order: present or deleted, and the revision.
 pub(crate) type Answered = BTreeMap<ClusterId, Vec<(bool, u64)>>;
 
-/// A process that writes.
+/// Handle of a writing process.
 pub(crate) struct Writer {
     child: Child,
     reader: JoinHandle<Answered>,
@@ -41,7 +42,7 @@ impl Writer {
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let (tell, said) = channel();
-        // Read all the time, so that it never waits for whoever looks at it.
+        // Drained all the time, so that the process never blocks on its output.
         let reader = std::thread::spawn(move || {
             let mut answered = Answered::new();
             for line in lines {
@@ -50,13 +51,13 @@ impl Writer {
                 let what = words.next().unwrap();
                 let numbers: Vec<usize> = words.filter_map(|word| word.parse().ok()).collect();
                 let &[writer, n, revision] = numbers.as_slice() else {
-                    // The last one was cut off.
+                    // The last line was cut off.
                     break;
                 };
                 let (_, cluster) = pair(writer, n);
                 let answer = (what == "made", revision as u64);
                 answered.entry(cluster).or_default().push(answer);
-                // Nobody listens any more when it was killed.
+                // Fails after the process was killed.
                 let _ = tell.send(());
             }
             answered
@@ -68,7 +69,7 @@ impl Writer {
         }
     }
 
-    /// Until so many more things were answered.
+    /// Waits for this many more acknowledgements.
     pub(crate) fn wait_for(&self, answers: usize) {
         for _ in 0..answers {
             let said = self.said.recv_timeout(SILENT);
@@ -76,7 +77,7 @@ impl Writer {
         }
     }
 
-    /// What was said before it died counts as well.
+    /// Kills the process; output written before its death counts.
     pub(crate) fn kill(mut self) -> Answered {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -84,14 +85,14 @@ impl Writer {
     }
 }
 
-/// A tenant and a cluster that come together, by `writer`.
+/// Tenant and cluster number `n` of a writer, created in one change.
 fn pair(writer: usize, n: usize) -> (TenantId, ClusterId) {
     let name = format!("s-{writer}-{n}");
     let (tenant, cluster) = (format!("t-{name}"), format!("c-{name}"));
     (tenant.parse().unwrap(), cluster.parse().unwrap())
 }
 
-/// Whether it is deleted again after it was made.
+/// True if the cluster is deleted again after its creation.
 pub(crate) fn leaves(cluster: &ClusterId) -> bool {
     let n = cluster.as_str().rsplit('-').next().unwrap();
     n.parse::<usize>().unwrap() % 3 == 2
@@ -109,8 +110,8 @@ pub(crate) async fn run(place: &str) {
     }
 }
 
-/// Never ends. Of each pair all or nothing is there: tenant, cluster, its catalog and its fact; every third one is deleted
-/// again.
+/// Writes forever. Tenant, cluster, catalog and fact of a pair are created atomically. Every third
+/// pair is deleted again.
 async fn write(store: Store, writer: usize) {
     for n in 0.. {
         let ids = pair(writer, n);
@@ -123,7 +124,7 @@ async fn write(store: Store, writer: usize) {
         };
         match store.change(Actor::Hub, make).await {
             Ok(made) => say(&format!("made {writer} {n} {}", made.revision)),
-            // Nobody was told that it is so.
+            // Nothing was acknowledged.
             Err(StoreError::Away) => continue,
             Err(error) => panic!("{error:?}"),
         }

@@ -1,10 +1,10 @@
-//! What was answered, held against what is there.
+//! Compares acknowledged writes with the content of the store.
 
 use fairlead_store::{Clock, Place, Store, View};
 
 use crate::load::{Answered, leaves};
 
-/// The store shows what was answered, and each pair whole.
+/// Asserts that the store contains the acknowledged writes, and only complete pairs.
 #[tokio::main]
 pub(crate) async fn look(place: &str, answered: &Answered) {
     let place: Place = place.parse().unwrap();
@@ -19,7 +19,7 @@ pub(crate) async fn look(place: &str, answered: &Answered) {
             view.revision().0 >= *revision,
             "{cluster} at {revision} is lost"
         );
-        // What was made and not said to be gone may have been on its way out.
+        // A cluster without acknowledged deletion may have been on its way out.
         assert!(
             there == *made || (*made && leaves(cluster)),
             "{cluster} was answered and is not so"

@@ -1,8 +1,12 @@
-//! Disks that are full, too small or broken, and a PostgreSQL whose processes are killed in the middle of writing. What writes
-//! is no whole hub but a process around a `Store`, this very program started again; hubs that are killed are in
-//! `e2e/tests/killed`, and one whose disk is full in `e2e/tests/full.rs`. What was answered is there afterwards, and nothing is there in halves.
+//! Disks that are full, too small or failing, and a PostgreSQL whose processes are killed during
+//! writes.
 //!
-//! `--postgres N` is what is PostgreSQL's, and kills its processes N times; else it is what is SQLite's.
+//! The writer is a process around a `Store`, not a whole hub; it is this program started again.
+//! Tests that kill hubs are in `e2e/tests/killed`, the one with a full disk in `e2e/tests/full.rs`.
+//! Afterwards all acknowledged writes are present, and each change is complete or absent.
+//!
+//! `--postgres N` runs the PostgreSQL part and kills its processes N times; otherwise the SQLite
+//! part runs.
 
 #![allow(
     clippy::unwrap_used,
@@ -35,7 +39,7 @@ fn main() -> ExitCode {
         ["fill", place] => full::fill(place),
         ["disk", folder] => disk::within(folder.as_ref()),
         ["postgres-disk", folder] => postgres::disk::within(folder.as_ref()),
-        // Somebody looks for tests of other names.
+        // A test runner lists or filters tests.
         ["--list", ..] => {}
         ["--postgres", kills] => postgres::all(kills.parse().unwrap()),
         _ => {

@@ -1,4 +1,4 @@
-//! A PostgreSQL whose processes are killed in the middle of what is written to it, and one whose disk is full.
+//! A PostgreSQL whose processes are killed during writes, and one with a full disk.
 
 pub(crate) mod disk;
 
@@ -9,9 +9,9 @@ use tokio::time::Instant;
 use crate::{load::Writer, look::look, server::Server};
 
 const RIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../e2e/postgres");
-/// Answered between two kills of the server's processes.
+/// Acknowledged writes between two kills.
 const BETWEEN: usize = 40;
-/// By its name the processes that serve it are known.
+/// Database name, by which serving processes are recognised.
 const DATABASE: &str = "postgres";
 const GONE: Duration = Duration::from_secs(30);
 
@@ -26,7 +26,8 @@ pub(crate) fn all(kills: u32) {
     disk::without_room_it_is_told_and_overcome();
 }
 
-/// One of its processes, after which it begins anew by itself, or all of them; the hub goes on.
+/// Kills one process, after which the server restarts by itself, or all of them. The hub keeps
+/// running.
 fn nothing_is_lost_when_the_servers_processes_are_killed(kills: u32) {
     let mut server = Server::start();
     let folder = server.folder().display();
@@ -57,7 +58,7 @@ fn postmaster(folder: &Path) -> String {
     file.lines().next().unwrap().trim().to_owned()
 }
 
-/// Those that were started by it, and live.
+/// Live child processes of `parent`.
 fn children(parent: &str) -> Vec<String> {
     let all = fs::read_dir("/proc").unwrap().flatten();
     let pids = all.filter_map(|it| it.file_name().into_string().ok());
@@ -73,19 +74,20 @@ fn children(parent: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether it serves a hub, rather than the server itself.
+/// True for a backend of the hub's connections, false for a server process.
 fn serves(pid: &str) -> bool {
     let title = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&title).contains(&format!("fairlead {DATABASE}"))
 }
 
-/// By number, and none but those that this test has started.
+/// Kills by process id, and only processes started by this test.
 fn kill_hard(pid: &str) {
-    // It may have ended by itself meanwhile.
+    // The process may have ended meanwhile.
     let _ = Command::new("kill").args(["-9", pid]).status().unwrap();
 }
 
-/// The postmaster first, so that it begins nothing anew; then until none is there, because the next one would not begin.
+/// Kills the postmaster first, so that it restarts nothing. Then waits until all children are gone:
+/// the next server could not start before.
 fn kill_all(postmaster: &str) {
     let mut all = children(postmaster);
     all.insert(0, postmaster.to_owned());
@@ -102,6 +104,6 @@ fn kill_all(postmaster: &str) {
 fn lives(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(") ").map(|(_, rest)| rest.chars().next());
-    // One that nobody has waited for yet is dead as well.
+    // A zombie counts as dead.
     !matches!(state, None | Some(Some('Z' | 'X')))
 }

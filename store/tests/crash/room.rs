@@ -1,4 +1,4 @@
-//! What is done to a store on a disk without room: it is filled, told so, and read from.
+//! Operations on a store on a full disk: fill it, observe the failure, read.
 
 use std::{
     fs::{self, File},
@@ -10,10 +10,10 @@ use fairlead_api::{Code, Failure, catalog::Catalog};
 use fairlead_store::{Actor, Draft, Revision, Store, StoreError, model::Tenant};
 use time::OffsetDateTime;
 
-/// More than any of these disks takes.
+/// More writes than any of these disks can take.
 const MOST: usize = 10_000;
 
-/// A file that takes all room of a disk but some.
+/// A file that occupies all space of a disk except a remainder.
 pub(crate) struct Ballast(PathBuf);
 
 impl Ballast {
@@ -31,12 +31,12 @@ impl Ballast {
     }
 }
 
-/// How many tenants there are beside the first one.
+/// Number of tenants besides the first one.
 pub(crate) fn there(store: &Store) -> usize {
     store.view().tenants().count() - 1
 }
 
-/// Until it is told three times that there is no room; how many there are.
+/// Writes until three writes failed with a full disk; returns the number of tenants.
 pub(crate) async fn fill(store: &Store) -> usize {
     let (before, mut refused) = (there(store), 0);
     let mut kept = before;
@@ -55,7 +55,7 @@ pub(crate) async fn fill(store: &Store) -> usize {
     kept
 }
 
-/// Until it is refused; with what.
+/// Writes until the first refusal; returns its code.
 pub(crate) async fn fill_until_refused(store: &Store) -> Code {
     for n in there(store)..MOST {
         if let Err(error) = put(store, n).await {
@@ -65,7 +65,7 @@ pub(crate) async fn fill_until_refused(store: &Store) -> Code {
     panic!("the disk has no end");
 }
 
-/// From memory and from the database.
+/// Reads from memory and from the database.
 pub(crate) async fn reads_go_on(store: &Store, kept: usize) {
     assert_eq!(there(store), kept);
     let none = store.catalog(&"c-none".parse().unwrap()).await.unwrap();
@@ -82,7 +82,7 @@ pub(crate) async fn put(store: &Store, n: usize) -> Result<(), StoreError> {
     store.change(Actor::Hub, make).await.map(drop)
 }
 
-/// Text that no database makes smaller.
+/// Incompressible text.
 fn filler(seed: u64) -> String {
     let mut state = seed;
     let mut next = || {

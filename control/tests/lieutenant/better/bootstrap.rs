@@ -1,4 +1,4 @@
-//! What lets an agent enrol.
+//! Bootstrap tokens.
 
 use serde_json::{Value, json};
 

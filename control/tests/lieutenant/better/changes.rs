@@ -1,4 +1,4 @@
-//! How things are made, changed and deleted.
+//! Creating, changing and deleting.
 
 use fairlead_api::resources::Role;
 use serde_json::json;

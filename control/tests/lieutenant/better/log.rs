@@ -1,4 +1,4 @@
-//! Tokens on their way through a real front: none is ever in the log.
+//! Tokens passing through a real front never appear in the log.
 
 use std::{
     io,
@@ -16,7 +16,7 @@ use tracing_subscriber::fmt;
 
 use crate::rig::Rig;
 
-/// All that is logged.
+/// Captured log output.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -43,13 +43,13 @@ async fn enroll(rig: &Rig, token: &str) -> u16 {
     agents.oneshot(request).await.unwrap().status().as_u16()
 }
 
-/// One that is shown in an install URL.
+/// The bootstrap token in an install URL.
 fn bootstrap_of(cluster: &Value) -> String {
     let url = cluster["installURL"].as_str().unwrap();
     url.split_once("?token=").unwrap().1.to_owned()
 }
 
-/// Comes to every door with it, the right way and the wrong ones.
+/// Sends the token to every kind of endpoint, valid and invalid uses.
 async fn uses(rig: &Rig, token: &str) {
     let bearer = format!("Bearer {token}");
     let header = [("authorization", bearer.as_str())];
@@ -75,7 +75,7 @@ async fn no_token_is_ever_in_the_log() {
     let subscriber = fmt()
         .with_max_level(tracing::Level::TRACE)
         .with_writer(move || kept.clone());
-    // The hub of a test has one thread, this one.
+    // The test's hub runs on this one thread.
     let _logging = set_default(subscriber.finish());
     let rig = Rig::new().await;
     let first = bootstrap_of(&rig.demo().await);

@@ -1,4 +1,4 @@
-//! How requests are answered.
+//! Status codes of requests.
 
 use fairlead_api::resources::Role;
 

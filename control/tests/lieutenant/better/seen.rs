@@ -1,4 +1,4 @@
-//! What who sees, and may change.
+//! Visibility and permissions.
 
 use fairlead_api::resources::Role;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! From a cluster's registration to the manifests of its agent.
+//! From the registration of a cluster to the manifests of its agent.
 
 use fairlead_api::resources::Role;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Steward and Commodore, call by call, and what anybody may read.
+//! Requests of Steward and Commodore, and public endpoints.
 
 use fairlead_api::resources::Role;
 use serde_json::json;
@@ -16,7 +16,7 @@ async fn steward_reports_once_a_minute_and_reads_its_repository() {
         ("content-type", MERGE),
         ("accept-encoding", "gzip"),
     ];
-    // As long as one of 4096 bits.
+    // As long as a 4096-bit key.
     let key = format!("ssh-rsa {}\n", "A".repeat(716));
     let body = json!({
         "gitRepo": { "deployKey": key },
@@ -66,7 +66,7 @@ async fn steward_is_told_a_reason_when_it_is_refused() {
     );
     report("{").await.is(400, "invalid character");
     assert_eq!(report(r#"{"facts":{"cloud":"x"}}"#).await.status, 200);
-    // Where nobody has come with it before, nobody is remembered for a second.
+    // An unused token has no entry in the cache of verified tokens.
     let unused = rig.token(Role::Cluster, None, Some("c-demo")).await;
     assert_eq!(rig.call("DELETE", "/clusters/c-demo", "").await.status, 204);
     let gone = rig.as_who(&unused, "PATCH", "/clusters/c-demo", "{}").await;

@@ -1,10 +1,10 @@
-//! Clusters as they are made and shown.
+//! Clusters as created and shown.
 
 use serde_json::{Value, json};
 
 use crate::rig::Rig;
 
-/// The id that a new cluster gets.
+/// Id of a new cluster.
 async fn made(rig: &Rig, body: Value) -> String {
     let made = rig.call("POST", "/clusters", &body.to_string()).await;
     made.good()["id"].as_str().unwrap().to_owned()

@@ -1,10 +1,10 @@
-//! What lists are asked.
+//! Parameters of lists.
 
 use serde_json::json;
 
 use crate::rig::Rig;
 
-/// Three clusters of two tenants, two of them with one name.
+/// Three clusters of two tenants, two of them with the same name.
 async fn world() -> Rig {
     let rig = Rig::new().await;
     rig.tenant("t-a").await;
@@ -22,7 +22,7 @@ async fn world() -> Rig {
     rig
 }
 
-/// The numbers of the clusters, in their order.
+/// The numbers of the listed clusters, in order.
 async fn listed(rig: &Rig, query: &str) -> String {
     let list = rig.get(&format!("/clusters{query}")).await.good();
     let ids = list.as_array().unwrap().iter();

@@ -1,4 +1,4 @@
-//! What a PATCH changes.
+//! Effects of PATCH.
 
 use serde_json::{Value, json};
 

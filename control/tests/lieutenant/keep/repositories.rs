@@ -1,4 +1,4 @@
-//! Repositories of clusters, and the key that Steward reads them with.
+//! Repositories of clusters, and Steward's deploy key.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! How requests are judged, and how they fail.
+//! Validation of requests, and failures.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! A PostgreSQL whose disk has no room left: for its tables, which it says; for its log, without which it ends. Disks of some
-//! megabytes are mounted for it where nobody else sees them, which takes root.
+//! A PostgreSQL with a full disk: for its tables, which it reports; for its write-ahead log, which
+//! ends it. Disks of some megabytes are mounted in a private mount namespace, which requires root.
 
 use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
@@ -14,18 +14,18 @@ use crate::{
 
 /// A new database takes half of it.
 const TABLES: &str = "size=80m,mode=0700";
-/// Three files of the log.
+/// Three segments of the write-ahead log.
 const LOG: &str = "size=48m,mode=0700";
-/// For what is written until it is full.
+/// Space left for the writes of the test, in bytes.
 const LEFT: u64 = 4 << 20;
 
 pub(crate) fn without_room_it_is_told_and_overcome() {
-    // The path of a socket is short.
+    // Socket paths are limited to about 100 bytes.
     let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp");
     alone("postgres-disk", folder.unwrap().path());
 }
 
-/// Where its mounts are its own.
+/// Runs inside the private mount namespace.
 pub(crate) fn within(folder: &Path) {
     let (tables, log) = (folder.join("data"), folder.join("log"));
     for (disk, options) in [(&tables, TABLES), (&log, LOG)] {
@@ -68,7 +68,7 @@ async fn no_room_for_tables(place: &Place, disk: &Path) {
 async fn no_room_for_the_log(place: &Place, disk: &Path, server: &mut Server) {
     let store = Store::open(place, Clock::system()).await.unwrap();
     let ballast = Ballast::leaving(disk, 0);
-    // With its last words it says that the disk is full, and not whether this very change was written.
+    // Before it ends, the server reports the full disk, but not the result of this write.
     assert_eq!(room::fill_until_refused(&store).await, Code::StoreAway);
     let kept = room::there(&store);
     let none = store.catalog(&"c-none".parse().unwrap()).await;
