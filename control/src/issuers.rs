@@ -23,7 +23,7 @@ use time::OffsetDateTime;
 use cache::Cache;
 use jwt::JwtIssuer;
 use review::Reviewer;
-use turns::Turns;
+use turns::ReviewLimiter;
 
 /// A caller for whom a configured issuer vouches.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct Issuers {
     tokens: Vec<JwtIssuer>,
     reviewers: Vec<Reviewer>,
     known: Cache,
-    turns: Turns,
+    limiter: ReviewLimiter,
 }
 
 impl Issuers {
@@ -76,7 +76,7 @@ impl Issuers {
                 .map(Reviewer::new)
                 .collect::<Result<_, _>>()?,
             known: Cache::default(),
-            turns: Turns::default(),
+            limiter: ReviewLimiter::default(),
         })
     }
 
@@ -103,10 +103,10 @@ impl Issuers {
         if let Some(known) = self.known.find(text, now) {
             return Ok(Some(known));
         }
-        if let Some(said) = jwt::Said::read(text)
-            && let Some(issuer) = self.tokens.iter().find(|issuer| issuer.is(&said))
+        if let Some(unverified) = jwt::Unverified::read(text)
+            && let Some(issuer) = self.tokens.iter().find(|issuer| issuer.is(&unverified))
         {
-            let (vouched, until) = issuer.verify(text, &said, now).await?;
+            let (vouched, until) = issuer.verify(text, &unverified, now).await?;
             self.known.put(text, &vouched, now, until);
             return Ok(Some(vouched));
         }
@@ -122,25 +122,26 @@ impl Issuers {
         if self.reviewers.is_empty() {
             return Ok(None);
         }
-        let _turn = self.turns.take(from).await?;
+        let _permit = self.limiter.acquire(from).await?;
         // Another request may have resolved the token meanwhile.
         if let Some(known) = self.known.find(text, now) {
             return Ok(Some(known));
         }
-        let mut unasked = None;
+        let mut unreachable = None;
         for reviewer in &self.reviewers {
             match reviewer.review(text).await {
                 Ok(Some(vouched)) => {
-                    self.known.put(text, &vouched, now, now + review::GOOD_FOR);
+                    self.known
+                        .put(text, &vouched, now, now + review::REVIEW_TTL);
                     return Ok(Some(vouched));
                 }
                 Ok(None) => {}
                 // Another reviewing cluster may know the token.
-                Err(failure) if failure.code == Code::IssuerDown => unasked = Some(failure),
+                Err(failure) if failure.code == Code::IssuerDown => unreachable = Some(failure),
                 Err(failure) => return Err(failure),
             }
         }
-        unasked.map_or(Ok(None), Err)
+        unreachable.map_or(Ok(None), Err)
     }
 }
 

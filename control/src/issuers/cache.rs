@@ -11,9 +11,9 @@ use time::{Duration, OffsetDateTime};
 use super::Vouched;
 
 /// Upper bound of an entry's lifetime: a revoked role takes effect within this time.
-const LONGEST: Duration = Duration::seconds(60);
+const MAX_ENTRY_AGE: Duration = Duration::seconds(60);
 /// Beyond this number of entries the whole cache is cleared.
-const MOST: usize = 8192;
+const MAX_ENTRIES: usize = 8192;
 
 /// Keyed by the token's SHA-256: the token itself is not stored.
 #[derive(Default)]
@@ -34,13 +34,16 @@ impl Cache {
         until: OffsetDateTime,
     ) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST {
+        if known.len() >= MAX_ENTRIES {
             known.retain(|_, (_, until)| now < *until);
-            if known.len() >= MOST {
+            if known.len() >= MAX_ENTRIES {
                 known.clear();
             }
         }
-        known.insert(hash(token), (vouched.clone(), until.min(now + LONGEST)));
+        known.insert(
+            hash(token),
+            (vouched.clone(), until.min(now + MAX_ENTRY_AGE)),
+        );
     }
 }
 

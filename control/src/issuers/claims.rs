@@ -24,7 +24,7 @@ impl Mapping {
         let name = format!("{}{}", self.prefix, plain(subject));
         if subject.is_empty() || caller_name(&name).is_err() {
             return Err(no_role(format!(
-                "its {} makes no name here",
+                "claim {} is not a valid name",
                 self.name_claim
             )));
         }
@@ -48,9 +48,7 @@ impl Mapping {
                 cluster,
             });
         }
-        Err(no_role(format!(
-            "{name} has none of the claims that give one"
-        )))
+        Err(no_role(format!("{name} matches no role rule")))
     }
 }
 

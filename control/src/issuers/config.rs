@@ -18,8 +18,8 @@ use toml::de::DeTable;
 use fields::{Fields, Given, Mistakes};
 
 /// Default tolerance for clock differences.
-const LEEWAY: Duration = Duration::from_secs(60);
-const MOST_LEEWAY: Duration = Duration::from_secs(600);
+const DEFAULT_LEEWAY: Duration = Duration::from_secs(60);
+const MAX_LEEWAY: Duration = Duration::from_secs(600);
 
 #[derive(Default)]
 pub(super) struct Config {
@@ -135,17 +135,19 @@ fn issuer(mut table: Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Issuer> 
         && given.value.is_empty()
     {
         // Without an audience, a token for any other program of that issuer would be valid here.
-        let cause = "audience is empty: name the program that its tokens are made out for";
+        let cause = "audience is empty: name the program its tokens are issued for";
         mistakes.note(given.at, &section, cause);
     }
     let leeway = table.optional("leeway", mistakes);
-    let leeway = leeway.map_or(LEEWAY, |given| leeway_of(&given, &section, mistakes));
+    let leeway = leeway.map_or(DEFAULT_LEEWAY, |given| {
+        leeway_of(&given, &section, mistakes)
+    });
     let algorithms = table.optional("algorithms", mistakes);
     let algorithms = algorithms.map(|given| algorithms_of(&given, &section, mistakes));
     let keys_file = file(&mut table, "keys_file", mistakes, |text| {
         let set = serde_json::from_str::<JwkSet>(text).map_err(|error| error.to_string())?;
         match set.keys.is_empty() {
-            true => Err("it has no keys".to_owned()),
+            true => Err("no keys in the file".to_owned()),
             false => Ok(()),
         }
     });
@@ -179,7 +181,7 @@ fn review(mut table: Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Review> 
     let token_file: Option<Given<PathBuf>> = table.required("token_file", mistakes);
     if let Some(given) = &token_file {
         let checked = read_file(&given.value, |text| match text.trim().is_empty() {
-            true => Err("it is empty".to_owned()),
+            true => Err("the file is empty".to_owned()),
             false => Ok(()),
         });
         if let Err(cause) = checked {
@@ -208,7 +210,7 @@ fn url(table: &mut Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<String> {
     match given.value.strip_prefix("https://") {
         Some(rest) if !rest.is_empty() && !rest.contains(['?', '#', '@']) => Some(given.value),
         _ => {
-            let cause = "url: expected https://host/path, as the tokens' iss has it";
+            let cause = "url: expected https://host/path, exactly as in the tokens' iss";
             mistakes.note(given.at, table.name(), cause);
             None
         }
@@ -244,11 +246,11 @@ fn read_file(path: &Path, check: impl FnOnce(&str) -> Result<(), String>) -> Res
 
 fn leeway_of(given: &Given<String>, table: &str, mistakes: &mut Mistakes<'_>) -> Duration {
     match Span::from_str(&given.value) {
-        Ok(Span(leeway)) if leeway <= MOST_LEEWAY => return leeway,
+        Ok(Span(leeway)) if leeway <= MAX_LEEWAY => return leeway,
         Ok(_) => mistakes.note(given.at, table, "leeway: at most 10m"),
         Err(cause) => mistakes.note(given.at, table, format_args!("leeway: {cause}")),
     }
-    LEEWAY
+    DEFAULT_LEEWAY
 }
 
 fn algorithms_of(
@@ -290,7 +292,7 @@ fn algorithm(text: &str) -> Option<Algorithm> {
 fn rules(table: &mut Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Vec<Rule>> {
     let given = table.list("roles", mistakes)?;
     if given.is_empty() {
-        let cause = "roles is empty: nobody would be let in";
+        let cause = "roles is empty: no caller would be admitted";
         mistakes.note(table.at(), table.name(), cause);
     }
     let rules = given.into_iter().map(|rule| rule_of(rule, mistakes));
@@ -325,18 +327,14 @@ fn rule_of(mut table: Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Rule> {
     };
     let by_star = cluster.as_ref().is_some_and(|it| it.value == "*");
     if by_star && matches!(value, Some(Pattern::Exactly(_))) {
-        let cause =
-            "cluster: \"*\" is what the star at the end of value stands for, and there is none";
+        let cause = "cluster: \"*\" stands for the text matched by a star at the end of value, and value has none";
         wrong(at, &cause);
     }
     if role.is_some_and(|role| (role == Role::Cluster) != cluster.is_some()) {
-        wrong(
-            at,
-            &"cluster: it belongs to the role cluster, and to no other",
-        );
+        wrong(at, &"cluster: allowed with the role cluster only");
     }
     if role == Some(Role::Tenant) && !has_tenant {
-        wrong(at, &"tenant: the role tenant is on one");
+        wrong(at, &"tenant: required by the role tenant");
     }
     let cluster = match cluster {
         None => Some(None),
@@ -347,7 +345,7 @@ fn rule_of(mut table: Fields<'_>, mistakes: &mut Mistakes<'_>) -> Option<Rule> {
         }
     };
     if claim.as_ref().is_some_and(|it| it.value.is_empty()) {
-        wrong(at, &"claim: it is empty");
+        wrong(at, &"claim: empty");
     }
     Some(Rule {
         claim: claim?.value,

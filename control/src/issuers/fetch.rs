@@ -6,9 +6,9 @@ use fairlead_api::{Code, Failure};
 use reqwest::{Client, RequestBuilder, redirect};
 
 /// Limit for the whole response.
-const DEADLINE: Duration = Duration::from_secs(5);
+const RESPONSE_DEADLINE: Duration = Duration::from_secs(5);
 /// Limit of a response body, in bytes.
-const MAX_ANSWER: usize = 512 * 1024;
+const MAX_RESPONSE_BYTES: usize = 512 * 1024;
 
 /// Builds a client for the issuer of a table.
 ///
@@ -32,7 +32,7 @@ pub(super) fn client(table: &str, ca_file: Option<&Path>) -> Result<Client, Fail
         .https_only(true)
         // Only the configuration chooses the server, never a response.
         .redirect(redirect::Policy::none())
-        .timeout(DEADLINE)
+        .timeout(RESPONSE_DEADLINE)
         .build();
     client.map_err(|error| Failure::because(Code::Internal, error))
 }
@@ -42,9 +42,9 @@ pub(super) fn client(table: &str, ca_file: Option<&Path>) -> Result<Client, Fail
 pub(super) enum FetchError {
     #[error("{0}")]
     Http(String),
-    #[error("it answered {0}")]
+    #[error("the server responded with {0}")]
     Status(u16),
-    #[error("its answer is longer than {MAX_ANSWER} bytes")]
+    #[error("the response exceeds {MAX_RESPONSE_BYTES} bytes")]
     TooLong,
 }
 
@@ -71,7 +71,7 @@ pub(super) async fn fetch(request: RequestBuilder) -> Result<Vec<u8>, FetchError
     }
     let mut body = Vec::new();
     while let Some(chunk) = answer.chunk().await? {
-        if body.len() + chunk.len() > MAX_ANSWER {
+        if body.len() + chunk.len() > MAX_RESPONSE_BYTES {
             return Err(FetchError::TooLong);
         }
         body.extend_from_slice(&chunk);

@@ -16,12 +16,12 @@ use super::{
 };
 
 /// Unverified content of a token.
-pub(super) struct Said {
+pub(super) struct Unverified {
     header: Header,
     issuer: String,
 }
 
-impl Said {
+impl Unverified {
     /// `None` if the text is no JSON Web Token with an issuer.
     pub(super) fn read(token: &str) -> Option<Self> {
         if token.split('.').count() != 3 {
@@ -30,7 +30,7 @@ impl Said {
         let header = decode_header(token).ok()?;
         // Used only to select the issuer by whose keys the token is verified.
         let claims: Value = dangerous::insecure_decode_claims(token).ok()?;
-        Some(Said {
+        Some(Unverified {
             header,
             issuer: claims.get("iss")?.as_str()?.to_owned(),
         })
@@ -72,8 +72,8 @@ impl JwtIssuer {
         })
     }
 
-    pub(super) fn is(&self, said: &Said) -> bool {
-        said.issuer == self.url
+    pub(super) fn is(&self, unverified: &Unverified) -> bool {
+        unverified.issuer == self.url
     }
 
     /// The caller, and the time until which the result may be cached.
@@ -83,37 +83,37 @@ impl JwtIssuer {
     pub(super) async fn verify(
         &self,
         token: &str,
-        said: &Said,
+        unverified: &Unverified,
         now: OffsetDateTime,
     ) -> Result<(Vouched, OffsetDateTime), Failure> {
-        let refused = |cause: &dyn std::fmt::Display| {
+        let rejected = |cause: &dyn std::fmt::Display| {
             Failure::because(
                 Code::BadToken,
                 format_args!("issuer {}: {cause}", self.name),
             )
         };
-        if !self.algorithms.contains(&said.header.alg) {
-            return Err(refused(&format_args!(
-                "its algorithm {:?} is not allowed",
-                said.header.alg
+        if !self.algorithms.contains(&unverified.header.alg) {
+            return Err(rejected(&format_args!(
+                "algorithm {:?} is not allowed",
+                unverified.header.alg
             )));
         }
-        let keys = match self.keys.find(said.header.kid.as_deref()).await {
+        let keys = match self.keys.find(unverified.header.kid.as_deref()).await {
             Found::Keys(keys) => keys,
-            Found::None => return Err(refused(&"it has no such key")),
-            Found::Unknown(cause) => {
+            Found::None => return Err(rejected(&"unknown signing key")),
+            Found::Unreachable(cause) => {
                 let cause = format!("issuer {}: {cause}", self.name);
                 return Err(Failure::because(Code::IssuerDown, cause));
             }
         };
-        let mut validation = Validation::new(said.header.alg);
+        let mut validation = Validation::new(unverified.header.alg);
         validation.set_audience(&self.audience);
         validation.set_issuer(&[&self.url]);
         validation.set_required_spec_claims(&["exp", "iss", "aud"]);
         // Checked below against the hub's own clock.
         validation.validate_exp = false;
         validation.validate_nbf = false;
-        let mut problem = refused(&"it is signed by none of its keys");
+        let mut problem = rejected(&"no key of the issuer verifies the signature");
         let mut verified = None;
         for key in keys {
             match decode::<Value>(token, &key, &validation) {
@@ -124,7 +124,7 @@ impl JwtIssuer {
                 Err(error) => match error.kind() {
                     // Another key may match.
                     ErrorKind::InvalidSignature | ErrorKind::InvalidAlgorithm => {}
-                    _ => problem = refused(&error),
+                    _ => problem = rejected(&error),
                 },
             }
         }
@@ -139,12 +139,12 @@ impl JwtIssuer {
             let seconds = claims.get(name)?.as_f64()?;
             #[expect(
                 clippy::cast_possible_truncation,
-                reason = "it saturates, and that is no date"
+                reason = "saturates to a value that is no valid date"
             )]
             OffsetDateTime::from_unix_timestamp(seconds as i64).ok()
         };
         let Some(expires) = at("exp") else {
-            let cause = format!("issuer {}: it does not say when it ends", self.name);
+            let cause = format!("issuer {}: claim exp is missing", self.name);
             return Err(Failure::because(Code::BadToken, cause));
         };
         // Some issuers encode "never" as the last representable second.
@@ -152,8 +152,8 @@ impl JwtIssuer {
         if now >= until {
             return Err(Code::TokenExpired.into());
         }
-        if at("nbf").is_some_and(|begins| now + self.leeway < begins) {
-            let cause = format!("issuer {}: it is not valid yet", self.name);
+        if at("nbf").is_some_and(|not_before| now + self.leeway < not_before) {
+            let cause = format!("issuer {}: the token is not valid yet", self.name);
             return Err(Failure::because(Code::BadToken, cause));
         }
         Ok(until)

@@ -16,22 +16,22 @@ use jsonwebtoken::{
 use reqwest::Client;
 use serde::Deserialize;
 use tokio::{
-    sync::{Mutex as Turn, MutexGuard as Asking},
+    sync::{Mutex as FetchLock, MutexGuard as FetchGuard},
     time::Instant,
 };
 use tracing::{info, warn};
 
 use super::fetch::{FetchError, fetch};
 
-const REFRESH: Duration = Duration::from_secs(600);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(600);
 /// Minimum interval between fetches caused by unknown keys.
-const REST: Duration = Duration::from_secs(10);
+const MIN_FETCH_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum age of trusted keys while the issuer is unreachable.
-const STALE: Duration = Duration::from_secs(24 * 3600);
+const MAX_KEYS_AGE: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeysError {
-    #[error("its keys cannot be read: {0}")]
+    #[error("fetching its keys failed: {0}")]
     Fetch(#[from] FetchError),
     #[error("{0}")]
     Content(String),
@@ -47,13 +47,13 @@ pub(super) enum Source {
 
 pub(super) struct Keys {
     source: Source,
-    held: Mutex<Held>,
-    /// Held by the caller that fetches.
-    turn: Turn<()>,
+    set: Mutex<KeySet>,
+    /// KeySet by the caller that fetches.
+    fetching: FetchLock<()>,
 }
 
 #[derive(Default)]
-struct Held {
+struct KeySet {
     keys: Vec<Key>,
     /// Time of the last successful fetch, and of the last attempt.
     read: Option<Instant>,
@@ -68,70 +68,73 @@ struct Key {
 
 /// Result of a key lookup.
 pub(super) enum Found {
-    /// Candidates to try in turn: a token may name no key.
+    /// Candidates to try in fetching: a token may name no key.
     Keys(Vec<DecodingKey>),
     None,
     /// The issuer is unreachable, so the key may exist.
-    Unknown(String),
+    Unreachable(String),
 }
 
 impl Keys {
     pub(super) fn new(source: Source) -> Self {
         Keys {
             source,
-            held: Mutex::default(),
-            turn: Turn::default(),
+            set: Mutex::default(),
+            fetching: FetchLock::default(),
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn set(&self) -> MutexGuard<'_, KeySet> {
+        self.set.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Candidate keys for the key id of a token.
     pub(super) async fn find(&self, id: Option<&str>) -> Found {
-        let (fits, old) = {
-            let held = self.held();
-            (held.fits(id), held.is_older_than(REFRESH))
+        let (matches, old) = {
+            let set = self.set();
+            (set.matches(id), set.is_older_than(REFRESH_INTERVAL))
         };
         // If the issuer hangs, only one caller waits for the refresh of a known key.
-        if fits && old {
-            if let Ok(asking) = self.turn.try_lock() {
-                self.refresh(asking).await;
+        if matches && old {
+            if let Ok(guard) = self.fetching.try_lock() {
+                self.refresh(guard).await;
             }
-        } else if !fits {
+        } else if !matches {
             // Another caller may have fetched the key meanwhile.
-            self.refresh(self.turn.lock().await).await;
+            self.refresh(self.fetching.lock().await).await;
         }
-        self.held().found(id)
+        self.set().found(id)
     }
 
-    async fn refresh(&self, _alone: Asking<'_, ()>) {
+    async fn refresh(&self, _guard: FetchGuard<'_, ()>) {
         {
-            let mut held = self.held();
-            if held.tried.is_some_and(|tried| tried.elapsed() < REST) {
+            let mut set = self.set();
+            if set
+                .tried
+                .is_some_and(|tried| tried.elapsed() < MIN_FETCH_INTERVAL)
+            {
                 return;
             }
             // Set before the fetch: a cancelled attempt counts, too.
-            held.tried = Some(Instant::now());
+            set.tried = Some(Instant::now());
         }
         let begun = Instant::now();
         let read = self.read().await;
-        let mut held = self.held();
-        held.tried = Some(Instant::now());
+        let mut set = self.set();
+        set.tried = Some(Instant::now());
         match read {
             Ok(keys) => {
-                if held.read.is_none() {
-                    info!(keys = keys.len(), "keys of an issuer of tokens read");
+                if set.read.is_none() {
+                    info!(keys = keys.len(), "issuer keys loaded");
                 }
-                held.keys = keys;
-                held.read = Some(begun);
-                held.error = None;
+                set.keys = keys;
+                set.read = Some(begun);
+                set.error = None;
             }
             Err(error) => {
                 let error = error.to_string();
-                warn!(%error, "keys of an issuer of tokens cannot be read");
-                held.error = Some(error);
+                warn!(%error, "issuer keys not loaded");
+                set.error = Some(error);
             }
         }
     }
@@ -147,30 +150,30 @@ impl Keys {
             Source::Discovery(issuer, client) => discover(issuer, client).await?,
         };
         let set: JwkSet = serde_json::from_slice(&text)
-            .map_err(|error| KeysError::Content(format!("that is no set of keys: {error}")))?;
+            .map_err(|error| KeysError::Content(format!("not a JSON Web Key Set: {error}")))?;
         Ok(set.keys.iter().filter_map(Key::of).collect())
     }
 }
 
-impl Held {
+impl KeySet {
     fn is_older_than(&self, age: Duration) -> bool {
         self.read.is_none_or(|read| read.elapsed() > age)
     }
 
     fn of<'a>(&'a self, id: Option<&'a str>) -> impl Iterator<Item = &'a Key> {
-        let fits = move |key: &&Key| id.is_none() || key.id.is_none() || key.id.as_deref() == id;
-        self.keys.iter().filter(fits)
+        let matches = move |key: &&Key| id.is_none() || key.id.is_none() || key.id.as_deref() == id;
+        self.keys.iter().filter(matches)
     }
 
     /// True if a matching key is still trusted.
-    fn fits(&self, id: Option<&str>) -> bool {
-        !self.is_older_than(STALE) && self.of(id).next().is_some()
+    fn matches(&self, id: Option<&str>) -> bool {
+        !self.is_older_than(MAX_KEYS_AGE) && self.of(id).next().is_some()
     }
 
     fn found(&self, id: Option<&str>) -> Found {
         match &self.error {
-            _ if self.fits(id) => Found::Keys(self.of(id).map(|key| key.key.clone()).collect()),
-            Some(error) => Found::Unknown(error.clone()),
+            _ if self.matches(id) => Found::Keys(self.of(id).map(|key| key.key.clone()).collect()),
+            Some(error) => Found::Unreachable(error.clone()),
             None => Found::None,
         }
     }
@@ -207,11 +210,10 @@ async fn discover(issuer: &str, client: &Client) -> Result<Vec<u8>, KeysError> {
         issuer.trim_end_matches('/')
     );
     let text = fetch(client.get(at)).await?;
-    let document: Document = serde_json::from_slice(&text).map_err(|error| {
-        KeysError::Content(format!("its discovery document cannot be used: {error}"))
-    })?;
+    let document: Document = serde_json::from_slice(&text)
+        .map_err(|error| KeysError::Content(format!("invalid discovery document: {error}")))?;
     if document.issuer != issuer {
-        let cause = format!("its discovery document is of {:?}", document.issuer);
+        let cause = format!("its discovery document names issuer {:?}", document.issuer);
         return Err(KeysError::Content(cause));
     }
     Ok(fetch(client.get(document.jwks_uri)).await?)

@@ -16,7 +16,7 @@ use super::{
 };
 
 /// Lifetime of a cached review.
-pub(super) const GOOD_FOR: Duration = Duration::seconds(60);
+pub(super) const REVIEW_TTL: Duration = Duration::seconds(60);
 
 pub(super) struct Reviewer {
     name: String,
@@ -65,7 +65,7 @@ impl Reviewer {
     /// # Errors
     /// `FL-1105` if the cluster is unreachable, `FL-1106` if the caller has no role here.
     pub(super) async fn review(&self, token: &str) -> Result<Option<Vouched>, Failure> {
-        let status = self.ask(token).await.map_err(|cause| {
+        let status = self.post_review(token).await.map_err(|cause| {
             Failure::because(
                 Code::IssuerDown,
                 format_args!("review {}: {cause}", self.name),
@@ -73,7 +73,7 @@ impl Reviewer {
         })?;
         // An API server without audience support returns none: then the token was not issued for
         // this hub.
-        let ours = |told: &String| self.audience.contains(told);
+        let ours = |it: &String| self.audience.contains(it);
         if !status.authenticated || !(self.audience.is_empty() || status.audiences.iter().any(ours))
         {
             return Ok(None);
@@ -81,12 +81,12 @@ impl Reviewer {
         self.mapping.apply(&status.user).map(Some)
     }
 
-    async fn ask(&self, token: &str) -> Result<Status, FetchError> {
+    async fn post_review(&self, token: &str) -> Result<Status, FetchError> {
         let own = tokio::fs::read_to_string(&self.token_file).await;
         let own = own
             .map_err(|error| FetchError::Http(format!("{}: {error}", self.token_file.display())))?;
         let mut bearer = header::HeaderValue::from_str(&format!("Bearer {}", own.trim()))
-            .map_err(|_| FetchError::Http("its token_file holds no token".to_owned()))?;
+            .map_err(|_| FetchError::Http("token_file contains no token".to_owned()))?;
         bearer.set_sensitive(true);
         let review = json!({
             "apiVersion": "authentication.k8s.io/v1",
@@ -104,7 +104,7 @@ impl Reviewer {
             .body(review.to_string());
         let body = fetch(request).await?;
         let answer: Answer = serde_json::from_slice(&body)
-            .map_err(|error| FetchError::Http(format!("its answer cannot be read: {error}")))?;
+            .map_err(|error| FetchError::Http(format!("invalid response: {error}")))?;
         Ok(answer.status)
     }
 }

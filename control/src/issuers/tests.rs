@@ -12,14 +12,14 @@ use time::Duration;
 use tokio::task::JoinSet;
 
 use rig::{Idp, NOW, claims};
-use turns::OF_ONE;
+use turns::MAX_REVIEWS_PER_ADDRESS;
 
 use super::*;
 
 const FROM: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 #[tokio::test]
-async fn a_token_of_the_issuer_is_somebody_with_a_role_and_is_asked_for_once() {
+async fn a_valid_token_yields_a_caller_and_keys_are_fetched_once() {
     let idp = Idp::start().await;
     let issuers = idp.issuers("");
     let token = idp.sign(&claims(
@@ -34,19 +34,19 @@ async fn a_token_of_the_issuer_is_somebody_with_a_role_and_is_asked_for_once() {
         cluster: None,
     };
     assert_eq!(vouched, expected);
-    let asked = idp.asked();
+    let requests = idp.requests();
     for _ in 0..3 {
         assert_eq!(
             issuers.vouch(&token, FROM, NOW).await.unwrap(),
             Some(expected.clone())
         );
     }
-    assert_eq!(asked, ["/.well-known/openid-configuration", "/keys"]);
-    assert_eq!(idp.asked(), asked);
+    assert_eq!(requests, ["/.well-known/openid-configuration", "/keys"]);
+    assert_eq!(idp.requests(), requests);
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_token_is_told() {
+async fn invalid_tokens_are_rejected_without_quoting_them() {
     let idp = Idp::start().await;
     let issuers = idp.issuers("");
     let good = || claims(&idp, json!({ "groups": ["ops"] }));
@@ -76,7 +76,7 @@ async fn what_is_wrong_with_a_token_is_told() {
     no_expiry.as_object_mut().unwrap().remove("exp");
     let mut no_audience = good();
     no_audience.as_object_mut().unwrap().remove("aud");
-    for (what, token, code) in [
+    for (case, token, code) in [
         (
             "another audience",
             idp.sign(&with("aud", json!(["other"]))),
@@ -96,8 +96,8 @@ async fn what_is_wrong_with_a_token_is_told() {
         ),
         ("tampered with", tampered.into(), Code::BadToken),
         (
-            "by a stranger",
-            idp.sign_as_stranger(&good()),
+            "unknown key",
+            idp.sign_with_unknown_key(&good()),
             Code::BadToken,
         ),
         (
@@ -107,19 +107,19 @@ async fn what_is_wrong_with_a_token_is_told() {
         ),
     ] {
         let failure = issuers.vouch(&token, FROM, NOW).await.unwrap_err();
-        assert_eq!(failure.code, code, "{what}: {failure}");
+        assert_eq!(failure.code, code, "{case}: {failure}");
         assert!(
             !failure.cause.contains(token.expose_secret()),
-            "{what}: {failure}"
+            "{case}: {failure}"
         );
     }
     let endless = with("exp", json!(253_402_300_799_i64));
     let endless = issuers.vouch(&idp.sign(&endless), FROM, NOW).await;
-    assert!(endless.unwrap().is_some(), "until the last second there is");
-    let late = with("exp", json!(seconds(Duration::seconds(-59))));
+    assert!(endless.unwrap().is_some(), "the last representable second");
+    let expired = with("exp", json!(seconds(Duration::seconds(-59))));
     assert!(
         issuers
-            .vouch(&idp.sign(&late), FROM, NOW)
+            .vouch(&idp.sign(&expired), FROM, NOW)
             .await
             .unwrap()
             .is_some(),
@@ -128,7 +128,7 @@ async fn what_is_wrong_with_a_token_is_told() {
 }
 
 #[tokio::test]
-async fn somebody_without_a_role_or_a_name_is_told_so() {
+async fn a_token_without_role_or_usable_name_is_rejected() {
     let idp = Idp::start().await;
     let issuers = idp.issuers("");
     for more in [
@@ -145,13 +145,13 @@ async fn somebody_without_a_role_or_a_name_is_told_so() {
 }
 
 #[tokio::test]
-async fn of_a_token_that_no_issuer_made_nobody_is_asked() {
+async fn a_token_of_no_issuer_causes_no_request() {
     let idp = Idp::start().await;
     let issuers = idp.issuers("");
     let mut other = claims(&idp, json!({ "groups": ["ops"] }));
     let unsigned = Idp::unsigned(&other);
     other["iss"] = json!("https://other.example");
-    for (what, token) in [
+    for (case, token) in [
         ("another issuer", idp.sign(&other)),
         ("no algorithm", unsigned),
         ("no token", "a.b.c".into()),
@@ -161,14 +161,14 @@ async fn of_a_token_that_no_issuer_made_nobody_is_asked() {
         assert_eq!(
             issuers.vouch(&token, FROM, NOW).await.unwrap(),
             None,
-            "{what}"
+            "{case}"
         );
     }
-    assert!(idp.asked().is_empty());
+    assert!(idp.requests().is_empty());
 }
 
 #[tokio::test]
-async fn a_new_key_is_found_and_one_that_was_taken_back_is_not_believed() {
+async fn new_keys_are_found_and_withdrawn_keys_rejected() {
     let idp = Idp::start().await;
     let issuers = idp.issuers("");
     let ops = |name: &str| claims(&idp, json!({ "sub": name, "groups": ["ops"] }));
@@ -195,13 +195,13 @@ async fn a_new_key_is_found_and_one_that_was_taken_back_is_not_believed() {
 }
 
 #[tokio::test]
-async fn whoever_guesses_tokens_of_an_issuer_does_not_have_it_asked_each_time() {
+async fn guessed_tokens_do_not_cause_a_fetch_each() {
     let idp = Idp::start().await;
     let issuers = idp.issuers("");
     let ops = claims(&idp, json!({ "groups": ["ops"] }));
     let under_a_key_that_is_gone = idp.sign(&ops);
     idp.rotate();
-    let under_a_known_key = idp.sign_as_stranger(&ops);
+    let under_a_known_key = idp.sign_with_unknown_key(&ops);
     let first = issuers.vouch(&under_a_known_key, FROM, NOW).await;
     assert_eq!(first.unwrap_err().code, Code::BadToken);
     // The keys are cached now; with the clock paused, the refetch interval does not elapse.
@@ -212,11 +212,11 @@ async fn whoever_guesses_tokens_of_an_issuer_does_not_have_it_asked_each_time() 
             assert_eq!(failure.code, Code::BadToken);
         }
     }
-    assert_eq!(idp.asked().len(), 2, "{:?}", idp.asked());
+    assert_eq!(idp.requests().len(), 2, "{:?}", idp.requests());
 }
 
 #[tokio::test]
-async fn an_issuer_that_cannot_be_asked_is_no_reason_to_say_no() {
+async fn an_unreachable_issuer_is_an_outage_not_a_rejection() {
     let idp = Idp::start().await;
     let issuers = idp.issuers("");
     let ops = |name: &str| claims(&idp, json!({ "sub": name, "groups": ["ops"] }));
@@ -245,7 +245,7 @@ async fn an_issuer_that_cannot_be_asked_is_no_reason_to_say_no() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_hangs_keeps_one_caller_waiting_and_nobody_else_whose_key_is_known() {
+async fn a_hanging_issuer_delays_one_caller_with_a_known_key() {
     let idp = Idp::start().await;
     let issuers = Arc::new(idp.issuers(""));
     let token = |name: &str| idp.sign(&claims(&idp, json!({ "sub": name, "groups": ["ops"] })));
@@ -255,7 +255,7 @@ async fn an_issuer_that_hangs_keeps_one_caller_waiting_and_nobody_else_whose_key
     idp.hang();
     let (asks, asking) = (token("two"), Arc::clone(&issuers));
     let asking = tokio::spawn(async move { asking.vouch(&asks, FROM, NOW).await });
-    idp.is_asked(3).await;
+    idp.wait_for_requests(3).await;
     // From here on, waiting would advance the paused clock.
     tokio::time::pause();
     let begun = tokio::time::Instant::now();
@@ -267,11 +267,11 @@ async fn an_issuer_that_hangs_keeps_one_caller_waiting_and_nobody_else_whose_key
     assert!(asking.await.unwrap().unwrap().is_some());
     let vouched = issuers.vouch(&token("five"), FROM, NOW).await;
     assert!(vouched.unwrap().is_some());
-    assert_eq!(idp.asked().len(), 3, "it is left alone for a while");
+    assert_eq!(idp.requests().len(), 3, "failed fetches are rate limited");
 }
 
 #[tokio::test]
-async fn a_discovery_document_of_somebody_else_is_not_believed_and_no_redirect_followed() {
+async fn foreign_discovery_documents_and_redirects_are_rejected() {
     let idp = Idp::start().await;
     idp.claim_to_be("https://other.example");
     let token = idp.sign(&claims(&idp, json!({ "groups": ["ops"] })));
@@ -283,20 +283,20 @@ async fn a_discovery_document_of_somebody_else_is_not_believed_and_no_redirect_f
     let token = idp.sign(&claims(&idp, json!({ "groups": ["ops"] })));
     let failure = idp.issuers("").vouch(&token, FROM, NOW).await.unwrap_err();
     assert!(failure.cause.contains("302"), "{failure}");
-    assert_eq!(idp.asked().len(), 1);
+    assert_eq!(idp.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn keys_may_come_from_a_file() {
+async fn keys_are_read_from_a_file() {
     let idp = Idp::start().await;
     let issuers = idp.issuers_with_keys_file();
     let token = idp.sign(&claims(&idp, json!({ "groups": ["ops"] })));
     assert!(issuers.vouch(&token, FROM, NOW).await.unwrap().is_some());
-    assert!(idp.asked().is_empty());
+    assert!(idp.requests().is_empty());
 }
 
 #[tokio::test]
-async fn the_first_rule_that_fits_counts_and_a_star_names_the_cluster() {
+async fn the_first_matching_rule_decides_and_a_star_names_the_cluster() {
     let idp = Idp::start().await;
     let issuers = idp.issuers("");
     for (more, role, tenant, cluster) in [
@@ -356,7 +356,7 @@ async fn the_first_rule_that_fits_counts_and_a_star_names_the_cluster() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_knows_a_token_says_whose_it_is() {
+async fn a_reviewing_cluster_resolves_tokens() {
     let idp = Idp::start().await;
     let issuers = idp.reviewing();
     let vouched = issuers
@@ -368,13 +368,13 @@ async fn a_cluster_that_knows_a_token_says_whose_it_is() {
         (vouched.name.as_str(), vouched.role),
         ("syn.lieutenant.api", Role::Admin)
     );
-    let asked = idp.asked().len();
+    let requests = idp.requests().len();
     issuers
         .vouch(&"opaque".into(), FROM, NOW)
         .await
         .unwrap()
         .unwrap();
-    assert_eq!(idp.asked().len(), asked, "it is remembered");
+    assert_eq!(idp.requests().len(), requests, "the result is cached");
     assert_eq!(
         issuers.vouch(&"unknown".into(), FROM, NOW).await.unwrap(),
         None
@@ -403,7 +403,7 @@ async fn later(seconds: u64) {
 }
 
 #[tokio::test]
-async fn who_guesses_has_a_few_tokens_reviewed_at_once_and_keeps_nobody_elsewhere_waiting() {
+async fn guesses_from_one_address_do_not_delay_other_addresses() {
     let idp = Idp::start().await;
     let issuers = Arc::new(idp.reviewing());
     let guesses: JoinSet<_> = (0..100)
@@ -412,15 +412,15 @@ async fn who_guesses_has_a_few_tokens_reviewed_at_once_and_keeps_nobody_elsewher
             async move { issuers.vouch(&token, FROM, NOW).await }
         })
         .collect();
-    idp.guesses_wait(OF_ONE).await;
+    idp.wait_for_guesses(MAX_REVIEWS_PER_ADDRESS).await;
     let elsewhere = [192, 0, 2, 7].into();
     let vouched = issuers.vouch(&"opaque".into(), elsewhere, NOW).await;
-    assert!(
-        vouched.unwrap().is_some(),
-        "no guess was answered until then"
-    );
+    assert!(vouched.unwrap().is_some(), "no guess was answered before");
     idp.answer_guesses();
-    let told = guesses.join_all().await;
-    assert!(told.iter().all(|it| matches!(it, Ok(None))), "{told:?}");
-    assert_eq!(idp.most_guesses(), OF_ONE);
+    let answers = guesses.join_all().await;
+    assert!(
+        answers.iter().all(|it| matches!(it, Ok(None))),
+        "{answers:?}"
+    );
+    assert_eq!(idp.max_guesses(), MAX_REVIEWS_PER_ADDRESS);
 }

@@ -12,55 +12,55 @@ use fairlead_api::{Code, Failure};
 use fairlead_gateway::network;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-pub(super) const OF_ONE: usize = 2;
-const IN_ALL: usize = 32;
+pub(super) const MAX_REVIEWS_PER_ADDRESS: usize = 2;
+const MAX_REVIEWS: usize = 32;
 /// Number of tracked addresses above which idle ones are dropped.
-const REMEMBERED: usize = 1024;
+const MAX_ADDRESSES: usize = 1024;
 
-pub(super) struct Turns {
+pub(super) struct ReviewLimiter {
     all: Arc<Semaphore>,
     each: Mutex<HashMap<IpAddr, Arc<Semaphore>>>,
 }
 
 /// Guard of one running review.
-pub(super) struct Turn {
+pub(super) struct ReviewPermit {
     _own: OwnedSemaphorePermit,
-    _of_all: OwnedSemaphorePermit,
+    _shared: OwnedSemaphorePermit,
 }
 
-impl Default for Turns {
+impl Default for ReviewLimiter {
     fn default() -> Self {
-        Turns {
-            all: Arc::new(Semaphore::new(IN_ALL)),
+        ReviewLimiter {
+            all: Arc::new(Semaphore::new(MAX_REVIEWS)),
             each: Mutex::default(),
         }
     }
 }
 
-impl Turns {
+impl ReviewLimiter {
     /// Waits for a permit, in order of arrival. The permit of the address comes first, so one
     /// address cannot fill the common queue.
     ///
     /// # Errors
     /// `FL-5101`, never.
-    pub(super) async fn take(&self, from: IpAddr) -> Result<Turn, Failure> {
+    pub(super) async fn acquire(&self, from: IpAddr) -> Result<ReviewPermit, Failure> {
         let closed = |error| Failure::because(Code::Internal, error);
         let own = self.of(network(from)).acquire_owned().await;
         let own = own.map_err(closed)?;
-        let of_all = Arc::clone(&self.all).acquire_owned().await;
-        Ok(Turn {
+        let shared = Arc::clone(&self.all).acquire_owned().await;
+        Ok(ReviewPermit {
             _own: own,
-            _of_all: of_all.map_err(closed)?,
+            _shared: shared.map_err(closed)?,
         })
     }
 
     fn of(&self, from: IpAddr) -> Arc<Semaphore> {
         let mut each = self.each.lock().unwrap_or_else(PoisonError::into_inner);
-        if each.len() >= REMEMBERED {
+        if each.len() >= MAX_ADDRESSES {
             each.retain(|_, own| Arc::strong_count(own) > 1);
         }
         let own = each.entry(from);
-        Arc::clone(own.or_insert_with(|| Arc::new(Semaphore::new(OF_ONE))))
+        Arc::clone(own.or_insert_with(|| Arc::new(Semaphore::new(MAX_REVIEWS_PER_ADDRESS))))
     }
 }
 
@@ -71,20 +71,26 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn addresses_from_which_nobody_asks_are_forgotten_and_others_keep_their_turns() {
-        let turns = Turns::default();
+    async fn idle_addresses_are_dropped_and_busy_ones_keep_their_permits() {
+        let limiter = ReviewLimiter::default();
         let busy = IpAddr::from([192, 0, 2, 1]);
         let held = [
-            turns.take(busy).await.unwrap(),
-            turns.take(busy).await.unwrap(),
+            limiter.acquire(busy).await.unwrap(),
+            limiter.acquire(busy).await.unwrap(),
         ];
         for n in 0..5000 {
-            turns.take(Ipv4Addr::from_bits(n).into()).await.unwrap();
+            limiter
+                .acquire(Ipv4Addr::from_bits(n).into())
+                .await
+                .unwrap();
         }
-        let known = turns.each.lock().unwrap().len();
-        assert!(known <= REMEMBERED, "{known}");
-        assert_eq!(turns.of(busy).available_permits(), 0);
+        let known = limiter.each.lock().unwrap().len();
+        assert!(known <= MAX_ADDRESSES, "{known}");
+        assert_eq!(limiter.of(busy).available_permits(), 0);
         drop(held);
-        assert_eq!(turns.of(busy).available_permits(), OF_ONE);
+        assert_eq!(
+            limiter.of(busy).available_permits(),
+            MAX_REVIEWS_PER_ADDRESS
+        );
     }
 }

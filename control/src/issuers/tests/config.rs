@@ -45,17 +45,17 @@ token_file = "/nowhere/token"
 }
 
 #[test]
-fn mistakes_in_the_file_are_told_with_their_table() {
+fn each_mistake_is_reported_with_its_table() {
     let issuer = |more: &str| {
         format!("[issuer.corp]\nurl = \"https://idp.example\"\naudience = [\"fairlead\"]\n{more}\n")
     };
     let role = "roles = [{ claim = \"sub\", value = \"x\", role = \"admin\" }]";
     assert!(read(&issuer(role)).is_ok());
     assert!(read("").is_ok());
-    for (text, told) in [
+    for (text, expected) in [
         ("[issuer.corp]\nurl = 1".to_owned(), "string"),
         (issuer(""), "roles"),
-        (issuer("roles = []"), "nobody would be let in"),
+        (issuer("roles = []"), "no caller would be admitted"),
         (issuer(role).replace("https", "http"), "url"),
         (issuer(role).replace("[\"fairlead\"]", "[]"), "audience"),
         (
@@ -90,7 +90,7 @@ fn mistakes_in_the_file_are_told_with_their_table() {
     ] {
         let failure = read(&text).err().unwrap_or_else(|| panic!("{text}"));
         assert_eq!(failure.code, Code::BadConfig, "{text}");
-        assert!(failure.cause.contains(told), "{told}: {failure}");
+        assert!(failure.cause.contains(expected), "{expected}: {failure}");
     }
 }
 

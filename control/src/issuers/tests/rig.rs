@@ -59,7 +59,7 @@ struct Answers {
     hangs: bool,
     redirect: bool,
     says_it_is: Option<String>,
-    asked: Vec<String>,
+    requests: Vec<String>,
 }
 
 fn new_key() -> EncodingKey {
@@ -102,7 +102,7 @@ impl Idp {
                 hangs: false,
                 redirect: false,
                 says_it_is: None,
-                asked: Vec::new(),
+                requests: Vec::new(),
             }),
             guesses: watch::Sender::new((0, 0)),
             times: watch::Sender::default(),
@@ -193,7 +193,7 @@ impl Idp {
     }
 
     /// Signed with an unknown key under the issuer's key id.
-    pub(super) fn sign_as_stranger(&self, claims: &Value) -> SecretString {
+    pub(super) fn sign_with_unknown_key(&self, claims: &Value) -> SecretString {
         let mut header = Header::new(Algorithm::ES256);
         header.kid = Some(self.state().number.to_string());
         encode(&header, claims, &new_key()).unwrap().into()
@@ -249,25 +249,28 @@ impl Idp {
     }
 
     /// Waits until this many guesses are pending at once.
-    pub(super) async fn guesses_wait(&self, many: usize) {
+    pub(super) async fn wait_for_guesses(&self, many: usize) {
         let mut guesses = self.shared.guesses.subscribe();
         guesses.wait_for(|(now, _)| *now >= many).await.unwrap();
     }
 
     /// Maximum number of guesses pending at once.
-    pub(super) fn most_guesses(&self) -> usize {
+    pub(super) fn max_guesses(&self) -> usize {
         self.shared.guesses.borrow().1
     }
 
     /// Waits until this many requests were received.
-    pub(super) async fn is_asked(&self, times: usize) {
-        let mut asked = self.shared.times.subscribe();
-        asked.wait_for(|asked| *asked >= times).await.unwrap();
+    pub(super) async fn wait_for_requests(&self, times: usize) {
+        let mut requests = self.shared.times.subscribe();
+        requests
+            .wait_for(|requests| *requests >= times)
+            .await
+            .unwrap();
     }
 
     /// Paths of all requests, in order.
-    pub(super) fn asked(&self) -> Vec<String> {
-        self.state().asked.clone()
+    pub(super) fn requests(&self) -> Vec<String> {
+        self.state().requests.clone()
     }
 }
 
@@ -290,7 +293,7 @@ impl Shared {
 async fn watched(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let (down, hangs, redirect) = {
         let mut state = shared.state.lock().unwrap();
-        state.asked.push(request.uri().path().to_owned());
+        state.requests.push(request.uri().path().to_owned());
         (state.down, state.hangs, state.redirect)
     };
     shared.times.send_modify(|times| *times += 1);
