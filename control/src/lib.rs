@@ -29,4 +29,6 @@ pub use control::{BOOTSTRAP_TTL, Config, Control};
 pub use facts::{InfluxConfig, InfluxLogin, InfluxUrl, Reporting};
 pub use hub::Discovery;
 pub use proxies::Network;
-pub use repositories::{GitServer, GitServers, GitTrouble, MadeRepo, RepoOwner, WantedRepo};
+pub use repositories::{
+    DesiredRepo, GitServer, GitServerError, GitServers, RepoOwner, ReportedRepo,
+};

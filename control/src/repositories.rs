@@ -1,4 +1,4 @@
-//! Git repositories of tenants and clusters: the desired repository ([`WantedRepo`]), the Git
+//! Git repositories of tenants and clusters: the desired repository ([`DesiredRepo`]), the Git
 //! server that creates it (a plugged-in [`GitServer`]), and its status ([`state`]). Without a
 //! server, repositories are plain data.
 
@@ -15,7 +15,7 @@ use fairlead_runtime::Process;
 
 use crate::hub::Hub;
 pub(crate) use state::{ShownRepoState, shown_of_cluster, shown_of_tenant};
-pub use wanted::{RepoOwner, WantedRepo};
+pub use wanted::{DesiredRepo, RepoOwner};
 
 /// A Git server, or a company's own process for repositories. Its reasons are shown to everyone
 /// with access to the repository: they must contain no secrets.
@@ -25,23 +25,23 @@ pub trait GitServer: Send + Sync {
     fn name(&self) -> &str;
 
     /// True if this server is responsible for the repository.
-    fn serves(&self, wanted: &WantedRepo) -> bool;
+    fn serves(&self, wanted: &DesiredRepo) -> bool;
 
     /// Creates the repository, or reconciles the existing one with the desired one.
     ///
     /// It is called again for the same repository: periodically, after a restart, and possibly
     /// twice at once when another hub takes over. A repository created by an earlier call counts as
-    /// created now, whatever [`WantedRepo::creation_policy`] says. The call is dropped after 30 s;
-    /// a panic counts as [`GitTrouble::Away`].
+    /// created now, whatever [`DesiredRepo::creation_policy`] says. The call is dropped after 30 s;
+    /// a panic counts as [`GitServerError::Unavailable`].
     ///
     /// # Errors
-    /// [`GitTrouble`]
-    async fn ensure(&self, wanted: &WantedRepo) -> Result<MadeRepo, GitTrouble>;
+    /// [`GitServerError`]
+    async fn ensure(&self, wanted: &DesiredRepo) -> Result<ReportedRepo, GitServerError>;
 }
 
 /// A repository as reported by its server. Its fields fill the ones left empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MadeRepo {
+pub struct ReportedRepo {
     /// Clone URL.
     pub url: String,
     /// In the format of `known_hosts`, several lines.
@@ -50,13 +50,13 @@ pub struct MadeRepo {
 
 /// A failed request to a Git server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum GitTrouble {
+pub enum GitServerError {
     /// The desired state was rejected; a retry alone does not help.
     #[error("{0}")]
-    Refused(String),
+    Rejected(String),
     /// The result is unknown; a retry may help.
     #[error("{0}")]
-    Away(String),
+    Unavailable(String),
 }
 
 /// Plugged-in Git servers; the first one that serves a repository is responsible for it.
@@ -74,7 +74,7 @@ impl GitServers {
         self.0.is_empty()
     }
 
-    fn of(&self, wanted: &WantedRepo) -> Option<&Arc<dyn GitServer>> {
+    fn of(&self, wanted: &DesiredRepo) -> Option<&Arc<dyn GitServer>> {
         self.0.iter().find(|server| server.serves(wanted))
     }
 }
@@ -97,7 +97,7 @@ impl Module for RepositoriesModule {
     async fn run(&self, process: Process) {
         tokio::select! {
             () = process.draining() => {}
-            () = keeper::keep(&self.0), if !self.0.git_servers.are_none() => {}
+            () = keeper::run(&self.0), if !self.0.git_servers.are_none() => {}
         }
     }
 }

@@ -19,101 +19,101 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    GitServer, GitTrouble, MadeRepo, RepoOwner, WantedRepo,
-    plans::{Plans, Question, Seen},
+    DesiredRepo, GitServer, GitServerError, RepoOwner, ReportedRepo,
+    plans::{Call, Plans, Sources},
     state::state_after,
 };
 use crate::{hub::Hub, registry::template_of};
 
 /// Maximum number of concurrent server calls.
-const AT_ONCE: usize = 8;
-const DEADLINE: Duration = Duration::from_secs(30);
+const MAX_CONCURRENT_CALLS: usize = 8;
+const CALL_DEADLINE: Duration = Duration::from_secs(30);
 /// Changes within this time are processed together.
-const GATHER: Duration = Duration::from_millis(300);
+const BATCH_DELAY: Duration = Duration::from_millis(300);
 /// Interval at which a standby hub checks that the active one is alive.
-const STAND_BY: Duration = Duration::from_secs(5);
+const STANDBY_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Never returns.
-pub(super) async fn keep(hub: &Arc<Hub>) {
+pub(super) async fn run(hub: &Arc<Hub>) {
     loop {
         if hub.store.leads() {
-            Keeper::new(Arc::clone(hub)).work().await;
+            Reconciler::new(Arc::clone(hub)).reconcile().await;
         }
-        sleep(STAND_BY).await;
+        sleep(STANDBY_POLL_INTERVAL).await;
     }
 }
 
-struct Keeper {
+struct Reconciler {
     hub: Arc<Hub>,
     plans: Plans,
-    asking: JoinSet<Asked>,
+    calls: JoinSet<Completed>,
 }
 
 /// Result of one server call.
-struct Asked {
+struct Completed {
     owner: RepoOwner,
     of: String,
     /// Hash of the desired repository after the call, and its phase.
-    came_to: Result<Option<(String, RepoPhase)>, Failure>,
+    outcome: Result<Option<(String, RepoPhase)>, Failure>,
 }
 
-impl Keeper {
+impl Reconciler {
     fn new(hub: Arc<Hub>) -> Self {
-        Keeper {
+        Reconciler {
             hub,
             plans: Plans::default(),
-            asking: JoinSet::new(),
+            calls: JoinSet::new(),
         }
     }
 
     /// Returns when another hub becomes responsible.
-    async fn work(mut self) {
+    async fn reconcile(mut self) {
         let mut revisions = self.hub.store.watch();
-        self.look();
+        self.refresh();
         while self.hub.store.leads() {
-            self.ask();
-            let has_room = self.asking.len() < AT_ONCE;
-            let due = self.plans.next().filter(|_| has_room);
+            self.start_calls();
+            let has_capacity = self.calls.len() < MAX_CONCURRENT_CALLS;
+            let due = self.plans.next().filter(|_| has_capacity);
             tokio::select! {
                 changed = revisions.changed() => {
                     if changed.is_err() {
                         return;
                     }
-                    sleep(GATHER).await;
+                    sleep(BATCH_DELAY).await;
                     revisions.mark_unchanged();
-                    self.look();
+                    self.refresh();
                 }
-                Some(done) = self.asking.join_next() => {
-                    if let Ok(asked) = done {
-                        self.note(asked);
+                Some(done) = self.calls.join_next() => {
+                    if let Ok(completed) = done {
+                        self.complete(completed);
                     }
                 }
-                () = sleep_until(due.unwrap_or(Instant::now() + STAND_BY)) => {}
+                () = sleep_until(due.unwrap_or(Instant::now() + STANDBY_POLL_INTERVAL)) => {}
             }
         }
     }
 
     /// Refreshes the plans from the store.
-    fn look(&mut self) {
+    fn refresh(&mut self) {
         let view = self.hub.store.view();
         for record in view.tenants() {
             let tenant = &record.value;
-            let seen = (record.revision, Revision(0));
+            let sources = (record.revision, Revision(0));
             let owner = RepoOwner::Tenant(tenant.id.clone());
-            self.consider(owner, seen, tenant.repo_state.as_ref(), || {
-                WantedRepo::of_tenant(tenant)
+            self.plan(owner, sources, tenant.repo_state.as_ref(), || {
+                DesiredRepo::of_tenant(tenant)
             });
         }
         for record in view.clusters() {
             let cluster = &record.value;
             let tenant = view.tenant(&cluster.tenant);
-            let seen = (
+            let sources = (
                 record.revision,
                 tenant.map_or(Revision(0), |tenant| tenant.revision),
             );
             let owner = RepoOwner::Cluster(cluster.id.clone());
-            self.consider(owner, seen, cluster.repo_state.as_ref(), || {
-                WantedRepo::of_cluster(cluster, template_of(&view, &cluster.tenant))
+            self.plan(owner, sources, cluster.repo_state.as_ref(), || {
+                DesiredRepo::of_cluster(cluster, template_of(&view, &cluster.tenant))
             });
         }
         self.plans.retain(|owner| match owner {
@@ -122,129 +122,132 @@ impl Keeper {
         });
     }
 
-    fn consider(
+    fn plan(
         &mut self,
         owner: RepoOwner,
-        seen: Seen,
+        sources: Sources,
         known: Option<&RepoState>,
-        wanted: impl FnOnce() -> Option<WantedRepo>,
+        desired: impl FnOnce() -> Option<DesiredRepo>,
     ) {
-        if self.plans.has_seen(&owner, seen) {
+        if self.plans.is_planned(&owner, sources) {
             return;
         }
         let servers = &self.hub.git_servers;
-        match wanted().filter(|it| servers.of(it).is_some()) {
-            Some(wanted) => self.plans.want(wanted, seen, known),
+        match desired().filter(|it| servers.of(it).is_some()) {
+            Some(desired) => self.plans.add(desired, sources, known),
             None => self.plans.forget(&owner),
         }
     }
 
     /// Starts the calls that are due, up to the limit.
-    fn ask(&mut self) {
-        let room = AT_ONCE.saturating_sub(self.asking.len());
-        for Question { wanted, of } in self.plans.take_due(room) {
+    fn start_calls(&mut self) {
+        let capacity = MAX_CONCURRENT_CALLS.saturating_sub(self.calls.len());
+        for Call { desired, of } in self.plans.take_due(capacity) {
             let hub = Arc::clone(&self.hub);
-            let owner = wanted.owner.clone();
-            self.asking.spawn(async move {
-                let came_to = ensure(&hub, wanted, &of).await;
-                Asked { owner, of, came_to }
+            let owner = desired.owner.clone();
+            self.calls.spawn(async move {
+                let outcome = ensure(&hub, desired, &of).await;
+                Completed { owner, of, outcome }
             });
         }
     }
 
-    fn note(&mut self, asked: Asked) {
-        let came_to = asked.came_to.unwrap_or_else(|failure| {
-            warn!(owner = %asked.owner, %failure, "what became of a repository cannot be written down now");
+    fn complete(&mut self, completed: Completed) {
+        let outcome = completed.outcome.unwrap_or_else(|failure| {
+            warn!(owner = %completed.owner, %failure, "repository status not recorded");
             None
         });
-        self.plans.note(asked.owner, &asked.of, came_to);
+        self.plans.complete(completed.owner, &completed.of, outcome);
     }
 }
 
 /// Calls the server and records the result, if the repository is still desired in that form.
 async fn ensure(
     hub: &Arc<Hub>,
-    wanted: WantedRepo,
+    desired: DesiredRepo,
     of: &str,
 ) -> Result<Option<(String, RepoPhase)>, Failure> {
-    let Some(server) = hub.git_servers.of(&wanted) else {
+    let Some(server) = hub.git_servers.of(&desired) else {
         return Ok(None);
     };
-    let said = said_by(server.as_ref(), &wanted).await;
-    let url = said.as_ref().map(|made| &made.url);
-    info!(owner = %wanted.owner, server = server.name(), said = ?url, "repository asked for");
-    let came = Came {
+    let result = call(server.as_ref(), &desired).await;
+    let url = result.as_ref().map(|made| &made.url);
+    info!(owner = %desired.owner, server = server.name(), result = ?url, "repository requested");
+    let answer = Answer {
         of: of.to_owned(),
-        said,
+        result,
         at: whole_millis(hub.now()),
     };
-    let decide = move |draft: &mut Draft| settle(draft, &wanted.owner, &came);
+    let decide = move |draft: &mut Draft| settle(draft, &desired.owner, &answer);
     Ok(hub.store.change(Actor::Hub, decide).await?.value)
 }
 
 /// Calls the server with a deadline. A panic counts as a failure that may be retried.
-async fn said_by(server: &dyn GitServer, wanted: &WantedRepo) -> Result<MadeRepo, GitTrouble> {
-    let asked = AssertUnwindSafe(async { server.ensure(wanted).await }).catch_unwind();
+async fn call(
+    server: &dyn GitServer,
+    desired: &DesiredRepo,
+) -> Result<ReportedRepo, GitServerError> {
+    let completed = AssertUnwindSafe(async { server.ensure(desired).await }).catch_unwind();
     let name = server.name();
-    let detail = match timeout(DEADLINE, asked).await {
-        Ok(Ok(said)) => return said,
+    let detail = match timeout(CALL_DEADLINE, completed).await {
+        Ok(Ok(result)) => return result,
         // The panic message is omitted: viewers of the repository must not see it.
-        Ok(Err(_)) => format!("asking {name} panicked, a bug of this hub whose log says more"),
-        Err(_) => format!("{name} has not answered within {} s", DEADLINE.as_secs()),
+        Ok(Err(_)) => format!("the client of {name} panicked; see the hub's log"),
+        Err(_) => format!("{name} did not answer within {} s", CALL_DEADLINE.as_secs()),
     };
-    Err(GitTrouble::Away(detail))
+    Err(GitServerError::Unavailable(detail))
 }
 
 /// `None` if another repository or none is desired by now.
 fn settle(
     draft: &mut Draft,
     owner: &RepoOwner,
-    came: &Came,
+    answer: &Answer,
 ) -> Result<Option<(String, RepoPhase)>, StoreError> {
     match owner {
         RepoOwner::Tenant(id) => {
             let Some(mut tenant) = draft.tenant(id).map(|it| it.value.clone()) else {
                 return Ok(None);
             };
-            let then = came.write(&mut tenant, WantedRepo::of_tenant, |it| {
+            let hash = answer.write(&mut tenant, DesiredRepo::of_tenant, |it| {
                 (&mut it.git_repo, &mut it.repo_state)
             });
             draft.put_tenant(tenant)?;
-            Ok(then)
+            Ok(hash)
         }
         RepoOwner::Cluster(id) => {
             let Some(mut cluster) = draft.cluster(id).map(|it| it.value.clone()) else {
                 return Ok(None);
             };
             let template = template_of(draft, &cluster.tenant);
-            let wanted = |it: &Cluster| WantedRepo::of_cluster(it, template);
-            let then = came.write(&mut cluster, wanted, |it| {
+            let desired = |it: &Cluster| DesiredRepo::of_cluster(it, template);
+            let hash = answer.write(&mut cluster, desired, |it| {
                 (&mut it.git_repo, &mut it.repo_state)
             });
             draft.put_cluster(cluster)?;
-            Ok(then)
+            Ok(hash)
         }
     }
 }
 
 /// Answer of a server for the desired repository with hash `of`.
-struct Came {
+struct Answer {
     of: String,
-    said: Result<MadeRepo, GitTrouble>,
+    result: Result<ReportedRepo, GitServerError>,
     at: OffsetDateTime,
 }
 
-impl Came {
+impl Answer {
     /// Writes the status into the owner's record, and fills fields that only the server knows. If
     /// that fills the URL, the hash of the desired repository changes.
     fn write<T>(
         &self,
         owner: &mut T,
-        wanted: impl Fn(&T) -> Option<WantedRepo>,
+        desired: impl Fn(&T) -> Option<DesiredRepo>,
         parts: impl Fn(&mut T) -> (&mut Option<GitRepo>, &mut Option<RepoState>),
     ) -> Option<(String, RepoPhase)> {
-        let before = wanted(owner).filter(|it| it.hash() == self.of)?;
-        if let Ok(made) = &self.said {
+        let before = desired(owner).filter(|it| it.hash() == self.of)?;
+        if let Ok(made) = &self.result {
             let (repo, _) = parts(owner);
             if before.url.is_none() {
                 repo.get_or_insert_default().url = Some(made.url.clone());
@@ -254,11 +257,11 @@ impl Came {
                 own.host_keys = own.host_keys.take().or_else(|| made.host_keys.clone());
             }
         }
-        let then = wanted(owner)?.hash();
+        let hash = desired(owner)?.hash();
         let (_, state) = parts(owner);
-        let next = state_after(state.as_ref(), &then, &self.said, self.at);
+        let next = state_after(state.as_ref(), &hash, &self.result, self.at);
         let phase = next.phase;
         *state = Some(next);
-        Some((then, phase))
+        Some((hash, phase))
     }
 }

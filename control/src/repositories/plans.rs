@@ -13,16 +13,16 @@ use fairlead_store::{
 };
 use tokio::time::Instant;
 
-use super::{RepoOwner, WantedRepo};
+use super::{DesiredRepo, RepoOwner};
 
 /// First retry delay after a failure; it doubles each time.
-const FIRST: Duration = Duration::from_secs(5);
-const LONGEST: Duration = Duration::from_secs(600);
+const RETRY_DELAY_MIN: Duration = Duration::from_secs(5);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(600);
 /// Interval of checks for drift: people change repositories on the server, too.
-const AGAIN: Duration = Duration::from_secs(3600);
+const DRIFT_CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Revisions of the changes that wrote an owner's record and its template's.
-pub(super) type Seen = (Revision, Revision);
+pub(super) type Sources = (Revision, Revision);
 
 #[derive(Default)]
 pub(super) struct Plans {
@@ -33,48 +33,55 @@ pub(super) struct Plans {
 
 /// Next call for one repository, and its due time.
 struct Plan {
-    seen: Seen,
+    sources: Sources,
     of: String,
-    wanted: WantedRepo,
+    desired: DesiredRepo,
     due: Instant,
     misses: u32,
 }
 
-/// A call to make; [`Plans::note`] completes it.
-pub(super) struct Question {
-    pub(super) wanted: WantedRepo,
+/// A call to make; [`Plans::complete`] completes it.
+pub(super) struct Call {
+    pub(super) desired: DesiredRepo,
     pub(super) of: String,
 }
 
 impl Plans {
     /// True if an owner is unchanged since it was last planned.
-    pub(super) fn has_seen(&self, owner: &RepoOwner, seen: Seen) -> bool {
-        self.plans.get(owner).is_some_and(|plan| plan.seen == seen)
+    pub(super) fn is_planned(&self, owner: &RepoOwner, sources: Sources) -> bool {
+        self.plans
+            .get(owner)
+            .is_some_and(|plan| plan.sources == sources)
     }
 
-    pub(super) fn want(&mut self, wanted: WantedRepo, seen: Seen, known: Option<&RepoState>) {
-        let of = wanted.hash();
-        if let Some(plan) = self.plans.get_mut(&wanted.owner)
+    pub(super) fn add(
+        &mut self,
+        desired: DesiredRepo,
+        sources: Sources,
+        known: Option<&RepoState>,
+    ) {
+        let of = desired.hash();
+        if let Some(plan) = self.plans.get_mut(&desired.owner)
             && plan.of == of
         {
             // The change may be the fields that the server filled in.
-            (plan.seen, plan.wanted) = (seen, wanted);
+            (plan.sources, plan.desired) = (sources, desired);
             return;
         }
-        let is_there = known.is_some_and(|it| it.of == of && it.phase == RepoPhase::Created);
-        let wait = if is_there {
-            some_of(AGAIN)
+        let exists = known.is_some_and(|it| it.of == of && it.phase == RepoPhase::Created);
+        let wait = if exists {
+            jittered(DRIFT_CHECK_INTERVAL)
         } else {
             Duration::ZERO
         };
-        let owner = wanted.owner.clone();
+        let owner = desired.owner.clone();
         self.forget(&owner);
         let due = Instant::now() + wait;
         self.queue.insert((due, owner.clone()));
         let plan = Plan {
-            seen,
+            sources,
             of,
-            wanted,
+            desired,
             due,
             misses: 0,
         };
@@ -88,8 +95,8 @@ impl Plans {
     }
 
     /// Drops the plans of all other owners.
-    pub(super) fn retain(&mut self, is_there: impl Fn(&RepoOwner) -> bool) {
-        let gone = self.plans.keys().filter(|owner| !is_there(owner));
+    pub(super) fn retain(&mut self, exists: impl Fn(&RepoOwner) -> bool) {
+        let gone = self.plans.keys().filter(|owner| !exists(owner));
         for owner in gone.cloned().collect::<Vec<_>>() {
             self.forget(&owner);
         }
@@ -102,7 +109,7 @@ impl Plans {
     }
 
     /// Takes up to `most` calls that are due.
-    pub(super) fn take_due(&mut self, most: usize) -> Vec<Question> {
+    pub(super) fn take_due(&mut self, most: usize) -> Vec<Call> {
         let now = Instant::now();
         let due: Vec<_> = (self.queue.iter())
             .take_while(|(due, _)| *due <= now)
@@ -110,26 +117,26 @@ impl Plans {
             .take(most)
             .cloned()
             .collect();
-        let mut questions = Vec::new();
+        let mut calls = Vec::new();
         for (due, owner) in due {
             let Some(plan) = self.plans.get(&owner) else {
                 continue;
             };
-            let (wanted, of) = (plan.wanted.clone(), plan.of.clone());
-            questions.push(Question { wanted, of });
+            let (desired, of) = (plan.desired.clone(), plan.of.clone());
+            calls.push(Call { desired, of });
             self.queue.remove(&(due, owner.clone()));
             self.busy.insert(owner);
         }
-        questions
+        calls
     }
 
     /// Completes the call for hash `of`: the desired hash and phase after it, if they could be
     /// recorded.
-    pub(super) fn note(
+    pub(super) fn complete(
         &mut self,
         owner: RepoOwner,
         of: &str,
-        came_to: Option<(String, RepoPhase)>,
+        outcome: Option<(String, RepoPhase)>,
     ) {
         self.busy.remove(&owner);
         let Some(plan) = self.plans.get_mut(&owner) else {
@@ -139,25 +146,25 @@ impl Plans {
             // The desired state changed meanwhile and is due.
             return;
         }
-        let mut is_there = false;
-        if let Some((of, phase)) = came_to {
+        let mut exists = false;
+        if let Some((of, phase)) = outcome {
             plan.of = of;
-            is_there = phase == RepoPhase::Created;
+            exists = phase == RepoPhase::Created;
         }
         // Already due if the desired state changed back and forth.
         self.queue.remove(&(plan.due, owner.clone()));
-        plan.misses = if is_there { 0 } else { plan.misses + 1 };
+        plan.misses = if exists { 0 } else { plan.misses + 1 };
         plan.due = Instant::now()
             + match plan.misses {
-                0 => some_of(AGAIN),
-                misses => some_of(LONGEST.min(FIRST * (1 << misses.min(8)))),
+                0 => jittered(DRIFT_CHECK_INTERVAL),
+                misses => jittered(RETRY_DELAY_MAX.min(RETRY_DELAY_MIN * (1 << misses.min(8)))),
             };
         self.queue.insert((plan.due, owner));
     }
 }
 
 /// Jitter: half of the delay at least.
-fn some_of(whole: Duration) -> Duration {
+fn jittered(whole: Duration) -> Duration {
     let [share] = random::bytes::<1>().unwrap_or([0]);
     whole / 2 + (whole / 2).mul_f64(f64::from(share) / 255.0)
 }
@@ -168,10 +175,10 @@ mod tests {
 
     use super::*;
 
-    const LONGER_THAN_ALL: Duration = Duration::from_secs(2 * 3600);
+    const BEYOND_ALL_DELAYS: Duration = Duration::from_secs(2 * 3600);
 
-    fn wanted(url: Option<&str>, name: &str) -> WantedRepo {
-        WantedRepo {
+    fn desired(url: Option<&str>, name: &str) -> DesiredRepo {
+        DesiredRepo {
             owner: RepoOwner::Cluster("c-one".parse().unwrap()),
             url: url.map(str::to_owned),
             path: None,
@@ -182,61 +189,61 @@ mod tests {
         }
     }
 
-    fn seen(revision: u64) -> Seen {
+    fn sources(revision: u64) -> Sources {
         (Revision(revision), Revision(0))
     }
 
     /// The call that is due now, at most one.
-    fn ask(plans: &mut Plans) -> Option<Question> {
-        let mut questions = plans.take_due(8);
-        let question = questions.pop();
-        assert!(questions.is_empty(), "one owner has one question");
+    fn due_call(plans: &mut Plans) -> Option<Call> {
+        let mut calls = plans.take_due(8);
+        let question = calls.pop();
+        assert!(calls.is_empty(), "one owner has one call");
         question
     }
 
-    fn created(wanted: &WantedRepo) -> Option<(String, RepoPhase)> {
-        Some((wanted.hash(), RepoPhase::Created))
+    fn created(desired: &DesiredRepo) -> Option<(String, RepoPhase)> {
+        Some((desired.hash(), RepoPhase::Created))
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_wanted_while_a_server_is_asked_is_due_when_that_has_answered() {
+    async fn a_change_during_a_call_is_due_after_it() {
         let mut plans = Plans::default();
-        let (first, second) = (wanted(None, "first"), wanted(None, "second"));
-        plans.want(first.clone(), seen(1), None);
-        let asked = ask(&mut plans).unwrap();
-        plans.want(second.clone(), seen(2), None);
-        assert!(ask(&mut plans).is_none());
+        let (first, second) = (desired(None, "first"), desired(None, "second"));
+        plans.add(first.clone(), sources(1), None);
+        let asked = due_call(&mut plans).unwrap();
+        plans.add(second.clone(), sources(2), None);
+        assert!(due_call(&mut plans).is_none());
         assert_eq!(plans.next(), None, "there is nothing to wake up for");
-        plans.note(first.owner.clone(), &asked.of, created(&first));
+        plans.complete(first.owner.clone(), &asked.of, created(&first));
         assert_eq!(plans.next(), Some(Instant::now()));
-        assert_eq!(ask(&mut plans).unwrap().wanted, second);
+        assert_eq!(due_call(&mut plans).unwrap().desired, second);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_a_server_has_filled_in_is_what_it_is_asked_for_from_then_on() {
+    async fn fields_filled_by_the_server_need_no_further_call() {
         let mut plans = Plans::default();
-        let (empty, filled) = (wanted(None, "it"), wanted(Some("ssh://a/b.git"), "it"));
-        plans.want(empty.clone(), seen(1), None);
-        let asked = ask(&mut plans).unwrap();
-        plans.note(empty.owner.clone(), &asked.of, created(&filled));
-        plans.want(filled.clone(), seen(2), None);
-        assert!(ask(&mut plans).is_none(), "that is what it has said");
-        tokio::time::advance(LONGER_THAN_ALL).await;
-        assert_eq!(ask(&mut plans).unwrap().wanted, filled);
+        let (empty, filled) = (desired(None, "it"), desired(Some("ssh://a/b.git"), "it"));
+        plans.add(empty.clone(), sources(1), None);
+        let asked = due_call(&mut plans).unwrap();
+        plans.complete(empty.owner.clone(), &asked.of, created(&filled));
+        plans.add(filled.clone(), sources(2), None);
+        assert!(due_call(&mut plans).is_none(), "the server filled it in");
+        tokio::time::advance(BEYOND_ALL_DELAYS).await;
+        assert_eq!(due_call(&mut plans).unwrap().desired, filled);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_not_wanted_for_a_while_is_asked_for_once() {
+    async fn a_change_back_and_forth_causes_one_call() {
         let mut plans = Plans::default();
-        let (first, second) = (wanted(None, "first"), wanted(None, "second"));
-        plans.want(first.clone(), seen(1), None);
-        let asked = ask(&mut plans).unwrap();
-        plans.want(second, seen(2), None);
-        plans.want(first.clone(), seen(3), None);
-        plans.note(first.owner.clone(), &asked.of, created(&first));
-        assert!(ask(&mut plans).is_none(), "that was it");
-        tokio::time::advance(LONGER_THAN_ALL).await;
-        assert_eq!(ask(&mut plans).unwrap().wanted, first);
+        let (first, second) = (desired(None, "first"), desired(None, "second"));
+        plans.add(first.clone(), sources(1), None);
+        let asked = due_call(&mut plans).unwrap();
+        plans.add(second, sources(2), None);
+        plans.add(first.clone(), sources(3), None);
+        plans.complete(first.owner.clone(), &asked.of, created(&first));
+        assert!(due_call(&mut plans).is_none(), "one call is enough");
+        tokio::time::advance(BEYOND_ALL_DELAYS).await;
+        assert_eq!(due_call(&mut plans).unwrap().desired, first);
         assert_eq!(plans.next(), None);
     }
 }

@@ -15,27 +15,27 @@ use fairlead_store::model::{Cluster, ClusterTemplate, RepoPhase, RepoState, Tena
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use super::{GitServers, GitTrouble, MadeRepo, WantedRepo};
+use super::{DesiredRepo, GitServerError, GitServers, ReportedRepo};
 use crate::registry::Effective;
 
 /// Maximum length of a reason, in characters.
-const MAX_REASON: usize = 500;
+const MAX_REASON_CHARS: usize = 500;
 
 /// Status of the repository with hash `of` after an answer of its server.
 pub(super) fn state_after(
     before: Option<&RepoState>,
     of: &str,
-    said: &Result<MadeRepo, GitTrouble>,
+    result: &Result<ReportedRepo, GitServerError>,
     now: OffsetDateTime,
 ) -> RepoState {
     let before = before.filter(|it| it.of == of);
-    let (phase, reason) = match (said, before) {
+    let (phase, reason) = match (result, before) {
         (Ok(_), _) => (RepoPhase::Created, None),
-        (Err(GitTrouble::Refused(reason)), _) => (RepoPhase::Failed, Some(line(reason))),
-        (Err(GitTrouble::Away(_)), Some(known)) if known.phase != RepoPhase::Unknown => {
+        (Err(GitServerError::Rejected(reason)), _) => (RepoPhase::Failed, Some(line(reason))),
+        (Err(GitServerError::Unavailable(_)), Some(known)) if known.phase != RepoPhase::Unknown => {
             return known.clone();
         }
-        (Err(GitTrouble::Away(reason)), _) => (RepoPhase::Unknown, Some(line(reason))),
+        (Err(GitServerError::Unavailable(reason)), _) => (RepoPhase::Unknown, Some(line(reason))),
     };
     match before {
         Some(known) if (known.phase, &known.reason) == (phase, &reason) => known.clone(),
@@ -52,7 +52,7 @@ pub(super) fn state_after(
 fn line(reason: &str) -> String {
     let words = reason.split(|c: char| c.is_control() || c.is_whitespace());
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-    words.join(" ").chars().take(MAX_REASON).collect()
+    words.join(" ").chars().take(MAX_REASON_CHARS).collect()
 }
 
 /// Status as shown by the API.
@@ -88,8 +88,8 @@ pub(crate) fn shown_of_tenant<'a>(
     tenant: &'a Tenant,
 ) -> Option<ShownRepoState<'a>> {
     tenant.git_repo.as_ref()?;
-    let wanted = || WantedRepo::of_tenant(tenant);
-    Some(shown(servers, wanted, tenant.repo_state.as_ref()))
+    let desired = || DesiredRepo::of_tenant(tenant);
+    Some(shown(servers, desired, tenant.repo_state.as_ref()))
 }
 
 /// Like [`shown_of_tenant`].
@@ -101,29 +101,27 @@ pub(crate) fn shown_of_cluster<'a>(
     if !Effective::of(cluster, template).has_repo() {
         return None;
     }
-    let wanted = || WantedRepo::of_cluster(cluster, template);
-    Some(shown(servers, wanted, cluster.repo_state.as_ref()))
+    let desired = || DesiredRepo::of_cluster(cluster, template);
+    Some(shown(servers, desired, cluster.repo_state.as_ref()))
 }
 
 fn shown<'a>(
     servers: &GitServers,
-    wanted: impl FnOnce() -> Option<WantedRepo>,
+    desired: impl FnOnce() -> Option<DesiredRepo>,
     known: Option<&'a RepoState>,
 ) -> ShownRepoState<'a> {
-    const UNSERVED: &str = "this hub looks after no repositories there";
+    const UNSERVED: &str = "no Git server of this hub serves this URL";
     if servers.are_none() {
         return ShownRepoState::unknown(UNSERVED);
     }
-    let Some(wanted) = wanted() else {
-        return ShownRepoState::unknown("it is unmanaged: nobody looks after it");
+    let Some(desired) = desired() else {
+        return ShownRepoState::unknown("the repository is unmanaged");
     };
-    if servers.of(&wanted).is_none() {
+    if servers.of(&desired).is_none() {
         return ShownRepoState::unknown(UNSERVED);
     }
-    match known.filter(|known| known.of == wanted.hash()) {
-        None => {
-            ShownRepoState::unknown("its server has not been asked for it, as it is wanted now")
-        }
+    match known.filter(|known| known.of == desired.hash()) {
+        None => ShownRepoState::unknown("not requested from its Git server in its current form"),
         Some(known) => ShownRepoState {
             phase: known.phase,
             reason: known.reason.as_deref().map(Cow::Borrowed),
@@ -140,19 +138,19 @@ mod tests {
 
     const START: OffsetDateTime = datetime!(2026-11-22 12:00 UTC);
 
-    fn made() -> Result<MadeRepo, GitTrouble> {
-        Ok(MadeRepo {
+    fn made() -> Result<ReportedRepo, GitServerError> {
+        Ok(ReportedRepo {
             url: "ssh://git@git.example/a/b.git".to_owned(),
             host_keys: None,
         })
     }
 
-    fn refused() -> Result<MadeRepo, GitTrouble> {
-        Err(GitTrouble::Refused("no\n such group".to_owned()))
+    fn refused() -> Result<ReportedRepo, GitServerError> {
+        Err(GitServerError::Rejected("no\n such group".to_owned()))
     }
 
-    fn away() -> Result<MadeRepo, GitTrouble> {
-        Err(GitTrouble::Away("no route".to_owned()))
+    fn away() -> Result<ReportedRepo, GitServerError> {
+        Err(GitServerError::Unavailable("no route".to_owned()))
     }
 
     fn phase_and_reason(state: &RepoState) -> (RepoPhase, Option<&str>) {
@@ -160,9 +158,9 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_says_leads_from_each_phase_to_the_one_in_the_table() {
-        let after = |before: Option<&RepoState>, said: &Result<MadeRepo, GitTrouble>| {
-            state_after(before, "it", said, START)
+    fn answers_move_phases_as_in_the_table() {
+        let after = |before: Option<&RepoState>, result: &Result<ReportedRepo, GitServerError>| {
+            state_after(before, "it", result, START)
         };
         let created = (RepoPhase::Created, None);
         let failed = (RepoPhase::Failed, Some("no such group"));
@@ -174,15 +172,15 @@ mod tests {
             (Some(refused()), [created, failed, failed]),
         ] {
             let before = first.as_ref().map(|first| after(None, first));
-            for (said, expected) in [made(), refused(), away()].iter().zip(ways) {
-                let then = after(before.as_ref(), said);
-                assert_eq!(phase_and_reason(&then), expected, "{first:?}, {said:?}");
+            for (result, expected) in [made(), refused(), away()].iter().zip(ways) {
+                let then = after(before.as_ref(), result);
+                assert_eq!(phase_and_reason(&then), expected, "{first:?}, {result:?}");
             }
         }
     }
 
     #[test]
-    fn what_is_said_again_is_as_old_as_it_was_and_of_another_repository_nothing_is_known() {
+    fn repeated_answers_keep_their_time_and_other_repositories_start_unknown() {
         let first = state_after(None, "it", &refused(), START);
         let later = START + Duration::HOUR;
         assert_eq!(state_after(Some(&first), "it", &refused(), later), first);
@@ -194,15 +192,15 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_one_line_and_has_an_end() {
+    fn reasons_are_one_bounded_line() {
         let long = state_after(
             None,
             "it",
-            &Err(GitTrouble::Refused("ä\u{7}\r\n".repeat(1000))),
+            &Err(GitServerError::Rejected("ä\u{7}\r\n".repeat(1000))),
             START,
         );
         let reason = long.reason.unwrap();
-        assert_eq!(reason.chars().count(), MAX_REASON);
+        assert_eq!(reason.chars().count(), MAX_REASON_CHARS);
         assert!(!reason.contains(char::is_control), "{reason:?}");
     }
 }

@@ -30,7 +30,7 @@ impl fmt::Display for RepoOwner {
 
 /// A repository that a Git server is to provide.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct WantedRepo {
+pub struct DesiredRepo {
     /// Owner of the repository.
     pub owner: RepoOwner,
     /// `None` if the server chooses it by `path` and `name`.
@@ -47,12 +47,12 @@ pub struct WantedRepo {
     pub creation_policy: Option<CreationPolicy>,
 }
 
-impl WantedRepo {
+impl DesiredRepo {
     /// `None` if the tenant has no repository, or an unmanaged one.
     pub(super) fn of_tenant(tenant: &Tenant) -> Option<Self> {
         let repo = tenant.git_repo.as_ref();
         let repo = repo.filter(|it| it.kind == RepoKind::Auto)?.clone();
-        Some(WantedRepo {
+        Some(DesiredRepo {
             owner: RepoOwner::Tenant(tenant.id.clone()),
             url: repo.url,
             path: repo.path,
@@ -63,7 +63,7 @@ impl WantedRepo {
         })
     }
 
-    /// Like [`WantedRepo::of_tenant`].
+    /// Like [`DesiredRepo::of_tenant`].
     pub(super) fn of_cluster(
         cluster: &Cluster,
         template: Option<&ClusterTemplate>,
@@ -74,7 +74,7 @@ impl WantedRepo {
         }
         let owned = |text: Option<&str>| text.map(str::to_owned);
         let keys = effective.own_repo().map(|own| own.deploy_keys.clone());
-        Some(WantedRepo {
+        Some(DesiredRepo {
             owner: RepoOwner::Cluster(cluster.id.clone()),
             url: owned(effective.repo_url()),
             path: owned(effective.repo_path()),

@@ -12,7 +12,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use fairlead_control::{GitServer, GitServers, GitTrouble, MadeRepo, WantedRepo};
+use fairlead_control::{DesiredRepo, GitServer, GitServerError, GitServers, ReportedRepo};
 use fairlead_runtime::Process;
 use http::Method;
 use serde_json::{Value, json};
@@ -30,9 +30,9 @@ struct Server {
 #[derive(Default)]
 struct Said {
     /// Scripted answers by owner; all others succeed.
-    of: BTreeMap<String, GitTrouble>,
+    of: BTreeMap<String, GitServerError>,
     /// All requests received.
-    asked: Vec<WantedRepo>,
+    asked: Vec<DesiredRepo>,
     is_silent: bool,
     panics: bool,
 }
@@ -42,7 +42,7 @@ impl Server {
         self.said.lock().unwrap()
     }
 
-    fn says(&self, owner: &str, trouble: Option<GitTrouble>) {
+    fn says(&self, owner: &str, trouble: Option<GitServerError>) {
         let of = &mut self.said().of;
         match trouble {
             Some(trouble) => of.insert(owner.to_owned(), trouble),
@@ -63,14 +63,14 @@ impl GitServer for Server {
         "git.example"
     }
 
-    fn serves(&self, wanted: &WantedRepo) -> bool {
+    fn serves(&self, wanted: &DesiredRepo) -> bool {
         match &wanted.url {
             Some(url) => url.contains("@git.example/"),
             None => wanted.path.is_some(),
         }
     }
 
-    async fn ensure(&self, wanted: &WantedRepo) -> Result<MadeRepo, GitTrouble> {
+    async fn ensure(&self, wanted: &DesiredRepo) -> Result<ReportedRepo, GitServerError> {
         let (said, is_silent, panics) = {
             let mut said = self.said();
             said.asked.push(wanted.clone());
@@ -88,7 +88,7 @@ impl GitServer for Server {
         let path = wanted.path.as_deref().unwrap_or("group");
         let name = wanted.name.as_deref().unwrap_or("name");
         let url = wanted.url.clone();
-        Ok(MadeRepo {
+        Ok(ReportedRepo {
             url: url.unwrap_or_else(|| format!("ssh://git@git.example/{path}/{name}.git")),
             host_keys: Some("git.example ssh-ed25519 AAAA\n".to_owned()),
         })
@@ -199,8 +199,8 @@ async fn later(by: Duration) {
 
 const URL: &str = "ssh://git@git.example/clusters/one.git";
 
-fn refused(reason: &str) -> Option<GitTrouble> {
-    Some(GitTrouble::Refused(reason.to_owned()))
+fn refused(reason: &str) -> Option<GitServerError> {
+    Some(GitServerError::Rejected(reason.to_owned()))
 }
 
 #[tokio::test]
@@ -250,7 +250,7 @@ async fn a_server_that_is_away_takes_nothing_back_and_one_that_says_nothing_is_t
     world
         .becomes("/clusters/c-one", "created", Value::Null)
         .await;
-    let away = GitTrouble::Away("no route to git.example".to_owned());
+    let away = GitServerError::Unavailable("no route to git.example".to_owned());
     world.server.says("c-one", Some(away.clone()));
     world.server.says("c-two", Some(away));
     world.later_asked("c-one", Duration::from_secs(3600)).await;
@@ -264,7 +264,7 @@ async fn a_server_that_is_away_takes_nothing_back_and_one_that_says_nothing_is_t
     world.make("three", json!({ "url": URL })).await;
     timeout(Duration::from_secs(60), asked).await.unwrap();
     later(Duration::from_secs(30)).await;
-    let reason = json!("git.example has not answered within 30 s");
+    let reason = json!("git.example did not answer within 30 s");
     world.becomes("/clusters/c-three", "unknown", reason).await;
 }
 
@@ -301,7 +301,7 @@ async fn a_server_that_panics_has_failed_and_is_asked_again() {
     let world = World::new().await;
     world.server.said().panics = true;
     world.make("one", json!({ "url": URL })).await;
-    let reason = json!("asking git.example panicked, a bug of this hub whose log says more");
+    let reason = json!("the client of git.example panicked; see the hub's log");
     world.becomes("/clusters/c-one", "unknown", reason).await;
     world.server.said().panics = false;
     world.later_asked("c-one", Duration::from_secs(10)).await;
@@ -367,9 +367,9 @@ async fn tenants_have_theirs_and_nobody_is_asked_for_what_is_unmanaged_or_elsewh
     world
         .becomes("/tenants/t-own", "created", Value::Null)
         .await;
-    let reason = json!("it is unmanaged: nobody looks after it");
+    let reason = json!("the repository is unmanaged");
     world.becomes("/tenants/t-free", "unknown", reason).await;
-    let reason = json!("this hub looks after no repositories there");
+    let reason = json!("no Git server of this hub serves this URL");
     world.becomes("/tenants/t-far", "unknown", reason).await;
     assert_eq!(world.server.times_asked("t-own"), 1);
     let others = ["t-free", "t-far"].map(|it| world.server.times_asked(it));
@@ -383,7 +383,7 @@ async fn a_hub_that_looks_after_none_says_so_and_keeps_them_as_data() {
     rig.post(&admin(), "/clusters", body).await.good();
     let shown = rig.get(&admin(), "/clusters/c-one").await.good();
     let state =
-        json!({ "phase": "unknown", "reason": "this hub looks after no repositories there" });
+        json!({ "phase": "unknown", "reason": "no Git server of this hub serves this URL" });
     assert_eq!(shown["gitRepo"]["state"], state);
     rig.cluster("bare", "t-default").await;
     let shown = rig.get(&admin(), "/clusters/c-bare").await.good();
