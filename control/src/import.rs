@@ -71,7 +71,7 @@ pub fn read(text: &str) -> Result<Vec<Value>, Failure> {
                 Some(items) => objects.extend(items),
                 None => objects.push(object.into()),
             },
-            _ => return Err(invalid(&"that is no object of Kubernetes")),
+            _ => return Err(invalid(&"not a Kubernetes object")),
         }
     }
     Ok(objects)
@@ -99,9 +99,9 @@ pub fn plan(objects: Vec<Value>) -> Plan {
         match Object::read(object) {
             Ok(object) => {
                 let of_kind = sorted.entry(object.kind).or_default();
-                if let Some(twice) = of_kind.insert(object.name.clone(), object) {
+                if let Some(replaced) = of_kind.insert(object.name.clone(), object) {
                     notes.push(format!(
-                        "{twice}: there are two of that name, the last one counts"
+                        "{replaced}: duplicate name, the last one is imported"
                     ));
                 }
             }
@@ -123,7 +123,7 @@ pub fn plan(objects: Vec<Value>) -> Plan {
             .extend(cluster::planned(&mut cluster, repo, &mut notes));
     }
     for repo in repos.values() {
-        notes.push(format!("{repo}: no tenant and no cluster has its name"));
+        notes.push(format!("{repo}: no tenant or cluster has this name"));
     }
     plan.left_out = notes;
     plan

@@ -145,7 +145,7 @@ async fn what_lieutenant_keeps_comes_over_whole_and_a_second_time_changes_nothin
         "{told}"
     );
     ensure!(
-        said.contains("Cluster c-cluster-7: its token was still open"),
+        said.contains("Cluster c-cluster-7: its bootstrap token was open"),
         "{said}"
     );
     ensure!(!said.contains("s3cret"), "{said}");

@@ -25,7 +25,7 @@ pub(super) fn planned(
     let owner = cluster.to_string();
     let (spec, status) = (&mut cluster.spec, &mut cluster.status);
     let Some(tenant) = spec.object("tenantRef").text("name") else {
-        notes.push(format!("{owner}: it has no tenant"));
+        notes.push(format!("{owner}: no tenant"));
         return None;
     };
     let git_repo = repo::planned(
@@ -54,16 +54,16 @@ pub(super) fn planned(
         ("deletionPolicy", json!(spec.text("deletionPolicy"))),
     ]);
     let mut token = status.object("bootstrapToken");
-    let awaits_agent = token.yes("tokenValid");
+    let awaits_agent = token.boolean("tokenValid");
     if awaits_agent {
         // The token's text is useless: this hub derives its tokens from its own key.
         notes.push(format!(
-            "{owner}: its token was still open; it has a new one here, the old one is void"
+            "{owner}: its bootstrap token was open; a new token replaces it here"
         ));
     }
     let facts = dynamic_facts(status.object("facts").into_inner());
     let compiled = compile_meta(status.object("compileMeta").into_inner());
-    cluster.tell_rest(notes);
+    cluster.report_rest(notes);
     Some(PlannedCluster {
         id,
         document: planned,

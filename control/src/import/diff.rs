@@ -65,19 +65,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_planned_and_is_not_there_is_a_difference() {
+    fn only_planned_values_count_as_differences() {
         let now = json!({ "id": "c-a", "facts": { "cloud": "aws", "zone": "b" }, "at": "2026-11-22T01:00:00+01:00" });
         let planned = json!({
             "facts": { "cloud": "gcp", "region": "eu" },
             "at": "2026-11-22T00:00:00.000Z",
             "gitRepo": { "url": "x" },
         });
-        let told: Vec<_> = differences(&now, &planned)
+        let lines: Vec<_> = differences(&now, &planned)
             .iter()
             .map(ToString::to_string)
             .collect();
         assert_eq!(
-            told,
+            lines,
             [
                 r#"~ facts.cloud: "aws" -> "gcp""#,
                 r#"+ facts.region: "eu""#,

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, fmt, mem};
 
 use serde_json::{Map, Value};
 
-const GROUP: &str = "syn.tools/";
+const API_GROUP_PREFIX: &str = "syn.tools/";
 /// Prefix of kubectl's own annotations, such as the last applied configuration.
-const OF_KUBECTL: &str = "kubectl.kubernetes.io/";
+const KUBECTL_PREFIX: &str = "kubectl.kubernetes.io/";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
@@ -47,27 +47,27 @@ impl Object {
         let name = text("/metadata/name").unwrap_or_default();
         let version = text("/apiVersion").unwrap_or_default();
         let kind = text("/kind").unwrap_or_default();
-        let told = format!("{kind} {name}");
-        let known = match (version.starts_with(GROUP), kind.as_str()) {
+        let label = format!("{kind} {name}");
+        let recognised = match (version.starts_with(API_GROUP_PREFIX), kind.as_str()) {
             (true, "Tenant") => Kind::Tenant,
             (true, "TenantTemplate") => Kind::TenantTemplate,
             (true, "Cluster") => Kind::Cluster,
             (true, "GitRepo") => Kind::GitRepo,
-            _ => return Err(format!("{told}: it is none of Lieutenant's ({version})")),
+            _ => return Err(format!("{label}: not a resource of Lieutenant ({version})")),
         };
         if name.is_empty() {
-            return Err(format!("{told}: it has no name"));
+            return Err(format!("{label}: no name"));
         }
         let Value::Object(mut fields) = object else {
-            return Err(format!("{told}: it is no object"));
+            return Err(format!("{label}: not an object"));
         };
         let metadata = Fields::of(fields.remove("metadata"));
         let annotations = Fields::of(metadata.get("annotations").cloned()).into_texts();
         let annotations = annotations
             .into_iter()
-            .filter(|(name, _)| !name.starts_with(OF_KUBECTL));
+            .filter(|(name, _)| !name.starts_with(KUBECTL_PREFIX));
         Ok(Object {
-            kind: known,
+            kind: recognised,
             name,
             annotations: annotations.collect(),
             spec: Fields::of(fields.remove("spec")),
@@ -76,11 +76,11 @@ impl Object {
     }
 
     /// Reports each field that was not consumed.
-    pub(super) fn tell_rest(&mut self, notes: &mut Vec<String>) {
+    pub(super) fn report_rest(&mut self, notes: &mut Vec<String>) {
         for (of, fields) in [("spec", &mut self.spec), ("status", &mut self.status)] {
             for name in mem::take(fields).rest() {
                 notes.push(format!(
-                    "{:?} {}: {of}.{name} has no place here",
+                    "{:?} {}: {of}.{name} is not supported",
                     self.kind, self.name
                 ));
             }
@@ -128,7 +128,7 @@ impl Fields {
         }
     }
 
-    pub(super) fn yes(&mut self, name: &str) -> bool {
+    pub(super) fn boolean(&mut self, name: &str) -> bool {
         matches!(self.0.remove(name), Some(Value::Bool(true)))
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::object::{Fields, Object, document};
 
 /// Name of the deploy key of the cluster's agent.
-const STEWARD: &str = "steward";
+const STEWARD_KEY: &str = "steward";
 
 /// The repository's document, or null. `url` and `host_keys` come from the owner; `of_owner` names
 /// it in notes.
@@ -26,10 +26,12 @@ pub(super) fn planned(
     let (spec, status) = (&mut template, &mut made.1);
     let mut kind = spec.text("repoType");
     let url = url.or_else(|| status.text("url"));
-    let url = url.map(|url| opening_nothing(url, of_owner, notes));
+    let url = url.map(|url| without_credentials(url, of_owner, notes));
     let host_keys = host_keys.or_else(|| status.text("hostKeys"));
     let mut keys = deploy_keys(spec.object("deployKeys"), of_owner, notes);
-    let steward = keys.remove(STEWARD).and_then(|key| key.get("key").cloned());
+    let steward = keys
+        .remove(STEWARD_KEY)
+        .and_then(|key| key.get("key").cloned());
     let (path, name) = (spec.text("path"), spec.text("repoName"));
     let mut secret = spec.object("apiSecretRef");
     let secret = secret.text("name").map(|name| {
@@ -43,7 +45,7 @@ pub(super) fn planned(
     }
     for name in spec.clone().into_inner().keys() {
         notes.push(format!(
-            "{of_owner}: {name} of its repository has no place here"
+            "{of_owner}: {name} of its repository is not supported"
         ));
     }
     let is_placed = path.is_some() || name.is_some() || secret.is_some();
@@ -67,12 +69,12 @@ pub(super) fn planned(
 }
 
 /// Removes user and password from a repository URL.
-pub(super) fn opening_nothing(url: String, of_owner: &str, notes: &mut Vec<String>) -> String {
+pub(super) fn without_credentials(url: String, of_owner: &str, notes: &mut Vec<String>) -> String {
     let Some(plain) = without_secret(&url) else {
         return url;
     };
     notes.push(format!(
-        "{of_owner}: the user or password in the URL of its repository; {plain} is taken"
+        "{of_owner}: user or password in its repository URL; {plain} is imported"
     ));
     plain
 }
@@ -90,7 +92,7 @@ fn deploy_keys(keys: Fields, of_owner: &str, notes: &mut Vec<String>) -> Map<Str
         let mut key = Fields::of(Some(key));
         match (key.text("type"), key.text("key")) {
             (Some(kind), Some(data)) => {
-                let write_access = key.yes("writeAccess");
+                let write_access = key.boolean("writeAccess");
                 let key = json!({ "key": format!("{kind} {data}"), "writeAccess": write_access });
                 taken.insert(name, key);
             }

@@ -12,7 +12,7 @@ use super::{
 };
 
 /// Annotation with the name of the TenantTemplate that a tenant was filled from.
-const TEMPLATE: &str = "lieutenant.syn.tools/tenant-template";
+const TEMPLATE_ANNOTATION: &str = "lieutenant.syn.tools/tenant-template";
 
 pub(super) fn planned(
     tenant: &mut Object,
@@ -27,7 +27,7 @@ pub(super) fn planned(
             return None;
         }
     };
-    if let Some(name) = tenant.annotations.get(TEMPLATE) {
+    if let Some(name) = tenant.annotations.get(TEMPLATE_ANNOTATION) {
         match templates.get(name) {
             Some(template) => tenant.spec.fill(&template.spec.clone().into_inner()),
             None => notes.push(format!(
@@ -58,7 +58,7 @@ pub(super) fn planned(
         git_repo = json!({ "type": "unmanaged" });
     }
     let global_url = spec.text("globalGitRepoURL");
-    let global_url = global_url.map(|url| repo::opening_nothing(url, &owner, notes));
+    let global_url = global_url.map(|url| repo::without_credentials(url, &owner, notes));
     let template = cluster_template(spec.object("clusterTemplate"), &owner, notes);
     let planned = document([
         ("displayName", json!(spec.text("displayName"))),
@@ -71,7 +71,7 @@ pub(super) fn planned(
         ),
         ("clusterTemplate", template),
     ]);
-    tenant.tell_rest(notes);
+    tenant.report_rest(notes);
     Some(PlannedTenant {
         id,
         document: planned,
@@ -85,16 +85,16 @@ fn cluster_template(mut spec: Fields, owner: &str, notes: &mut Vec<String>) -> V
     // Lieutenant renders these per cluster. Here they would be the same literal text for all
     // clusters.
     let is_go = |text: &String| text.contains("{{");
-    let mut told = |what: &str| {
+    let mut report_template = |field: &str| {
         notes.push(format!(
-            "{owner}: {what} of its clusterTemplate is a Go template"
+            "{owner}: {field} of its clusterTemplate is a Go template"
         ))
     };
     let mut plain = |spec: &mut Fields, name: &str| {
         let text = spec.text(name).filter(|text| {
             let go = is_go(text);
             if go {
-                told(name);
+                report_template(name);
             }
             !go
         });
@@ -108,7 +108,7 @@ fn cluster_template(mut spec: Fields, owner: &str, notes: &mut Vec<String>) -> V
     facts.retain(|name, text| {
         let go = is_go(text);
         if go {
-            told(&format!("fact {name}"));
+            report_template(&format!("fact {name}"));
         }
         !go
     });
@@ -122,7 +122,7 @@ fn cluster_template(mut spec: Fields, owner: &str, notes: &mut Vec<String>) -> V
     );
     for name in spec.into_inner().keys() {
         notes.push(format!(
-            "{owner}: {name} of its clusterTemplate has no place here"
+            "{owner}: {name} of its clusterTemplate is not supported"
         ));
     }
     document([

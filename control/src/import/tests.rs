@@ -92,7 +92,7 @@ fn planned() -> Plan {
 }
 
 #[test]
-fn a_tenant_comes_with_what_its_template_fills_in() {
+fn a_tenant_is_merged_with_its_template() {
     let plan = planned();
     let [tenant] = plan.tenants.as_slice() else {
         panic!("{plan:?}");
@@ -119,7 +119,7 @@ fn a_tenant_comes_with_what_its_template_fills_in() {
 }
 
 #[test]
-fn a_cluster_comes_with_its_facts_its_keys_and_what_was_compiled() {
+fn a_cluster_keeps_facts_keys_and_compile_metadata() {
     let plan = planned();
     let one = &plan.clusters[0];
     assert_eq!(one.id.as_str(), "c-one");
@@ -158,7 +158,7 @@ fn a_cluster_comes_with_its_facts_its_keys_and_what_was_compiled() {
 }
 
 #[test]
-fn a_repository_that_the_operator_made_fills_what_the_cluster_does_not_say() {
+fn the_operators_repository_fills_missing_fields() {
     let plan = planned();
     let two = &plan.clusters[1];
     assert!(two.awaits_agent && two.dynamic_facts.is_none() && two.compile_meta.is_none());
@@ -177,22 +177,25 @@ fn a_repository_that_the_operator_made_fills_what_the_cluster_does_not_say() {
 }
 
 #[test]
-fn what_has_no_place_here_is_told_and_no_secret_is_taken() {
+fn unsupported_fields_are_reported_and_secrets_dropped() {
     let plan = planned();
     assert_eq!(plan.clusters.len(), 2);
     let left_out = plan.left_out.join("\n");
-    for told in [
+    for expected in [
         "Tenant t-acme: fact region of its clusterTemplate is a Go template",
-        "Tenant t-acme: ciVariables of its repository has no place here",
-        "Tenant t-acme: spec.compilePipeline has no place here",
+        "Tenant t-acme: ciVariables of its repository is not supported",
+        "Tenant t-acme: spec.compilePipeline is not supported",
         "Cluster c-one: its deploy key broken has no type or no key",
-        "Cluster c-one: spec.tokenLifeTime has no place here",
-        "Cluster c-two: its token was still open",
-        "GitRepo t-forgotten: no tenant and no cluster has its name",
+        "Cluster c-one: spec.tokenLifeTime is not supported",
+        "Cluster c-two: its bootstrap token was open",
+        "GitRepo t-forgotten: no tenant or cluster has this name",
         "Cluster Not_An_Id: an id starts with \"c-\"",
-        "Secret api: it is none of Lieutenant's (v1)",
+        "Secret api: not a resource of Lieutenant (v1)",
     ] {
-        assert!(left_out.contains(told), "{told}\nis not in\n{left_out}");
+        assert!(
+            left_out.contains(expected),
+            "{expected}\nis not in\n{left_out}"
+        );
     }
     let all = format!("{plan:?}");
     for secret in ["very-secret", "other-secret", "s3cret-of-the-ci"] {
@@ -201,7 +204,7 @@ fn what_has_no_place_here_is_told_and_no_secret_is_taken() {
 }
 
 #[test]
-fn several_documents_one_list_or_json_are_read_and_nothing_else() {
+fn documents_lists_and_json_are_accepted() {
     let one = r#"{"apiVersion":"syn.tools/v1alpha1","kind":"Tenant","metadata":{"name":"t-a"}}"#;
     let two = "---\nkind: Tenant\n---\n---\nkind: Cluster\n";
     assert_eq!(read(one).unwrap().len(), 1);
