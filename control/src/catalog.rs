@@ -68,8 +68,8 @@ async fn put(
     visible(&hub.store.view(), &caller, &id)?;
     allow(&caller, Right::WriteCatalog)?;
     for (at, object) in catalog.objects.iter().enumerate() {
-        check_object(object).map_err(|what| {
-            Refused::because(Code::Invalid, format_args!("objects[{at}] has no {what}"))
+        check_object(object).map_err(|field| {
+            Refused::because(Code::Invalid, format_args!("objects[{at}] has no {field}"))
         })?;
     }
     let mut answer = catalog.clone();

@@ -23,9 +23,9 @@ use tracing::{info, warn};
 use crate::hub::Hub;
 
 /// Interval of wall-clock checks: a 16-hour timer would not advance while the machine is suspended.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// A configured certificate that expires sooner causes a warning.
-const SOON: time::Duration = time::Duration::days(7);
+const EXPIRY_WARNING: time::Duration = time::Duration::days(7);
 
 /// Expiry of the hub's certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,10 +71,10 @@ impl Certificates {
     ) -> Result<Self, Failure> {
         let (front, names) = match front {
             Front::Given(leaf) => {
-                if leaf.not_after() < now + SOON {
+                if leaf.not_after() < now + EXPIRY_WARNING {
                     warn!(
                         ends = timestamp(leaf.not_after()),
-                        "the front's certificate ends soon or has ended"
+                        "front certificate expires soon or has expired"
                     );
                 }
                 (leaf, None)
@@ -181,14 +181,14 @@ impl Module for CertificatesModule {
         let gauge = self.expiry.get_or_init(|| register(&process));
         loop {
             if let Err(error) = self.hub.certificates.renew_due(self.hub.now()) {
-                warn!(code = %error.code, cause = error.cause, "the hub's certificates cannot be renewed");
+                warn!(code = %error.code, cause = error.cause, "hub certificates not renewed");
             }
             if let Some(gauge) = gauge {
                 show(gauge, self.hub.certificates.expiry());
             }
             tokio::select! {
                 () = process.draining() => return,
-                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = tokio::time::sleep(CHECK_INTERVAL) => {}
             }
         }
     }
@@ -197,7 +197,7 @@ impl Module for CertificatesModule {
 fn register(process: &Process) -> Option<IntGaugeVec> {
     let opts = Opts::new(
         "fairlead_certificate_expiry_timestamp_seconds",
-        "When a certificate of the hub ends, in seconds since 1970.",
+        "Expiry of the hub's certificates, in seconds since 1970.",
     );
     let gauge = IntGaugeVec::new(opts, &["kind"]);
     let registered = gauge.and_then(|gauge| {

@@ -137,16 +137,16 @@ async fn put(
     let caller = asker.caller().await?;
     visible(&hub.store.view(), &caller, &id)?;
     allow(&caller, Right::WriteCluster)?;
-    let (who, said) = (caller.clone(), settings.clone());
+    let (principal, sent) = (caller.clone(), settings.clone());
     let changed = hub.store.change(by(&caller), move |draft| {
-        let cluster = visible(draft, &who, &id)?;
+        let cluster = visible(draft, &principal, &id)?;
         still(&headers, &cluster.value.agent)?;
         let id = cluster.value.id.clone();
-        draft.amend_cluster(&id, |cluster| cluster.agent = said.clone())?;
+        draft.amend_cluster(&id, |cluster| cluster.agent = sent.clone())?;
         Ok::<_, Failure>(id)
     });
     let id = changed.await?.value;
-    info!(cluster = %id, caller = caller.name, "settings of the agent changed");
+    info!(cluster = %id, caller = caller.name, "agent settings changed");
     Ok(tagged(&HeaderMap::new(), StatusCode::OK, None, &settings)?)
 }
 

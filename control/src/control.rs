@@ -39,9 +39,9 @@ use crate::{
     repositories::{GitServers, RepositoriesModule},
 };
 
-pub(crate) const STORE: &str = "fairlead.db";
+pub(crate) const STORE_FILE: &str = "fairlead.db";
 /// Each one is a label on every cluster's time series.
-const METRIC_FACTS: usize = 32;
+const MAX_METRIC_FACTS: usize = 32;
 
 /// Default lifetime of a bootstrap token.
 pub const BOOTSTRAP_TTL: Duration = Duration::from_secs(1800);
@@ -124,12 +124,12 @@ impl Control {
     pub async fn open_at(config: Config, clock: Clock) -> Result<Control, Failure> {
         let ttl = config.bootstrap_ttl;
         if !(Duration::from_secs(60)..=Duration::from_secs(7 * 24 * 3600)).contains(&ttl) {
-            let detail = "a bootstrap token lives for a minute to a week";
+            let detail = "a bootstrap token's lifetime is one minute to one week";
             return Err(Failure::because(Code::BadConfig, detail));
         }
         config.reporting.check()?;
-        if config.metric_facts.len() > METRIC_FACTS {
-            let detail = format_args!("{METRIC_FACTS} facts at the most are labels of metrics");
+        if config.metric_facts.len() > MAX_METRIC_FACTS {
+            let detail = format_args!("at most {MAX_METRIC_FACTS} facts can be labels of metrics");
             return Err(Failure::because(Code::BadConfig, detail));
         }
         // Configuration mistakes surface before anything is created.
@@ -152,7 +152,7 @@ impl Control {
         let now = clock.now();
         let certificates =
             Certificates::new(Arc::clone(&authority), front, config.renew_grace, now)?;
-        let lost = begin(&store, &data_dir, &config.public_url, now).await?;
+        let lost = begin_membership(&store, &data_dir, &config.public_url, now).await?;
         info!(data = %data_dir.path().display(), store = %place, trust_domain = authority.trust_domain(), pin = %authority.pin(), lost, "modules opened");
         let hub = Arc::new(Hub {
             run: u32::from_ne_bytes(random::bytes()?),
@@ -325,7 +325,7 @@ async fn open_store(
     data_dir: &DataDir,
     clock: &Clock,
 ) -> Result<(Place, Claim, Store), Failure> {
-    let file = || Place::File(data_dir.join(STORE));
+    let file = || Place::File(data_dir.join(STORE_FILE));
     let place = config.store.clone().unwrap_or_else(file);
     let sealing = config.store_key.as_ref().map(SealingKey::read);
     let sealing = sealing.transpose()?;
@@ -349,7 +349,7 @@ async fn open_store(
 
 /// Registers this hub and returns the number of clusters lost with its predecessor in this folder.
 /// That hub has ended, since this one holds its folder.
-async fn begin(
+async fn begin_membership(
     store: &Store,
     data_dir: &DataDir,
     url: &HubUrl,
@@ -372,7 +372,7 @@ fn front_names(config: &Config) -> Vec<String> {
         format!("*.{}", config.cluster_domain),
     ];
     names.extend(config.front_names.iter().cloned());
-    let mut seen = std::collections::HashSet::new();
-    names.retain(|name| seen.insert(name.clone()));
+    let mut unique = std::collections::HashSet::new();
+    names.retain(|name| unique.insert(name.clone()));
     names
 }

@@ -118,7 +118,7 @@ fn install_url_of(hub: &Hub, path: &str, token: &SecretString) -> SecretString {
 fn install_url_without_token(hub: &Hub, path: &str) -> String {
     let parts = [&hub.settings.install_base, path, "?token="];
     let length: usize = parts.iter().map(|part| part.len()).sum();
-    let mut url = String::with_capacity(length + token::MAX_LEN);
+    let mut url = String::with_capacity(length + token::MAX_TOKEN_BYTES);
     url.extend(parts);
     url
 }

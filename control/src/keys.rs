@@ -23,7 +23,7 @@ use crate::enroll::BootstrapKey;
 pub(crate) const KEYS: [&str; 3] = ["ca.pem", "ca.key", "bootstrap.key"];
 /// Domain separation of this use of the sealing key.
 const PURPOSE: &[u8] = b"fairlead keys of the hub v1";
-const NONCE: usize = 12;
+const NONCE_BYTES: usize = 12;
 
 /// Key that encrypts the hub's keys in the store.
 pub(crate) struct SealingKey(RandomizedNonceKey);
@@ -38,7 +38,7 @@ impl SealingKey {
     /// `FL-4101`
     pub(crate) fn read(text: &SecretString) -> Result<Self, Failure> {
         let wrong = || {
-            let detail = "the store's key is 32 bytes in base64, as of `openssl rand -base64 32`";
+            let detail = "the store's sealing key must be 32 bytes in base64, as written by `openssl rand -base64 32`";
             Failure::because(Code::BadConfig, detail)
         };
         let text = text.expose_secret().trim();
@@ -55,12 +55,12 @@ impl SealingKey {
             .map(|(name, text)| (name.as_str(), text.expose_secret()))
             .collect();
         let mut text =
-            serde_json::to_vec(&plain).map_err(|_| internal("keys cannot be written"))?;
+            serde_json::to_vec(&plain).map_err(|_| internal("serialising keys failed"))?;
         let nonce = self
             .0
             .seal_in_place_append_tag(Aad::from(PURPOSE), &mut text);
-        let nonce = nonce.map_err(|_| internal("keys cannot be sealed"))?;
-        let nonce: &[u8; NONCE] = nonce.as_ref();
+        let nonce = nonce.map_err(|_| internal("sealing keys failed"))?;
+        let nonce: &[u8; NONCE_BYTES] = nonce.as_ref();
         let mut sealed = nonce.to_vec();
         sealed.append(&mut text);
         Ok(STANDARD.encode(sealed))
@@ -69,7 +69,7 @@ impl SealingKey {
     fn open(&self, sealed: &str) -> Result<Keys, Failure> {
         let opened = || {
             let mut bytes = STANDARD.decode(sealed).ok()?;
-            let (nonce, text) = bytes.split_at_mut_checked(NONCE)?;
+            let (nonce, text) = bytes.split_at_mut_checked(NONCE_BYTES)?;
             let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
             let text = (self.0)
                 .open_in_place(nonce, Aad::from(PURPOSE), text)
@@ -84,9 +84,9 @@ impl SealingKey {
                 .then_some(keys)
         };
         opened().ok_or_else(|| {
-            let detail = "the hub's keys in the store are sealed with another key than this one";
+            let detail = "the hub's keys in the store are sealed with another key";
             Failure::because(Code::DataDir, detail)
-                .next("Give the key that the other hubs have with `--store-key-file`.")
+                .next("Pass the other hubs' key with `--store-key-file`.")
         })
     }
 }
@@ -108,7 +108,7 @@ pub(crate) async fn share(
             BootstrapKey::open_or_create(dir)?;
             let sealed = sealing.seal(&read(dir)?)?;
             if store.keep_keys(&sealed).await.map_err(unreadable)? {
-                info!("the hub's keys are in the store, sealed");
+                info!("hub keys sealed into the store");
                 return Ok(());
             }
             // Another hub was faster. Nothing depends on the keys created here, so they are
@@ -117,7 +117,7 @@ pub(crate) async fn share(
                 forget(dir)?;
             }
             let theirs = store.keys().await.map_err(unreadable)?;
-            theirs.ok_or_else(|| Failure::because(Code::DataDir, "the store's keys are gone"))?
+            theirs.ok_or_else(|| Failure::because(Code::DataDir, "the store's keys disappeared"))?
         }
     };
     take(dir, &sealing.open(&sealed)?)
@@ -133,7 +133,7 @@ fn take(dir: &DataDir, keys: &Keys) -> Result<(), Failure> {
     for (name, theirs) in theirs() {
         let ours = here.get(name).map(|it| it.expose_secret().trim());
         if ours.is_some_and(|ours| ours != theirs.expose_secret().trim()) {
-            let detail = "it is not the one that the store has: this folder is of other hubs";
+            let detail = "it differs from the store's: this folder belongs to other hubs";
             let failure = unusable(&dir.join(name), &detail);
             return Err(failure
                 .next("Name the folder of a hub on this store with `--data`, or an empty one."));
@@ -142,7 +142,7 @@ fn take(dir: &DataDir, keys: &Keys) -> Result<(), Failure> {
     for (name, theirs) in theirs().filter(|(name, _)| !here.contains_key(*name)) {
         let path = dir.join(name);
         keyfile::create(&path, theirs.expose_secret())?;
-        info!(file = %path.display(), "taken from the store");
+        info!(file = %path.display(), "hub key copied from the store");
     }
     Ok(())
 }

@@ -30,7 +30,7 @@ use crate::{
 pub(crate) const SOCKET: &str = "hub.sock";
 const PATH: &str = "/tokens";
 /// A write to an unreachable database takes some seconds.
-const DEADLINE: Duration = Duration::from_secs(30);
+const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Serves the socket until the process drains. If it cannot be opened, the hub runs without it.
 pub(crate) fn serve(hub: Arc<Hub>, dir: &Path, process: &Process) {
@@ -38,7 +38,7 @@ pub(crate) fn serve(hub: Arc<Hub>, dir: &Path, process: &Process) {
     let listener = match listen(&path) {
         Ok(listener) => listener,
         Err(error) => {
-            warn!(path = %path.display(), %error, "local socket cannot be opened; `fairlead token create --data` needs the hub to be stopped");
+            warn!(path = %path.display(), %error, "local socket not opened; `fairlead token create --data` requires a stopped hub");
             return;
         }
     };
@@ -75,12 +75,15 @@ async fn create(
 ///
 /// # Errors
 /// The failure reported by the hub.
-pub(crate) async fn ask(dir: &Path, asked: &CreateToken) -> Result<Option<CreatedToken>, Failure> {
+pub(crate) async fn request_token(
+    dir: &Path,
+    asked: &CreateToken,
+) -> Result<Option<CreatedToken>, Failure> {
     let Ok(socket) = UnixStream::connect(dir.join(SOCKET)).await else {
         return Ok(None);
     };
     let asked = serde_json::to_vec(asked).map_err(internal)?;
-    let answered = timeout(DEADLINE, exchange(socket, asked)).await;
+    let answered = timeout(REQUEST_DEADLINE, exchange(socket, asked)).await;
     let (status, body) = answered.map_err(internal)?.map_err(internal)?;
     if status == StatusCode::OK {
         return serde_json::from_slice(&body).map(Some).map_err(internal);

@@ -55,7 +55,7 @@ pub(crate) async fn refuse_lost_keys(
         judge(cause, accepted)?;
         set_aside(dir)?;
     } else if !dir.join("ca.pem").exists() {
-        warn!("ca.pem was missing; it is made again from ca.key, which decides about trust");
+        warn!("ca.pem was missing; reissued from ca.key, which defines the trust");
     }
     if !bootstrap.exists() {
         let cause = format!(

@@ -13,7 +13,7 @@ pub struct Network {
 
 /// The text is not a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a network is an address, or looks like 10.0.0.0/8")]
+#[error("expected an address or a network like 10.0.0.0/8")]
 pub struct BadNetwork;
 
 impl FromStr for Network {
@@ -36,7 +36,7 @@ impl FromStr for Network {
 impl Network {
     /// True if the network contains `address`.
     #[must_use]
-    pub fn has(&self, address: IpAddr) -> bool {
+    pub fn contains(&self, address: IpAddr) -> bool {
         let bits = u32::from(self.bits);
         match (self.first, address.to_canonical()) {
             (IpAddr::V4(first), IpAddr::V4(it)) => {
@@ -54,7 +54,7 @@ impl Network {
 
 /// The hub's external URL according to a trusted proxy; `None` from any other peer.
 pub(crate) fn outside(trusted: &[Network], from: IpAddr, headers: &HeaderMap) -> Option<String> {
-    if !trusted.iter().any(|network| network.has(from)) {
+    if !trusted.iter().any(|network| network.contains(from)) {
         return None;
     }
     let text = |name: &str| headers.get(name).and_then(|it| it.to_str().ok());
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_has_its_addresses_and_no_others() {
+    fn a_network_contains_exactly_its_addresses() {
         for (network, address, has) in [
             ("10.0.0.0/8", "10.255.0.1", true),
             ("10.0.0.0/8", "::ffff:10.1.2.3", true),
@@ -87,7 +87,7 @@ mod tests {
         ] {
             let network: Network = network.parse().unwrap();
             assert_eq!(
-                network.has(address.parse().unwrap()),
+                network.contains(address.parse().unwrap()),
                 has,
                 "{network:?} {address}"
             );
@@ -98,18 +98,18 @@ mod tests {
     }
 
     #[test]
-    fn only_a_trusted_proxy_says_what_the_hub_is_called_outside() {
+    fn only_a_trusted_proxy_defines_the_external_url() {
         let trusted = ["10.0.0.0/8".parse().unwrap()];
-        let said = |from: &str, proto: &'static str, host: &'static str| {
+        let outside_url = |from: &str, proto: &'static str, host: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert("x-forwarded-proto", HeaderValue::from_static(proto));
             headers.insert(header::HOST, HeaderValue::from_static(host));
             outside(&trusted, from.parse().unwrap(), &headers)
         };
-        let inside = said("10.1.2.3", "https", "syn.example:8443");
+        let inside = outside_url("10.1.2.3", "https", "syn.example:8443");
         assert_eq!(inside.as_deref(), Some("https://syn.example:8443"));
-        assert_eq!(said("192.0.2.1", "https", "syn.example"), None);
-        assert_eq!(said("10.1.2.3", "javascript", "syn.example"), None);
-        assert_eq!(said("10.1.2.3", "https", "syn.example/\"x"), None);
+        assert_eq!(outside_url("192.0.2.1", "https", "syn.example"), None);
+        assert_eq!(outside_url("10.1.2.3", "javascript", "syn.example"), None);
+        assert_eq!(outside_url("10.1.2.3", "https", "syn.example/\"x"), None);
     }
 }

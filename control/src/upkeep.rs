@@ -19,7 +19,7 @@ use fairlead_store::{
     Actor, Clock, DataDir, Place, Store, Tallies, claim::Claim, dump, unusable as unusable_store,
 };
 
-use crate::{control::STORE, keys::KEYS, local, registry::mint_in};
+use crate::{control::STORE_FILE, keys::KEYS, local, registry::mint_in};
 use leftovers::Leftovers;
 use stage::Stage;
 
@@ -36,7 +36,7 @@ pub struct HubData {
 
 impl HubData {
     fn place(&self) -> Place {
-        let file = || Place::File(self.data_dir.join(STORE));
+        let file = || Place::File(self.data_dir.join(STORE_FILE));
         self.store.clone().unwrap_or_else(file)
     }
 
@@ -95,7 +95,7 @@ impl HubData {
     /// `FL-4103` if the data cannot be used or belongs to another user, and the errors of creating
     /// a token.
     pub async fn create_token(&self, asked: CreateToken) -> Result<CreatedToken, Failure> {
-        if let Some(created) = local::ask(&self.data_dir, &asked).await? {
+        if let Some(created) = local::request_token(&self.data_dir, &asked).await? {
             return Ok(created);
         }
         let place = self.place();

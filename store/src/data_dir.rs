@@ -33,7 +33,7 @@ impl DataDir {
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700);
         builder.create(path).map_err(|error| fail(&error))?;
-        close_to_others(path).map_err(|detail| fail(&detail))?;
+        restrict_access(path).map_err(|detail| fail(&detail))?;
         match lock(&path.join(LOCK)) {
             Ok(lock) => Ok(DataDir {
                 path: path.to_owned(),
@@ -75,7 +75,7 @@ impl DataDir {
     }
 }
 
-fn close_to_others(path: &Path) -> Result<(), String> {
+fn restrict_access(path: &Path) -> Result<(), String> {
     let mode = |path| fs::metadata(path).map(|about| about.permissions().mode() & 0o777);
     let before = mode(path).map_err(|error| error.to_string())?;
     if before & 0o077 == 0 {
@@ -83,12 +83,12 @@ fn close_to_others(path: &Path) -> Result<(), String> {
     }
     match fs::set_permissions(path, Permissions::from_mode(0o700)) {
         Ok(()) => {
-            warn!(path = %path.display(), mode = format_args!("{before:04o}"), "data directory was open to others; closed it");
+            warn!(path = %path.display(), mode = format_args!("{before:04o}"), "data directory was accessible to other users; access restricted");
             Ok(())
         }
         // Write access would allow replacing our keys. Read access is harmless: the keys are 0600.
         Err(_) if before & 0o022 != 0 => Err(format!(
-            "others may write to it (mode {before:04o}) and it is not this user's to close; name a folder inside of it"
+            "other users may write to it (mode {before:04o}) and this user cannot change that; name a folder inside it"
         )),
         Err(_) => Ok(()),
     }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_hub_at_a_time() {
+    fn a_second_hub_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("deep/data");
         let first = DataDir::open(&path).unwrap();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn it_remembers_what_the_hub_before_was_called() {
+    fn the_previous_hubs_name_is_returned() {
         let dir = tempfile::tempdir().unwrap();
         let data = DataDir::open(dir.path()).unwrap();
         assert_eq!(data.renamed("").unwrap(), None);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_closed_to_others() {
+    fn access_is_restricted_to_the_owner() {
         let dir = tempfile::tempdir().unwrap();
         let mode = || fs::metadata(dir.path()).unwrap().permissions().mode() & 0o777;
         fs::set_permissions(dir.path(), Permissions::from_mode(0o775)).unwrap();

@@ -8,7 +8,11 @@ use fairlead_api::{Code, Failure};
 /// `FL-5101` if it provides none.
 pub fn bytes<const N: usize>() -> Result<[u8; N], Failure> {
     let mut bytes = [0; N];
-    aws_lc_rs::rand::fill(&mut bytes)
-        .map_err(|_| Failure::because(Code::Internal, "no random numbers"))?;
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| {
+        Failure::because(
+            Code::Internal,
+            "the operating system provides no random bytes",
+        )
+    })?;
     Ok(bytes)
 }

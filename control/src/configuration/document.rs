@@ -75,18 +75,18 @@ pub(crate) fn check(settings: &AgentSettings) -> Result<(), Failure> {
             .max(facts.disabled_collectors.len());
         if count > 64 || prefixes.any(|it| it.is_empty() || it.len() > 253) {
             return invalid(
-                "facts: 64 prefixes at the most, of 1 to 253 characters, and 64 names that are off",
+                "facts: at most 64 prefixes of 1 to 253 characters, and at most 64 disabled collectors",
             );
         }
         if facts.interval_seconds == Some(0) {
-            return invalid("facts.intervalSeconds: it is a second or more");
+            return invalid("facts.intervalSeconds: at least one second");
         }
         let known = |name: &String| CollectorKind::ALL.iter().any(|kind| kind.as_str() == name);
         if let Some(unknown) = facts.disabled_collectors.iter().find(|name| !known(name)) {
             let unknown: String = unknown.chars().take(64).collect();
             let known = CollectorKind::ALL.map(CollectorKind::as_str).join(", ");
             let detail = format!(
-                "facts.disabledCollectors: no collector is called {unknown:?}; there are {known}"
+                "facts.disabledCollectors: unknown collector {unknown:?}; expected one of {known}"
             );
             return invalid(&detail);
         }
@@ -98,7 +98,7 @@ pub(crate) fn check(settings: &AgentSettings) -> Result<(), Failure> {
             && parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
     };
     if targets.clone().count() > 64 || !targets.clone().all(is_target) {
-        return invalid("allowConnect: 64 targets at the most, each host:port");
+        return invalid("allowConnect: at most 64 targets, each host:port");
     }
     Ok(())
 }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_says_what_its_tenant_does_not() {
+    fn cluster_settings_override_the_tenants() {
         let template = ClusterTemplate {
             git_repo: Some(repo("ssh://of-all")),
             tenant_git_repo_revision: Some("of-all".to_owned()),
@@ -183,13 +183,13 @@ mod tests {
         assert_eq!(
             hash_of(&same),
             hash_of(&after),
-            "a fact is no matter of the agent's"
+            "facts are not part of the agent's settings"
         );
         assert_eq!(document(&self::cluster(), None), AgentConfig::default());
     }
 
     #[test]
-    fn what_no_agent_could_work_by_is_refused() {
+    fn unusable_settings_are_rejected() {
         let facts = |facts: FactCollection| AgentSettings {
             facts: Some(facts),
             ..AgentSettings::default()

@@ -17,9 +17,9 @@ use tokio::{sync::broadcast, time::sleep};
 use super::document::document;
 
 /// Capacity of the notification queue of a slow subscriber.
-const BACKLOG: usize = 1024;
+const CHANGE_QUEUE_CAPACITY: usize = 1024;
 /// Changes within this time are processed together.
-const GATHER: Duration = Duration::from_millis(300);
+const BATCH_DELAY: Duration = Duration::from_millis(300);
 
 pub(crate) struct Wanted {
     known: Mutex<HashMap<ClusterId, Known>>,
@@ -37,7 +37,7 @@ impl Default for Wanted {
     fn default() -> Self {
         Wanted {
             known: Mutex::default(),
-            changed: broadcast::Sender::new(BACKLOG),
+            changed: broadcast::Sender::new(CHANGE_QUEUE_CAPACITY),
         }
     }
 }
@@ -91,7 +91,7 @@ impl Wanted {
             if revisions.changed().await.is_err() {
                 return;
             }
-            sleep(GATHER).await;
+            sleep(BATCH_DELAY).await;
             revisions.mark_unchanged();
         }
     }

@@ -34,9 +34,9 @@ use crate::{
 };
 
 /// Lifetime of Steward's token: it never requests another one.
-const STEWARDS_LIFE: Duration = Duration::days(3660);
+const STEWARD_TOKEN_TTL: Duration = Duration::days(3660);
 /// Creator recorded with Steward's token.
-const MADE_BY: &str = "steward.json";
+const CREATED_BY: &str = "steward.json";
 
 /// The token from the query, as in Lieutenant's URLs, or from a bearer token, which proxies do not
 /// log. It contains no character that a URL would encode.
@@ -71,15 +71,15 @@ pub(super) async fn agent(
 ) -> Answer<impl IntoResponse> {
     let token = token(query.as_deref(), &headers).unwrap_or_default();
     let body = render(&hub, token)
-        .map_err(|failure| Refused::from(counted(&asks, failure, "agent.yaml")))?;
+        .map_err(|failure| Refused::from(count_rejection(&asks, failure, "agent.yaml")))?;
     Ok((private("application/yaml; charset=utf-8"), body))
 }
 
 /// Counts an unknown token against the caller's address; the gateway logs the address once, not per
 /// guess. A token that was valid earlier indicates a late caller.
-fn counted(asks: &Asks, failure: Failure, what: &'static str) -> Failure {
+fn count_rejection(asks: &Asks, failure: Failure, route: &'static str) -> Failure {
     if failure.code != Code::BootstrapUnknown {
-        warn!(what, code = %failure.code, "install manifest refused");
+        warn!(route, code = %failure.code, "install manifest request rejected");
     }
     match asks.asker() {
         Some(asker) => asker.wrong(failure),
@@ -114,7 +114,7 @@ fn render(hub: &Hub, token: SecretString) -> Result<String, Failure> {
     let view = hub.store.view();
     let cluster = view.cluster(&claims.cluster).map(|it| &it.value);
     let cluster = open_for(&claims, cluster, hub.now())?;
-    info!(cluster = %cluster.id, "install manifest shown");
+    info!(cluster = %cluster.id, "install manifest served");
     manifest(&ManifestInput {
         cluster: cluster.id,
         tenant: cluster.tenant,
@@ -133,10 +133,10 @@ pub(super) async fn steward(
 ) -> Answer<Response> {
     let missing = || Refused::saying(Code::Invalid, StatusCode::BAD_REQUEST, "missing token");
     let token = token(query.as_deref(), &headers).ok_or_else(missing)?;
-    let handed_out = hand_out(&hub, &token).await;
-    let (cluster, token) =
-        handed_out.map_err(|failure| told(counted(&asks, failure, "steward.json")))?;
-    info!(%cluster, "Steward's manifests handed out");
+    let issued = issue_steward_token(&hub, &token).await;
+    let (cluster, token) = issued
+        .map_err(|failure| lieutenant_rejection(count_rejection(&asks, failure, "steward.json")))?;
+    info!(%cluster, "Steward manifests issued");
     let from = asks.asker().map(fairlead_gateway::Asker::from);
     let manifests = steward::manifests(&Steward {
         api: &api_url(&hub, from, &headers),
@@ -147,7 +147,7 @@ pub(super) async fn steward(
     Ok((private("application/json"), Json(manifests)).into_response())
 }
 
-fn told(failure: Failure) -> Refused {
+fn lieutenant_rejection(failure: Failure) -> Refused {
     let words = match failure.code {
         Code::BootstrapUnknown => "Invalid token",
         Code::BootstrapExpired | Code::BootstrapSpent => "Token already used or expired",
@@ -158,19 +158,26 @@ fn told(failure: Failure) -> Refused {
 
 /// URL of this API as Steward reaches it.
 fn api_url(hub: &Hub, from: Option<IpAddr>, headers: &HeaderMap) -> String {
-    let told = from.and_then(|from| outside(&hub.settings.trusted_proxies, from, headers));
-    told.unwrap_or_else(|| hub.settings.public_url.to_string())
+    let external = from.and_then(|from| outside(&hub.settings.trusted_proxies, from, headers));
+    external.unwrap_or_else(|| hub.settings.public_url.to_string())
 }
 
 /// Exchanges the bootstrap token for a token limited to this cluster. Of several concurrent
 /// requests one succeeds. Tokens of earlier installations are revoked.
-async fn hand_out(hub: &Hub, token: &SecretString) -> Result<(ClusterId, SecretString), Failure> {
+async fn issue_steward_token(
+    hub: &Hub,
+    token: &SecretString,
+) -> Result<(ClusterId, SecretString), Failure> {
     let claims = hub.bootstrap.read(token).ok_or(Code::BootstrapUnknown)?;
     let (id, now) = (claims.cluster.clone(), hub.now());
-    let (mut kept, token) =
-        new_token(id.as_str(), Role::Cluster, whole_millis(now), STEWARDS_LIFE)?;
+    let (mut kept, token) = new_token(
+        id.as_str(),
+        Role::Cluster,
+        whole_millis(now),
+        STEWARD_TOKEN_TTL,
+    )?;
     kept.cluster = Some(id.clone());
-    kept.created_by = Some(MADE_BY.to_owned());
+    kept.created_by = Some(CREATED_BY.to_owned());
     let decide = move |draft: &mut Draft| {
         let cluster = draft.cluster(&claims.cluster).map(|it| it.value.clone());
         let mut cluster = open_for(&claims, cluster.as_ref(), now)?;
@@ -191,5 +198,5 @@ async fn hand_out(hub: &Hub, token: &SecretString) -> Result<(ClusterId, SecretS
 }
 
 fn is_stewards(token: &Token, cluster: &ClusterId) -> bool {
-    token.cluster.as_ref() == Some(cluster) && token.created_by.as_deref() == Some(MADE_BY)
+    token.cluster.as_ref() == Some(cluster) && token.created_by.as_deref() == Some(CREATED_BY)
 }

@@ -33,7 +33,7 @@ pub(super) async fn enroll(
     Sent(asked): Sent<EnrollRequest, MAX_ENROLL_BODY_BYTES>,
 ) -> Answer<Json<Issued>> {
     let answer = try_enroll(&hub, asked).await;
-    answer.map_err(|failure| refused("enrolment", failure))
+    answer.map_err(|failure| rejected("enrolment", failure))
 }
 
 async fn try_enroll(hub: &Arc<Hub>, asked: EnrollRequest) -> Result<Json<Issued>, Failure> {
@@ -74,13 +74,13 @@ pub(super) async fn renew(
 ) -> Answer<Json<Issued>> {
     let answer = match peer {
         AgentPeer::Agent(identity) => try_renew(&hub, &identity, &asked),
-        AgentPeer::Lapsed(identity) => match late(&hub, &identity, &asked).await {
+        AgentPeer::Lapsed(identity) => match check_late_renewal(&hub, &identity, &asked).await {
             Ok(()) => try_renew(&hub, &identity, &asked),
             Err(failure) => Err(failure),
         },
         AgentPeer::Anonymous => Err(Code::EnrolOnly.into()),
     };
-    answer.map_err(|failure| refused("renewal", failure))
+    answer.map_err(|failure| rejected("renewal", failure))
 }
 
 fn try_renew(
@@ -92,7 +92,7 @@ fn try_renew(
     let (cluster, tenant) = (&identity.cluster, &home.value.tenant);
     let (registration, now) = (home.value.binding.registration, hub.now());
     let signed = (hub.authority).sign_agent_of(registration, &asked.csr, tenant, cluster, now)?;
-    info!(%cluster, %tenant, serial = signed.serial, agent.version = printable(&asked.agent_version), "agent's certificate renewed");
+    info!(%cluster, %tenant, serial = signed.serial, agent.version = printable(&asked.agent_version), "agent certificate renewed");
     Ok(Json(issued(hub, (cluster.clone(), tenant.clone()), signed)))
 }
 
@@ -101,17 +101,21 @@ fn try_renew(
 ///
 /// # Errors
 /// `FL-2110`, `FL-2109`, `FL-5102`
-async fn late(hub: &Hub, identity: &AgentIdentity, asked: &RenewRequest) -> Result<(), Failure> {
+async fn check_late_renewal(
+    hub: &Hub,
+    identity: &AgentIdentity,
+    asked: &RenewRequest,
+) -> Result<(), Failure> {
     let ended = |detail: &str| Failure::because(Code::CertificateExpired, detail);
     let renewal = LateRenewal {
         at: whole_millis(hub.now()),
         expired: identity.not_after,
     };
     if renewal.at - renewal.expired > hub.settings.renew_grace {
-        return Err(ended("it ended too long ago to be renewed"));
+        return Err(ended("the identity expired too long ago"));
     }
     if csr_fingerprint(&asked.csr)? != identity.key {
-        return Err(ended("after its end it is renewed for its own key only"));
+        return Err(ended("an expired identity may renew its own key only"));
     }
     let (id, key) = (identity.cluster.clone(), hex::encode(&identity.key));
     let decide = move |draft: &mut Draft| {
@@ -125,10 +129,10 @@ async fn late(hub: &Hub, identity: &AgentIdentity, asked: &RenewRequest) -> Resu
     let actor = Actor::Agent(identity.cluster.clone());
     match hub.store.change(actor, decide).await {
         Ok(done) if done.value => {
-            warn!(cluster = %identity.cluster, serial = identity.serial, expired = timestamp(identity.not_after), "an identity is renewed after its end");
+            warn!(cluster = %identity.cluster, serial = identity.serial, expired = timestamp(identity.not_after), "expired identity renewed");
             Ok(())
         }
-        Ok(_) => Err(ended("another key has enrolled since it was issued")),
+        Ok(_) => Err(ended("another key has enrolled since")),
         Err(StoreError::Missing) => Err(Code::ClusterDeleted.into()),
         Err(other) => Err(other.into()),
     }
@@ -149,11 +153,11 @@ fn issued(
     }
 }
 
-fn refused(what: &'static str, failure: Failure) -> Refused {
+fn rejected(route: &'static str, failure: Failure) -> Refused {
     // The gateway counts guesses per address and logs them once a minute.
     if failure.code != Code::BootstrapUnknown {
         // The cause may quote the request, so only the code is logged.
-        warn!(what, code = %failure.code, "agent refused");
+        warn!(route, code = %failure.code, "agent request rejected");
     }
     failure.into()
 }

@@ -8,16 +8,16 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
 const NAMESPACE: &str = "fairlead";
-const AGENT: &str = "fairlead-agent";
+const AGENT_NAME: &str = "fairlead-agent";
 /// Secret with the agent's identity.
-const IDENTITY: &str = "fairlead-identity";
-const JOIN: &str = "fairlead-join";
+const IDENTITY_SECRET: &str = "fairlead-identity";
+const JOIN_SECRET: &str = "fairlead-join";
 /// ClusterRole for the collectors of facts.
-const FACTS: &str = "fairlead-facts";
-const FACTS_OF_HELM: &str = "fairlead-facts-helm";
+const FACTS_ROLE: &str = "fairlead-facts";
+const HELM_FACTS_ROLE: &str = "fairlead-facts-helm";
 const ADMIN_PORT: u16 = 9090;
 /// User id of the image, as in distroless images.
-const UID: u32 = 65532;
+const IMAGE_UID: u32 = 65532;
 
 /// Inputs of an install manifest.
 #[derive(Debug, Clone)]
@@ -70,15 +70,15 @@ fn objects(input: &ManifestInput) -> Vec<Value> {
         json!({
             "apiVersion": "v1",
             "kind": "ServiceAccount",
-            "metadata": about(AGENT),
+            "metadata": metadata(AGENT_NAME),
         }),
-        cluster_rights(&input.tenant),
-        binding("ClusterRoleBinding", AGENT, AGENT, agent()),
-        own_objects(),
-        binding("RoleBinding", AGENT, AGENT, agent()),
-        facts_rights(),
-        binding("ClusterRoleBinding", FACTS, FACTS, agent()),
-        helm_rights(),
+        impersonation_role(&input.tenant),
+        binding("ClusterRoleBinding", AGENT_NAME, AGENT_NAME, agent()),
+        namespace_role(),
+        binding("RoleBinding", AGENT_NAME, AGENT_NAME, agent()),
+        facts_role(),
+        binding("ClusterRoleBinding", FACTS_ROLE, FACTS_ROLE, agent()),
+        helm_role(),
     ];
     // Meaning of Fairlead's roles in this cluster; a site operator may bind them differently.
     for role in Role::IN_CLUSTERS {
@@ -98,7 +98,7 @@ fn objects(input: &ManifestInput) -> Vec<Value> {
     objects.push(json!({
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": about(JOIN),
+        "metadata": metadata(JOIN_SECRET),
         "type": "Opaque",
         "stringData": { "join": input.join.expose_secret() },
     }));
@@ -106,26 +106,26 @@ fn objects(input: &ManifestInput) -> Vec<Value> {
     objects
 }
 
-fn about(name: &str) -> Value {
+fn metadata(name: &str) -> Value {
     json!({ "name": name, "namespace": NAMESPACE, "labels": labels() })
 }
 
 fn labels() -> Value {
-    json!({ "app.kubernetes.io/name": AGENT, "app.kubernetes.io/part-of": "fairlead" })
+    json!({ "app.kubernetes.io/name": AGENT_NAME, "app.kubernetes.io/part-of": "fairlead" })
 }
 
 fn agent() -> Value {
-    json!({ "kind": "ServiceAccount", "name": AGENT, "namespace": NAMESPACE })
+    json!({ "kind": "ServiceAccount", "name": AGENT_NAME, "namespace": NAMESPACE })
 }
 
 /// Groups are granted by name. RBAC cannot grant users by prefix, so the agent rejects every user
 /// outside `fairlead:` itself.
-fn cluster_rights(tenant: &TenantId) -> Value {
+fn impersonation_role(tenant: &TenantId) -> Value {
     let groups = impersonation::groups(tenant);
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
-        "metadata": { "name": AGENT, "labels": labels() },
+        "metadata": { "name": AGENT_NAME, "labels": labels() },
         "rules": [
             {
                 "apiGroups": [""],
@@ -134,7 +134,7 @@ fn cluster_rights(tenant: &TenantId) -> Value {
                 "resourceNames": groups,
             },
             { "apiGroups": [""], "resources": ["users"], "verbs": ["impersonate"] },
-            // The namespace's UID distinguishes this cluster from one with a copied identity.
+            // The namespace's IMAGE_UID distinguishes this cluster from one with a copied identity.
             {
                 "apiGroups": [""],
                 "resources": ["namespaces"],
@@ -147,13 +147,13 @@ fn cluster_rights(tenant: &TenantId) -> Value {
 
 /// Read access for the agent's collectors of facts, one rule each. A site operator may remove any
 /// of them; the facts then report the gap.
-fn facts_rights() -> Value {
+fn facts_role() -> Value {
     let list = |group: &str, resources: &[&str]| json!({ "apiGroups": [group], "resources": resources, "verbs": ["list"] });
     let get = |group: &str, resource: &str, name: &str| json!({ "apiGroups": [group], "resources": [resource], "verbs": ["get"], "resourceNames": [name] });
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
-        "metadata": { "name": FACTS, "labels": labels() },
+        "metadata": { "name": FACTS_ROLE, "labels": labels() },
         "rules": [
             list("", &["nodes"]),
             list("", &["namespaces"]),
@@ -170,26 +170,26 @@ fn facts_rights() -> Value {
 
 /// Helm keeps its releases in Secrets. The agent reads only their labels, but RBAC cannot enforce
 /// that. So no binding is installed: a site operator adds it to collect these facts.
-fn helm_rights() -> Value {
+fn helm_role() -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
-        "metadata": { "name": FACTS_OF_HELM, "labels": labels() },
+        "metadata": { "name": HELM_FACTS_ROLE, "labels": labels() },
         "rules": [{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["list"] }],
     })
 }
 
-fn own_objects() -> Value {
+fn namespace_role() -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
-        "metadata": about(AGENT),
+        "metadata": metadata(AGENT_NAME),
         "rules": [
             {
                 "apiGroups": [""],
                 "resources": ["secrets"],
                 "verbs": ["get", "update", "patch"],
-                "resourceNames": [IDENTITY],
+                "resourceNames": [IDENTITY_SECRET],
             },
             // RBAC cannot restrict `create` by name.
             { "apiGroups": [""], "resources": ["secrets"], "verbs": ["create"] },
@@ -206,7 +206,7 @@ fn own_objects() -> Value {
 
 fn binding(kind: &str, name: &str, role: &str, subject: Value) -> Value {
     let (metadata, role_kind) = match kind {
-        "RoleBinding" => (about(name), "Role"),
+        "RoleBinding" => (metadata(name), "Role"),
         _ => (json!({ "name": name, "labels": labels() }), "ClusterRole"),
     };
     json!({
@@ -223,11 +223,11 @@ fn binding(kind: &str, name: &str, role: &str, subject: Value) -> Value {
 }
 
 fn deployment(input: &ManifestInput) -> Value {
-    let selector = json!({ "app.kubernetes.io/name": AGENT });
+    let selector = json!({ "app.kubernetes.io/name": AGENT_NAME });
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": about(AGENT),
+        "metadata": metadata(AGENT_NAME),
         "spec": {
             "replicas": 1,
             "strategy": { "rollingUpdate": { "maxUnavailable": 0, "maxSurge": 1 } },
@@ -238,12 +238,12 @@ fn deployment(input: &ManifestInput) -> Value {
                     "annotations": { "fairlead/version": input.version },
                 },
                 "spec": {
-                    "serviceAccountName": AGENT,
+                    "serviceAccountName": AGENT_NAME,
                     "nodeSelector": { "kubernetes.io/os": "linux" },
                     "securityContext": {
                         "runAsNonRoot": true,
-                        "runAsUser": UID,
-                        "runAsGroup": UID,
+                        "runAsUser": IMAGE_UID,
+                        "runAsGroup": IMAGE_UID,
                         "seccompProfile": { "type": "RuntimeDefault" },
                     },
                     "containers": [container(input)],
@@ -271,7 +271,7 @@ fn container(input: &ManifestInput) -> Value {
         "env": [
             {
                 "name": "FAIRLEAD_JOIN",
-                "valueFrom": { "secretKeyRef": { "name": JOIN, "key": "join" } },
+                "valueFrom": { "secretKeyRef": { "name": JOIN_SECRET, "key": "join" } },
             },
             { "name": "FAIRLEAD_ADMIN", "value": format!("0.0.0.0:{ADMIN_PORT}") },
             {
@@ -322,14 +322,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back_as_what_was_meant() {
+    fn written_manifests_parse_back() {
         assert_eq!(parsed(), objects(&input()));
     }
 
     #[test]
-    fn the_agent_gets_what_it_needs_and_nothing_else() {
+    fn the_agent_gets_minimal_permissions() {
         let objects = parsed();
-        let role = find(&objects, "ClusterRole", AGENT);
+        let role = find(&objects, "ClusterRole", AGENT_NAME);
         let rules = role["rules"].as_array().unwrap();
         assert_eq!(rules.len(), 3);
         for rule in &rules[..2] {
@@ -350,7 +350,7 @@ mod tests {
                 "fairlead:tenant:t-acme:viewer",
             ])
         );
-        let role = find(&objects, "Role", AGENT);
+        let role = find(&objects, "Role", AGENT_NAME);
         assert_eq!(role["metadata"]["namespace"], "fairlead");
         assert_eq!(
             role["rules"][0]["resourceNames"],
@@ -361,7 +361,7 @@ mod tests {
             role["rules"][2]["resourceNames"],
             json!(["additional-facts"])
         );
-        let facts = find(&objects, "ClusterRole", FACTS)["rules"]
+        let facts = find(&objects, "ClusterRole", FACTS_ROLE)["rules"]
             .as_array()
             .unwrap();
         for rule in facts {
@@ -374,8 +374,8 @@ mod tests {
         assert_eq!(roles.count(), 3);
         let mut bindings = objects.iter().filter(|o| o["kind"] == "ClusterRoleBinding");
         assert!(
-            bindings.all(|o| o["roleRef"]["name"] != FACTS_OF_HELM),
-            "who may list Secrets is for the site operator to say"
+            bindings.all(|o| o["roleRef"]["name"] != HELM_FACTS_ROLE),
+            "listing Secrets requires a binding by the site operator"
         );
         for object in &objects {
             let text = object.to_string();
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn roles_mean_what_the_documentation_says() {
+    fn roles_are_bound_as_documented() {
         let objects = parsed();
         for (role, bound) in [
             ("admin", "cluster-admin"),
@@ -400,7 +400,7 @@ mod tests {
     #[test]
     fn the_pod_passes_the_restricted_standard() {
         let objects = parsed();
-        let pod = &find(&objects, "Deployment", AGENT)["spec"]["template"]["spec"];
+        let pod = &find(&objects, "Deployment", AGENT_NAME)["spec"]["template"]["spec"];
         assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
         assert_eq!(
             pod["securityContext"]["seccompProfile"]["type"],
@@ -413,18 +413,18 @@ mod tests {
         assert_eq!(context["readOnlyRootFilesystem"], true);
         assert_eq!(context["allowPrivilegeEscalation"], false);
         assert_eq!(context["capabilities"]["drop"], json!(["ALL"]));
-        let secret = find(&objects, "Secret", JOIN);
+        let secret = find(&objects, "Secret", JOIN_SECRET);
         assert_eq!(secret["stringData"]["join"], "fl1.c2VjcmV0");
         assert!(
             !container.to_string().contains("c2VjcmV0"),
-            "the token is in the Secret alone"
+            "only the Secret contains the token"
         );
     }
 
     #[test]
     fn the_pod_is_ready_with_a_session_only_and_alive_without_one() {
         let objects = parsed();
-        let deployment = &find(&objects, "Deployment", AGENT)["spec"];
+        let deployment = &find(&objects, "Deployment", AGENT_NAME)["spec"];
         let container = &deployment["template"]["spec"]["containers"][0];
         let path = |probe: &str| container[probe]["httpGet"]["path"].clone();
         assert_eq!(path("readinessProbe"), "/readyz");
@@ -432,21 +432,22 @@ mod tests {
         let rolling = &deployment["strategy"]["rollingUpdate"];
         assert_eq!(
             rolling["maxUnavailable"], 0,
-            "one serves until the next is ready"
+            "the old pod serves until the new one is ready"
         );
     }
 
     #[test]
-    fn texts_that_look_like_something_else_stay_texts() {
-        let mut odd = input();
-        odd.version = "1.10".to_owned();
-        odd.image = "yes: #no\n---\n".to_owned();
-        let objects: Vec<Value> = serde_saphyr::from_multiple(&manifest(&odd).unwrap()).unwrap();
-        let template = &find(&objects, "Deployment", AGENT)["spec"]["template"];
+    fn strings_that_look_like_other_types_stay_strings() {
+        let mut ambiguous = input();
+        ambiguous.version = "1.10".to_owned();
+        ambiguous.image = "yes: #no\n---\n".to_owned();
+        let objects: Vec<Value> =
+            serde_saphyr::from_multiple(&manifest(&ambiguous).unwrap()).unwrap();
+        let template = &find(&objects, "Deployment", AGENT_NAME)["spec"]["template"];
         assert_eq!(
             template["metadata"]["annotations"]["fairlead/version"],
             "1.10"
         );
-        assert_eq!(template["spec"]["containers"][0]["image"], odd.image);
+        assert_eq!(template["spec"]["containers"][0]["image"], ambiguous.image);
     }
 }

@@ -25,13 +25,13 @@ pub struct Claim {
 /// A rejected bootstrap token.
 #[derive(Debug, thiserror::Error)]
 pub enum SpendError {
-    #[error("there is no such token, or a newer one has taken its place")]
+    #[error("unknown token, or replaced by a newer one")]
     Unknown,
-    #[error("it has expired")]
+    #[error("the token has expired")]
     Expired,
-    #[error("another key has spent it")]
+    #[error("the token was spent by another key")]
     Spent,
-    #[error("nothing could be signed for it")]
+    #[error("signing the certificate failed")]
     Sign(#[source] Failure),
     #[error("the store failed")]
     Store(#[from] StoreError),

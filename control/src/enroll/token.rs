@@ -13,9 +13,9 @@ use fairlead_store::{DataDir, model::Bootstrap, random};
 use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;
 
-const FILE: &str = "bootstrap.key";
+const KEY_FILE: &str = "bootstrap.key";
 /// Upper bound for the length of our tokens, in bytes; longer texts are rejected unread.
-pub(super) const MAX_LEN: usize = 255;
+pub(super) const MAX_TOKEN_BYTES: usize = 255;
 /// Domain separation of this use of the key.
 const PURPOSE: &str = "fairlead bootstrap token v1|";
 
@@ -36,7 +36,7 @@ impl BootstrapKey {
     /// # Errors
     /// `FL-4103` if it is damaged or readable by others.
     pub(crate) fn open_or_create(dir: &DataDir) -> Result<Self, Failure> {
-        let path = dir.join(FILE);
+        let path = dir.join(KEY_FILE);
         let text = match keyfile::read(&path)? {
             Some(text) => text,
             None => {
@@ -47,7 +47,7 @@ impl BootstrapKey {
         };
         let key = URL_SAFE_NO_PAD.decode(text.expose_secret().trim());
         let key = key.ok().filter(|key| key.len() == 32).ok_or_else(|| {
-            let detail = format!("{}: it is not 32 bytes in base64url", path.display());
+            let detail = format!("{}: expected 32 bytes in base64url", path.display());
             Failure::because(Code::DataDir, detail)
         })?;
         Ok(BootstrapKey(hmac::Key::new(hmac::HMAC_SHA256, &key)))
@@ -55,7 +55,7 @@ impl BootstrapKey {
 
     /// The current token of a cluster.
     pub(crate) fn token(&self, cluster: &ClusterId, current: &Bootstrap) -> SecretString {
-        let mut token = String::with_capacity(MAX_LEN);
+        let mut token = String::with_capacity(MAX_TOKEN_BYTES);
         self.write(cluster, current, &mut token);
         token.into()
     }
@@ -76,13 +76,13 @@ impl BootstrapKey {
     /// Claims of a token made by this hub; the HMAC is compared in constant time.
     pub(crate) fn read(&self, token: &SecretString) -> Option<Claims> {
         let text = token.expose_secret();
-        if text.len() > MAX_LEN {
+        if text.len() > MAX_TOKEN_BYTES {
             return None;
         }
-        let (says, tag) = text.rsplit_once('.')?;
+        let (claims_text, tag) = text.rsplit_once('.')?;
         let tag = URL_SAFE_NO_PAD.decode(tag).ok()?;
-        hmac::verify(&self.0, format!("{PURPOSE}{says}").as_bytes(), &tag).ok()?;
-        let mut parts = says.split('.');
+        hmac::verify(&self.0, format!("{PURPOSE}{claims_text}").as_bytes(), &tag).ok()?;
+        let mut parts = claims_text.split('.');
         let claims = Claims {
             cluster: parts.next()?.parse().ok()?,
             generation: parts.next()?.parse().ok()?,
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_says_what_it_was_made_of_and_survives_a_restart() {
+    fn a_token_parses_back_also_after_a_restart() {
         let dir = tempfile::tempdir().unwrap();
         let dir = DataDir::open(dir.path()).unwrap();
         let cluster: ClusterId = "c-demo".parse().unwrap();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn no_other_text_is_a_token() {
+    fn other_texts_are_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let (one, two) = (dir.path().join("1"), dir.path().join("2"));
         let key = BootstrapKey::open_or_create(&DataDir::open(&one).unwrap()).unwrap();

@@ -59,7 +59,7 @@ async fn another_sealing_key_and_other_keys_are_refused() {
     alone.close().await;
     drop(alone);
     let failure = refused(hub(&two, &one, KEY)).await;
-    assert!(failure.cause.contains("of other hubs"), "{failure}");
+    assert!(failure.cause.contains("belongs to other hubs"), "{failure}");
     let failure = refused(hub(&two, &one, "no key")).await;
     assert_eq!(failure.code, Code::BadConfig);
 }

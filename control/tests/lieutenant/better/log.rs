@@ -106,7 +106,7 @@ async fn no_token_is_ever_in_the_log() {
     drop(rig);
 
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    for told in ["manifests handed out", "agent enrolled", "wrong token"] {
+    for told in ["manifests issued", "agent enrolled", "wrong token"] {
         assert!(log.contains(told), "it is no log of this: {told}");
     }
     for token in [&first, &second, &third, &forged, &stewards] {
