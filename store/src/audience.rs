@@ -1,6 +1,6 @@
-//! Who could see a thing when it changed: the people of its tenant and of all tenants above that, before the change and
-//! after it. It is written down with the change, because nobody knows it later: tenants are deleted, and get others above
-//! them.
+//! Audience of a change: the tenants whose members could see the resource before and after it.
+//!
+//! It is stored with the change, because it cannot be derived later: tenants are deleted and move.
 
 use std::{fmt, str::FromStr};
 
@@ -8,29 +8,32 @@ use fairlead_api::TenantId;
 
 use crate::error::StoreError;
 
-/// Tenants, from below: first the one whose the thing is. Those who see all tenants are in none of it.
+/// Tenants from the resource's own up to the root. Callers of all tenants are not listed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Audience {
-    /// None where the thing was not there.
+    /// Empty if the resource did not exist.
     pub before: Vec<TenantId>,
-    /// None where it is gone.
+    /// Empty if the resource was deleted.
     pub after: Vec<TenantId>,
 }
 
-/// Between both; before it and behind it is an empty place, as on either side of every tenant.
+/// Separates both parts; a space precedes and follows it, as for every tenant.
 const BECOMES: &str = ">";
 
 impl Audience {
-    /// What the written form of each that has this tenant in it looks like, for `LIKE`: an id has neither `%` nor `_`.
+    /// `LIKE` pattern matching written audiences that contain this tenant: an id has neither `%`
+    /// nor `_`.
     pub(super) fn pattern(tenant: &TenantId) -> String {
         format!("% {tenant} %")
     }
 
+    /// True if the tenant could see the resource before the change.
     #[must_use]
     pub fn saw(&self, tenant: &TenantId) -> bool {
         self.before.contains(tenant)
     }
 
+    /// True if the tenant can see the resource after the change.
     #[must_use]
     pub fn sees(&self, tenant: &TenantId) -> bool {
         self.after.contains(tenant)
@@ -38,7 +41,7 @@ impl Audience {
 }
 
 impl fmt::Display for Audience {
-    /// Once where nothing has changed of it, which is nearly always.
+    /// Written once if both parts are equal, the most frequent case.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let put = |f: &mut fmt::Formatter<'_>, tenants: &[TenantId]| {
             tenants.iter().try_for_each(|it| write!(f, "{it} "))

@@ -1,4 +1,5 @@
-//! What the store asks of a database: keep rows, and let one hub at a time go on from a revision. It knows no meaning.
+//! Interface to a database: stores rows and serialises commits of several hubs by revision. Free of
+//! domain logic.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,124 +16,125 @@ use crate::{
     tables::Part,
 };
 
-/// A kept thing as it is written down.
+/// A stored document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DocumentRow {
     pub(super) kind: Kind,
     pub(super) id: String,
     pub(super) version: u64,
     pub(super) revision: Revision,
-    /// JSON; none of what is deleted.
+    /// JSON; `None` if deleted.
     pub(super) body: Option<String>,
 }
 
-/// Several changes, committed together.
+/// Several changes committed together.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// Of the last of them.
+    /// Revision of the last change.
     pub(super) revision: Revision,
-    /// Clusters that were deleted, whether or not they were made again: what hangs on them goes before all else is written.
+    /// Deleted clusters, including those created again: their dependent rows are removed before any
+    /// write.
     pub(super) gone: BTreeSet<String>,
-    /// As each is in the end.
+    /// Final state of each document.
     pub(super) documents: BTreeMap<(Kind, String), DocumentRow>,
     pub(super) catalogs: BTreeMap<String, DocumentRow>,
     pub(super) log: Vec<Change>,
     pub(super) facts: Vec<FactVersion>,
 }
 
-/// Whether a batch was taken.
+/// Result of committing a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Committed {
     Done,
-    /// Another hub was faster; nothing was written.
+    /// Another hub committed first; nothing was written.
     Behind,
 }
 
-/// What is there, or what has changed since a revision.
+/// Full content, or the changes since a revision.
 #[derive(Debug, Default)]
 pub(super) struct Loaded {
     pub(super) revision: Revision,
-    /// Before all else.
+    /// Applied before everything else.
     pub(super) deleted: Vec<DocumentRow>,
     pub(super) documents: Vec<DocumentRow>,
-    /// Without their bodies.
+    /// Without bodies.
     pub(super) catalogs: Vec<DocumentRow>,
 }
 
-/// Some lines of the change log.
+/// A page of the change log.
 #[derive(Debug)]
 pub(super) struct Page {
-    /// The last one there is.
+    /// Newest revision.
     pub(super) revision: Revision,
-    /// Lines up to here are in the log no more.
+    /// Lines up to this revision were removed.
     pub(super) compacted: Revision,
     pub(super) changes: Vec<Change>,
 }
 
-/// What the change log says of itself.
+/// Consistency data of the change log.
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) revision: u64,
     pub(super) compacted: u64,
-    /// How many there are lines of.
+    /// Number of distinct changes.
     pub(super) changes: u64,
-    /// How many of them lack a line.
+    /// Number of changes with a missing line.
     pub(super) torn: u64,
-    /// The last line of each thing; no body where it was deleted.
+    /// Last line of each resource; without a body if deleted.
     pub(super) last: Vec<DocumentRow>,
 }
 
-/// What one hub has seen of a cluster.
+/// Observed status of a cluster by one hub.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub(super) struct SeenRow {
     pub(super) cluster: String,
-    /// Nothing in a database that one hub has alone.
+    /// Empty in a database used by one hub.
     pub(super) hub: String,
-    /// Rises with each batch of rows, in the order of their commits; 0 where nobody else writes.
+    /// Increases with each batch of rows, in commit order; 0 with a single writer.
     pub(super) seq: i64,
-    /// JSON; empty: nothing any more.
+    /// JSON; empty if withdrawn.
     pub(super) body: String,
 }
 
-/// What a hub says of itself to the others.
+/// A hub's message to the others.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Beat<'a> {
-    /// It begins, in the place of this one, which has ended.
+    /// The hub starts, replacing this ended one.
     Begin {
         instead_of: Option<&'a str>,
     },
     On,
-    /// It ends.
+    /// The hub ends.
     End,
 }
 
-/// A database that keeps the rows.
+/// A database that stores the rows.
 #[async_trait]
 pub(super) trait Backend: Send + Sync {
-    /// What belongs into the view, at one revision: what was written after `since`, or all of it where that is 0. None if
-    /// nobody knows any more what was deleted since then.
+    /// Loads rows written after `since` at one consistent revision, or everything if `since` is 0.
+    /// `None` if deletions since then are no longer known.
     async fn load(&self, since: Revision) -> Result<Option<Loaded>>;
 
-    /// Writes a batch, all of it or nothing, if `on` is the last revision. It is on the disk when this answers.
+    /// Commits a batch atomically if `on` is the newest revision. Durable on return.
     async fn commit(&self, batch: &Batch, on: Revision) -> Result<Committed>;
 
     /// A catalog's version and its objects as JSON.
     async fn catalog(&self, cluster: &ClusterId) -> Result<Option<(u64, String)>>;
 
-    /// The sealed keys of the hubs.
+    /// The hubs' sealed keys.
     async fn keys(&self) -> Result<Option<String>>;
 
-    /// Keeps them, on the disk when this answers; false if there are some already.
+    /// Stores the sealed keys, durable on return; false if keys exist.
     async fn keep_keys(&self, sealed: &str) -> Result<bool>;
 
-    /// Whether several hubs may share it.
+    /// True if several hubs may share the database.
     fn is_shared(&self) -> bool;
 
-    /// What hubs have seen of clusters: what was written after `since`, and all of the clusters `again`.
+    /// Observed status written after `since`, and all of the clusters `again`.
     async fn seen(&self, since: i64, again: &[String]) -> Result<Vec<SeenRow>>;
 
-    /// Keeps what this hub has seen of clusters that exist (cluster and body), and lets go of rows (cluster and hub) that are
-    /// in these now. It need not be on the disk when this answers.
+    /// Writes observed status of existing clusters (cluster and body), and removes rows (cluster
+    /// and hub) merged into them. Not necessarily durable on return.
     async fn observe(
         &self,
         hub: &str,
@@ -140,20 +142,20 @@ pub(super) trait Backend: Send + Sync {
         folded: &[(String, String)],
     ) -> Result<()>;
 
-    /// All hubs on this database, those that were, too, as long as anything is left of what they have seen.
+    /// All hubs of this database, including ended ones with remaining observations.
     async fn hubs(&self) -> Result<Vec<HubRow>>;
 
-    /// Says of this hub, which is at `url`, that it lives, or that it does no more.
+    /// Records that this hub at `url` is alive, or has ended.
     async fn beat(&self, hub: &str, url: &str, beat: Beat<'_>) -> Result<()>;
 
-    /// Whole changes after `since`, as many as begin within `limit` lines.
+    /// Complete changes after `since`; the page ends with the change that reaches `limit` lines.
     async fn changes(&self, since: Revision, limit: u32) -> Result<Page>;
 
-    /// The latest lines before a place, the latest first.
+    /// Lines before a position, newest first.
     async fn audit(&self, asked: &Asked, before: LogPlace, limit: u32) -> Result<Vec<Change>>;
 
-    /// Forgets lines that are older than `before`, in milliseconds since 1970, and more than `keep`, in slices; says how
-    /// many.
+    /// Deletes lines older than `before` (milliseconds since 1970) and beyond the newest `keep`, in
+    /// slices; returns their number.
     async fn compact(&self, before: i64, keep: u64, slice: u32) -> Result<u64>;
 
     async fn facts_at(
@@ -163,7 +165,7 @@ pub(super) trait Backend: Send + Sync {
         at: i64,
     ) -> Result<Vec<FactVersion>>;
 
-    /// The oldest first.
+    /// Oldest first.
     async fn fact_versions(
         &self,
         cluster: &ClusterId,
@@ -172,7 +174,7 @@ pub(super) trait Backend: Send + Sync {
         limit: u32,
     ) -> Result<Vec<FactVersion>>;
 
-    /// The latest first.
+    /// Newest first.
     async fn facts_changed(
         &self,
         name: &str,
@@ -181,32 +183,32 @@ pub(super) trait Backend: Send + Sync {
         limit: u32,
     ) -> Result<Vec<FactVersion>>;
 
-    /// What changes after one revision, up to another one, have made of facts; `at` is when the first and the last of those
-    /// were.
+    /// Versions of facts written by the changes after one revision up to another; `at` is the time
+    /// range of those changes.
     async fn fact_versions_since(
         &self,
         revisions: (Revision, Revision),
         at: (i64, i64),
     ) -> Result<Vec<FactVersion>>;
 
-    /// Forgets facts that had become others before a time, in slices; says how many.
+    /// Deletes versions superseded before a time, in slices; returns their number.
     async fn forget_facts(&self, before: i64, slice: u32) -> Result<u64>;
 
-    /// What the database itself finds wrong.
+    /// Defects reported by the database's own check.
     async fn integrity(&self) -> Result<Vec<String>>;
 
     async fn ledger(&self) -> Result<Ledger>;
 
-    /// All rows as they were at one moment, and an end.
+    /// Sends all rows of one snapshot, and an end marker.
     async fn export(&self, to: mpsc::Sender<Part>) -> Result<()>;
 
-    /// Puts these rows in the place of all there are; nothing happens if they come to no end.
+    /// Replaces all rows; nothing changes without an end marker.
     async fn import(&self, from: mpsc::Receiver<Part>) -> Result<()>;
 
-    /// Until another hub may have changed something.
+    /// Completes when another hub may have committed.
     async fn moved(&self);
 
-    /// Of the last change there is.
+    /// Newest revision.
     async fn revision(&self) -> Result<Revision>;
 
     async fn close(&self);

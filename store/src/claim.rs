@@ -1,5 +1,5 @@
-//! Exclusive use of a store: no hub may run on it meanwhile. Beside a file there is a lock file. Hubs on one PostgreSQL
-//! are alive by their heartbeats.
+//! Exclusive use of a store: no hub may run on it meanwhile. A SQLite file has a lock file next to
+//! it. Hubs on PostgreSQL are detected by their heartbeats.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -13,14 +13,15 @@ use fairlead_api::{Code, Failure};
 
 use crate::{backend::Backend, peers::SILENT, place::Place, unusable::unusable};
 
-/// The lock of a SQLite store; it ends with the process, however that ends.
+/// Lock of a SQLite store; the operating system releases it when the process ends.
 #[derive(Debug)]
 pub struct Claim {
     _lock: Option<File>,
 }
 
 impl Claim {
-    /// Locks the file of a store. A PostgreSQL has no lock: its hubs are asked for by [`refuse_living_hubs`].
+    /// Locks the file of a store. PostgreSQL has no lock: [`refuse_living_hubs`] checks for its
+    /// hubs.
     ///
     /// # Errors
     /// `FL-4103` if a hub uses the file, or it cannot be locked.
@@ -39,7 +40,7 @@ impl Claim {
     }
 }
 
-/// Beside the file, under its real name: one file has one lock, whatever link leads to it.
+/// Next to the file under its real path: one file has one lock, even through symbolic links.
 pub fn lock_file(file: &Path) -> PathBuf {
     let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let mut name = real.into_os_string();
@@ -47,10 +48,10 @@ pub fn lock_file(file: &Path) -> PathBuf {
     name.into()
 }
 
-/// Locks a file, which is made (0600) where it is missing.
+/// Locks a file, created with mode 0600 if missing.
 ///
 /// # Errors
-/// Another process has the lock, or the file cannot be opened.
+/// Another process holds the lock, or the file cannot be opened.
 pub fn lock(path: &Path) -> Result<File, TryLockError> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true).mode(0o600);
@@ -64,7 +65,7 @@ pub fn lock(path: &Path) -> Result<File, TryLockError> {
     }
 }
 
-/// Refuses a store that other programs' hubs work on.
+/// Refuses a store that other processes' hubs use.
 ///
 /// # Errors
 /// `FL-4103` with the URLs of the hubs.

@@ -1,5 +1,5 @@
-//! This hub among the others on its database: it says that it lives, looks who else does, and takes in what they have seen.
-//! Beside the writer, who must not wait for it.
+//! Membership: announces this hub to the others on its database, detects the live ones, and reads
+//! their observations. Runs independently of the writer, which must not wait for it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,18 +18,19 @@ use crate::{
     view::View,
 };
 
-/// How often it is looked at what others have seen.
+/// Interval of reading other hubs' observations.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long a hub that ends tries to say so; without it the others find out.
+/// Deadline for announcing the end of this hub; without it the others notice by the missing
+/// heartbeat.
 const GOOD_BYE: Duration = Duration::from_secs(1);
 
 impl Shared {
-    /// Takes in what another hub has written.
+    /// Applies changes committed by another hub.
     pub(super) async fn catch_up(&self) -> Result<()> {
         let before = self.view();
         let touched: Vec<ClusterId> = match self.backend.load(before.revision).await? {
             Some(loaded) => {
-                // Before anybody is told of them.
+                // Recorded before anyone is notified.
                 self.foreign.add(before.revision, loaded.revision);
                 let view = with(View::clone(&before), &loaded)?;
                 let rows = || loaded.deleted.iter().chain(&loaded.documents);
@@ -46,7 +47,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Tells which of these another hub has deleted, also if it was registered anew since, or moved to another tenant.
+    /// Announces clusters deleted by another hub, including those registered again or moved to
+    /// another tenant.
     fn part(&self, before: &View, touched: Vec<ClusterId>) {
         let view = self.view();
         for id in touched {
@@ -56,14 +58,14 @@ impl Shared {
             };
             let was = whose(before);
             if was.is_some() && was != whose(&view) {
-                // Nobody listens where there is no gateway.
+                // Without a gateway there are no subscribers.
                 let _ = self.parted.send(id);
             }
         }
     }
 }
 
-/// Until `end`.
+/// Runs until `end`.
 pub(super) async fn keep(shared: Arc<Shared>, end: CancellationToken) {
     if !shared.backend.is_shared() {
         return;
@@ -103,7 +105,7 @@ async fn look(shared: &Shared) -> Result<()> {
 async fn beat(shared: &Shared) -> Result<()> {
     let hubs = shared.backend.hubs().await?;
     let given_up = shared.observations.take_in_hubs(hubs, SILENT);
-    // A program that only looks is no hub.
+    // A program that only reads is not a hub.
     let Some(url) = shared.url.get() else {
         return Ok(());
     };
@@ -116,7 +118,7 @@ async fn beat(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// When all is written down.
+/// Called after everything was persisted.
 pub(super) async fn leave(shared: &Shared) {
     let Some(url) = shared.url.get() else { return };
     let me = shared.observations.me();

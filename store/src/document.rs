@@ -16,25 +16,25 @@ use crate::{
     view::{CatalogHead, View},
 };
 
-/// A kind of value that is kept as a document and held in the view.
+/// A type stored as a document and held in the view.
 pub(super) trait Document:
     Serialize + DeserializeOwned + Clone + PartialEq + Send + Sync + 'static
 {
     type Id: Ord + Clone + fmt::Display + FromStr;
     const KIND: Kind;
-    /// Top-level fields that the change log must not show.
+    /// Top-level fields hidden from the change log.
     const HIDDEN: &'static [&'static str] = &[];
 
     fn id(&self) -> &Self::Id;
-    /// Whose it is.
+    /// Owning tenant.
     fn tenant(&self) -> Option<&TenantId>;
-    /// Whose people may see it: its tenant, and all above that.
+    /// Tenants whose members may see it: the owner and its ancestors.
     fn seen_by(&self, view: &View) -> Vec<TenantId> {
         self.tenant().map_or_else(Vec::new, |it| above(view, it))
     }
     fn records(view: &View) -> &OrdMap<Self::Id, Arc<Record<Self>>>;
     fn records_mut(view: &mut View) -> &mut OrdMap<Self::Id, Arc<Record<Self>>>;
-    /// Keeps the indices as the records are.
+    /// Updates the indices.
     fn index(_view: &mut View, _before: Option<&Self>, _after: Option<&Self>) {}
 }
 
@@ -125,7 +125,7 @@ impl Document for Token {
 }
 
 impl View {
-    /// Puts a record in, or takes it out, with its indices.
+    /// Inserts or removes a record and updates the indices.
     pub(super) fn set<T: Document>(&mut self, id: &T::Id, record: Option<Arc<Record<T>>>) {
         let after = record.clone();
         let records = T::records_mut(self);
@@ -137,7 +137,7 @@ impl View {
         T::index(self, before, after.as_deref().map(|it| &it.value));
     }
 
-    /// Takes in a row as it is kept.
+    /// Applies a stored row.
     pub(super) fn take<T: Document>(&mut self, row: &DocumentRow) -> Result<()> {
         let damaged = || StoreError::Damaged(format!("{} {}", T::KIND, row.id));
         let id = row.id.parse().map_err(|_| damaged())?;
@@ -159,7 +159,7 @@ pub(super) async fn whole(backend: &dyn Backend) -> Result<View> {
     with(View::default(), &loaded.unwrap_or_default())
 }
 
-/// The view with what was loaded.
+/// Applies loaded rows to a view.
 pub(super) fn with(mut view: View, loaded: &Loaded) -> Result<View> {
     view.revision = loaded.revision;
     for row in loaded.deleted.iter().chain(&loaded.documents) {

@@ -1,5 +1,6 @@
-//! A change in the making: the view as it would be, and what has been touched. Reading sees what was written before. What
-//! one record says of another holds at every step: no cluster without its tenant, no tenant deleted under its clusters.
+//! A change in progress: the prospective view and the touched resources. Reads return earlier
+//! writes of the same draft. References stay valid at every step: no cluster without its tenant, no
+//! tenant deleted with clusters.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,14 +20,14 @@ use crate::{
     view::{CatalogHead, View},
 };
 
-/// The view, to be changed; reads through to it.
+/// An editable view; reads go through `Deref`.
 pub struct Draft {
     pub(super) base: View,
     pub(super) view: View,
     pub(super) tenants: BTreeSet<TenantId>,
     pub(super) clusters: BTreeSet<ClusterId>,
     pub(super) tokens: BTreeSet<String>,
-    /// The new catalogs, as JSON.
+    /// New catalogs, as JSON.
     pub(super) catalogs: BTreeMap<ClusterId, String>,
 }
 
@@ -51,16 +52,17 @@ impl Draft {
         }
     }
 
-    /// The revision that this change will have, if it changes anything.
+    /// Revision of this change, if it changes anything.
     #[must_use]
     pub fn next_revision(&self) -> Revision {
         self.view.revision
     }
 
-    /// Makes a tenant or puts it in the place of the one with its id.
+    /// Creates or replaces a tenant.
     ///
     /// # Errors
-    /// [`StoreError::Missing`] if there is no such parent, [`StoreError::Nesting`] if it would be above itself.
+    /// [`StoreError::Missing`] without such a parent, [`StoreError::Nesting`] if it would become
+    /// its own ancestor.
     pub fn put_tenant(&mut self, tenant: Tenant) -> Result<()> {
         if let Some(parent) = &tenant.parent {
             self.view.tenant(parent).ok_or(StoreError::Missing)?;
@@ -73,10 +75,10 @@ impl Draft {
         Ok(())
     }
 
-    /// Its API tokens go with it.
+    /// Deletes a tenant and its API tokens.
     ///
     /// # Errors
-    /// [`StoreError::Missing`]; [`StoreError::InUse`] while it has clusters or tenants below it.
+    /// [`StoreError::Missing`]; [`StoreError::InUse`] while it has clusters or child tenants.
     pub fn delete_tenant(&mut self, id: &TenantId) -> Result<()> {
         self.view.tenant(id).ok_or(StoreError::Missing)?;
         if self.view.clusters_of(id).next().is_some() || self.view.children_of(id).next().is_some()
@@ -89,11 +91,11 @@ impl Draft {
         Ok(())
     }
 
-    /// Makes a cluster or puts it in the place of the one with its id. The API tokens for it alone end where it becomes
-    /// another tenant's: they are in the hands of the people who had it.
+    /// Creates or replaces a cluster. A move to another tenant deletes the API tokens limited to
+    /// the cluster: the previous tenant's people hold them.
     ///
     /// # Errors
-    /// [`StoreError::Missing`] if there is no such tenant.
+    /// [`StoreError::Missing`] without such a tenant.
     pub fn put_cluster(&mut self, cluster: Cluster) -> Result<()> {
         self.view
             .tenant(&cluster.tenant)
@@ -107,10 +109,10 @@ impl Draft {
         Ok(())
     }
 
-    /// Changes a cluster in its place; its id must stay.
+    /// Edits a cluster in place; its id must not change.
     ///
     /// # Errors
-    /// [`StoreError::Missing`] if there is no such cluster, or no such tenant any more.
+    /// [`StoreError::Missing`] without such a cluster or tenant.
     pub fn amend_cluster<T>(
         &mut self,
         id: &ClusterId,
@@ -127,7 +129,8 @@ impl Draft {
         Ok(done)
     }
 
-    /// Its bootstrap token, its catalog, its status and the API tokens for it alone go with it.
+    /// Deletes a cluster with its bootstrap token, catalog, status and the API tokens limited to
+    /// it.
     ///
     /// # Errors
     /// [`StoreError::Missing`]
@@ -141,8 +144,10 @@ impl Draft {
         Ok(())
     }
 
+    /// Creates or replaces an API token.
+    ///
     /// # Errors
-    /// [`StoreError::Missing`] if its tenant or its cluster does not exist.
+    /// [`StoreError::Missing`] if its tenant or cluster does not exist.
     pub fn put_token(&mut self, token: Token) -> Result<()> {
         if let Some(tenant) = &token.tenant {
             self.view.tenant(tenant).ok_or(StoreError::Missing)?;
@@ -155,6 +160,8 @@ impl Draft {
         Ok(())
     }
 
+    /// Deletes an API token.
+    ///
     /// # Errors
     /// [`StoreError::Missing`]
     pub fn delete_token(&mut self, id: &str) -> Result<()> {
@@ -164,10 +171,10 @@ impl Draft {
         Ok(())
     }
 
-    /// Puts these objects in the place of the cluster's catalog; says its new version.
+    /// Replaces the objects of the cluster's catalog; returns its new version.
     ///
     /// # Errors
-    /// [`StoreError::Missing`] if there is no such cluster.
+    /// [`StoreError::Missing`] without such a cluster.
     pub fn put_catalog(&mut self, cluster: &ClusterId, objects: Vec<Value>) -> Result<u64> {
         self.view.cluster(cluster).ok_or(StoreError::Missing)?;
         let before = self.base.catalog(cluster).map_or(0, |head| head.version);
@@ -190,7 +197,8 @@ impl Draft {
         }
     }
 
-    /// However often it is put, its version rises once; put as it was, it is as it was.
+    /// Repeated puts raise the version once; a put of the original value restores the original
+    /// record.
     fn put<T: Document>(&mut self, value: T) {
         let id = value.id().clone();
         let before = T::records(&self.base).get(&id);

@@ -1,7 +1,8 @@
-//! A store as a whole: into a file and back, or from one database into another. What is written is counted and hashed,
-//! table by table, and what does not come to the same is not kept.
+//! Copies of a whole store: into a file and back, or between databases. Rows are counted and hashed
+//! per table; a copy with a different count or hash is discarded.
 //!
-//! The file is lines of JSON: what it is, rows by table, keys beside the store, and at the end counts and hashes of it all.
+//! The file consists of lines of JSON: a header, rows by table, keys of the hub, and a trailer with
+//! counts and hashes.
 
 use std::{
     collections::BTreeMap,
@@ -26,22 +27,23 @@ use crate::{
     unusable::unusable,
 };
 
-/// Of the file's form, which changes with the tables.
+/// Version of the file format, which changes with the tables.
 const FORMAT: u32 = 1;
-/// The longest line that is read: a slice of the largest catalogs goes into it.
+/// Limit of a line in bytes: a slice with the largest catalogs must fit.
 const MAX_LINE: u64 = 4 << 30;
-/// How many slices of rows may be on their way.
+/// Number of slices in flight.
 const ON_THE_WAY: usize = 4;
 
-/// How much of each table there is, and its hash over all rows in their order.
+/// Number of rows of a table, and the hash over all rows in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
+    /// Number of rows.
     pub rows: u64,
     /// SHA-256 in lower-case hexadecimal.
     pub sha256: String,
 }
 
-/// By table, or by file.
+/// By table or file.
 pub type Tallies = BTreeMap<String, Tally>;
 
 /// Files that belong to the store, by name.
@@ -97,10 +99,11 @@ fn unreadable(detail: impl std::fmt::Display) -> Failure {
     .next("Name a whole file of `fairlead backup`; one that is encrypted needs `--identity`.")
 }
 
-/// Writes a store and these files to `sink`; the hub goes on meanwhile.
+/// Writes a store and these files to `sink`; the hub may keep running.
 ///
 /// # Errors
-/// `FL-4103` if the store cannot be read or is of another version, `FL-4112` if `sink` takes no more.
+/// `FL-4103` if the store cannot be read or is of another version, `FL-4112` if `sink` rejects a
+/// write.
 pub async fn write<W: Write + Send + 'static>(
     place: &Place,
     files: Files,
@@ -115,7 +118,7 @@ pub async fn write<W: Write + Send + 'static>(
     backend.close().await;
     let written = written.map_err(|error| Failure::because(Code::Internal, error))?;
     match (written, read) {
-        // Where both failed, the disk is why.
+        // If both failed, the sink is the cause.
         (Err(error), _) => Err(Failure::because(Code::CannotWrite, error)),
         (Ok(_), Err(error)) => Err(told(place, &error)),
         (Ok(None), Ok(())) => Err(told(place, &StoreError::CutOff)),
@@ -123,7 +126,7 @@ pub async fn write<W: Write + Send + 'static>(
     }
 }
 
-/// None if the rows came to no end.
+/// `None` if the end marker of the rows is missing.
 fn write_lines<W: Write>(
     mut rows: mpsc::Receiver<Part>,
     files: &Files,
@@ -160,14 +163,15 @@ fn write_lines<W: Write>(
     Ok(Some(tallies))
 }
 
-/// Takes the files of a backup before the store has changed.
+/// Receives the files of a backup before the store changes.
 pub type Stage = Box<dyn FnOnce(&Files) -> std::result::Result<(), Failure> + Send>;
 
-/// Puts what `source` holds in the place of all that is in a store. The files go to `stage`, before anything has changed.
+/// Replaces the content of a store with `source`. The files go to `stage` before anything changes.
 ///
 /// # Errors
-/// `FL-4111` if the store holds something and `overwrite` is not set, `FL-4109` if `source` is damaged, `FL-4103` if the
-/// store cannot be written or a hub runs on it, and those of `stage`. Nothing has changed then.
+/// `FL-4111` if the store is not empty and `overwrite` is not set, `FL-4109` if `source` is
+/// damaged, `FL-4103` if the store cannot be written or a hub runs on it, and the errors of
+/// `stage`. Nothing has changed then.
 pub async fn read(
     place: &Place,
     source: Box<dyn BufRead + Send>,
@@ -199,7 +203,7 @@ async fn read_into(
     match (read, written) {
         (Ok(read), Ok(())) => Ok(read),
         (Ok(_), Err(error)) => Err(told(place, &error)),
-        // It has stopped because the store has.
+        // The reader stopped because the store failed.
         (Err(_), Err(error)) if !matches!(error, StoreError::CutOff) => Err(told(place, &error)),
         (Err(failure), _) => Err(failure),
     }
@@ -257,12 +261,11 @@ fn read_lines(
     }
 }
 
-/// Puts all rows of one store in the place of those of another one, and reads both to compare.
+/// Copies all rows of one store over another, then reads both to compare.
 ///
 /// # Errors
-/// `FL-4111` if the other one holds something and `overwrite` was not said, `FL-4103` if one of them cannot be used or a
-/// hub runs on it,
-/// `FL-5101` if they are not the same afterwards.
+/// `FL-4111` if the target is not empty and `overwrite` is not set, `FL-4103` if one of them cannot
+/// be used or a hub runs on it, `FL-5101` if they differ afterwards.
 pub async fn migrate(
     from: &Place,
     to: &Place,
@@ -283,7 +286,7 @@ pub async fn migrate(
     );
     match (read, written) {
         (Ok(()), Ok(())) => {}
-        // Where one ends, the other one is cut off.
+        // If one side fails, the other one sees its channel closed.
         (Err(error), Ok(()) | Err(StoreError::CutOff)) => return Err(told(from, &error)),
         (_, Err(error)) => return Err(told(to, &error)),
     }
@@ -309,14 +312,14 @@ async fn count(mut rows: mpsc::Receiver<Part>, onward: Option<mpsc::Sender<Part>
         if let Some(onward) = &onward
             && onward.send(part).await.is_err()
         {
-            // Whoever takes them tells why not.
+            // The receiver reports its own error.
             break;
         }
     }
     counter.finish()
 }
 
-/// A new store holds the default tenant and nothing else.
+/// A new store contains only the default tenant.
 async fn may_write(
     place: &Place,
     backend: &dyn Backend,

@@ -1,4 +1,4 @@
-//! Why the store did not do it.
+//! Errors of the store.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tracing::error;
 
 use crate::revision::Revision;
 
-/// Nothing was changed.
+/// A failed operation; nothing was changed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     #[error("it exists already, or has changed meanwhile")]
@@ -35,9 +35,9 @@ pub enum StoreError {
     CutOff,
 }
 
-/// What a change may be answered with in the place of being made.
+/// An error that a change may return instead of a result.
 pub trait Refusal: From<StoreError> + Send + 'static {
-    /// Whether the change was made from what is no more so, as an `If-Match` says.
+    /// True if the precondition of the change was outdated, as for `If-Match`.
     fn has_lost(&self) -> bool {
         false
     }
@@ -60,14 +60,15 @@ impl From<sqlx::Error> for StoreError {
     }
 }
 
-/// Whether PostgreSQL has ended with these words, for whatever reason: what it was at may be done all the same.
+/// True if PostgreSQL terminated with this error; the current operation may have succeeded all the
+/// same.
 pub(super) fn has_ended(error: &sqlx::Error) -> bool {
     let error = error.as_database_error();
     let error = error.and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
     error.is_some_and(|error| error.severity() == PgSeverity::Panic)
 }
 
-/// Whether the server cannot be reached, or says that it cannot serve now.
+/// True if the server is unreachable or reports that it cannot serve.
 pub(crate) fn cannot_be_reached(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_)
@@ -82,15 +83,15 @@ pub(crate) fn cannot_be_reached(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Whether somebody has to make room, or to make the disk writable again.
+/// True if an operator must free space or make the disk writable.
 fn cannot_write(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code());
     let Some(code) = code else {
         return false;
     };
     match code.parse::<u32>() {
-        // SQLite: 8 is READONLY, 13 FULL, in whatever case; 778, 1034 and 1546 are IOERR while writing, syncing and cutting
-        // off: quotas and limits are told like that.
+        // SQLite: the low byte of the code is 8 (READONLY) or 13 (FULL). Quotas and limits surface
+        // as 778, 1034 and 1546: IOERR while writing, syncing and truncating.
         Ok(number) if code.len() < 5 => {
             matches!(number & 0xff, 8 | 13) || matches!(number, 778 | 1034 | 1546)
         }
@@ -116,7 +117,7 @@ impl From<StoreError> for Failure {
                 Code::StoreFull.into()
             }
             StoreError::Failed(_) | StoreError::Damaged(_) | StoreError::CutOff => {
-                // What the database says is for whoever runs the hub, not for whoever asked.
+                // The database's message is for the operator, not for the caller.
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
                 error!(%error, cause, code = %Code::Store, "store failed");
                 Code::Store.into()

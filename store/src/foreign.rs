@@ -1,5 +1,7 @@
-//! Which changes another hub on the same database has made, as far as that was seen while this one ran. What is not known is
-//! taken for one's own: whoever follows the log for its own hub's changes then does a thing twice, and never not at all.
+//! Commits of other hubs on the same database, as far as observed by this process.
+//!
+//! An unknown commit counts as this hub's own. A consumer that follows the log for its own hub's
+//! changes may then process a change twice, but never miss one.
 
 use std::{
     collections::VecDeque,
@@ -9,7 +11,7 @@ use std::{
 
 use crate::revision::Revision;
 
-/// Ranges that are known at once; the oldest are forgotten.
+/// Maximum number of ranges; the oldest are dropped.
 const MOST: usize = 16_384;
 
 #[derive(Default)]
@@ -18,7 +20,7 @@ pub(super) struct Foreign(Mutex<Known>);
 #[derive(Default)]
 struct Known {
     ranges: VecDeque<Range>,
-    /// A commit of this very hub got no answer: it may be among those that come next.
+    /// A commit of this hub got no answer: it may be among the next ones.
     doubtful: bool,
 }
 
@@ -28,7 +30,7 @@ struct Range {
 }
 
 impl Foreign {
-    /// All after one revision, up to another one. They come in their order.
+    /// Adds the revisions after one up to another. Calls come in order.
     pub(super) fn add(&self, after: Revision, until: Revision) {
         if until <= after {
             return;
@@ -47,7 +49,7 @@ impl Foreign {
         }
     }
 
-    /// What comes next may be this hub's own.
+    /// The next commits may be this hub's own.
     pub(super) fn doubt(&self) {
         self.lock().doubtful = true;
     }
@@ -58,7 +60,7 @@ impl Foreign {
         ranges.get(at).is_some_and(|range| range.after < revision)
     }
 
-    /// Nobody asks for those up to here any more.
+    /// Drops revisions up to this one, which will not be queried any more.
     pub(super) fn forget(&self, until: Revision) {
         let ranges = &mut self.lock().ranges;
         let old = ranges.partition_point(|range| range.until <= until);

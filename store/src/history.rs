@@ -1,5 +1,5 @@
-//! What was: the log of changes, from which a program can go on where it stopped, and the history of facts. Both are kept
-//! for a time, and cut in slices.
+//! Past states: the change log, from which a consumer can resume, and the history of facts. Both
+//! have a retention time and are trimmed in slices.
 
 use std::{str::FromStr, time::Duration};
 
@@ -16,9 +16,9 @@ use crate::{
     revision::Revision,
 };
 
-/// The most lines or versions that are answered at once.
+/// Maximum number of lines or versions per page.
 pub const MAX_PAGE: u32 = 10_000;
-/// What became of a thing.
+/// Operation on a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
@@ -28,6 +28,7 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// The name in JSON and in the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -48,45 +49,55 @@ impl FromStr for Operation {
     }
 }
 
-/// One thing that one change has touched.
+/// One resource touched by one change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
+    /// Revision of the change.
     pub revision: Revision,
-    /// Counts what one change has touched, from 0.
+    /// Index of the resource within the change, from 0.
     pub part: u32,
+    /// Time of the change.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
     /// A caller's name, `agent:<cluster>`, or `system:hub`.
     pub actor: String,
-    /// Id of the API token with which it was made.
+    /// Id of the API token used for the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor_token: Option<String>,
+    /// Kind of the resource.
     pub kind: Kind,
+    /// Id of the resource.
     pub id: String,
+    /// Tenant of the resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
+    /// Operation on the resource.
     pub operation: Operation,
-    /// What is no more so. Of what was updated only what differs; of a secret never more than that there is one.
+    /// Previous values; for an update only those that differ. A secret appears only as a
+    /// placeholder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// What is so now, likewise.
+    /// New values, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
-    /// Who could see it. None: a hub of the version before has written the line. It is nobody's business but the registry's.
+    /// Tenants that could see the change. `None` for a line written by a previous version. Internal
+    /// to the registry.
     #[serde(skip)]
     pub audience: Option<Audience>,
 }
 
-/// A place in the log, before this line of this change.
+/// A position in the log, before this line of this change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogPlace {
+    /// Revision of the change.
     pub revision: Revision,
+    /// Index of the line.
     pub part: u32,
 }
 
 impl From<Revision> for LogPlace {
-    /// Before all of that change.
+    /// Before the first line of that change.
     fn from(revision: Revision) -> Self {
         LogPlace { revision, part: 0 }
     }
@@ -101,52 +112,62 @@ impl From<&Change> for LogPlace {
     }
 }
 
-/// Whole changes, in their order.
+/// Complete changes, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Changes {
+    /// Lines of the log.
     pub changes: Vec<Change>,
-    /// Nothing up to here was left out: the `since` to go on from.
+    /// Every change up to here is included: the next `since`.
     pub revision: Revision,
 }
 
-/// Which lines of the log are wanted; all of them by default.
+/// Filter of log lines; matches everything by default.
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
+    /// Kind and id of the resource.
     pub thing: Option<(Kind, String)>,
-    /// Of things of this tenant and of all below it, as it was before or after the change.
+    /// Tenant of the resource or an ancestor of it, before or after the change.
     pub tenant: Option<TenantId>,
+    /// Name of the actor.
     pub actor: Option<String>,
-    /// Of what this tenant's people could see, before or after. Lines of the version before, which do not say that, are
-    /// among them all.
+    /// Tenant whose members could see the change, before or after. Lines of a previous version lack
+    /// this and always match.
     pub seen_by: Option<TenantId>,
 }
 
-/// A fact as it was from `at` on.
+/// One version of a fact, valid from `at`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FactVersion {
+    /// Id of the cluster.
     pub cluster: ClusterId,
+    /// Name of the fact.
     pub name: String,
-    /// One of the cluster's dynamic facts, not of those that people have set.
+    /// True for a fact reported by a program, false for one set by people.
     pub dynamic: bool,
     /// In milliseconds since 1970.
     pub at: i64,
+    /// Revision of the change.
     pub revision: Revision,
+    /// Source of the value.
     pub source: FactSource,
     /// In milliseconds since 1970.
     pub observed: i64,
-    /// None: it was removed.
+    /// `None` if the fact was removed.
     #[serde(default)]
     pub value: Option<Value>,
 }
 
-/// A place among the versions of one fact, the latest first: behind this one.
+/// A position in the versions of one fact, newest first: after this version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FactPlace {
     /// In milliseconds since 1970.
     pub at: i64,
+    /// Id of the cluster.
     pub cluster: ClusterId,
+    /// True for a fact reported by a program.
     pub dynamic: bool,
+    /// Revision of the change.
     pub revision: Revision,
 }
 
@@ -161,17 +182,17 @@ impl From<&FactVersion> for FactPlace {
     }
 }
 
-/// Times in milliseconds since 1970.
+/// A time range, in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// Not this very millisecond any more.
+    /// Exclusive.
     pub after: i64,
-    /// Including this millisecond.
+    /// Inclusive.
     pub until: i64,
 }
 
 impl Default for Span {
-    /// All of it.
+    /// All times.
     fn default() -> Self {
         Span {
             after: i64::MIN,
@@ -180,14 +201,14 @@ impl Default for Span {
     }
 }
 
-/// How long what was is kept.
+/// Retention times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// The log of changes; 7 days by default.
+    /// Change log; 7 days by default.
     pub changes: Duration,
-    /// The most lines of it; a million by default.
+    /// Maximum number of log lines; a million by default.
     pub lines: u64,
-    /// The history of facts; 400 days by default. What a fact was when that time began is kept longer.
+    /// History of facts; 400 days by default. The version valid at the cut-off is kept.
     pub facts: Duration,
 }
 
@@ -203,9 +224,11 @@ impl Default for Retention {
     }
 }
 
-/// How much was cut.
+/// Numbers of deleted rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tidied {
+    /// Lines of the change log.
     pub lines: u64,
+    /// Versions of facts.
     pub facts: u64,
 }

@@ -1,5 +1,5 @@
-//! What a change leaves behind: the rows to write, a line in the change log for each thing that it touched, and a row for
-//! each fact that became another one.
+//! Output of a change: the rows to write, a log line per touched resource, and a row per changed
+//! fact.
 
 use std::{fmt, sync::Arc};
 
@@ -21,22 +21,23 @@ use crate::{
     view::View,
 };
 
-/// What stands in the log for a secret.
+/// Placeholder for a secret in the log.
 const HIDDEN: &str = "(hidden)";
 
-/// Who changes something.
+/// Originator of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Actor {
-    /// A caller of the API, by name, and the id of its API token; none of a caller that an issuer vouches for.
+    /// A caller of the API: name, and id of its API token. No token id for a caller of an external
+    /// issuer.
     Caller { name: String, token: Option<String> },
-    /// A cluster's agent, or whoever comes with its bootstrap token.
+    /// A cluster's agent, or the holder of its bootstrap token.
     Agent(ClusterId),
-    /// The hub itself, or who runs it.
+    /// The hub itself, or its operator.
     Hub,
 }
 
 impl fmt::Display for Actor {
-    /// A caller's name holds no colon, or the id of a tenant or a cluster before it.
+    /// A caller's name contains no colon except after the id of a tenant or cluster.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Actor::Caller { name, .. } => f.write_str(name),
@@ -46,7 +47,7 @@ impl fmt::Display for Actor {
     }
 }
 
-/// Who and when, of all lines of one change.
+/// Actor and time shared by all lines of one change.
 struct Journal<'a> {
     batch: &'a mut Batch,
     revision: Revision,
@@ -56,7 +57,7 @@ struct Journal<'a> {
     part: u32,
 }
 
-/// Adds what a draft has changed to a batch; false if that is nothing.
+/// Adds the changes of a draft to a batch; false if there are none.
 pub(super) fn record(
     draft: &Draft,
     actor: &Actor,
@@ -170,7 +171,7 @@ impl Journal<'_> {
             id: cluster.to_string(),
             tenant,
             operation: before.map_or(Operation::Created, |_| Operation::Updated),
-            // What is in it may hold secrets.
+            // Catalogs may contain secrets, so only versions are logged.
             before: before.map(|head| json!({ "version": head.version })),
             after: Some(json!({ "version": head.version })),
             audience: Some(Audience {
@@ -251,7 +252,7 @@ fn hide<T: Document>(value: &mut Value) {
     }
 }
 
-/// Takes out of two values what both say; of what only one says nothing is left in the other.
+/// Removes equal parts from both values.
 fn leave_differences(was: &mut Value, is: &mut Value) {
     let (Value::Object(was), Value::Object(is)) = (was, is) else {
         return;

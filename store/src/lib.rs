@@ -1,7 +1,7 @@
 //! Durable state of a hub. The registry is a value (a [`View`]), a change is a function from one value to the next
 //! ([`Store::change`]), and SQLite or PostgreSQL makes it durable before it is answered.
 //!
-//! Reads take no lock and wait for nothing. Observed status ([`Observed`]) is written in batches and may be lost.
+//! Reads take no lock and never wait. Observed status ([`Observed`]) is written in batches and may be lost.
 //! This crate speaks no HTTP, judges no request, and keeps no token, only hashes.
 
 mod audience;

@@ -1,4 +1,4 @@
-//! What the store counts of its own work. Labels are words of its own.
+//! Metrics of the store. Label values are fixed.
 
 use std::time::Duration;
 
@@ -8,23 +8,23 @@ use prometheus::{
     proto::MetricFamily,
 };
 
-/// From a tenth of a millisecond, which is memory alone, to beyond what a database that is away is waited for.
+/// From 0.1 ms (memory only) to beyond the wait budget for an unreachable database.
 const SECONDS: [f64; 14] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 15.0,
 ];
 
-/// What became of a change.
+/// Result of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It is on the disk.
+    /// Durable on disk.
     Written,
-    /// Nothing was to be changed.
+    /// Nothing to change.
     Unchanged,
-    /// It was made from what is no more so: an `If-Match` has lost.
+    /// The precondition was outdated: an `If-Match` failed.
     Conflict,
-    /// Whoever wanted it was told no for another reason: another one has the id, a token is spent.
+    /// Rejected for another reason: the id is taken, a token is spent.
     Refused,
-    /// The database did not take it.
+    /// The database failed.
     Failed,
 }
 
@@ -48,7 +48,7 @@ impl Outcome {
     }
 }
 
-/// Clones count the same.
+/// Metrics of the store; clones share their counters.
 #[derive(Clone)]
 pub struct Meter {
     reads: IntCounter,
@@ -59,8 +59,10 @@ pub struct Meter {
 }
 
 impl Meter {
+    /// Creates the metrics.
+    ///
     /// # Errors
-    /// A name that Prometheus does not know.
+    /// An invalid Prometheus name.
     pub(super) fn new() -> prometheus::Result<Self> {
         let histogram = |name: &str, help: &str| {
             Histogram::with_opts(HistogramOpts::new(name, help).buckets(SECONDS.to_vec()))

@@ -9,7 +9,7 @@ pub fn millis(at: OffsetDateTime) -> i64 {
     i64::try_from(at.unix_timestamp_nanos() / 1_000_000).unwrap_or(i64::MAX)
 }
 
-/// Times are kept to the millisecond: what is answered at creation is what is answered ever after.
+/// Truncates to milliseconds, so that a time reads the same at creation and from the database.
 pub fn whole_millis(at: OffsetDateTime) -> OffsetDateTime {
     from_millis(millis(at)).unwrap_or(at)
 }

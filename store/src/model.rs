@@ -1,7 +1,8 @@
-//! What the registry keeps, as it keeps it: tenants, clusters with their facts and what was compiled for them, tokens.
-//! Values without behaviour; what may be written is for `registry` to judge, how it is written for `store`.
+//! Resource types of the registry as stored: tenants, clusters with facts and compile metadata,
+//! tokens. Plain data; `registry` validates writes, `store` persists them.
 //!
-//! The fields are those of Project Syn's SDD 0007; each is optional on disk, so that older rows can be read.
+//! The fields follow Project Syn's SDD 0007. Each is optional on disk, so that older rows stay
+//! readable.
 
 mod agent;
 mod cluster;

@@ -1,4 +1,4 @@
-//! What was seen of one cluster, and what comes of it where several hubs have seen it.
+//! Observed status of one cluster, and the merge of several hubs' observations.
 
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
@@ -11,27 +11,29 @@ use time::OffsetDateTime;
 
 use crate::model::FactSource;
 
-/// What was seen of one cluster.
+/// Observed status of one cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Observed {
+    /// Connection status.
     pub status: ClusterStatus,
-    /// When each source last reported facts, in milliseconds since 1970, whether or not any was new.
+    /// Time of the last report of each source, with or without new facts, in milliseconds since
+    /// 1970.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub reported: BTreeMap<FactSource, i64>,
-    /// By which revision of its configuration its agent works.
+    /// Configuration revision applied by the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<String>,
-    /// When it said so, in milliseconds since 1970.
+    /// Time of that report, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_at: Option<i64>,
-    /// Which other hub's word the status is; none: this one's.
+    /// Hub that observed the status; `None` for this one.
     #[serde(skip)]
     pub(super) by: Option<Arc<str>>,
 }
 
 impl Observed {
-    /// Of a cluster of which nothing was seen since it was made.
+    /// The status of a cluster without observations, from its creation.
     #[must_use]
     pub fn nothing(since: OffsetDateTime) -> Self {
         Observed {
@@ -50,13 +52,13 @@ impl Observed {
         }
     }
 
-    /// When the agent last reported facts, in milliseconds since 1970.
+    /// Time of the agent's last report of facts, in milliseconds since 1970.
     #[must_use]
     pub fn agent_reported(&self) -> Option<i64> {
         self.reported.get(&FactSource::Agent).copied()
     }
 
-    /// What two hubs have seen: the status is that of the one with which it stands better, all else what was seen last.
+    /// Merges two hubs' observations: the better status, and the newest of everything else.
     #[must_use]
     pub(super) fn and(self, other: Self) -> Self {
         let (mut best, other) = match rank(&self.status) <= rank(&other.status) {
@@ -77,7 +79,8 @@ impl Observed {
     }
 }
 
-/// The least is the best. Of two that are alike the one that holds for longer; a cluster is lost since its last session was.
+/// Smaller is better. Of two equal states the older one wins; a cluster is lost since its last
+/// session.
 fn rank(status: &ClusterStatus) -> (u8, OffsetDateTime, Reverse<OffsetDateTime>) {
     let (since, never) = (status.since, OffsetDateTime::UNIX_EPOCH);
     match status.state {
@@ -88,7 +91,7 @@ fn rank(status: &ClusterStatus) -> (u8, OffsetDateTime, Reverse<OffsetDateTime>)
     }
 }
 
-/// Two statuses of which one goes on where the other ends.
+/// True if one status continues the other.
 pub(super) fn alike(one: &ClusterStatus, other: &ClusterStatus) -> bool {
     let kind = |status: &ClusterStatus| -> (ClusterState, Option<Code>) {
         let code = status.last_error.as_ref().map(|error| error.code);

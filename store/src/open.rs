@@ -6,7 +6,7 @@ use fairlead_api::Failure;
 
 use crate::{backend::Backend, place::Place, postgres, sqlite, unusable::unusable};
 
-/// How long one writer waits for another program that holds the file.
+/// Time a writer waits for another program's lock on the file.
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
 pub(crate) async fn backend(
@@ -29,10 +29,10 @@ pub(crate) async fn backend(
     }
 }
 
-/// Whether no program has used this store yet.
+/// True if no program has used this store yet.
 ///
 /// # Errors
-/// `FL-4103` if it cannot be read, `FL-5104` if its database cannot be reached.
+/// `FL-4103` if it cannot be read, `FL-5104` if its database is unreachable.
 pub async fn is_new(place: &Place) -> Result<bool, Failure> {
     match place {
         Place::File(path) => match std::fs::metadata(path) {
@@ -47,7 +47,7 @@ pub async fn is_new(place: &Place) -> Result<bool, Failure> {
     }
 }
 
-/// A database that is there; nothing is made and nothing brought up to date.
+/// An existing database, without creation or migration.
 pub(crate) async fn as_it_is(place: &Place) -> Result<Arc<dyn Backend>, Failure> {
     backend(place, BUSY, true).await
 }

@@ -1,6 +1,8 @@
-//! The other hubs on the database: which of them live, and so what their word of a cluster is worth. Each says every
-//! [`BEAT`] that it lives. Whether it does is judged by the one who looks, by how long nothing was heard while looking was
-//! possible: no two machines' clocks are compared, and a database that was away kills nobody.
+//! Heartbeats of the other hubs on the database: determines the live ones, and so the validity of
+//! their observations. Each hub sends a heartbeat every [`BEAT`].
+//!
+//! The reader judges by its own clock: the time without a new heartbeat while the database was
+//! readable. Clocks of machines are never compared, and a database outage declares no hub dead.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,23 +20,23 @@ use tokio::time::Instant;
 
 use crate::{millis::from_millis, observed::Observed};
 
-/// How often a hub says that it lives, and looks at who else does.
+/// Interval of sending and reading heartbeats.
 pub(super) const BEAT: Duration = Duration::from_secs(2);
-/// Silent for so long, a hub is lost, and every session that it had.
+/// A hub without a heartbeat for this long is dead, with all its sessions.
 pub(super) const SILENT: Duration = Duration::from_secs(10);
-/// Silent for so long, it may well be.
+/// A hub without a heartbeat for this long is suspect.
 const DOUBT: Duration = Duration::from_secs(5);
 
-/// A hub as the database knows it.
+/// A hub's row in the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HubRow {
     pub(super) id: String,
     pub(super) url: String,
-    /// When it said last that it lives, in milliseconds since 1970 by the database's clock.
+    /// Last heartbeat, in milliseconds since 1970 by the database's clock.
     pub(super) beat: i64,
-    /// How long ago that is, in milliseconds.
+    /// Age of the last heartbeat, in milliseconds.
     pub(super) age: i64,
-    /// It has said good-bye.
+    /// The hub has announced its end.
     pub(super) ended: bool,
 }
 
@@ -43,12 +45,12 @@ struct Peer {
     url: Option<HubUrl>,
     beat: i64,
     ended: bool,
-    /// When its last beat came, by this hub's own clock.
+    /// Arrival of its last heartbeat, by this hub's clock.
     heard: Instant,
     living: bool,
 }
 
-/// All hubs but this one.
+/// All hubs except this one.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     known: BTreeMap<String, Peer>,
@@ -56,7 +58,7 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    /// Takes in all hubs there are; says which of them stand another way than before.
+    /// Updates from the hubs' rows; returns the hubs whose liveness changed.
     pub(super) fn look(&mut self, rows: Vec<HubRow>, now: Instant) -> BTreeSet<String> {
         let looked = self.looked.replace(now);
         let was_blind = looked.is_some_and(|at| now - at > DOUBT);
@@ -71,25 +73,25 @@ impl Peers {
         ids.filter(other).cloned().collect()
     }
 
-    /// Of one that is not known, nothing lives.
+    /// False for an unknown hub.
     pub(super) fn lives(&self, id: &str) -> bool {
         self.known.get(id).is_some_and(|peer| peer.living)
     }
 
-    /// Whether one lives whose name comes before this one.
+    /// True if a live hub has a name that sorts before this one.
     pub(super) fn precede(&self, id: &str) -> bool {
         let mut before = self.known.range::<str, _>((Unbounded, Excluded(id)));
         before.any(|(_, peer)| peer.living)
     }
 
-    /// Where a hub is, if it was heard just now.
+    /// URL of a hub with a recent heartbeat.
     pub(super) fn sure(&self, id: &str, now: Instant) -> Option<&HubUrl> {
         let peer = self.known.get(id)?;
         let sure = peer.living && now - peer.heard < DOUBT;
         peer.url.as_ref().filter(|_| sure)
     }
 
-    /// What a hub's word of a cluster is worth: sessions do not outlive their hub.
+    /// A hub's observation adjusted by its liveness: sessions end with their hub.
     pub(super) fn read(&self, id: &str, said: &Observed) -> Observed {
         let mut said = said.clone();
         said.by = Some(id.into());
@@ -113,7 +115,7 @@ fn judge(known: Option<&Peer>, row: &HubRow, was_blind: bool, now: Instant) -> P
         None => now.checked_sub(age).unwrap_or(now),
     };
     let recent = match same {
-        // Once lost it stays so until it is heard again.
+        // A dead hub stays dead until its next heartbeat.
         Some(known) => known.living && now - heard < SILENT,
         None => age < SILENT,
     };
@@ -126,7 +128,7 @@ fn judge(known: Option<&Peer>, row: &HubRow, was_blind: bool, now: Instant) -> P
     }
 }
 
-/// Whether it says that there is a session.
+/// True if the status implies a session.
 pub(super) fn claims(status: &ClusterStatus) -> bool {
     matches!(
         status.state,
@@ -134,7 +136,7 @@ pub(super) fn claims(status: &ClusterStatus) -> bool {
     )
 }
 
-/// The same on every hub: by what the database says, whenever it is found out.
+/// Derived from database content only, so every hub computes the same.
 fn lose(status: &mut ClusterStatus, hub: Option<&Peer>) {
     let beat = hub.and_then(|hub| from_millis(hub.beat).ok());
     let since = beat.or(status.last_seen);
@@ -148,7 +150,7 @@ fn lose(status: &mut ClusterStatus, hub: Option<&Peer>) {
     lose_at(status, since.unwrap_or(status.since), &cause);
 }
 
-/// Its session went with its hub.
+/// Marks the session as lost together with its hub.
 pub(super) fn lose_at(status: &mut ClusterStatus, since: OffsetDateTime, cause: &str) {
     status.state = ClusterState::Lost;
     status.since = since.max(status.since);

@@ -1,5 +1,5 @@
-//! Where the store is: a file, or a database of PostgreSQL. A password is never part of it, so that it is in no process
-//! list and in no log.
+//! Location of the store: a file, or a PostgreSQL database. It never contains a password, which
+//! would leak into process lists and logs.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -7,14 +7,15 @@ use fairlead_api::{Code, Failure};
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
-/// A store's address: `sqlite:PATH`, or `postgres://USER@HOST[:PORT]/DATABASE[?sslmode=..&sslrootcert=..]`.
+/// A store's address: `sqlite:PATH`, or
+/// `postgres://USER@HOST[:PORT]/DATABASE[?sslmode=..&sslrootcert=..]`.
 #[derive(Clone)]
 pub enum Place {
     File(PathBuf),
     Postgres(Box<Postgres>),
 }
 
-/// A database of PostgreSQL, and how to get in.
+/// A PostgreSQL database with its connection options.
 #[derive(Clone)]
 pub struct Postgres {
     pub(super) options: PgConnectOptions,
@@ -22,7 +23,7 @@ pub struct Postgres {
 }
 
 impl Place {
-    /// Host and port of a PostgreSQL, or its socket; the path of a file.
+    /// Host and port of PostgreSQL, or its socket; the path of a file.
     pub(super) fn server(&self) -> String {
         match self {
             Place::File(path) => path.display().to_string(),
@@ -33,7 +34,7 @@ impl Place {
         }
     }
 
-    /// With a password where the database asks for one.
+    /// Adds the database password.
     #[must_use]
     pub fn with_password(self, password: Option<&SecretString>) -> Self {
         match (self, password) {
@@ -49,7 +50,8 @@ impl Place {
 impl FromStr for Place {
     type Err = Failure;
 
-    /// Without `sslmode`, a server on another machine must prove itself with a certificate (`verify-full`).
+    /// Without `sslmode`, a server on another machine must present a valid certificate
+    /// (`verify-full`).
     fn from_str(text: &str) -> Result<Self, Failure> {
         let wrong = |detail: &str| Failure::because(Code::BadConfig, detail);
         if let Some(path) = text.strip_prefix("sqlite:") {

@@ -1,7 +1,9 @@
-//! The store's rows in PostgreSQL, 15 or newer, for several hubs. Each change locks the row with the revision and goes on
-//! from there, or learns that another hub was faster. While the server is away everything waits a little, and no longer.
+//! The store's rows in PostgreSQL, 15 or newer, for several hubs.
 //!
-//! An answer that was lost on its way is asked for again: a commit is known by its nonce.
+//! Each change locks the row with the revision and continues from there, or fails because another
+//! hub committed first. During an outage of the server all operations wait within a fixed budget.
+//!
+//! A lost answer to a commit is resolved by the commit's nonce.
 
 mod hubs;
 mod write;
@@ -54,20 +56,20 @@ mod reads {
 }
 
 const CONNECTIONS: u32 = 8;
-/// How long anybody waits for a server that is away.
+/// Wait budget for an unreachable server.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long something is tried again after.
+/// Delay between retries.
 const AGAIN: Duration = Duration::from_millis(50);
-/// How often the revision is looked at, whatever was told.
+/// Poll interval of the revision, in case a notification is lost.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long a server may think about one statement, and an idle transaction may hold the row.
+/// Limits of a statement, and of an idle transaction that holds the row.
 const LIMITS: [(&str, &str); 3] = [
     ("statement_timeout", "60s"),
     ("lock_timeout", "5s"),
     ("idle_in_transaction_session_timeout", "10s"),
 ];
 
-/// In their order; a database of a newer version is refused.
+/// A database of a newer version is refused.
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations/postgres");
 
 pub(super) struct Postgres {
@@ -102,7 +104,7 @@ impl Postgres {
         })
     }
 
-    /// Until another hub tells of a commit.
+    /// Waits for another hub's notification of a commit.
     async fn told(&self) -> Result<()> {
         let mut slot = self.listener.lock().await;
         let listener = match slot.take() {
@@ -118,7 +120,7 @@ impl Postgres {
     }
 }
 
-/// Waits for a server that is away as long as for any answer. The pool would report a timeout instead of the cause.
+/// Connects within the wait budget. Unlike the pool's timeout, this reports the cause.
 async fn reach(options: &PgConnectOptions) -> std::result::Result<(), sqlx::Error> {
     let mut cause = None;
     let trying = async {
@@ -136,7 +138,7 @@ async fn reach(options: &PgConnectOptions) -> std::result::Result<(), sqlx::Erro
     reached.unwrap_or_else(|_| Err(cause.unwrap_or_else(silent)))
 }
 
-/// Whether no program has used the database yet.
+/// True if no program has used the database yet.
 pub(super) async fn is_new(options: PgConnectOptions) -> std::result::Result<bool, sqlx::Error> {
     reach(&options).await?;
     let pool = PgPoolOptions::new().max_connections(1);
@@ -153,7 +155,7 @@ fn is_away(error: &StoreError) -> bool {
     has_ended(error) || cannot_be_reached(error)
 }
 
-/// Tries until the server is there, or patience ends.
+/// Retries until the server answers, or the wait budget is spent.
 async fn patient<T, F: Future<Output = Result<T>>>(work: impl Fn() -> F) -> Result<T> {
     let trying = async {
         loop {
@@ -171,7 +173,7 @@ async fn patient<T, F: Future<Output = Result<T>>>(work: impl Fn() -> F) -> Resu
 #[async_trait]
 impl Backend for Postgres {
     async fn load(&self, since: Revision) -> Result<Option<Loaded>> {
-        // All of it may take its time.
+        // No deadline: loading everything may take long.
         reads::load(&self.pool, since).await
     }
 
@@ -276,7 +278,7 @@ impl Backend for Postgres {
         reads::forget_facts(&self.pool, before, slice).await
     }
 
-    /// The server looks after its pages itself.
+    /// The server checks its pages itself.
     async fn integrity(&self) -> Result<Vec<String>> {
         Ok(Vec::new())
     }

@@ -1,12 +1,13 @@
-//! What is read from both databases, in words that both understand: `$1`, no type but the columns' own.
+//! Read queries for both databases in their common dialect: `$1` parameters, no casts beyond column
+//! types.
 
-/// Documents and catalogs that a change after revision `$1` has written.
+/// Documents and catalogs written after revision `$1`.
 pub(super) const DOCUMENTS: &str =
     "SELECT kind, id, version, revision, body FROM documents WHERE revision > $1";
 pub(super) const CATALOGS: &str =
     "SELECT 'catalog' AS kind, cluster AS id, version, revision, CAST(NULL AS TEXT) AS body
      FROM catalogs WHERE revision > $1";
-/// What was deleted after revision `$1`, whether or not it was made again.
+/// Deletions after revision `$1`, including resources created again.
 pub(super) const DELETED: &str =
     "SELECT kind, id, CAST(0 AS BIGINT) AS version, revision, CAST(NULL AS TEXT) AS body
      FROM changes WHERE revision > $1 AND operation = 'deleted'";
@@ -22,15 +23,15 @@ pub(super) const OPENED_BY: &str = "INSERT INTO program (one, version) VALUES (1
      ON CONFLICT (one) DO UPDATE SET version = EXCLUDED.version WHERE program.version <> EXCLUDED.version";
 pub(super) const REVISION: &str = "SELECT revision, compacted FROM revision";
 
-/// Whole changes after revision `$1`, as many as begin within `$2` lines.
+/// Complete changes after revision `$1`; the last one begins within `$2` lines.
 pub(super) const CHANGES: &str =
     "SELECT revision, part, at, actor, kind, id, tenant, operation, before, after, audience, actor_token FROM changes
      WHERE revision > $1 AND revision <= (
          SELECT max(revision) FROM (
              SELECT revision FROM changes WHERE revision > $1 ORDER BY revision LIMIT $2) AS page)
      ORDER BY revision, part";
-/// The latest lines before line `$6` of revision `$1`. `$3` is the tenant of the thing, or one above that, now or before; `$5` a pattern of
-/// the tenants that could see it.
+/// Newest lines before line `$6` of revision `$1`. `$3` is the resource's tenant or an ancestor,
+/// now or before; `$5` is a pattern for the audience.
 pub(super) const AUDIT: &str =
     "SELECT revision, part, at, actor, kind, id, tenant, operation, before, after, audience, actor_token FROM changes
      WHERE (revision, part) < ($1, $6)
@@ -38,7 +39,7 @@ pub(super) const AUDIT: &str =
        AND (CAST($4 AS TEXT) IS NULL OR actor = $4)
        AND (CAST($5 AS TEXT) IS NULL OR audience IS NULL OR audience LIKE $5)
      ORDER BY revision DESC, part DESC LIMIT $2";
-/// As [`AUDIT`], of one thing: it has an index.
+/// Like [`AUDIT`] for one resource, by its index.
 pub(super) const AUDIT_OF: &str =
     "SELECT revision, part, at, actor, kind, id, tenant, operation, before, after, audience, actor_token FROM changes
      WHERE kind = $7 AND id = $8 AND (revision, part) < ($1, $6)
@@ -47,8 +48,8 @@ pub(super) const AUDIT_OF: &str =
        AND (CAST($5 AS TEXT) IS NULL OR audience IS NULL OR audience LIKE $5)
      ORDER BY revision DESC, part DESC LIMIT $2";
 
-/// The facts of a cluster as they were at `$2`: a seek for each name. Of a row of both columns PostgreSQL makes no seek, but asks
-/// for each version of the fact anew which is the last.
+/// The facts of a cluster at `$2`, one index seek per name. With a row-value comparison of both
+/// columns, PostgreSQL would search the last version again for each version.
 pub(super) const FACTS_AT: &str =
     "SELECT h.cluster, h.name, h.dynamic, h.at, h.revision, h.source, h.observed, h.value
      FROM (SELECT DISTINCT name, dynamic FROM fact_history
@@ -67,33 +68,35 @@ pub(super) const VERSIONS: &str =
     "SELECT cluster, name, dynamic, at, revision, source, observed, value FROM fact_history
      WHERE cluster = $1 AND at > $2 AND at <= $3
      ORDER BY at, revision, name, dynamic LIMIT $4";
-/// By the key: without `+ 0` SQLite takes the index by name and time, and looks at that fact of all clusters.
+/// By the primary key: without `+ 0` SQLite uses the index by name and time, and scans the fact of
+/// all clusters.
 pub(super) const VERSIONS_OF: &str =
     "SELECT cluster, name, dynamic, at, revision, source, observed, value FROM fact_history
      WHERE cluster = $1 AND name = $5 AND at + 0 > $2 AND at + 0 <= $3
      ORDER BY at + 0, revision, dynamic LIMIT $4";
-/// Through the index by name and time, from its end, behind `$3` and what follows it.
+/// By the index on name and time, backwards from `$3`.
 pub(super) const CHANGED: &str =
     "SELECT cluster, name, dynamic, at, revision, source, observed, value FROM fact_history
      WHERE name = $1 AND at > $2 AND (at, cluster, dynamic, revision) < ($3, $5, $6, $7)
      ORDER BY at DESC, cluster DESC, dynamic DESC, revision DESC LIMIT $4";
 
-/// What the changes after revision `$1`, up to `$2`, have made of facts: through the index by time, so it is said when they were.
+/// Fact versions of the changes after revision `$1` up to `$2`. The time range allows the index by
+/// time.
 pub(super) const VERSIONS_SINCE: &str =
     "SELECT cluster, name, dynamic, at, revision, source, observed, value FROM fact_history
      WHERE revision > $1 AND revision <= $2 AND at >= $3 AND at <= $4
      ORDER BY revision, cluster, name, dynamic";
 
-/// The revision of the last line older than `$1`, and of the one that has `$2` lines after it.
+/// Revision of the last line older than `$1`, and of the line with `$2` lines after it.
 pub(super) const OLD: &str = "SELECT revision FROM changes WHERE at < $1 ORDER BY at DESC LIMIT 1";
 pub(super) const EXCESS: &str =
     "SELECT revision FROM changes ORDER BY revision DESC LIMIT 1 OFFSET $1";
-/// Where the oldest `$1` lines end.
+/// End of the oldest `$1` lines.
 pub(super) const SLICE: &str = "SELECT revision FROM changes ORDER BY revision LIMIT 1 OFFSET $1";
 pub(super) const COMPACTED: &str = "UPDATE revision SET compacted = $1 WHERE compacted < $1";
 pub(super) const FORGET: &str = "DELETE FROM changes WHERE revision <= $1";
 
-/// Facts that had become others by `$1`; `$2` at a time.
+/// Versions superseded by `$1`; `$2` per call.
 pub(super) const FORGET_FACTS: &str = "DELETE FROM fact_history
      WHERE (cluster, name, dynamic, at, revision) IN (
          SELECT h.cluster, h.name, h.dynamic, h.at, h.revision FROM fact_history AS h
@@ -102,7 +105,7 @@ pub(super) const FORGET_FACTS: &str = "DELETE FROM fact_history
              WHERE n.cluster = h.cluster AND n.name = h.name AND n.dynamic = h.dynamic
                AND (n.at, n.revision) > (h.at, h.revision) AND n.at <= $1)
          LIMIT $2)";
-/// Facts that had been removed by `$1` and have no past any more.
+/// Facts removed by `$1` without earlier versions.
 pub(super) const FORGET_REMOVED: &str = "DELETE FROM fact_history
      WHERE (cluster, name, dynamic, at, revision) IN (
          SELECT h.cluster, h.name, h.dynamic, h.at, h.revision FROM fact_history AS h
@@ -112,24 +115,24 @@ pub(super) const FORGET_REMOVED: &str = "DELETE FROM fact_history
                AND (o.at, o.revision) < (h.at, h.revision))
          LIMIT $2)";
 
-/// How many changes the log holds, and how many of them have lost a line.
+/// Number of changes in the log, and of those with a missing line.
 pub(super) const LOG_SHAPE: &str = "SELECT count(*), CAST(coalesce(sum(torn), 0) AS BIGINT) FROM (
          SELECT CASE WHEN max(part) + 1 = count(*) THEN 0 ELSE 1 END AS torn FROM changes GROUP BY revision) AS shape";
-/// The last line of each thing.
+/// Last line of each resource.
 pub(super) const LAST_LINES: &str =
     "SELECT c.kind, c.id, CAST(0 AS BIGINT) AS version, c.revision, CASE c.operation WHEN 'deleted' THEN NULL ELSE c.operation END AS body
      FROM changes AS c
      JOIN (SELECT kind, id, max(revision) AS revision FROM changes GROUP BY kind, id) AS l
        ON l.kind = c.kind AND l.id = c.id AND l.revision = c.revision";
 
-/// SQLite says 1 (ERROR) for a table that is missing, PostgreSQL 42P01.
+/// A missing table is code 1 (ERROR) in SQLite, 42P01 in PostgreSQL.
 pub(super) fn is_missing_table(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code());
     matches!(code.as_deref(), Some("1" | "42P01"))
 }
 
-/// The reading half of a [`Backend`](crate::backend::Backend), for one database. Types that fit both would take more words
-/// than the queries.
+/// Reading half of a [`Backend`](crate::backend::Backend) for one database. Generic code over both
+/// sqlx databases would need more bounds than the queries have lines.
 macro_rules! reads {
     ($database:ty, $snapshot:literal) => {
         use fairlead_api::ClusterId;
@@ -206,8 +209,8 @@ macro_rules! reads {
                 .transpose()
         }
 
-        /// Newest migration of a store, and the version of the program that opened it last where that is known. None where it
-        /// holds no tables.
+        /// Newest migration of a store, and the program version that opened it last, if known.
+        /// `None` without tables.
         pub(super) async fn tables(
             pool: &Pool<Database>,
         ) -> std::result::Result<Option<(i64, Option<String>)>, sqlx::Error> {
@@ -226,7 +229,7 @@ macro_rules! reads {
             Ok(Some((version, program.unwrap_or_default())))
         }
 
-        /// Keeps the version of this program for the next one.
+        /// Records this program's version.
         pub(super) async fn opened_by(
             pool: &Pool<Database>,
             version: &str,
@@ -335,7 +338,7 @@ macro_rules! reads {
             behind: Option<&FactPlace>,
             limit: u32,
         ) -> Result<Vec<FactVersion>> {
-            // Before all of the millisecond after the last.
+            // Starts after the last millisecond of the range.
             let end = span.until.saturating_add(1);
             let (at, cluster, dynamic, revision) = match behind {
                 Some(it) if it.at < end => (it.at, it.cluster.as_str(), it.dynamic, it.revision),
@@ -369,7 +372,7 @@ macro_rules! reads {
             rows::all(found)
         }
 
-        /// Where the log may be cut.
+        /// Revision up to which the log may be trimmed.
         async fn floor(pool: &Pool<Database>, before: i64, keep: u64) -> Result<Option<i64>> {
             let old: Option<i64> = sqlx::query_scalar(queries::OLD)
                 .bind(before)
@@ -382,7 +385,7 @@ macro_rules! reads {
             Ok(old.max(excess))
         }
 
-        /// In slices, so that nobody waits long.
+        /// In slices, so that no other operation waits long.
         pub(super) async fn compact(
             pool: &Pool<Database>,
             before: i64,

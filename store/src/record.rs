@@ -1,4 +1,5 @@
-//! What every kept thing has in common: a version of its own, and the revision of the change that wrote it.
+//! Common parts of all stored resources: a version of their own, and the revision of the last
+//! change.
 
 use std::{fmt, str::FromStr};
 
@@ -6,17 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{error::StoreError, revision::Revision};
 
-/// A value as it is kept.
+/// A stored value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record<T> {
+    /// The value.
     pub value: T,
-    /// 1 when it was made; rises with each change of this very record.
+    /// 1 at creation; incremented with each change of this record.
     pub version: u64,
-    /// Of the change that wrote it.
+    /// Revision of its last change.
     pub revision: Revision,
 }
 
-/// What kinds of things change.
+/// Kinds of resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -27,6 +29,7 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The name in JSON and in the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Rows as both databases give them.
+//! Row types of both databases.
 
 use crate::{
     backend::DocumentRow,
@@ -94,12 +94,12 @@ impl TryFrom<Fact> for FactVersion {
     }
 }
 
-/// All of them, or the first that nothing of ours has written.
+/// Converts all rows, or returns the first unreadable one.
 pub(super) fn all<R, T: TryFrom<R, Error = StoreError>>(rows: Vec<R>) -> Result<Vec<T>> {
     rows.into_iter().map(T::try_from).collect()
 }
 
-/// Databases count with a sign.
+/// Databases use signed integers.
 pub(super) fn int(number: u64) -> Result<i64> {
     i64::try_from(number).map_err(|_| damaged(&number))
 }

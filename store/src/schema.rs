@@ -1,9 +1,9 @@
 //! Versions of the tables, and which of them this program works with.
 
-/// Version of this program, the same for the whole workspace.
+/// Version of this program, common to the whole workspace.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Tables that this version cannot work with.
+/// Tables incompatible with this version.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Tables {
     #[error("it was written by {}: its tables have version {there}, and Fairlead {VERSION} knows version {known}", program(.by.as_deref()))]
@@ -26,7 +26,7 @@ fn program(version: Option<&str>) -> String {
 }
 
 impl Tables {
-    /// Compares the newest migration of a store with the newest one of this program.
+    /// Compares the newest migration of a store with this program's.
     pub(super) fn check(there: i64, known: i64, by: Option<String>) -> Result<(), Self> {
         match there.cmp(&known) {
             std::cmp::Ordering::Equal => Ok(()),
@@ -48,7 +48,7 @@ impl Tables {
     }
 }
 
-/// The newest migration that this program knows.
+/// Newest migration known to this program.
 pub(super) fn newest(known: &sqlx::migrate::Migrator) -> i64 {
     let versions = known.iter().map(|migration| migration.version);
     versions.max().unwrap_or_default()

@@ -17,7 +17,7 @@ use crate::{
     view::View,
 };
 
-/// What the writer and those who read have in common.
+/// State shared by the writer and the readers.
 pub(crate) struct Shared {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) clock: Clock,
@@ -25,13 +25,13 @@ pub(crate) struct Shared {
     pub(crate) revision: watch::Sender<Revision>,
     pub(crate) observations: Observations,
     pub(crate) meter: Meter,
-    /// Changes that other hubs have made.
+    /// Revisions committed by other hubs.
     pub(crate) foreign: Foreign,
-    /// Another hub may have changed something.
+    /// Notified when another hub may have committed.
     pub(crate) nudge: Notify,
-    /// Clusters whose sessions have to end.
+    /// Clusters whose sessions must end.
     pub(crate) parted: broadcast::Sender<ClusterId>,
-    /// Where this hub is, once it has begun.
+    /// URL of this hub, set by [`Store::begin`].
     pub(crate) url: OnceLock<HubUrl>,
 }
 
@@ -40,13 +40,13 @@ impl Shared {
         self.view.load_full()
     }
 
-    /// The database, for somebody who asks what memory does not know.
+    /// The database, counted as a read that memory cannot serve.
     pub(crate) fn asked(&self) -> &dyn Backend {
         self.meter.read();
         self.backend.as_ref()
     }
 
-    /// Shows what was committed.
+    /// Makes a committed view visible.
     pub(crate) fn publish<'a>(
         &self,
         view: View,
@@ -61,7 +61,8 @@ impl Shared {
         self.revision.send_replace(revision);
     }
 
-    /// A cluster that takes the id of a deleted one starts anew, whatever was seen last while that was being deleted.
+    /// A cluster with the id of a deleted one starts without observed status, even if an
+    /// observation arrived during the deletion.
     fn forget_deleted<'a>(&self, rows: impl IntoIterator<Item = &'a DocumentRow>) {
         let clusters = (rows.into_iter()).filter(|row| row.kind == Kind::Cluster);
         let gone = clusters.filter(|row| row.body.is_none() || row.version == 1);

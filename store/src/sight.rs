@@ -1,6 +1,8 @@
-//! What is seen of clusters rather than decided: how it stands with them, when they were last heard of. It is in memory,
-//! read without a lock, and written down in batches, unsynced: after a crash it is seen again. Where several hubs share a
-//! database each writes what it has seen itself, and shows what comes of all of it.
+//! Observed status of all clusters, such as connection state and time of the last report.
+//!
+//! It lives in memory, is read without a lock, and is persisted in batches without sync: after a
+//! crash it is observed again. Hubs on a shared database write their own observations and show the
+//! merged result.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,41 +29,41 @@ use crate::{
     peers::{HubRow, Peers, claims, lose_at},
 };
 
-/// How long what is seen is gathered before it is written down.
+/// Time over which observations are batched.
 pub(super) const GATHER: Duration = Duration::from_millis(250);
 
 pub(super) type Sights = OrdMap<ClusterId, Arc<Observed>>;
 
 pub(super) struct Observations {
-    /// What this hub is called on the database; nothing where it has it alone.
+    /// Name of this hub on the database; empty if it is the only user.
     me: String,
-    /// What is shown.
+    /// Merged observations shown to readers.
     all: ArcSwap<Sights>,
-    /// Whoever changes `all` holds it.
+    /// Held while changing `all`.
     table: Mutex<Table>,
     pub(super) wake: Notify,
-    /// How often what is shown has become another.
+    /// Number of changes of `all`.
     turn: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct Table {
-    /// Where this hub is, if others may want to know.
+    /// URL of this hub, once it takes part in the membership.
     url: Option<HubUrl>,
     own: Sights,
-    /// What is not written down yet.
+    /// Clusters to persist.
     dirty: BTreeSet<ClusterId>,
-    /// What other hubs have seen, by their names.
+    /// Other hubs' observations, by hub name.
     others: BTreeMap<ClusterId, BTreeMap<String, Arc<Observed>>>,
     peers: Peers,
-    /// Up to where the others' rows are known.
+    /// Sequence number up to which others' rows were read.
     mark: i64,
-    /// Clusters whose rows are to be read once more.
+    /// Clusters whose rows must be read again.
     again: BTreeSet<ClusterId>,
     turns: Turns,
 }
 
-/// When each cluster was shown another way last. It begins anew with the process.
+/// Turn of each cluster's last visible change. Restarts with the process.
 #[derive(Default)]
 struct Turns {
     last: u64,
@@ -84,17 +86,17 @@ impl Turns {
     }
 }
 
-/// What is to be written down.
+/// Observations to persist.
 #[derive(Default)]
 pub(super) struct Gathered {
     pub(super) clusters: BTreeSet<ClusterId>,
     pub(super) rows: Vec<(String, String)>,
-    /// Cluster and hub of rows that are in these now.
+    /// Cluster and hub of rows merged into these.
     pub(super) folded: Vec<(String, String)>,
 }
 
 impl Table {
-    /// What is known of a cluster in all.
+    /// Merged observation of a cluster.
     fn shown(&self, cluster: &ClusterId) -> Option<Arc<Observed>> {
         let own = self.own.get(cluster);
         let others = self.others.get(cluster);
@@ -123,7 +125,7 @@ impl Table {
         all.reduce(Observed::and).map(Arc::new)
     }
 
-    /// Since when another hub that lives has said the very same.
+    /// Start of the same status on another live hub.
     fn begun_elsewhere(
         &self,
         cluster: &ClusterId,
@@ -134,7 +136,7 @@ impl Table {
         living.map(|(_, it)| it.status.since).min()
     }
 
-    /// Takes over what hubs that are gone have said of a cluster, so that their rows can go.
+    /// Merges the observations of dead hubs into our own, so that their rows can be deleted.
     fn fold(
         &mut self,
         cluster: &ClusterId,
@@ -163,7 +165,7 @@ impl Table {
 }
 
 impl Observations {
-    /// `me`: what this hub is called on a database that several may share; nothing where it has it alone.
+    /// `me` is this hub's name on a shared database; empty if it is the only user.
     pub(super) fn load(me: String, rows: Vec<SeenRow>, hubs: Vec<HubRow>) -> Result<Self> {
         let mut table = Table::default();
         table.peers.look(hubs, Instant::now());
@@ -213,7 +215,7 @@ impl Observations {
         self.all.load_full()
     }
 
-    /// Where the other hub is that has a session of this cluster, if it was heard just now.
+    /// URL of another hub with a session of this cluster, if its heartbeat is recent.
     pub(super) fn elsewhere(&self, cluster: &ClusterId) -> Option<HubUrl> {
         let shown = self.get(cluster)?;
         let hub = shown.by.as_ref().filter(|_| claims(&shown.status))?;
@@ -233,8 +235,8 @@ impl Observations {
         self.amend(&mut self.table(), cluster, start, change);
     }
 
-    /// How it stands with a cluster as this hub sees it. Where another one has seen the same for longer it goes on from there:
-    /// an agent that moves from one hub to the next has not been away.
+    /// Sets the status as observed by this hub. If another hub observed the same status earlier,
+    /// that start time is kept: an agent that moves between hubs was not away.
     pub(super) fn set_status(
         &self,
         cluster: &ClusterId,
@@ -291,12 +293,12 @@ impl Observations {
             .send_if_modified(|turn| std::mem::replace(turn, last) != last);
     }
 
-    /// Tells of every turn; one may stand for several.
+    /// Notified of turns; one notification may cover several.
     pub(super) fn watch(&self) -> watch::Receiver<u64> {
         self.turn.subscribe()
     }
 
-    /// Clusters that have been shown another way since this turn, but those that are gone.
+    /// Clusters changed after this turn, deleted ones excluded.
     pub(super) fn since(&self, turn: u64) -> Vec<ClusterId> {
         let table = self.table();
         let later = (Bound::Excluded(turn), Bound::Unbounded);
@@ -308,7 +310,7 @@ impl Observations {
             .collect()
     }
 
-    /// Clusters that are gone, or were made anew.
+    /// Removes clusters that were deleted or created again.
     pub(super) fn forget<'a>(&self, clusters: impl IntoIterator<Item = &'a ClusterId>) {
         let mut table = self.table();
         let mut all = Sights::clone(&self.all.load());
@@ -321,7 +323,7 @@ impl Observations {
             if self.me.is_empty() {
                 continue;
             }
-            // What another hub says of the new one may have come before this.
+            // Another hub's observation of the new cluster may have arrived earlier.
             table.again.insert(cluster.clone());
             if own.is_some() {
                 table.dirty.insert(cluster.clone());
@@ -331,7 +333,8 @@ impl Observations {
         self.all.store(Arc::new(all));
     }
 
-    /// Sessions do not outlive the hub, which has the database alone; says how many clusters seemed connected.
+    /// Sessions end with the hub, the only user of the database; returns the number of connected
+    /// clusters.
     pub(super) fn lose_sessions(&self, now: OffsetDateTime, cause: &str) -> usize {
         let lost = self.claimed();
         for cluster in &lost {
@@ -341,19 +344,19 @@ impl Observations {
         lost.len()
     }
 
-    /// Clusters of which it is said that there is a session.
+    /// Clusters with a session.
     pub(super) fn claimed(&self) -> Vec<ClusterId> {
         let all = self.all();
         let claimed = all.iter().filter(|(_, it)| claims(&it.status));
         claimed.map(|(id, _)| id.clone()).collect()
     }
 
-    /// From here on this hub is one of those on the database.
+    /// From here on this hub takes part in the membership.
     pub(super) fn join(&self, url: HubUrl) {
         self.table().url = Some(url);
     }
 
-    /// Up to where the others' rows are known, and which are to be read once more.
+    /// Sequence number up to which others' rows were read, and clusters to read again.
     pub(super) fn known(&self) -> (i64, Vec<String>) {
         let mut table = self.table();
         let again = mem::take(&mut table.again);
@@ -361,13 +364,13 @@ impl Observations {
         (table.mark, again.collect())
     }
 
-    /// These could not be read now.
+    /// Schedules another read after a failure.
     pub(super) fn read_again(&self, clusters: &[String]) {
         let clusters = clusters.iter().filter_map(|id| id.parse().ok());
         self.table().again.extend(clusters);
     }
 
-    /// Takes in what other hubs have written.
+    /// Applies other hubs' rows.
     pub(super) fn take_in(&self, rows: Vec<SeenRow>) {
         if rows.is_empty() {
             return;
@@ -400,7 +403,8 @@ impl Observations {
         self.show(&mut table, &touched);
     }
 
-    /// Takes in which hubs there are. Says whether this one was given up by the others, who may have taken its rows away.
+    /// Applies the list of hubs. Returns true if the others declared this one dead and may have
+    /// removed its rows.
     pub(super) fn take_in_hubs(&self, mut hubs: Vec<HubRow>, silent: Duration) -> bool {
         let silent = i64::try_from(silent.as_millis()).unwrap_or(i64::MAX);
         let me = hubs.iter().position(|hub| hub.id == self.me);
@@ -418,7 +422,7 @@ impl Observations {
         given_up
     }
 
-    /// Everything is to be written down once more.
+    /// Schedules everything to be persisted again.
     pub(super) fn write_again(&self) {
         let mut table = self.table();
         let own: Vec<ClusterId> = table.own.keys().cloned().collect();
@@ -426,7 +430,7 @@ impl Observations {
         self.wake.notify_one();
     }
 
-    /// What is to be written down; to be given back if that fails.
+    /// Takes the observations to persist; [`Observations::give_back`] returns them after a failure.
     pub(super) fn gathered(&self) -> Gathered {
         let mut table = self.table();
         let clusters = mem::take(&mut table.dirty);
@@ -461,7 +465,7 @@ impl Observations {
     }
 }
 
-/// Whether they tell the same but that time goes by.
+/// True if two observations differ only by the passage of time.
 fn ticks(before: Option<&Observed>, after: Option<&Observed>) -> bool {
     let (Some(before), Some(after)) = (before, after) else {
         return before.is_none() && after.is_none();
@@ -474,7 +478,7 @@ fn ticks(before: Option<&Observed>, after: Option<&Observed>) -> bool {
         && before.applied == after.applied
 }
 
-/// What a row says where its hub takes back what it has said.
+/// Body of a withdrawn observation.
 const NOTHING: &str = "";
 
 fn read(row: &SeenRow) -> Result<Option<(ClusterId, Observed)>> {

@@ -1,6 +1,7 @@
-//! The store's rows in a file of SQLite: WAL, one writer, several readers, synced on every commit.
+//! The store's rows in a SQLite file: WAL, one writer, several readers, synced on every commit.
 //!
-//! The queries are checked by the contract's tests, not by the compiler: two dialects have none in common to check.
+//! Queries are checked by the contract tests, not by the compiler: sqlx cannot check one text
+//! against two dialects.
 
 mod commit;
 mod script;
@@ -44,18 +45,18 @@ use crate::{
 use commit::{Committer, observe};
 
 const READERS: u32 = 4;
-/// How long a connection may take, on a machine that has much else to do, too.
+/// Deadline for a pooled connection, generous for a busy machine.
 const ACQUIRE: Duration = Duration::from_secs(10);
 
-/// In their order; a file of a newer version is refused.
+/// A file of a newer version is refused.
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations/sqlite");
 
 pub(super) struct Sqlite {
-    /// Synced on every commit: a spent token stays spent when the power fails.
+    /// Synced on every commit: a spent token stays spent after a power failure.
     committer: Committer,
-    /// One connection for what else must be on the disk when it is answered.
+    /// Connection for other writes that must be durable on return.
     writer: SqlitePool,
-    /// One connection for what may be told again, synced by the next checkpoint only.
+    /// Connection for observations, synced by the next checkpoint only.
     reporter: SqlitePool,
     readers: SqlitePool,
 }
@@ -123,7 +124,7 @@ impl Backend for Sqlite {
         reads::keep_keys(&self.writer, sealed).await
     }
 
-    /// The file is this hub's.
+    /// The file belongs to this hub.
     fn is_shared(&self) -> bool {
         false
     }
@@ -145,7 +146,8 @@ impl Backend for Sqlite {
         let mut connection = self.reporter.acquire().await?;
         let done = observe(&mut connection, rows, folded).await;
         if done.is_err() {
-            // Where SQLite has undone a transaction by itself, as on a full disk, the connection does not know.
+            // After SQLite rolled back a transaction itself, as on a full disk, sqlx's connection
+            // state is wrong.
             connection.close_on_drop();
         }
         done
@@ -231,7 +233,7 @@ impl Backend for Sqlite {
         reads::ledger(&self.readers).await
     }
 
-    /// Nobody else writes: the file is this hub's.
+    /// Never: no other hub writes to this file.
     async fn moved(&self) {
         std::future::pending().await
     }

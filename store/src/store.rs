@@ -1,4 +1,4 @@
-//! Handle to the store: changes, and what was seen of clusters.
+//! Handle of the store: changes of the registry, and observed status of clusters.
 
 pub(crate) mod begin;
 mod check;
@@ -42,10 +42,10 @@ use crate::{
     writer::{self, Done, Job, LINE, Pending},
 };
 
-/// How many deletions a slow listener may be behind.
+/// Capacity of a slow subscriber's queue of disconnected clusters.
 const PARTED_BACKLOG: usize = 1024;
 
-/// Handle to the store; clones name the same.
+/// Handle of a store; clones share it.
 #[derive(Clone)]
 pub struct Store {
     shared: Arc<Shared>,
@@ -55,15 +55,15 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the database, makes a file where it is missing, and brings the tables up to date.
+    /// Opens the database, creates a missing file, and applies migrations.
     ///
     /// # Errors
-    /// `FL-4103` if it is damaged, of a newer version, cannot be reached, or cannot be written.
+    /// `FL-4103` if it is damaged, of a newer version, unreachable or not writable.
     pub async fn open(place: &Place, clock: Clock) -> std::result::Result<Self, Failure> {
         Store::open_with(place, clock, BUSY).await
     }
 
-    /// As [`Store::open`]; a writer waits for other programs that hold the file for `busy` only.
+    /// Like [`Store::open`]; a writer waits at most `busy` for other programs' locks on the file.
     ///
     /// # Errors
     /// `FL-4103`
@@ -78,7 +78,7 @@ impl Store {
         store.map_err(|error| unusable(place, &error))
     }
 
-    /// As [`Store::open`], for a store that is there and of this very version: its hub may be running.
+    /// Like [`Store::open`], for an existing store of exactly this version; its hub may be running.
     ///
     /// # Errors
     /// `FL-4103`
@@ -121,31 +121,33 @@ impl Store {
         })
     }
 
-    /// The registry as it is now.
+    /// The current registry.
     #[must_use]
     pub fn view(&self) -> Arc<View> {
         self.shared.view()
     }
 
-    /// Tells of every new revision; one may stand for several.
+    /// Notified of new revisions; one notification may cover several.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<Revision> {
         self.shared.revision.subscribe()
     }
 
-    /// Clusters whose sessions have to end, because they were deleted or are another tenant's. What other hubs do is told here;
-    /// whoever does it on this one says so itself.
+    /// Clusters whose sessions must end, because they were deleted or moved to another tenant.
+    /// Changes by other hubs are sent here by the store; a local caller sends its own.
     #[must_use]
     pub fn parted(&self) -> broadcast::Sender<ClusterId> {
         self.shared.parted.clone()
     }
 
-    /// Changes the registry: `decide` looks at it as it is in this very moment and writes into the draft, all of which
-    /// happens, or, if it answers with an error, nothing. It runs in the writer's turn, one at a time, so that whatever it
-    /// has seen still holds; it may be run again, and must be quick. A draft in which nothing has changed writes nothing.
+    /// Changes the registry: `decide` reads the current state and edits the draft. The draft is
+    /// committed as a whole, or dropped if `decide` fails.
+    ///
+    /// `decide` runs in the writer's turn, one at a time, so its reads stay valid until the commit.
+    /// It may be called again, and must be quick. An unchanged draft writes nothing.
     ///
     /// # Errors
-    /// What `decide` says, or what the store says if it cannot write; then nothing has changed.
+    /// The error of `decide`, or of the store if it cannot write; nothing has changed then.
     pub async fn change<T, E, Decide>(
         &self,
         actor: Actor,
@@ -171,10 +173,11 @@ impl Store {
         answer.unwrap_or_else(|_| Err(StoreError::CutOff.into()))
     }
 
-    /// What a change would come to, of the registry as it is now: nothing of it is kept, and it takes no turn of the writer.
+    /// Evaluates a change against the current registry without keeping it; takes no turn of the
+    /// writer.
     ///
     /// # Errors
-    /// What `decide` says.
+    /// The error of `decide`.
     pub fn attempt<T, E>(
         &self,
         decide: impl FnOnce(&mut Draft) -> std::result::Result<T, E>,
@@ -182,17 +185,17 @@ impl Store {
         decide(&mut Draft::new(View::clone(&self.view())))
     }
 
-    /// Counts a change that was made from what is no more so, and that was told before its turn.
+    /// Counts a change that was rejected before its turn because of an outdated precondition.
     pub fn has_lost(&self) {
         self.shared.meter.changed(Outcome::Conflict);
     }
 
-    /// What it counts of its own work.
+    /// The store's metrics.
     pub fn meter(&self) -> Meter {
         self.shared.meter.clone()
     }
 
-    /// The hubs' keys, as they were sealed; none where nobody keeps them here.
+    /// The hubs' sealed keys; `None` if none are stored.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -200,7 +203,7 @@ impl Store {
         self.shared.backend.keys().await
     }
 
-    /// Keeps the hubs' keys; false if there are some, which stay.
+    /// Stores the hubs' sealed keys; false if keys exist, which are kept.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -208,7 +211,7 @@ impl Store {
         self.shared.backend.keep_keys(sealed).await
     }
 
-    /// The cluster's catalog; version 0 and empty where none was ever given.
+    /// The cluster's catalog; version 0 and empty if none was written.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -224,38 +227,38 @@ impl Store {
         })
     }
 
-    /// What was seen of a cluster; None if there is no such cluster.
+    /// Observed status of a cluster; `None` without such a cluster.
     #[must_use]
     pub fn observed(&self, cluster: &ClusterId) -> Option<Arc<Observed>> {
         Some(self.observed_of(self.view().cluster(cluster)?))
     }
 
-    /// What was seen of this cluster.
+    /// Observed status of this cluster.
     #[must_use]
     pub fn observed_of(&self, cluster: &Record<Cluster>) -> Arc<Observed> {
         let observed = self.shared.observations.get(&cluster.value.id);
         observed.unwrap_or_else(|| Arc::new(Observed::nothing(cluster.value.created)))
     }
 
-    /// What was seen of each cluster of which anything was.
+    /// Observed status of all clusters that have one.
     #[must_use]
     pub fn all_observed(&self) -> Arc<OrdMap<ClusterId, Arc<Observed>>> {
         self.shared.observations.all()
     }
 
-    /// Tells of every turn at which what was seen became another, but for when that was.
+    /// Notified when an observed status changes, except for mere passage of time.
     #[must_use]
     pub fn watch_seen(&self) -> watch::Receiver<u64> {
         self.shared.observations.watch()
     }
 
-    /// Clusters of which something else was seen since this turn; those that are gone are not among them.
+    /// Clusters whose observed status changed after this turn, deleted ones excluded.
     #[must_use]
     pub fn seen_since(&self, turn: u64) -> Vec<ClusterId> {
         self.shared.observations.since(turn)
     }
 
-    /// Keeps how it stands with a cluster; of one that is gone, nothing.
+    /// Sets the status of a cluster; ignored for a deleted one.
     pub fn set_status(&self, cluster: &ClusterId, status: ClusterStatus) {
         let Some(record) = self.view().cluster(cluster).cloned() else {
             return;
@@ -264,15 +267,17 @@ impl Store {
         self.shared.observations.set_status(cluster, start, status);
     }
 
-    /// Keeps that a source has reported facts, at this time in milliseconds since 1970.
+    /// Records that a source has reported facts, in milliseconds since 1970.
     pub fn facts_reported(&self, cluster: &ClusterId, source: FactSource, at: i64) {
         self.observe(cluster, |observed| {
             observed.reported.insert(source, at);
         });
     }
 
-    /// Keeps something that was seen of a cluster; of one that is gone, nothing. It is read back at once, and written down
-    /// within a second; what is not there yet is lost when the hub is killed.
+    /// Updates the observed status of a cluster; ignored for a deleted one.
+    ///
+    /// Readers see the update at once. It is persisted within a second, and lost if the hub is
+    /// killed before that.
     pub fn observe(&self, cluster: &ClusterId, change: impl FnOnce(&mut Observed)) {
         let Some(record) = self.view().cluster(cluster).cloned() else {
             return;
@@ -281,18 +286,18 @@ impl Store {
         self.shared.observations.change(cluster, start, change);
     }
 
-    /// Waits for the changes under way, then closes the database.
+    /// Waits for pending changes, then closes the database.
     pub async fn close(&self) {
         self.end.cancel();
         self.tasks.wait().await;
     }
 }
 
-/// Until `end`; in the end all is written down, and the others know that this hub is gone.
+/// Runs until `end`. Then it persists everything and tells the other hubs that this one has ended.
 async fn work(shared: Arc<Shared>, line: mpsc::Receiver<Box<dyn Job>>, end: CancellationToken) {
     let writing = async {
         writer::run(Arc::clone(&shared), line, end.clone()).await;
-        // Nobody is left who could ask for anything.
+        // All handles are gone.
         end.cancel();
     };
     tokio::join!(

@@ -1,21 +1,21 @@
-//! All rows of a database, in whole and in an order, as JSON: the same from both databases. Into one they go in a single
-//! transaction, in the place of all that was there.
+//! All rows of a database in a fixed order, as JSON: equal for both databases. An import replaces
+//! all rows in a single transaction.
 
 use serde_json::Value;
 
-/// One row, its values in the order of the columns.
+/// One row, values in column order.
 pub(super) type Row = Vec<Value>;
 
-/// Rows on their way.
+/// Rows in transit.
 #[derive(Debug)]
 pub(super) enum Part {
-    /// Some rows of a table, by its place in [`TABLES`].
+    /// Some rows of a table, by its index in [`TABLES`].
     Rows(usize, Vec<Row>),
-    /// There are no more; without it nothing is kept.
+    /// End marker; without it the import is rolled back.
     End,
 }
 
-/// How many rows are on their way together.
+/// Number of rows per slice.
 pub(super) const TOGETHER: usize = 500;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,15 +99,15 @@ pub(super) const TABLES: [Table; 6] = [
     },
 ];
 
-/// Indices of the one table that may have many millions of rows, as the migrations make them: put in one by one, rows come to
-/// them in another order than theirs, and each costs more than the row.
+/// Indices of the one table with possibly many millions of rows, as created by the migrations. An
+/// import creates them last: row-by-row maintenance would cost more than the rows.
 pub(super) const INDICES: [(&str, &str); 2] = [
     ("fact_history_by_name", "fact_history (name, at)"),
     ("fact_history_by_time", "fact_history (at)"),
 ];
 
 impl Table {
-    /// A query for all rows, each as a JSON array, by `function`.
+    /// A query for all rows, each as a JSON array built by `function`.
     pub(super) fn select(&self, function: &str) -> String {
         let column = |(name, kind): &(&str, Type)| match kind {
             Flag => format!("CAST({name} AS INTEGER)"),
@@ -118,7 +118,7 @@ impl Table {
         format!("SELECT CAST({function}({columns}) AS TEXT) FROM {name} ORDER BY {key}")
     }
 
-    /// A statement that puts in the rows of `source`, each a JSON array in `item`.
+    /// A statement that inserts the rows of `source`, each a JSON array in `item`.
     pub(super) fn insert(&self, source: &str) -> String {
         let value = |(at, (_, kind)): (usize, &(&str, Type))| match kind {
             Text => format!("source.item ->> {at}"),
@@ -136,7 +136,7 @@ impl Table {
     }
 }
 
-/// The moving half of a [`Backend`](crate::backend::Backend), for one database.
+/// Copying half of a [`Backend`](crate::backend::Backend) for one database.
 macro_rules! moves {
     ($database:ty, snapshot: $snapshot:literal, write: $write:literal, patient: $patient:expr, array: $array:literal,
      source: $source:literal) => {
@@ -149,7 +149,7 @@ macro_rules! moves {
             tables::{INDICES, Part, Row, TABLES, TOGETHER},
         };
 
-        /// All rows, as they were at one moment.
+        /// All rows of one snapshot.
         pub(super) async fn export(pool: &Pool<$database>, to: mpsc::Sender<Part>) -> Result<()> {
             let mut tx = pool.begin_with($snapshot).await?;
             let settings: &[&'static str] = &$patient;
@@ -176,7 +176,7 @@ macro_rules! moves {
             to.send(Part::End).await.map_err(|_| StoreError::CutOff)
         }
 
-        /// All rows in the place of those that are there, or nothing.
+        /// Replaces all rows, or nothing.
         pub(super) async fn import(
             pool: &Pool<$database>,
             mut from: mpsc::Receiver<Part>,
@@ -194,7 +194,7 @@ macro_rules! moves {
                 let query = AssertSqlSafe(table.delete());
                 sqlx::query(query).execute(&mut *tx).await?;
             }
-            // Those that a backup has come as files; the next hub that starts puts them here.
+            // A backup contains the keys as files; the next hub to start stores them here.
             sqlx::query("DELETE FROM keys").execute(&mut *tx).await?;
             loop {
                 let (at, rows) = match from.recv().await {

@@ -1,4 +1,4 @@
-//! Failures of opening a store, by cause: each has the next step of its own case.
+//! Failures to open a store by cause, each with its own next step.
 
 use std::error::Error;
 
@@ -34,7 +34,7 @@ pub fn unusable(place: &Place, error: &(dyn Error + 'static)) -> Failure {
     }
 }
 
-/// The error of the database itself, below those of migrations.
+/// The database's own error inside a migration error.
 fn database_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a sqlx::Error> {
     if let Some(MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _)) =
         error.downcast_ref()
@@ -48,7 +48,7 @@ fn by_cause(place: &Place, cause: &sqlx::Error, whole: &(dyn Error + 'static)) -
     let code = cause.as_database_error().and_then(|error| error.code());
     let number = code.as_deref().and_then(|code| code.parse::<u32>().ok());
     match place {
-        // SQLite: 11 is CORRUPT, 26 NOTADB, with more in the bits above.
+        // SQLite: 11 is CORRUPT, 26 NOTADB; higher bits hold details.
         Place::File(_) if matches!(number.map(|number| number & 0xff), Some(11 | 26)) => {
             damaged(place, cause)
         }
@@ -101,7 +101,7 @@ fn plain(place: &Place, detail: &dyn std::fmt::Display) -> Failure {
     Failure::with_cause(Code::DataDir, cause)
 }
 
-/// An error with its causes; one that its parent quotes already is left out.
+/// An error with its causes, except those already quoted by their parent.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

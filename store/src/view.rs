@@ -1,5 +1,5 @@
-//! The registry as a value: all of it at one revision, with the indices that requests need. Cloning one shares all that
-//! it holds, reading one takes no lock and waits for nothing.
+//! The registry as an immutable value at one revision, with indices for requests. Clones share
+//! their content; reads take no lock and never wait.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     revision::Revision,
 };
 
-/// Where looking for a tenant's ancestors ends, whatever somebody has done to the store.
+/// Limit of ancestor traversal, even in a manipulated store.
 const MAX_DEPTH: usize = 1024;
 
 /// The registry at one revision.
@@ -27,82 +27,87 @@ pub struct View {
     pub(super) children: Groups<TenantId, TenantId>,
 }
 
-/// Which catalog a cluster has. The catalog itself is not in memory.
+/// Version and revision of a cluster's catalog. The objects are not in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CatalogHead {
+    /// Version of the catalog.
     pub version: u64,
+    /// Revision of its last change.
     pub revision: Revision,
 }
 
 impl View {
-    /// The change that has led to this.
+    /// Revision of this state.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
+    /// The tenant with this id.
     #[must_use]
     pub fn tenant(&self, id: &TenantId) -> Option<&Arc<Record<Tenant>>> {
         self.tenants.get(id)
     }
 
-    /// In the order of their ids.
+    /// All tenants, in the order of their ids.
     pub fn tenants(&self) -> impl Iterator<Item = &Arc<Record<Tenant>>> {
         self.tenants.values()
     }
 
+    /// The cluster with this id.
     #[must_use]
     pub fn cluster(&self, id: &ClusterId) -> Option<&Arc<Record<Cluster>>> {
         self.clusters.get(id)
     }
 
-    /// In the order of their ids.
+    /// All clusters, in the order of their ids.
     pub fn clusters(&self) -> impl ExactSizeIterator<Item = &Arc<Record<Cluster>>> {
         self.clusters.values()
     }
 
-    /// The clusters of this very tenant, in the order of their ids.
+    /// The tenant's own clusters, in the order of their ids.
     pub fn clusters_of(&self, tenant: &TenantId) -> impl Iterator<Item = &Arc<Record<Cluster>>> {
         let ids = self.by_tenant.of(tenant);
         ids.filter_map(|id| self.clusters.get(id))
     }
 
-    /// The tenants right below this one, in the order of their ids.
+    /// The tenant's direct children, in the order of their ids.
     pub fn children_of(&self, tenant: &TenantId) -> impl Iterator<Item = &Arc<Record<Tenant>>> {
         let ids = self.children.of(tenant);
         ids.filter_map(|id| self.tenants.get(id))
     }
 
-    /// This tenant and all above it, from below.
+    /// The tenant and its ancestors, bottom up.
     pub fn lineage<'a>(&'a self, tenant: &'a TenantId) -> impl Iterator<Item = &'a TenantId> {
         let above = |id: &&'a TenantId| self.tenants.get(*id)?.value.parent.as_ref();
         std::iter::successors(Some(tenant), above).take(MAX_DEPTH)
     }
 
-    /// Whether a tenant is `above`, or somewhere below it.
+    /// True if `tenant` is `above` or one of its descendants.
     #[must_use]
     pub fn within(&self, tenant: &TenantId, above: &TenantId) -> bool {
         self.lineage(tenant).any(|id| id == above)
     }
 
+    /// The API token with this id.
     #[must_use]
     pub fn token(&self, id: &str) -> Option<&Arc<Record<Token>>> {
         self.tokens.get(id)
     }
 
-    /// In the order of their ids.
+    /// All API tokens, in the order of their ids.
     pub fn tokens(&self) -> impl Iterator<Item = &Arc<Record<Token>>> {
         self.tokens.values()
     }
 
-    /// None where no catalog was ever given.
+    /// `None` if no catalog was written.
     #[must_use]
     pub fn catalog(&self, cluster: &ClusterId) -> Option<CatalogHead> {
         self.catalogs.get(cluster).copied()
     }
 }
 
-/// Sets by a key, without empty ones.
+/// Multimap without empty sets.
 #[derive(Debug, Clone)]
 pub(super) struct Groups<K: Ord, V: Ord>(OrdMap<K, OrdSet<V>>);
 

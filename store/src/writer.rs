@@ -1,6 +1,7 @@
-//! The one who writes. Changes wait in a line; whatever waits when its turn begins is decided one after the other, each on
-//! top of the one before, and committed together. What is in memory changes after the commit, and only then is anybody
-//! answered, so that nobody is told of what might still be lost.
+//! The single writer. Changes wait in a queue; all queued changes are decided in order, each on top
+//! of the previous one, and committed together.
+//!
+//! Memory changes after the commit, and callers are answered last: no answer can be lost again.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -28,28 +29,29 @@ use crate::{
     view::View,
 };
 
-/// How many changes may wait for their turn.
+/// Capacity of the queue of changes.
 pub(super) const LINE: usize = 1024;
-/// How many are committed together.
+/// Maximum number of changes per commit.
 const TOGETHER: usize = 256;
-/// When what was seen is tried again that could not be written down.
+/// Delay before observations are persisted again after a failure.
 const LATER: Duration = Duration::from_secs(5);
 
-/// A change that was made.
+/// A completed change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Done<T> {
-    /// What `decide` said.
+    /// Result of `decide`.
     pub value: T,
-    /// At which all of it can be seen; if nothing was changed, the one at which that was decided.
+    /// Revision at which the change is visible; if nothing changed, the one at which that was
+    /// decided.
     pub revision: Revision,
 }
 
-/// A change whose types are nobody's business.
+/// A change with erased types.
 pub(super) trait Job: Send {
-    /// Decides, maybe once more; says what becomes of it if the draft is to be dropped.
+    /// Decides, possibly repeatedly; returns the outcome if the draft is to be dropped.
     fn decide(&mut self, draft: &mut Draft) -> std::result::Result<(), Outcome>;
     fn actor(&self) -> &Actor;
-    /// Tells what was decided.
+    /// Sends the result.
     fn settle(self: Box<Self>, revision: Revision);
     fn fail(self: Box<Self>, error: StoreError);
 }
@@ -68,7 +70,7 @@ where
     Decide: FnMut(&mut Draft) -> std::result::Result<T, E> + Send,
 {
     fn decide(&mut self, draft: &mut Draft) -> std::result::Result<(), Outcome> {
-        // One caller's panic must not end everybody's writing.
+        // One caller's panic must not end the writer.
         let decided = catch_unwind(AssertUnwindSafe(|| (self.decide)(draft)));
         let outcome = decided.unwrap_or_else(|_| Err(E::from(StoreError::CutOff)));
         match self.outcome.insert(outcome) {
@@ -86,7 +88,7 @@ where
         let outcome = self
             .outcome
             .unwrap_or_else(|| Err(E::from(StoreError::CutOff)));
-        // Nobody waiting is fine: they hung up, and it is done all the same.
+        // A disconnected caller is fine: the change is committed all the same.
         let _ = (self.reply).send(outcome.map(|value| Done { value, revision }));
     }
 
@@ -95,7 +97,7 @@ where
     }
 }
 
-/// Runs until `end`, then to the end of the line.
+/// Runs until `end`, then drains the queue.
 pub(super) async fn run(
     shared: Arc<Shared>,
     mut line: mpsc::Receiver<Box<dyn Job>>,
@@ -131,7 +133,7 @@ pub(super) async fn run(
     observe(&shared).await;
 }
 
-/// Nudges the writer when another hub may have changed something.
+/// Wakes the writer when another hub may have committed.
 pub(super) async fn listen(shared: Arc<Shared>, end: CancellationToken) {
     loop {
         tokio::select! {
@@ -141,7 +143,7 @@ pub(super) async fn listen(shared: Arc<Shared>, end: CancellationToken) {
     }
 }
 
-/// Takes in what another hub has changed.
+/// Applies other hubs' commits.
 async fn follow(shared: &Shared) {
     let known = shared.view().revision;
     let followed = match shared.backend.revision().await {
@@ -150,12 +152,12 @@ async fn follow(shared: &Shared) {
         Err(error) => Err(error),
     };
     if let Err(error) = followed {
-        // It is tried again in a second, and whoever writes is told.
+        // Retried within a second; writers get the error.
         debug!(%error, revision = %known, "what other hubs have changed cannot be read now");
     }
 }
 
-/// Writes down what was seen; false if it could not.
+/// Persists observations; false on failure.
 async fn observe(shared: &Shared) -> bool {
     let seen = shared.observations.gathered();
     let backend = &shared.backend;
@@ -168,11 +170,11 @@ async fn observe(shared: &Shared) -> bool {
     written.is_ok()
 }
 
-/// What a line of changes comes to.
+/// Result of deciding a queue of changes.
 struct Decided {
     view: View,
     batch: Batch,
-    /// Of each change, in their order: what became of it, and at which revision that can be seen.
+    /// Outcome and visible revision of each change, in order.
     changes: Vec<(Outcome, Revision)>,
 }
 

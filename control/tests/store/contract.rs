@@ -1,4 +1,4 @@
-//! What every implementation of the store must do.
+//! Contract of every store backend.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -297,7 +297,7 @@ async fn a_caller_that_hangs_up_does_not_part_memory_from_disk() {
     for n in 0..20 {
         let id = format!("c-{n}");
         let create = put_cluster(&store, cluster(&id, "t-default"));
-        // Polled so far, then dropped: what was begun runs to its end.
+        // Polled once and dropped: a change in progress runs to its end.
         tokio::select! {
             biased;
             done = create => done.unwrap(),

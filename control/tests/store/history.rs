@@ -1,4 +1,4 @@
-//! The log of changes and the history of facts.
+//! The change log and the history of facts.
 
 use std::{
     sync::{
@@ -19,7 +19,7 @@ use crate::*;
 
 const START: i64 = 1_795_262_400_000;
 
-/// A store whose clock the test sets, in milliseconds since START.
+/// A store with a test clock, in milliseconds since START.
 async fn clocked() -> (Store, Home, Arc<AtomicI64>) {
     let home = home().await;
     let now = Arc::new(AtomicI64::new(0));
@@ -40,7 +40,7 @@ fn fact(value: Value, source: FactSource) -> Fact {
     }
 }
 
-/// Says of c-demo that these are its dynamic facts.
+/// Sets the dynamic facts of c-demo.
 async fn say(store: &Store, facts: Value) {
     let facts: Vec<_> = facts.as_object().unwrap().clone().into_iter().collect();
     change(store, move |draft| {
@@ -362,7 +362,7 @@ async fn old_facts_are_forgotten_but_for_what_was_when_memory_begins() {
     assert_eq!(store.tidy(&keep).await.unwrap().facts, 0);
 }
 
-/// As both databases take it.
+/// SQL for both databases.
 pub(crate) const LINE_OF_THE_VERSION_BEFORE: &str = "
     INSERT INTO changes (revision, part, at, actor, kind, id, tenant, operation)
     VALUES (2, 0, 1795262400000, 'alice', 'tenant', 't-old', 't-old', 'created');
@@ -455,7 +455,7 @@ async fn changes_of_a_fact_go_on_behind_any_of_them() {
         let known = fact(json!("said"), FactSource::People);
         new.facts.insert("version".to_owned(), known.clone());
         new.dynamic_facts.insert("version".to_owned(), known);
-        // The last two at the same moment.
+        // The last two share one timestamp.
         now.store(1000 * n.min(1), Ordering::SeqCst);
         put_cluster(&store, new).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! What the tests of every implementation say and do in short.
+//! Helpers for the tests of all backends.
 
 pub(crate) use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(crate) async fn open(home: &Home) -> Store {
     open_at(home, Clock::new(|| NOW)).await
 }
 
-/// As a hub that is at this address, and not in the place of another.
+/// Starts as a hub at this URL, without a predecessor.
 pub(crate) async fn begin(store: &Store, url: &str) {
     begin_instead(store, url, None).await;
 }
@@ -91,7 +91,7 @@ pub(crate) fn alice() -> Actor {
     }
 }
 
-/// Changes something that cannot fail but by the store's own rules.
+/// Applies a change that fails only by the store's own rules.
 pub(crate) async fn change<T: Send + 'static>(
     store: &Store,
     decide: impl FnMut(&mut Draft) -> Result<T, StoreError> + Send + 'static,

@@ -1,4 +1,4 @@
-//! The store in a file of SQLite: the contract that every implementation must keep, and what is SQLite's own.
+//! The store in a SQLite file: the contract of every backend, and SQLite's specifics.
 
 #![allow(
     clippy::unwrap_used,

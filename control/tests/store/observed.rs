@@ -1,4 +1,4 @@
-//! What is seen of clusters: read back at once, written down, and lost with the sessions.
+//! Observed status: readable at once, persisted, and lost with the sessions.
 
 use fairlead_api::{
     Code,
@@ -98,7 +98,7 @@ async fn what_is_seen_changes_no_revision_and_is_written_down_without_being_aske
     store.facts_reported(&id, FactSource::Agent, 4711);
     store.observe(&id, |seen| seen.status.last_good_probe = Some(NOW));
     assert_eq!(store.view().revision(), before);
-    // Another hub, so that it is what is in the database that is seen.
+    // Opened as another hub, which reads the database's content.
     let body = loop {
         let other = open(&home).await;
         let seen = other.observed(&id).unwrap();

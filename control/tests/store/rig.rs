@@ -1,4 +1,4 @@
-//! A file of its own for each test.
+//! A file per test.
 
 use fairlead_store::{Clock, Place, Store};
 use tempfile::TempDir;

@@ -1,4 +1,4 @@
-//! Bootstrap tokens: one key spends one, and what is signed for it stands and falls with that.
+//! Bootstrap tokens: spent by one key, together with the signature.
 
 use std::{
     sync::{

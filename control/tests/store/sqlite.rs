@@ -1,4 +1,4 @@
-//! A file that another program holds, a damaged one, one of a newer version.
+//! A locked file, a damaged one, and one of a newer version.
 
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ const OLD: [(&str, &str); 2] = [
     ),
 ];
 
-/// What came after those, up to the last version.
+/// Later migrations, up to the last version.
 const LATER: [(&str, &str); 3] = [
     (
         "0003_documents.sql",
@@ -115,7 +115,7 @@ const LATER: [(&str, &str); 3] = [
     ),
 ];
 
-/// A file as a hub that knew these migrations has made it.
+/// A file as created by a hub with these migrations.
 async fn file_of(home: &Home, known: &[(&str, &str)]) -> SqliteConnection {
     let scripts = tempfile::tempdir().unwrap();
     for (name, script) in known {
@@ -129,7 +129,7 @@ async fn file_of(home: &Home, known: &[(&str, &str)]) -> SqliteConnection {
     file
 }
 
-/// A file as a hub of the first version has left it.
+/// A file left by a hub of the first version.
 async fn file_of_the_version_before(home: &Home) {
     let mut file = file_of(home, &OLD).await;
     sqlx::raw_sql(include_str!("before.sql"))
@@ -139,7 +139,7 @@ async fn file_of_the_version_before(home: &Home) {
     file.close().await.unwrap();
 }
 
-/// What a hub of the version before has written goes on to be good.
+/// Data written by the previous version stays valid.
 #[tokio::test]
 async fn a_file_of_the_version_before_is_brought_up_to_date() {
     let home = home().await;
@@ -262,7 +262,7 @@ async fn a_check_finds_what_nothing_of_ours_has_done() {
     assert!(matches!(unreadable, Err(StoreError::Damaged(_))));
 }
 
-/// More than one statement holds, of every kind of row, and then all of it goes.
+/// Exceeds the rows per statement for every kind of row, and then deletes all of it.
 #[tokio::test]
 async fn a_change_may_be_of_any_size() {
     let (store, home) = store().await;
@@ -323,7 +323,7 @@ async fn a_change_may_be_of_any_size() {
     }
 }
 
-/// Nobody else writes there; if it happens all the same, nothing is overwritten and nothing is lost.
+/// Not supposed to happen, but nothing is overwritten or lost.
 #[tokio::test]
 async fn what_another_program_has_written_is_taken_in_first() {
     let (store, home) = store().await;

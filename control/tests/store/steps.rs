@@ -1,4 +1,4 @@
-//! Each step from one version of the file to the next, on what a hub of the version before has written.
+//! Each migration of the file, applied to data of the previous version.
 
 use fairlead_store::Span;
 use sqlx::{Connection, SqliteConnection, migrate::Migrator, sqlite::SqliteConnectOptions};
@@ -25,7 +25,7 @@ const SCRIPTS: [(&str, &str); 8] = [
     script!("0008_program.sql"),
 ];
 
-/// What the first version had: a cluster that is bound to no Kubernetes cluster.
+/// The first version: a cluster without a bound Kubernetes cluster.
 const FIRST: &str = "
     INSERT INTO tenants (id, display_name, created, version) VALUES ('t-acme', 'Acme', 1795262400250, 3);
     INSERT INTO clusters (id, tenant, display_name, created, version, registration, state, since)
@@ -35,7 +35,7 @@ const FIRST: &str = "
     INSERT INTO tokens (id, hash, name, role, created, expires)
     VALUES ('k-1', x'cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd', 'ann', 'admin', 1795262400250, 1795264200000);
 ";
-/// What a hub with documents writes beside them.
+/// Data written besides documents.
 const WRITTEN: &str = "
     UPDATE revision SET revision = 2;
     INSERT INTO changes (revision, part, at, actor, kind, id, tenant, operation, after)
@@ -44,7 +44,7 @@ const WRITTEN: &str = "
     VALUES ('c-one', 'racks', 1, 1795262400250, 2, 'agent', 1795262400250, '12');
     UPDATE observed SET body = json_set(body, '$.reported', json('{\"agent\":4711}'));
 ";
-/// All that a hub writes into, but what the step itself is about.
+/// All tables, except the part changed by a migration.
 const LASTING: [&str; 5] = [
     "revision",
     "documents",
@@ -73,7 +73,7 @@ impl File {
         SqliteConnection::connect_with(&options).await.unwrap()
     }
 
-    /// As a hub of this version brings it up to date, from 1 on.
+    /// Applies the migration to this version, from 1 on.
     async fn bring_to(&self, version: usize) {
         let (name, script) = SCRIPTS[version - 1];
         std::fs::write(self.scripts.path().join(name), script).unwrap();
@@ -93,7 +93,7 @@ impl File {
         rows.unwrap()
     }
 
-    /// Each row of a table as a text, with these columns.
+    /// Each row of a table as text, with these columns.
     async fn rows(&self, table: &str, columns: &[String]) -> Vec<String> {
         let quoted = columns.iter().map(|column| format!("quote(\"{column}\")"));
         let quoted = quoted.collect::<Vec<_>>().join(" || ',' || ");

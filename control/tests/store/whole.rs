@@ -1,4 +1,4 @@
-//! A store as a whole: backed up while it is written to, restored, moved.
+//! A whole store: backup under load, restore, migration.
 
 use std::{
     io::{self, BufReader, Write},
@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::*;
 
-/// What was written, to look at.
+/// Output buffer to inspect.
 #[derive(Clone, Default)]
 struct Sink(Arc<Mutex<Vec<u8>>>);
 
@@ -30,7 +30,7 @@ impl Write for Sink {
     }
 }
 
-/// The data of a hub with this store, and a folder of its own.
+/// A hub's data with this store and its own folder.
 fn data(home: &Home) -> (HubData, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let data = HubData {
@@ -54,7 +54,7 @@ async fn restore(data: &HubData, backup: &[u8], overwrite: bool) -> Result<(), C
     done.map(drop).map_err(|failure| failure.code)
 }
 
-/// A tenant, its cluster with a fact and a catalog, all in one change.
+/// A tenant, its cluster with a fact and a catalog, in one change.
 async fn fill(store: &Store, n: usize) {
     change(store, move |draft| {
         let (tenant_name, cluster_name) = (format!("t-{n}"), format!("c-{n}"));
@@ -101,7 +101,7 @@ async fn a_backup_under_load_restores_to_a_state_that_was() {
     assert_eq!(key, "a key");
     let restored = open(&second).await;
     let view = restored.view();
-    // One revision each, so that it tells how many there were.
+    // One revision each, so the revision gives the count.
     let count = usize::try_from(view.revision().0 - 1).unwrap();
     assert!((20..=300).contains(&count), "{count}");
     assert_eq!(view.clusters().count(), count);
@@ -135,7 +135,7 @@ async fn restore_that_fails_leaves_nothing_behind() {
     restore(&here, &copy, false).await.unwrap();
     let key = std::fs::read_to_string(here.data_dir.join("ca.key")).unwrap();
     assert_eq!(key, "a key");
-    // What was there before a restore that fails is there after it.
+    // A failed restore keeps existing data.
     let failed = restore(&here, b"no backup", true).await;
     assert_eq!(failed, Err(Code::Invalid));
     assert!(here.data_dir.join("ca.key").exists());
@@ -171,7 +171,7 @@ async fn nothing_is_overwritten_unless_that_is_said() {
     let restored = open(&second).await;
     assert!(restored.view().tenant(&tenant_id("t-other")).is_none());
     assert!(restored.view().tenant(&tenant_id("t-1")).is_some());
-    // Keys, too, are not written over.
+    // Keys are not overwritten either.
     restored.close().await;
     std::fs::write(here.data_dir.join("bootstrap.key"), "mine").unwrap();
     assert_eq!(restore(&here, &copy, false).await, Err(Code::InUse));
@@ -236,7 +236,7 @@ async fn an_encrypted_backup_is_opened_by_whom_it_is_for_and_by_nobody_else() {
     let (there, _there) = data(&home);
     fill(&store, 1).await;
     std::fs::write(there.data_dir.join("ca.key"), "a key").unwrap();
-    // A pair of `age-keygen`, and the key of another one.
+    // A key pair of `age-keygen`, and a key of another one.
     let recipient = "age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj";
     let mine = "# created: 2021-01-02\nAGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX\n";
     let sink = Sink::default();

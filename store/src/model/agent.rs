@@ -1,23 +1,26 @@
-//! What people want of a cluster's agent.
+//! Desired settings of a cluster's agent.
 
 use fairlead_api::config::FactCollection;
 use serde::{Deserialize, Serialize};
 
-/// Each field may be left to the tenant.
+/// Settings of an agent; unset fields come from the tenant.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentSettings {
-    /// Which version of it should run.
+    /// Desired version of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// Collection of facts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub facts: Option<FactCollection>,
-    /// `host:port` that plain TCP may be opened to, of what the site operator allows. None: all of that.
+    /// Targets (`host:port`) for plain TCP, within the site operator's limits. `None` allows all of
+    /// those.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_connect: Option<Vec<String>>,
 }
 
 impl AgentSettings {
+    /// True if no field is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == AgentSettings::default()

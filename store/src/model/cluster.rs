@@ -1,4 +1,4 @@
-//! A cluster: what people say of it, what its agent reports, and which agent that is.
+//! A cluster: settings by people, reports by its agent, and the binding to that agent.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -14,49 +14,65 @@ use super::{
     git::{CreationPolicy, Credentials, DeletionPolicy, GitRepo, RepoState},
 };
 
-/// One Kubernetes cluster, registered.
+/// A registered Kubernetes cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cluster {
+    /// Id of the cluster.
     pub id: ClusterId,
+    /// Owning tenant.
     pub tenant: TenantId,
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
+    /// Annotations set by people.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Said by people.
+    /// Facts set by people.
     #[serde(default, skip_serializing_if = "Facts::is_empty")]
     pub facts: Facts,
-    /// Said by its agent.
+    /// Facts reported by programs.
     #[serde(default, skip_serializing_if = "Facts::is_empty")]
     pub dynamic_facts: Facts,
+    /// Configuration repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_repo: Option<GitRepo>,
+    /// Status of the repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo_state: Option<RepoState>,
+    /// Revision of the tenant's repository, overriding the tenant's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant_git_repo_revision: Option<String>,
+    /// Revision of the global repository, overriding the tenant's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub global_git_repo_revision: Option<String>,
+    /// Result of the last compilation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compile_meta: Option<CompileMeta>,
+    /// Direct address of the API server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kube_api: Option<KubeApi>,
+    /// Handling of an existing repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation_policy: Option<CreationPolicy>,
+    /// Handling of the repository on deletion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_policy: Option<DeletionPolicy>,
+    /// True if the cluster must not be deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_protection: Option<bool>,
+    /// Desired settings of the agent.
     #[serde(default, skip_serializing_if = "AgentSettings::is_empty")]
     pub agent: AgentSettings,
+    /// Binding to the agent.
     pub binding: Binding,
+    /// Time of creation.
     #[serde(with = "time::serde::rfc3339")]
     pub created: OffsetDateTime,
 }
 
 impl Cluster {
-    /// One of which nobody has said anything yet.
+    /// A cluster with default settings.
     #[must_use]
     pub fn new(id: ClusterId, tenant: TenantId, binding: Binding, created: OffsetDateTime) -> Self {
         Cluster {
@@ -81,86 +97,97 @@ impl Cluster {
         }
     }
 
-    /// Its name for people.
+    /// Display name, or the id without one.
     #[must_use]
     pub fn shown_name(&self) -> &str {
         self.display_name.as_deref().unwrap_or(self.id.as_str())
     }
 }
 
-/// Where its API server is reached by those who can reach it.
+/// Direct address of a cluster's API server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KubeApi {
     /// `https://host[:port]`
     pub endpoint: String,
+    /// Reference to credentials for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Credentials>,
 }
 
-/// Which agent is this cluster's.
+/// Binding of a cluster to its agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Binding {
-    /// Tells it from a deleted cluster that had the same id; its certificates carry it.
+    /// Distinguishes the cluster from a deleted one with the same id; part of its certificates.
     #[serde(with = "registration")]
     pub registration: Registration,
+    /// Current bootstrap token.
     pub bootstrap: Bootstrap,
-    /// SHA-256 of the public key that enrolled last, in lower-case hexadecimal: that of an agent, whoever has spent a token
-    /// since. See [`Binding::enrolled`].
+    /// SHA-256 of the public key that enrolled last, in lower-case hexadecimal. It remains after
+    /// later tokens were spent. See [`Binding::enrolled`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_key: Option<String>,
-    /// Of its namespace `kube-system`, once an agent has told it.
+    /// UID of the namespace `kube-system`, once an agent has reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<ClusterUid>,
-    /// The last agent that had its identity in another cluster.
+    /// Last agent that used the identity in another cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clone: Option<CloneSighting>,
-    /// The last time that its agent came back with an identity that had expired.
+    /// Last renewal of an expired identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_renewal: Option<LateRenewal>,
 }
 
-/// An agent with a cluster's identity in another Kubernetes cluster.
+/// An agent with this cluster's identity in another Kubernetes cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CloneSighting {
+    /// Time of the observation.
     #[serde(with = "time::serde::rfc3339")]
     pub seen: OffsetDateTime,
+    /// Address of the agent.
     pub from: IpAddr,
+    /// UID of the other cluster.
     pub uid: ClusterUid,
 }
 
-/// An agent's renewal after its identity's end.
+/// A renewal after the identity's expiry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LateRenewal {
+    /// Time of the renewal.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
+    /// Expiry of the identity.
     #[serde(with = "time::serde::rfc3339")]
     pub expired: OffsetDateTime,
 }
 
-/// The current bootstrap token, without what makes it one: it is a keyed hash of cluster, generation and expiry.
+/// The current bootstrap token without its secret part: it is a keyed hash of cluster, generation
+/// and expiry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bootstrap {
-    /// Rises with every new token; older ones are void.
+    /// Incremented with every new token; older ones are void.
     pub generation: i64,
+    /// Expiry of the token.
     #[serde(with = "time::serde::rfc3339")]
     pub expires: OffsetDateTime,
-    /// SHA-256 of the public key that spent it, in lower-case hexadecimal; or who fetched the manifests with it.
+    /// SHA-256 of the public key that spent it, in lower-case hexadecimal; or the API token created
+    /// for Steward.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent_by: Option<String>,
+    /// True if the token was revoked.
     #[serde(default)]
     pub revoked: bool,
-    /// Who made it.
+    /// Name of the creator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
 }
 
 impl Binding {
-    /// To no agent yet; `bootstrap` lets the first one in.
+    /// Bound to no agent; `bootstrap` admits the first one.
     #[must_use]
     pub fn open(registration: Registration, bootstrap: Bootstrap) -> Self {
         Binding {
@@ -173,7 +200,8 @@ impl Binding {
         }
     }
 
-    /// The key that enrolled last, as a fingerprint. Before it was kept apart, only the token told, if it was spent by a key.
+    /// Fingerprint of the key that enrolled last. Older records store it only in a token spent by a
+    /// key.
     #[must_use]
     pub fn enrolled(&self) -> Option<&str> {
         let spent_by = self.bootstrap.spent_by.as_deref();
@@ -181,7 +209,7 @@ impl Binding {
         self.agent_key.as_deref().or_else(key)
     }
 
-    /// A new token in the place of the one before; whoever has enrolled stays known.
+    /// Replaces the bootstrap token; the enrolled key stays known.
     pub fn invite(&mut self, bootstrap: Bootstrap) {
         self.agent_key = self.enrolled().map(str::to_owned);
         self.bootstrap = bootstrap;
@@ -189,10 +217,11 @@ impl Binding {
 }
 
 impl Bootstrap {
-    /// What `spent_by` begins with where Steward's manifests were handed out for it; the id of its API token follows.
+    /// Prefix of `spent_by` if Steward's manifests were handed out; the id of its API token
+    /// follows.
     pub const BY_STEWARD: &str = "steward:";
 
-    /// Good until it is spent or expires.
+    /// A new token, valid until spent or expired.
     #[must_use]
     pub fn new(generation: i64, expires: OffsetDateTime, created_by: Option<String>) -> Self {
         Bootstrap {
@@ -204,7 +233,7 @@ impl Bootstrap {
         }
     }
 
-    /// Whether somebody may still come with it.
+    /// True if the token can still be spent.
     #[must_use]
     pub fn open(&self, now: OffsetDateTime) -> bool {
         self.spent_by.is_none() && !self.revoked && now < self.expires

@@ -1,29 +1,31 @@
-//! Facts: a name, any JSON value, who said it and when.
+//! Facts: a name, a JSON value, its source and times.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// By name.
+/// Facts by name.
 pub type Facts = BTreeMap<String, Fact>;
 
-/// One fact as it is now. That an unchanged one was reported again is kept beside it, for all of a source at once.
+/// Current version of a fact. Reports of unchanged facts are recorded per source, outside of this.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fact {
+    /// The value.
     pub value: Value,
+    /// Source of the value.
     pub source: FactSource,
-    /// When it became known here, in milliseconds since 1970.
+    /// Time of arrival at this hub, in milliseconds since 1970.
     pub received: i64,
-    /// When it was seen to be so where it is from, in milliseconds since 1970.
+    /// Time of observation at its source, in milliseconds since 1970.
     pub observed: i64,
 }
 
-/// Who says so.
+/// Source of a fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FactSource {
-    /// Somebody by the API.
+    /// A caller of the API.
     People,
     /// Fairlead's agent, over its own session.
     Agent,
@@ -31,12 +33,12 @@ pub enum FactSource {
     Steward,
     /// `POST /inventory`
     Inventory,
-    /// Another registry was told so, by `fairlead import`; nobody has reported it here yet.
+    /// `fairlead import` from another registry; not confirmed by a report to this hub yet.
     Import,
 }
 
 impl FactSource {
-    /// As it is written.
+    /// The name in JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -9,28 +9,30 @@ use time::OffsetDateTime;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GitRepo {
+    /// Clone URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// Management of the repository.
     #[serde(default)]
     pub kind: RepoKind,
-    /// In the form of `known_hosts`, several lines.
+    /// In the format of `known_hosts`, several lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_keys: Option<String>,
-    /// By name; `steward` is the one that the cluster's agent reads with.
+    /// By name; `steward` is the key of the cluster's agent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub deploy_keys: BTreeMap<String, DeployKey>,
-    /// Where on its server it is, the group or project.
+    /// Group or project on its server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// What it is called there.
+    /// Name within the group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo_name: Option<String>,
-    /// What opens that server's API, by its name and never by its value.
+    /// Reference to the credentials of the server's API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_secret_ref: Option<Credentials>,
 }
 
-/// Who looks after a repository.
+/// Management of a repository.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RepoKind {
@@ -39,43 +41,50 @@ pub enum RepoKind {
     Unmanaged,
 }
 
-/// A public key that may read, or write.
+/// A public key with read or write access.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeployKey {
-    /// `<type> <base64>`, with a final newline where it came with one.
+    /// `<type> <base64>`; a final newline is preserved.
     pub key: String,
+    /// True if the key may write.
     #[serde(default)]
     pub write_access: bool,
 }
 
-/// What the server of a repository has said of it last.
+/// Last answer of the repository's server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RepoState {
+    /// Current phase.
     pub phase: RepoPhase,
+    /// Reason for the phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Names the repository as it was wanted then: of another one this says nothing.
+    /// Hash of the desired repository at that time; the state is void for any other.
     pub of: String,
+    /// Time of the last phase change.
     #[serde(with = "time::serde::rfc3339")]
     pub since: OffsetDateTime,
 }
 
+/// Phase of a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RepoPhase {
-    /// It is there, as it is wanted.
+    /// Exists as desired.
     Created,
-    /// Its server will not have it so.
+    /// Rejected by its server.
     Failed,
-    /// Nobody could tell.
+    /// Not known.
     Unknown,
 }
 
 impl RepoPhase {
+    /// All phases.
     pub const ALL: [RepoPhase; 3] = [RepoPhase::Created, RepoPhase::Failed, RepoPhase::Unknown];
 
+    /// The name in JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -86,8 +95,9 @@ impl RepoPhase {
     }
 }
 
-/// A URL without what opens the repository, if there is that in it: a password, and over HTTP a user as well, which is a token
-/// as often as not. Whoever sees a tenant or a cluster sees its URLs.
+/// The URL without secrets; `None` if it has none. A password is a secret, and over HTTP the user
+/// as well, which is often a token. URLs are visible to everyone with access to the tenant or
+/// cluster.
 #[must_use]
 pub fn without_secret(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
@@ -103,23 +113,25 @@ pub fn without_secret(url: &str) -> Option<String> {
     Some(format!("{scheme}://{user}{at}{host}{path}"))
 }
 
-/// A reference to credentials, never the credentials.
+/// Reference to credentials, never the credentials themselves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Credentials {
+    /// Name of the secret.
     pub name: String,
+    /// Namespace of the secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
 
-/// What becomes of what is there already when the cluster's repository is made.
+/// Handling of an existing repository when the cluster's repository is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CreationPolicy {
     Create,
     Adopt,
 }
 
-/// What becomes of its repository when the cluster is deleted.
+/// Handling of the repository when the cluster is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeletionPolicy {
     Delete,

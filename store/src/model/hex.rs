@@ -1,4 +1,4 @@
-//! Bytes as lower-case hexadecimal, and hashes that name values.
+//! Lower-case hexadecimal, and content hashes of values.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
@@ -28,9 +28,9 @@ pub fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// Names a value of texts, numbers and lists of them: equal exactly where that is equal.
+/// Content hash of a value; equal values have equal hashes.
 pub fn hash_of<T: Serialize>(value: &T) -> String {
-    // Nothing in it could fail.
+    // Serialisation of these types cannot fail.
     let bytes = serde_json::to_vec(value).unwrap_or_default();
     let hash = digest(&SHA256, &bytes);
     encode(hash.as_ref().get(..16).unwrap_or_default())

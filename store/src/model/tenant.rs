@@ -1,4 +1,4 @@
-//! A tenant, and what its clusters get where they say nothing themselves.
+//! A tenant, and defaults for its clusters.
 
 use std::collections::BTreeMap;
 
@@ -15,33 +15,42 @@ use super::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tenant {
+    /// Id of the tenant.
     pub id: TenantId,
-    /// Its people see this one's clusters, too. There are no cycles.
+    /// Parent tenant, whose members see this tenant's clusters, too. Never cyclic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<TenantId>,
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
+    /// Annotations set by people.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
+    /// Configuration repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_repo: Option<GitRepo>,
+    /// Status of the repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo_state: Option<RepoState>,
     /// Revision of `git_repo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
+    /// URL of the global repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub global_git_repo_url: Option<String>,
+    /// Revision of the global repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub global_git_repo_revision: Option<String>,
+    /// Defaults for clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_template: Option<ClusterTemplate>,
+    /// Time of creation.
     #[serde(with = "time::serde::rfc3339")]
     pub created: OffsetDateTime,
 }
 
 impl Tenant {
-    /// One of which nobody has said anything yet.
+    /// A tenant with default settings.
     #[must_use]
     pub fn new(id: TenantId, created: OffsetDateTime) -> Self {
         Tenant {
@@ -59,34 +68,42 @@ impl Tenant {
         }
     }
 
-    /// Its name for people.
+    /// Display name, or the id without one.
     #[must_use]
     pub fn shown_name(&self) -> &str {
         self.display_name.as_deref().unwrap_or(self.id.as_str())
     }
 }
 
-/// Fills what a cluster of the tenant leaves empty; never what it says.
+/// Defaults for fields that a cluster of the tenant leaves empty.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterTemplate {
+    /// Annotations.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
     /// Static facts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub facts: BTreeMap<String, String>,
+    /// Configuration repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_repo: Option<GitRepo>,
+    /// Revision of the tenant's repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant_git_repo_revision: Option<String>,
+    /// Revision of the global repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub global_git_repo_revision: Option<String>,
+    /// Handling of an existing repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation_policy: Option<CreationPolicy>,
+    /// Handling of the repository on deletion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_policy: Option<DeletionPolicy>,
+    /// True if clusters must not be deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_protection: Option<bool>,
+    /// Desired settings of the agents.
     #[serde(default, skip_serializing_if = "AgentSettings::is_empty")]
     pub agent: AgentSettings,
 }

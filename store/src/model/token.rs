@@ -1,39 +1,43 @@
-//! A bearer token of the hub's own, without what makes it one.
+//! A bearer token of the hub, without its secret.
 
 use fairlead_api::{ClusterId, TenantId, resources::Role};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-/// The token itself is with its holder.
+/// An API token; its holder has the secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Token {
+    /// Id of the token.
     pub id: String,
-    /// SHA-256 of the token. A plain hash is enough: the token is 256 random bits, there is nothing to guess.
+    /// SHA-256 of the secret. A plain hash suffices: 256 random bits cannot be guessed.
     #[serde(with = "super::hex")]
     pub hash: [u8; 32],
-    /// Whom it stands for.
+    /// Name chosen for the caller.
     pub name: String,
+    /// Role of the caller.
     pub role: Role,
-    /// None: on all tenants.
+    /// `None` grants the role on all tenants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
-    /// The one cluster that it is good for; it ends with it.
+    /// The one cluster it is valid for; deleted with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterId>,
+    /// Time of creation.
     #[serde(with = "time::serde::rfc3339")]
     pub created: OffsetDateTime,
+    /// Expiry.
     #[serde(with = "time::serde::rfc3339")]
     pub expires: OffsetDateTime,
-    /// Who made it.
+    /// Name of the creator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
 }
 
 impl Token {
-    /// Name of the caller that it makes, here and as a user in clusters. It carries the tenant or the cluster that the token
-    /// is for: names are free to choose there, and none may be mistaken for a name of somewhere else. Neither a name nor an
-    /// id holds a colon.
+    /// Name of the token's caller, here and as a user in clusters. It contains the tenant or
+    /// cluster: tenants choose names freely, and none may equal a name from elsewhere. Neither
+    /// names nor ids contain a colon.
     #[must_use]
     pub fn caller_name(&self) -> String {
         match (&self.cluster, &self.tenant) {

@@ -1,5 +1,5 @@
-//! What several hubs tell each other through the database beside changes: what each has seen of clusters, and that it lives.
-//! Nobody waits for the disk: it is seen again, and said again.
+//! Messages between hubs besides changes: observations of clusters, and heartbeats. Not synced:
+//! both are sent again.
 
 use sqlx::{PgConnection, PgPool};
 
@@ -9,10 +9,10 @@ use crate::{
     peers::HubRow,
 };
 
-/// For how long a hub that has ended is known where nothing is left of what it has seen, in milliseconds.
+/// Time an ended hub without remaining observations stays listed, in milliseconds.
 const REMEMBERED: i64 = 3_600_000;
 
-/// Rows that were written after `since`, in the order of their commits, and those of the clusters `again`.
+/// Rows written after `since` in commit order, and all rows of the clusters `again`.
 pub(super) async fn seen(pool: &PgPool, since: i64, again: &[String]) -> Result<Vec<SeenRow>> {
     let read = sqlx::query_as(
         "SELECT cluster, hub, seq, body FROM observed WHERE seq > $1 OR cluster = ANY($2) ORDER BY seq",
@@ -20,7 +20,7 @@ pub(super) async fn seen(pool: &PgPool, since: i64, again: &[String]) -> Result<
     Ok(read.bind(since).bind(again).fetch_all(pool).await?)
 }
 
-/// What this hub has seen of clusters that are still there.
+/// Writes this hub's observations of existing clusters.
 pub(super) async fn observe(
     pool: &PgPool,
     hub: &str,
@@ -30,7 +30,7 @@ pub(super) async fn observe(
     let (clusters, bodies) = columns(rows);
     let mut tx = pool.begin().await?;
     lightly(&mut tx).await?;
-    // Whoever has the row commits before the next one begins: nobody reads a row before one with a smaller number.
+    // The row lock is held until commit, so sequence numbers become visible in order.
     let seq: i64 =
         sqlx::query_scalar("UPDATE observed_until SET seq = seq + 1 WHERE one = 1 RETURNING seq")
             .fetch_one(&mut *tx)

@@ -1,5 +1,5 @@
-//! Writing: each table of a batch in one statement, so that a commit costs a few round trips however many changes it
-//! holds.
+//! Writes a batch with one statement per table: a commit costs a few round trips for any number of
+//! changes.
 
 use sqlx::{PgConnection, PgPool};
 
@@ -12,10 +12,10 @@ use crate::{
     rows::int,
 };
 
-/// What is told to all hubs with each commit.
+/// Notification channel for commits.
 pub(super) const CHANNEL: &str = "fairlead_revision";
 
-/// How many commits are known by their nonces: more than can be made while one waits for its answer.
+/// Number of remembered commit nonces: more than can occur during one commit's wait.
 const REMEMBERED: i64 = 100_000;
 
 pub(super) async fn commit(
@@ -26,7 +26,7 @@ pub(super) async fn commit(
 ) -> Result<Committed> {
     let mut tx = pool.begin().await?;
     let revision = int(batch.revision.0)?;
-    // Locks the row: another hub waits here, and then finds that it is behind.
+    // Locks the row: another hub waits here, and then finds its revision outdated.
     let moved = sqlx::query("UPDATE revision SET revision = $1 WHERE revision = $2")
         .bind(revision)
         .bind(int(on.0)?)

@@ -1,4 +1,4 @@
-//! How a batch is committed: on a connection that nothing else uses, in one go.
+//! Commits a batch: on a dedicated connection, in one round trip.
 
 use std::time::Duration;
 
@@ -17,15 +17,15 @@ use crate::{
     rows::int,
 };
 
-/// Texts whose statements stay prepared.
+/// Capacity of the prepared statement cache.
 const PREPARED: usize = 16;
 
-/// The one who commits. A pool would ask its connection before and after each use whether it lives.
+/// Owner of the commit connection. A pool would ping it before and after each use.
 pub(super) struct Committer {
     options: SqliteConnectOptions,
-    /// How long it may take to open the file.
+    /// Deadline for opening the file.
     patience: Duration,
-    /// None before the first batch, and after one that was not taken.
+    /// `None` before the first batch and after a rejected one.
     kept: Mutex<Option<SqliteConnection>>,
 }
 
@@ -51,7 +51,7 @@ impl Committer {
                 Ok(Committed::Done)
             }
             Err(error) => {
-                // With it ends what is left of the transaction; what it says of that is of no use to anybody.
+                // Closing also ends the transaction; its error adds nothing.
                 let _ = connection.close().await;
                 match is_behind(&error) {
                     true => Ok(Committed::Behind),
@@ -63,13 +63,13 @@ impl Committer {
 
     pub(super) async fn close(&self) {
         if let Some(connection) = self.kept.lock().await.take() {
-            // What was committed is on the disk, however the connection ends.
+            // Committed data is on disk even if closing fails.
             let _ = connection.close().await;
         }
     }
 }
 
-/// The row of the revision checks itself, and nothing else in a batch is checked like that.
+/// Only the revision row has a check constraint that a batch can violate.
 fn is_behind(error: &StoreError) -> bool {
     let StoreError::Failed(error) = error else {
         return false;
@@ -82,7 +82,7 @@ async fn write(connection: &mut SqliteConnection, batch: &Batch, on: Revision) -
     let (from, to) = (int(on.0)?, int(batch.revision.0)?);
     let mut script = Script::begin(connection);
     script.say(|text| {
-        // `one` must be 1: where the revision is another, all of it fails.
+        // The constraint requires `one` = 1: with another revision the whole batch fails.
         text.push("UPDATE revision SET one = revision = ")
             .push_bind(from)
             .push(", revision = ")

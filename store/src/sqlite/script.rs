@@ -1,23 +1,26 @@
-//! Several statements as one text. To hand something to a connection's thread and to be woken by it costs more than what most
-//! statements do, so what belongs together goes there together.
+//! Several statements as one text. A round trip to the connection's thread costs more than most
+//! statements, so related statements are sent together.
 //!
-//! sqlx cuts the text at its semicolons and binds `?` after `?`, on through all of the statements; a numbered one (`?1`)
-//! would name the same argument in each of them. The first statement that fails is the last one that runs.
+//! sqlx splits the text at semicolons and binds `?` parameters consecutively over all statements; a
+//! numbered one (`?1`) would name the same argument in each statement. Execution stops at the first
+//! failing statement.
 
 use sqlx::{QueryBuilder, Sqlite, SqliteConnection, query_builder::Separated};
 
 use crate::error::Result;
 
-/// Rows of one statement.
+/// Maximum number of rows per statement.
 pub(super) const ROWS: usize = 100;
-/// SQLite copies what is left of a text for each statement of it that it prepares.
+/// SQLite copies the remaining text for each statement that it prepares, so texts are bounded, in
+/// bytes.
 const TEXT: usize = 32 * 1024;
-/// The statements of a text with so few rows stay prepared: there are few such texts, and they come all the time.
+/// Texts with at most this many rows per statement are cached: they are few and frequent.
 const USUAL: usize = 8;
 
 pub(super) type Values<'a> = Separated<'a, Sqlite, &'static str>;
 
-/// A transaction; if it fails, or ends without [`Script::commit`], its connection has to end as well.
+/// A transaction. If it fails, or is dropped without [`Script::commit`], its connection must be
+/// closed.
 pub(super) struct Script<'c> {
     connection: &'c mut SqliteConnection,
     text: QueryBuilder<Sqlite>,
@@ -25,7 +28,7 @@ pub(super) struct Script<'c> {
 }
 
 impl<'c> Script<'c> {
-    /// Takes the file's lock at once: a transaction that first reads and then writes could not get it any more.
+    /// Takes the write lock at once: upgrading from a read lock could fail.
     pub(super) fn begin(connection: &'c mut SqliteConnection) -> Self {
         Script {
             connection,
@@ -34,7 +37,7 @@ impl<'c> Script<'c> {
         }
     }
 
-    /// One statement: what stands before and behind a row of values for each of `rows`.
+    /// One statement: a prefix, a row of values for each of `rows`, and a suffix.
     pub(super) async fn add<Row>(
         &mut self,
         before: &str,
@@ -58,7 +61,7 @@ impl<'c> Script<'c> {
         Ok(())
     }
 
-    /// One statement with what it takes.
+    /// One statement with its parameters.
     pub(super) fn say(&mut self, statement: impl FnOnce(&mut QueryBuilder<Sqlite>)) {
         statement(&mut self.text);
         self.text.push(";");

@@ -1,4 +1,4 @@
-//! This hub begins on its database, among the others there.
+//! Start of this hub on its database.
 
 use fairlead_api::{ClusterId, HubUrl};
 use time::OffsetDateTime;
@@ -6,23 +6,25 @@ use time::OffsetDateTime;
 use super::Store;
 use crate::{backend::Beat, error::Result, peers::SILENT};
 
-/// Who this hub is to the others.
+/// Identity of this hub for the others.
 #[derive(Debug, Clone)]
 pub struct Presented {
+    /// URL of this hub.
     pub url: HubUrl,
-    /// The one before it in the same place, which is known to have ended, by the name that [`Store::name`] gave it.
+    /// Predecessor in the same place that is known to have ended, by the name from [`Store::name`].
     pub instead_of: Option<String>,
 }
 
 impl Store {
-    /// What this hub is called on its database until it ends; nothing where it has it alone.
+    /// Name of this hub on its database until it ends; empty if it is the only user.
     #[must_use]
     pub fn name(&self) -> &str {
         self.shared.observations.me()
     }
 
-    /// The hub begins: sessions do not outlive one, so what the one before it said of sessions is over. Of clusters that
-    /// other hubs serve it says nothing. How many clusters were lost with the one before.
+    /// Announces the start of this hub. Sessions end with their hub, so the predecessor's connected
+    /// clusters become lost; clusters of other hubs are untouched. Returns the number of lost
+    /// clusters.
     ///
     /// # Errors
     /// [`StoreError`](crate::StoreError)
@@ -50,13 +52,14 @@ impl Store {
         Ok(before.saturating_sub(shared.observations.claimed().len()))
     }
 
-    /// Whether this is the hub, of all that live, that does what one of them is to do. For some seconds two may think so.
+    /// True if this hub performs the tasks that one of all live hubs must do. During a handover two
+    /// hubs may both return true for some seconds.
     #[must_use]
     pub fn leads(&self) -> bool {
         self.shared.observations.leads()
     }
 
-    /// Where the other hub is that has a session of this cluster. None if that is not sure: it may be gone.
+    /// URL of another hub with a session of this cluster; `None` if that hub may be gone.
     #[must_use]
     pub fn elsewhere(&self, cluster: &ClusterId) -> Option<HubUrl> {
         self.shared.observations.elsewhere(cluster)

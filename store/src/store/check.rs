@@ -1,5 +1,6 @@
-//! Whether the store is what the store has written: the database is whole, the documents can be read and name only what
-//! is there, the log has no gaps and ends at what is kept, and so does the history of facts.
+//! Integrity check of the store: the database is intact, documents are readable and reference
+//! existing ones, the change log is complete and matches the current state, and so does the history
+//! of facts.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +13,18 @@ use crate::{
 };
 
 impl Store {
-    /// Looks through everything; one sentence for each thing that is wrong. It reads all documents, the whole log, and
-    /// the history of each cluster.
+    /// Checks everything; one sentence per defect. Reads all documents, the whole log and each
+    /// cluster's history.
     ///
     /// # Errors
-    /// [`StoreError`](crate::StoreError) if it cannot be read; a document that nothing of ours has written is an error, too.
+    /// [`StoreError`](crate::StoreError) if it cannot be read, or contains an unreadable document.
     pub async fn check(&self) -> Result<Vec<String>> {
         let backend = self.shared.backend.as_ref();
         let mut wrong = backend.integrity().await?;
         let view = whole(backend).await?;
         let ledger = backend.ledger().await?;
         if ledger.revision != view.revision.0 {
-            // Somebody has written meanwhile; what follows would compare two states.
+            // A concurrent write happened; the remaining checks would compare two states.
             return Ok(wrong);
         }
         references(&view, &mut wrong);
@@ -116,12 +117,12 @@ fn log(ledger: &Ledger, wrong: &mut Vec<String>) {
     }
 }
 
-/// What was last said of each thing is what is kept of it.
+/// The last log line of each resource matches its current state.
 fn last_lines(view: &View, ledger: &Ledger, wrong: &mut Vec<String>) {
     for line in &ledger.last {
         let kept = kept(view, line.kind, &line.id);
         let said = line.body.as_ref().map(|_| line.revision);
-        // A catalog goes with its cluster, without a line of its own.
+        // A catalog is deleted with its cluster, without a log line of its own.
         let gone = line.kind == Kind::Catalog && kept.is_none();
         if kept != said && !gone {
             wrong.push(format!(

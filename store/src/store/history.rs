@@ -1,4 +1,4 @@
-//! Reads and cuts the change log and the fact history.
+//! Reads and trims the change log and the history of facts.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use crate::{
     revision::Revision,
 };
 
-/// How many lines are cut from the log, or versions from the history, in one transaction.
+/// Number of rows deleted per transaction.
 const SLICE: u32 = 5_000;
 
 impl Store {
-    /// The changes after `since`, about `limit` lines of them, none in halves; all that happened is in the log before
-    /// [`Store::watch`] tells of it.
+    /// Complete changes after `since`, about `limit` lines. A change is in the log before
+    /// [`Store::watch`] announces it.
     ///
     /// # Errors
-    /// [`StoreError::Compacted`] if `since` is before what is kept, or has never been.
+    /// [`StoreError::Compacted`] if `since` precedes the retained log, or lies in the future.
     pub async fn changes(&self, since: Revision, limit: u32) -> Result<Changes> {
         let limit = limit.clamp(1, MAX_PAGE);
-        // Databases count with a sign; so late a revision has never been, either.
+        // Databases use signed integers; a revision beyond their range lies in the future, too.
         let since = Revision(since.0.min(i64::MAX as u64));
         let page = self.shared.asked().changes(since, limit).await?;
         if since < page.compacted || since > page.revision {
@@ -41,7 +41,7 @@ impl Store {
         })
     }
 
-    /// The latest lines of the log before a place, the latest first.
+    /// Lines of the log before a position, newest first.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -57,7 +57,7 @@ impl Store {
         self.shared.asked().audit(asked, before, limit).await
     }
 
-    /// The facts of a cluster, or the one of this name, as they were at a time in milliseconds since 1970.
+    /// The facts of a cluster, or the one with this name, at a time in milliseconds since 1970.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -70,7 +70,7 @@ impl Store {
         self.shared.asked().facts_at(cluster, name, at).await
     }
 
-    /// What became of a cluster's facts, or of the one of this name, the oldest first.
+    /// Versions of a cluster's facts, or of the one with this name, oldest first.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -86,7 +86,7 @@ impl Store {
         backend.fact_versions(cluster, name, span, limit).await
     }
 
-    /// Where a fact has become another one, the latest first; a cluster is there once for each time.
+    /// Changes of a fact over all clusters, newest first; a cluster occurs once per change.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -102,8 +102,8 @@ impl Store {
         backend.facts_changed(name, span, behind, limit).await
     }
 
-    /// What these changes, which follow each other in the log, have made of facts, those of other hubs left out as far as
-    /// this one knows: one that has just started takes all for its own.
+    /// Fact versions written by these consecutive changes. Known commits of other hubs are omitted;
+    /// a hub that has just started knows none.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -125,16 +125,16 @@ impl Store {
         Ok(versions)
     }
 
-    /// Whether another hub has made this change, as far as this one knows.
+    /// True if this commit is known to be another hub's.
     #[must_use]
     pub fn is_foreign(&self, revision: Revision) -> bool {
         self.shared.foreign.has(revision)
     }
 
-    /// Cuts what is older than it needs to be.
+    /// Deletes rows beyond their retention.
     ///
     /// # Errors
-    /// [`StoreError`]; what was cut so far is gone.
+    /// [`StoreError`]; slices deleted so far stay deleted.
     pub async fn tidy(&self, keep: &Retention) -> Result<Tidied> {
         let now = millis(self.shared.clock.now());
         let ago = |time: Duration| {
