@@ -1,5 +1,5 @@
-//! The hub's end: from an upgraded HTTP connection to a session. Who the agent is, the caller reads from the
-//! certificates; here they are only verified.
+//! The hub's end: from an upgraded HTTP connection to a session. Certificates are verified here;
+//! the caller reads the agent's identity from them.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -19,21 +19,26 @@ use crate::{
     wire::{self, Agreed, Resumable, Socket, ws::Role},
 };
 
-/// Path and subprotocol of the WebSocket.
+/// Path of the WebSocket on the hub.
 pub const CONNECT_PATH: &str = "/connect";
+/// Subprotocol of the WebSocket.
 pub const SUBPROTOCOL: &str = "fairlead.v1";
 
-/// A session with its peer's certificates (none: the peer showed none and may enrol only).
+/// New session with the peer's certificates. Without certificates the peer may only enrol.
 pub struct Accepted {
+    /// The new session.
     pub session: Session,
+    /// The agent's verified certificates; empty if it has none.
     pub certificates: Vec<CertificateDer<'static>>,
 }
 
-/// Checks an upgrade request (RFC 6455, 4.2.1: method, headers, version, subprotocol) and gives the 101 head to answer
-/// with, or the refusal. The path is the caller's.
+/// Validates an upgrade request (RFC 6455, 4.2.1: method, headers, version, subprotocol) and
+/// returns the head of the 101 response. The caller checks the path.
 ///
 /// # Errors
-/// 405 for another method, 426 where no WebSocket is asked for or another version, 400 for anything else.
+///
+/// 405 for another method, 426 without a WebSocket upgrade or for another version, 400 for anything
+/// else.
 pub fn upgrade_response<B>(request: &Request<B>) -> Result<Response<()>, StatusCode> {
     let headers = request.headers();
     if request.method() != Method::GET {
@@ -55,7 +60,7 @@ pub fn upgrade_response<B>(request: &Request<B>) -> Result<Response<()>, StatusC
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
-        // Unlike other tokens, these are told apart by case.
+        // Subprotocols are case-sensitive, unlike other tokens.
         .any(|token| token.trim() == SUBPROTOCOL);
     if !offered {
         return Err(StatusCode::BAD_REQUEST);
@@ -77,14 +82,14 @@ pub fn upgrade_response<B>(request: &Request<B>) -> Result<Response<()>, StatusC
         .map_err(|_| StatusCode::BAD_REQUEST)
 }
 
-/// The value of a header that must stand there exactly once.
+/// Value of a header that must occur exactly once.
 fn only(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value.trim())
 }
 
-/// Whether a list of tokens, told apart without case, has this one.
+/// True if a comma-separated list contains the token, regardless of case.
 pub(crate) fn has_token(headers: &HeaderMap, name: HeaderName, token: &str) -> bool {
     headers
         .get_all(name)
@@ -94,20 +99,23 @@ pub(crate) fn has_token(headers: &HeaderMap, name: HeaderName, token: &str) -> b
         .any(|entry| entry.trim().eq_ignore_ascii_case(token))
 }
 
-/// What came of an agent's connection.
+/// Outcome of an agent's connection.
 pub enum Arrival {
+    /// A new session.
     New(Accepted),
-    /// An agent has proved that a session which is known here is its own: it goes on over this connection.
+    /// The agent has proved that a known session is its own; the session continues over this
+    /// connection.
     Resumed,
-    /// An agent wants a session that is not known here, and no other one.
+    /// The agent wants a session that is unknown here, and no new one.
     Declined,
 }
 
-/// `io` is the connection after the 101. Returns once the agent's certificate, if it has shown one, has been verified.
-/// The session ends with its connection.
+/// Accepts one agent over `io`, the connection after the 101. Returns when the agent's certificate,
+/// if any, is verified. The session ends with its connection.
 ///
 /// # Errors
-/// With stage link, identity or protocol; each step has the limits' handshake deadline.
+///
+/// With stage link, identity or protocol; each step has the handshake deadline of the limits.
 pub async fn accept<IO>(
     io: IO,
     tls: Arc<rustls::ServerConfig>,
@@ -122,11 +130,12 @@ where
     accepted.ok_or_else(|| DialError::from(LinkEnd::Closed(CloseReason::Done)))
 }
 
-/// The same, where sessions outlive their connections: a new one is entered into those that are `known`, and an agent
-/// may go on with one of them.
+/// Accepts one agent, whose session outlives its connection. A new session is added to the `known`
+/// ones, and an agent may resume one of them.
 ///
 /// # Errors
-/// As for [`accept`]. An agent that cannot prove itself, or that says what cannot be, harms no session.
+///
+/// As for [`accept`]. An agent without a valid proof cannot harm a session.
 pub async fn arrive<IO>(
     io: IO,
     tls: Arc<rustls::ServerConfig>,
@@ -138,7 +147,7 @@ where
 {
     let mut socket = Socket::new(Box::new(io), &[], Role::Hub);
     let agreed = begin(&mut socket, &limits, Some(known)).await?;
-    // A new session has a name that is not known yet.
+    // The name of a new session is not known yet.
     if let Some(line) = known.get(&agreed.session) {
         let resumed = async { Ok(line.grant(socket, &agreed).await?) };
         step(Stage::Link, limits.handshake, resumed).await?;
@@ -148,10 +157,11 @@ where
     Ok(accepted.map_or(Arrival::Declined, Arrival::New))
 }
 
-/// The same, where nothing new begins any more: an agent may go on with a session that is known. Whether it does; else it is
-/// told to go elsewhere.
+/// Lets an agent resume a known session and declines new ones, as a draining hub does. Returns true
+/// if a session was resumed.
 ///
 /// # Errors
+///
 /// As for [`arrive`].
 pub async fn come_back<IO>(io: IO, limits: &Limits, known: &Resumable) -> Result<bool, DialError>
 where
@@ -180,7 +190,7 @@ async fn begin(
     step(Stage::Link, limits.handshake, agreed).await
 }
 
-/// None where the agent wants nothing of the session.
+/// Performs the inner handshake; `None` if the agent declines the session.
 async fn establish(
     socket: Socket,
     agreed: Agreed,

@@ -1,5 +1,6 @@
-//! Reads a connection in large blocks, for a TLS above it that asks for 4 KiB at a time: five system calls for each of its
-//! records. No block is held while nothing lies unread: those of a thread's connections are lent.
+//! Reads a connection in large blocks for a TLS layer that asks for 4 KiB at a time, which would be
+//! five system calls per record. A connection without unread data holds no block; blocks are shared
+//! per thread.
 
 use std::{
     cell::RefCell,
@@ -12,15 +13,15 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::io::poll_read_buf;
 
-/// What is read at once, in bytes: as much as a round of a session, eight records.
+/// Bytes per read: eight records, as much as one round of a session.
 const BLOCK: usize = 128 * 1024;
 
 thread_local! {
-    /// One block for all the connections of a thread that have nothing unread, which most have not at any moment.
+    /// One block for all connections of a thread without unread data.
     static SPARE: RefCell<BytesMut> = RefCell::default();
 }
 
-/// A connection with what was read of it and not yet asked for.
+/// Connection with a read-ahead buffer.
 #[derive(Debug)]
 pub struct Ahead<IO> {
     io: IO,
@@ -28,6 +29,7 @@ pub struct Ahead<IO> {
 }
 
 impl<IO> Ahead<IO> {
+    /// Wraps a connection.
     pub fn new(io: IO) -> Self {
         Ahead {
             io,
@@ -35,12 +37,13 @@ impl<IO> Ahead<IO> {
         }
     }
 
+    /// The wrapped connection.
     #[must_use]
     pub fn get_ref(&self) -> &IO {
         &self.io
     }
 
-    /// Gives the block back, if nothing is left in it.
+    /// Returns an empty block to the thread.
     fn rest(&mut self) {
         if self.block.is_empty() {
             let mut block = std::mem::take(&mut self.block);
@@ -77,7 +80,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Ahead<IO> {
         if ahead.block.is_empty() {
             ready!(ahead.poll_fill(cx))?;
         }
-        // Nothing is the end.
+        // An empty read is the end.
         let part = ahead.block.len().min(buf.remaining());
         buf.put_slice(ahead.block.get(..part).unwrap_or_default());
         ahead.block.advance(part);

@@ -1,5 +1,5 @@
-//! The agent's end: DNS, TCP, proxy, outer TLS, WebSocket, link, inner TLS, session. One try at a time, every step with
-//! a deadline, every failure with its stage; trying again is the caller's.
+//! The agent's end: DNS, TCP, proxy, outer TLS, WebSocket, link, inner TLS, session. One attempt
+//! per call, with a deadline and a stage for each step. The caller retries.
 
 mod clock;
 mod proxy;
@@ -24,21 +24,29 @@ use crate::{
     wire::{self, Agreed, Line, Socket, ws::Role},
 };
 
-/// How far a dial got. Displays as dns, tcp, proxy, tls, upgrade, link, identity, protocol.
+/// Progress of a dial. Displays as dns, tcp, proxy, tls, upgrade, link, identity, protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
+    /// Resolving the name.
     Dns,
+    /// Connecting to an address.
     Tcp,
+    /// Connecting through the proxy.
     Proxy,
+    /// Handshake of the outer TLS.
     Tls,
+    /// Upgrade to a WebSocket.
     Upgrade,
+    /// HELLO messages and resumption.
     Link,
+    /// Handshake of the inner TLS.
     Identity,
+    /// Protocol inside the inner TLS.
     Protocol,
 }
 
 impl Stage {
-    /// In a word, for messages and metrics.
+    /// One word for messages and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -60,18 +68,23 @@ impl fmt::Display for Stage {
     }
 }
 
-/// A dial that failed: where, to which address, with what HTTP status, why. `cause` is one clause without secrets.
+/// Failed dial with stage, address, HTTP status and cause. `cause` is one clause without secrets.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{stage}: {cause}")]
 pub struct DialError {
+    /// Stage that failed.
     pub stage: Stage,
+    /// Address of the hub or the proxy, if known.
     pub address: Option<String>,
+    /// Status of an HTTP response, if there was one.
     pub http_status: Option<u16>,
+    /// Error code.
     pub code: Code,
+    /// Cause: one clause without secrets.
     pub cause: String,
-    /// Next step of this case; the code's own where it is `None`.
+    /// Next step of this case; `None`: the next step of the code.
     pub next: Option<Cow<'static, str>>,
-    /// The hub's certificate is out of date by this machine's clock.
+    /// The hub's certificate is outside its validity period by the local clock.
     pub(crate) out_of_date: Option<OutOfDate>,
 }
 
@@ -88,7 +101,7 @@ impl DialError {
         }
     }
 
-    /// A dial that failed before it left this machine.
+    /// A failure before anything was sent.
     #[must_use]
     pub fn here(failure: Failure) -> Self {
         DialError {
@@ -97,7 +110,7 @@ impl DialError {
         }
     }
 
-    /// Replaces the code's next step.
+    /// Replaces the next step of the code.
     pub(crate) fn next(self, step: impl Into<Cow<'static, str>>) -> Self {
         DialError {
             next: Some(step.into()),
@@ -105,7 +118,7 @@ impl DialError {
         }
     }
 
-    /// One sentence: the next step of this case.
+    /// Next step for the operator, one sentence.
     #[must_use]
     pub fn next_step(&self) -> &str {
         self.next
@@ -124,7 +137,7 @@ impl DialError {
     }
 }
 
-/// A step that waits for a stranger.
+/// Runs a step that waits for the peer, with a deadline.
 pub(crate) async fn step<T>(
     stage: Stage,
     deadline: Duration,
@@ -145,40 +158,48 @@ impl From<DialError> for Failure {
     }
 }
 
-/// How to reach hubs.
+/// Settings for dialling hubs.
 pub struct Dialer {
+    /// Configuration of the outer TLS.
     pub outer: Arc<rustls::ClientConfig>,
-    /// As `outer`, but trusts certificates at any time: to ask a hub for its clock where `outer` finds one out of date.
+    /// As `outer`, but ignores validity periods. Used to read the hub's clock when `outer` finds an
+    /// expired certificate.
     pub any_time: Option<Arc<rustls::ClientConfig>>,
+    /// Proxy rules.
     pub proxy: ProxyRules,
+    /// Limits of the sessions.
     pub limits: Limits,
 }
 
-/// A session with a hub that has proved itself and has accepted us.
+/// Session with a hub whose identity is proved and that has accepted the agent.
 pub struct Dialed {
+    /// The session.
     pub session: Session,
-    /// Where the TCP connection goes: to the hub, or to the proxy.
+    /// Remote address of the TCP connection: the hub's or the proxy's.
     pub address: SocketAddr,
-    /// The hub's, of the inner TLS.
+    /// The hub's certificates of the inner TLS.
     pub certificates: Vec<CertificateDer<'static>>,
-    /// From the Date header of the 101: the hub's clock minus ours, in seconds.
+    /// Hub clock minus local clock in seconds, from the Date header of the 101.
     pub clock_offset: Option<i64>,
 }
 
-/// What became of a session whose agent has dialled again.
+/// Outcome of dialling again for a session.
 pub enum Redialed {
-    /// It goes on, as if nothing had happened.
+    /// The session continues over the new link.
     Resumed {
-        /// Where the TCP connection goes: to the hub, or to the proxy.
+        /// Remote address of the TCP connection: the hub's or the proxy's.
         address: SocketAddr,
     },
-    /// The hub knows it no more, or never could go on with it: here is another one.
+    /// The hub cannot resume the session; this is a new one.
     New(Dialed),
-    /// The hub does not know it, and was asked for nothing else.
-    Unknown { address: SocketAddr },
+    /// The hub does not know the session; no new one was requested.
+    Unknown {
+        /// Remote address of the TCP connection: the hub's or the proxy's.
+        address: SocketAddr,
+    },
 }
 
-/// A link for which the hub has named a new session.
+/// A link with a new session.
 struct Linked {
     socket: Socket,
     agreed: Agreed,
@@ -186,11 +207,12 @@ struct Linked {
 }
 
 impl Dialer {
-    /// One try, DNS resolved anew. `inner` proves the hub and, where it has one, the agent's identity. It returns once the
-    /// hub has accepted that identity.
+    /// One attempt, with a fresh DNS lookup. `inner` proves the hub and, if it has one, the agent's
+    /// identity. Returns when the hub has accepted that identity.
     ///
     /// # Errors
-    /// Each with its stage and code: `FL-3101` to `FL-3110`, and `FL-3112` where the connection broke half-way.
+    ///
+    /// With stage and code: `FL-3101` to `FL-3110`, and `FL-3112` if the connection broke.
     pub async fn dial(
         &self,
         hub: &HubUrl,
@@ -205,10 +227,11 @@ impl Dialer {
         }
     }
 
-    /// The same for a session whose link is down ([`Session::link`]): the hub is asked to go on with it. The session is
-    /// left as it is where this fails, and where the hub gives a new one.
+    /// Dials again for a session whose link is down ([`Session::link`]) and asks the hub to resume
+    /// it. The session is unchanged if this fails, or if the hub gives a new one.
     ///
     /// # Errors
+    ///
     /// As for [`Dialer::dial`].
     pub async fn redial(
         &self,
@@ -219,15 +242,17 @@ impl Dialer {
         self.connect(hub, Some(inner), session.line()).await
     }
 
-    /// The same for that session and no other: where the hub does not know it, no handshake of a new one is paid for.
+    /// Dials again for that session only. If the hub does not know it, the handshake of a new
+    /// session is spared.
     ///
     /// # Errors
+    ///
     /// As for [`Dialer::dial`].
     pub async fn resume(&self, hub: &HubUrl, session: &Session) -> Result<Redialed, DialError> {
         self.connect(hub, None, session.line()).await
     }
 
-    /// Without `inner` nothing new begins.
+    /// Without `inner` no new session is made.
     async fn connect(
         &self,
         hub: &HubUrl,
@@ -276,7 +301,7 @@ impl Dialer {
         }))
     }
 
-    /// None where the session that was asked for goes on.
+    /// `None` if the requested session was resumed.
     async fn link(
         &self,
         connected: proxy::Connected,
@@ -308,7 +333,7 @@ impl Dialer {
         }))
     }
 
-    /// The error, with the hub's clock in it where its certificate is out of date.
+    /// Adds the hub's clock to an error about an expired certificate.
     async fn compare_clocks(&self, hub: &HubUrl, error: DialError) -> DialError {
         match &self.any_time {
             None => error,
@@ -333,8 +358,8 @@ async fn outer_tls(
         .map_err(|error| outer_error(&error))
 }
 
-/// The error of an outer TLS, with the hub's clock in it where its certificate is out of date. `any_time` trusts as always,
-/// at any time. Takes no longer than `deadline`.
+/// Adds the hub's clock to an outer TLS error about an expired certificate. `any_time` trusts the
+/// same authorities and ignores validity periods. Takes at most `deadline`.
 pub async fn compare_clocks(
     error: DialError,
     proxy: &ProxyRules,
@@ -352,7 +377,7 @@ pub async fn compare_clocks(
     }
 }
 
-/// Why there is no secure channel; `offset` is the hub's clock minus this machine's.
+/// Error of the inner TLS; `offset` is the hub's clock minus the local one.
 fn unproved(error: SecureError, offset: Option<i64>) -> DialError {
     if let SecureError::Hub(wrong) = &error
         && let Some(out_of_date) = OutOfDate::of(wrong)
@@ -373,7 +398,7 @@ fn unproved(error: SecureError, offset: Option<i64>) -> DialError {
     error
 }
 
-/// What an outer TLS that did not come about says of the hub.
+/// Classifies a failed outer TLS handshake.
 #[must_use]
 pub fn outer_error(error: &io::Error) -> DialError {
     let tls = error

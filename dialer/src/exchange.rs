@@ -1,7 +1,8 @@
-//! One HTTP request and its answer on one pooled stream. It knows no route, and passes heads and bodies on as they are.
+//! One HTTP request and its response on one pooled stream. It knows no routes, and passes heads and
+//! bodies on unchanged.
 //!
-//! An exchange runs in the task of whoever waits for it: there is no task, no channel and no copy of a body on the way.
-//! What two parsers could read in two ways is refused, which resets the stream.
+//! An exchange runs in the caller's task: without a task, a channel or a copy of a body. Messages
+//! that two parsers could read in two ways are refused, which resets the stream.
 
 mod asking;
 mod chunked;
@@ -38,41 +39,48 @@ pub use self::{
 };
 use crate::session::OpenError;
 
-/// The most fields a head has, and its size in bytes.
+/// Limit of the fields of a head.
 const MAX_HEADERS: usize = 100;
 const MAX_HEAD: usize = 64 * 1024;
 
-/// Why a body ended before its end.
+/// Reason for a body that broke off.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
-/// A body in either direction; trailers pass, if the head announces them (`Trailer`, and `TE: trailers` in the request).
+/// Body in either direction. Trailers pass if the head announces them (`Trailer`, and `TE:
+/// trailers` in the request).
 pub type Body = UnsyncBoxBody<Bytes, BodyError>;
 
 fn empty() -> Body {
     Body::new(Empty::new().map_err(|never| match never {}))
 }
 
-/// What came back.
+/// Outcome of a request.
 pub enum Answer {
-    /// An ordinary answer (a refused upgrade too). The stream goes back to the pool after a cleanly framed body.
+    /// An ordinary response, or a refused upgrade. The stream returns to the pool after a cleanly
+    /// framed body.
     Response(Response<Body>),
-    /// `101` (or `2xx` to a CONNECT): the head, and the stream as raw bytes from here on.
+    /// `101`, or `2xx` to a CONNECT: the head, and the stream as raw bytes.
     Upgraded(Response<()>, Upgraded),
 }
 
+/// Failure of a request before its response.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
+    /// No stream could be opened.
     #[error("no stream")]
     Open(#[source] OpenError),
+    /// The stream broke before a response.
     #[error("the stream broke before an answer came")]
     Broken(#[source] BodyError),
+    /// No response's head within the deadline.
     #[error("no answer within {0:?}")]
     Timeout(Duration),
+    /// The body of the request failed.
     #[error("the request body failed")]
     Request(#[source] BodyError),
 }
 
 impl ExchangeError {
-    /// The peer has answered with what is no HTTP.
+    /// True if the peer's response was invalid HTTP.
     #[must_use]
     pub fn is_violation(&self) -> bool {
         let ExchangeError::Broken(cause) = self else {

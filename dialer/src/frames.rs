@@ -1,17 +1,21 @@
-//! The framing of an upgraded connection as far as somebody between its two ends must know it: where a frame begins, and
-//! which ones are pings. WebSocket (RFC 6455, 5.2) and SPDY/3.1 (2.2). It checks nothing: that is for the two ends.
+//! Frame boundaries and pings of an upgraded connection: WebSocket (RFC 6455, 5.2) and SPDY/3.1
+//! (2.2). Nothing is validated; that is up to the two ends.
+//!
+//! The gateway's pings of idle upgrades and the agent's answers to kubectl's pings (see `agent/proxy/pongs`) need it.
 
 use http::HeaderValue;
 
-/// What an upgraded connection speaks.
+/// Protocol of an upgraded connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
+    /// WebSocket, RFC 6455.
     WebSocket,
+    /// SPDY/3.1.
     Spdy,
 }
 
 impl Protocol {
-    /// By the value of `Upgrade`.
+    /// Protocol named by an `Upgrade` header.
     #[must_use]
     pub fn of(upgrade: &HeaderValue) -> Option<Self> {
         let is = |name: &str| upgrade.as_bytes().eq_ignore_ascii_case(name.as_bytes());
@@ -24,7 +28,7 @@ impl Protocol {
         }
     }
 
-    /// What a ping begins with: FIN and opcode 9; control, version 3, type 6.
+    /// First bytes of a ping: FIN and opcode 9; control, version 3, type 6.
     const fn ping(self) -> &'static [u8] {
         match self {
             Protocol::WebSocket => &[0x89],
@@ -32,7 +36,7 @@ impl Protocol {
         }
     }
 
-    /// Whether `bytes`, which begin a frame, may be a ping's.
+    /// True if a frame that begins with `bytes` may be a ping.
     #[must_use]
     pub fn may_be_ping(self, bytes: &[u8]) -> bool {
         let ping = self.ping();
@@ -40,14 +44,14 @@ impl Protocol {
         bytes.get(..known) == ping.get(..known)
     }
 
-    /// What a client's frame is that begins with `bytes`, and what a server would answer it if it is a ping.
+    /// Answer of a server to a client's frame that begins with `bytes`, if that is a ping.
     #[must_use]
     pub fn pong(self, bytes: &[u8]) -> Pong {
         if !self.may_be_ping(bytes) {
             return Pong::None;
         }
         match (self, bytes) {
-            // Behind FIN, the opcode, the mask's bit and the length comes the mask (5.3), then what it lies over.
+            // FIN and opcode, mask bit and length, mask (5.3), masked body.
             (Protocol::WebSocket, [_, length, rest @ ..]) => {
                 let body = usize::from(length & 0x7f);
                 if length & 0x80 == 0 || body > 125 {
@@ -62,7 +66,7 @@ impl Protocol {
                     _ => Pong::Unknown,
                 }
             }
-            // Flags, the length of an id, the id: it goes back as it came (2.6.5).
+            // Flags, length of the id, id. The frame is returned unchanged (2.6.5).
             (Protocol::Spdy, [_, _, _, _, 0, 0, 0, 4, _, _, _, _]) => Pong::Whole(bytes.to_vec()),
             (Protocol::Spdy, _) if bytes.len() >= 12 => Pong::None,
             _ => Pong::Unknown,
@@ -70,30 +74,31 @@ impl Protocol {
     }
 }
 
-/// The answer to a frame.
+/// Answer to a frame that may be a ping.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Pong {
-    /// It is a ping, and this answers it.
+    /// The frame is a ping, and this is its answer.
     Whole(Vec<u8>),
-    /// So far it may be one.
+    /// More bytes are needed.
     Unknown,
-    /// It is none.
+    /// The frame is not a ping.
     None,
 }
 
-/// Where in the framing the next byte stands.
+/// Position in the frames of one direction.
 #[derive(Debug, Clone, Copy)]
 pub struct Frames {
     protocol: Protocol,
-    /// The head of a frame, as far as it has come.
+    /// Received bytes of a frame's head.
     head: [u8; 14],
     known: usize,
-    /// What of a frame's body is still to come.
+    /// Remaining bytes of the frame's body.
     body: u64,
     closed: bool,
 }
 
 impl Frames {
+    /// Position before the first frame.
     #[must_use]
     pub fn new(protocol: Protocol) -> Self {
         Frames {
@@ -105,28 +110,31 @@ impl Frames {
         }
     }
 
+    /// Protocol of the frames.
     #[must_use]
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// Whether a frame may begin here. After a WebSocket's close there is nothing more to say.
+    /// True at a frame boundary, unless the WebSocket was closed.
     #[must_use]
     pub fn may_begin(&self) -> bool {
         self.known == 0 && self.body == 0 && !self.closed
     }
 
-    /// Nothing more is to begin.
+    /// Treats the direction as closed: no frame may begin.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// How many bytes from here surely belong to the frame that has begun: one where its head is not whole.
+    /// Number of following bytes known to belong to the current frame; 1 while its head is
+    /// incomplete.
     #[must_use]
     pub fn rest(&self) -> usize {
         usize::try_from(self.body).unwrap_or(usize::MAX).max(1)
     }
 
+    /// Advances by `bytes`.
     pub fn follow(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let taken = self.step(bytes);
@@ -134,7 +142,7 @@ impl Frames {
         }
     }
 
-    /// How many of `bytes` come before the first that may begin a ping.
+    /// Number of `bytes` before the first possible ping.
     #[must_use]
     pub fn before_ping(mut self, bytes: &[u8]) -> usize {
         let mut at = 0;
@@ -147,7 +155,7 @@ impl Frames {
         at
     }
 
-    /// Takes one byte of a head, or what is there of a body; `bytes` are not empty.
+    /// Consumes one byte of a head, or all available bytes of a body. `bytes` must not be empty.
     fn step(&mut self, bytes: &[u8]) -> usize {
         if self.body > 0 {
             let now = bytes.len().min(self.rest());
@@ -162,7 +170,7 @@ impl Frames {
         1
     }
 
-    /// Goes over to the body, if the head is whole.
+    /// Switches to the body once the head is complete.
     fn end_of_head(&mut self) {
         let head = self.head.get(..self.known).unwrap_or_default();
         let body = match self.protocol {
@@ -180,7 +188,7 @@ impl Frames {
 
 const CLOSE: u8 = 8;
 
-/// The length of the body, if the head is whole.
+/// Length of the body, if the head is complete.
 fn websocket(head: &[u8]) -> Option<u64> {
     let &[_, second, ref rest @ ..] = head else {
         return None;
@@ -194,7 +202,7 @@ fn websocket(head: &[u8]) -> Option<u64> {
     (rest.len() == size + key).then_some(length)
 }
 
-/// The same; control frames and data have their length, 24 bits, in one place.
+/// Length of the body, if the head is complete: 24 bits, in control and data frames alike.
 fn spdy(head: &[u8]) -> Option<u64> {
     let &[_, _, _, _, _, a, b, c] = head else {
         return None;

@@ -1,16 +1,18 @@
-//! The wire, both ends: WebSocket, link, secure channel, session, stream, and HTTP exchanges on streams. It knows no
-//! HTTP route, no Kubernetes and no database.
+//! The wire, both ends: WebSocket, link, secure channel, session, stream, and HTTP exchanges on streams. It has no
+//! knowledge of HTTP routes, Kubernetes or databases.
 //!
 //! ```text
 //! TCP, or CONNECT through a proxy     dial/tcp, dial/proxy
-//! TLS, the web's                      dial (the hub's front has its own), on ahead
+//! outer TLS                           dial (the hub's front has its own), on ahead
 //! WebSocket                           dial/upgrade, accept, then wire/socket, wire/ws
 //! link                                link, link/frame, wire/link
-//! TLS 1.3, ours                       secure, wire/channel
-//! yamux                               mux, session, session/driver (joined to what is below by wire)
+//! inner TLS 1.3                       secure, wire/channel
+//! yamux                               mux, session, session/driver (joined to the layers below by wire)
 //! stream                              mux/stream
 //! HTTP/1.1                            exchange, exchange/client, exchange/server, exchange/head, exchange/framing
 //! ```
+
+#![warn(missing_docs, reason = "this crate is an interface of several others")]
 
 pub mod accept;
 mod ahead;
@@ -43,19 +45,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::net::TcpStream;
 
-/// How much of what a link has written may lie in the kernel unsent, in bytes: two messages. What TCP may not send yet because
-/// others share the path had better wait where small things overtake it.
+/// Bytes that the kernel may hold unsent on a link: two messages. Data that TCP cannot send yet
+/// waits in the streams instead, where small messages overtake it.
 #[cfg(target_os = "linux")]
 const UNSENT: u32 = 32 * 1024;
 
-/// Readies a connection between agent and hub, as far as this system can. Has the kernel give it up when nothing is
-/// acknowledged for as long as a link may be silent (`TCP_USER_TIMEOUT`): whatever waits to be written to it ends then, too.
-/// And has it take no more than is about to be sent (`TCP_NOTSENT_LOWAT`).
+/// Sets the socket options of a link's TCP connection, as far as the system supports them.
+///
+/// `TCP_USER_TIMEOUT`: the kernel drops the connection when nothing is acknowledged for as long as
+/// a link may be silent, which also ends blocked writes. `TCP_NOTSENT_LOWAT`: the kernel takes no
+/// more than it is about to send.
 pub fn for_link(tcp: &TcpStream) {
     #[cfg(target_os = "linux")]
     {
         let tcp = socket2::SockRef::from(tcp);
-        // These fail only on a socket that is dead already; its first read will say so.
+        // These fail only on a dead socket; its first read reports that.
         let _ = tcp.set_tcp_user_timeout(Some(wire::SILENCE));
         let _ = tcp.set_tcp_notsent_lowat(UNSENT);
     }
@@ -63,7 +67,8 @@ pub fn for_link(tcp: &TcpStream) {
     let _ = tcp;
 }
 
-/// No lock of this crate is held across a call that can panic half-way through a change, so a poisoned one is whole.
+/// Locks `mutex`. No lock of this crate is held across a call that can panic half-way through a
+/// change, so a poisoned value is consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

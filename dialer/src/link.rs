@@ -1,10 +1,10 @@
-//! One live WebSocket between an agent and a hub: what is said on it ([`frame`]), and why it ends. It counts the bytes each
-//! way, so that a session can be resumed over another one, marks them, which proves the peer alive and measures the
-//! round trip, and says why it ends.
+//! One live WebSocket between an agent and a hub: its messages ([`frame`]) and the reasons for its
+//! end. It counts the bytes each way, so that a session can be resumed over another link. Ack
+//! probes on these counts measure the round trip and prove that the peer is alive.
 //!
-//! Nothing in a link is secret or believed: it runs outside of our own TLS, so a proxy that ends the outer TLS can read
-//! and forge it. All that such a proxy wins is to end the session, which it can do anyway; the reason in a CLOSE is a
-//! hint. To go on with a session takes a proof that only its two ends can give.
+//! Nothing in a link is secret or trusted. It runs outside our own TLS, so a proxy that intercepts
+//! the outer TLS can read and forge it. Such a proxy can end the session, as it could anyway; the
+//! reason in a CLOSE is a hint. Resuming a session takes a proof that only its two ends can make.
 
 pub mod frame;
 
@@ -15,7 +15,7 @@ use crate::{
     wire::{Impossible, ws::WsError},
 };
 
-/// Why a link ended, or never began.
+/// Reason for the end of a link, or for its failure to begin.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum LinkEnd {
     #[error("closed by the peer ({0:?})")]
@@ -26,7 +26,7 @@ pub(crate) enum LinkEnd {
     Eof,
     #[error("the WebSocket broke: {0}")]
     Broken(String),
-    /// Perhaps not by the peer: a box between the two may say something of its own when it gives up.
+    /// Possibly sent by a middlebox that gives up, not by the peer.
     #[error("the WebSocket is garbled: {0}")]
     Garbled(WsError),
     #[error("the peer broke the protocol: {0}")]
@@ -49,7 +49,7 @@ pub(crate) enum LinkEnd {
 }
 
 impl LinkEnd {
-    /// Whether another link may go on where this one has ended.
+    /// True if another link may resume the session.
     pub(crate) fn can_be_mended(&self) -> bool {
         matches!(
             self,
@@ -57,7 +57,7 @@ impl LinkEnd {
         )
     }
 
-    /// A word to count by what the peer did, if that is why.
+    /// Metric label of a protocol violation; `None` if the peer broke no rule.
     pub(crate) const fn rule(&self) -> Option<&'static str> {
         match self {
             LinkEnd::Protocol(_) => Some("link"),

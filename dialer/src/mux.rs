@@ -1,8 +1,10 @@
-//! yamux (the specification that comes with hashicorp/yamux), both ends, without any I/O: bytes of the peer go in, messages
-//! for the peer come out, and between them are streams that yield and take `Bytes`. It never waits, and it holds no more
-//! than its limits say, whatever the peer sends: a reader that stops holds its window, and nobody else.
+//! yamux (as specified by hashicorp/yamux), both ends, without I/O: bytes of the peer go in,
+//! messages for the peer come out, and streams yield and take `Bytes`. It never blocks. Its memory
+//! is bounded whatever the peer sends: a stopped reader holds its window and affects no other
+//! stream.
 //!
-//! One task per session drives it ([`Mux::receive`], [`Mux::fill`]); streams may be used from any thread.
+//! One task per session drives it ([`Mux::receive`], [`Mux::fill`]); streams may be used from any
+//! thread.
 
 mod frame;
 mod queue;
@@ -30,19 +32,21 @@ use crate::{
     session::{CloseReason, Limits, OpenError, SessionError},
 };
 
-/// Which end this is: the agent's stream ids are odd, the hub's even.
+/// End of the session: the agent's stream ids are odd, the hub's even.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
+    /// The agent: opens odd streams.
     Agent,
+    /// The hub: opens even streams.
     Hub,
 }
 
-/// Why nothing more may come in.
+/// Reason to stop reading from the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// The peer broke the protocol.
     Violation(Violation),
-    /// The peer says that the session is over.
+    /// The peer ends the session.
     GoAway(CloseReason),
 }
 
@@ -52,25 +56,25 @@ impl From<Violation> for Stop {
     }
 }
 
-/// A session's streams at one moment.
+/// Stream counters at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
-    /// Streams that are open.
+    /// Open streams.
     pub open: usize,
-    /// All that ever were.
+    /// Streams opened since the session began.
     pub total: u64,
-    /// Bytes of the peer that nobody has read yet. Never more than the limits' budget.
+    /// Bytes received and not yet read, never more than the budget of the limits.
     pub unread: usize,
 }
 
-/// One session's streams. Whom a call of the driver's made ready is put into its `wakes`, to be woken outside of the
-/// lock.
+/// Streams of one session. The driver's calls collect wakers in `wakes`; the driver wakes them
+/// without holding the lock.
 pub struct Mux {
     state: Mutex<State>,
 }
 
 impl Mux {
-    /// `peer_streams` is how many streams the peer wants at most.
+    /// `peer_streams` is the stream limit of the peer.
     #[must_use]
     pub fn new(side: Side, limits: &Limits, peer_streams: usize) -> Arc<Self> {
         Arc::new(Mux {
@@ -78,12 +82,12 @@ impl Mux {
         })
     }
 
-    /// For everybody but the driver, who is woken if there is something to do for it.
+    /// Runs `act` for callers other than the driver, and wakes the driver if it has work.
     fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         let mut state = lock(&self.state);
         let outcome = act(&mut state);
         let driver = match std::mem::take(&mut state.kick) {
-            // Once: until it looks again, it is on its way.
+            // Only once: it registers again on its next round.
             true => state.driver.take(),
             false => None,
         };
@@ -97,13 +101,14 @@ impl Mux {
     /// Opens a stream. The peer learns of it with the next message, before anything is written.
     ///
     /// # Errors
+    ///
     /// [`OpenError::Full`] at the limit of either side.
     pub fn open(self: &Arc<Self>) -> Result<Stream, OpenError> {
         let id = self.with(State::open)?;
         Ok(Stream::new(self.clone(), id))
     }
 
-    /// The next stream that the peer opened; `None` once the session has ended. One task calls this.
+    /// Next stream opened by the peer; `None` once the session has ended. For one task only.
     pub fn poll_accept(self: &Arc<Self>, cx: &mut Context<'_>) -> Poll<Option<Stream>> {
         let accepted = self.with(|state| state.accept(cx));
         accepted.map(|id| id.map(|id| Stream::new(self.clone(), id)))
@@ -117,6 +122,7 @@ impl Mux {
         });
     }
 
+    /// Current stream counters.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let state = lock(&self.state);
@@ -135,14 +141,14 @@ impl Mux {
         }
     }
 
-    /// How many streams may be open: the lower of the two sides' limits.
+    /// Limit of open streams: the lower one of the two sides.
     #[must_use]
     pub fn most_streams(&self) -> usize {
         lock(&self.state).opening_limit
     }
 
-    /// The driver says whom to wake, once, when there is something to do, and how far away the peer is; what it was asked
-    /// for, if it is to end.
+    /// Registers the driver's waker and the round trip time. Returns the reason if the session is
+    /// to end.
     pub fn attend(&self, driver: &Waker, round_trip: Option<Duration>) -> Option<CloseReason> {
         let mut state = lock(&self.state);
         state.kick = false;
@@ -154,44 +160,47 @@ impl Mux {
         state.close
     }
 
-    /// Whether the peer's bytes may come in. Not while too much waits to be said to it: [`Mux::fill`] changes that.
+    /// True if input may be read. False while too much output is queued; [`Mux::fill`] changes
+    /// that.
     #[must_use]
     pub fn takes_input(&self) -> bool {
         !lock(&self.state).congested()
     }
 
-    /// Takes in what the peer sent, cut anywhere.
+    /// Processes input, cut at any position.
     ///
     /// # Errors
+    ///
     /// The session must be ended.
     pub fn receive(&self, data: Bytes, wakes: &mut Vec<Waker>) -> Result<(), Stop> {
         lock(&self.state).receive(data, wakes)
     }
 
-    /// Whether a stream that is not bulk has something to say.
+    /// True if a stream that is not bulk has output.
     #[must_use]
     pub(crate) fn has_small(&self) -> bool {
         !lock(&self.state).small.is_empty()
     }
 
-    /// Whether something waits to be sent, with or without what bulk streams have.
+    /// True if there is output, with or without bulk streams.
     #[must_use]
     pub fn has_output(&self, bulk: bool) -> bool {
         lock(&self.state).has_output(bulk)
     }
 
-    /// Appends the next message to `out`: whole frames, 16,320 bytes at most, of bulk streams only if `bulk`. It may add
-    /// nothing, where those who had something to say are gone.
+    /// Appends the next message to `out`: whole frames, at most 16,320 bytes, of bulk streams only
+    /// if `bulk`. It may append nothing if the streams with output are gone.
     pub fn fill(&self, out: &mut BytesMut, bulk: bool, wakes: &mut Vec<Waker>) {
         lock(&self.state).fill(out, bulk, wakes);
     }
 
-    /// The peer shall know why the session ends. Nothing may be sent behind this.
+    /// Queues the reason for the peer. Nothing may be sent after it.
     pub fn go_away(&self, reason: CloseReason) {
         lock(&self.state).tell(Header::go_away(receive::code(reason)));
     }
 
-    /// The session is over: its streams are broken, but what they had written may still be sent. The first error counts.
+    /// Ends the session: its streams break, but their written data may still be sent. The first
+    /// error counts.
     pub fn end(&self, error: SessionError, wakes: &mut Vec<Waker>) {
         lock(&self.state).end(error, wakes);
     }

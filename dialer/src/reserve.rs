@@ -1,17 +1,19 @@
-//! What all sessions of a process may hold together, beside a small part that each has for itself: messages kept until the
-//! peer has acknowledged them, and what windows have grown by. Where it is used up, sessions hold back and windows stay as
-//! they are; nobody waits for anybody, since each goes on with its own part. What has come in the streams' first windows and
-//! nobody reads is counted beside it: a window that a peer was given cannot be taken back, but no more need be opened.
+//! Memory budget shared by all sessions of a process: unacknowledged messages and grown windows,
+//! beyond a small share that each session owns.
+//!
+//! When it is used up, sessions apply back-pressure and windows stay as they are. No session waits
+//! for another, because each can use its own share. Unread bytes in the streams' first windows are
+//! counted apart: a granted window cannot be taken back, but new streams can be refused.
 
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
-/// A metric's name behind the program's own, what it tells, and the number.
+/// Suffix of a metric's name, its help text, and its value.
 type Figure = (&'static str, &'static str, fn(&Reserve) -> usize);
 
-/// Clones share the same bytes.
+/// Memory budget of a process. Clones share the same bytes.
 #[derive(Debug, Clone)]
 pub struct Reserve(Arc<Bytes>);
 
@@ -23,14 +25,14 @@ struct Bytes {
 }
 
 impl Default for Reserve {
-    /// Without a bound.
+    /// Without a limit.
     fn default() -> Self {
         Reserve::of(usize::MAX)
     }
 }
 
 impl Reserve {
-    /// What of it is worth watching.
+    /// Gauges of the budget for the metrics endpoint.
     pub const FIGURES: [Figure; 3] = [
         (
             "session_memory_bytes",
@@ -49,7 +51,7 @@ impl Reserve {
         ),
     ];
 
-    /// `most` bytes.
+    /// Budget of `most` bytes.
     #[must_use]
     pub fn of(most: usize) -> Self {
         Reserve(Arc::new(Bytes {
@@ -59,30 +61,31 @@ impl Reserve {
         }))
     }
 
+    /// Limit of the budget in bytes.
     #[must_use]
     pub fn most(&self) -> usize {
         self.0.most
     }
 
-    /// How many are in use. For a moment it may be more than there are: see `Part::force`.
+    /// Bytes in use. May exceed the limit for a moment: see `Part::force`.
     #[must_use]
     pub fn taken(&self) -> usize {
         self.0.taken.load(Ordering::Relaxed)
     }
 
-    /// What has come and nobody has read, to within 64 KiB a session.
+    /// Bytes received on streams and not yet read, to within 64 KiB per session.
     #[must_use]
     pub fn unread(&self) -> usize {
         self.0.unread.load(Ordering::Relaxed)
     }
 
-    /// Readers that have stopped hold as much as all may: streams that are opened now would add to it.
+    /// True if unread bytes reach the limit: new streams would add to them.
     #[must_use]
     pub fn is_clogged(&self) -> bool {
         self.unread() >= self.most()
     }
 
-    /// Nothing yet, for one holder.
+    /// Counter of unread bytes for one session.
     pub(crate) fn unread_of_one(&self) -> Unread {
         Unread {
             reserve: self.clone(),
@@ -91,7 +94,7 @@ impl Reserve {
         }
     }
 
-    /// Nothing yet, for one holder.
+    /// Empty reservation for one session.
     pub(crate) fn part(&self) -> Part {
         Part {
             reserve: self.clone(),
@@ -100,7 +103,7 @@ impl Reserve {
     }
 }
 
-/// What one holder has of it; given back on drop.
+/// Share of one session in the budget, released on drop.
 #[derive(Debug)]
 pub(crate) struct Part {
     reserve: Reserve,
@@ -112,18 +115,19 @@ impl Part {
         self.bytes
     }
 
-    /// Whether there are `more` to be had.
+    /// True if `more` bytes are available.
     pub(crate) fn allows(&self, more: usize) -> bool {
         self.reserve.taken().saturating_add(more) <= self.reserve.most()
     }
 
-    /// Takes `more`, whether they are there or not: who has looked a moment before may have been overtaken.
+    /// Reserves `more` bytes even beyond the limit: another session may have taken them since the
+    /// check.
     pub(crate) fn force(&mut self, more: usize) {
         self.bytes += more;
         self.reserve.0.taken.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// Gives back `less`, or all there is.
+    /// Releases `less` bytes, at most all.
     pub(crate) fn give_back(&mut self, less: usize) {
         let less = less.min(self.bytes);
         self.bytes -= less;
@@ -137,10 +141,11 @@ impl Drop for Part {
     }
 }
 
-/// By so much one holder's count may differ from what all know of it: it changes with every frame, and most are read at once.
+/// Bytes by which a session's count may differ from the shared one. The count changes with every
+/// frame, and most frames are read at once.
 const STEP: usize = 64 * 1024;
 
-/// What one holder's peer has sent and nobody has read.
+/// Bytes received by one session and not yet read.
 #[derive(Debug)]
 pub(crate) struct Unread {
     reserve: Reserve,

@@ -1,5 +1,5 @@
-//! What this crate's tests share: an authority with its leaves, both ends' TLS configurations, and a hub and an agent
-//! joined by a pipe.
+//! Shared fixtures of this crate's tests: certificate authorities with leaves, TLS configurations
+//! of both ends, and a hub and an agent joined by a pipe.
 
 use std::{
     sync::{Arc, LazyLock},
@@ -71,7 +71,7 @@ impl Authority {
     }
 }
 
-/// The hub's inner end: believes agents of `authority`, and takes those without a certificate.
+/// Inner TLS of a hub: trusts agents of `authority`, accepts agents without a certificate.
 pub(crate) fn hub_inner(authority: &Authority) -> Arc<ServerConfig> {
     let clients = WebPkiClientVerifier::builder_with_provider(authority.roots(), provider())
         .allow_unauthenticated()
@@ -88,7 +88,7 @@ pub(crate) fn hub_inner(authority: &Authority) -> Arc<ServerConfig> {
     Arc::new(config)
 }
 
-/// The agent's inner end: believes hubs of `authority`, and shows a leaf of `identity`.
+/// Inner TLS of an agent: trusts hubs of `authority`, presents a leaf of `identity`.
 pub(crate) fn agent_inner(
     authority: &Authority,
     identity: Option<&Authority>,
@@ -106,7 +106,7 @@ pub(crate) fn agent_inner(
     })
 }
 
-/// The outer TLS of a hub at `localhost`, and at `hub.test` by way of a proxy.
+/// Outer TLS of a hub at `localhost`, and at `hub.test` through a proxy.
 pub(crate) fn hub_outer() -> Arc<ServerConfig> {
     outer_of(outer_params())
 }
@@ -145,7 +145,7 @@ pub(crate) fn agent_outer(authority: &Authority) -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// As [`agent_outer`], and believes certificates at any time.
+/// As [`agent_outer`], but ignores validity periods.
 pub(crate) fn agent_outer_at_any_time() -> Arc<ClientConfig> {
     let verifier = WebPkiServerVerifier::builder_with_provider(OURS.roots(), provider())
         .build()
@@ -157,7 +157,7 @@ pub(crate) fn agent_outer_at_any_time() -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// Takes each certificate for one of the summer of 2000.
+/// Verifies each certificate as of summer 2000.
 #[derive(Debug)]
 struct AtAnyTime(Arc<WebPkiServerVerifier>);
 
@@ -204,7 +204,7 @@ pub(crate) fn limits(max_streams: usize) -> Limits {
     }
 }
 
-/// The agent's wire over a pipe whose other end is the hub.
+/// The agent's wire over a pipe to the hub.
 pub(crate) async fn agent_wire<IO>(io: IO, limits: &Limits) -> Wire
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -217,7 +217,7 @@ where
         .unwrap()
 }
 
-/// Agent and hub joined by a pipe that holds `pipe` bytes each way.
+/// Agent and hub joined by a pipe of `pipe` bytes each way.
 pub(crate) async fn pair(limits: &Limits, pipe: usize) -> (Session, Session) {
     let (agent, hub) = duplex(pipe);
     sessions(agent, hub, limits, limits).await
@@ -240,7 +240,7 @@ pub(crate) async fn sessions(
     (agent, hub.session)
 }
 
-/// Looks until it holds. A paused clock goes on only while nothing else has anything to do.
+/// Polls until `done` returns true. A paused clock advances only while all tasks are idle.
 pub(crate) async fn until(mut done: impl FnMut() -> bool) {
     timeout(Duration::from_secs(10), async {
         while !done() {

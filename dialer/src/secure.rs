@@ -1,8 +1,9 @@
-//! The secure channel: TLS 1.3 of our own inside of the link, so that identity and everything said survive a proxy that
-//! opens the outer TLS. It believes nothing itself: the two configurations it is given do.
+//! The secure channel: TLS 1.3 of our own inside the link, so that identities and data survive a
+//! proxy that intercepts the outer TLS. Trust is decided by the two TLS configurations.
 //!
-//! In TLS 1.3 the agent's handshake is done before the hub has looked at its certificate. So the hub's first byte inside
-//! is [`GREETING`]: an agent that has read it has been accepted, and one that was refused finds the alert in its place.
+//! In TLS 1.3 the agent's handshake ends before the hub has verified the agent's certificate.
+//! Therefore the hub first sends [`GREETING`]: an accepted agent reads it, a refused agent reads
+//! the alert in its place.
 
 use std::sync::Arc;
 
@@ -14,29 +15,29 @@ use crate::{
     wire::{Agreed, Channel, Resumable, Socket, Wire, ws::Role},
 };
 
-/// The name by which every agent asks for its hub inside of the tunnel. It is in no DNS and needs none.
+/// Server name of every hub in the inner TLS. It is in no DNS.
 pub const HUB_SERVER_NAME: &str = "hub.fairlead.internal";
 
-/// The version of what runs inside the secure channel (yamux with HTTP/1.1 on its streams).
+/// Version of the protocol inside the secure channel (yamux with HTTP/1.1 on its streams).
 const GREETING: u8 = 1;
 
-/// Why there is no secure channel.
+/// Failure of the inner handshake.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SecureError {
-    /// The hub's certificate is not believed.
+    /// The hub's certificate is not trusted.
     #[error("{}", explain(.0))]
     Hub(#[source] rustls::Error),
-    /// The hub does not believe our certificate.
+    /// The hub does not trust the agent's certificate.
     #[error("the hub refused this agent's certificate ({0:?})")]
     Refused(AlertDescription),
-    /// The peer speaks something else.
+    /// The peer speaks another protocol.
     #[error("{0}")]
     Protocol(String),
     #[error("{0}")]
     Link(#[source] LinkEnd),
 }
 
-/// The agent's end.
+/// Performs the agent's side of the handshake.
 pub(crate) async fn client(
     socket: Socket,
     agreed: Agreed,
@@ -58,7 +59,8 @@ pub(crate) async fn client(
     Ok(wire)
 }
 
-/// The hub's end. The session may be resumed if it has a list of `known` ones.
+/// Performs the hub's side of the handshake. With a list of `known` sessions, the new session is
+/// resumable.
 pub(crate) async fn server(
     socket: Socket,
     agreed: Agreed,
@@ -111,7 +113,7 @@ fn about_certificates(alert: AlertDescription) -> bool {
     )
 }
 
-/// A verifier's own words, where it has some, without rustls' around them.
+/// The verifier's own message, without rustls' wrapping.
 pub(crate) fn explain(error: &rustls::Error) -> String {
     use rustls::{CertificateError, Error, OtherError};
     match error {

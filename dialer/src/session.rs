@@ -1,6 +1,6 @@
-//! The multiplexed connection of one agent: either side opens streams. One task drives each session; what callers hold
-//! are handles. It must never let one stream's consumer keep the others waiting, nor let a broken tunnel look like a
-//! clean end.
+//! The multiplexed connection of one agent: either side opens streams. One task drives each
+//! session; callers hold handles. A slow consumer of one stream never blocks the others, and a
+//! broken tunnel never looks like a clean end.
 
 mod driver;
 mod state;
@@ -17,35 +17,38 @@ use crate::{
     wire::{Line, LinkState, Wire},
 };
 
-/// What yamux gives each stream to start with, in bytes.
+/// Initial window of a stream, in bytes.
 pub(crate) const WINDOW: usize = INITIAL as usize;
 
-/// A thousand requests of people, and some streams for what hub and agent themselves ask.
+/// A thousand user requests, and some streams for requests of hub and agent.
 const STREAMS: usize = 1000 + 56;
-/// It asks one thing at a time, and may have given up what it asked before.
+/// An agent without a certificate sends one request at a time, and may have abandoned earlier ones.
 pub(crate) const STRANGERS_STREAMS: usize = 4;
 
 /// Bounds of one session.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Streams open at once, both directions together. The lower of the two sides' holds for opening.
+    /// Limit of open streams, both directions together. The lower limit of the two sides applies to
+    /// opening.
     pub max_streams: usize,
-    /// How many bytes a peer can make us hold: every stream's window, and what the link has read ahead. Never taken as
-    /// less than 256 KiB a stream; what is above that, windows of streams with fast readers may grow by.
+    /// Bytes that a peer can make this side hold: the windows of all streams, and read-ahead of the
+    /// link. At least 256 KiB per stream; the rest is for windows of fast readers to grow.
     pub receive_budget: usize,
     /// Deadline of each step of a dial or an accept.
     pub handshake: Duration,
-    /// How many bytes may be on their way each way, sent and not acknowledged. They are kept for the case that the link
-    /// breaks; beyond that, streams wait.
+    /// Capacity of the retransmit buffer in bytes, each way. When it is full, streams wait.
     pub unacknowledged: usize,
-    /// How long a session without a link waits for its agent. Zero: it ends with its link.
+    /// Time that a session without a link waits for its agent. Zero: the session ends with its
+    /// link.
     pub resume_window: Duration,
-    /// What it shares with the other sessions of its process: all it keeps beyond 256 KiB, and what windows grow by.
+    /// Memory shared with the other sessions of the process: retransmit buffers beyond 256 KiB, and
+    /// window growth.
     pub reserve: Reserve,
 }
 
 impl Default for Limits {
-    /// 1,056 streams, their 264 MiB of windows and 32 MiB to grow, 10 s, 4 MiB, 60 s, and no bound on all sessions together.
+    /// 1,056 streams, their 264 MiB of windows plus 32 MiB of growth, 10 s, 4 MiB, 60 s, and no
+    /// limit on all sessions together.
     fn default() -> Self {
         Limits {
             max_streams: STREAMS,
@@ -59,12 +62,12 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// What the budget is, with every stream's window in it.
+    /// Receive budget, raised to the initial windows of all streams.
     pub(crate) fn budget(&self) -> usize {
         self.receive_budget.max(self.max_streams * WINDOW)
     }
 
-    /// Of a peer that has shown no certificate: it asks for one, on a stream, and whoever it is can make us hold little.
+    /// Limits for a peer without a certificate, which may only enrol.
     #[must_use]
     pub(crate) fn of_a_stranger(&self) -> Self {
         Limits {
@@ -75,8 +78,8 @@ impl Limits {
     }
 }
 
-/// One live session; clones name the same. When the last clone is dropped, the session is closed as
-/// [`CloseReason::Done`], and streams that are still open are reset.
+/// One live session. Clones share it. When the last clone is dropped, the session is closed as
+/// [`CloseReason::Done`], and open streams are reset.
 #[derive(Clone)]
 pub struct Session {
     handle: Arc<Handle>,
@@ -85,14 +88,14 @@ pub struct Session {
 struct Handle {
     mux: Arc<Mux>,
     shared: Arc<Shared>,
-    /// Held by who waits for a stream.
+    /// Held while waiting for a stream.
     accepting: Mutex<()>,
     link: Link,
 }
 
 enum Link {
     Resumable(Arc<Line>),
-    /// The session ends with it: there is nothing to be told until then.
+    /// The session ends with its link; the state never changes.
     Only(watch::Sender<LinkState>),
 }
 
@@ -102,20 +105,27 @@ impl Drop for Handle {
     }
 }
 
+/// Reason for closing a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloseReason {
+    /// The hub shuts down.
     Draining,
+    /// A newer session took its place.
     Replaced,
+    /// The cluster was deleted.
     Deleted,
+    /// The agent's certificate has expired.
     Expired,
+    /// The peer broke the protocol or has no access.
     Protocol,
+    /// The session is not needed any more.
     Done,
-    /// The peer's identity is a copy, used in another place than the one it was issued for.
+    /// The peer's identity is used in another cluster than the one it was issued for.
     Cloned,
 }
 
 impl CloseReason {
-    /// As it stands in a link's CLOSE.
+    /// Code in a link's CLOSE message.
     #[must_use]
     pub const fn code(self) -> u16 {
         match self {
@@ -129,7 +139,7 @@ impl CloseReason {
         }
     }
 
-    /// A code of a later version is `Done`: the session is over, the reason is not known here.
+    /// Reads the code of a CLOSE message. Unknown codes, as of a later version, map to `Done`.
     #[must_use]
     pub const fn from_code(code: u16) -> Self {
         match code {
@@ -144,19 +154,29 @@ impl CloseReason {
     }
 }
 
+/// Reason for the end of a session.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SessionError {
+    /// Closed by this side.
     #[error("closed by this side ({0:?})")]
     Here(CloseReason),
+    /// Closed by the peer.
     #[error("closed by the peer ({0:?})")]
     Peer(CloseReason),
+    /// No message of the peer for this time.
     #[error("the peer has been silent for {0:?}")]
     Silent(Duration),
+    /// The link broke and was not resumed.
     #[error("the connection broke: {0}")]
     Broken(String),
-    /// The peer did what no peer may; `rule` is a word to count it by.
+    /// The peer broke the protocol; `rule` is a metric label.
     #[error("the peer broke the protocol: {what}")]
-    Violation { rule: &'static str, what: String },
+    Violation {
+        /// Metric label of the rule.
+        rule: &'static str,
+        /// Description of the violation.
+        what: String,
+    },
 }
 
 impl From<SessionError> for io::Error {
@@ -165,30 +185,37 @@ impl From<SessionError> for io::Error {
     }
 }
 
+/// Failure to open a stream.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// As many streams are open as the lower limit of both sides allows.
+    /// The lower stream limit of both sides is reached.
     #[error("the peer accepts no more streams")]
     Full,
+    /// The session has ended.
     #[error("the session ended")]
     Closed(#[source] SessionError),
 }
 
-/// Counts since the session began. Bytes are those of the link's DATA: with yamux' headers and the inner TLS.
+/// Counters since the session began. Bytes are those of DATA messages: yamux headers and inner TLS
+/// included.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
+    /// Open streams.
     pub streams_open: usize,
+    /// Streams opened since the session began.
     pub streams_total: u64,
+    /// DATA bytes received.
     pub bytes_in: u64,
+    /// DATA bytes sent.
     pub bytes_out: u64,
-    /// Of what came on its streams, what nobody has read yet.
+    /// Bytes received on streams and not yet read.
     pub unread: usize,
-    /// Of the last mark that was answered.
+    /// Round trip of the last acknowledged probe.
     pub rtt: Option<Duration>,
 }
 
 impl Session {
-    /// Takes over a secure channel and spawns the task that drives it.
+    /// Takes over a secure channel and spawns its driver task.
     pub(crate) fn start(wire: Wire, side: Side, limits: &Limits) -> Self {
         let mux = Mux::new(side, limits, wire.peer_streams());
         let shared = Arc::new(Shared::new());
@@ -217,7 +244,7 @@ impl Session {
         }
     }
 
-    /// Whether the session has a link now.
+    /// True if the session has a link now.
     #[must_use]
     pub fn is_up(&self) -> bool {
         match &self.handle.link {
@@ -236,19 +263,21 @@ impl Session {
     /// Opens a stream. The peer learns of it at once, before anything is written.
     ///
     /// # Errors
-    /// [`OpenError::Full`] at the limit, which costs the session and its other streams nothing.
+    ///
+    /// [`OpenError::Full`] at the limit; the session and its other streams are unaffected.
     pub async fn open(&self) -> Result<Stream, OpenError> {
         self.handle.mux.open()
     }
 
-    /// The next stream that the peer opened; `None` once the session has ended. Callers take turns.
+    /// Next stream opened by the peer; `None` once the session has ended. Concurrent callers take
+    /// turns.
     pub async fn accept(&self) -> Option<Stream> {
         let _turn = self.handle.accepting.lock().await;
         poll_fn(|cx| self.handle.mux.poll_accept(cx)).await
     }
 
-    /// Ends the session; the peer is told why. Streams that are still open are reset. Returns at once; what is already
-    /// written is flushed for two seconds at most.
+    /// Ends the session and sends the reason to the peer. Open streams are reset. Returns at once;
+    /// written data is flushed for two seconds at most.
     pub fn close(&self, reason: CloseReason) {
         self.handle.mux.ask_close(reason);
     }
@@ -258,12 +287,13 @@ impl Session {
         self.handle.shared.closed().await
     }
 
-    /// How many streams may be open at once, both directions together: the lower of the two sides' limits.
+    /// Limit of open streams, both directions together: the lower one of the two sides.
     #[must_use]
     pub fn most_streams(&self) -> usize {
         self.handle.mux.most_streams()
     }
 
+    /// Current counters.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.handle.shared.stats(self.handle.mux.counts())

@@ -1,4 +1,5 @@
-//! Joins two byte streams, half-close both ways. An end is passed on as an end, and an error as no end at all.
+//! Copies bytes between two streams in both directions, half-close included. A clean end is passed
+//! on as an end; an error is never passed on as one.
 
 use std::{
     cell::RefCell,
@@ -14,42 +15,46 @@ use tokio::{
     time::timeout,
 };
 
-/// Lent to a direction from the moment something can be read until it is written.
+/// Size of a copy buffer. A direction borrows it from the first read until the write is done.
 const BUFFER: usize = 32 * 1024;
-/// How many buffers a thread keeps.
+/// Buffers that a thread keeps.
 const SPARE: usize = 4;
-/// How long a client may take for what is on its way to it, after its server has closed.
+/// Time for a client to receive the remaining bytes after its server has closed.
 const LINGER: Duration = Duration::from_secs(600);
 
 thread_local! {
     static SPARES: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What became of two joined streams.
+/// Outcome of [`splice`].
 #[derive(Debug)]
 pub struct Spliced {
-    /// Bytes that went each way, whole or not.
+    /// Bytes copied towards `b`, including those of an incomplete copy.
     pub to_b: u64,
+    /// Bytes copied towards `a`, including those of an incomplete copy.
     pub to_a: u64,
+    /// Reason for the end.
     pub end: End,
 }
 
-/// How it ended.
+/// Reason for the end of a splice.
 #[derive(Debug)]
 pub enum End {
-    /// All that the second stream, the server's, had to say has arrived.
+    /// All data of the server (`b`) has arrived.
     Clean,
-    /// The first stream, the client's, failed or would not hear it all.
+    /// The client's side (`a`) failed, or did not take all data.
     A(io::Error),
-    /// The second one failed.
+    /// The server's side (`b`) failed.
     B(io::Error),
 }
 
-/// Copies both ways until both have ended: `a` is the client's side, `b` the server's. An error on either side drops both
-/// without a clean end, but for one: a server that has said all it had to say may close while its client still speaks (to
-/// kubectl's pings kube-apiserver does so). What it has said is passed on, and how that ends is the end. What the client
-/// says meanwhile is read and dropped until it has ended, too: a socket that is closed with something unread, or gets
-/// more, answers with a reset, and that takes what its peer has not read yet.
+/// Copies both ways until both directions have ended: `a` is the client's side, `b` the server's.
+///
+/// An error on either side drops both without a clean end, with one exception. A server may close
+/// while its client still sends, as kube-apiserver does when kubectl pings. Its remaining data is
+/// passed on, and the result of that is the result of the splice. Meanwhile the client's data is
+/// read and dropped: closing a socket with unread data sends a reset, which would discard data the
+/// client has not read yet.
 pub async fn splice<A, B>(mut a: A, mut b: B) -> Spliced
 where
     A: AsyncRead + AsyncWrite + Unpin,
@@ -63,7 +68,7 @@ where
             (Poll::Ready(Err(error)), _) => Poll::Ready(End::A(error)),
             (_, Poll::Ready(Err(error))) => Poll::Ready(End::B(error)),
             (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => {
-                // What `b` had no use for any more was for nobody: it has said all it had to say.
+                // Data that `b` refused had no receiver: `b` had sent everything.
                 Poll::Ready(back.refused.take().map_or(End::Clean, End::A))
             }
             _ => Poll::Pending,
@@ -84,11 +89,11 @@ where
 }
 
 enum State {
-    /// Nothing is held.
+    /// Holds no buffer.
     Reading {
         unflushed: bool,
     },
-    /// Bytes of `buffer` from `.1` to `.2` are to be written.
+    /// Bytes of `buffer` from `.1` to `.2` remain to be written.
     Writing(Vec<u8>, usize, usize),
     /// The source has ended.
     Ending,
@@ -98,7 +103,7 @@ enum State {
 struct Direction {
     state: State,
     copied: u64,
-    /// Why the destination took no more, if it did not take all.
+    /// Error of the destination, if it did not take everything.
     refused: Option<io::Error>,
 }
 
@@ -111,7 +116,8 @@ impl Direction {
         }
     }
 
-    /// Fails if the source does. A destination that does is told in `refused`: nothing more goes this way.
+    /// Fails if the source fails. An error of the destination is stored in `refused` and ends this
+    /// direction.
     fn poll<R, W>(&mut self, cx: &mut Context<'_>, from: &mut R, to: &mut W) -> Poll<io::Result<()>>
     where
         R: AsyncRead + Unpin,
@@ -172,7 +178,7 @@ impl Direction {
     }
 }
 
-/// Reads to the end of `from`, for nobody.
+/// Reads `from` to its end and drops the data.
 fn poll_drain<R: AsyncRead + Unpin>(cx: &mut Context<'_>, from: &mut R) -> Poll<io::Result<()>> {
     let mut buffer = borrow();
     let drained = loop {

@@ -1,5 +1,7 @@
-//! A value that is looked at, changed, and waited for by few. tokio's `watch` does the same for many: its waiters stand in eight
-//! queues, which take ten times as much as what is watched here, and there are some of these for each of thousands of sessions.
+//! Shared value with change notification for few waiters.
+//!
+//! tokio's `watch` keeps waiters in eight queues, which take ten times the memory of the values
+//! here; every session has several of them.
 
 use std::sync::Mutex;
 
@@ -7,6 +9,7 @@ use tokio::sync::Notify;
 
 use crate::lock;
 
+/// Shared value with change notification for few waiters.
 #[derive(Debug)]
 pub struct Watched<T> {
     value: Mutex<T>,
@@ -14,6 +17,7 @@ pub struct Watched<T> {
 }
 
 impl<T> Watched<T> {
+    /// Wraps a value.
     pub fn new(value: T) -> Self {
         Watched {
             value: Mutex::new(value),
@@ -21,21 +25,21 @@ impl<T> Watched<T> {
         }
     }
 
-    /// The value is locked meanwhile.
+    /// Reads the value under its lock.
     pub fn look<R>(&self, at: impl FnOnce(&T) -> R) -> R {
         at(&lock(&self.value))
     }
 
-    /// Whoever waits looks at the value again.
+    /// Changes the value and wakes all waiters.
     pub fn change(&self, change: impl FnOnce(&mut T)) {
         change(&mut lock(&self.value));
         self.changed.notify_waiters();
     }
 
-    /// Completes when there is something to be found in the value. What comes and goes between two looks is not seen.
+    /// Completes when `find` returns a value. Changes between two calls of `find` may be missed.
     pub async fn found<R>(&self, mut find: impl FnMut(&T) -> Option<R>) -> R {
         loop {
-            // Begun before the look: what changes from here on is noticed.
+            // Registered before the value is read, so no later change is missed.
             let changed = self.changed.notified();
             if let Some(found) = self.look(&mut find) {
                 return found;
@@ -58,7 +62,7 @@ mod tests {
             let watched = Arc::clone(&watched);
             tokio::spawn(async move { watched.found(|&it| (it >= least).then_some(it)).await })
         });
-        // They wait by now: there is one thread.
+        // With one thread, all of them wait by now.
         tokio::task::yield_now().await;
         watched.change(|it| *it = 1);
         let [first, second, third] = waiting;

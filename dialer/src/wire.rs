@@ -1,13 +1,15 @@
-//! The plaintext of one session, both ways: the inner TLS, on a link, on a WebSocket. It spawns nothing: the session's one
-//! task polls it. Where the hub keeps its sessions, a broken link does not end the session: unacknowledged data is
-//! kept, and a new link, whose peer has proved itself, takes the old one's place.
+//! The wire of one session: plaintext both ways over the inner TLS, a link and a WebSocket. It spawns nothing; the
+//! session's task polls it.
+//!
+//! If the hub keeps its sessions, a broken link does not end the session: unacknowledged data is kept, and a new link
+//! replaces the old one after its peer has proved itself.
 //!
 //! ```text
-//! channel   records of the inner TLS from and to plaintext    exporter    what both its ends know
-//! ledger    what was sent and received over all links, and what may have to be sent again
-//! link      DATA, marks and answers on one WebSocket       pace    when to mark, how much bulk may be in flight
-//! socket    one WebSocket's buffers                        ws      its framing
-//! hello     how a link begins                              line, resume   how a session goes on with another
+//! channel   records of the inner TLS, to and from plaintext     exporter      secret shared by both ends
+//! ledger    byte counts of all links, retransmit buffer
+//! link      DATA and ack probes on one WebSocket                pace          congestion control
+//! socket    buffers of one WebSocket                            ws            framing of a WebSocket
+//! hello     start of a link                                     line, resume  resumption over another link
 //! ```
 
 mod channel;
@@ -49,18 +51,18 @@ use crate::{
     session::{CloseReason, Limits},
 };
 
-/// The largest message that is sent, tag included, in bytes: with the WebSocket's header and mask (8) it is exactly one
-/// TLS record of 16 KiB of the outer TLS.
+/// Largest message sent, tag included, in bytes. With the WebSocket's header and mask (8) it is
+/// exactly one 16 KiB record of the outer TLS.
 pub(crate) const MESSAGE: usize = 16_376;
-/// What a message of the inner TLS' handshake is expected to take.
+/// Expected size of a handshake message of the inner TLS, in bytes.
 const FLIGHT: usize = 2048;
-/// What TLS may have to say before a record: that its keys change.
+/// Size of a TLS key update, which may precede a record, in bytes.
 const UPDATE: usize = 27;
-/// How long an alert may take to go out.
+/// Time to send an alert.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 thread_local! {
-    /// Where plaintext is gathered: one buffer for all the sessions of a thread.
+    /// Plaintext buffer shared by all sessions of a thread.
     static PLAIN: RefCell<BytesMut> = RefCell::default();
 }
 
@@ -72,17 +74,17 @@ pub(crate) struct Wire {
     agreed: Agreed,
     limits: Limits,
     rtt: Option<Duration>,
-    /// What windows are measured by.
+    /// Round trip that windows are sized by.
     distance: Option<Duration>,
-    /// None: the session ends with its link.
+    /// `None`: the session ends with its link.
     resumption: Option<Resumption>,
-    /// The session's end.
+    /// Reason for the session's end.
     end: Option<LinkEnd>,
 }
 
 enum State {
     Up(Box<Link>),
-    /// Until the window closes.
+    /// Until the resume window closes.
     Down(LinkEnd, Pin<Box<Sleep>>),
 }
 
@@ -120,7 +122,7 @@ impl Wire {
         }
     }
 
-    /// Bytes that came and went as DATA.
+    /// DATA bytes received and sent.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.ledger.received(), self.ledger.sent())
     }
@@ -133,7 +135,7 @@ impl Wire {
         self.distance
     }
 
-    /// How many streams the peer wants at most.
+    /// Stream limit of the peer.
     pub(crate) fn peer_streams(&self) -> usize {
         self.agreed.peer_streams
     }
@@ -142,13 +144,13 @@ impl Wire {
         self.channel.certificates()
     }
 
-    /// What the session's handles need to watch its link, and to resume it.
+    /// Handle for watching the link and resuming the session.
     pub(crate) fn line(&self) -> Option<Arc<Line>> {
         self.resumption.as_ref().map(|it| Arc::clone(&it.line))
     }
 
-    /// Reads once from the socket. Ready: ask [`Wire::next`] until it has nothing, then call again. An error is the
-    /// session's end.
+    /// Reads once from the socket. When ready, call [`Wire::next`] until it returns `None`, then
+    /// call again. An error ends the session.
     pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
         loop {
             self.attend(cx)?;
@@ -170,7 +172,7 @@ impl Wire {
         }
     }
 
-    /// A new link may have come, or the time for one may be over.
+    /// Takes over a new link, or ends the session when the resume window has closed.
     fn attend(&mut self, cx: &mut Context<'_>) -> Result<(), LinkEnd> {
         if self.end.is_none() {
             self.take_over(cx);
@@ -183,7 +185,7 @@ impl Wire {
         self.end.clone().map_or(Ok(()), Err)
     }
 
-    /// The next piece of the session's plaintext. An error is the session's end.
+    /// Next piece of the session's plaintext. An error ends the session.
     pub(crate) fn next(&mut self) -> Result<Option<Bytes>, LinkEnd> {
         loop {
             if let Some(piece) = self.channel.piece() {
@@ -195,7 +197,7 @@ impl Wire {
         }
     }
 
-    /// Takes in one message with DATA, if one is there.
+    /// Processes one DATA message; false if there is none.
     fn step(&mut self) -> Result<bool, LinkEnd> {
         if let Some(end) = &self.end {
             return Err(end.clone());
@@ -221,15 +223,15 @@ impl Wire {
         if let Err(end) = found {
             self.end = Some(end);
         }
-        // An answer of the inner TLS, or its alert.
+        // A response of the inner TLS, or its alert.
         if self.channel.has_records() {
             self.post(FLIGHT);
         }
         self.end.clone().map_or(Ok(true), Err)
     }
 
-    /// How many bytes of plaintext may be sealed now: nothing, or a message at least. The task that polls is woken when
-    /// there is room again.
+    /// Bytes of plaintext that may be sealed now: zero, or at least one message. The polling task
+    /// is woken when there is capacity again.
     pub(crate) fn room(&self) -> usize {
         match &self.state {
             State::Up(link) if self.end.is_none() => link.room().min(self.ledger.room()),
@@ -237,8 +239,8 @@ impl Wire {
         }
     }
 
-    /// How many of these may be bulk. It leaves a part of what may be unacknowledged to what is more urgent: a peer
-    /// whose acknowledgements are to be read must be told of windows first.
+    /// Bytes of bulk among them. A part of the retransmit buffer is kept for urgent messages: a
+    /// peer must receive window updates before its acknowledgements can be read.
     pub(crate) fn bulk_room(&self) -> usize {
         match &self.state {
             State::Up(link) if self.ledger.room_for_bulk() => {
@@ -248,14 +250,15 @@ impl Wire {
         }
     }
 
-    /// Whether small things are on their way that bulk shall not hold up.
+    /// Sets whether small messages are in flight, which bulk must not delay.
     pub(crate) fn interactive(&mut self, busy: bool) {
         if let State::Up(link) = &mut self.state {
             link.pace.interactive(busy);
         }
     }
 
-    /// Seals one message: what `fill` appends, up to [`MAX_PLAIN`] bytes. Only where there is room.
+    /// Seals one message: the bytes that `fill` appends, up to [`MAX_PLAIN`]. Only call it with
+    /// capacity.
     pub(crate) fn seal(&mut self, fill: &mut dyn FnMut(&mut BytesMut)) {
         let mut plain = PLAIN.take();
         plain.clear();
@@ -273,7 +276,7 @@ impl Wire {
         let size = plain.len() + RECORD;
         let (channel, body) = (&mut self.channel, self.agreed.body);
         match &mut self.state {
-            // In the message itself, as all peers take it.
+            // Sealed in place; the message fits the limit of all peers.
             State::Up(link) if size + UPDATE <= body && !channel.has_records() => {
                 let mut sealed = Ok(());
                 let sent = link.send_data(&mut self.ledger, size, |out| {
@@ -289,7 +292,7 @@ impl Wire {
         }
     }
 
-    /// Queues the records that are there. Without a link they wait in the channel.
+    /// Queues pending records. Without a link they wait in the channel.
     fn post(&mut self, expected: usize) {
         let State::Up(link) = &mut self.state else {
             return;
@@ -310,7 +313,8 @@ impl Wire {
         }
     }
 
-    /// Keeps time, and writes all that is queued. Pending where the socket takes no more; an error is the session's end.
+    /// Runs the timers and writes queued data. Pending while the socket is full; an error ends the
+    /// session.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
         let full = self.room() == 0;
         self.attend(cx)?;
@@ -320,7 +324,7 @@ impl Wire {
         let outcome = match link.poll_flush(cx, &self.ledger) {
             Poll::Ready(Err(end)) => {
                 self.lose(end);
-                // The window's timer has to be set, or the end told.
+                // Starts the timer of the resume window, or reports the end.
                 self.attend(cx)?;
                 Poll::Pending
             }
@@ -332,7 +336,7 @@ impl Wire {
         outcome
     }
 
-    /// The last words, flushed.
+    /// Sends the reason for the end and closes the link.
     pub(crate) fn poll_close(&mut self, cx: &mut Context<'_>, reason: CloseReason) -> Poll<()> {
         match &mut self.state {
             State::Up(link) => link.poll_close(cx, reason).map(drop),
@@ -340,7 +344,7 @@ impl Wire {
         }
     }
 
-    /// The link is gone. With it the session, unless it can wait for another.
+    /// Handles the loss of the link. The session ends, unless it can be resumed.
     fn lose(&mut self, end: LinkEnd) {
         let Some(resumption) = self.resumption.as_ref().filter(|_| end.can_be_mended()) else {
             self.end.get_or_insert(end);
@@ -353,7 +357,7 @@ impl Wire {
             .down(self.ledger.received(), end.to_string());
     }
 
-    /// Goes on with a new link, if one has come.
+    /// Continues with a new link, if there is one.
     fn take_over(&mut self, cx: &mut Context<'_>) {
         let Some(Resumption { line }) = &self.resumption else {
             return;
@@ -365,7 +369,7 @@ impl Wire {
                     "it takes smaller messages now".to_owned(),
                 ))
             } else if up && self.role == Role::Agent {
-                // What it has told the hub to have received is no longer true.
+                // The count that it sent to the hub is outdated.
                 Err(LinkEnd::Protocol("the link is not down".to_owned()))
             } else {
                 self.ledger
@@ -385,7 +389,7 @@ impl Wire {
                 said = link.say(&Frame::Resumed { received, mac });
             }
             link.repeat(&self.ledger);
-            // What was there of the old link is gone from here on: what it brought since is sent again.
+            // Unread data of the old link is dropped: the peer sends it again.
             self.state = State::Up(Box::new(link));
             line.up();
             let _ = new.outcome.send(said);
@@ -396,9 +400,9 @@ impl Wire {
     }
 }
 
-/// The beginning of a session, before anybody drives it. Without a deadline: each caller has one.
+/// Start of a session, before its driver. Deadlines are up to the callers.
 impl Wire {
-    /// The inner TLS' handshake. Where it fails, the peer is told why.
+    /// Performs the handshake of the inner TLS. On failure the peer receives an alert.
     pub(crate) async fn handshake(&mut self) -> Result<(), LinkEnd> {
         let outcome = self.shake().await;
         if outcome.is_err() {
@@ -419,7 +423,7 @@ impl Wire {
         }
     }
 
-    /// The first byte of plaintext that the peer sends.
+    /// First byte of the peer's plaintext, which is consumed.
     pub(crate) async fn first_byte(&mut self) -> Result<u8, LinkEnd> {
         loop {
             if let Some(mut piece) = self.next()? {
@@ -434,7 +438,7 @@ impl Wire {
         }
     }
 
-    /// Sends what `plain` says, at once.
+    /// Sends `plain` at once.
     pub(crate) async fn say(&mut self, plain: &[u8]) -> Result<(), LinkEnd> {
         self.seal(&mut |out| out.extend_from_slice(plain));
         self.flush().await
@@ -454,7 +458,7 @@ impl Wire {
         poll_fn(|cx| self.poll_flush(cx)).await
     }
 
-    /// Keeps the session beyond its link, if the hub does. `known` is the hub's list.
+    /// Makes the session resumable, if the hub keeps sessions. `known` is the hub's list.
     pub(crate) fn make_resumable(&mut self, known: Option<&Resumable>) -> Result<(), LinkEnd> {
         if self.agreed.ends_with_link() || self.limits.resume_window.is_zero() {
             self.ledger.keep_nothing();

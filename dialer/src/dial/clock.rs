@@ -1,5 +1,6 @@
-//! Wrong clocks: a certificate outside of its validity means that one of two clocks is off, or that nobody renewed it. The
-//! hub's `Date` header decides. It is read over a TLS connection that checks everything but the time, and carries no secret.
+//! Wrong clocks. A certificate outside its validity period means that one of two clocks is wrong,
+//! or that it was not renewed. The hub's `Date` header decides. It is read over a TLS connection
+//! that checks everything but the time, and that carries no secret.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,13 +13,13 @@ use super::{
     upgrade::{self, NotSwitched},
 };
 
-/// Two clocks within this many seconds of each other agree.
+/// Clocks within this many seconds of each other agree.
 const TOLERANCE_SECS: u64 = 60;
 const SET_CLOCK: &str = "Set the clock that is wrong (`timedatectl` shows whether NTP runs); no CA and no new join string will help.";
 const RENEW: &str =
     "Renew the hub's certificate; the clocks of both machines agree, so neither is at fault.";
 
-/// The edge of a certificate's validity that this machine's clock is beyond.
+/// Side of a certificate's validity period on which the local clock is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutOfDate {
     Expired { now: UnixTime, not_after: UnixTime },
@@ -26,7 +27,7 @@ pub(crate) enum OutOfDate {
 }
 
 impl OutOfDate {
-    /// None if the error is of another kind than time.
+    /// `None` for errors unrelated to time.
     pub(super) fn of(error: &Error) -> Option<Self> {
         match error {
             Error::InvalidCertificate(CertificateError::ExpiredContext { time, not_after }) => {
@@ -46,7 +47,7 @@ impl OutOfDate {
         }
     }
 
-    /// The failure, as far as it is known without the hub's clock.
+    /// The failure without knowledge of the hub's clock.
     pub(super) fn error(self, stage: Stage) -> DialError {
         let (now, validity) = match self {
             OutOfDate::Expired { now, not_after } => {
@@ -66,7 +67,7 @@ impl OutOfDate {
         }
     }
 
-    /// The failure, with the hub's clock minus this machine's in seconds, where that is known.
+    /// The failure, given the hub's clock minus the local one in seconds, if known.
     pub(super) fn with_offset(self, stage: Stage, offset: Option<i64>) -> DialError {
         let error = self.error(stage);
         match offset.map(difference) {
@@ -83,7 +84,8 @@ impl OutOfDate {
     }
 }
 
-/// This machine's clock against the hub's in words; None where they agree. `offset` is the hub's minus this machine's.
+/// Describes the difference of the clocks; `None` if they agree. `offset` is the hub's clock minus
+/// the local one.
 pub(super) fn difference(offset: i64) -> Option<String> {
     let seconds = offset.unsigned_abs();
     let side = match offset {
@@ -111,8 +113,8 @@ fn date(at: UnixTime) -> String {
     unix_timestamp(at.as_secs())
 }
 
-/// The hub's clock minus this machine's, in seconds, from the `Date` header of any answer. `any_time` trusts as always, at
-/// any time. None if the hub does not answer.
+/// Hub clock minus local clock in seconds, from the `Date` header of any response. `any_time`
+/// trusts the same authorities and ignores validity periods. `None` if the hub does not answer.
 pub(super) async fn offset(
     proxy: &ProxyRules,
     hub: &HubUrl,

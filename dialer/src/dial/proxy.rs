@@ -1,5 +1,5 @@
-//! Which way to a hub: directly, or by CONNECT through an HTTP proxy, as curl reads HTTPS_PROXY and NO_PROXY. The
-//! proxy's password must not show in any text.
+//! The path to a hub: direct, or CONNECT through an HTTP proxy. HTTPS_PROXY and NO_PROXY are read
+//! as by curl. The proxy's password must not appear in any text.
 
 use std::{
     fmt,
@@ -23,13 +23,13 @@ use super::{
 const CHECK_PROXY: &str = "Check that HTTPS_PROXY is right and that this proxy runs; a hub that needs none belongs into NO_PROXY.";
 const NO_BASIC: &str = "Ask the operator of the proxy for Basic authentication or for access without it, or set HTTPS_PROXY to a local proxy that speaks its scheme (such as cntlm or px).";
 
-/// Which proxy to use for a hub, from HTTPS_PROXY / NO_PROXY as curl reads them.
+/// Proxy rules from HTTPS_PROXY and NO_PROXY, read as by curl.
 ///
 /// Loopback addresses (127.0.0.0/8, ::1, `localhost`) are always connected to directly.
 ///
-/// A proxy is `[http://][user:password@]host[:port]`, port 1080 if none is given; proxies that are spoken to by TLS or
-/// SOCKS are refused. NO_PROXY is a list (commas or blanks) of names, which stand for themselves and all below them (a
-/// leading dot is of no meaning), of addresses, of networks (`10.0.0.0/8`), or the single `*` for all.
+/// A proxy is `[http://][user:password@]host[:port]` with default port 1080; TLS and SOCKS proxies
+/// are refused. NO_PROXY is a list (commas or blanks) of names, addresses, networks (`10.0.0.0/8`),
+/// or the single `*` for all. A name includes its subdomains; a leading dot has no meaning.
 #[derive(Debug, Clone, Default)]
 pub struct ProxyRules {
     proxy: Option<Proxy>,
@@ -40,7 +40,7 @@ pub struct ProxyRules {
 struct Proxy {
     host: String,
     port: u16,
-    /// The value of `Proxy-Authorization`.
+    /// Value of `Proxy-Authorization`.
     credentials: Option<SecretString>,
 }
 
@@ -72,14 +72,15 @@ enum Exception {
     Network(IpAddr, u8),
 }
 
-/// A connection on which the hub's TLS can begin.
+/// TCP connection, ready for the hub's TLS.
 pub struct Connected {
     pub tcp: TcpStream,
-    /// What was connected to: the hub, or the proxy.
+    /// Remote address: the hub's or the proxy's.
     pub address: SocketAddr,
 }
 
-/// A 407, by the schemes that the proxy offers (RFC 9110, 11.7.1). Only Basic is spoken here.
+/// Error for a 407, by the schemes that the proxy offers (RFC 9110, 11.7.1). Only Basic is
+/// supported.
 fn wants_credentials(cause: String, headers: &HeaderMap) -> DialError {
     let offers = headers.get_all(header::PROXY_AUTHENTICATE);
     let schemes: Vec<&str> = offers
@@ -87,7 +88,7 @@ fn wants_credentials(cause: String, headers: &HeaderMap) -> DialError {
         .filter_map(|offer| offer.to_str().ok())
         .flat_map(|offer| offer.split(','))
         .filter_map(|part| part.split_whitespace().next())
-        // The rest are parameters of the scheme before them.
+        // Other words are parameters of the scheme before them.
         .filter(|word| !word.contains('='))
         .collect();
     let takes_basic = |scheme: &&str| scheme.eq_ignore_ascii_case("Basic");
@@ -111,8 +112,11 @@ fn is_loopback(host: &str) -> bool {
 }
 
 impl ProxyRules {
+    /// Reads the values of HTTPS_PROXY and NO_PROXY.
+    ///
     /// # Errors
-    /// One sentence on what is wrong with the proxy's URL, without its password.
+    ///
+    /// One sentence on the mistake in the proxy's URL, without its password.
     pub fn parse(https_proxy: Option<&str>, no_proxy: Option<&str>) -> Result<Self, String> {
         let https_proxy = https_proxy.map(str::trim).filter(|text| !text.is_empty());
         Ok(ProxyRules {
@@ -121,7 +125,7 @@ impl ProxyRules {
         })
     }
 
-    /// Why this hub is dialled directly or through which proxy; for the log, without credentials.
+    /// Describes the path to this hub for the log, without credentials.
     #[must_use]
     pub fn explain(&self, hub: &HubUrl) -> String {
         match (&self.proxy, self.exceptions.which(hub.host())) {
@@ -143,6 +147,7 @@ impl ProxyRules {
     /// Connects to the hub, or through the proxy, with TCP_NODELAY. Each step has the deadline.
     ///
     /// # Errors
+    ///
     /// With stage dns, tcp or proxy.
     pub async fn connect(&self, hub: &HubUrl, deadline: Duration) -> Result<Connected, DialError> {
         let Some(proxy) = self.proxy_for(hub) else {
@@ -160,7 +165,7 @@ impl ProxyRules {
 }
 
 impl Proxy {
-    /// No TCP connection to the proxy itself.
+    /// Error for a failed TCP connection to the proxy itself.
     fn unreachable(&self, error: DialError) -> DialError {
         let cause = format!(
             "{self}, from HTTPS_PROXY, cannot be reached: {}",
@@ -255,7 +260,8 @@ fn proxy(text: &str) -> Result<Proxy, String> {
     })
 }
 
-/// RFC 7617. User and password are percent-encoded in the URL; a user alone has an empty password.
+/// Basic credentials (RFC 7617). User and password are percent-encoded in the URL; the password may
+/// be missing.
 fn basic(user: &str) -> Result<SecretString, ()> {
     let (name, password) = user.split_once(':').unwrap_or((user, ""));
     let mut pair = decoded(name)?;
@@ -313,7 +319,7 @@ fn exception(entry: &str) -> Option<Exception> {
 }
 
 impl Exceptions {
-    /// The entry that this host falls under.
+    /// First entry of NO_PROXY that matches the host.
     fn which(&self, host: &str) -> Option<String> {
         match self {
             Exceptions::None => None,

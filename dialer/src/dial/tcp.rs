@@ -1,5 +1,6 @@
-//! From a name to a TCP connection: resolved anew each time, every address tried (RFC 8305: the families in turn, the
-//! next try a quarter of a second after the last, or as soon as that has failed; the first to connect wins).
+//! From a name to a TCP connection: resolved on each attempt, all addresses tried (RFC 8305). IPv6
+//! and IPv4 alternate; the next attempt starts after 250 ms or after a failure; the first to
+//! connect wins.
 
 use std::{collections::VecDeque, io, net::SocketAddr, time::Duration};
 
@@ -13,10 +14,10 @@ use tokio::{
 use super::{DialError, Stage, step};
 use crate::for_link;
 
-/// Head start of each address before the next.
+/// Head start of an address before the next one.
 const STAGGER: Duration = Duration::from_millis(250);
 
-/// A connection to `host`, which may be an address, with TCP_NODELAY, readied for a link.
+/// Connects to `host`, a name or an address, with TCP_NODELAY and the socket options of a link.
 pub(super) async fn connect(
     host: &str,
     port: u16,
@@ -43,7 +44,7 @@ pub(super) async fn connect(
         .map_err(|error| error.at(all))
 }
 
-/// IPv6 and IPv4 by turns, beginning with the resolver's favourite.
+/// IPv6 and IPv4 alternate, starting with the family of the resolver's first address.
 fn in_turn(addresses: Vec<SocketAddr>) -> VecDeque<SocketAddr> {
     let first_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (mut a, mut b): (VecDeque<_>, VecDeque<_>) = addresses
@@ -105,7 +106,7 @@ mod tests {
     #[tokio::test]
     async fn a_dead_address_before_a_live_one_costs_only_its_failure() {
         let live = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        // Held, so that nobody else listens there, but not listening.
+        // Bound, so that nothing else listens there, but not listening.
         let dead = tokio::net::TcpSocket::new_v4().unwrap();
         dead.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let gone = dead.local_addr().unwrap();

@@ -26,10 +26,10 @@ use crate::{
 };
 
 type Answer = Response<Full<bytes::Bytes>>;
-/// No error where the agent has declined.
+/// `Err(None)` if the agent declined.
 type Accepts = mpsc::Receiver<Result<Accepted, Option<DialError>>>;
 
-/// A hub on loopback. What it answers to the upgrade, `change` may alter.
+/// A hub on loopback; `change` may alter its response to the upgrade.
 async fn hub(change: impl Fn(&mut Answer) + Send + Sync + 'static) -> (HubUrl, Accepts) {
     hub_with(hub_outer(), change).await
 }
@@ -123,7 +123,7 @@ async fn agent_and_hub_meet_and_know_each_other() {
     assert!(matches!(ended, SessionError::Peer(CloseReason::Done)));
 }
 
-/// A way to the hub that can be cut.
+/// A relay to the hub that can be cut.
 async fn relay(to: &HubUrl) -> (HubUrl, mpsc::Sender<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -166,7 +166,7 @@ async fn an_agent_that_dials_again_goes_on_where_it_was_or_begins_anew() {
     here.read_exact(&mut got).await.unwrap();
     assert_eq!(&got, b"still there?");
 
-    // Another hub, or the same after a restart, knows nothing of it.
+    // Another hub, or the same after a restart, does not know the session.
     lost(&agent).await;
     let (other, mut accepted) = self::hub(|_| {}).await;
     let again = dialer.redial(&other, inner, &agent).await.unwrap();
@@ -178,7 +178,7 @@ async fn an_agent_that_dials_again_goes_on_where_it_was_or_begins_anew() {
     assert!(hub.accept().await.is_some());
 }
 
-/// Neither end pays for the handshake of a session that nobody wants.
+/// Neither end pays for the handshake of an unwanted session.
 #[tokio::test]
 async fn an_agent_that_asks_for_its_session_and_no_other_is_told_that_it_is_not_known() {
     let (url, mut accepted) = hub(|_| {}).await;
@@ -327,7 +327,7 @@ async fn an_outer_certificate_nobody_trusts_is_named() {
     assert_eq!((error.stage, error.code), (Stage::Tls, Code::DialTls));
 }
 
-/// What a listener says to whoever comes and has said something, which it tells; and then it keeps the connection.
+/// A listener that reads once, writes `says`, reports that, and keeps the connection open.
 async fn stranger(says: &'static [u8]) -> (HubUrl, mpsc::Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,5 +1,5 @@
-//! One HTTP/1.1 request that is to change what a connection speaks: CONNECT at a proxy, the WebSocket upgrade at the
-//! hub (RFC 6455). hyper parses; what comes back is the connection itself.
+//! One HTTP/1.1 request that switches protocols: CONNECT at a proxy, the WebSocket upgrade at the
+//! hub (RFC 6455). hyper parses; the result is the connection itself.
 
 use std::time::SystemTime;
 
@@ -17,31 +17,31 @@ use crate::accept::{CONNECT_PATH, SUBPROTOCOL, has_token};
 
 const MAX_HEADERS: usize = 100;
 const MAX_HEAD: usize = 64 * 1024;
-/// How much of a refusal's body is looked at for a cause.
+/// Bytes of a refusal's body that are searched for a cause.
 const MAX_CAUSE: usize = 1024;
 const USER_AGENT: &str = concat!("fairlead/", env!("CARGO_PKG_VERSION"));
 
-/// A connection that has changed its protocol.
+/// Connection after the protocol switch.
 pub(crate) struct Switched<IO> {
     pub(crate) io: IO,
-    /// What came behind the head.
+    /// Bytes received after the head.
     pub(crate) read: Bytes,
     pub(crate) headers: HeaderMap,
 }
 
-/// Why it has not.
+/// Reason for a failed switch.
 pub(crate) enum NotSwitched {
-    /// The answer's head, and the beginning of its body if that is text.
+    /// Head of the response, and the beginning of a text body.
     Refused {
         status: StatusCode,
         headers: HeaderMap,
         cause: String,
     },
-    /// What answered does not speak HTTP/1.1, or ended.
+    /// The peer does not speak HTTP/1.1, or the connection ended.
     Broken(hyper::Error),
 }
 
-/// Sends `request` and switches if the answer is `wanted`.
+/// Sends `request` and switches if the response has the status `wanted`.
 pub(crate) async fn switch<IO>(
     io: IO,
     request: Request<Empty<Bytes>>,
@@ -73,7 +73,7 @@ where
             .map_err(NotSwitched::Broken)?;
         Ok((upgraded, answer.headers().clone()))
     };
-    // The connection's own error comes out of the request as well.
+    // The request reports the connection's error as well.
     let (outcome, _) = tokio::join!(ask, connection.with_upgrades());
     let (upgraded, headers) = outcome?;
     match upgraded.downcast::<TokioIo<IO>>() {
@@ -95,7 +95,7 @@ async fn cause(answer: Response<Incoming>) -> String {
     let bytes = body.await.map(|body| body.to_bytes()).unwrap_or_default();
     let text = std::str::from_utf8(&bytes).unwrap_or_default();
     let first = text.lines().next().unwrap_or_default().trim();
-    // A page of some proxy says nothing in one line.
+    // The first line of a proxy's HTML page carries no cause.
     if first.starts_with('<') {
         return String::new();
     }
@@ -106,14 +106,14 @@ async fn cause(answer: Response<Incoming>) -> String {
         .collect()
 }
 
-/// The hub's side of the connection as a WebSocket's raw bytes.
+/// The hub's side of the connection: raw bytes of a WebSocket.
 pub(super) struct Upgraded<IO> {
     pub(super) io: IO,
     pub(super) read: Bytes,
     pub(super) clock_offset: Option<i64>,
 }
 
-/// Sends the hub the request for a WebSocket, and gives its key beside what came of it.
+/// Requests a WebSocket from the hub; returns the outcome and the key.
 pub(super) async fn ask<IO>(io: IO, hub: &HubUrl) -> Result<(Switched<IO>, String), NotSwitched>
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -133,7 +133,7 @@ where
         (header::SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL),
         (header::USER_AGENT, USER_AGENT),
     ] {
-        // All of them are visible ASCII: a hub's URL holds nothing else.
+        // All values are visible ASCII, the hub's URL included.
         if let Ok(value) = HeaderValue::from_str(value) {
             request.headers_mut().insert(name, value);
         }
@@ -142,7 +142,7 @@ where
     Ok((switched, key))
 }
 
-/// Asks the hub for the WebSocket.
+/// Requests the WebSocket and validates the response.
 pub(super) async fn upgrade<IO>(io: IO, hub: &HubUrl) -> Result<Upgraded<IO>, DialError>
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -207,7 +207,7 @@ pub(crate) fn spelled(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The other clock minus ours, in seconds.
+/// Remote clock minus local clock, in seconds.
 pub(super) fn offset(date: &str) -> Option<i64> {
     let seconds = |time: SystemTime| {
         let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;

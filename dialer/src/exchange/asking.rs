@@ -1,5 +1,6 @@
-//! One request and its answer on one wire, driven by whoever polls: the caller until the answer's head is there, then the
-//! answer's body, which goes on sending what is left of the upload. Nothing runs by itself.
+//! One request and its response on one wire, driven by polling: by the caller until the response's
+//! head is there, then by the response's body, which also sends the rest of the upload. There is no
+//! background task.
 
 use std::{
     future::{Future, poll_fn},
@@ -24,17 +25,17 @@ use super::{
     wire::Wire,
 };
 
-/// How long an upload waits for `100 Continue` before it begins without (as curl does).
+/// Time that an upload waits for `100 Continue`, as in curl.
 const CONTINUE: Duration = Duration::from_secs(1);
-/// Answers before the answer, of one exchange.
+/// Limit of informational responses in one exchange.
 const MAX_INFORMATIONAL: usize = 16;
-/// How often one poll writes before others have their turn.
+/// Writes per poll, before other tasks get their turn.
 const ROUNDS: usize = 16;
 
-/// Why there is no answer.
+/// Reason for a missing response.
 #[derive(Debug)]
 pub(super) enum AskError {
-    /// The request's own body failed.
+    /// The body of the request failed.
     Request(BodyError),
     Broken(HttpError),
 }
@@ -43,23 +44,26 @@ pub(super) enum AskError {
 pub(super) struct Question {
     out: Outgoing,
     upload: Upload,
-    /// The whole head, where the request may be sent a second time.
+    /// The whole head, if the request may be sent again.
     again: Option<Bytes>,
     pub(super) asked: Asked,
 }
 
 enum Upload {
     Done,
-    /// Until `100 Continue` comes, or for a while.
+    /// Waits for `100 Continue`, or for a timeout.
     Held(Pin<Box<Sleep>>, Sending),
     Going(Sending),
-    /// The peer takes no more. It may have answered all the same.
+    /// The peer accepts no more data. It may have responded all the same.
     Refused(io::Error),
 }
 
 impl Question {
+    /// Encodes the head of a request.
+    ///
     /// # Errors
-    /// The request contradicts itself about its length.
+    ///
+    /// If the request contradicts itself about its length.
     pub(super) fn new(request: Request<Body>) -> Result<Self, BodyError> {
         let asked = Asked::of(&request);
         let (parts, body) = request.into_parts();
@@ -84,12 +88,12 @@ impl Question {
     }
 }
 
-/// A request on its wire. Dropped, it resets that.
+/// A request on its wire. Dropping it resets the wire.
 pub(super) struct Asking<W> {
     wire: W,
     incoming: Incoming,
     question: Question,
-    /// Whether the wire took any of it.
+    /// True once the wire took any byte.
     sent: bool,
 }
 
@@ -146,7 +150,7 @@ impl<W: Wire> Asking<W> {
         Poll::Ready(head::response(&head, self.question.asked))
     }
 
-    /// What broke first is the cause.
+    /// The first failure is the cause.
     fn cause(&mut self, error: HttpError) -> HttpError {
         match std::mem::replace(&mut self.question.upload, Upload::Done) {
             Upload::Refused(first) => first.into(),
@@ -157,7 +161,7 @@ impl<W: Wire> Asking<W> {
         }
     }
 
-    /// The upload was asked for.
+    /// Starts the upload after `100 Continue`.
     fn go_on(&mut self) {
         self.question.upload = match std::mem::replace(&mut self.question.upload, Upload::Done) {
             Upload::Held(_, sending) => Upload::Going(sending),
@@ -165,10 +169,11 @@ impl<W: Wire> Asking<W> {
         };
     }
 
-    /// Ready when all was sent, or nothing more will be.
+    /// Ready when everything was sent, or nothing more can be.
     ///
     /// # Errors
-    /// The source's.
+    ///
+    /// Those of the body's source.
     pub(super) fn poll_upload(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         if let Upload::Held(timer, _) = &mut self.question.upload
             && timer.as_mut().poll(cx).is_ready()
@@ -215,7 +220,8 @@ impl<W: Wire> Asking<W> {
         self.incoming.poll_body(&mut self.wire, decoder, cx)
     }
 
-    /// The same request for another wire, if this one was dead before it could have been understood.
+    /// The same request for another wire, if this wire was dead before the request could have been
+    /// read.
     pub(super) fn again(self) -> Option<Question> {
         if self.incoming.heard() {
             return None;
@@ -243,16 +249,18 @@ impl<W: Wire> Asking<W> {
         })
     }
 
-    /// The wire, if its next request can be sent over it: all was sent, and all that came was part of the answer.
+    /// The wire, if it is fit for another request: everything was sent, and all input was part of
+    /// the response.
     pub(super) fn finish(self) -> Option<W> {
         let sent = matches!(self.question.upload, Upload::Done) && self.question.out.is_empty();
         (sent && self.incoming.is_empty()).then_some(self.wire)
     }
 
-    /// The wire and what came behind the answer's head, which ended HTTP on it.
+    /// The wire, and the bytes after the head of a response that ended HTTP on it.
     ///
     /// # Errors
-    /// The request has not been sent whole.
+    ///
+    /// If the request was not sent completely.
     pub(super) fn into_raw(mut self) -> Result<(W, Bytes), HttpError> {
         let sent = matches!(self.question.upload, Upload::Done) && self.question.out.is_empty();
         if !sent {

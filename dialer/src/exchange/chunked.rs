@@ -1,5 +1,5 @@
-//! Chunked transfer coding as it is read (RFC 9112, 7.1), strictly: at most 15 hexadecimal digits, CRLF and nothing like
-//! it, no blanks, bounded extensions and trailers. Data is handed on without being copied.
+//! Strict decoder of the chunked transfer coding (RFC 9112, 7.1): at most 15 hexadecimal digits,
+//! exact CRLF, no blanks, bounded extensions and trailers. Data is passed on without a copy.
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
@@ -11,29 +11,29 @@ use super::{
 
 /// 2^60 bytes are enough for a chunk, and cannot overflow.
 const MAX_DIGITS: u8 = 15;
-/// All extensions of one body together, in bytes; nobody uses them but to make work.
+/// Limit for the extensions of one body, in bytes. Their only known use is an attack.
 const MAX_EXTENSIONS: usize = 16 * 1024;
-/// All trailers together, in bytes.
+/// Limit for the trailers, in bytes.
 const MAX_TRAILERS: usize = 16 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
-    /// In a size, behind so many digits.
+    /// In a size, after so many digits.
     Size(u8),
     Extension,
     SizeLf,
     Data,
     DataCr,
     DataLf,
-    /// At the start of the trailers, or in them.
+    /// At the start of the trailers, or within them.
     Trailers,
     Done,
 }
 
-/// What a piece of input was.
+/// Kind of decoded input.
 #[derive(Debug)]
 pub(super) enum Piece {
-    /// All input was taken, and more is needed.
+    /// All input was consumed; more is needed.
     More,
     Data(Bytes),
     Trailers(HeaderMap),
@@ -43,7 +43,7 @@ pub(super) enum Piece {
 #[derive(Debug)]
 pub(super) struct Chunked {
     at: At,
-    /// Of the chunk that is being read.
+    /// Remaining bytes of the current chunk.
     left: u64,
     extensions: usize,
     held: BytesMut,
@@ -63,7 +63,7 @@ impl Default for Chunked {
 }
 
 impl Chunked {
-    /// Whether everything was read and given.
+    /// True if everything was read and returned.
     pub(super) fn is_done(&self) -> bool {
         self.at == At::Done && self.trailers.is_none()
     }
@@ -77,7 +77,8 @@ impl Chunked {
                 self.left -= data.len() as u64;
                 if self.left == 0 {
                     self.at = At::DataCr;
-                    // What ends the body is mostly in the same piece, and whoever reads may not ask again.
+                    // The end of the body is mostly in the same piece, and readers that know the
+                    // length do not poll again.
                     self.advance(input)?;
                 }
                 Ok(Piece::Data(data))
@@ -87,7 +88,7 @@ impl Chunked {
         }
     }
 
-    /// Takes what is not data.
+    /// Consumes everything but data.
     fn advance(&mut self, input: &mut Bytes) -> Result<(), HttpError> {
         while !matches!(self.at, At::Data | At::Done) {
             if self.at == At::Trailers {
@@ -136,7 +137,7 @@ impl Chunked {
         }
     }
 
-    /// Whether their end is there.
+    /// True at the end of the trailers.
     fn trailers(&mut self, input: &mut Bytes) -> Result<bool, HttpError> {
         while let Some(&byte) = input.first() {
             input.advance(1);

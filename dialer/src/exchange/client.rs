@@ -1,8 +1,8 @@
-//! The asking side: wires in a pool, HTTP/1.1 with keep-alive on each, one request at a time, and no task.
+//! HTTP/1.1 client: a pool of wires with keep-alive, one request at a time on each, without a task.
 //!
-//! A request with `Expect: 100-continue` holds its body back until the other side has said `100 Continue` (or for a
-//! second). The body's source is not asked before that, so a server that reads the same body from a user says
-//! `100 Continue` to the user no earlier: the expectation passes end to end.
+//! A request with `Expect: 100-continue` holds its body back until the server has sent `100
+//! Continue`, or for a second. The body's source is not polled before that, so a server that reads
+//! it from a user sends `100 Continue` to the user no earlier: the expectation passes end to end.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,10 +21,10 @@ use super::{
 };
 use crate::session::{OpenError, Session, Stream};
 
-/// A session bounds its streams itself, the waiting ones included.
+/// Sessions limit their streams themselves, idle ones included.
 const MAX_STREAMS: usize = usize::MAX;
 
-/// The way to one server, with the wires to it that wait for their next request. Clones share them.
+/// Client of one server with a pool of idle wires. Clones share the pool.
 pub struct Client<W> {
     pool: Arc<Pool<W>>,
 }
@@ -37,13 +37,16 @@ impl<W> Clone for Client<W> {
     }
 }
 
-/// Why a request got no answer. `E`: why there is no wire.
+/// Reason for a failed request. `E` is the error of the connector.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError<E> {
+    /// The connector failed.
     #[error("no connection")]
     Connect(#[source] E),
+    /// The wire broke before a response.
     #[error("the connection broke before an answer came")]
     Broken(#[source] BodyError),
+    /// The body of the request failed.
     #[error("the request body failed")]
     Request(#[source] BodyError),
 }
@@ -59,7 +62,7 @@ impl<E> From<AskError> for SendError<E> {
 }
 
 impl<W: Wire> Client<W> {
-    /// At most `max_idle` wires wait; beyond that, the oldest is let go.
+    /// At most `max_idle` wires are kept; beyond that, the oldest is dropped.
     #[must_use]
     pub fn new(max_idle: usize) -> Self {
         Client {
@@ -67,12 +70,15 @@ impl<W: Wire> Client<W> {
         }
     }
 
-    /// One request, in origin form whatever its URI is (or CONNECT authority). Upgrades get a fresh wire. A request that may
-    /// be repeated (RFC 9110, 9.2.2), without a body, is sent once more if a pooled wire died under it before an answer, and
-    /// so is any of which not a byte was sent. Dropping the future or the answer's body resets the wire.
+    /// Sends one request, in origin form (or authority form for CONNECT).
+    ///
+    /// Upgrades get a new wire. A request is sent once more if its pooled wire died before a
+    /// response and the request is idempotent (RFC 9110, 9.2.2) without a body, or not a byte of it
+    /// was sent. Dropping the future or the response's body resets the wire.
     ///
     /// # Errors
-    /// See [`SendError`]. A body that breaks off later is an error of the body.
+    ///
+    /// See [`SendError`]. A body that breaks off later reports an error itself.
     pub async fn send<E, C>(
         &self,
         request: Request<Body>,
@@ -123,7 +129,7 @@ impl<W: Wire> Client<W> {
     }
 }
 
-/// Requests over the streams of one session. Clones share the idle ones.
+/// Requests over the streams of one session. Clones share the idle streams.
 #[derive(Clone)]
 pub struct Exchanges {
     session: Session,
@@ -132,6 +138,7 @@ pub struct Exchanges {
 }
 
 impl Exchanges {
+    /// Makes a client over the streams of `session`.
     #[must_use]
     pub fn new(session: Session) -> Self {
         Exchanges {
@@ -141,22 +148,25 @@ impl Exchanges {
         }
     }
 
-    /// How long a head may take, from the request on. None is set by default: exec and attach may take theirs.
+    /// Sets a deadline for the response's head, from the start of the request. There is none by
+    /// default, because exec and attach may take any time.
     #[must_use]
     pub fn with_head_timeout(mut self, timeout: Duration) -> Self {
         self.head_timeout = Some(timeout);
         self
     }
 
+    /// The session of this client.
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// One request, as [`Client::send`] sends it.
+    /// Sends one request, as [`Client::send`].
     ///
     /// # Errors
-    /// See [`ExchangeError`]. A body that breaks off later is an error of the body.
+    ///
+    /// See [`ExchangeError`]. A body that breaks off later reports an error itself.
     pub async fn send(&self, request: Request<Body>) -> Result<Answer, ExchangeError> {
         let exchange = self.client.send(request, || self.session.open());
         let answer = match self.head_timeout {

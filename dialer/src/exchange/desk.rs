@@ -1,5 +1,6 @@
-//! The reading half of a served stream, shared between the loop that serves it and the request's body: both read the same
-//! wire, whoever is polled first, and each is woken when something happens to it. One piece is read ahead at most.
+//! Request reader: the reading half of a served stream, shared by the serving loop and the
+//! request's body. Both read the same wire in any order, and both are woken by its events. At most
+//! one piece is read ahead.
 
 use std::{
     io,
@@ -26,35 +27,36 @@ use crate::lock;
 pub(super) struct Desk<W> {
     state: Mutex<State<W>>,
     wakers: Arc<Wakers>,
-    /// Wakes both.
+    /// Wakes both readers.
     waker: Waker,
 }
 
 struct State<W> {
-    /// None once it is somebody else's.
+    /// `None` after the wire was handed over.
     wire: Option<W>,
     incoming: Incoming,
-    /// Of the current request's body.
+    /// Decoder of the current request's body.
     decoder: Decoder,
-    /// Which request that is; the bodies of earlier ones read nothing.
+    /// Number of the current request; bodies of earlier requests read nothing.
     turn: u64,
     expects_continue: Expects,
 }
 
-/// Whether the peer waits for `100 Continue`.
+/// State of `Expect: 100-continue`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expects {
     Nothing,
     Waits,
-    /// The body was asked for, so it is to be said.
+    /// The body was polled: `100 Continue` is to be sent.
     Due,
 }
 
-/// Whether the peer may still send.
+/// State of the peer's direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Peer {
     There,
-    /// It has ended its direction behind a whole request, which a peer that waits for an answer does not do.
+    /// The peer has ended its direction after a whole request; a peer that waits for a response
+    /// does not do that.
     Left,
 }
 
@@ -91,19 +93,19 @@ impl<W: Wire> Desk<W> {
         }
     }
 
-    /// The next request's head; `None` at the peer's end.
+    /// Head of the next request; `None` at the peer's end.
     pub(super) fn poll_head(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, HttpError>> {
         let state = &mut *lock(&self.state);
         let wire = state.wire.as_mut().ok_or(HttpError::Cut)?;
         state.incoming.poll_head(wire, cx)
     }
 
-    /// Whether a head has begun.
+    /// True within an incomplete head.
     pub(super) fn is_in_head(&self) -> bool {
         lock(&self.state).incoming.is_in_head()
     }
 
-    /// A request's head was read.
+    /// Starts the body of a request.
     pub(super) fn begin(self: &Arc<Self>, decoder: Decoder, expects_continue: bool) -> Upload<W> {
         let mut state = lock(&self.state);
         state.turn += 1;
@@ -121,10 +123,11 @@ impl<W: Wire> Desk<W> {
         }
     }
 
-    /// Looks whether the peer is still there, and writes. Ready when all was written.
+    /// Checks for the peer's end, and writes. Ready when everything was written.
     ///
     /// # Errors
-    /// The wire broke, or the peer has left or sent what it may not.
+    ///
+    /// If the wire broke, or the peer has left or sent invalid input.
     pub(super) fn poll_write(
         &self,
         cx: &mut Context<'_>,
@@ -136,7 +139,7 @@ impl<W: Wire> Desk<W> {
         if let Decoder::Broken(reason) = state.decoder {
             return Poll::Ready(malformed(reason));
         }
-        // Before anything is written: behind the last byte of an answer, the next request may come at once.
+        // Before writing: after the last byte of a response, the next request may follow at once.
         let mut peer = Peer::There;
         if state.incoming.is_empty() {
             let mut cx = Context::from_waker(&self.waker);
@@ -150,7 +153,7 @@ impl<W: Wire> Desk<W> {
         if state.decoder.is_ended() && !state.incoming.is_empty() {
             return Poll::Ready(malformed("there is something behind the request"));
         }
-        // A body that its handler does not take stands before the news that nobody waits for the answer.
+        // Unread data of the body hides the news that the peer has left.
         if !state.incoming.is_empty() && wire.poll_gone(cx).is_ready() {
             return Poll::Ready(Err(HttpError::Cut));
         }
@@ -161,7 +164,7 @@ impl<W: Wire> Desk<W> {
         written.map(|()| Ok(peer))
     }
 
-    /// Whether `100 Continue` is to be said now; asked by whoever can say it.
+    /// True once if `100 Continue` is to be sent now.
     pub(super) fn takes_continue(&self, cx: &Context<'_>) -> bool {
         self.wakers.serving.register(cx.waker());
         let mut state = lock(&self.state);
@@ -172,12 +175,12 @@ impl<W: Wire> Desk<W> {
         due
     }
 
-    /// The answer begins: it is too late to ask for the body.
+    /// Marks the start of the response: `100 Continue` is not sent any more.
     pub(super) fn answers(&self) {
         lock(&self.state).expects_continue = Expects::Nothing;
     }
 
-    /// What is left of the request's body, read for nobody.
+    /// Reads and drops the rest of the request's body.
     pub(super) fn poll_drain(&self, cx: &mut Context<'_>) -> Poll<Result<(), HttpError>> {
         let state = &mut *lock(&self.state);
         let wire = state.wire.as_mut().ok_or(HttpError::Cut)?;
@@ -196,7 +199,7 @@ impl<W: Wire> Desk<W> {
         }
     }
 
-    /// The wire, for something else than HTTP, and what came behind the request.
+    /// Takes the wire and the bytes after the request, for another protocol.
     pub(super) fn take(&self) -> Option<(W, Bytes)> {
         let mut state = lock(&self.state);
         let rest = state.incoming.take_rest();
@@ -205,14 +208,14 @@ impl<W: Wire> Desk<W> {
 }
 
 impl<W> Desk<W> {
-    /// Lets go of the wire, whoever still holds a body of it.
+    /// Drops the wire, even if a body still refers to it.
     pub(super) fn abandon(&self) {
         drop(lock(&self.state).wire.take());
         self.wakers.body.wake();
     }
 }
 
-/// A request's body, as its handler reads it.
+/// Body of a request, for its handler.
 pub(super) struct Upload<W> {
     desk: Arc<Desk<W>>,
     turn: u64,
@@ -235,7 +238,7 @@ impl<W: Wire> Upload<W> {
         let polled = state.incoming.poll_body(wire, &mut state.decoder, &mut cx);
         if polled.is_ready() {
             self.ended = state.decoder.is_ended();
-            // The loop that serves has its own view of an end or an error.
+            // The serving loop must see the end or the error, too.
             self.desk.wakers.serving.wake();
         }
         polled

@@ -1,5 +1,5 @@
-//! An answer's body on its way in. Polled, it goes on sending what is left of the upload. At its end the wire goes back
-//! to its pool; dropped before, the wire is reset.
+//! Body of a response. Polling it also sends the rest of the upload. At its end the wire returns to
+//! its pool; dropped earlier, it resets the wire.
 
 use std::{
     pin::Pin,
@@ -13,10 +13,10 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use super::{BodyError, asking::Asking, chunked::Piece, framing::Decoder, pool::Pool, wire::Wire};
 
 pub(super) struct Download<W: Wire> {
-    /// Until the end.
+    /// `None` after the end.
     asking: Option<Asking<W>>,
     decoder: Decoder,
-    /// Where the wire belongs, if it can be used again.
+    /// Pool of the wire, if the wire can be reused.
     pool: Option<Weak<Pool<W>>>,
 }
 
@@ -74,7 +74,7 @@ impl<W: Wire> HttpBody for Download<W> {
                 return Poll::Ready(Some(Err(error)));
             }
         };
-        // Whoever knows the length does not ask for the end.
+        // Readers that know the length do not poll for the end.
         if download.decoder.is_ended() {
             download.finish();
         }

@@ -1,18 +1,21 @@
-//! Why what a peer sent is no HTTP that can be passed on. Whoever meets one drops the stream, which resets it; nothing is
-//! guessed, and nothing is skipped to find the next message.
+//! Reasons for refusing HTTP input. The stream is dropped then, which resets it; nothing is guessed
+//! or skipped.
 
 use std::io;
 
+/// Reason for refusing HTTP input.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// More than 64 KiB or 100 fields: the one refusal that is told (431).
+    /// More than 64 KiB or 100 fields: the only refusal with a response (431).
     #[error("the head is larger than it may be")]
     TooLarge,
+    /// Invalid or ambiguous input.
     #[error("{0}")]
     Malformed(&'static str),
-    /// The peer ended its direction where something was still to come.
+    /// The peer ended its direction within a message.
     #[error("it ended before its end")]
     Cut,
+    /// The wire failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }

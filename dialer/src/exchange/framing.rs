@@ -1,5 +1,5 @@
-//! Where a body ends: read by its length, in chunks, or to the end of the stream; written by its length or in chunks.
-//! A body that is shorter or longer than was said is an error on either side, never an end.
+//! Framing of bodies: read by length, in chunks, or to the end of the stream; written by length or
+//! in chunks. A body with a wrong length is an error on either side, never an end.
 
 use std::fmt::Write;
 
@@ -14,16 +14,16 @@ use super::{
     outgoing::Outgoing,
 };
 
-/// How the body that is being read ends.
+/// Framing of the body that is being read.
 #[derive(Debug)]
 pub(super) enum Decoder {
-    /// So many bytes are still to come.
+    /// Remaining bytes.
     Length(u64),
     Chunked(Chunked),
-    /// With the stream, which must end cleanly for that.
+    /// To the end of the stream, which must be clean.
     ToEnd,
     Ended,
-    /// What came was refused.
+    /// The input was refused.
     Broken(&'static str),
 }
 
@@ -37,7 +37,7 @@ impl Decoder {
         }
     }
 
-    /// Takes the next piece of body off `input`.
+    /// Takes the next piece of the body from `input`.
     pub(super) fn next(&mut self, input: &mut Bytes) -> Result<Piece, HttpError> {
         match self {
             Decoder::Length(0) | Decoder::Ended => Ok(Piece::End),
@@ -54,7 +54,7 @@ impl Decoder {
         }
     }
 
-    /// The stream has ended cleanly.
+    /// Handles a clean end of the stream.
     pub(super) fn end(&mut self) -> Result<(), HttpError> {
         match self {
             Decoder::ToEnd => {
@@ -75,13 +75,13 @@ impl Decoder {
     }
 }
 
-/// How the body that is being written is framed.
+/// Framing of the body that is being written.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Encoder {
-    /// No body, whatever length the head may give (HEAD, 304); or the whole of it was written.
+    /// No body, even if the head gives a length (HEAD, 304), or completely written.
     Nothing,
     Length(u64),
-    /// With the trailers that the head announced.
+    /// With the trailers announced by the head.
     Chunked(Vec<HeaderName>),
 }
 
@@ -104,7 +104,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Trailers that were not announced are left out, as they are where the body has a length.
+    /// Unannounced trailers are dropped, as are those of a body with a length.
     pub(super) fn trailers(&mut self, trailers: &HeaderMap, out: &mut Outgoing) {
         if let Encoder::Chunked(announced) = self {
             let tail = out.tail();
@@ -119,7 +119,7 @@ impl Encoder {
         }
     }
 
-    /// The body's source has ended.
+    /// Handles the end of the body's source.
     pub(super) fn end(&mut self, out: &mut Outgoing) -> Result<(), BodyError> {
         match self {
             Encoder::Length(1..) => return Err("the body is shorter than its head says".into()),
@@ -130,13 +130,13 @@ impl Encoder {
         Ok(())
     }
 
-    /// Whether nothing can follow: whoever gave a length need not be asked for an end.
+    /// True if nothing can follow. A source with a known length is not polled for its end.
     pub(super) fn is_full(&self) -> bool {
         matches!(self, Encoder::Nothing | Encoder::Length(0))
     }
 }
 
-/// How a request's body goes out: as long as its head or its source says, else in chunks.
+/// Framing of a request's body: by the length of its head or its source, else in chunks.
 pub(super) fn of_request(headers: &HeaderMap, body: &Body) -> Result<Encoder, BodyError> {
     match (is_empty(body), declared(headers)?) {
         (true, None | Some(0)) => Ok(Encoder::Nothing),
@@ -145,7 +145,7 @@ pub(super) fn of_request(headers: &HeaderMap, body: &Body) -> Result<Encoder, Bo
     }
 }
 
-/// How an answer's body goes out. `trailers`: whoever asked takes them.
+/// Framing of a response's body. `trailers`: the client accepts them.
 pub(super) fn of_response(
     headers: &HeaderMap,
     body: &Body,
@@ -158,7 +158,7 @@ pub(super) fn of_response(
     }
 }
 
-/// For the answer to a HEAD: the length of the body that is left out, where the head does not give one.
+/// Sets the length of the omitted body on the response to a HEAD, if it is missing.
 pub(super) fn tell_length(headers: &mut HeaderMap, body: &Body) {
     if let Some(length @ 1..) = body.size_hint().exact()
         && !headers.contains_key(header::CONTENT_LENGTH)
@@ -184,7 +184,7 @@ fn with_body(declared: Option<u64>, headers: &HeaderMap, body: &Body, trailers: 
     Encoder::Chunked(names.filter(may_trail).collect())
 }
 
-/// Not what says where a message ends or to whom it goes.
+/// Excludes fields about framing, routing and authentication.
 fn may_trail(name: &HeaderName) -> bool {
     !matches!(
         *name,
@@ -198,7 +198,7 @@ fn may_trail(name: &HeaderName) -> bool {
     )
 }
 
-/// The Content-Length that the caller put into a head.
+/// Content-Length set by the caller.
 fn declared(headers: &HeaderMap) -> Result<Option<u64>, BodyError> {
     let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
     match (lengths.next(), lengths.next()) {
@@ -208,7 +208,7 @@ fn declared(headers: &HeaderMap) -> Result<Option<u64>, BodyError> {
     }
 }
 
-/// A Content-Length: digits, and nothing else.
+/// Parses a Content-Length: digits only.
 pub(super) fn length(value: &[u8]) -> Result<u64, HttpError> {
     let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     let number = std::str::from_utf8(value).ok().filter(|_| digits);

@@ -1,6 +1,8 @@
-//! When a source is asked again that brings a large body in small pieces: a Kubernetes API server writes a LIST a few
-//! kilobytes at a time, and each piece that leaves by itself costs the way to the client a wake-up of every process on it.
-//! So what flows is left to gather for a moment. A body that pauses, as a watch does, is never kept waiting.
+//! Batching of large bodies that arrive in small pieces.
+//!
+//! A Kubernetes API server writes a LIST a few kilobytes at a time. Each piece would wake every
+//! process on its way to the client, so a flowing body is polled less often. A body that pauses, as
+//! a watch does, is never delayed.
 
 use std::{
     future::Future,
@@ -11,28 +13,28 @@ use std::{
 
 use tokio::time::{Instant, Sleep, sleep};
 
-/// What has come without a pause before anything is left to gather.
+/// Bytes without a pause after which batching starts.
 const FLOWING: usize = 256 * 1024;
-/// A source that has nothing for so long has paused.
+/// Time without data that counts as a pause.
 const PAUSE: Duration = Duration::from_millis(20);
-/// A turn that brings so much is large enough.
+/// Bytes per turn that need no batching.
 const ENOUGH: usize = 64 * 1024;
-/// How long a flow is left to gather.
+/// Delay of a batch.
 const REST: Duration = Duration::from_millis(2);
 
 #[derive(Default)]
 pub(super) struct Gather {
-    /// What has come since the last pause.
+    /// Bytes since the last pause.
     flowed: usize,
-    /// Of it, what this turn has brought.
+    /// Bytes in this turn.
     turn: usize,
-    /// When the source had nothing more.
+    /// Time when the source last had no data.
     last: Option<Instant>,
     rest: Option<Pin<Box<Sleep>>>,
 }
 
 impl Gather {
-    /// Ready when the source may be asked.
+    /// Ready when the source may be polled.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(rest) = &mut self.rest {
             ready!(rest.as_mut().poll(cx));
@@ -45,7 +47,8 @@ impl Gather {
         self.turn += bytes;
     }
 
-    /// The source has nothing more at present, and wakes the task of `cx` when it has. So does the end of a rest.
+    /// Handles a source without data, which wakes the task of `cx` later. So does the end of a
+    /// delay.
     pub(super) fn waits(&mut self, cx: &mut Context<'_>) {
         let turn = std::mem::take(&mut self.turn);
         if turn == 0 {
@@ -72,7 +75,7 @@ mod tests {
 
     const PIECE: usize = 4096;
 
-    /// How long the source is left alone after it has brought a piece.
+    /// Delay after the source has returned a piece.
     async fn after_a_piece(gather: &mut Gather, bytes: usize) -> Duration {
         let began = Instant::now();
         gather.came(bytes);

@@ -1,6 +1,6 @@
-//! Heads as they are read and written (RFC 9112, 2 to 6). httparse reads the lines; what it lets pass and another parser
-//! may read otherwise is refused here: lines that end with a bare LF, two lengths, a coding that is not just `chunked`,
-//! anything but one Host. Names and values are slices of what came in.
+//! Reading and writing of heads (RFC 9112, 2 to 6). httparse splits the lines. Input that it
+//! accepts but another parser may read differently is refused here: bare LF, two lengths, a coding
+//! other than `chunked`, anything but one Host. Names and values are slices of the input.
 
 use std::{fmt::Write, mem::MaybeUninit};
 
@@ -18,18 +18,18 @@ use super::{
 
 type Slots<'a> = [MaybeUninit<httparse::Header<'a>>; MAX_HEADERS];
 
-/// A request's head, and what it means for its stream.
+/// Head of a request, and its consequences for the stream.
 #[derive(Debug)]
 pub(super) struct RequestHead {
     pub(super) request: Request<()>,
     pub(super) body: Decoder,
-    /// CONNECT, or a protocol that the peer wants to change to.
+    /// CONNECT, or a protocol upgrade.
     pub(super) upgrade: bool,
     pub(super) expects_continue: bool,
     pub(super) close: bool,
 }
 
-/// What the head of an answer means depends on what was asked.
+/// Properties of a request that the response's framing depends on.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Asked {
     pub(super) head: bool,
@@ -46,13 +46,14 @@ impl Asked {
         }
     }
 
-    /// Whether this answer makes the stream raw: 101, or 2xx to CONNECT but for a 204, which has no content to be raw.
+    /// True if this response makes the stream raw: 101, or 2xx to CONNECT except 204, which has no
+    /// content.
     pub(super) fn is_switched_by(self, status: StatusCode) -> bool {
         (self.upgrade && status == StatusCode::SWITCHING_PROTOCOLS)
             || (self.connect && status.is_success() && status != StatusCode::NO_CONTENT)
     }
 
-    /// Whether an answer has no body, whatever its head says.
+    /// True for a response without a body, whatever its head says.
     pub(super) fn is_bodiless(self, status: StatusCode) -> bool {
         self.head
             || status.is_informational()
@@ -68,7 +69,7 @@ pub(super) struct ResponseHead {
     pub(super) close: bool,
 }
 
-/// How far the first head in `bytes` goes, if it is there. What is before `from` was looked at already.
+/// Length of the first head in `bytes`, if complete. Bytes before `from` were checked already.
 pub(super) fn end(bytes: &[u8], from: usize) -> Result<Option<usize>, HttpError> {
     let fresh = bytes.get(from..).unwrap_or_default();
     for at in memchr::memchr_iter(b'\n', fresh) {
@@ -104,7 +105,7 @@ fn refused(error: httparse::Error) -> HttpError {
     })
 }
 
-/// Reads a whole head of a request.
+/// Parses a complete head of a request.
 pub(super) fn request(head: &Bytes) -> Result<RequestHead, HttpError> {
     let mut slots: Slots = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut parsed = httparse::Request::new(&mut []);
@@ -142,7 +143,7 @@ pub(super) fn request(head: &Bytes) -> Result<RequestHead, HttpError> {
     })
 }
 
-/// Origin form, or CONNECT's authority form. Of other forms there are none between two proxies.
+/// Origin form, or authority form for CONNECT. Other forms do not occur between two proxies.
 fn target(method: &Method, target: Bytes) -> Result<Uri, HttpError> {
     let connect = *method == Method::CONNECT;
     if target.contains(&b'#') || (target.first() == Some(&b'/')) == connect {
@@ -166,7 +167,7 @@ pub(super) fn expects_continue(headers: &HeaderMap) -> bool {
         .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
-/// Reads a whole head of an answer.
+/// Parses a complete head of a response.
 pub(super) fn response(head: &Bytes, asked: Asked) -> Result<ResponseHead, HttpError> {
     let mut slots: Slots = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut parsed = httparse::Response::new(&mut []);
@@ -201,7 +202,7 @@ pub(super) fn response(head: &Bytes, asked: Asked) -> Result<ResponseHead, HttpE
     })
 }
 
-/// Reads trailers, which may not change where anything ends.
+/// Parses trailers, which must not change the framing.
 pub(super) fn trailers(lines: &Bytes) -> Result<HeaderMap, HttpError> {
     let mut slots = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let Ok(httparse::Status::Complete((_, parsed))) = httparse::parse_headers(lines, &mut slots)
@@ -215,7 +216,7 @@ pub(super) fn trailers(lines: &Bytes) -> Result<HeaderMap, HttpError> {
     Ok(trailers)
 }
 
-/// What the fields of a head say about its framing.
+/// Framing fields of a head.
 #[derive(Default)]
 struct Said {
     length: Option<u64>,
@@ -279,7 +280,7 @@ impl Said {
     }
 }
 
-/// Writes a request's head, in origin form. `authority` is the Host where the headers have none.
+/// Writes the head of a request in origin form. `authority` is the Host if the headers have none.
 pub(super) fn write_request(request: &http::request::Parts, body: &Encoder, out: &mut BytesMut) {
     let uri = &request.uri;
     let authority = uri.authority().map_or("", http::uri::Authority::as_str);
@@ -291,7 +292,7 @@ pub(super) fn write_request(request: &http::request::Parts, body: &Encoder, out:
     out.reserve(room(&request.headers) + target.len() + authority.len());
     out.put_slice(request.method.as_str().as_bytes());
     out.put_slice(b" ");
-    // `https://host?query` is one whose path is empty.
+    // The path of `https://host?query` is empty.
     if !target.starts_with('/') && request.method != Method::CONNECT {
         out.put_slice(b"/");
     }
@@ -303,7 +304,7 @@ pub(super) fn write_request(request: &http::request::Parts, body: &Encoder, out:
     write_fields(&request.headers, body, out);
 }
 
-/// Writes an answer's head.
+/// Writes the head of a response.
 pub(super) fn write_response(
     status: StatusCode,
     headers: &HeaderMap,

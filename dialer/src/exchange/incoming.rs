@@ -1,5 +1,4 @@
-//! What was read of a wire and not yet used: the piece that a head or a body goes on in, and the part of a head that has
-//! come so far.
+//! Unprocessed input of a wire: the current piece, and the beginning of a head.
 
 use std::task::{Context, Poll, ready};
 
@@ -10,23 +9,23 @@ use super::{chunked::Piece, error::HttpError, framing::Decoder, head, wire::Wire
 #[derive(Default)]
 pub(super) struct Incoming {
     rest: Bytes,
-    /// Of a head that came in pieces; its end was looked for up to its length.
+    /// A head that arrived in pieces, searched for its end up to its length.
     partial: BytesMut,
     heard: bool,
 }
 
 impl Incoming {
-    /// Whether anything came.
+    /// True once anything was received.
     pub(super) fn heard(&self) -> bool {
         self.heard
     }
 
-    /// Whether nothing lies unread here.
+    /// True without unprocessed input.
     pub(super) fn is_empty(&self) -> bool {
         self.rest.is_empty() && self.partial.is_empty()
     }
 
-    /// Whether a head has begun and not ended.
+    /// True within an incomplete head.
     pub(super) fn is_in_head(&self) -> bool {
         !self.partial.is_empty()
     }
@@ -35,7 +34,7 @@ impl Incoming {
         std::mem::take(&mut self.rest)
     }
 
-    /// One piece more; `false` at the peer's end. Asked for only when there is nothing left.
+    /// Reads one more piece; `false` at the peer's end. Only for empty input.
     pub(super) fn poll_fill<W: Wire>(
         &mut self,
         wire: &mut W,
@@ -51,7 +50,7 @@ impl Incoming {
         Poll::Ready(Ok(true))
     }
 
-    /// The next head, whole; `None` if the peer has ended instead.
+    /// Next complete head; `None` if the peer has ended instead.
     pub(super) fn poll_head<W: Wire>(
         &mut self,
         wire: &mut W,
@@ -88,7 +87,7 @@ impl Incoming {
         Ok(Some(std::mem::take(&mut self.partial).freeze()))
     }
 
-    /// The next piece of a body; never [`Piece::More`].
+    /// Next piece of a body; never [`Piece::More`].
     pub(super) fn poll_body<W: Wire>(
         &mut self,
         wire: &mut W,
@@ -100,7 +99,7 @@ impl Incoming {
                 Ok(Piece::More) => {}
                 Ok(piece) => return Poll::Ready(Ok(piece)),
                 Err(error) => {
-                    // Nothing behind this is ever read as if it were in its place.
+                    // Input after an error is never processed.
                     if let HttpError::Malformed(reason) = error {
                         *decoder = Decoder::Broken(reason);
                     }

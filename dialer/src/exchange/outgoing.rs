@@ -1,32 +1,36 @@
-//! What an exchange has yet to write, in order: heads and framing gathered in one buffer, large pieces of bodies as they
-//! are. Small ones are copied behind the head before them, so that both leave in one write.
+//! Output queue of an exchange: heads and framing merged in one buffer, large pieces of bodies
+//! without a copy. Small pieces are copied after the head before them, so that both leave in one
+//! write.
 
 use std::{collections::VecDeque, io::IoSlice};
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// Pieces up to this many bytes are copied: cheaper than a frame or a TLS record of their own.
+/// Largest piece that is copied, in bytes: cheaper than a separate frame or TLS record.
 const COPIED: usize = 4096;
-/// Nothing is added from here on until something was written.
+/// Queued bytes at which nothing more is added until a write.
 const FULL: usize = 64 * 1024;
 
+/// Output queue of an exchange.
 #[derive(Default)]
 pub struct Outgoing {
-    /// Next. Mostly there is nothing but this, and nothing of a queue is made.
+    /// Next piece. Mostly it is the only one, so that no queue is allocated.
     front: Bytes,
     queue: VecDeque<Bytes>,
-    /// The bytes of both.
+    /// Bytes in `front` and `queue`.
     queued: usize,
-    /// Behind the queue.
+    /// After the queue.
     tail: BytesMut,
 }
 
 impl Outgoing {
+    /// True without queued output.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.queued == 0 && self.tail.is_empty()
     }
 
+    /// Number of queued bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.queued + self.tail.len()
@@ -36,7 +40,7 @@ impl Outgoing {
         self.len() >= FULL
     }
 
-    /// To write small things to.
+    /// Buffer for small output.
     pub(super) fn tail(&mut self) -> &mut BytesMut {
         &mut self.tail
     }
@@ -66,7 +70,7 @@ impl Outgoing {
         }
     }
 
-    /// Hands what is to be written next to `write`, which takes bytes off its front.
+    /// Passes the next bytes to `write`, which consumes them from the front.
     pub fn with_front<T>(&mut self, write: impl FnOnce(&mut Bytes) -> T) -> Option<T> {
         if self.front.is_empty() {
             self.seal();
@@ -80,7 +84,7 @@ impl Outgoing {
         written
     }
 
-    /// As many pieces as there is room for.
+    /// Fills `slices` with the next pieces; returns their number.
     pub fn slices<'a>(&'a mut self, slices: &mut [IoSlice<'a>]) -> usize {
         self.seal();
         let front = Some(&self.front).filter(|front| !front.is_empty());
@@ -90,7 +94,7 @@ impl Outgoing {
             .count()
     }
 
-    /// So many bytes of the pieces were written.
+    /// Consumes written bytes.
     pub fn advance(&mut self, mut written: usize) {
         while written > 0 {
             let taken = self.with_front(|front| {
@@ -102,13 +106,13 @@ impl Outgoing {
         }
     }
 
-    /// The first bytes of it all, once more, as long as none was written.
+    /// Copy of all queued bytes, before the first write.
     pub(super) fn sealed(&mut self) -> Bytes {
         self.seal();
         self.front.clone()
     }
 
-    /// Gives its buffer back; nothing is waiting.
+    /// Frees the empty buffer.
     pub(super) fn rest(&mut self) {
         self.tail = BytesMut::new();
         if self.queue.capacity() > 64 {

@@ -1,5 +1,5 @@
-//! Wires that wait for their next request. The one used last is used next, so that those in excess grow old; one that
-//! died while it waited is never used.
+//! Idle wires. The most recently used one is taken first, so that surplus wires grow old. A wire
+//! that died while idle is never used.
 
 use std::{
     collections::VecDeque,
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::wire::Wire;
 use crate::lock;
 
-/// How long a wire may wait for its next request.
+/// Longest idle time of a wire.
 const IDLE: Duration = Duration::from_secs(60);
 
 pub(super) struct Pool<W> {
@@ -37,10 +37,10 @@ impl<W: Wire> Pool<W> {
         }
     }
 
-    /// The newest one that is fit for a request.
+    /// The newest wire that is fit for a request.
     pub(super) fn take(&self) -> Option<W> {
         loop {
-            // Dropped without the lock, which closing one need not hold.
+            // Dropped outside the lock, because closing a wire takes time.
             let (mut wire, _) = lock(&self.idle).wires.pop_back()?;
             if wire.is_idle() {
                 return Some(wire);
@@ -54,7 +54,7 @@ impl<W: Wire> Pool<W> {
         idle.wires.push_back((wire, Instant::now()));
         if !idle.swept {
             idle.swept = true;
-            // Ends with the pool, or when nothing is left to sweep.
+            // Ends with the pool, or when the pool is empty.
             drop(tokio::spawn(sweep(Arc::downgrade(self))));
         }
         drop(idle);
@@ -62,7 +62,7 @@ impl<W: Wire> Pool<W> {
     }
 }
 
-/// Lets go of wires that have waited for too long, and of those that died.
+/// Drops wires that are too old or dead.
 async fn sweep<W: Wire>(pool: Weak<Pool<W>>) {
     loop {
         sleep(IDLE / 4).await;

@@ -1,4 +1,4 @@
-//! A body on its way out: taken from its source as far as there is room, framed, and written.
+//! Outgoing body: polled from its source while there is capacity, framed, and written.
 
 use std::{
     pin::Pin,
@@ -15,19 +15,20 @@ pub(super) struct Sending {
     gather: Option<Gather>,
 }
 
-/// How far the source has come.
+/// Progress of the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Filled {
-    /// The body has ended, and what ends it is in line.
+    /// The body has ended, and its end is queued.
     Done,
-    /// There is no room for more.
+    /// The output queue is full.
     Full,
-    /// The source has nothing at present.
+    /// The source has no data at present.
     Waiting,
 }
 
 impl Sending {
-    /// Of a request. Who sends one waits for room, so what is left to gather would stop them: over a fast path half of the time.
+    /// Body of a request. It is not batched, because its sender waits for capacity: batching would
+    /// halve the rate over a fast path.
     pub(super) fn new(body: Body, encoder: Encoder) -> Self {
         Sending {
             body,
@@ -36,7 +37,7 @@ impl Sending {
         }
     }
 
-    /// Of an answer, which may be a LIST.
+    /// Body of a response, which may be a LIST: batched.
     pub(super) fn gathering(body: Body, encoder: Encoder) -> Self {
         Sending {
             gather: Some(Gather::default()),
@@ -44,13 +45,16 @@ impl Sending {
         }
     }
 
-    /// Whether there is nothing to send.
+    /// True without a body.
     pub(super) fn is_done(&self) -> bool {
         self.encoder == Encoder::Nothing
     }
 
+    /// Polls the source and queues its data.
+    ///
     /// # Errors
-    /// The source's own, or that it yields more or less than was said.
+    ///
+    /// Those of the source, or a length other than announced.
     pub(super) fn fill(
         &mut self,
         cx: &mut Context<'_>,
@@ -112,7 +116,7 @@ mod tests {
     const PIECE: usize = 16 * 1024;
     const PIECES: u64 = 64;
 
-    /// A body that has nothing more after each of its pieces, and the next one at once.
+    /// A body without data after each piece, and with the next piece at once.
     fn in_pieces() -> Body {
         let mut left = 2 * PIECES;
         let pieces = futures_util::stream::poll_fn(move |cx| {
@@ -130,7 +134,7 @@ mod tests {
         Body::new(StreamBody::new(pieces))
     }
 
-    /// How long it takes until all of it is on its way to a peer that takes everything.
+    /// Time until everything is sent to a peer without limits.
     async fn takes(mut sending: Sending) -> Duration {
         let start = Instant::now();
         let mut out = Outgoing::default();

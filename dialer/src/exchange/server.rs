@@ -1,6 +1,7 @@
-//! The answering side: HTTP/1.1 with keep-alive on one stream, for as long as the peer keeps it, in the task of whoever
-//! calls. An idle stream waits without a deadline of its own: it counts against the session's limit, and it ends with the
-//! session, whose marks have deadlines.
+//! HTTP/1.1 server with keep-alive on one stream, in the caller's task.
+//!
+//! An idle stream has no deadline of its own: it counts against the session's limit and ends with
+//! the session, whose probes have deadlines.
 
 use std::{
     future::{Future, poll_fn},
@@ -30,19 +31,21 @@ use super::{
 };
 use crate::session::Stream;
 
-/// How long a head may take once it has begun.
+/// Time limit for a head, from its first byte.
 const HEAD: Duration = Duration::from_secs(30);
-/// How long the rest of a body may take that nobody reads.
+/// Time limit for the unread rest of a body.
 const DRAIN: Duration = Duration::from_secs(10);
-/// How often one poll writes before others have their turn.
+/// Writes per poll, before other tasks get their turn.
 const ROUNDS: usize = 16;
 
-/// Serves requests that come over `stream` until it ends. A 101 (or 2xx to CONNECT) answer makes the request's
-/// [`OnUpgrade`] extension yield the raw stream. Heads of more than 100 fields or 64 KiB are refused with 431.
+/// Serves requests on `stream` until it ends. A 101 response (or 2xx to CONNECT) completes the
+/// request's [`OnUpgrade`] extension with the raw stream. Heads of more than 100 fields or 64 KiB
+/// are refused with 431.
 ///
 /// # Errors
-/// When the stream broke, the peer sent what is no HTTP, or an answer's body failed: the stream is reset then, never
-/// ended. A peer that leaves drops the handler's future.
+///
+/// If the stream broke, the peer sent invalid HTTP, or a response's body failed: the stream is
+/// reset then, never ended. A peer that leaves drops the handler's future.
 pub async fn serve<H, F>(stream: Stream, handler: H) -> io::Result<()>
 where
     H: Fn(Request<Body>) -> F + Send + Sync + 'static,
@@ -51,10 +54,11 @@ where
     serve_on(stream, handler).await
 }
 
-/// Serves requests that come over any wire, as [`serve`] does.
+/// Serves requests on any wire, as [`serve`].
 ///
 /// # Errors
-/// As [`serve`]'s.
+///
+/// As for [`serve`].
 pub async fn serve_on<W, H, F>(wire: W, handler: H) -> io::Result<()>
 where
     W: Wire,
@@ -86,13 +90,13 @@ struct Serving<W> {
 }
 
 impl<W> Drop for Serving<W> {
-    /// On every way out: a body that somebody still holds must not keep the stream from its reset.
+    /// On every return: a body that is still held must not delay the reset of the stream.
     fn drop(&mut self) {
         self.desk.abandon();
     }
 }
 
-/// What is kept of a request until its answer.
+/// Properties of a request until its response.
 struct Turn {
     asked: Asked,
     upgrade: Option<oneshot::Sender<Upgraded>>,
@@ -151,7 +155,7 @@ impl<W: Wire> Serving<W> {
         (request.map(|()| body), turn)
     }
 
-    /// Waits for the handler as long as the peer does.
+    /// Runs the handler while the peer waits for it.
     async fn handled<F>(&mut self, handling: F) -> Result<Response<Body>, HttpError>
     where
         F: Future<Output = Response<Body>>,
@@ -172,7 +176,7 @@ impl<W: Wire> Serving<W> {
         answer.await
     }
 
-    /// Whether another request may follow.
+    /// Sends the response; true if another request may follow.
     async fn answer(&mut self, answer: Response<Body>, turn: Turn) -> io::Result<bool> {
         let (mut parts, body) = answer.into_parts();
         if turn.asked.head {
@@ -212,7 +216,7 @@ impl<W: Wire> Serving<W> {
 
     fn poll_send(&mut self, cx: &mut Context<'_>, sending: &mut Sending) -> Poll<io::Result<()>> {
         for _ in 0..ROUNDS {
-            // Without the desk's lock: it may be the request's own body that comes back.
+            // Without the reader's lock: the response may echo the request's own body.
             let filled = sending.fill(cx, &mut self.out).map_err(io::Error::other)?;
             match (self.desk.poll_write(cx, &mut self.out)?, filled) {
                 (Poll::Ready(_), Filled::Done) => return Poll::Ready(Ok(())),
@@ -234,7 +238,7 @@ impl<W: Wire> Serving<W> {
             return Err(HttpError::Malformed("there is something behind the request").into());
         }
         poll_fn(|cx| wire.poll_write(cx, &mut self.out)).await?;
-        // If nobody waits for it any more, this resets it.
+        // Without a receiver, this resets the stream.
         drop(upgrade.send(wire.into_upgraded(read)));
         Ok(false)
     }
@@ -243,7 +247,7 @@ impl<W: Wire> Serving<W> {
         poll_fn(|cx| self.desk.poll_finish(cx)).await
     }
 
-    /// The one refusal that is told: a user's cookies or tokens may have grown too large, and they can do something about it.
+    /// Responds with 431, the only refusal with a response: the user can shorten cookies or tokens.
     async fn too_large(&mut self) -> io::Result<()> {
         let mut headers = HeaderMap::new();
         let close = header::HeaderValue::from_static("close");

@@ -1,5 +1,5 @@
-//! A TCP or TLS connection under an exchange: read in blocks that are handed on without being copied, written several
-//! pieces at once. No block is held while nothing is asked for.
+//! A TCP or TLS connection as a wire: read in blocks that are passed on without a copy, written
+//! several pieces at once. An idle connection holds no block.
 
 use std::{
     io::{self, IoSlice},
@@ -13,12 +13,13 @@ use tokio_util::io::poll_read_buf;
 
 use super::{Outgoing, Upgraded, wire::Wire};
 
-/// A block's size: grows while blocks come full.
+/// Smallest block, in bytes. Blocks grow while they are filled.
 const SMALL: usize = 8 * 1024;
 const LARGE: usize = 64 * 1024;
-/// Pieces that leave in one write.
+/// Pieces per write.
 const PIECES: usize = 16;
 
+/// A TCP or TLS connection as a wire.
 pub struct Socket<IO> {
     io: IO,
     block: BytesMut,
@@ -27,6 +28,7 @@ pub struct Socket<IO> {
 }
 
 impl<IO> Socket<IO> {
+    /// Wraps a connection.
     pub fn new(io: IO) -> Self {
         Socket {
             io,
@@ -36,7 +38,7 @@ impl<IO> Socket<IO> {
         }
     }
 
-    /// The size of the next block, from how much of this one came.
+    /// Adjusts the size of the next block to the bytes read.
     fn learn(&mut self, read: usize, room: usize) {
         if read == room {
             self.size = (self.size * 2).min(LARGE);
@@ -48,7 +50,7 @@ impl<IO> Socket<IO> {
 
 impl<IO: AsyncRead + AsyncWrite + Send + Unpin + 'static> Wire for Socket<IO> {
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
-        // No short piece at the end of each block.
+        // Avoids a short piece at the end of each block.
         if self.block.capacity() < self.size / 2 {
             self.block.reserve(self.size);
         }

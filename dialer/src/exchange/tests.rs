@@ -55,7 +55,7 @@ fn get(path: &str) -> Request<Body> {
     Request::builder().uri(path).body(empty()).unwrap()
 }
 
-/// A body that is fed by hand. An error in it is how a source breaks off.
+/// A body controlled by the test. An error in it is a source that breaks off.
 fn fed() -> (mpsc::Sender<Result<Frame<Bytes>, BodyError>>, Body) {
     let (tx, rx) = mpsc::channel(1);
     let frames = futures_util::stream::unfold(rx, |mut rx| async {
@@ -79,7 +79,7 @@ where
     }
 }
 
-/// A hub that asks and an agent that answers with `handler`.
+/// A hub as the client of an agent that responds with `handler`.
 async fn joined<H, F>(handler: H) -> (Exchanges, Session)
 where
     H: Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
@@ -116,7 +116,7 @@ async fn requests_one_after_the_other_share_a_stream() {
         assert_eq!(whole(answer).await, format!("GET {path}"));
     }
     assert_eq!(exchanges.session().stats().streams_total, 1);
-    // A body without an end known beforehand, too, and one that is asked for no further than its length.
+    // Also a body without a known end, and one that is not polled after its length.
     let post = Request::post("/").body(text("upload")).unwrap();
     let mut answer = response(&exchanges, post).await;
     answer.body_mut().frame().await.unwrap().unwrap();
@@ -248,7 +248,7 @@ async fn an_answer_before_the_uploads_end_reaches_the_caller_and_costs_the_strea
     tx.send(data(b"begun")).await.unwrap();
     let answer = response(&exchanges, post).await;
     assert_eq!(whole(answer).await, "too large");
-    // The rest of the upload is not wanted any more.
+    // The rest of the upload is dropped.
     timeout(Duration::from_secs(5), tx.closed()).await.unwrap();
     let answer = response(&exchanges, get("/next")).await;
     assert_eq!(whole(answer).await, "ok");
@@ -263,7 +263,7 @@ async fn a_body_cut_short_is_an_error_in_both_directions() {
         let seen = seen.clone();
         async move {
             if request.method() == Method::POST {
-                // The request is gone before this is told to anybody.
+                // The request is dropped before the sender learns of it.
                 let mut outcome = Outcome(seen, None);
                 outcome.1 = Some(request.into_body().collect().await.is_ok());
                 drop(outcome);
@@ -334,14 +334,14 @@ async fn a_caller_that_goes_away_ends_the_request_at_the_other_side() {
         }
     })
     .await;
-    // While it waits for the head.
+    // While the head is outstanding.
     let asked = timeout(Duration::from_millis(100), exchanges.send(get("/head"))).await;
     assert!(asked.is_err());
     timeout(Duration::from_secs(5), gone.cancelled())
         .await
         .unwrap();
     until(|| agent.stats().streams_open == 0).await;
-    // While it reads the body.
+    // While the body is being read.
     let mut answer = response(&exchanges, get("/watch")).await;
     answer.body_mut().frame().await.unwrap().unwrap();
     assert_eq!(agent.stats().streams_open, 1);

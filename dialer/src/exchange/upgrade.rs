@@ -1,5 +1,5 @@
-//! A connection after its 101, as raw bytes both ways: a stream of ours without anything of HTTP around it, or another
-//! connection, such as the user's as hyper gives it.
+//! A connection after its 101 as raw bytes: one of our streams, or another connection, such as the
+//! user's from hyper.
 
 use std::{
     future::Future,
@@ -18,7 +18,8 @@ use tokio::{
 
 use crate::{lock, session::Stream};
 
-/// In a served request's extensions: the raw stream, once an answer that upgrades was sent.
+/// Extension of a served request: completes with the raw stream once the upgrading response was
+/// sent.
 #[derive(Clone)]
 pub struct OnUpgrade {
     inner: Pending,
@@ -31,7 +32,7 @@ enum Pending {
 }
 
 impl OnUpgrade {
-    /// For an upgrade on a connection that is not a stream of ours (the user's side): wraps hyper's.
+    /// Wraps hyper's upgrade, for a connection that is not one of our streams (the user's side).
     #[must_use]
     pub fn from_hyper(inner: hyper::upgrade::OnUpgrade) -> Self {
         OnUpgrade {
@@ -39,7 +40,7 @@ impl OnUpgrade {
         }
     }
 
-    /// And whoever makes it come true.
+    /// The sender completes the future.
     pub(super) fn pair() -> (oneshot::Sender<Upgraded>, Self) {
         let (tx, rx) = oneshot::channel();
         let inner = Pending::Ours(Arc::new(Mutex::new(rx)));
@@ -48,7 +49,7 @@ impl OnUpgrade {
 }
 
 impl Future for OnUpgrade {
-    /// An error if the answer was none that upgrades, or the connection ended first.
+    /// An error if the response was no upgrade, or the connection ended first.
     type Output = io::Result<Upgraded>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -65,15 +66,15 @@ impl Future for OnUpgrade {
     }
 }
 
-/// A byte stream both ways, half-close included. Dropped before both directions have ended, it is reset where the
-/// connection below can be.
+/// Raw byte stream both ways, half-close included. Dropped before both directions have ended, it is
+/// reset if the connection supports that.
 pub struct Upgraded {
-    /// What came behind the head.
+    /// Bytes received after the head.
     read: Bytes,
     io: Inner,
 }
 
-/// What else can become raw.
+/// Other connections.
 trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Io for IO {}
 
@@ -83,7 +84,7 @@ enum Inner {
 }
 
 impl Upgraded {
-    /// Any connection. `read` is what was read of it already.
+    /// Any connection. `read` holds bytes already received from it.
     pub fn new<IO>(io: IO, read: Bytes) -> Self
     where
         IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -94,8 +95,8 @@ impl Upgraded {
         }
     }
 
-    /// Completes when the peer has reset it, whatever lies unread: who does not read would not hear of it. Never for another
-    /// connection than a stream. To be waited for in the task that uses it.
+    /// Completes when the peer has reset the stream, even with unread data. Never completes for
+    /// other connections than streams. Await it in the task that uses the stream.
     pub fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
         let gone = match &self.io {
             Inner::Stream(stream) => Some(stream.gone()),

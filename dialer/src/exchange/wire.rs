@@ -1,4 +1,4 @@
-//! What an exchange runs on: bytes both ways. A stream of a session, or a connection to a server.
+//! Transport of an exchange: a stream of a session, or a connection to a server.
 
 use std::{
     future::poll_fn,
@@ -13,32 +13,33 @@ use tokio::task::coop::unconstrained;
 use super::{Outgoing, Upgraded};
 use crate::session::Stream;
 
-/// Bytes both ways. Dropped before both directions have ended, it is reset where it can be.
+/// Bytes both ways. Dropped before both directions have ended, it is reset if possible.
 pub trait Wire: Send + Unpin + 'static {
-    /// The next bytes; `None` at the peer's clean end.
+    /// Next bytes; `None` at the peer's clean end.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>>;
 
-    /// Writes all of `out`, and sees it off.
+    /// Writes and flushes all of `out`.
     fn poll_write(&mut self, cx: &mut Context<'_>, out: &mut Outgoing) -> Poll<io::Result<()>>;
 
-    /// Ends this direction, behind everything written.
+    /// Ends this direction after all written data.
     fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Ready when the peer wants nothing of it any more, whatever lies unread. A connection that does not say so is never.
+    /// Ready when the peer has reset it, even with unread data. Never ready if that is unknown.
     fn poll_gone(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }
 
-    /// Whether it is open both ways with nothing to be read: fit for the next request.
+    /// True if it is open both ways with nothing to read: fit for the next request.
     fn is_idle(&mut self) -> bool {
         at_once(poll_fn(|cx| Poll::Ready(self.poll_read(cx).is_pending())))
     }
 
-    /// What is left when HTTP is over. `read` came behind the head.
+    /// The raw stream after HTTP has ended. `read` holds the bytes after the head.
     fn into_upgraded(self, read: Bytes) -> Upgraded;
 }
 
-/// Asks without waiting. A task that has used up its turn would always be told that there is nothing yet.
+/// Polls once, outside the cooperative budget: with an exhausted budget the result would always be
+/// pending.
 pub(super) fn at_once(question: impl Future<Output = bool> + Unpin) -> bool {
     unconstrained(question).now_or_never() == Some(true)
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Frames of either end: text, a longer one, the longest kind, one with a mask, one without a body.
+/// Frames of either end: text, extended lengths of both sizes, masked, without a body.
 fn websockets() -> Vec<Vec<u8>> {
     let mut long = vec![0x82, 126, 1, 44];
     long.resize(4 + 300, 0x89);
@@ -83,7 +83,7 @@ fn a_ping_is_found_where_a_frame_begins_and_nowhere_else() {
         let bytes = [&before[..], &ping[..known]].concat();
         assert_eq!(said.before_ping(&bytes), before.len(), "{known}");
     }
-    // As far as the first byte goes, a SETTINGS frame might be one.
+    // By its first byte, a SETTINGS frame may be a ping.
     assert_eq!(said.before_ping(&[0x80]), 0);
     assert_eq!(said.before_ping(&[0x80, 3, 0, 4]), 4);
 }
@@ -115,11 +115,11 @@ fn a_ping_has_the_answer_its_server_would_give() {
 
 #[test]
 fn what_is_no_ping_of_a_client_has_no_answer() {
-    // A pong, one without a mask, one that is too long.
+    // A pong, an unmasked ping, an oversized ping.
     for frame in [&[0x8a, 0x80][..], &[0x89, 0x00], &[0x89, 0xfe]] {
         assert_eq!(Protocol::WebSocket.pong(frame), Pong::None, "{frame:?}");
     }
-    // Another version, and a length that is no ping's.
+    // Another version; a length that no ping has.
     for frame in [
         &b"\x80\x02"[..],
         b"\x80\x03\x00\x06\x00\x00\x00\x08\x00\x00\x00\x01",

@@ -1,32 +1,31 @@
-//! The messages of a link: one binary WebSocket message each, a tag byte and a body. Pure: it reads and writes bytes
-//! and decides nothing.
+//! Messages of a link: one binary WebSocket message each, a tag byte and a body. Encoding and decoding only.
 //!
 //! ```text
 //! tag  name      body, numbers big-endian
 //! 1    HELLO     lowest version u8, highest version u8, session 16 bytes, received u64, max message u32, max streams u32
 //! 2    DATA      1 byte or more of the session's bytes
-//! 3    MARK      u64: how many bytes of DATA the sender has sent on this session so far
-//! 4    MARK_ACK  u64: the count of the MARK it answers
-//! 5    CLOSE     u16: why (see `CloseReason`)
+//! 3    MARK      u64: DATA bytes that the sender has sent on this session so far
+//! 4    MARK_ACK  u64: the count of the acknowledged MARK
+//! 5    CLOSE     u16: reason (see `CloseReason`)
 //! 6    CHALLENGE nonce 32 bytes
 //! 7    PROOF     nonce 32 bytes, received u64, proof 32 bytes
 //! 8    RESUMED   received u64, proof 32 bytes
 //! ```
 //!
-//! HELLO is the first message each way and comes once. The agent offers the versions it speaks and the session it wants
-//! to resume (zeros: a new one). The hub answers with the version it chose as lowest and highest, and the session's
-//! name: the agent's if it knows that session, else a new one; zeros if the session ends with its link. Without a common
+//! HELLO is the first message each way and is sent once. The agent offers the versions it speaks and the session to
+//! resume (zeros: a new one). The hub answers with the chosen version as lowest and highest, and the session's name:
+//! the agent's if it knows that session, else a new one; zeros if the session ends with its link. Without a common
 //! version it answers with all versions it speaks, then CLOSE. `received` is zero. `max message` is the largest message
-//! the sender of the HELLO accepts, tag included; `max streams` its limit of open streams.
+//! that the sender accepts, tag included; `max streams` its limit of open streams.
 //!
-//! A session outlives its links. Where the hub's HELLO names the session that the agent asked for, the hub sends
-//! CHALLENGE, the agent PROOF, the hub RESUMED (see `wire/resume`). `received` is then the count of DATA bytes that have
-//! arrived; each side continues with the first byte that the other has not received.
+//! A session outlives its links. If the hub's HELLO names the requested session, the hub sends CHALLENGE, the agent
+//! PROOF, the hub RESUMED (see `wire/resume`). `received` is then the count of DATA bytes that have arrived; each side
+//! continues with the first byte that the other has not received.
 //!
-//! Where the HELLO names another session, either side may have nothing of it and send CLOSE: an agent that wants its own and no
-//! other, a hub that drains.
+//! If the HELLO names another session, either side may decline it with CLOSE: an agent that wants only its own session,
+//! or a draining hub.
 //!
-//! Lengths are exact: a byte too many is an error, so that a later version is free to add.
+//! Lengths are exact: an extra byte is an error, so that a later version can use it.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -39,9 +38,9 @@ const CHALLENGE: u8 = 6;
 const PROOF: u8 = 7;
 const RESUMED: u8 = 8;
 
-/// The name of a session, by which a later link goes on with it.
+/// Name of a session, by which a later link resumes it.
 pub type SessionId = [u8; 16];
-/// Said once, by one end, on one link.
+/// Random bytes of one end, used on one link only.
 pub type Nonce = [u8; 32];
 /// HMAC-SHA256.
 pub type Mac = [u8; 32];
@@ -49,55 +48,74 @@ pub type Mac = [u8; 32];
 /// One message, borrowed from the bytes it was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frame<'a> {
+    /// Start of the link.
     Hello(Hello),
+    /// Bytes of the session.
     Data(&'a [u8]),
+    /// Ack probe with the count of sent bytes.
     Mark(u64),
+    /// Acknowledgement of the probe with this count.
     MarkAck(u64),
+    /// End of the session, with the code of its reason.
     Close(u16),
+    /// The hub's nonce.
     Challenge(Nonce),
-    /// The agent's, with the count of DATA bytes that have arrived on this session.
+    /// Proof of the agent, with its count of received DATA bytes.
     Proof {
+        /// The agent's nonce.
         nonce: Nonce,
+        /// Count of received DATA bytes.
         received: u64,
+        /// Proof over both nonces, session and count.
         mac: Mac,
     },
-    /// The hub's.
+    /// Proof of the hub, with its count of received DATA bytes.
     Resumed {
+        /// Count of received DATA bytes.
         received: u64,
+        /// Proof over both nonces, session and count.
         mac: Mac,
     },
 }
 
-/// What both sides say first.
+/// First message of each side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hello {
+    /// Lowest supported version.
     pub lowest: u8,
+    /// Highest supported version.
     pub highest: u8,
+    /// Session to resume, or the session named by the hub.
     pub session: SessionId,
-    /// Bytes of DATA that have arrived on this session, which is not said before it is proved: zero.
+    /// Always zero: counts are exchanged with the proofs.
     pub received: u64,
-    /// The largest message this side takes, in bytes with the tag.
+    /// Largest accepted message, in bytes with the tag.
     pub max_message: u32,
-    /// How many streams this side has open at most.
+    /// Limit of open streams on this side.
     pub max_streams: u32,
 }
 
-/// Why a message is none of ours.
+/// Reason for refusing a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
+    /// No tag.
     #[error("an empty message")]
     Empty,
+    /// Unknown tag.
     #[error("unknown tag {0}")]
     Tag(u8),
+    /// Wrong length for this tag.
     #[error("a message with tag {0} of a wrong length")]
     Length(u8),
+    /// Lowest version above the highest.
     #[error("a version range that ends before it begins")]
     Versions,
 }
 
-/// Reads one message.
+/// Decodes one message.
 ///
 /// # Errors
+///
 /// For anything but a message exactly as described above.
 pub fn decode(message: &[u8]) -> Result<Frame<'_>, FrameError> {
     let (&tag, body) = message.split_first().ok_or(FrameError::Empty)?;
@@ -167,7 +185,7 @@ fn hello(body: &[u8]) -> Option<Result<Frame<'static>, FrameError>> {
 }
 
 impl Frame<'_> {
-    /// The message as it is sent.
+    /// Encodes the message.
     #[must_use]
     pub fn encode(&self) -> Bytes {
         let mut out = BytesMut::new();

@@ -1,5 +1,5 @@
-//! yamux' frame header: twelve bytes, big-endian (version, type, flags, stream id, length). What cannot be a header is
-//! refused here; what a header means for a stream is not this file's business.
+//! Frame header of yamux: twelve bytes, big-endian (version, type, flags, stream id, length).
+//! Invalid headers are refused here; their meaning for a stream is handled elsewhere.
 
 use super::Violation;
 
@@ -16,9 +16,9 @@ const FLAGS: u16 = SYN | ACK | FIN | RST;
 pub(super) enum Kind {
     /// `length` bytes follow.
     Data,
-    /// `length` is what the window grows by.
+    /// `length` is added to the window.
     Update,
-    /// `length` is what the answer repeats.
+    /// `length` is echoed by the response.
     Ping,
     /// `length` is the reason.
     GoAway,
@@ -69,7 +69,7 @@ impl Header {
         }
     }
 
-    /// Whether the bit stands in the flags.
+    /// True if the flag is set.
     pub(super) const fn has(self, flag: u16) -> bool {
         self.flags & flag != 0
     }
@@ -92,7 +92,7 @@ impl Header {
         if flags & !FLAGS != 0 {
             return Err(Violation::Flags(flags));
         }
-        // A frame is about one stream, or about the session, which has number 0.
+        // A frame concerns one stream, or the session, which has number 0.
         if matches!(kind, Kind::Data | Kind::Update) == (stream == 0) {
             return Err(Violation::Stream(stream));
         }
@@ -132,7 +132,7 @@ mod tests {
             }
         }
 
-        /// The same where chance would refuse nearly all.
+        /// Random bytes are nearly always refused; these headers are valid.
         #[test]
         fn headers_are_read_back(kind in 0..4_u8, flags in 0..16_u16, stream: u32, length: u32) {
             let kind = [Kind::Data, Kind::Update, Kind::Ping, Kind::GoAway][usize::from(kind)];

@@ -1,18 +1,19 @@
-//! Bytes of one direction of a stream, in order. Small pieces are gathered, so that a flood of tiny frames or writes
-//! costs no more memory than their bytes, and so that a small slice pins no large block. Holds nothing while empty.
+//! Bytes of one direction of a stream, in order. Small pieces are merged, so that a flood of tiny
+//! frames or writes costs no more memory than their bytes, and a small slice pins no large block.
+//! Holds no memory while empty.
 
 use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::ReadBuf;
 
-/// Pieces below this are copied.
+/// Pieces below this size in bytes are copied.
 const COPY_BELOW: usize = 4096;
 
 #[derive(Default)]
 pub(super) struct Queue {
     pieces: VecDeque<Bytes>,
-    /// What was gathered behind the last piece.
+    /// Merged bytes after the last piece.
     tail: BytesMut,
     len: usize,
 }
@@ -52,7 +53,7 @@ impl Queue {
         }
     }
 
-    /// The next piece, as it came.
+    /// Next piece, as it was pushed or merged.
     pub(super) fn pop(&mut self) -> Option<Bytes> {
         if self.pieces.is_empty() {
             self.close_tail();
@@ -63,13 +64,13 @@ impl Queue {
         Some(piece)
     }
 
-    /// Copies as much as `into` has room for.
+    /// Copies as much as `into` has capacity for.
     pub(super) fn read_into(&mut self, into: &mut ReadBuf<'_>) {
         let most = into.remaining();
         self.take(most, |part| into.put_slice(part));
     }
 
-    /// Copies `most` bytes, or what is there.
+    /// Copies at most `most` bytes.
     pub(super) fn drain_into(&mut self, into: &mut BytesMut, most: usize) {
         self.take(most, |part| into.extend_from_slice(part));
     }
@@ -95,7 +96,7 @@ impl Queue {
         self.rest();
     }
 
-    /// Lets go of all behind the first `most` bytes.
+    /// Drops everything after the first `most` bytes.
     pub(super) fn truncate(&mut self, most: usize) {
         let mut excess = self.len.saturating_sub(most);
         self.len -= excess;

@@ -1,5 +1,6 @@
-//! What comes from the peer: frames out of pieces of any size, and what each does to its stream. Whatever no yamux may
-//! send is a [`Violation`]; what may be a race (frames for a stream that was just closed here) is not.
+//! Input from the peer: frames from pieces of any size, and their effect on streams. Anything
+//! invalid is a [`Violation`], except frames that may be a race, such as those for a stream just
+//! closed here.
 
 use std::task::Waker;
 
@@ -13,12 +14,12 @@ use super::{
 };
 use crate::session::CloseReason;
 
-/// Answers to pings that wait to be sent. Who pings so much faster than it reads is not measuring anything.
+/// Limit of queued pongs. A peer that exceeds it sends pings much faster than it reads.
 const MOST_PONGS: usize = 16;
 
-/// Where in the stream of bytes we are.
+/// Position in the input.
 pub(super) enum Decoder {
-    /// In a header, of which this many bytes have come.
+    /// In a header, of which this many bytes have arrived.
     Header([u8; HEADER], usize),
     /// In a frame's body.
     Body { stream: u32, left: u32, fin: bool },
@@ -46,7 +47,7 @@ impl State {
                 }
                 Decoder::Body { stream, left, fin } => {
                     let part = (*left as usize).min(data.len());
-                    // Not above `left`, which is 32 bits wide.
+                    // Not above `left`, which has 32 bits.
                     *left -= u32::try_from(part).unwrap_or(*left);
                     let (stream, done, fin) = (*stream, *left == 0, *fin);
                     self.body(stream, data.split_to(part), wakes);
@@ -62,7 +63,7 @@ impl State {
         Ok(())
     }
 
-    /// A whole header: what comes behind it.
+    /// Handles a whole header; returns the next position.
     fn frame(&mut self, header: Header, wakes: &mut Vec<Waker>) -> Result<Decoder, Stop> {
         match header.kind {
             Kind::Ping => self.ping(header)?,
@@ -95,7 +96,7 @@ impl State {
     }
 
     fn ping(&mut self, header: Header) -> Result<(), Violation> {
-        // We send none, so an answer answers nothing, and changes nothing.
+        // We send no pings, so a pong has no effect.
         if header.has(ACK) {
             return Ok(());
         }
@@ -107,7 +108,7 @@ impl State {
         Ok(())
     }
 
-    /// Opens and resets; false if the rest of the frame is for nobody.
+    /// Handles opens and resets; false if the rest of the frame has no stream.
     fn concerns(&mut self, header: Header, wakes: &mut Vec<Waker>) -> Result<bool, Violation> {
         let stream = header.stream;
         if header.has(SYN) {
@@ -121,7 +122,7 @@ impl State {
                 self.admit(stream, credit, wakes);
             }
         } else if header.has(RST) {
-            // Also of one that never began: opened and dropped before it had anything to say.
+            // Also for a stream that never began: opened and dropped before it had data.
             self.reset_by_peer(stream, wakes);
         } else if !self.existed(stream) {
             return Err(Violation::NeverOpened(stream));
@@ -129,7 +130,7 @@ impl State {
         Ok(!header.has(RST) && self.streams.contains_key(&stream))
     }
 
-    /// A number that the peer gives to a new stream.
+    /// Registers the number of a new stream of the peer.
     fn number(&mut self, stream: u32) -> Result<(), Violation> {
         if self.ours(stream) {
             return Err(Violation::Parity(stream));
@@ -147,7 +148,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether a stream's number is one that this side gives.
+    /// True if this side assigns the number.
     fn ours(&self, stream: u32) -> bool {
         (stream % 2 == 1) == matches!(self.side, Side::Agent)
     }
@@ -160,7 +161,7 @@ impl State {
         }
     }
 
-    /// Holds a frame's data against the stream's window.
+    /// Checks a frame's data against the stream's window.
     fn bounded(&mut self, header: Header, known: bool) -> Result<(), Violation> {
         let (stream, length) = (header.stream, header.length);
         let left = match self.streams.get_mut(&stream) {
@@ -186,7 +187,7 @@ impl State {
         let Some(entry) = self.streams.get_mut(&stream) else {
             return;
         };
-        // Over it can be only with its session, which takes nothing more in.
+        // A stream is over only with its session, which takes no more input.
         if entry.orphan || entry.over {
             return;
         }
@@ -223,10 +224,10 @@ impl State {
     }
 }
 
-/// What our own reasons are in a GO_AWAY, above those that yamux knows.
+/// Offset of our own reasons in GO_AWAY, above the codes of yamux.
 const OWN_REASONS: u32 = 0x100;
 
-/// As yamux has it: 0 is a normal end, 1 a protocol error, 2 an internal error.
+/// Code of a reason in GO_AWAY; yamux defines 0 normal end, 1 protocol error, 2 internal error.
 pub(super) fn code(reason: CloseReason) -> u32 {
     match reason {
         CloseReason::Done => 0,

@@ -1,10 +1,12 @@
-//! What goes to the peer, message by message: control frames, then streams with little to say, then bulk.
+//! Output to the peer, message by message: control frames, then small streams, then bulk.
 //!
-//! A stream is bulk once it has sent [`BULK`] bytes more than a conversation would: what the peer says on it counts
-//! against them [`ANSWER`] fold, and so does time while it has nothing to send. That it runs dry is no sign, for the
-//! socket may take all that it has; nor is a word of the peer, for bulk may have acknowledgements of its own. Small
-//! streams take turns frame by frame; a bulk stream keeps its turn for [`TURN`] bytes, and one of them has a turn at
-//! least every [`PATIENCE`] messages.
+//! A stream is bulk once it has sent [`BULK`] bytes more than a conversation would. Data of the
+//! peer on the stream counts against these bytes [`ANSWER`] fold, and so does idle time. An empty
+//! outbox is no sign, because the socket may take everything; nor is a single reply, because bulk
+//! may have acknowledgements of its own.
+//!
+//! Small streams take turns frame by frame. A bulk stream keeps its turn for [`TURN`] bytes, and a
+//! bulk stream gets a turn at least every [`PATIENCE`] messages.
 
 use std::{
     task::{Context, Poll, Waker},
@@ -19,24 +21,26 @@ use super::{
     state::{Entry, OUTBOX, Ours, State, keep},
 };
 
-/// The plaintext of one message, in bytes. With what the layers below add it is one TLS record of 16 KiB.
+/// Plaintext of one message, in bytes. With the overhead of the layers below it is one TLS record
+/// of 16 KiB.
 pub(super) const MESSAGE: usize = 16_320;
-/// The most that one frame carries: it fills a message.
+/// Largest body of a frame: it fills a message.
 pub(super) const FULL_BODY: usize = MESSAGE - HEADER;
 const BULK: usize = 64 * 1024;
-/// How much a byte of the peer's excuses.
+/// Sent bytes that one received byte cancels out.
 const ANSWER: usize = 64;
-/// In how much idle time [`BULK`] bytes are forgotten: what sends less than 256 KiB/s is not bulk.
+/// Idle time after which [`BULK`] bytes are forgotten: a stream below 256 KiB/s is not bulk.
 const FORGET: Duration = Duration::from_millis(250);
 const TURN: usize = 64 * 1024;
 const PATIENCE: u32 = 8;
-/// A message with less room than this takes no further frame: half of a frame costs as much as a whole one.
+/// A message with less capacity than this in bytes takes no further frame: half a frame costs as
+/// much as a whole one.
 const LEAST: usize = 1024;
-/// The control queue's usual capacity.
+/// Usual capacity of the control queue.
 const USUAL: usize = 64;
 
 impl Entry {
-    /// It sent something.
+    /// Accounts for sent bytes.
     fn ran(&mut self, bytes: usize) {
         self.run = (self.run + bytes).min(2 * BULK);
         // Most streams never need the clock.
@@ -45,7 +49,7 @@ impl Entry {
         }
     }
 
-    /// It has something to send again.
+    /// Accounts for the idle time before new output.
     fn runs_again(&mut self) {
         if let Some(dry) = self.dry.take() {
             let idle = dry.elapsed().min(2 * FORGET).as_micros();
@@ -55,15 +59,15 @@ impl Entry {
         }
     }
 
-    /// The peer said something on it.
+    /// Accounts for received bytes.
     pub(super) fn answered(&mut self, bytes: usize) {
         self.run = self.run.saturating_sub(bytes.saturating_mul(ANSWER));
     }
 }
 
 impl State {
-    /// Ready when nothing that is said on a stream is for anybody: the peer has reset it, or the session is over. Asked by whoever
-    /// may write, since a reader hears of it behind all that has come.
+    /// Ready when writes to the stream have no receiver: the peer has reset it, or the session is
+    /// over. For writers, because a reader sees the reset only after all received data.
     pub(super) fn gone(&mut self, id: u32, cx: &Context<'_>) -> Poll<()> {
         match self.streams.get_mut(&id) {
             Some(entry) if !entry.reset && self.ended.is_none() => {
@@ -74,7 +78,7 @@ impl State {
         }
     }
 
-    /// Puts a stream that has something to send where it belongs.
+    /// Puts a stream with output into its queue.
     pub(super) fn schedule(&mut self, id: u32) {
         let Some(entry) = self.streams.get_mut(&id) else {
             return;
@@ -94,7 +98,7 @@ impl State {
         self.kick = true;
     }
 
-    /// Whether [`State::fill`] would add anything.
+    /// True if [`State::fill`] would append anything.
     pub(super) fn has_output(&self, bulk: bool) -> bool {
         !(self.control.is_empty() && self.small.is_empty() && (self.bulk.is_empty() || !bulk))
     }
@@ -123,7 +127,7 @@ impl State {
         };
     }
 
-    /// Control frames; false if there is no room behind them.
+    /// Appends control frames; false if the message is full.
     fn fill_control(&mut self, out: &mut BytesMut, end: usize) -> bool {
         while end - out.len() >= HEADER
             && let Some(header) = self.control.pop_front()
@@ -145,7 +149,7 @@ impl State {
             .is_some_and(|id| self.fill_from(id, out, end, wakes))
     }
 
-    /// One frame of a stream; false if it had nothing to send after all.
+    /// Appends one frame of a stream; false if the stream had no output.
     fn fill_from(
         &mut self,
         id: u32,
@@ -164,7 +168,7 @@ impl State {
         if length == 0 && !fin {
             return false;
         }
-        // Not above the credit, which is 32 bits wide.
+        // Not above the credit, which has 32 bits.
         let told = u32::try_from(length).unwrap_or(entry.credit);
         let flags = if fin { FIN } else { 0 };
         out.put_slice(&Header::data(id, flags, told).encode());

@@ -1,23 +1,23 @@
-//! The numbers of streams that the peer has passed over and may still give: its streams may begin out of order. Kept as
-//! ranges: a peer that passes over many at a time with every frame of twelve bytes costs no more than one that does not.
+//! Stream numbers that the peer has skipped and may still use, because streams may begin out of
+//! order. Kept as ranges, so that frames that skip many numbers cost no more memory than others.
 
 use std::collections::BTreeMap;
 
-/// How many of the peer's streams may begin later than a younger one.
+/// Limit of skipped numbers.
 const MOST: u32 = 1024;
-/// Both sides give every other number.
+/// Each side assigns every other number.
 const STEP: u32 = 2;
 
-/// Only the youngest [`MOST`] are remembered.
+/// Keeps the highest [`MOST`] numbers.
 #[derive(Default)]
 pub(super) struct Skipped {
-    /// From the first number of each range to the one that was given behind it.
+    /// First number of each range, and the number after the range.
     ranges: BTreeMap<u32, u32>,
     numbers: u32,
 }
 
 impl Skipped {
-    /// The numbers from `first` up to `given`, which is above all that are known.
+    /// Adds the numbers from `first` up to `given`, which is above all known ones.
     pub(super) fn pass_over(&mut self, first: u32, given: u32) {
         let first = first.max(given.saturating_sub(STEP * MOST));
         if first < given {
@@ -40,7 +40,7 @@ impl Skipped {
         self.range_of(number).is_some()
     }
 
-    /// False if it is none of them.
+    /// False if the number is not among them.
     pub(super) fn remove(&mut self, number: u32) -> bool {
         let Some((first, end)) = self.range_of(number) else {
             return false;
@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// Number by number.
+    /// Reference implementation, number by number.
     #[derive(Default)]
     struct Model(BTreeSet<u32>);
 

@@ -1,6 +1,6 @@
-//! Everything a session knows of its streams, behind one lock: which are open, how far each direction has come, and
-//! what waits to be sent. A stream's life is here; what comes in is in [`super::receive`], what goes out in
-//! [`super::send`].
+//! State of all streams of a session, behind one lock: open streams, the progress of each
+//! direction, and queued output. This file has the life cycle of a stream; input is in
+//! [`super::receive`], output in [`super::send`].
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -25,20 +25,21 @@ use crate::{
     session::{CloseReason, Limits, OpenError, SessionError},
 };
 
-/// How many bytes a writer may be ahead of the wire: eight full frames, so that it leaves no rest for a small one.
+/// Bytes that a writer may be ahead of the wire: eight full frames, so that no small remainder is
+/// left.
 pub(super) const OUTBOX: usize = 8 * super::send::FULL_BODY;
-/// With this many control frames waiting, nothing more is read and no stream is opened until the wire has taken some.
+/// Queued control frames at which reading and opening stop until the wire has taken some.
 const CONTROL_FULL: usize = 1024;
 
 /// Our direction of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ours {
     Open,
-    /// The FIN goes behind what waits to be sent.
+    /// The FIN follows the queued data.
     Finishing,
-    /// The FIN went out.
+    /// The FIN was sent.
     Finished,
-    /// Its owner let go of it: the RST goes behind what waits to be sent.
+    /// The owner dropped the stream: the RST follows the queued data.
     Resetting,
 }
 
@@ -52,28 +53,29 @@ pub(super) enum Theirs {
 pub(super) struct Entry {
     pub(super) ours: Ours,
     pub(super) theirs: Theirs,
-    /// The peer reset it.
+    /// The peer has reset it.
     pub(super) reset: bool,
-    /// Reset, or finished both ways: it counts no more, though its owner may still read what has come.
+    /// Reset, or finished both ways. It does not count any more, but received data may still be
+    /// read.
     pub(super) over: bool,
-    /// Waits to be accepted.
+    /// Not accepted yet.
     pub(super) waiting: bool,
-    /// Its owner let go of it while its last bytes were on their way.
+    /// The owner dropped the stream while its last bytes were queued.
     pub(super) orphan: bool,
     pub(super) inbox: Queue,
     pub(super) window: Window,
     pub(super) outbox: Queue,
-    /// What we may send.
+    /// Bytes that may be sent to the peer.
     pub(super) credit: u32,
     pub(super) reader: Option<Waker>,
     pub(super) writer: Option<Waker>,
-    /// Stands in one of the queues of streams that have something to send.
+    /// In one of the queues of streams with output.
     pub(super) scheduled: bool,
-    /// How much it has sent lately beyond what a conversation would, see [`super::send`].
+    /// Bytes sent recently beyond those of a conversation, see [`super::send`].
     pub(super) run: usize,
-    /// Since when it has had nothing to send, where that matters.
+    /// Start of the idle time, where it matters.
     pub(super) dry: Option<Instant>,
-    /// How much of its turn it has had.
+    /// Bytes sent in the current turn.
     pub(super) turn: usize,
 }
 
@@ -105,7 +107,8 @@ impl Entry {
     }
 }
 
-/// Spreads stream ids. An id that a peer chose badly costs a longer look-up among a bounded number of streams.
+/// Spreads stream ids. Ids chosen badly by a peer cost longer look-ups among a bounded number of
+/// streams.
 #[derive(Default)]
 pub(super) struct IdHasher(u64);
 
@@ -127,7 +130,7 @@ impl Hasher for IdHasher {
 
 pub(super) struct State {
     pub(super) side: Side,
-    /// Boxed: a session that does nothing has a stream or two, and the least table has four places.
+    /// Boxed: an idle session has a stream or two, and the smallest table has four slots.
     pub(super) streams: HashMap<u32, Box<Entry>, BuildHasherDefault<IdHasher>>,
     /// Streams that are not over.
     pub(super) live: usize,
@@ -135,27 +138,27 @@ pub(super) struct State {
     max_streams: usize,
     pub(super) opening_limit: usize,
     pub(super) budget: Budget,
-    /// Of all streams.
+    /// Unread bytes of all streams.
     pub(super) unread: Unread,
-    /// Of the path, as far as it is known: what windows are measured by.
+    /// Round trip of the path, if known; windows are sized by it.
     pub(super) round_trip: Duration,
-    /// The next stream opened here; none when the numbers are used up.
+    /// Number of the next stream opened here; `None` when the numbers are used up.
     pub(super) next: Option<u32>,
-    /// The highest number the peer gave, and lower ones that it may still give.
+    /// Highest number used by the peer; lower ones that it may still use are in `skipped`.
     pub(super) highest: u32,
     pub(super) skipped: Skipped,
     pub(super) decoder: Decoder,
     pub(super) control: VecDeque<Header>,
-    /// Of these, answers to pings.
+    /// Pongs among the control frames.
     pub(super) pongs: usize,
     pub(super) small: VecDeque<u32>,
     pub(super) bulk: VecDeque<u32>,
-    /// Messages since a bulk stream had its turn.
+    /// Messages since the last turn of a bulk stream.
     pub(super) since_bulk: u32,
     pub(super) accepts: VecDeque<u32>,
     pub(super) acceptor: Option<Waker>,
     pub(super) driver: Option<Waker>,
-    /// The driver has something to do that it does not know of.
+    /// The driver has work that it does not know of.
     pub(super) kick: bool,
     pub(super) close: Option<CloseReason>,
     pub(super) ended: Option<SessionError>,
@@ -208,7 +211,7 @@ impl State {
 
     fn admits(&self, limit: usize) -> bool {
         self.live < limit
-            // Handles of streams that are over, which somebody still holds.
+            // Includes streams that are over but still have a handle.
             && self.streams.len() < self.max_streams.saturating_mul(2)
             && self.budget.kept(self.max_streams.saturating_sub(self.live + 1))
     }
@@ -219,7 +222,7 @@ impl State {
         self.streams.insert(id, Box::new(entry));
     }
 
-    /// A stream opened here. The peer learns of it at once, before anything is written.
+    /// Opens a stream. The peer learns of it at once, before anything is written.
     pub(super) fn open(&mut self) -> Result<u32, OpenError> {
         if let Some(error) = &self.ended {
             return Err(OpenError::Closed(error.clone()));
@@ -228,7 +231,7 @@ impl State {
             return Err(OpenError::Full);
         }
         let Some(id) = self.next else {
-            // After two thousand million streams; the next session counts from the start.
+            // After two billion streams; the next session starts from the beginning.
             self.close.get_or_insert(CloseReason::Draining);
             self.kick = true;
             return Err(OpenError::Full);
@@ -239,13 +242,13 @@ impl State {
         Ok(id)
     }
 
-    /// A stream that the peer opened, with what it lets us send; refused at the limit.
+    /// Adds a stream opened by the peer, with its credit; refused at the limit.
     pub(super) fn admit(&mut self, id: u32, credit: u32, wakes: &mut Vec<Waker>) {
         if !self.admits(self.max_streams) {
             return self.tell(Header::update(id, RST, 0));
         }
         self.enter(id, Entry::new(true, credit));
-        // At once, so that an opener that bounds what nobody has acknowledged goes on.
+        // At once, for peers that limit their unacknowledged streams.
         self.tell(Header::update(id, ACK, 0));
         self.accepts.push_back(id);
         wakes.extend(self.acceptor.take());
@@ -265,7 +268,7 @@ impl State {
         Poll::Pending
     }
 
-    /// To be called whenever a direction of a stream has come to its end.
+    /// Completes a stream whose directions have both ended.
     pub(super) fn settle(&mut self, id: u32) {
         let Some(entry) = self.streams.get_mut(&id) else {
             return;
@@ -295,7 +298,7 @@ impl State {
         Some(entry)
     }
 
-    /// The peer wants nothing of it any more. What it sent before may still be read.
+    /// Handles a reset by the peer. Data received before may still be read.
     pub(super) fn reset_by_peer(&mut self, id: u32, wakes: &mut Vec<Waker>) {
         let Some(entry) = self.streams.get_mut(&id) else {
             return;
@@ -304,7 +307,7 @@ impl State {
         entry.outbox.clear();
         entry.wake_into(wakes);
         if entry.waiting && (entry.theirs == Theirs::Open || entry.inbox.is_empty()) {
-            // Nobody needs to hear of it: opening and resetting in a loop costs nothing here.
+            // Opening and resetting in a loop must cost nothing here.
             self.accepts.retain(|&waiting| waiting != id);
             self.remove(id);
             return;
@@ -312,7 +315,7 @@ impl State {
         self.settle(id);
     }
 
-    /// Of a stream whose owner let go of it, the last byte went out.
+    /// Completes the drop of a stream after its last byte was sent.
     pub(super) fn reset_here(&mut self, id: u32) {
         self.remove(id);
         if self.ended.is_none() {
@@ -320,33 +323,34 @@ impl State {
         }
     }
 
-    /// The FIN of a stream went out.
+    /// Handles a FIN that was sent.
     pub(super) fn finished_here(&mut self, id: u32) {
         let Some(entry) = self.streams.get_mut(&id) else {
             return;
         };
         entry.ours = Ours::Finished;
         if entry.orphan && entry.theirs == Theirs::Open {
-            // Its owner reads no more, so the peer shall not write.
+            // The owner reads no more, so the peer must not write.
             return self.reset_here(id);
         }
         self.settle(id);
     }
 
-    /// The owner lets go of a stream. What comes back is to be dropped outside of the lock.
+    /// Handles the drop of a stream by its owner. The returned entry must be dropped outside the
+    /// lock.
     pub(super) fn dropped(&mut self, id: u32) -> Option<Box<Entry>> {
         let entry = self.streams.get_mut(&id)?;
         if entry.over || entry.reset {
             return self.remove(id);
         }
         if entry.ours == Ours::Open && self.ended.is_none() {
-            // What was written still goes, as far as the peer lets it.
+            // Written data is still sent, as far as the peer's window allows.
             entry.outbox.truncate(entry.credit as usize);
             entry.ours = Ours::Resetting;
         }
         if entry.ours == Ours::Finishing || !entry.outbox.is_empty() {
             entry.orphan = true;
-            // Its bytes are not counted: the stream is not over, so its whole window is.
+            // These bytes are not counted: the stream is not over, so its whole window is.
             self.unread.less(entry.inbox.len());
             entry.inbox.clear();
             return None;
@@ -357,7 +361,8 @@ impl State {
         self.remove(id)
     }
 
-    /// The session is over: all its streams are broken. What waits to be sent may still be sent. The first reason counts.
+    /// Ends the session: all its streams break. Queued data may still be sent. The first reason
+    /// counts.
     pub(super) fn end(&mut self, error: SessionError, wakes: &mut Vec<Waker>) {
         if self.ended.is_some() {
             return;
@@ -377,7 +382,8 @@ impl State {
         self.kick = true;
     }
 
-    /// What has come for a stream; `take` empties the inbox as far as it likes. None at the peer's end.
+    /// Reads from a stream; `take` removes any number of bytes from the inbox. `None` at the peer's
+    /// end.
     pub(super) fn read<T>(
         &mut self,
         id: u32,
@@ -415,7 +421,8 @@ impl State {
         Poll::Pending
     }
 
-    /// `give` puts bytes into the outbox, at most as many as it is told; how many it put.
+    /// Writes to a stream; `give` appends at most the given number of bytes to the outbox. Returns
+    /// that number.
     pub(super) fn write(
         &mut self,
         id: u32,
@@ -459,7 +466,7 @@ impl State {
         Ok(())
     }
 
-    /// Nothing unread, nothing unsent, no end and no reset either way.
+    /// No unread data, no unsent data, no end and no reset either way.
     pub(super) fn is_idle(&self, id: u32) -> bool {
         self.ended.is_none()
             && self.streams.get(&id).is_some_and(|entry| {
@@ -471,7 +478,7 @@ impl State {
             })
     }
 
-    /// Why a stream broke: with its session, or alone.
+    /// Reason for a broken stream: the session's end, or a reset.
     fn broken(&self) -> io::Error {
         self.ended.clone().map_or_else(
             || io::Error::new(io::ErrorKind::ConnectionReset, "the peer reset the stream"),
@@ -480,7 +487,7 @@ impl State {
     }
 }
 
-/// Remembers whom to wake, without a new handle where the old one does.
+/// Stores the waker; clones only if it differs from the stored one.
 pub(super) fn keep(slot: &mut Option<Waker>, cx: &Context<'_>) {
     match slot {
         Some(waker) => waker.clone_from(cx.waker()),

@@ -1,5 +1,5 @@
-//! One stream of a session. It yields and takes `Bytes`; `AsyncRead` and `AsyncWrite` are adapters on top, for upgrades
-//! and for hyper.
+//! One stream of a session. It yields and takes `Bytes`; `AsyncRead` and `AsyncWrite` are adapters
+//! for upgrades and for hyper.
 
 use std::{
     future::poll_fn,
@@ -14,7 +14,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::Mux;
 
-/// One stream. Dropped before both directions were finished, it is reset: the peer reads an error, never an end.
+/// One stream. Dropped before both directions were finished, it is reset: the peer reads an error,
+/// never an end.
 pub struct Stream {
     mux: Arc<Mux>,
     id: u32,
@@ -30,7 +31,7 @@ impl Stream {
         self.id
     }
 
-    /// The next bytes, as they came; `None` at the peer's end. Any end but that is an error.
+    /// Next bytes, as they arrived; `None` at the peer's clean end.
     pub fn poll_read_bytes(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
         let read = self
             .mux
@@ -38,7 +39,8 @@ impl Stream {
         read.map_ok(Option::flatten)
     }
 
-    /// Takes all of `data`, or what there is room for: what is left in `data` when this is pending was not taken.
+    /// Writes `data` as far as there is capacity. Bytes left in `data` when this is pending were
+    /// not taken.
     pub fn poll_write_bytes(
         &mut self,
         cx: &mut Context<'_>,
@@ -54,23 +56,24 @@ impl Stream {
         Poll::Ready(Ok(()))
     }
 
-    /// Ready when the peer has reset it, whatever lies unread, or its session has ended.
+    /// Ready when the peer has reset the stream, even with unread data, or the session has ended.
     pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.mux.with(|state| state.gone(self.id, cx))
     }
 
-    /// The same to wait for, also by who has given the stream away; in the task that uses it.
+    /// As `poll_gone`, as a future that outlives the borrow. Await it in the task that uses the
+    /// stream.
     pub(crate) fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
         let (mux, id) = (self.mux.clone(), self.id);
         poll_fn(move |cx| mux.with(|state| state.gone(id, cx)))
     }
 
-    /// Ends this direction, behind everything written. The other one goes on.
+    /// Ends this direction after all written data. The other one continues.
     pub fn poll_finish(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(self.mux.with(|state| state.finish(self.id)))
     }
 
-    /// Nothing unread, nothing unsent, no end and no reset either way: fit for another exchange.
+    /// True without unread or unsent data, end, or reset: fit for another exchange.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.mux.with(|state| state.is_idle(self.id))
@@ -80,7 +83,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         let gone = self.mux.with(|state| state.dropped(self.id));
-        // Outside of the lock: what goes with it may be a waker, and with that somebody else's stream.
+        // Outside the lock: the entry may own a waker, and with it another stream.
         drop(gone);
     }
 }
@@ -97,7 +100,7 @@ impl AsyncRead for Stream {
         let read = self
             .mux
             .with(|state| state.read(self.id, cx, |inbox| inbox.read_into(buf)));
-        // Nothing filled is the end.
+        // An empty read is the end.
         read.map_ok(|_| ())
     }
 }
@@ -131,7 +134,7 @@ impl AsyncWrite for Stream {
         true
     }
 
-    /// Nothing waits here: what is written is with the session's task.
+    /// Nothing is buffered here: written data is with the session's task.
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

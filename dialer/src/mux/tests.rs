@@ -1,4 +1,4 @@
-//! Two ends without any I/O: what is sealed by one is received by the other, whole or in pieces.
+//! Two ends without I/O: output of one is input of the other, whole or in pieces.
 
 mod hostile;
 mod interop;
@@ -42,7 +42,7 @@ fn message(from: &Mux, bulk: bool) -> Bytes {
     out.freeze()
 }
 
-/// All that one end has to say.
+/// Moves all output of one end to the other.
 fn carry(from: &Mux, to: &Mux) {
     while from.has_output(true) {
         to.receive(message(from, true), &mut Vec::new()).unwrap();
@@ -63,14 +63,14 @@ fn accept(mux: &Arc<Mux>) -> Option<Stream> {
     }
 }
 
-/// A stream between the two, opened by the first.
+/// A stream opened by the first end.
 fn opened(from: &Arc<Mux>, to: &Arc<Mux>) -> (Stream, Stream) {
     let here = from.open().unwrap();
     exchange(from, to);
     (here, accept(to).unwrap())
 }
 
-/// How many bytes were taken until there was no room.
+/// Number of bytes written until there was no capacity.
 fn write(stream: &mut Stream, bytes: &[u8]) -> io::Result<usize> {
     let mut taken = 0;
     while taken < bytes.len() {
@@ -108,7 +108,7 @@ fn read(stream: &mut Stream, most: usize) -> Read {
     }
 }
 
-/// Nothing is left of any stream.
+/// No stream left anything behind.
 fn assert_empty(mux: &Mux) {
     let state = lock(&mux.state);
     assert_eq!((state.live, state.streams.len()), (0, 0));
@@ -193,7 +193,7 @@ fn a_full_frame_fills_a_message_and_bulk_waits_where_it_is_told_to() {
     assert_eq!(message(&agent, true).len(), 16_320);
 }
 
-/// Whether what it has to say waits for the word that bulk may go.
+/// True if its output waits for the permission to send bulk.
 fn is_bulk(stream: &mut Stream, mux: &Mux) -> bool {
     assert!(!mux.has_output(true));
     write(stream, &[1; KIB]).unwrap();
@@ -206,7 +206,7 @@ fn is_bulk(stream: &mut Stream, mux: &Mux) -> bool {
 async fn a_stream_is_bulk_by_what_it_sends_unasked_and_not_for_ever() {
     let (agent, hub) = pair(8);
     let (mut here, mut there) = opened(&agent, &hub);
-    // In pieces that the wire takes at once: it runs dry each time.
+    // In pieces that the wire takes at once: the outbox runs empty each time.
     for _ in 0..64 {
         assert!(!is_bulk(&mut here, &agent));
     }
@@ -214,7 +214,7 @@ async fn a_stream_is_bulk_by_what_it_sends_unasked_and_not_for_ever() {
     tokio::time::advance(std::time::Duration::from_millis(100)).await;
     assert!(!is_bulk(&mut here, &agent));
 
-    // An acknowledgement of the peer's own changes little, a conversation is none.
+    // Sparse acknowledgements change little; a conversation is not bulk.
     for round in 0..100 {
         write(&mut there, &[1; 100]).unwrap();
         carry(&hub, &agent);
@@ -256,7 +256,7 @@ fn bulk_has_its_turn_beside_small_streams_that_never_pause() {
         carry(&hub, &agent);
         let state = &mut lock(&agent.state);
         let entry = state.streams.get_mut(&small.id()).unwrap();
-        // A stream with this much to say would be bulk itself; others would take its place.
+        // A stream with this much output would be bulk itself; pretend that others take its place.
         entry.run = 0;
     }
     let after = lock(&agent.state).streams[&bulk.id()].outbox.len();
@@ -282,7 +282,7 @@ fn a_reader_that_stops_holds_its_window_and_nobody_else() {
     write(&mut other, b"ping").unwrap();
     exchange(&agent, &hub);
     assert_eq!(read(&mut there, 9), Read::Bytes(b"ping".to_vec()));
-    // And goes on as soon as somebody reads.
+    // Continues as soon as something is read.
     let mut got = 0;
     while let Read::Bytes(bytes) = read(&mut never_read, 64 * KIB) {
         got += bytes.len();
@@ -324,7 +324,7 @@ fn a_reset_is_told_from_an_end_and_comes_behind_what_was_read() {
     drop(there);
     assert_empty(&hub);
 
-    // Of what the peer has no room for, nothing is kept for later.
+    // Data beyond the peer's window is not kept.
     let (mut here, mut there) = opened(&agent, &hub);
     let mut sent = 0;
     for _ in 0..3 {
@@ -344,7 +344,7 @@ fn a_reset_is_told_from_an_end_and_comes_behind_what_was_read() {
     assert_eq!(read(&mut there, 9), Read::Reset);
     drop(there);
 
-    // Finished, then dropped: whole, and then a reset for what the peer would write.
+    // Finished, then dropped: all data, then a reset for the peer's writes.
     let (mut here, mut there) = opened(&agent, &hub);
     write(&mut here, b"all of it").unwrap();
     finish(&mut here);
@@ -379,7 +379,7 @@ fn streams_beyond_the_cap_are_refused_and_those_that_are_over_do_not_count() {
     let mut held: Vec<_> = (0..4).map(|_| opened(&agent, &hub)).collect();
     assert!(matches!(agent.open(), Err(OpenError::Full)));
     assert!(matches!(hub.open(), Err(OpenError::Full)));
-    // Finished both ways, reset by either side: still held, and out of the count.
+    // Finished both ways, reset by either side: still held, not counted.
     let (here, there) = &mut held[0];
     finish(here);
     finish(there);
@@ -395,7 +395,8 @@ fn streams_beyond_the_cap_are_refused_and_those_that_are_over_do_not_count() {
     exchange(&agent, &hub);
     assert_empty(&agent);
 
-    // Both open what is left at once: each refuses what the other could not know of, at the cost of that stream alone.
+    // Both open the remaining streams at once: each refuses those beyond its limit, and only these
+    // streams end.
     let ours: Vec<_> = (0..4).map(|_| agent.open().unwrap()).collect();
     let mut theirs: Vec<_> = (0..4).map(|_| hub.open().unwrap()).collect();
     exchange(&agent, &hub);

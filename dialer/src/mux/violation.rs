@@ -1,36 +1,52 @@
-//! What a peer can do wrong, as far as the protocol of streams can tell.
+//! Protocol violations of a peer, as far as the stream layer can detect them.
 
-/// What a peer did that no yamux may do. It ends the session, and only that.
+/// Violation of yamux by the peer. It ends this session only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
+    /// Unsupported version of a frame.
     #[error("a frame of version {0}")]
     Version(u8),
+    /// Unknown frame type.
     #[error("a frame of the unknown type {0}")]
     Kind(u8),
+    /// Unknown flags.
     #[error("a frame with the unknown flags {0:#06x}")]
     Flags(u16),
-    /// A frame about a stream has number 0, or one about the session has another.
+    /// A stream frame with number 0, or a session frame with another number.
     #[error("a frame of this type for stream {0}")]
     Stream(u32),
+    /// A new stream with a number of this side.
     #[error("stream {0} has a number that is ours to give")]
     Parity(u32),
+    /// A stream number that was used before.
     #[error("stream {0} was opened twice, or far out of order")]
     OpenedTwice(u32),
+    /// A frame for an unknown stream.
     #[error("a frame for stream {0}, which was never opened")]
     NeverOpened(u32),
     /// More data than the window allows.
     #[error("{length} bytes for stream {stream}, whose window has {left} left")]
-    Window { stream: u32, length: u32, left: u32 },
+    Window {
+        /// Number of the stream.
+        stream: u32,
+        /// Length of the frame.
+        length: u32,
+        /// Bytes left in the window.
+        left: u32,
+    },
+    /// A window above the range of 32 bits.
     #[error("the window of stream {0} grew beyond what a number can say")]
     Credit(u32),
+    /// Data after a FIN.
     #[error("data for stream {0} behind its end")]
     BehindEnd(u32),
+    /// Too many unanswered pings.
     #[error("more pings than are answered at a time")]
     Pings,
 }
 
 impl Violation {
-    /// A word to count it by.
+    /// Metric label.
     #[must_use]
     pub const fn rule(self) -> &'static str {
         match self {

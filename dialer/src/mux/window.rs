@@ -1,7 +1,9 @@
-//! What a peer may send on one stream, and the budget that all windows of a session share. A window starts at yamux'
-//! fixed 256 KiB, grows to 1 MiB while its reader keeps up, and shrinks again when the stream goes quiet. Over a far path
-//! it grows further, to twice what its reader takes in a round trip: a window cannot be taken back, so a reader that stops
-//! holds what was on its way, and no more than as much again.
+//! Receive window of a stream, and the budget shared by all windows of a session.
+//!
+//! A window starts at the fixed 256 KiB of yamux, grows to 1 MiB while its reader keeps up, and
+//! shrinks when the stream goes quiet. Over a far path it grows to twice the bytes read per round
+//! trip. A granted window cannot be taken back, so a stopped reader holds the data in flight and at
+//! most as much again.
 
 use std::time::Duration;
 
@@ -9,21 +11,21 @@ use tokio::time::Instant;
 
 use crate::reserve::{Part, Reserve};
 
-/// What either side may send on a new stream, in bytes.
+/// Initial window of a stream, in bytes.
 pub(crate) const INITIAL: u32 = 256 * 1024;
-/// What a window may be, whatever the path: what one reader that stops costs.
+/// Largest window over a near path, in bytes: the cost of one stopped reader.
 const LARGEST: u32 = 1024 * 1024;
-/// What one may be over a far path: as much as a session lets be unacknowledged.
+/// Largest window over a far path, in bytes: as much as the retransmit buffer of a session holds.
 pub(super) const FARTHEST: u32 = 4 * 1024 * 1024;
-/// From this round trip on a path is far: waiting for an update costs more than sending many.
+/// Paths with this round trip or more are far: waiting for an update costs more than sending many.
 const FAR: Duration = Duration::from_millis(5);
-/// A reader that takes less than this for half a window keeps up with the sender: the window is what holds it back.
+/// A reader that takes less time than this for half a window is limited by the window.
 const FAST: Duration = Duration::from_millis(20);
-/// One that takes longer than this needs no large window.
+/// A reader that takes more time than this needs no large window.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// What a peer can make us hold beside the first window of each open stream: what windows have grown by, and what is
-/// unread of streams that are over.
+/// Bytes that a peer can make this side hold beside the first window of each open stream: window
+/// growth, and unread bytes of streams that are over.
 pub(super) struct Budget {
     committed: usize,
     most: usize,
@@ -43,7 +45,7 @@ impl Budget {
         self.committed.saturating_add(bytes) <= self.most && self.part.allows(bytes)
     }
 
-    /// Whether it is kept, or overdrawn by no more than `streams` windows that nobody uses.
+    /// True if the budget is kept, or exceeded by at most `streams` unused windows.
     pub(super) fn kept(&self, streams: usize) -> bool {
         self.committed
             <= self
@@ -62,15 +64,15 @@ impl Budget {
     }
 }
 
-/// Always: unread + `credit` + `consumed` = `size`.
+/// Invariant: unread + `credit` + `consumed` = `size`.
 pub(super) struct Window {
-    /// What the peer may send now.
+    /// Bytes that the peer may send now.
     credit: u32,
     size: u32,
-    /// Read since the last update.
+    /// Bytes read since the last update.
     consumed: u32,
     updated: Option<Instant>,
-    /// Read since `updated`, over a far path: for a round trip at least.
+    /// Bytes read since `updated`, over a far path: for at least a round trip.
     taken: u32,
 }
 
@@ -85,19 +87,20 @@ impl Window {
         }
     }
 
-    /// What of the budget it takes.
+    /// Bytes of the budget in use.
     pub(super) fn grown(&self) -> usize {
         self.size.saturating_sub(INITIAL) as usize
     }
 
-    /// Data has come; the error is how much was left.
+    /// Accounts for received data; the error is the remaining credit.
     pub(super) fn arrived(&mut self, length: u32) -> Result<(), u32> {
         self.credit = self.credit.checked_sub(length).ok_or(self.credit)?;
         Ok(())
     }
 
-    /// Data was read, over a path of this round trip. The answer is what to grant the peer, when it is time to: at half a
-    /// window; at an eighth over a far path, where the peer would have to wait for it.
+    /// Accounts for data read over a path of this round trip, and returns the credit to grant when
+    /// it is due. Due at half a window; at an eighth over a far path, where the peer would have to
+    /// wait for it.
     pub(super) fn consumed(
         &mut self,
         length: usize,
@@ -124,7 +127,7 @@ impl Window {
                 grant += more;
             }
         } else {
-            // Only what has not been granted yet can be taken back.
+            // Only credit that has not been granted yet can be taken back.
             let less = (self.size - wanted).min(grant);
             budget.release(less as usize);
             self.size -= less;
@@ -134,7 +137,7 @@ impl Window {
         (grant > 0).then_some(grant)
     }
 
-    /// What the size should be, by how long it took to read half of it.
+    /// Target size, by the time it took to read half of it.
     fn wanted(&mut self) -> u32 {
         let now = Instant::now();
         self.taken = 0;
@@ -145,7 +148,7 @@ impl Window {
         }
     }
 
-    /// What the size should be, by how much was read in a round trip.
+    /// Target size, by the bytes read in a round trip.
     fn wanted_far(&mut self, read: u32, round_trip: Duration) -> u32 {
         let now = Instant::now();
         let Some(since) = self.updated else {
@@ -163,7 +166,7 @@ impl Window {
         let wanted = in_one.saturating_mul(2).min(FARTHEST);
         match wanted {
             more if more > self.size => more,
-            // A reader that pauses for a moment keeps its window.
+            // A short pause of the reader keeps the window.
             less if less < self.size / 4 => (self.size / 2).max(INITIAL),
             _ => self.size,
         }
@@ -179,14 +182,14 @@ mod tests {
     const KIB: u32 = 1024;
     const NEAR: Duration = Duration::from_micros(200);
 
-    /// The peer sends `bytes`, all are read; what it is granted.
+    /// Receives and reads `bytes`; returns the granted credit.
     fn pass(window: &mut Window, bytes: u32, budget: &mut Budget) -> Option<u32> {
         window.arrived(bytes).unwrap();
         window.consumed(bytes as usize, NEAR, budget)
     }
 
-    /// The same at `rate` bytes a second over a path of `round_trip`, for so long as the peer is granted anything: it
-    /// sends what it may, a round trip after it was told.
+    /// As `pass`, at `rate` bytes per second over a path of `round_trip`: the peer sends its credit
+    /// one round trip after the grant.
     async fn flow(window: &mut Window, round_trip: Duration, rate: u32, trips: u32) -> Budget {
         let mut budget = Budget::new(32 << 20, &Reserve::default());
         for _ in 0..trips {
@@ -245,7 +248,7 @@ mod tests {
         assert_eq!(window.size, LARGEST);
         for _ in 0..3 {
             advance(Duration::from_secs(2)).await;
-            // Half of it is taken back, the rest was never granted anew.
+            // Half of it is taken back; the rest was never granted again.
             let half = window.size / 2;
             pass(&mut window, half, &mut budget);
         }

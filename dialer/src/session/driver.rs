@@ -1,6 +1,8 @@
-//! The one task of a session, which joins its streams to its wire. One round: read once, give all of it to the streams,
-//! give way once so that they run and answer, then seal what they have to say and write it at once. It waits for nobody:
-//! not for a stream's consumer, not for whoever accepts streams, and reading does not wait for writing.
+//! The task of a session, which joins its streams to its wire.
+//!
+//! One round: read once, pass everything to the streams, yield once so that they can answer, then
+//! seal their output and write it at once. It never waits for the consumer of a stream or for a
+//! caller of `accept`, and reading does not wait for writing.
 
 use std::{
     future::Future,
@@ -20,11 +22,11 @@ use crate::{
     wire::Wire,
 };
 
-/// How long a session that ends may take to write what is left.
+/// Time to write the remaining data of a session that ends.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// For so long after the last small thing another is expected, and bulk makes way for it.
+/// Time after a small message during which bulk gives way to the next one.
 const INTERACTIVE: Duration = Duration::from_millis(10);
-/// How often a wire that cannot be written is still read, for what the peer said before it went.
+/// Reads from a wire that cannot be written any more, to find the peer's reason for the end.
 const LAST_READS: usize = 64;
 
 pub(super) struct Driver {
@@ -32,16 +34,16 @@ pub(super) struct Driver {
     wire: Wire,
     mux: Arc<Mux>,
     shared: Arc<Shared>,
-    /// The streams had their time to run since something came in or went out.
+    /// The streams have run since the last input or output.
     gave_way: bool,
     wakes: Vec<Waker>,
-    /// When a stream that is not bulk last had something to say.
+    /// Time of the last output of a stream that is not bulk.
     small: Option<Instant>,
 }
 
 enum Phase {
     Running,
-    /// `unsaid`: the peer has yet to be told why, behind what the streams had written.
+    /// `unsaid`: the reason has not been sent yet; it follows the data of the streams.
     Closing {
         reason: CloseReason,
         unsaid: bool,
@@ -49,7 +51,7 @@ enum Phase {
     },
 }
 
-/// Why a session ends, and what the peer is told.
+/// Reason for the end of a session, and the reason sent to the peer.
 struct End(SessionError, CloseReason);
 
 impl From<LinkEnd> for End {
@@ -90,8 +92,8 @@ impl Driver {
         if let Some(reason) = self.mux.attend(cx.waker(), self.wire.distance()) {
             return Err(End(SessionError::Here(reason), reason));
         }
-        // Who woke this task with something small to say has done so behind all others that had their turn; bulk gives way
-        // once more, until there is a batch of it.
+        // A task that sent a small message ran after all others of this turn, so the message goes
+        // out now. Bulk yields once more, until there is a batch of it.
         let seals = std::mem::take(&mut self.gave_way) || self.mux.has_small();
         if seals {
             self.seal(false);
@@ -99,7 +101,7 @@ impl Driver {
         }
         let read = self.read(cx)?;
         if !read && !seals && !self.may_seal() {
-            // What is due by the clock, and a socket that was full.
+            // For timers, and for a socket that was full.
             self.flush(cx)?;
         }
         if read || self.may_seal() {
@@ -109,9 +111,9 @@ impl Driver {
         Ok(())
     }
 
-    /// One read, handed on; false if there was nothing to read.
+    /// One read, passed to the streams; false if there was nothing to read.
     fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, End> {
-        // What waits to be said makes room first; then this is asked again.
+        // Pending output must leave first; then the streams take input again.
         if !self.mux.takes_input() || self.wire.poll_fill(cx)?.is_pending() {
             return Ok(false);
         }
@@ -130,7 +132,7 @@ impl Driver {
         self.wire.room() > 0 && self.mux.has_output(self.wire.bulk_room() > 0)
     }
 
-    /// As many messages as there are, or as the wire has room for.
+    /// Seals as many messages as there are, or as the wire has capacity for.
     fn seal(&mut self, all: bool) {
         let now = Instant::now();
         if self.mux.has_small() {
@@ -153,7 +155,7 @@ impl Driver {
         let flushed = self.wire.poll_flush(cx);
         self.shared.count(self.wire.counts(), self.wire.rtt());
         if let Poll::Ready(Err(end)) = flushed {
-            // What the peer said before it went is the better reason.
+            // The peer's own reason is more precise than the write error.
             for _ in 0..LAST_READS {
                 if !self.read(cx)? {
                     break;
@@ -168,7 +170,7 @@ impl Driver {
         self.wakes.drain(..).for_each(Waker::wake);
     }
 
-    /// All streams are broken from here on; the peer is told why, if it can still be.
+    /// Breaks all streams and tells the peer the reason, if possible.
     fn end(&mut self, End(error, reason): End) {
         debug!(%error, "session ended");
         self.mux.end(error.clone(), &mut self.wakes);
@@ -181,7 +183,7 @@ impl Driver {
         };
     }
 
-    /// What the streams had written, then the reason, then the wire's own end.
+    /// Sends the remaining data of the streams, the reason, and the end of the wire.
     fn last_words(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             self.seal(true);
@@ -204,7 +206,8 @@ impl Driver {
             if !more {
                 return self.wire.poll_close(cx, *reason);
             }
-            // A wire may need the peer's acknowledgements to go on. What else comes is for nobody.
+            // The wire may need the peer's acknowledgements to continue. All other input is
+            // dropped.
             if let Poll::Ready(Ok(())) = self.wire.poll_fill(cx) {
                 while let Ok(Some(_)) = self.wire.next() {}
                 cx.waker().wake_by_ref();

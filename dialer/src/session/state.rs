@@ -1,4 +1,4 @@
-//! What a session's driver tells its handles: how much has passed, and how it ended.
+//! State that a session's driver shares with its handles: counters and the reason for the end.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -46,7 +46,7 @@ impl Shared {
         }
     }
 
-    /// The first error counts.
+    /// Stores the reason for the end. The first one counts.
     pub(super) fn end(&self, error: SessionError) {
         self.ended.change(|ended| {
             ended.get_or_insert(error);

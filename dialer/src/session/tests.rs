@@ -18,7 +18,7 @@ use crate::{
 
 const PIPE: usize = 64 * 1024;
 
-/// Sends back what comes, half-close included.
+/// Echoes each stream, half-close included.
 async fn echo(session: Session) {
     let mut tasks = JoinSet::new();
     while let Some(stream) = session.accept().await {
@@ -106,7 +106,7 @@ async fn at_the_cap_one_more_is_refused_and_the_rest_go_on() {
     served.abort();
 }
 
-/// Both sides open at once, so that each counts streams of which the other does not know yet.
+/// Both sides open at the same time, so that each counts streams unknown to the other.
 #[tokio::test(start_paused = true)]
 async fn a_peer_over_our_cap_gets_resets_and_keeps_the_session() {
     let (agent, hub) = pair(&limits(8), PIPE).await;
@@ -119,7 +119,7 @@ async fn a_peer_over_our_cap_gets_resets_and_keeps_the_session() {
     assert!(opened.len() > 8, "{} were opened", opened.len());
     let mut reset = 0;
     for mut stream in opened {
-        // One that the peer took is still quiet.
+        // A stream that the peer accepted is still silent.
         let read = timeout(Duration::from_millis(20), stream.read_u8()).await;
         reset += usize::from(matches!(read, Ok(Err(_))));
     }
@@ -166,7 +166,7 @@ async fn streams_nobody_accepts_are_bounded_and_the_session_lives() {
         drop(hub.open().await);
         tokio::task::yield_now().await;
     }
-    // Whoever comes late finds no more than the cap, all of them reset.
+    // A late `accept` finds no more streams than the cap, all reset.
     while let Ok(Some(mut stream)) = timeout(Duration::from_millis(50), agent.accept()).await {
         assert!(stream.read(&mut [0]).await.is_err());
     }
@@ -200,7 +200,7 @@ async fn a_dropped_stream_is_reset_whatever_half_of_it_was_done() {
     assert_eq!(read_error(&mut there).await, ErrorKind::ConnectionReset);
     drop(there);
 
-    // The peer had finished its direction, which is where yamux sends an end.
+    // The peer had finished its direction; yamux sends a FIN here.
     let (mut here, mut there) = opened(&agent, &hub).await;
     there.shutdown().await.unwrap();
     assert_eq!(here.read(&mut [0]).await.unwrap(), 0);
@@ -209,8 +209,8 @@ async fn a_dropped_stream_is_reset_whatever_half_of_it_was_done() {
     assert_eq!(read_error(&mut there).await, ErrorKind::ConnectionReset);
     drop(there);
 
-    // Ours was finished and the peer's not, which is where yamux sends nothing: what we wrote arrives with its end, and
-    // the peer's writes fail.
+    // Our direction was finished, the peer's was not; yamux sends nothing here. Our data arrives
+    // with its end, and the peer's writes fail.
     let (mut here, mut there) = opened(&agent, &hub).await;
     here.write_all(b"all of it").await.unwrap();
     here.shutdown().await.unwrap();
@@ -228,7 +228,7 @@ async fn a_dropped_stream_is_reset_whatever_half_of_it_was_done() {
     assert_eq!(failed.await.unwrap(), ErrorKind::ConnectionReset);
     drop(there);
 
-    // The same, with the end on the wire long before the drop.
+    // As above, with the FIN on the wire long before the drop.
     let (mut here, mut there) = opened(&agent, &hub).await;
     here.shutdown().await.unwrap();
     assert_eq!(there.read(&mut [0]).await.unwrap(), 0);
@@ -319,8 +319,8 @@ async fn a_stopped_reader_stops_nobody_else() {
     served.abort();
 }
 
-/// More than all buffers through four streams, with a small pipe: every bounded queue on the way fills and must be read
-/// again when it drains.
+/// Much more data than all buffers hold, through four streams and a small pipe: each bounded queue
+/// fills up and must be polled again when it drains.
 #[tokio::test(start_paused = true)]
 async fn back_pressure_loses_no_wake_up() {
     let (agent, hub) = pair(&limits(16), 4096).await;
@@ -348,8 +348,8 @@ async fn back_pressure_loses_no_wake_up() {
     served.abort();
 }
 
-/// Both ends write as much as they can through a pipe that holds one message: neither may wait for its own writes before
-/// it reads.
+/// Both ends write as much as they can through a pipe of one message: neither may wait for its own
+/// writes before it reads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bulk_on_eight_streams_each_way_through_a_narrow_pipe_comes_to_its_end() {
     const EACH: usize = 1 << 20;
@@ -409,7 +409,7 @@ async fn a_peer_that_breaks_the_protocol_ends_its_session_and_no_other_and_is_to
     wire.seal(&mut |out| out.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 4, 1, 2, 3, 4]));
     poll_fn(|cx| wire.poll_flush(cx)).await.unwrap();
     let mux = Mux::new(Side::Agent, &limits(16), 16);
-    // Marks come in between.
+    // Probes come in between.
     let told = loop {
         if let Some(piece) = wire.next().unwrap() {
             break mux.receive(piece, &mut Vec::new());
@@ -443,12 +443,12 @@ async fn a_silent_peer_is_dead_after_twenty_seconds() {
             _ = tokio::io::copy_bidirectional(&mut middle, &mut far) => {}
             _ = &mut is_cut => {}
         }
-        // Both sockets stay open and nothing passes.
+        // Both sockets stay open and carry nothing.
         std::future::pending::<()>().await;
         drop((middle, far));
     });
     let (agent, hub) = sessions(agent_io, hub_io, &limits(16), &limits(16)).await;
-    // Alive for as long as marks are answered.
+    // Alive as long as probes are acknowledged.
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert!(timeout(Duration::from_secs(1), hub.closed()).await.is_err());
     cut.send(()).unwrap();

@@ -100,7 +100,7 @@ async fn an_error_ends_both_and_it_is_told_on_which_side_and_after_how_much() {
     assert_eq!(spliced.to_a, 6);
 }
 
-/// Has an answer to give, and takes nothing, as a server that has closed its connection.
+/// Has an answer to send and refuses writes, like a server that has closed its connection.
 struct Closed(&'static [u8]);
 
 impl AsyncRead for Closed {
@@ -135,7 +135,8 @@ impl AsyncWrite for Closed {
 #[tokio::test]
 async fn what_a_server_said_before_it_closed_arrives_though_its_client_still_speaks() {
     static ANSWER: [u8; 200_000] = [7; 200_000];
-    // The client's side holds far less than the answer, and what it says meets a closed connection first.
+    // The client's pipe holds far less than the answer, and the client's data meets a closed
+    // connection first.
     let (mut left, a) = duplex(1024);
     left.write_all(b"ping").await.unwrap();
     let spliced = tokio::spawn(splice(a, Closed(&ANSWER)));
@@ -157,7 +158,7 @@ async fn a_client_is_heard_to_its_end_after_its_server_has_closed_and_for_ten_mi
         let mut got = Vec::new();
         left.read_to_end(&mut got).await.unwrap();
         assert_eq!(got, b"answer");
-        // More than the pipe holds: somebody reads it.
+        // More than the pipe holds, so it must be read.
         left.write_all(&[0; 5000]).await.unwrap();
         assert!(!spliced.is_finished());
         if !silent {

@@ -1,8 +1,8 @@
-//! TLS 1.3 of our own inside of the link, on buffers: rustls driven directly, a message in and plaintext out, plaintext
-//! in and records out. It believes nothing itself: the configuration it is given does.
+//! The inner TLS 1.3 on buffers: rustls driven directly, without buffers of its own. Trust is
+//! decided by the TLS configuration.
 //!
-//! It is rustls without buffers: records are opened where they lie and sealed where they are to go, and between two
-//! messages nothing is held but the beginning of a record, if there is one.
+//! Records are opened and sealed in place. Between two messages it holds at most the beginning of a
+//! record.
 
 use std::{collections::VecDeque, mem, sync::Arc};
 
@@ -21,20 +21,19 @@ use rustls::{
 use super::{exporter::Exporter, resume::Secret};
 use crate::{link::frame::SessionId, secure::HUB_SERVER_NAME};
 
-/// The most plaintext that is sealed at once, in bytes: its record, in its message, in its WebSocket frame, is one
-/// record of the outer TLS.
+/// Largest plaintext sealed at once, in bytes. Its WebSocket frame is one record of the outer TLS.
 pub(crate) const MAX_PLAIN: usize = 16_320;
-/// What a record has beside its plaintext.
+/// Overhead of a record, in bytes.
 pub(crate) const RECORD: usize = 22;
-/// How much may wait for the rest of a record, or of the records of one message of the handshake.
+/// Limit for an incomplete record, or for the records of one handshake message, in bytes.
 const MOST: usize = 64 * 1024;
 
 pub(crate) struct Channel {
     end: End,
-    /// Of a record that has not come whole.
+    /// Incomplete record.
     rest: BytesMut,
     pieces: VecDeque<Bytes>,
-    /// To be pulled.
+    /// Records to be sent.
     records: BytesMut,
     exporter: Arc<Exporter>,
 }
@@ -44,10 +43,10 @@ enum End {
     Hub(Box<UnbufferedServerConnection>),
 }
 
-/// What a step of rustls has come to.
+/// Result of one step of rustls.
 enum Step {
     More,
-    /// It wants more of the peer, or has something to do again when there is something to seal.
+    /// rustls needs more input, or has nothing to do until something is sealed.
     Done,
 }
 
@@ -77,7 +76,7 @@ impl Channel {
             records: BytesMut::new(),
             exporter,
         };
-        // The agent speaks first.
+        // The agent sends first.
         channel.run(&mut []).1?;
         Ok(channel)
     }
@@ -86,19 +85,19 @@ impl Channel {
         self.end.state().is_handshaking()
     }
 
-    /// The peer's chain, as the handshake has verified it.
+    /// The peer's certificate chain, verified by the handshake.
     pub(crate) fn certificates(&self) -> Vec<CertificateDer<'static>> {
         let chain = self.end.state().peer_certificates().unwrap_or_default();
         chain.iter().map(|der| der.clone().into_owned()).collect()
     }
 
-    /// What both ends know and nobody else, for the session of this name.
+    /// Secret of this session, known to both ends only.
     pub(crate) fn secret(&self, session: &SessionId) -> Result<Secret, rustls::Error> {
         self.exporter.export(session)
     }
 
-    /// Takes in what a message brought, which is no more to be looked at afterwards. Whatever it returns, there may be
-    /// something to pull: an answer, or the alert that tells the peer why.
+    /// Processes the body of a message and overwrites it. There may be records to send afterwards,
+    /// even after an error: a response, or an alert.
     pub(crate) fn take_in(&mut self, sealed: &mut [u8]) -> Result<(), rustls::Error> {
         let mut rest = mem::take(&mut self.rest);
         if rest.is_empty() {
@@ -120,7 +119,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Lets rustls see what has come, until it wants more. How much of it is done with.
+    /// Runs rustls until it needs more input. Returns the number of consumed bytes.
     fn run(&mut self, sealed: &mut [u8]) -> (usize, Result<(), rustls::Error>) {
         let mut done = 0;
         loop {
@@ -131,7 +130,7 @@ impl Channel {
                 Ok(Step::More) => {}
                 Ok(Step::Done) => return (done, Ok(())),
                 Err(error) => {
-                    // The alert, and nothing of what comes behind it.
+                    // Sends the alert; input after it is ignored.
                     let rest = sealed.get_mut(done..).unwrap_or_default();
                     while self.end.state().wants_write() && self.step(rest).1.is_ok() {}
                     return (done, Err(error));
@@ -152,29 +151,29 @@ impl Channel {
         !self.pieces.is_empty()
     }
 
-    /// The next piece of plaintext.
+    /// Next piece of plaintext.
     pub(crate) fn piece(&mut self) -> Option<Bytes> {
         self.pieces.pop_front()
     }
 
-    /// Puts back what was taken too much of.
+    /// Puts back an unused piece.
     pub(crate) fn put_back(&mut self, piece: Bytes) {
         if !piece.is_empty() {
             self.pieces.push_front(piece);
         }
     }
 
-    /// Seals: the records go into a message, behind what was to be pulled before.
+    /// Appends pending records and the sealed plaintext to a message.
     pub(crate) fn seal(&mut self, plain: &[u8], into: &mut BytesMut) -> Result<(), rustls::Error> {
         into.put(mem::take(&mut self.records));
-        // It is the same bytes each time, as rustls remembers how much of them it has seen.
+        // Always the same bytes: rustls remembers how many of them it has seen.
         match &mut self.end {
             End::Agent(tls) => encrypt(tls.process_tls_records(&mut self.rest), plain, into),
             End::Hub(tls) => encrypt(tls.process_tls_records(&mut self.rest), plain, into),
         }
     }
 
-    /// Seals; the records are there to be pulled.
+    /// Seals plaintext into the pending records.
     pub(crate) fn seal_aside(&mut self, plain: &[u8]) -> Result<(), rustls::Error> {
         let mut records = mem::take(&mut self.records);
         let sealed = self.seal(plain, &mut records);
@@ -182,12 +181,12 @@ impl Channel {
         sealed
     }
 
-    /// Whether there is anything to pull.
+    /// True if there are pending records.
     pub(crate) fn has_records(&self) -> bool {
         !self.records.is_empty()
     }
 
-    /// Moves what is to be sent into a message, up to `room` bytes.
+    /// Moves pending records into a message, up to `room` bytes.
     pub(crate) fn pull(&mut self, into: &mut BytesMut, room: usize) {
         let part = room.min(self.records.len());
         into.put(self.records.split_to(part));
@@ -196,7 +195,7 @@ impl Channel {
         }
     }
 
-    /// Gives back what has grown while much came in. Called when nothing is left to be taken in.
+    /// Frees capacity that grew under load. Called when all input is processed.
     pub(crate) fn rest(&mut self) {
         if self.pieces.capacity() > 4 {
             self.pieces.shrink_to(4);
@@ -213,7 +212,7 @@ impl End {
     }
 }
 
-/// Does what rustls asks for next. How many bytes it is done with.
+/// Performs the next step of rustls. Returns the number of consumed bytes.
 fn handle<D>(
     status: UnbufferedStatus<'_, '_, D>,
     pieces: &mut VecDeque<Bytes>,
@@ -223,7 +222,7 @@ fn handle<D>(
     let step = match state {
         Ok(ConnectionState::ReadTraffic(mut traffic)) => loop {
             match traffic.next_record() {
-                // A piece of its own, so that whoever keeps a part of it keeps no more than that record.
+                // One buffer per record, so that a slice pins no more than its record.
                 Some(Ok(record)) => {
                     discard += record.discard;
                     pieces.push_back(Bytes::copy_from_slice(record.payload));
@@ -249,7 +248,7 @@ fn handle<D>(
     (discard, step)
 }
 
-/// What TLS itself has to say.
+/// Encodes a handshake message or an alert.
 fn encode<D>(
     mut data: EncodeTlsData<'_, D>,
     records: &mut BytesMut,
@@ -285,7 +284,7 @@ fn encrypt<D>(
                 into.truncate(before + written);
                 return Ok(());
             }
-            // Several records, or something that must go before them.
+            // Several records, or a key update before them.
             Err(EncryptError::InsufficientSize(InsufficientSizeError { required_size })) => {
                 into.resize(before + required_size, 0);
             }

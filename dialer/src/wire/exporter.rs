@@ -1,5 +1,6 @@
-//! Secrets that both ends of the inner TLS can make and nobody else (RFC 8446, 7.5). rustls exports them from its connections
-//! with buffers only; of the others it tells the secret that all are made from, which is kept here and never leaves.
+//! Exported keying material of the inner TLS (RFC 8446, 7.5). rustls exports it from buffered
+//! connections only. For unbuffered ones its key log provides the exporter secret, which stays in
+//! this file.
 
 use std::{fmt, sync::Mutex};
 
@@ -14,10 +15,10 @@ use secrecy::{ExposeSecret, SecretSlice};
 use super::resume::Secret;
 use crate::{link::frame::SessionId, lock};
 
-/// What a resumption is proved with is exported under this label.
+/// Exporter label of the resumption secret.
 const LABEL: &[u8] = b"EXPORTER-fairlead-resumption";
 
-/// Of one connection, whose configuration has it for its log of keys.
+/// Key log of one connection.
 #[derive(Default)]
 pub(super) struct Exporter(Mutex<Option<SecretSlice<u8>>>);
 
@@ -40,7 +41,10 @@ impl KeyLog for Exporter {
 }
 
 impl Exporter {
+    /// Derives the resumption secret of a session.
+    ///
     /// # Errors
+    ///
     /// Before the handshake is done.
     pub(super) fn export(&self, session: &SessionId) -> Result<Secret, rustls::Error> {
         let master = lock(&self.0);
@@ -52,7 +56,7 @@ impl Exporter {
 
 /// TLS-Exporter(LABEL, session, 32).
 fn export(master: &[u8], session: &SessionId) -> Result<Secret, Unspecified> {
-    // The cipher suite's hash is as long as its secrets.
+    // A secret is as long as the hash of its cipher suite.
     let (hash, hkdf) = match master.len() {
         32 => (&digest::SHA256, hkdf::HKDF_SHA256),
         48 => (&digest::SHA384, hkdf::HKDF_SHA384),

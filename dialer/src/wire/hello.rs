@@ -1,4 +1,4 @@
-//! How a link begins: both sides say HELLO, agree on a version, and on the session that it is for.
+//! Start of a link: both sides send HELLO and agree on a version and on a session.
 
 use bytes::BufMut;
 use tracing::debug;
@@ -16,17 +16,17 @@ use crate::{
 pub(crate) const VERSIONS: (u8, u8) = (1, 1);
 /// Session name of a hub that keeps no sessions.
 const UNNAMED: SessionId = [0; 16];
-/// A peer that takes less per message is not served: it could make us send byte by byte.
+/// Smallest accepted message limit of a peer, in bytes. Less could make us send byte by byte.
 const LEAST_MESSAGE: usize = 1024;
 
-/// What the two HELLOs have settled.
+/// Result of the two HELLOs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Agreed {
     pub(crate) version: u8,
     pub(crate) session: SessionId,
-    /// The largest body of a DATA message to the peer.
+    /// Largest body of a DATA message to the peer.
     pub(crate) body: usize,
-    /// How many streams the peer wants at most.
+    /// Stream limit of the peer.
     pub(crate) peer_streams: usize,
 }
 
@@ -56,7 +56,7 @@ impl Agreed {
     }
 }
 
-/// The version both speak: the highest.
+/// Highest common version.
 fn common(ours: (u8, u8), theirs: (u8, u8)) -> Option<u8> {
     let highest = ours.1.min(theirs.1);
     (highest >= ours.0.max(theirs.0)).then_some(highest)
@@ -73,7 +73,8 @@ fn hello(versions: (u8, u8), session: SessionId, limits: &Limits) -> Hello {
     }
 }
 
-/// The agent's end: offers `versions` and the session to go on with, if there is one; takes what the hub chose.
+/// The agent's end: offers `versions` and the session to resume, if any, and accepts the hub's
+/// choice.
 pub(crate) async fn offer(
     socket: &mut Socket,
     versions: (u8, u8),
@@ -90,8 +91,8 @@ pub(crate) async fn offer(
     Agreed::new(chosen, theirs.session, &theirs)
 }
 
-/// The hub's end: chooses the highest common version and names the session. A `known` session is resumed; with `None` the hub
-/// keeps no sessions.
+/// The hub's end: chooses the highest common version and names the session. A `known` session is
+/// resumed; with `None` the hub keeps no sessions.
 pub(crate) async fn choose(
     socket: &mut Socket,
     versions: (u8, u8),
@@ -118,12 +119,12 @@ pub(crate) async fn choose(
     Agreed::new(chosen, session, &theirs)
 }
 
-/// Either end: nothing comes of the session that the hub has named. The peer need not wait for it.
+/// Declines the named session, on either end. The peer need not wait for it.
 pub(crate) async fn decline(socket: &mut Socket, reason: CloseReason) -> Result<(), LinkEnd> {
     say(socket, &Frame::Close(reason.code())).await
 }
 
-/// One message, on its way at once.
+/// Sends one message at once.
 pub(crate) async fn say(socket: &mut Socket, frame: &Frame<'_>) -> Result<(), LinkEnd> {
     let message = frame.encode();
     socket.send(message.len(), |out| out.put_slice(&message))?;

@@ -1,6 +1,8 @@
-//! What a session has sent and received as DATA over all its links, and the messages that the peer has not acknowledged:
-//! the complete WebSocket frames as they were built, so that a new link repeats them without a copy. Bounded: where
-//! there is no room, nothing is sealed.
+//! Retransmit buffer: encoded frames not yet acknowledged by the peer, and the byte counts of a
+//! session over all its links.
+//!
+//! Complete WebSocket frames are kept, so that a new link sends them again without a copy. When the
+//! buffer is full, nothing is sealed.
 
 use std::collections::VecDeque;
 
@@ -9,30 +11,30 @@ use bytes::Bytes;
 use super::MESSAGE;
 use crate::reserve::{Part, Reserve};
 
-/// What a kept frame costs beside its bytes.
+/// Memory overhead of a kept frame, in bytes.
 const OVERHEAD: usize = 64;
-/// What a session may keep whatever all the others do: enough to go on with, and to be acknowledged.
+/// Bytes that a session may always keep, whatever the others hold: enough to make progress.
 const OWN: usize = 256 * 1024;
-/// What is taken of the reserve at a time.
+/// Unit of reservations in the memory budget, in bytes.
 const SHARE: usize = 64 * 1024;
-/// Room that plaintext never takes: for what TLS itself has to say.
+/// Capacity that plaintext never uses: for messages of TLS itself.
 const SPARE: usize = 16 * 1024;
 
 pub(crate) struct Ledger {
     received: u64,
     sent: u64,
     acknowledged: u64,
-    /// Each with the count of bytes sent up to its end.
+    /// Each frame with the count of bytes sent up to its end.
     kept: VecDeque<(u64, Bytes)>,
     size: usize,
     limit: usize,
-    /// What is kept beyond [`OWN`].
+    /// Reservation for bytes beyond [`OWN`].
     part: Part,
-    /// A session that cannot be resumed counts, but keeps nothing.
+    /// False for a session that cannot be resumed: it counts, but keeps nothing.
     keeps: bool,
 }
 
-/// A count of received bytes that the peer cannot have.
+/// Received count that the peer cannot have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Impossible {
     #[error("fewer bytes than it has acknowledged")]
@@ -44,7 +46,7 @@ pub(crate) enum Impossible {
 }
 
 impl Ledger {
-    /// `limit` is never taken as less than two messages.
+    /// `limit` is at least two messages.
     pub(crate) fn new(limit: usize, reserve: &Reserve) -> Self {
         Ledger {
             received: 0,
@@ -73,18 +75,18 @@ impl Ledger {
         self.sent
     }
 
-    /// Sent, and not acknowledged.
+    /// Bytes sent and not acknowledged.
     pub(crate) fn flight(&self) -> u64 {
         self.sent - self.acknowledged
     }
 
-    /// How many bytes may be sealed before more are acknowledged: nothing, or a message at least.
+    /// Bytes that may be sealed now: zero, or at least one message.
     pub(crate) fn room(&self) -> usize {
         let room = self.bound().saturating_sub(self.size + SPARE);
         if room >= MESSAGE + OVERHEAD { room } else { 0 }
     }
 
-    /// How many bytes may be kept as things stand.
+    /// Bytes that may be kept, given the state of the memory budget.
     fn bound(&self) -> usize {
         if self.part.allows(SHARE) {
             self.limit
@@ -93,7 +95,7 @@ impl Ledger {
         }
     }
 
-    /// Takes of the reserve what is kept beyond the session's own, and gives back what is no longer.
+    /// Adjusts the reservation to the kept bytes.
     fn settle(&mut self) {
         let needed = self.size.saturating_sub(OWN).next_multiple_of(SHARE);
         let had = self.part.bytes();
@@ -104,13 +106,13 @@ impl Ledger {
         }
     }
 
-    /// Whether more than an eighth of all is left.
+    /// True if more than an eighth of the capacity is left.
     pub(crate) fn room_for_bulk(&self) -> bool {
         self.room() > self.bound() / 8
     }
 
-    /// Whether the peer has made us keep more than there is room for, by questions of its TLS that it never
-    /// acknowledges the answers to.
+    /// True if the peer made us exceed the limit: by TLS requests without acknowledging the
+    /// responses.
     pub(crate) fn overrun(&self) -> bool {
         self.size > self.limit
     }
@@ -119,7 +121,7 @@ impl Ledger {
         self.received += bytes as u64;
     }
 
-    /// `frame` holds `bytes` of DATA.
+    /// Adds `frame`, which holds `bytes` of DATA.
     pub(crate) fn has_sent(&mut self, bytes: usize, frame: &Bytes) {
         self.sent += bytes as u64;
         if self.keeps {
@@ -129,7 +131,7 @@ impl Ledger {
         }
     }
 
-    /// The peer has received `count` bytes: what they were in is forgotten.
+    /// Drops the frames within the first `count` bytes, which the peer has received.
     pub(crate) fn acknowledge(&mut self, count: u64) -> Result<(), Impossible> {
         if count < self.acknowledged {
             return Err(Impossible::Less);
@@ -161,7 +163,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// What a new link must send again, in order.
+    /// Frames that a new link must send again, in order.
     pub(crate) fn unacknowledged(&self) -> impl Iterator<Item = Bytes> {
         self.kept.iter().map(|(_, frame)| frame.clone())
     }
@@ -180,7 +182,7 @@ mod tests {
         Bytes::from(vec![0; bytes + 9])
     }
 
-    /// 100, 300 and 600 bytes sent, the first acknowledged.
+    /// 100, 200 and 300 bytes sent, the first frame acknowledged.
     fn ledger() -> Ledger {
         let mut ledger = Ledger::new(1 << 20, &Reserve::default());
         for bytes in [100, 200, 300] {

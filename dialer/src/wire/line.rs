@@ -1,5 +1,5 @@
-//! What a session's wire shares with those who hold the session: its name, how its link is, and the way by which a new
-//! link comes to it. And the hub's list of sessions that may be resumed.
+//! State that a session's wire shares with its handles: name, link state, and the slot for a new
+//! link. Also the hub's list of resumable sessions.
 
 use std::{
     collections::HashMap,
@@ -30,13 +30,16 @@ use crate::{
     lock,
 };
 
-/// How it stands with a session's link.
+/// State of a session's link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkState {
+    /// The session has a link.
     Up,
     /// The session waits for its agent.
     Down {
+        /// Time when the link was lost.
         since: Instant,
+        /// Reason for the loss.
         last_error: String,
     },
 }
@@ -45,16 +48,16 @@ pub(crate) struct Line {
     id: SessionId,
     secret: Secret,
     state: watch::Sender<LinkState>,
-    /// As it was when the link was lost.
+    /// Count of received bytes when the link was lost.
     received: AtomicU64,
-    /// A place for one, and no channel: the least of those has room for 32 for as long as it lives.
+    /// A slot for one link. A channel would hold memory for 32 during the whole session.
     next: Mutex<Next>,
     driver: AtomicWaker,
-    /// One resumption at a time.
+    /// Only one resumption at a time.
     resuming: tokio::sync::Mutex<()>,
 }
 
-/// What the wire is to go on with.
+/// Slot for the next link of the wire.
 enum Next {
     Nothing,
     Link(Box<Takeover>),
@@ -62,13 +65,13 @@ enum Next {
     Over,
 }
 
-/// A link whose peer has proved itself, for the wire to go on with.
+/// New link whose peer has proved itself, to be taken over by the wire.
 pub(super) struct Takeover {
     pub(super) socket: Socket,
     pub(super) body: usize,
-    /// What the peer has received.
+    /// Count of bytes received by the peer.
     pub(super) received: u64,
-    /// The hub proves itself last, with its count at the moment when it gives the old link up.
+    /// The hub sends its proof last, with its count when it gives up the old link.
     pub(super) answer: Option<Exchange>,
     pub(super) outcome: oneshot::Sender<Result<(), LinkEnd>>,
 }
@@ -86,7 +89,7 @@ impl Line {
         })
     }
 
-    /// The link that has come, if one has. The driver is woken when one does.
+    /// Takes the new link, if there is one. The driver is woken when one comes.
     pub(super) fn takeover(&self, driver: &Waker) -> Option<Box<Takeover>> {
         self.driver.register(driver);
         let mut next = lock(&self.next);
@@ -99,9 +102,9 @@ impl Line {
         }
     }
 
-    /// There is no wire any more to take one.
+    /// Marks the wire as gone.
     pub(super) fn over(&self) {
-        // Dropped without the lock.
+        // Dropped outside the lock.
         let last = std::mem::replace(&mut *lock(&self.next), Next::Over);
         drop(last);
     }
@@ -133,7 +136,7 @@ impl Line {
         self.state.send_replace(LinkState::Up);
     }
 
-    /// The agent's end: asks the hub, whose HELLO has named this session, to go on with it.
+    /// The agent's end: resumes this session, which the hub's HELLO has named.
     pub(crate) async fn resume(&self, mut socket: Socket, agreed: &Agreed) -> Result<(), LinkEnd> {
         let Ok(_alone) = self.resuming.try_lock() else {
             return Err(LinkEnd::Protocol("it is being resumed already".to_owned()));
@@ -162,7 +165,7 @@ impl Line {
         self.hand_over(socket, agreed, received, None).await
     }
 
-    /// The hub's end.
+    /// The hub's end: verifies the agent's proof and hands the link over.
     pub(crate) async fn grant(&self, mut socket: Socket, agreed: &Agreed) -> Result<(), LinkEnd> {
         let hub = resume::nonce()?;
         hello::say(&mut socket, &Frame::Challenge(hub)).await?;
@@ -202,7 +205,7 @@ impl Line {
             answer,
             outcome,
         });
-        // Where two come at once, the later one stays.
+        // Of two concurrent links the later one stays.
         let earlier = {
             let mut next = lock(&self.next);
             if matches!(*next, Next::Over) {
@@ -224,7 +227,7 @@ fn decode(message: &[u8]) -> Result<Frame<'_>, LinkEnd> {
     }
 }
 
-/// The sessions of a hub that may be resumed, by the name that only the agent and the boxes on its way have seen.
+/// Resumable sessions of a hub. Their names are known to the agent and to middleboxes only.
 #[derive(Clone, Default)]
 pub struct Resumable {
     lines: Arc<Mutex<HashMap<SessionId, Weak<Line>>>>,
@@ -233,14 +236,14 @@ pub struct Resumable {
 impl Resumable {
     pub(crate) fn get(&self, id: &SessionId) -> Option<Arc<Line>> {
         let line = lock(&self.lines).get(id)?.upgrade()?;
-        // A session that has ended may still have handles.
+        // An ended session may still have handles.
         let is_over = matches!(*lock(&line.next), Next::Over);
         (!is_over).then_some(line)
     }
 
     pub(crate) fn enter(&self, line: &Arc<Line>) {
         let mut lines = lock(&self.lines);
-        // Those that have ended make room for those that come.
+        // Removes ended sessions before the table grows.
         if lines.len() == lines.capacity() {
             lines.retain(|_, line| line.strong_count() > 0);
         }

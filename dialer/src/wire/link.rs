@@ -1,5 +1,5 @@
-//! One live WebSocket of a session: DATA, marks and their answers, and the end. It keeps no count of its own: a session's
-//! ledger goes on from link to link.
+//! One live WebSocket of a session: DATA, ack probes and the end. The counts are in the retransmit
+//! buffer of the session, which outlives the link.
 
 use std::{
     task::{Context, Poll},
@@ -23,19 +23,20 @@ use crate::{
     session::CloseReason,
 };
 
-/// How many bytes may wait for the socket before nothing more is sealed.
+/// Capacity of the socket's queue, in bytes. Nothing is sealed while it is full.
 const QUEUE: usize = 128 * 1024;
-/// The same for bulk, while there are small things that would have to wait behind it.
+/// As [`QUEUE`], for bulk while small messages would have to wait behind it.
 const INTERACTIVE_QUEUE: usize = 2 * MESSAGE;
 
 pub(crate) struct Link {
     socket: Socket,
     pub(crate) pace: Pace,
-    /// The peer's mark that waits for its answer. A newer one takes its place: its answer is for both.
+    /// The peer's probe to acknowledge. A newer probe replaces it, because one acknowledgement
+    /// covers both.
     answer: Option<u64>,
-    /// The socket cannot be written any more. What the peer has said before is read first.
+    /// Write error. Data that the peer has sent before is read first.
     broken: Option<LinkEnd>,
-    /// When it was last looked whether the peer has said anything, and whether it had not, just now.
+    /// Time of the last read, and whether it found no data since the last flush.
     read: Instant,
     looked: bool,
     closing: bool,
@@ -54,13 +55,13 @@ impl Link {
         }
     }
 
-    /// How many bytes may be queued: nothing, or a message at least.
+    /// Bytes that may be queued: zero, or at least one message.
     pub(crate) fn room(&self) -> usize {
         let room = QUEUE.saturating_sub(self.socket.unsent());
         if room >= MESSAGE { room } else { 0 }
     }
 
-    /// How many bytes of bulk may be queued.
+    /// Bytes of bulk that may be queued.
     pub(crate) fn bulk_room(&self, ledger: &Ledger) -> usize {
         if self.pace.is_interactive() && self.socket.unsent() > INTERACTIVE_QUEUE {
             return 0;
@@ -68,7 +69,7 @@ impl Link {
         self.pace.bulk_room(ledger.flight())
     }
 
-    /// Reads what has arrived, unless [`Link::advance`] may have something yet.
+    /// Reads available data, unless [`Link::advance`] may have a message left.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
         let outcome = self.socket.poll_read(cx);
         self.read = Instant::now();
@@ -81,7 +82,8 @@ impl Link {
         outcome
     }
 
-    /// Takes in messages up to the next with DATA: [`Link::data_mut`]. False: there is none left of what was read.
+    /// Processes messages up to the next one with DATA: [`Link::data_mut`]. False if no message is
+    /// left.
     pub(crate) fn advance(&mut self, ledger: &mut Ledger) -> Result<bool, LinkEnd> {
         while self.socket.advance()? {
             match frame::decode(self.socket.message()) {
@@ -107,7 +109,7 @@ impl Link {
         if self.socket.has_told() {
             self.pace.heard();
         }
-        // Nothing whole is left: an empty block goes back.
+        // No complete message is left: an empty block is returned.
         self.socket.rest();
         Ok(false)
     }
@@ -119,12 +121,12 @@ impl Link {
         ledger.acknowledge(count).map_err(LinkEnd::Impossible)
     }
 
-    /// What `advance` has found.
+    /// DATA found by `advance`.
     pub(crate) fn data_mut(&mut self) -> &mut [u8] {
         self.socket.message_mut().get_mut(1..).unwrap_or_default()
     }
 
-    /// Queues one message of DATA, of about `expected` bytes, and a mark behind it where one is due.
+    /// Queues one DATA message of about `expected` bytes, and a probe if one is due.
     pub(crate) fn send_data(
         &mut self,
         ledger: &mut Ledger,
@@ -142,7 +144,7 @@ impl Link {
         self.mark(ledger)
     }
 
-    /// Queues what was built for an earlier link.
+    /// Queues the unacknowledged frames of an earlier link.
     pub(crate) fn repeat(&mut self, ledger: &Ledger) {
         for frame in ledger.unacknowledged() {
             self.socket.repeat(frame);
@@ -168,7 +170,7 @@ impl Link {
         Ok(())
     }
 
-    /// Keeps time, and writes all that is queued. An error is the link's end.
+    /// Runs the timers and writes queued data. An error ends the link.
     pub(crate) fn poll_flush(
         &mut self,
         cx: &mut Context<'_>,
@@ -178,7 +180,7 @@ impl Link {
             self.mark(ledger)?;
         }
         let silent = |silence: Duration| LinkEnd::Silent(silence);
-        // A session that does not read, because it cannot write, is as good as dead by then.
+        // A session that does not read, because it cannot write, counts as dead by then.
         let looked = self.looked || self.read.elapsed() >= SILENCE;
         self.pace.poll(cx, looked).map_err(silent)?;
         self.looked = false;
@@ -192,7 +194,7 @@ impl Link {
         }
         let written = self.socket.poll_write(cx);
         if let Poll::Ready(Err(end)) = written {
-            // A peer that closed says so in what it sent before: that is the better reason.
+            // A peer that closed has sent its reason before, which is more precise.
             self.broken = Some(end);
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -200,7 +202,7 @@ impl Link {
         written
     }
 
-    /// The last words, behind all that is queued. The peer's own are not waited for.
+    /// Sends CLOSE after all queued data, without waiting for the peer's.
     pub(crate) fn poll_close(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,10 +1,14 @@
-//! Marks: when to send one, and what its answer says. One mark serves four ends: what is answered is delivered, the time
-//! it took is the round trip, a round trip that grows says that bulk waits in a queue somewhere and had better wait here,
-//! and a peer that answers lives. Pure time-keeping: the link sends.
+//! Congestion control by ack probes: when to send one, and the conclusions from its
+//! acknowledgement.
 //!
-//! Over a near path a flight shrinks as soon as its round trip grows. Over a far one round trips grow for other reasons,
-//! too: the TCP below begins slowly, and holds what came behind a gap. There the flight follows the best rate that was
-//! seen lately ([`Far`]): a TCP that always has something to send decides what the path bears.
+//! A probe serves four purposes. Acknowledged bytes are delivered. The elapsed time is the round
+//! trip. A growing round trip shows that bulk queues on the path; it had better wait here. A peer
+//! that acknowledges is alive. This file keeps time only; the link sends.
+//!
+//! Over a near path the limit of bytes in flight shrinks when the round trip grows. Over a far path
+//! round trips grow for other reasons, too: TCP slow start, and retransmissions that hold back
+//! later data. There the limit follows the bandwidth estimate ([`Far`]), so that a TCP with data to
+//! send determines the rate.
 
 mod far;
 
@@ -20,83 +24,86 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use self::far::Far;
 
-/// From one mark to the next while something is sent, however little: what windows are measured by.
+/// Interval of probes while anything is sent; windows are sized by the result.
 const ACTIVE: Duration = Duration::from_millis(250);
-/// From one mark to the next while nothing is sent; up to a fifth more or less, so that sessions do not keep step.
+/// Interval of probes while nothing is sent, with 20 % of jitter.
 const IDLE: Duration = Duration::from_secs(10);
-/// How long a peer may say nothing. Whatever message of its link comes is life, and not only the answer to a mark, which may wait
-/// behind megabytes on a slow path. Where a path is dead one way only, it is the end that hears nothing which gives up.
+/// Time without a message after which a peer counts as dead. Any message of the link counts,
+/// because the acknowledgement of a probe may wait behind megabytes on a slow path. If only one
+/// direction is dead, the end that receives nothing gives up.
 pub(crate) const SILENCE: Duration = Duration::from_secs(20);
-/// By how much the round trip may grow before bulk is held back. On a long path an eighth of it, if that is more: what is
-/// sent at once makes a queue of its own there.
+/// Growth of the round trip at which bulk is held back; at least an eighth of the round trip,
+/// because a burst queues on a long path.
 const QUEUE: Duration = Duration::from_millis(1);
-/// The same while somebody types, or waits for small answers.
+/// As [`QUEUE`], while small messages are in flight.
 const QUEUE_INTERACTIVE: Duration = Duration::from_micros(50);
-/// The flight that is allowed at first, and the least.
+/// Initial limit of bytes in flight.
 const START: u64 = 64 * 1024;
 const LEAST: u64 = 16 * 1024;
-/// Marks are at least this far apart while bulk flows, in bytes.
+/// Smallest distance of probes under bulk, in bytes.
 const STEP: u64 = 8 * 1024;
-/// How many may be unanswered.
+/// Limit of unacknowledged probes.
 const OUT: usize = 32;
-/// A least round trip that no other has come near to for so long is measured anew, with an empty queue.
+/// Age at which the smallest round trip is measured again, with an empty queue, if none has come
+/// near it.
 const STALE: Duration = Duration::from_secs(10);
-/// The same where a near path seems to have become a far one: until that is known, next to nothing is sent.
+/// As [`STALE`], for a near path that seems to have become far. Little is sent until that is known.
 const MOVED: Duration = Duration::from_secs(2);
-/// From this least round trip on a path is far.
+/// Paths with this smallest round trip or more are far.
 const FAR: Duration = Duration::from_millis(5);
 
 struct Mark {
     count: u64,
     at: Instant,
-    /// What was in flight when it was sent.
+    /// Bytes in flight when it was sent.
     flight: u64,
 }
 
 pub(crate) struct Pace {
     out: VecDeque<Mark>,
-    /// The count of the last mark that was sent.
+    /// Count of the last probe sent.
     marked: u64,
-    /// How much may be in flight before bulk waits, and the most that this may become.
+    /// Limit of bytes in flight for bulk, and its upper bound.
     limit: u64,
     most: u64,
     least: Option<Duration>,
     far: Box<Far>,
-    /// When a round trip was last about as short as the least.
+    /// Time of the last round trip close to the smallest.
     near: Instant,
-    /// Bulk waits until all is answered and one mark has been alone on its way.
+    /// Bulk waits until everything is acknowledged and one probe has measured the empty path.
     draining: bool,
-    /// When the flight was last made smaller: what was sent before that says nothing new.
+    /// Time of the last reduction of the limit. Probes sent before it carry no new information.
     shrunk: Option<Instant>,
     rtt: Option<Duration>,
-    /// The same, averaged over the last few.
+    /// Moving average of the round trip.
     smooth: Option<Duration>,
     heard: Instant,
-    /// When the last mark was sent.
+    /// Time of the last probe.
     asked: Option<Instant>,
     due: Instant,
     timer: Pin<Box<Sleep>>,
     interactive: bool,
 }
 
-/// An answer to a mark that is not out.
+/// Acknowledgement of a probe that is not in flight.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unasked;
 
-/// What is to be sent now.
+/// Message to send now.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Nothing,
     Mark,
-    /// Nothing has been sent for long: the boxes between shall see something, too.
+    /// A probe after a long idle time, with a WebSocket ping for middleboxes.
     IdleMark,
 }
 
 impl Pace {
-    /// `sent` is what has been sent before this link; the flight never grows above `most`.
+    /// `sent` is the count before this link; the limit never exceeds `most`.
     pub(crate) fn new(sent: u64, most: u64) -> Self {
         let now = Instant::now();
-        // A session that begins has something to say at once, and the first mark goes with it. One that goes on may not.
+        // A new session sends data at once, and the first probe with it. A resumed one may have
+        // nothing to send.
         let due = if sent == 0 { now + ACTIVE } else { now };
         Pace {
             out: VecDeque::new(),
@@ -122,8 +129,7 @@ impl Pace {
         self.rtt
     }
 
-    /// How long it takes to tell the peer something and to see what it makes of it: over a far path with what it waits
-    /// for on the way.
+    /// Time until an effect of a message is seen: over a far path with the time in queues.
     pub(crate) fn distance(&self) -> Option<Duration> {
         if self.is_far() {
             self.smooth
@@ -136,12 +142,12 @@ impl Pace {
         self.least.is_some_and(|least| least >= FAR)
     }
 
-    /// The peer lives: it has said something, in a message of its link.
+    /// Records a sign of life: a message of the link.
     pub(crate) fn heard(&mut self) {
         self.heard = Instant::now();
     }
 
-    /// Whether small things are on their way that nothing shall hold up.
+    /// Sets whether small messages are in flight, which nothing must delay.
     pub(crate) fn interactive(&mut self, busy: bool) {
         self.interactive = busy;
     }
@@ -150,7 +156,7 @@ impl Pace {
         self.interactive
     }
 
-    /// How many bytes of bulk may be sent on top of `flight`.
+    /// Bytes of bulk that may be sent in addition to `flight`.
     pub(crate) fn bulk_room(&self, flight: u64) -> usize {
         if self.draining {
             return 0;
@@ -158,13 +164,13 @@ impl Pace {
         usize::try_from(self.limit.saturating_sub(flight)).unwrap_or(usize::MAX)
     }
 
-    /// Asked behind each message.
+    /// Decides after each message whether a probe is due.
     pub(crate) fn due(&mut self, sent: u64, flight: u64) -> Due {
         let unmarked = sent.saturating_sub(self.marked);
         if self.out.len() >= OUT {
             return Due::Nothing;
         }
-        // A flight that is full and has no mark would wait for ever.
+        // A full flight without a probe would wait forever.
         let stuck = self.out.is_empty() && (flight >= self.limit || self.draining);
         let step = self.limit / if self.is_far() { far::MARKS } else { 4 };
         if stuck || (unmarked > 0 && unmarked >= step.max(STEP)) {
@@ -178,7 +184,7 @@ impl Pace {
             return Due::Nothing;
         }
         if self.out.back().is_some_and(|mark| mark.count == sent) {
-            // One answer could not be told from the other, and the first says it all.
+            // Two probes with one count could not be told apart; the first is enough.
             self.due = now + IDLE;
             return Due::Nothing;
         }
@@ -192,7 +198,7 @@ impl Pace {
         self.out.push_back(Mark { count, at, flight });
     }
 
-    /// The peer has received `count` bytes. It may answer a later mark in place of several.
+    /// Handles the acknowledgement of `count` bytes. It may cover several probes.
     pub(crate) fn answered(&mut self, count: u64) -> Result<(), Unasked> {
         let at = self.out.iter().position(|mark| mark.count == count);
         let mark = at.and_then(|at| self.out.drain(..=at).next_back());
@@ -215,7 +221,7 @@ impl Pace {
         Ok(())
     }
 
-    /// How long round trips like this one are put down to a queue.
+    /// Time for which round trips like this one are attributed to a queue.
     fn patience(&self, rtt: Duration) -> Duration {
         let moved = |least| least < FAR && rtt > least + FAR;
         if self.least.is_some_and(moved) {
@@ -243,7 +249,7 @@ impl Pace {
         }
         if rtt < target {
             self.near = now;
-            // A flight that nobody filled says nothing about a larger one.
+            // A flight below the limit says nothing about a larger one.
             if full {
                 let step = match (far, self.shrunk) {
                     (true, _) => 16 * far::MARKS,
@@ -253,8 +259,8 @@ impl Pace {
                 self.limit += self.limit / step;
             }
         } else if self.shrunk.is_none_or(|shrunk| sent >= shrunk) {
-            // What is in flight, over the time it takes, is the path's rate: half-way to the flight that takes no longer
-            // than it should.
+            // Bytes in flight divided by the round trip are the path's rate. Move half-way to the
+            // flight with the target round trip.
             let part = (1.0 + target.as_secs_f64() / rtt.as_secs_f64()) / 2.0;
             self.limit = (self.limit as f64 * part) as u64;
             self.shrunk = Some(now);
@@ -264,13 +270,13 @@ impl Pace {
         }
         self.limit = self.limit.clamp(LEAST, self.most);
         if now - self.near > self.patience(rtt) && flight >= LEAST {
-            // Either the path has become longer, or the queue is not ours: an empty one tells.
+            // Either the path has become longer, or the queue is not ours: measure an empty one.
             self.draining = true;
         }
     }
 
-    /// Moves on with the clock, and has the task woken for the next step. An error once the peer counts as dead; it is
-    /// believed dead only by one who has just looked whether it has said anything.
+    /// Runs the timer and schedules the next wake-up. Returns an error if the peer is dead;
+    /// `looked` tells that all received data was processed.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, looked: bool) -> Result<(), Duration> {
         loop {
             let now = Instant::now();
@@ -279,7 +285,7 @@ impl Pace {
                 return Err(SILENCE);
             }
             if self.due <= now && self.out.len() < OUT {
-                // It is sent in this round, and asks again.
+                // It is sent in this round, which polls again.
                 return Ok(());
             }
             let next = if self.due <= now {
@@ -287,7 +293,7 @@ impl Pace {
             } else {
                 dead.min(self.due)
             };
-            // What is heard moves the deadline with every message; the timer only when it fires.
+            // Each message moves the deadline; the timer is reset only when it fires.
             if self.timer.is_elapsed() || next < self.timer.deadline() {
                 self.timer
                     .as_mut()
@@ -301,7 +307,7 @@ impl Pace {
     }
 }
 
-/// Between 0 and 1; for nothing that anybody could gain by foreseeing it.
+/// Random number between 0 and 1; predictable values are harmless.
 fn chance() -> f64 {
     let [byte, ..] = RandomState::new().hash_one(0).to_ne_bytes();
     f64::from(byte) / 255.0

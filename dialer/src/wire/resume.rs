@@ -1,5 +1,5 @@
-//! How the two ends of a session prove themselves to each other on a new link: with a keyed hash over what both have said
-//! there, under a secret that only the inner TLS of this session has made. A proof is good for one link, one role and
+//! Proofs of the two ends of a session on a new link: an HMAC over the messages of that link, under
+//! a secret exported from the inner TLS of the session. A proof is valid for one link, one role and
 //! one count.
 
 use aws_lc_rs::{constant_time, hmac};
@@ -10,7 +10,7 @@ use crate::link::{
     frame::{Mac, Nonce, SessionId},
 };
 
-/// Keeps these proofs apart from whatever else may be made of the secret.
+/// Domain separation from other uses of the secret.
 const CONTEXT: &[u8] = b"fairlead link resumption";
 
 /// Never shown, never sent.
@@ -33,7 +33,7 @@ impl Secret {
     }
 }
 
-/// What was said on the new link before the proofs.
+/// Values exchanged on the new link before the proofs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Exchange {
     pub(crate) session: SessionId,
@@ -42,7 +42,7 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// The proof of the end that plays `role`, which has received `count` bytes of DATA.
+    /// Proof of the end with `role`, which has received `count` bytes of DATA.
     pub(crate) fn prove(&self, secret: &Secret, role: Role, count: u64) -> Mac {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &secret.0);
         let mut context = hmac::Context::with_key(&key);
@@ -51,7 +51,7 @@ impl Exchange {
             Role::Agent => 1,
             Role::Hub => 2,
         }]);
-        // All of a fixed length: no two exchanges read the same.
+        // All values have a fixed length, so that no two exchanges look the same.
         context.update(&self.session);
         context.update(&self.hub);
         context.update(&self.agent);
@@ -63,7 +63,7 @@ impl Exchange {
         mac
     }
 
-    /// Whether the end that plays `role` has proved itself. Takes as long whatever is wrong.
+    /// Verifies the proof of the end with `role`, in constant time.
     pub(crate) fn proved(&self, secret: &Secret, role: Role, count: u64, mac: &Mac) -> bool {
         let wanted = self.prove(secret, role, count);
         constant_time::verify_slices_are_equal(&wanted, mac).is_ok()

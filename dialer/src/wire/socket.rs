@@ -1,6 +1,8 @@
-//! A WebSocket whose upgrade is done: messages in and out over any connection. It reads at most one block at a time and
-//! writes all it has at once; it holds no read buffer while nothing is left in it. What a peer can make it queue is one
-//! pong and one answer: everything else is queued by this side, which looks at [`Socket::unsent`] first.
+//! A WebSocket after its upgrade: messages in and out over any connection. It reads at most one
+//! block at a time, writes everything at once, and holds no read buffer while it is empty.
+//!
+//! A peer can make it queue one pong and one acknowledgement. Everything else is queued by this
+//! side, which checks [`Socket::unsent`] first.
 
 use std::{
     cell::RefCell,
@@ -19,17 +21,17 @@ use tokio_util::io::poll_read_buf;
 use super::ws::{CONTROL_LIMIT, Decoder, Encoder, Event, MESSAGE_LIMIT, Opcode, Role};
 use crate::link::LinkEnd;
 
-/// What is read at once, in bytes. The largest frame fits.
+/// Bytes per read. The largest frame fits.
 const BLOCK: usize = 2 * MESSAGE_LIMIT;
-/// How many frames are handed to one write.
+/// Frames per write.
 const SLICES: usize = 32;
-/// How often one poll writes before the others have their turn.
+/// Writes per poll, before other tasks get their turn.
 const WRITES: usize = 16;
-/// A close without a problem (RFC 6455, 7.4.1).
+/// Close code of a normal end (RFC 6455, 7.4.1).
 const NORMAL: u16 = 1000;
 
 thread_local! {
-    /// One block for all the sockets of a thread that are empty, which most are at any moment.
+    /// One block for all empty sockets of a thread.
     static SPARE: RefCell<BytesMut> = RefCell::default();
 }
 
@@ -42,31 +44,31 @@ pub(crate) struct Socket {
     decoder: Decoder,
     encoder: Encoder,
     inbox: BytesMut,
-    /// The last message: where it stands in the inbox, or itself.
+    /// Position of the last message in the inbox, unless it was assembled.
     body: Range<usize>,
     assembled: Vec<u8>,
-    /// What of the inbox has been read.
+    /// Bytes of the inbox that were read.
     used: usize,
     eof: bool,
-    /// There is nothing in the inbox but the beginning of a frame.
+    /// The inbox holds at most the beginning of a frame.
     drained: bool,
-    /// Of that beginning, some has come since it was last looked at.
+    /// The beginning of a frame has grown since the last check.
     grown: bool,
     /// See [`Socket::has_told`].
     told: bool,
     pong: Option<Bytes>,
-    /// The frame of which some bytes are sent.
+    /// The frame that is partly sent.
     begun: Bytes,
-    /// Goes out before what is queued.
+    /// Sent before the queue.
     urgent: Option<Bytes>,
     queue: VecDeque<Bytes>,
     unsent: usize,
-    /// The connection may hold back some of what it has taken.
+    /// The connection may buffer data.
     unflushed: bool,
 }
 
 impl Socket {
-    /// `read` are bytes that came behind the upgrade's head.
+    /// `read` holds the bytes received after the head of the upgrade.
     pub(crate) fn new(io: Box<dyn Io>, read: &[u8], role: Role) -> Self {
         Socket {
             io,
@@ -89,12 +91,12 @@ impl Socket {
         }
     }
 
-    /// How many bytes are queued.
+    /// Number of queued bytes.
     pub(crate) fn unsent(&self) -> usize {
         self.unsent
     }
 
-    /// Reads what there is, up to a block, unless [`Socket::advance`] may have something yet.
+    /// Reads available data, up to a block, unless [`Socket::advance`] may have a message left.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
         if !self.drained {
             return Poll::Ready(Ok(()));
@@ -118,7 +120,7 @@ impl Socket {
         Poll::Ready(Err(LinkEnd::Eof))
     }
 
-    /// Until the connection has no more, for a TLS below hands out a record at a time.
+    /// Reads until the connection has no more: TLS returns one record at a time.
     fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
         while self.inbox.len() < BLOCK {
             self.inbox.reserve(BLOCK - self.inbox.len());
@@ -131,7 +133,7 @@ impl Socket {
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    // What came before it is read first.
+                    // Data before the error is processed first.
                     self.eof = true;
                     return Poll::Ready(Err(broken(&error)));
                 }
@@ -140,7 +142,8 @@ impl Socket {
         Poll::Ready(Ok(()))
     }
 
-    /// Moves on to the next message, if one is there: [`Socket::message`]. Pings are answered, pongs mean nothing.
+    /// Moves to the next message, if there is one: [`Socket::message`]. Pings are answered, pongs
+    /// ignored.
     pub(crate) fn advance(&mut self) -> Result<bool, LinkEnd> {
         loop {
             self.discard();
@@ -165,7 +168,7 @@ impl Socket {
                 }
                 Event::Ping => {
                     let body = self.inbox.get(self.body.clone()).unwrap_or_default();
-                    // A later one takes its place (RFC 6455, 5.5.3).
+                    // A later ping replaces it (RFC 6455, 5.5.3).
                     self.pong = Some(Bytes::copy_from_slice(body));
                 }
                 Event::Part => self.told = true,
@@ -178,13 +181,14 @@ impl Socket {
         }
     }
 
-    /// Whether the peer itself has said something since this was last asked: a message, or some more of one that a slow path
-    /// brings in pieces. A ping or a pong is none: boxes between make and answer those for a peer that is long gone.
+    /// True if the peer itself has sent something since the last call: a message, or a part of a
+    /// long one. Pings and pongs do not count: middleboxes make and answer those for a peer that is
+    /// gone.
     pub(crate) fn has_told(&mut self) -> bool {
         std::mem::take(&mut self.told)
     }
 
-    /// The message that `advance` has found.
+    /// The message found by `advance`.
     pub(crate) fn message(&self) -> &[u8] {
         if self.assembled.is_empty() {
             self.inbox.get(self.body.clone()).unwrap_or_default()
@@ -193,7 +197,7 @@ impl Socket {
         }
     }
 
-    /// The same, for who makes something else of it.
+    /// The message found by `advance`, for processing in place.
     pub(crate) fn message_mut(&mut self) -> &mut [u8] {
         if self.assembled.is_empty() {
             self.inbox.get_mut(self.body.clone()).unwrap_or_default()
@@ -202,19 +206,19 @@ impl Socket {
         }
     }
 
-    /// Lets go of what has been read.
+    /// Drops the processed bytes.
     fn discard(&mut self) {
         self.inbox.advance(self.used.min(self.inbox.len()));
         (self.used, self.body) = (0, 0..0);
         self.assembled = Vec::new();
     }
 
-    /// Gives the block back, if nothing is left in it.
+    /// Returns an empty block to the thread.
     pub(crate) fn rest(&mut self) {
         self.discard();
         if self.inbox.is_empty() {
             let mut block = std::mem::take(&mut self.inbox);
-            // None: the thread itself is at its end.
+            // An error means that the thread is ending.
             let _ = SPARE.try_with(|spare| {
                 let mut spare = spare.borrow_mut();
                 if spare.capacity() < BLOCK && block.try_reclaim(BLOCK) {
@@ -224,7 +228,7 @@ impl Socket {
         }
     }
 
-    /// Queues a message, and gives the frame that it is.
+    /// Queues a message and returns its frame.
     pub(crate) fn send(
         &mut self,
         expected: usize,
@@ -235,13 +239,13 @@ impl Socket {
         Ok(frame)
     }
 
-    /// Queues a frame that was built before.
+    /// Queues an encoded frame.
     pub(crate) fn repeat(&mut self, frame: Bytes) {
         self.unsent += frame.len();
         self.queue.push_back(frame);
     }
 
-    /// Whether a message can be sent before what is queued: the last such one has gone.
+    /// True if the slot for a message before the queue is free.
     pub(crate) fn takes_urgent(&self) -> bool {
         self.urgent.is_none()
     }
@@ -253,14 +257,14 @@ impl Socket {
         Ok(())
     }
 
-    /// For the boxes between, which close what they take for idle.
+    /// Sends a ping, because middleboxes close idle connections.
     pub(crate) fn ping(&mut self) -> Result<(), LinkEnd> {
         let frame = self.encode(Opcode::Ping, 0, |_| {})?;
         self.repeat(frame);
         Ok(())
     }
 
-    /// Queues the last frame.
+    /// Queues the close frame.
     pub(crate) fn close(&mut self) -> Result<(), LinkEnd> {
         let frame = self.encode(Opcode::Close, 2, |out| out.put_u16(NORMAL))?;
         self.repeat(frame);
@@ -278,7 +282,7 @@ impl Socket {
             .map_err(|error| LinkEnd::Broken(error.to_string()))
     }
 
-    /// Writes all that is queued; pending only where the connection takes no more.
+    /// Writes all queued data; pending only while the connection is full.
     pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
         if self.takes_urgent()
             && let Some(body) = self.pong.take()
@@ -325,7 +329,7 @@ impl Socket {
         Pin::new(&mut *self.io).poll_write_vectored(cx, slices)
     }
 
-    /// In the order in which [`Socket::write`] has shown them.
+    /// Consumes written bytes, in the order of [`Socket::write`].
     fn written(&mut self, mut bytes: usize) {
         self.unsent = self.unsent.saturating_sub(bytes);
         loop {
@@ -351,7 +355,7 @@ impl Socket {
             .map_err(|error| broken(&error))
     }
 
-    /// The next message, whenever it comes.
+    /// Waits for the next message.
     pub(crate) async fn receive(&mut self) -> Result<&[u8], LinkEnd> {
         while !self.advance()? {
             poll_fn(|cx| {
@@ -371,7 +375,7 @@ impl Socket {
     }
 }
 
-/// A link ends in the middle of what it has read, and the next one would need a block of its own.
+/// A link may end with unread data; the next link would need another block.
 impl Drop for Socket {
     fn drop(&mut self) {
         self.inbox.clear();
@@ -379,14 +383,14 @@ impl Drop for Socket {
     }
 }
 
-/// Whether the frame that begins so is a close, a ping or a pong (RFC 6455, 5.5).
+/// True for a close, a ping or a pong (RFC 6455, 5.5).
 const fn is_control(first: u8) -> bool {
     first & 0x08 != 0
 }
 
 fn broken(error: &io::Error) -> LinkEnd {
     match error.kind() {
-        // What a TLS below says of a connection that ended without its own farewell.
+        // TLS reports a connection without a close_notify so.
         io::ErrorKind::UnexpectedEof => LinkEnd::Eof,
         _ => LinkEnd::Broken(error.to_string()),
     }

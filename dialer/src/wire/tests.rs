@@ -16,7 +16,8 @@ fn lines(from: usize, count: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Links of the given lengths one after the other, then one that holds; nothing may be lost, doubled or reordered.
+/// Links of the given lengths in sequence, then one that holds; no byte may be lost, doubled or
+/// reordered.
 async fn survive(cuts: &[(usize, bool)], size: usize, piece: usize) {
     let known = Resumable::default();
     let mut cuts = cuts.iter().copied();
@@ -52,7 +53,7 @@ async fn plaintext_arrives_whole_and_in_order() {
 
 #[tokio::test]
 async fn nothing_is_lost_wherever_a_link_breaks() {
-    // Every position of a resumption and of the first messages behind it.
+    // Every position within a resumption and the first messages after it.
     let cuts = (0..700).chain((700..40_000).step_by(397));
     let cuts: Vec<_> = cuts.map(|left| (left, left % 2 == 0)).collect();
     survive(&cuts, 250_000, 3000).await;
@@ -92,7 +93,7 @@ async fn a_peer_that_acknowledges_nothing_gets_no_more_than_the_limit() {
     let limits = limits();
     let (a, h) = duplex(1 << 26);
     let (agent, hub) = begin(a, h, (&limits, &limits), &known).await;
-    // It is there, but nobody drives it.
+    // The hub's wire exists, but nothing drives it.
     let (agent, _hub) = (End::drive(agent.unwrap(), MAX_PLAIN), hub.unwrap());
     agent.put(&vec![1; 16 << 20]);
     let mut kept = agent.kept.clone();
@@ -145,12 +146,12 @@ async fn a_session_goes_on_after_a_long_pause() {
     let (at_agent, at_hub) = resume(a, h, &agent.line(), &known).await;
     assert_eq!((at_agent, at_hub), (Ok(()), Ok(())));
     assert_eq!(agent.got(14).await, b"said meanwhile");
-    // The window begins anew with each loss.
+    // The window starts again with each loss.
     tokio::time::sleep(Duration::from_secs(100)).await;
     assert!(agent.is_up() && hub.is_up());
 }
 
-/// The agent noticed first: its old socket is gone without a word, as behind a NAT that forgot it.
+/// The agent notices first: its old socket is gone silently, as behind a NAT that forgot it.
 #[tokio::test]
 async fn an_agent_takes_over_though_the_hub_believes_in_the_old_link() {
     let known = Resumable::default();
@@ -162,7 +163,7 @@ async fn an_agent_takes_over_though_the_hub_believes_in_the_old_link() {
     let (agent, hub) = begin(near.clone(), far, (&limits, &limits), &known).await;
     let agent = End::drive(agent.unwrap(), 1000);
     let mut hub = hub.unwrap();
-    // From here on the hub's socket is one that never says anything, nor ever ends.
+    // From here on the hub's socket stays silent and never ends.
     let lost = Link::new(
         Socket::new(Box::new(black_hole), &[], Role::Hub),
         &hub.ledger,

@@ -1,80 +1,101 @@
-//! RFC 6455 framing, both roles, on buffers: no I/O and no opinion about what a message says. Only binary messages are
-//! spoken; a text message breaks the protocol, as does everything the RFC forbids. Nothing a peer says makes us hold
-//! more than one message of [`MESSAGE_LIMIT`].
+//! RFC 6455 framing for both roles on buffers, without I/O. Only binary messages are supported; a
+//! text message is an error, as is everything the RFC forbids. A peer can make it hold at most one
+//! message of [`MESSAGE_LIMIT`].
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-/// The largest message that is taken from a peer, in bytes: four times what any version of this program sends.
+/// Largest message accepted from a peer, in bytes: four times the largest one sent.
 pub const MESSAGE_LIMIT: usize = 64 * 1024;
-/// The largest body of a ping, a pong or a close, in bytes (RFC 6455, 5.5).
+/// Largest body of a ping, a pong or a close, in bytes (RFC 6455, 5.5).
 pub const CONTROL_LIMIT: usize = 125;
 
 const FIN: u8 = 0x80;
 const RESERVED: u8 = 0x70;
 const MASKED: u8 = 0x80;
 
-/// Which end this is. The agent is the client of RFC 6455: it masks what it sends.
+/// End of the connection. The agent is the client of RFC 6455: it masks its frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
+    /// The client, which masks its frames.
     Agent,
+    /// The server.
     Hub,
 }
 
+/// Opcodes of encoded frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opcode {
+    /// A binary message.
     Binary = 2,
+    /// A close.
     Close = 8,
+    /// A ping.
     Ping = 9,
+    /// A pong.
     Pong = 10,
 }
 
-/// How a peer breaks RFC 6455, or our use of it.
+/// Violation of RFC 6455, or of our use of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WsError {
+    /// Reserved bits are set.
     #[error("reserved bits of a WebSocket frame are set")]
     Reserved,
+    /// Unknown opcode.
     #[error("a WebSocket frame with opcode {0}")]
     Opcode(u8),
+    /// A text message.
     #[error("a text message")]
     Text,
+    /// Wrong masking for the sender's role.
     #[error("a WebSocket frame that is masked by the hub or unmasked by the agent")]
     Mask,
+    /// A length not encoded minimally.
     #[error("a WebSocket frame whose length is written in too many bytes")]
     Length,
+    /// A fragmented or oversized control frame.
     #[error("a control frame that is fragmented or too long")]
     Control,
+    /// A message above [`MESSAGE_LIMIT`].
     #[error("a message over the limit")]
     TooLarge,
+    /// Fragments out of order.
     #[error("fragments out of order")]
     Fragments,
+    /// A truncated close frame.
     #[error("a close frame that is cut short")]
     Close,
 }
 
-/// What one frame was.
+/// Kind of a decoded frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// A message in one frame: it is the frame's body.
+    /// A message in one frame: the frame's body.
     Whole,
     /// The last of several fragments: the message is [`Decoder::assembled`].
     Assembled,
     /// A fragment; more follow.
     Part,
+    /// A ping: the frame's body is to be returned.
     Ping,
+    /// A pong.
     Pong,
-    /// With its status code, where it has one.
+    /// A close, with its status code if it has one.
     Close(Option<u16>),
 }
 
-/// One frame at the beginning of the bytes that were looked at. Its body, by now unmasked, is `head..end`.
+/// One frame at the beginning of the decoded bytes. `head..end` is its unmasked body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decoded {
+    /// Length of the frame's head.
     pub head: usize,
+    /// Length of head and body.
     pub end: usize,
+    /// Kind of the frame.
     pub event: Event,
 }
 
-/// Reads frames. What it holds between two calls are the fragments of an unfinished message.
+/// Decodes frames. Between two calls it holds the fragments of an unfinished message.
 #[derive(Debug)]
 pub struct Decoder {
     role: Role,
@@ -82,7 +103,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// For the end that plays `role`: it reads what the other one sends.
+    /// Decoder of the end with `role`, for the frames of the other end.
     #[must_use]
     pub fn new(role: Role) -> Self {
         Decoder {
@@ -96,11 +117,12 @@ impl Decoder {
         self.fragments.take().unwrap_or_default()
     }
 
-    /// Reads the frame that begins `bytes`, if all of it is there, and unmasks it in place. Each byte is to be shown
-    /// until a frame has ended behind it, and not again.
+    /// Decodes the frame at the beginning of `bytes`, if it is complete, and unmasks it in place.
+    /// Pass each byte until a frame has ended after it, and not again.
     ///
     /// # Errors
-    /// At the first byte that is wrong, however much is missing.
+    ///
+    /// At the first invalid byte, even of an incomplete frame.
     pub fn decode(&mut self, bytes: &mut [u8]) -> Result<Option<Decoded>, WsError> {
         let Some(head) = self.head(bytes)? else {
             return Ok(None);
@@ -135,7 +157,7 @@ impl Decoder {
         }
     }
 
-    /// The frame's head, checked, if its bytes are all there.
+    /// Decodes and validates the frame's head, if it is complete.
     fn head(&self, bytes: &[u8]) -> Result<Option<Head>, WsError> {
         let &[first, ref rest @ ..] = bytes else {
             return Ok(None);
@@ -193,7 +215,7 @@ struct Head {
     body: usize,
 }
 
-/// A body's length, and in how many bytes behind the second it stands. It must stand in as few as possible.
+/// Length of the body, and the number of extra bytes that encode it, which must be minimal.
 fn length(short: u8, rest: &[u8]) -> Result<Option<(u64, usize)>, WsError> {
     let (length, size, least) = match short {
         126 => match rest.first_chunk() {
@@ -220,7 +242,7 @@ fn close_code(body: &[u8]) -> Result<Option<u16>, WsError> {
     }
 }
 
-/// Both masks and unmasks.
+/// Masks or unmasks.
 fn mask(bytes: &mut [u8], key: [u8; 4]) {
     let [a, b, c, d] = key;
     let wide = u64::from_ne_bytes([a, b, c, d, a, b, c, d]);
@@ -233,13 +255,15 @@ fn mask(bytes: &mut [u8], key: [u8; 4]) {
     }
 }
 
-/// Builds frames, head and body in one buffer; the agent's are masked with keys that nobody can foretell.
+/// Encodes frames, head and body in one buffer. The agent's frames are masked with unpredictable
+/// keys.
 #[derive(Debug)]
 pub struct Encoder {
     keys: Option<Keys>,
 }
 
 impl Encoder {
+    /// Encoder of the end with `role`.
     #[must_use]
     pub fn new(role: Role) -> Self {
         Encoder {
@@ -247,10 +271,12 @@ impl Encoder {
         }
     }
 
-    /// One frame, unfragmented. `fill` appends the body, of about `expected` bytes and not above 64 KiB.
+    /// Encodes one unfragmented frame. `fill` appends the body, of about `expected` and at most 64
+    /// KiB.
     ///
     /// # Errors
-    /// For a body over the limit, and where the system has no random bytes.
+    ///
+    /// For an oversized body, and if the system has no random bytes.
     pub fn frame(
         &mut self,
         opcode: Opcode,
@@ -278,7 +304,7 @@ impl Encoder {
         let [high, low] = length.to_be_bytes();
         let bit = if key.is_some() { MASKED } else { 0 };
         let first = FIN | opcode as u8;
-        // The head stands directly before the body: a short one begins two bytes later.
+        // The head directly precedes the body: a short one begins two bytes later.
         let unused = if length < 126 { 2 } else { 0 };
         frame.advance(unused);
         let head: &[u8] = if unused == 0 {
@@ -296,16 +322,19 @@ impl Encoder {
     }
 }
 
-/// Why a frame was not built.
+/// Failure to encode a frame.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
+    /// The body is too large.
     #[error("a message of {0} bytes is none that can be sent")]
     TooLarge(usize),
+    /// The system has no random bytes.
     #[error("the system has no random bytes: {0}")]
     Random(getrandom::Error),
 }
 
-/// Masking keys, drawn some at a time: one system call each would cost as much as the sealing of a small message.
+/// Masking keys, drawn in batches: one system call per key would cost as much as sealing a small
+/// message.
 #[derive(Debug)]
 struct Keys {
     pool: [u8; 128],

@@ -32,7 +32,7 @@ fn no_proxy_is_read_as_curl_reads_it() {
         ("[::1]", "https://[::1]:8443", true),
         ("fd00::/8", "https://[fd12::1]", true),
         ("fd00::/8", "https://[fe80::1]", false),
-        // A network is no name: nothing is resolved for it.
+        // Names are not resolved to be compared with networks.
         ("10.0.0.0/8", "https://hub.example.com", false),
     ];
     for (no_proxy, url, direct) in table {

@@ -1,8 +1,9 @@
-//! The way through a proxy, and what is said of one that refuses or is dead.
+//! Dialling through a proxy, and the errors of one that refuses or is dead.
 
 use super::*;
 
-/// A proxy that answers each CONNECT as it is told: a head, or (none) by connecting. It remembers the request.
+/// A proxy that answers each CONNECT with the given head, or (`None`) by connecting. It stores the
+/// request.
 async fn proxy(answer: Option<&'static str>) -> (ProxyRules, Arc<Mutex<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -103,7 +104,7 @@ async fn refused_by(proxy: &ProxyRules) -> DialError {
 
 #[tokio::test]
 async fn dead_proxy_is_named_without_its_password() {
-    // Held, so that nobody else listens there, but not listening.
+    // Bound, so that nothing else listens there, but not listening.
     let dead = tokio::net::TcpSocket::new_v4().unwrap();
     dead.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = dead.local_addr().unwrap();

@@ -1,4 +1,5 @@
-//! Messages are the same however their bytes come, and one that is cut short anywhere is never a whole one.
+//! Messages are the same however their bytes are cut, and a truncated message is never taken for a
+//! whole one.
 
 use std::{
     pin::Pin,
@@ -166,7 +167,7 @@ async fn what_comes_behind_a_101_is_the_first_of_the_raw_bytes() {
     }
 }
 
-/// Yields data of a size for as long as it is asked.
+/// Yields data of a size whenever it is polled.
 struct Endless(Arc<AtomicUsize>, usize);
 
 impl http_body::Body for Endless {
@@ -266,7 +267,7 @@ async fn the_rest_of_a_body_that_nobody_reads_is_passed_over() {
             .written
             .ends_with(b"content-length: 5\r\n\r\n/next")
     );
-    // But it is not waited for for ever.
+    // But not forever.
     let (script, tape) = Script::new(&[first.as_bytes()], End::Silence);
     let outcome = serve_on(script, |_| async { Response::new(empty()) }).await;
     assert!(outcome.is_err() && lock(&tape).dropped);

@@ -1,4 +1,5 @@
-//! What neither side takes: each row is refused with its reason, nothing of it is believed, and the wire is reset.
+//! Input refused by both sides: each row has its reason; nothing of it is processed, and the wire
+//! is reset.
 
 use http::Method;
 
@@ -24,7 +25,7 @@ fn chunked_answer(rest: &str) -> String {
     format!("{OK}transfer-encoding: chunked\r\n\r\n{rest}")
 }
 
-/// Framing that both sides refuse, behind a first line.
+/// Framing that both sides refuse, after a first line.
 fn framings() -> Vec<(&'static str, &'static str)> {
     vec![
         (
@@ -85,7 +86,7 @@ fn framings() -> Vec<(&'static str, &'static str)> {
     ]
 }
 
-/// What follows a head that says `chunked`, and neither side takes.
+/// Chunks that both sides refuse.
 fn chunks() -> Vec<(String, &'static str)> {
     let mut chunks: Vec<(String, &'static str)> = [
         ("1\nx\r\n0\r\n\r\n", "no number"),
@@ -239,7 +240,7 @@ async fn a_hostile_request_is_refused_with_its_reason_and_reset() {
     let rows = requests();
     assert!(rows.len() >= 80);
     for (sent, reason) in rows {
-        // Whole, and cut somewhere.
+        // Whole, and cut at some positions.
         for at in [sent.len(), sent.len() / 2, 1] {
             let (first, second) = sent.as_bytes().split_at(at);
             let (script, tape) = Script::new(&[first, second], End::Silence);

@@ -1,4 +1,4 @@
-//! What waits for its next request, and what becomes of it.
+//! Idle wires and their reuse.
 
 use http::{Response, header};
 
@@ -46,7 +46,7 @@ async fn a_pooled_stream_that_died_costs_a_plain_request_nothing() {
     assert_eq!(whole(response(&exchanges, get("/")).await).await, "fine");
     assert_eq!(whole(response(&exchanges, get("/")).await).await, "fine");
     assert_eq!(served.load(Ordering::Relaxed), 3);
-    // One that may not be repeated is not.
+    // A request that is not idempotent is not repeated.
     let delete = Request::post("/").body(empty()).unwrap();
     let failed = exchanges.send(delete).await;
     assert!(matches!(failed.err(), Some(ExchangeError::Broken(_))));
@@ -64,7 +64,7 @@ async fn an_idle_stream_is_let_go_after_a_minute() {
     assert_eq!(exchanges.session().stats().streams_open, 0);
 }
 
-/// Sends, and reads the answer to its end.
+/// Sends, and reads the response to its end.
 async fn sent<C>(
     client: &Client<Script>,
     request: Request<Body>,
@@ -105,7 +105,7 @@ async fn a_wire_that_ended_or_speaks_while_it_waits_is_never_used() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_goes_out_again_only_if_it_may_and_nothing_was_answered() {
-    // What the second answer on a pooled wire is, and whether a GET is sent once more.
+    // Second response on a pooled wire, and whether a GET is repeated.
     for (answer, end, again) in [
         ("", End::Clean, true),
         ("", End::Reset, true),

@@ -1,5 +1,5 @@
-//! Beside hyper as the reference: what is taken here is what hyper makes of the same bytes, and bytes that hyper reads
-//! otherwise are refused here.
+//! Comparison with hyper: accepted input is read as hyper reads it, and input that hyper reads
+//! differently is refused.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -14,7 +14,7 @@ use super::{
     *,
 };
 
-/// What hyper's server makes of these bytes, up to the first it does not take.
+/// Requests that hyper's server reads from these bytes, up to the first one it refuses.
 async fn served_by_hyper(sent: &[u8]) -> Vec<Message> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let notes = seen.clone();
@@ -38,7 +38,7 @@ async fn served_by_hyper(sent: &[u8]) -> Vec<Message> {
     std::mem::take(&mut *lock(&seen))
 }
 
-/// What hyper's client makes of these bytes as the answer to a request, and an end.
+/// Response that hyper's client reads from these bytes, followed by an end.
 async fn answered_by_hyper(method: Method, sent: &[u8]) -> Option<Message> {
     let (mut near, far) = duplex(1 << 20);
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(far))
@@ -47,7 +47,7 @@ async fn answered_by_hyper(method: Method, sent: &[u8]) -> Option<Message> {
     let driving = tokio::spawn(connection);
     let asking = sender.send_request(asked(method));
     let answering = async {
-        // Not before the request is there, which hyper would take for an answer to nothing.
+        // Not before the request has arrived: hyper would see a response to nothing.
         near.read_u8().await.unwrap();
         near.write_all(sent).await.unwrap();
         near.shutdown().await.unwrap();
@@ -68,7 +68,7 @@ fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-/// A line of a head, lawful or not.
+/// A line of a head, valid or not.
 fn field() -> impl Strategy<Value = String> {
     prop_oneof![
         1 => Just("host: a\r\n".to_owned()),
@@ -140,7 +140,7 @@ const STATUS_LINES: &[&str] = &[
     "HTTP/1.1 101 Switching\r\n",
 ];
 
-/// hyper leaves out what it has understood itself.
+/// hyper removes fields that it has processed.
 fn comparable(mut message: Message) -> Message {
     message.headers.remove(header::TRANSFER_ENCODING);
     message

@@ -1,4 +1,4 @@
-//! A wire that yields what it was told, and notes what becomes of it; and both sides of an exchange on it.
+//! A scripted wire that records its use, and both sides of an exchange on it.
 
 use std::{
     collections::VecDeque,
@@ -16,12 +16,12 @@ use super::super::{
 };
 use crate::lock;
 
-/// What comes behind the last piece.
+/// Event after the last piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Clean,
     Reset,
-    /// Nothing, for ever.
+    /// Nothing, forever.
     Silence,
 }
 
@@ -35,11 +35,11 @@ pub(super) struct Tape {
 pub(super) struct Script {
     pieces: VecDeque<Bytes>,
     end: End,
-    /// Each poll but the first of each piece finds nothing.
+    /// The first poll of each piece is pending.
     waits: bool,
-    /// How many bytes one write takes.
+    /// Bytes per write.
     width: usize,
-    /// How many heads must have been written before the next piece comes, and at most.
+    /// Heads to be written before the next piece, and the maximum.
     polite: Option<(usize, usize)>,
     tape: Arc<Mutex<Tape>>,
 }
@@ -127,13 +127,13 @@ impl Wire for Script {
     }
 }
 
-/// A message as the other side of the codec got it.
+/// A message as received by the other side of the codec.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Message {
     /// Method and target, or status.
     pub(super) line: String,
     pub(super) headers: HeaderMap,
-    /// None: it broke off.
+    /// `None`: it broke off.
     pub(super) body: Option<(Bytes, Option<HeaderMap>)>,
 }
 
@@ -154,7 +154,7 @@ impl Message {
     }
 }
 
-/// Serves what a script yields with a handler that reads all of it. What it got, and how it ended.
+/// Serves a script with a handler that reads everything. Returns the messages and the outcome.
 pub(super) async fn served(script: Script) -> (Vec<Message>, io::Result<()>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let notes = seen.clone();
@@ -184,7 +184,7 @@ pub(super) fn asked(method: Method) -> Request<Body> {
     request
 }
 
-/// What a script's answer to a request is, read to its end; and whether the wire could be used again.
+/// Response of a script to a request, read to its end; and whether the wire was reusable.
 pub(super) async fn answered(
     request: Request<Body>,
     script: Script,

@@ -1,4 +1,4 @@
-//! What the answering side does between a request's head and the end of its answer.
+//! The server between a request's head and the end of its response.
 
 use http::Response;
 
@@ -120,7 +120,7 @@ async fn a_100_is_not_said_once_there_is_an_answer() {
         let (tx, body) = fed();
         tokio::spawn(async move {
             tx.send(data(b"early ")).await.unwrap();
-            // Too late to ask for it.
+            // Too late to request it.
             let late = timeout(Duration::from_secs(1), request.into_body().collect()).await;
             assert!(late.is_err());
             tx.send(data(b"answer")).await.unwrap();
@@ -144,7 +144,7 @@ async fn the_last_request_of_a_wire_says_so_and_is_answered_before_its_end() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_may_not_be_resets_the_stream() {
-    // A protocol that nobody asked for, and an answer before the answer.
+    // An unrequested protocol, and an informational response.
     for status in [101, 100, 103] {
         let (script, tape) = Script::new(&[b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"], End::Silence);
         let outcome = serve_on(script, move |_| async move {

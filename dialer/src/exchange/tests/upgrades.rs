@@ -1,10 +1,10 @@
-//! Streams that become raw, over real sessions.
+//! Raw streams over real sessions.
 
 use http::StatusCode;
 
 use super::*;
 
-/// The agent's end of an upgrade: answers 101 and joins the stream to `far`.
+/// The agent's end of an upgrade: responds 101 and joins the stream to `far`.
 async fn upgrading(
     mut request: Request<Body>,
     far: Arc<Mutex<Option<tokio::io::DuplexStream>>>,
@@ -55,7 +55,7 @@ async fn upgrades_are_spliced_with_half_close_in_both_directions() {
         let mut got = String::new();
         container.read_to_string(&mut got).await.unwrap();
         assert_eq!(got, "stdin");
-        // Standard input has ended; the output goes on.
+        // Standard input has ended; the output continues.
         container.write_all(&[7; 100]).await.unwrap();
         let mut part = [0; 100];
         raw.read_exact(&mut part).await.unwrap();

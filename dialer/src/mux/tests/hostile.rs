@@ -1,13 +1,13 @@
-//! What a peer that means harm, or is broken, may send to the hub: each row says what becomes of it. A violation ends
-//! this session and no other: a mux knows of none but its own.
+//! Input from a malicious or broken peer: each row has the expected outcome. A violation ends this
+//! session only.
 
 use super::*;
 use crate::mux::frame::{ACK, FIN, Kind, RST, SYN};
 
-/// What becomes of the session.
+/// Outcome for the session.
 #[derive(Debug, PartialEq, Eq)]
 enum Fate {
-    /// It goes on, with this many streams open.
+    /// It continues, with this many streams open.
     GoesOn(usize),
     Ends(Stop),
 }
@@ -23,7 +23,7 @@ fn data(stream: u32, flags: u16, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Data that says to be longer than it is.
+/// Data frame with a false length.
 fn claimed(stream: u32, flags: u16, length: u32) -> Vec<u8> {
     Header::data(stream, flags, length).encode().to_vec()
 }
@@ -50,7 +50,8 @@ fn raw(bytes: [u8; 12]) -> Vec<u8> {
     bytes.to_vec()
 }
 
-/// Stream 1 is open and accepted, stream 2 was opened here; streams 3 (by a reset of ours) and 5 (refused) are gone.
+/// Stream 1 is open and accepted, stream 2 was opened here; streams 3 (reset here) and 5 (refused)
+/// are gone.
 fn hub() -> (Arc<Mux>, Vec<Stream>) {
     let hub = Mux::new(Side::Hub, &limits(3), 3);
     let send = |bytes: Vec<u8>| hub.receive(bytes.into(), &mut Vec::new()).unwrap();
@@ -353,7 +354,7 @@ fn frames() -> Vec<Row> {
 #[test]
 fn each_hostile_behaviour_ends_this_session_or_nothing() {
     for (name, frames, fate) in frames() {
-        // As it was sent, as one piece, and byte by byte.
+        // As sent, as one piece, and byte by byte.
         let whole: Bytes = frames.concat().into();
         let single: Vec<Bytes> = whole.chunks(1).map(Bytes::copy_from_slice).collect();
         let frames: Vec<Bytes> = frames.into_iter().map(Bytes::from).collect();
@@ -366,7 +367,7 @@ fn each_hostile_behaviour_ends_this_session_or_nothing() {
             let found = outcome.map_or_else(Ends, |()| GoesOn(hub.counts().open));
             assert_eq!(found, fate, "{name}");
             if fate == GoesOn(2) || fate == GoesOn(1) || fate == GoesOn(3) {
-                // It still says what it has to say.
+                // It still sends its output.
                 while hub.has_output(true) {
                     message(&hub, true);
                 }
@@ -375,7 +376,7 @@ fn each_hostile_behaviour_ends_this_session_or_nothing() {
     }
 }
 
-/// What the table of streams, its queues and the answers that wait hold, in bytes.
+/// Bytes held by the table of streams, its queues and the pending responses.
 fn held(mux: &Mux) -> usize {
     let unread = mux.counts().unread;
     let state = lock(&mux.state);
@@ -398,7 +399,7 @@ fn opening_and_resetting_in_a_loop_ends_in_back_pressure() {
     }
     assert!(held(&hub) < 64 * KIB, "{} bytes", held(&hub));
     assert_eq!(hub.counts().open, 0);
-    // What waits goes out, and the peer is heard again.
+    // The output leaves, and input is read again.
     while hub.has_output(true) {
         message(&hub, true);
     }
@@ -406,7 +407,7 @@ fn opening_and_resetting_in_a_loop_ends_in_back_pressure() {
     assert!(accept(&hub).is_none());
 }
 
-/// Each frame passes over as many numbers as are remembered: none may cost as many.
+/// Each frame skips as many numbers as are remembered; the ranges must stay few.
 #[test]
 fn passing_over_numbers_in_a_loop_is_remembered_in_one_piece() {
     let hub = Mux::new(Side::Hub, &limits(8), 8);
@@ -430,7 +431,8 @@ fn refusing_in_a_loop_ends_in_back_pressure() {
     assert!(held(&hub) < 64 * KIB, "{} bytes", held(&hub));
 }
 
-/// Streams that are whole and reset again, with nobody to accept or read them: they do not count, their bytes do.
+/// Complete streams that are reset, without anyone to accept or read them: they do not count, but
+/// their bytes do.
 #[test]
 fn unread_bytes_of_streams_that_are_over_are_bounded() {
     let limits = Limits {

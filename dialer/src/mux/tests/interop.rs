@@ -1,4 +1,4 @@
-//! Our mux and the yamux crate over one pipe, either as client: what both must agree on.
+//! Our mux and the yamux crate over one pipe, either as client.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio_util::compat::{FuturesAsyncReadCompatExt, TokioAsyncReadCompatExt};
 
 use super::*;
 
-/// A driver over a plain pipe, in the same order as the session's: reads, gives way, writes once.
+/// A driver over a plain pipe, in the order of the session's: reads, yields, writes once.
 async fn drive(mux: Arc<Mux>, mut io: DuplexStream) {
     let mut out = BytesMut::new();
     let mut wakes = Vec::new();
@@ -63,7 +63,7 @@ async fn drive(mux: Arc<Mux>, mut io: DuplexStream) {
 
 type Ask = oneshot::Sender<yamux::Stream>;
 
-/// The crate's end: streams that it shall open, and those that came.
+/// The crate's end: streams to open, and accepted streams.
 struct Crate {
     asks: mpsc::Sender<Ask>,
     came: mpsc::Receiver<yamux::Stream>,
@@ -137,7 +137,7 @@ async fn echo<S: AsyncRead + AsyncWrite>(stream: S) {
     write.shutdown().await.unwrap();
 }
 
-/// Sends all, ends its direction, and reads the same to its end.
+/// Sends everything, ends its direction, and reads the same back.
 async fn ask<S: AsyncRead + AsyncWrite>(stream: S, sent: &[u8]) {
     let (mut read, mut write) = tokio::io::split(stream);
     let mut got = Vec::new();
@@ -198,7 +198,8 @@ async fn bulk_of_the_crate_comes_back_whole_from_us() {
     }
 }
 
-/// The crate holds streams back of which 256 are not acknowledged, and ours begin before anything is written.
+/// The crate blocks after 256 unacknowledged streams, and our streams begin before anything is
+/// written.
 #[tokio::test(start_paused = true)]
 async fn four_hundred_streams_each_way_are_open_at_once() {
     for side in BOTH {
@@ -267,7 +268,7 @@ async fn resets_cross_both_ways_and_cost_nobody_else_anything() {
         let here = mux.open().unwrap();
         let mut there = soon(theirs.came.recv()).await.unwrap().compat();
         drop(here);
-        // The crate reads a reset as an end, and fails to write.
+        // The crate reads a reset as an end, and its writes fail.
         assert_eq!(soon(there.read(&mut [0; 9])).await.unwrap(), 0);
         assert!(there.write_all(b"x").await.is_err());
 

@@ -1,5 +1,6 @@
-//! Two ends joined by a lossless pipe that cuts anywhere, and a model of what each stream has carried: whatever is done in
-//! whatever order, bytes arrive whole and in order, ends are ends, resets come only from drops, and nothing is left over.
+//! Two ends joined by a lossless pipe that cuts anywhere, and a model of each stream's data.
+//! Invariants: bytes arrive whole and in order, ends are ends, resets come only from drops, and
+//! nothing is left over.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +37,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// What one end did with one stream.
+/// State of one stream at one end.
 #[derive(Default)]
 struct Side {
     wrote: usize,
@@ -58,7 +59,7 @@ struct Model {
     sides: BTreeMap<(u32, usize), Side>,
 }
 
-/// The byte that stands there, in what `end` wrote to a stream.
+/// Byte at this position of the data that `end` wrote to a stream.
 fn byte(stream: u32, end: usize, at: usize) -> u8 {
     (at * 31 + at / 256 + stream as usize * 7 + end) as u8
 }
@@ -173,7 +174,7 @@ impl Model {
         }
     }
 
-    /// Until nobody has anything to say and everything is read.
+    /// Runs until there is no output and everything is read.
     fn settle(&mut self) {
         loop {
             let before: usize = self.sides.values().map(|side| side.read).sum();
@@ -248,7 +249,7 @@ proptest! {
             model.act(at, Act::Deliver(usize::MAX));
         }
         for end in &model.ends {
-            // What nobody accepted, its opener has reset.
+            // Streams that were not accepted were reset by their opener.
             assert_empty(&end.mux);
         }
     }

@@ -1,4 +1,4 @@
-//! Streams go on over another link, and end with resets where none comes.
+//! Streams continue over another link, and are reset if none comes.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::{
     wire::{self, Line, Resumable, Socket, ws::Role},
 };
 
-/// A link that its owner may cut; what is on its way then is lost.
+/// A link that can be cut; data in flight is lost.
 struct Cable {
     relay: AbortHandle,
 }
@@ -72,7 +72,7 @@ async fn resume(agent: &Session, known: &Resumable) -> Cable {
     cable
 }
 
-/// Somebody types, somebody copies, and the link breaks fifty times.
+/// Keystrokes and a bulk copy, while the link breaks fifty times.
 #[tokio::test]
 async fn streams_notice_nothing_of_fifty_cuts() {
     const LINES: usize = 20_000;
@@ -102,7 +102,7 @@ async fn streams_notice_nothing_of_fifty_cuts() {
     };
     let talking = async { tokio::join!(talk(0), talk(1_000_000), talk(2_000_000)) };
     let cuts = async {
-        // After so many rounds of the runtime, for no two cuts alike.
+        // After so many rounds of the runtime: no two cuts are alike.
         let mut rounds = VecDeque::from_iter((0..50).map(|n| (n * 7919) % 523));
         while let Some(rounds) = rounds.pop_front() {
             for _ in 0..rounds {
@@ -164,7 +164,8 @@ async fn a_session_that_is_closed_while_its_link_is_down_ends_at_once() {
     hub.close(CloseReason::Deleted);
     let ended = hub.closed().await;
     assert!(matches!(ended, SessionError::Here(CloseReason::Deleted)));
-    // An agent that comes back at once is told why; after that the hub knows the session no more.
+    // An agent that comes back at once receives the reason; later the hub does not know the
+    // session.
     sleep(Duration::from_secs(3)).await;
     assert!(known.get(&line(&agent).id()).is_none());
 }

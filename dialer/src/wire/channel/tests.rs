@@ -7,7 +7,7 @@ use crate::rig::{OURS, agent_inner, hub_inner};
 
 const ROOM: usize = 16_375;
 
-/// Moves all that one end has to say to the other; says how many messages that took.
+/// Moves all records of one end to the other; returns the number of messages.
 fn carry(from: &mut Channel, to: &mut Channel) -> Result<usize, rustls::Error> {
     let mut messages = 0;
     while from.has_records() {
@@ -105,7 +105,7 @@ fn both_ends_export_the_same_secret_and_no_other_session_has_it() {
     assert!(!a.same(&o) && !a.same(&elsewhere));
 }
 
-/// All that one end has to say to a rustls with buffers, and the other way round.
+/// Moves all records between a channel and a buffered rustls connection, both ways.
 fn talk(hub: &mut Channel, agent: &mut ClientConnection) {
     while agent.wants_write() || hub.has_records() {
         let mut said = Vec::new();
@@ -165,7 +165,7 @@ fn keys_that_the_peer_renews_are_renewed_on_both_sides() {
         agent.writer().write_all(&[n; 100]).unwrap();
         talk(&mut hub, &mut agent);
         assert_eq!(hub.piece().unwrap(), vec![n; 100]);
-        // What is to go before it goes with it.
+        // The pending records precede it.
         let mut record = BytesMut::new();
         hub.seal(&[n; 200], &mut record).unwrap();
         read(&mut agent, &record);
@@ -191,7 +191,7 @@ fn a_peer_that_ends_the_channel_is_told_of_as_an_error() {
 #[test]
 fn a_handshake_that_comes_in_crumbs_is_not_kept_for_ever() {
     let mut hub = Channel::server(hub_inner(&OURS)).unwrap();
-    // A ClientHello of 60,000 bytes, each in a record of its own.
+    // A ClientHello of 60,000 bytes, each in its own record.
     let mut crumbs = BytesMut::from(&[22, 3, 1, 0, 4, 1, 0, 0xea, 0x60][..]);
     for _ in 0..60_000 {
         crumbs.put_slice(&[22, 3, 1, 0, 1, 0]);

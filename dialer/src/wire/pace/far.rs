@@ -1,57 +1,58 @@
-//! What a far path carries: the best rate of the last few round trips. The flight is what that rate fills the path with
-//! and a little more, so that the TCP below is never without something to send.
+//! Bandwidth estimate of a far path: the best rate of the last few round trips. The flight fills
+//! the path (BDP) and a little more, so that TCP always has data to send.
 //!
-//! A TCP that is only beginning may double what it sends with each round trip, and one that loses holds what came behind
-//! a gap for another: either needs several times as much. So at first there is plenty, until no more of it is carried.
-//! And where less is carried with just enough than was with plenty, it was not a queue that the rest stood in: then there
-//! is plenty again for a while.
+//! TCP in slow start may double its data with each round trip, and after a loss it holds back later
+//! data for a round trip: both need several times the BDP. Therefore the limit is generous at
+//! startup, until the rate stops growing. If the rate with a tight limit falls below that of a
+//! generous one, the excess was not standing in a queue; then the limit is generous again for a
+//! while.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// In how many parts a flight is marked.
+/// Number of probes per flight.
 pub(super) const MARKS: u64 = 16;
-/// The least flight when a link begins, in bytes.
+/// Smallest limit at startup, in bytes.
 const START: u64 = 512 * 1024;
-/// How many times what fills the path is plenty.
+/// Generous limit, as a multiple of the BDP.
 const PLENTY: f64 = 4.0;
-/// What a TCP has to send beyond what is under way when there is just enough, in bytes: two messages.
+/// Data for TCP beyond the BDP under a tight limit, in bytes: two messages.
 const AHEAD: u64 = 32 * 1024;
-/// So many round trips without a rate that is a quarter better, and all is carried that can be.
+/// Startup ends after so many round trips without a rate higher by [`BETTER`].
 const PLATEAU: u32 = 3;
 const BETTER: f64 = 1.25;
-/// Less than this share of what was carried with plenty is too little.
+/// A rate below this share of the generous one shows that the limit is too tight.
 const WORSE: f64 = 0.85;
-/// A best rate is forgotten after as many round trips, at the latest after twice as many.
+/// The best rate is forgotten after this many round trips, at the latest after twice as many.
 const ROUNDS: u32 = 6;
-/// How long there is plenty again.
+/// Duration of a generous phase.
 const AGAIN: Duration = Duration::from_secs(30);
-/// A TCP that had nothing to send for so long begins anew, as most do (RFC 5681, 4.1).
+/// Idle time after which TCP returns to slow start, as most do (RFC 5681, 4.1).
 const IDLE: Duration = Duration::from_secs(1);
 
 enum Phase {
-    /// Plenty, until that brings no more: the best rate when it last was a quarter better, and for how many rounds that
-    /// has not been surpassed.
+    /// Generous until the rate stops growing: the best rate at its last growth, and the rounds
+    /// since.
     Beginning(f64, u32),
-    /// Just enough, for so many rounds. With plenty, that much was carried on the average.
+    /// Tight, for so many rounds. First the average rate of the generous phase.
     Enough(f64, u32),
-    /// Plenty until then, because it brings more.
+    /// Generous until then, because the tight limit cost bandwidth.
     Plenty(Instant),
 }
 
 pub(super) struct Far {
     phase: Phase,
-    /// Bytes a second: of the present rounds, and of those before.
+    /// Best rate in bytes per second: of the present rounds, and of those before.
     best: [f64; 2],
     rounds: u32,
-    /// What had been sent when the present round began: an answer to more begins the next.
+    /// Bytes sent when the present round began: an acknowledgement of more begins the next.
     round: u64,
-    /// From when on, and from which count, the average is taken.
+    /// Start of the average: time and count.
     since: Option<(Instant, u64)>,
-    /// It has begun once.
+    /// Startup has ended once.
     known: bool,
-    /// When a flight was last full.
+    /// Time of the last full flight.
     full: Option<Instant>,
 }
 
@@ -73,7 +74,8 @@ impl Far {
         now.max(before)
     }
 
-    /// The mark at `count` has come back. The flight behind it was of so many bytes, up to `sent` now, and `full` or not.
+    /// Handles an acknowledged probe at `count`: `flight` bytes when it was sent, `sent` bytes up
+    /// to now, and whether the flight was `full`.
     pub(super) fn answered(
         &mut self,
         (flight, sent, full): (u64, u64, bool),
@@ -82,7 +84,7 @@ impl Far {
         now: Instant,
     ) {
         let [best, _] = &mut self.best;
-        // It was all received within that time.
+        // All of it was received within that time.
         *best = best.max(flight as f64 / rtt.as_secs_f64().max(1e-6));
         if full && self.full.replace(now).is_none_or(|last| now - last > IDLE) {
             (self.phase, self.since) = (Phase::Beginning(0.0, 0), None);
@@ -91,7 +93,7 @@ impl Far {
             return;
         }
         self.round = sent;
-        // A flight that nobody filled says nothing about what the path bears.
+        // A flight below the limit says nothing about the capacity of the path.
         if full {
             self.judge(now, count);
         } else {
@@ -104,7 +106,7 @@ impl Far {
         }
     }
 
-    /// At the end of a round.
+    /// Evaluates the end of a round.
     fn judge(&mut self, now: Instant, count: u64) {
         let best = self.best();
         let (since, from) = *self.since.get_or_insert((now, count));
@@ -131,8 +133,8 @@ impl Far {
         (self.phase, self.since) = (next, Some((now, count)));
     }
 
-    /// How much may be in flight at least, if `least` is the round trip of an empty path and `target` of one that is
-    /// just full.
+    /// Lower bound of the limit; `least` is the round trip of an empty path, `target` that of a
+    /// just filled one.
     pub(super) fn flight(&self, least: Duration, target: Duration) -> u64 {
         let best = self.best();
         if let Phase::Enough(..) = self.phase {

@@ -6,14 +6,15 @@ use super::*;
 
 const MOST: u64 = 4 << 20;
 
-/// A sender that always has bulk, over a path of `rtt` and `rate` bytes a second whose queue is as long as it gets.
+/// A sender with endless bulk over a path of `rtt` and `rate` bytes per second, with an unlimited
+/// queue.
 struct Path {
     pace: Pace,
     sent: u64,
     acknowledged: u64,
     rtt: Duration,
     rate: f64,
-    /// When the last byte so far arrives, and which marks arrive when.
+    /// Arrival of the last byte so far, and of the probes.
     free: Instant,
     answers: VecDeque<(Instant, u64)>,
 }
@@ -51,7 +52,7 @@ impl Path {
         }
     }
 
-    /// Until `time` has passed; the bytes delivered meanwhile, and the longest round trip.
+    /// Runs for `time`; returns the delivered bytes and the longest round trip.
     async fn run(&mut self, time: Duration) -> (u64, Duration) {
         let (end, before) = (Instant::now() + time, self.acknowledged);
         let mut longest = Duration::ZERO;
@@ -126,7 +127,7 @@ async fn small_things_on_their_way_make_bulk_wait_sooner() {
 #[tokio::test(start_paused = true)]
 async fn a_full_flight_always_has_a_mark() {
     let mut pace = Pace::new(0, MOST);
-    // Nothing was sent behind the last mark that could ask for one.
+    // No data after the last probe could cause another.
     pace.sent(30_000, 30_000);
     pace.answered(30_000).unwrap();
     pace.limit = LEAST;
@@ -201,7 +202,7 @@ async fn an_idle_link_is_marked_every_ten_seconds_or_so_and_dead_after_twenty() 
         let apart = (pair[1] - pair[0]).as_secs_f64();
         assert!((8.0..=12.1).contains(&apart), "{apart}");
     }
-    // Heard last when the third was answered.
+    // Last sign of life: the third acknowledgement.
     let died = start.elapsed() - marks[2];
     assert!((20.0..20.1).contains(&died.as_secs_f64()), "{died:?}");
 }

@@ -1,4 +1,4 @@
-//! Whoever is not the other end of a session cannot harm it.
+//! Third parties cannot harm a session.
 
 use bytes::BufMut;
 
@@ -16,7 +16,7 @@ use crate::{
 };
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 
-/// Says HELLO for a session, then whatever `proof` makes of the challenge.
+/// Sends HELLO for a session, then the answer that `proof` makes of the challenge.
 async fn forge(
     io: DuplexStream,
     id: SessionId,
@@ -47,7 +47,7 @@ fn proof(exchange: Exchange, by: &Line, role: Role, received: u64, said: u64) ->
     }
 }
 
-/// The session still works, over the link that it had.
+/// The session still works over its old link.
 async fn unharmed(agent: &End, hub: &End, so_far: usize) {
     assert!(agent.is_up() && hub.is_up());
     agent.put(b"x");
@@ -110,7 +110,7 @@ async fn a_forged_resumption_is_refused_and_harms_nobody() {
         assert_eq!(at_hub, Err(LinkEnd::Unproved), "{what}");
         unharmed(&agent, &hub, n).await;
     }
-    // Something else in place of a proof.
+    // Another message in place of a proof.
     for (n, wrong) in [
         Frame::Mark(0),
         Frame::Challenge([1; 32]),
@@ -127,7 +127,7 @@ async fn a_forged_resumption_is_refused_and_harms_nobody() {
     }
 }
 
-/// What the agent has received so far, so that nothing but what a test forges is wrong.
+/// Bytes received by the agent so far, so that only the forged value is wrong.
 async fn line_count(agent: &End) -> u64 {
     agent.count()
 }
@@ -154,7 +154,7 @@ async fn a_count_that_cannot_be_is_refused_though_it_is_proved() {
         let (_socket, at_hub) =
             tokio::join!(forge(a, agent.line().id(), forgery), answer(h, &known));
         assert_eq!(at_hub, Err(LinkEnd::Impossible(wrong)));
-        // Towards the agent one byte more has come.
+        // One more byte for the agent.
         agent.put(b"x");
         assert_eq!(hub.got(n + 1).await.len(), n + 1);
         assert!(agent.is_up() && hub.is_up());
@@ -230,7 +230,7 @@ async fn of_two_resumptions_at_once_one_wins_and_nothing_is_lost() {
     let [one, two] = pipes.map(|(a, h)| resume(a, h, &line, &known));
     let ((first, _), (second, _)) = tokio::join!(one, two);
     assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
-    // Where the hub preferred the one that the agent gave up, the agent dials again.
+    // If the hub preferred the link that the agent gave up, the agent dials again.
     if tokio::time::timeout(std::time::Duration::from_secs(1), agent.got(50_000))
         .await
         .is_err()
@@ -243,7 +243,7 @@ async fn of_two_resumptions_at_once_one_wins_and_nothing_is_lost() {
     assert_eq!(agent.got(50_000).await, [5; 50_000]);
 }
 
-/// A wire whose peer's link is played by hand.
+/// A wire whose peer's link is controlled by the test.
 pub(super) async fn by_hand() -> (Wire, DuplexStream) {
     let (a, h) = duplex(64 * 1024);
     let (near, far) = duplex(64 * 1024);
@@ -302,7 +302,8 @@ async fn forged_data_ends_the_session() {
     assert_eq!(end, LinkEnd::Secure(rustls::Error::DecryptError));
 }
 
-/// What came behind the handshake, or behind a resumption, in one piece with it, is read though nothing follows.
+/// Data that follows the handshake or a resumption in the same piece is read, even if nothing comes
+/// after it.
 #[tokio::test]
 async fn what_was_read_ahead_is_not_forgotten() {
     let (wire, _far) = by_hand().await;
@@ -316,7 +317,7 @@ async fn what_was_read_ahead_is_not_forgotten() {
     assert_eq!(end, LinkEnd::Closed(CloseReason::Draining));
 }
 
-/// A box that gives up may say so in its own words.
+/// A middlebox that gives up may send data of its own.
 #[tokio::test]
 async fn garbage_in_the_websocket_costs_the_link_only() {
     for garbage in [

@@ -1,4 +1,4 @@
-//! Two wires joined by pipes that can be cut, each with a driver that knows nothing but plaintext.
+//! Two wires joined by pipes that can be cut, each with a driver that knows plaintext only.
 
 use std::{
     collections::VecDeque,
@@ -27,7 +27,7 @@ use crate::{
 pub(super) struct Fragile {
     io: Option<DuplexStream>,
     left: usize,
-    /// How it breaks: with an error, or with an end that looks clean.
+    /// Breaks with an error, or with an end that looks clean.
     reset: bool,
 }
 
@@ -101,7 +101,7 @@ pub(super) fn socket(io: impl crate::wire::socket::Io + 'static, role: Role) -> 
     Socket::new(Box::new(io), &[], role)
 }
 
-/// Both ends of a session, as far as they come over this pipe.
+/// Both ends of a session, as far as they get over this pipe.
 pub(super) async fn begin(
     agent: impl crate::wire::socket::Io + 'static,
     hub: impl crate::wire::socket::Io + 'static,
@@ -142,13 +142,13 @@ pub(super) async fn begin_with(
     tokio::join!(at_agent, at_hub)
 }
 
-/// A wire in its task: what is put in goes out, what comes in is there to be looked at.
+/// A wire in its task: accepts output, and collects input.
 pub(super) struct End {
     pub(super) line: Option<Arc<Line>>,
     out: Arc<Mutex<Out>>,
     got: watch::Receiver<Vec<u8>>,
     pub(super) ended: watch::Receiver<Option<LinkEnd>>,
-    /// The most that was ever kept, and how much may be.
+    /// The most bytes ever kept, and the limit.
     pub(super) kept: watch::Receiver<(usize, usize)>,
     received: watch::Receiver<u64>,
     _task: AbortOnDropHandle<()>,
@@ -216,7 +216,7 @@ impl End {
         }
     }
 
-    /// Waits until so many bytes have come in.
+    /// Waits until so many bytes have arrived.
     pub(super) async fn got(&self, bytes: usize) -> Vec<u8> {
         let mut got = self.got.clone();
         let got = got.wait_for(|got| got.len() >= bytes).await;
@@ -229,7 +229,7 @@ impl End {
         end.unwrap()
     }
 
-    /// How many bytes have come as DATA.
+    /// Number of DATA bytes received.
     pub(super) fn count(&self) -> u64 {
         *self.received.borrow()
     }
@@ -264,7 +264,7 @@ pub(super) async fn session(
     (End::drive(a.unwrap(), piece), End::drive(h.unwrap(), piece))
 }
 
-/// A pipe's end that somebody else may break later.
+/// A pipe's end that the test may break later.
 #[derive(Clone)]
 pub(super) struct Handle(Arc<Mutex<Fragile>>, Arc<Mutex<Vec<Waker>>>);
 

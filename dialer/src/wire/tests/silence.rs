@@ -1,4 +1,5 @@
-//! What proves that a peer lives: what its own link says, and nothing that a box between could have made.
+//! Signs of life: messages of the peer's link count, frames that a middlebox could have made do
+//! not.
 
 use std::time::Duration;
 
@@ -13,14 +14,14 @@ use super::{
 };
 use crate::link::frame::Frame;
 
-/// A hub's own, without mask.
+/// Ping of a hub, unmasked.
 const PING: &[u8] = &[0x89, 0];
 const PONG: &[u8] = &[0x8a, 0];
-/// The head of a message of 16,000 bytes.
+/// Head of a message of 16,000 bytes.
 const HEAD: &[u8] = &[0x82, 126, 0x3e, 0x80];
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// What the peer sends, piece by piece, with as much time between them, after which it sends nothing more.
+/// Sends the pieces at this interval, then stays silent.
 async fn says(mut far: DuplexStream, pieces: Vec<Vec<u8>>, every: Duration) {
     let mut heard = [0; 1024];
     for piece in pieces {
@@ -41,7 +42,7 @@ async fn says(mut far: DuplexStream, pieces: Vec<Vec<u8>>, every: Duration) {
     while matches!(far.read(&mut heard).await, Ok(1..)) {}
 }
 
-/// How long an agent believes in a peer that says this.
+/// Time until an agent gives up a peer that sends this.
 async fn believed(pieces: Vec<Vec<u8>>, every: Duration) -> Duration {
     let (agent, far) = by_hand().await;
     let agent = End::drive(agent, 1000);
@@ -70,7 +71,7 @@ async fn a_box_that_answers_our_pings_is_not_the_hub() {
     about(SILENCE, believed(pongs, Duration::from_secs(9)).await);
 }
 
-/// Nor where it cuts them in pieces.
+/// Not even if it cuts them into pieces.
 #[tokio::test(start_paused = true)]
 async fn half_a_ping_is_no_life() {
     let halves = PING.iter().cycle().take(100).map(|&byte| vec![byte]);
@@ -90,7 +91,7 @@ async fn a_message_that_comes_slowly_is_life_as_long_as_it_goes_on_coming() {
     about(came + SILENCE, believed(pieces, every).await);
 }
 
-/// It hears nothing of us, so it gives up first; until it does, what it says is believed.
+/// The peer receives nothing, so it gives up first; until then its messages count.
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_speaks_and_answers_nothing_lives() {
     let (agent, mut far) = by_hand().await;

@@ -8,7 +8,7 @@ use tokio_tungstenite::tungstenite::{
 
 use super::*;
 
-/// A message, or a control frame, as a reader sees it.
+/// A message or a control frame, as seen by a reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Said {
     Binary(Vec<u8>),
@@ -17,7 +17,7 @@ enum Said {
     Close(Option<u16>),
 }
 
-/// All that stands in `bytes`, shown to the decoder in pieces of `step` bytes.
+/// All frames in `bytes`, passed to the decoder in pieces of `step` bytes.
 fn read(role: Role, bytes: &[u8], step: usize) -> Result<Vec<Said>, WsError> {
     let mut decoder = Decoder::new(role);
     let (mut inbox, mut said) = (Vec::new(), Vec::new());
@@ -87,7 +87,7 @@ fn role() -> impl Strategy<Value = Role> {
     prop_oneof![Just(Role::Agent), Just(Role::Hub)]
 }
 
-/// What is answered goes nowhere: not over what is still to be read.
+/// Responses are dropped; they must not overwrite unread input.
 struct Heard(Cursor<Vec<u8>>);
 
 impl std::io::Read for Heard {
@@ -155,7 +155,7 @@ proptest! {
                 Said::Binary(body) => prop_assert_eq!(read.unwrap(), Message::binary(body)),
                 Said::Ping(body) => prop_assert_eq!(read.unwrap(), Message::Ping(body.into())),
                 Said::Pong(body) => prop_assert_eq!(read.unwrap(), Message::Pong(body.into())),
-                // It has opinions about codes, and reads nothing behind a close.
+                // tungstenite validates close codes, and reads nothing after a close.
                 Said::Close(_) => break,
             }
         }
@@ -184,7 +184,7 @@ proptest! {
     }
 }
 
-/// Frames as no honest hub would send them; the agent reads.
+/// Frames that no honest hub sends; the agent decodes them.
 #[test]
 fn what_the_rfc_forbids_is_refused() {
     let long = |n: u64| [&[0x82, 127][..], &n.to_be_bytes()].concat();
@@ -231,7 +231,7 @@ fn what_the_rfc_forbids_is_refused() {
             assert_eq!(read(Role::Agent, &bytes, step), Err(error), "{what}");
         }
     }
-    // And what no honest agent would send.
+    // Frames that no honest agent sends.
     assert_eq!(read(Role::Hub, &[0x82, 0], 1), Err(WsError::Mask));
 }
 

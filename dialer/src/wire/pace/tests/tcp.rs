@@ -1,23 +1,23 @@
-//! What the pace leaves of the TCP below: one that begins slowly, loses, and recovers for a round trip, with a sender
-//! that is paced and one that gives it all it has.
+//! Throughput that congestion control leaves to a TCP with slow start, losses and recovery: a
+//! sender with it compared to an unlimited one.
 
 use super::*;
 
 const SEGMENT: f64 = 1460.0;
 const MESSAGE: u64 = 16_000;
 
-/// A path and a TCP on it, which sends its window once in a round trip, at most at the path's rate.
+/// A path with a TCP that sends its window once per round trip, at most at the path's rate.
 struct Tcp {
     rtt: Duration,
     rate: f64,
-    /// A segment is lost each time so many bytes have been sent.
+    /// Bytes between two losses.
     lossy: Option<u64>,
-    /// It takes a loss for a sign that the path is full.
+    /// A loss counts as a sign of congestion.
     gives_way: bool,
     window: f64,
     slow_start: bool,
     until_loss: u64,
-    /// When the last byte so far leaves, until when what has come is held back, and which marks are answered when.
+    /// Departure of the last byte so far, end of the recovery, and due acknowledgements of probes.
     free: Instant,
     gap: Instant,
     answers: VecDeque<(Instant, u64)>,
@@ -65,7 +65,7 @@ impl Tcp {
         }
     }
 
-    /// Bytes delivered in so much time to a sender that always has more, and does what the pace says, if it is asked.
+    /// Bytes delivered in `time` to a sender with endless data, limited by `pace` if there is one.
     async fn run(mut self, mut pace: Option<&mut Pace>, time: Duration) -> u64 {
         let end = Instant::now() + time;
         let (mut sent, mut acknowledged) = (0_u64, 0);
@@ -97,7 +97,7 @@ impl Tcp {
                 }
             }
             let (at, mut count) = self.answers.pop_front().expect("a mark is always out");
-            // What comes at once is answered at once.
+            // Acknowledgements of one instant are handled together.
             while let Some((_, later)) = self.answers.pop_front_if(|(other, _)| *other <= at) {
                 count = later;
             }
@@ -113,7 +113,7 @@ impl Tcp {
     }
 }
 
-/// What is left of what plain TCP delivers.
+/// Share of plain TCP's throughput.
 async fn share(tcp: impl Fn() -> Tcp, time: Duration) -> f64 {
     let plain = tcp().run(None, time).await;
     let mut pace = Pace::new(0, MOST);
