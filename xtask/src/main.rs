@@ -1,0 +1,43 @@
+//! Checks of the repository that no compiler makes. `make lint` runs them.
+//!
+//! The rules are those of `CONTRIBUTING.md`: plain words, constants that name quantity and unit, short sentences, short
+//! commit subjects. Missing doc comments are found by rustc (`missing_docs`).
+
+mod commits;
+mod constants;
+mod report;
+mod sentences;
+mod sources;
+mod words;
+
+use std::{env::args, io, path::Path, process::ExitCode};
+
+fn main() -> ExitCode {
+    let outcome = match args().nth(1).as_deref() {
+        Some("lint") => lint(Path::new(".")),
+        Some("report") => report::print(Path::new(".")).map(|()| Vec::new()),
+        _ => Err(io::Error::other("usage: xtask lint | report")),
+    };
+    match outcome {
+        Ok(findings) if findings.is_empty() => ExitCode::SUCCESS,
+        Ok(findings) => {
+            findings.iter().for_each(|finding| eprintln!("{finding}"));
+            eprintln!("{} findings; CONTRIBUTING.md has the rules", findings.len());
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs every check below `root` and returns one line per finding.
+fn lint(root: &Path) -> io::Result<Vec<String>> {
+    let files = sources::read(root)?;
+    let mut findings = words::check(&files);
+    findings.extend(files.iter().flat_map(constants::check));
+    findings.extend(files.iter().flat_map(sentences::check));
+    findings.extend(commits::check(root)?);
+    Ok(findings)
+}
