@@ -1,8 +1,8 @@
 //! What the agent counts. Labels are enums, never text from a request or an error.
 
 use fairlead_dialer::Stage;
-use fairlead_runtime::gauges::Hold;
-use prometheus::{Gauge, IntCounterVec, IntGauge, Opts, Registry};
+use fairlead_runtime::{gauges::Hold, metrics::Registry};
+use prometheus::{Gauge, IntCounterVec, IntGauge, Opts};
 use time::OffsetDateTime;
 
 /// How a request from the hub ended, as far as the agent sees it.

@@ -4,9 +4,10 @@
 use std::{sync::OnceLock, time::Duration};
 
 use fairlead_api::{Code, Failure};
+use fairlead_runtime::metrics::Registry;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry, core::Collector,
+    core::Collector,
 };
 
 /// Rule of a violation: a peer sent bytes that are not HTTP.

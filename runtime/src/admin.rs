@@ -1,5 +1,5 @@
-//! The admin port: `/healthz` (the process runs), `/readyz` (it takes work), `/metrics` (Prometheus text format). Plain
-//! HTTP, so it belongs on loopback or on a network of its own.
+//! The admin port: `/healthz` (the process runs), `/readyz` (it takes work), `/metrics` (Prometheus text format),
+//! `/metrics/help` (meaning of each metric). Plain HTTP, so it belongs on loopback or on a network of its own.
 
 use axum::{
     Router,
@@ -34,6 +34,7 @@ pub async fn serve(listener: TcpListener, process: Process, more: Router) {
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
+        .route("/metrics/help", get(help))
         .with_state(process.clone())
         .merge(more);
     let (owner, service) = (process.clone(), TowerToHyperService::new(router));
@@ -96,6 +97,11 @@ async fn metrics(State(process): State<Process>) -> Response {
     }
 }
 
+async fn help(State(process): State<Process>) -> Response {
+    let kind = [(header::CONTENT_TYPE, "text/markdown; charset=utf-8")];
+    (kind, process.registry().describe()).into_response()
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -132,6 +138,8 @@ mod tests {
         );
         process.set_ready(true);
         assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 200"));
+        let help = get(address, "/metrics/help").await;
+        assert!(help.contains("| `fairlead_test_total` | counter |  | test |"));
         let metrics = get(address, "/metrics").await;
         for name in [
             "fairlead_test_total 1",

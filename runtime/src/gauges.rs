@@ -3,10 +3,12 @@
 
 use fairlead_api::{Code, Failure};
 use prometheus::{
-    IntGauge, Registry,
+    IntGauge,
     core::{Collector, Desc},
     proto::MetricFamily,
 };
+
+use crate::metrics::Registry;
 
 /// One more in a gauge until it is dropped, whatever the way out.
 pub struct Hold(IntGauge);

@@ -7,6 +7,7 @@ pub mod files;
 pub mod gauges;
 pub mod listen;
 pub mod log;
+pub mod metrics;
 pub mod process;
 pub mod workers;
 

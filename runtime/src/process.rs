@@ -12,12 +12,12 @@ use std::{
     time::Duration,
 };
 
-use prometheus::{Registry, core::Collector};
+use prometheus::core::Collector;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
-use crate::Workers;
+use crate::{Workers, metrics::Registry};
 
 /// Handle to the running process; clones name the same.
 #[derive(Clone, Default)]

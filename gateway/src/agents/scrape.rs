@@ -7,8 +7,8 @@ use std::{
 };
 
 use fairlead_api::{ClusterId, Code, Failure};
+use fairlead_runtime::metrics::Registry;
 use prometheus::{
-    Registry,
     core::{Collector, Desc},
     proto::{Gauge, LabelPair, Metric, MetricFamily, MetricType},
 };
