@@ -66,6 +66,8 @@ enum Role {
     Registry(registry::Args),
     /// Prints the figures of a run as tables for a README
     Table(report::Args),
+    /// Draws the plots that a Markdown page links, from the tables of the same page
+    Plots(report::page::Args),
     /// An hour of requests, many broken off, through Fairlead: what has leaked?
     Soak(soak::Args),
     /// Starts every role and Fairlead, measures them in turn, prints the ratios
@@ -92,6 +94,7 @@ fn run(role: Role) -> anyhow::Result<ExitCode> {
         Role::Link(args) => single()?.block_on(link::run(args))?,
         Role::Watch(args) => runtime()?.block_on(watchers::run(args))?,
         Role::Table(args) => report::run(&args)?,
+        Role::Plots(args) => report::page::run(&args)?,
         // Children are bound to the life of the thread that started them (see `launch`): it must be this one.
         Role::Run(args) => return single()?.block_on(run::run(args)),
         Role::Registry(args) => return single()?.block_on(registry::run(args)),

@@ -1,6 +1,7 @@
 //! Out of samples: medians, ranges, ratios and what became of the goals, as JSON, as Markdown tables, and as plots. A ratio is
 //! taken within a round, where neighbours in time had the same machine, and then the median of rounds.
 
+pub(crate) mod page;
 mod plot;
 mod quote;
 mod table;

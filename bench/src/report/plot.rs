@@ -17,7 +17,7 @@ use plotters::{
     },
 };
 
-use super::{Report, Scenario, table::number};
+use super::{Figure, Report, Scenario, table::number};
 use crate::peers::Kind;
 
 const WIDTH: u32 = 900;
@@ -33,34 +33,30 @@ static FONTS: Once = Once::new();
 
 /// One plot for each scenario that has figures.
 pub(super) fn draw(report: &Report, folder: &Path) -> anyhow::Result<()> {
-    // The font comes with the program, so that no library of the system is needed.
-    FONTS.call_once(|| {
-        let _ = register_font(FONT, FontStyle::Normal, dejavu::sans::regular());
-    });
     std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     for scenario in &report.scenarios {
         let bars = Bars::of(scenario);
         if bars.rows.is_empty() {
             continue;
         }
-        let size = (WIDTH, MARGIN + BAR * u32::try_from(bars.rows.len())?);
         let file = |extension| folder.join(format!("{}.{extension}", scenario.title.name));
-        bars.onto(SVGBackend::new(&file("svg"), size).into_drawing_area())?;
-        bars.onto(BitMapBackend::new(&file("png"), size).into_drawing_area())?;
+        bars.onto(SVGBackend::new(&file("svg"), bars.size()?).into_drawing_area())?;
+        bars.onto(BitMapBackend::new(&file("png"), bars.size()?).into_drawing_area())?;
     }
     Ok(())
 }
 
-struct Bars<'a> {
-    title: String,
-    axis: String,
-    rows: Vec<(Kind, &'a super::Figure)>,
+/// One plot: a title, the label of its axis, and a bar for each row.
+pub(super) struct Bars {
+    pub(super) title: String,
+    pub(super) axis: String,
+    pub(super) rows: Vec<(Kind, Figure)>,
 }
 
-impl<'a> Bars<'a> {
-    fn of(scenario: &'a Scenario) -> Self {
+impl Bars {
+    fn of(scenario: &Scenario) -> Self {
         let rows = scenario.rows.iter();
-        let rows = rows.filter_map(|row| Some((row.peer, row.figures.first()?.as_ref()?)));
+        let rows = rows.filter_map(|row| Some((row.peer, row.figures.first().copied()??)));
         let metric = scenario.title.metrics.first();
         Self {
             title: scenario.title.name.clone(),
@@ -75,7 +71,23 @@ impl<'a> Bars<'a> {
         }
     }
 
+    /// Width and height in pixels.
+    fn size(&self) -> anyhow::Result<(u32, u32)> {
+        Ok((WIDTH, MARGIN + BAR * u32::try_from(self.rows.len())?))
+    }
+
+    /// The plot as the text of an SVG.
+    pub(super) fn svg(&self) -> anyhow::Result<String> {
+        let mut text = String::new();
+        self.onto(SVGBackend::with_string(&mut text, self.size()?).into_drawing_area())?;
+        Ok(text)
+    }
+
     fn onto<B: DrawingBackend>(&self, area: DrawingArea<B, Shift>) -> anyhow::Result<()> {
+        // The font comes with the program, so that no library of the system is needed.
+        FONTS.call_once(|| {
+            let _ = register_font(FONT, FontStyle::Normal, dejavu::sans::regular());
+        });
         let failed = |error: &dyn std::fmt::Display| anyhow!("drawing {}: {error}", self.title);
         area.fill(&WHITE).map_err(|error| failed(&error))?;
         let count = self.rows.len() as f64;
