@@ -6,6 +6,8 @@ TOOLS := $(CACHE)/tools
 export PATH := $(TOOLS)/bin:$(PATH)
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
+MDBOOK_VERSION := 0.5.4
+HYPERLINK_VERSION := 0.3.2
 FUZZ_SECONDS ?= 60
 KILLS ?= 500
 # Tests by name, so that every rung asks for the whole workspace: what features a crate has follows from the packages that are asked for, and what differs is compiled twice.
@@ -15,7 +17,7 @@ UNIT_TESTS := $(call tests,$(filter-out e2e/% $(BY_NAME),$(wildcard */tests/*)))
 E2E_TESTS := $(filter-out $(BY_NAME),$(wildcard e2e/tests/*))
 E2E_FIRST := $(filter %/kubectl %/failure.rs %/refused.rs %/registry.rs,$(E2E_TESTS))
 
-.PHONY: help demo test without-kube unit lint postgres influxdb crash e2e e2e-first e2e-others e2e-hubs commodore schemathesis net compat kube deny fuzz bench bench-smoke bench-registry soak clean
+.PHONY: help demo test without-kube unit lint postgres influxdb crash e2e e2e-first e2e-others e2e-hubs commodore schemathesis net compat kube deny fuzz bench bench-smoke bench-registry soak docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -140,6 +142,10 @@ soak: ## an hour of requests through Fairlead, many broken off in the middle: no
 	cargo build --profile dist --locked -p fairlead
 	target/release/fairlead-bench soak --fairlead target/dist/fairlead --minutes $(or $(SOAK_MINUTES),60)
 
+docs: $(TOOLS)/bin/mdbook $(TOOLS)/bin/hyperlink ## the book in target/book, with its reference pages made anew and all links checked
+	cargo build --locked --workspace --bin fairlead --bin fairlead-book
+	@docs/build target/debug/fairlead target/debug/fairlead-book
+
 clean: ## remove what was built here (the cache outside stays)
 	cargo clean
 
@@ -148,3 +154,10 @@ $(TOOLS)/bin/cargo-deny:
 
 $(TOOLS)/bin/cargo-fuzz:
 	cargo install cargo-fuzz --version $(FUZZ_VERSION) --locked --root $(TOOLS)
+
+$(TOOLS)/bin/mdbook:
+	cargo install mdbook --version $(MDBOOK_VERSION) --locked --no-default-features --features search --root $(TOOLS)
+
+# Checks links and anchors of the HTML that readers get, offline; mdbook-linkcheck knows no anchors.
+$(TOOLS)/bin/hyperlink:
+	cargo install hyperlink --version $(HYPERLINK_VERSION) --locked --root $(TOOLS)
