@@ -12,21 +12,31 @@ pub(crate) struct Page {
     pub(crate) commands: Vec<String>,
 }
 
-/// README and the documents beside each other, as path and text.
+/// README and all pages of the book, as path and text.
 pub(crate) fn texts() -> anyhow::Result<Vec<(String, String)>> {
     let root = Path::new(std::env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut files = vec![root.join("README.md")];
-    let mut documents: Vec<PathBuf> = fs::read_dir(root.join("docs"))?
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<Result<_, _>>()?;
-    documents.sort();
-    files.extend(documents);
-    files.retain(|file| file.extension().is_some_and(|it| it == "md"));
+    let mut files = pages(&root.join("docs"))?;
+    files.push(root.join("README.md"));
+    files.sort();
     let name = |file: &Path| file.file_name().unwrap_or_default().display().to_string();
     files
         .into_iter()
         .map(|file| Ok((name(&file), fs::read_to_string(&file)?)))
         .collect()
+}
+
+/// Markdown files below a folder.
+fn pages(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut pages = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            pages.extend(self::pages(&path)?);
+        } else if path.extension().is_some_and(|it| it == "md") {
+            pages.push(path);
+        }
+    }
+    Ok(pages)
 }
 
 pub(crate) fn documents() -> anyhow::Result<Vec<Page>> {

@@ -51,6 +51,14 @@ const RULES: &[Rule] = &[
     left("make demo", "it is the other command of the README"),
     left("make test", "this is part of it"),
     left(
+        "cargo build",
+        "`make bench` builds with this profile, in minutes",
+    ),
+    left(
+        "set image",
+        "no Deployment of the agent runs in the test cluster",
+    ),
+    left(
         "postgres://",
         "it needs a PostgreSQL; `make test` runs it with one, in the tests hubs, postgres and crash",
     ),
@@ -77,6 +85,7 @@ const RULES: &[Rule] = &[
     silent("cluster wait demo"),
     silent("fairlead kubeconfig --cluster"),
     silent("> demo.yaml"),
+    silent("> store-key"),
     silent("source <("),
 ];
 

@@ -96,6 +96,7 @@ impl World {
             ("clusters.yaml", FLEET),
             ("clusters/fleet.yaml", FLEET),
             ("older.yaml", LIEUTENANT),
+            ("objects.yaml", SITE),
             ("found.yaml", "racks: { count: 3 }\n"),
             ("admin.token", &self.hub.token()?),
         ] {
@@ -174,7 +175,7 @@ impl World {
                 "backup hub.backup",
                 &format!("backup hub.backup --data {hub_data}"),
             ),
-            ("cluster create demo", "cluster create another"),
+            ("cluster create demo", &format!("cluster create {spare}")),
             ("--listen 0.0.0.0:443", "--listen 127.0.0.1:0"),
             ("--listen :8443", "--listen :0"),
             ("/var/lib/fairlead-agent", "agent-state"),
@@ -194,7 +195,7 @@ impl World {
                 &format!("login {url} --ca-file {ca}"),
             ),
             ("pass show hub-token", "cat admin.token"),
-            ("tenant create acme", "tenant create another"),
+            ("tenant create acme", &format!("tenant create {spare}")),
             ("agent uninstall", "agent uninstall --yes"),
             ("cluster delete", "cluster delete --yes"),
             // It is on no list of needed programs.
