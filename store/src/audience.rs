@@ -18,7 +18,7 @@ pub struct Audience {
 }
 
 /// Separates both parts; a space precedes and follows it, as for every tenant.
-const BECOMES: &str = ">";
+const SEPARATOR: &str = ">";
 
 impl Audience {
     /// `LIKE` pattern matching written audiences that contain this tenant: an id has neither `%`
@@ -49,7 +49,7 @@ impl fmt::Display for Audience {
         f.write_str(" ")?;
         put(f, &self.before)?;
         if self.before != self.after {
-            write!(f, "{BECOMES} ")?;
+            write!(f, "{SEPARATOR} ")?;
             put(f, &self.after)?;
         }
         Ok(())
@@ -64,7 +64,7 @@ impl FromStr for Audience {
             let tenants = tenants.collect::<Result<Vec<TenantId>, _>>();
             tenants.map_err(|_| StoreError::Damaged(text.to_owned()))
         };
-        let (before, after) = text.split_once(BECOMES).unwrap_or((text, text));
+        let (before, after) = text.split_once(SEPARATOR).unwrap_or((text, text));
         Ok(Audience {
             before: read(before)?,
             after: read(after)?,
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn an_audience_reads_back_and_nothing_else_is_one() {
+    fn an_audience_parses_back_and_other_texts_are_rejected() {
         for (before, after, written) in [
             (&[][..], &[][..], " "),
             (&["t-a"], &["t-a"], " t-a "),
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tenant_of_it_is_found_and_no_part_of_one() {
+    fn the_pattern_matches_whole_tenant_ids_only() {
         let audience = Audience {
             before: ids(&["t-b", "t-ab"]),
             after: ids(&["t-c"]),

@@ -9,8 +9,8 @@ use tokio::sync::mpsc;
 
 use crate::{
     error::Result,
+    heartbeats::HubRow,
     history::{Asked, Change, FactPlace, FactVersion, LogPlace, Span},
-    peers::HubRow,
     record::Kind,
     revision::Revision,
     tables::Part,
@@ -86,7 +86,7 @@ pub(super) struct Ledger {
 
 /// Observed status of a cluster by one hub.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
-pub(super) struct SeenRow {
+pub(super) struct ObservedRow {
     pub(super) cluster: String,
     /// Empty in a database used by one hub.
     pub(super) hub: String,
@@ -98,7 +98,7 @@ pub(super) struct SeenRow {
 
 /// A hub's message to the others.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Beat<'a> {
+pub(super) enum Heartbeat<'a> {
     /// The hub starts, replacing this ended one.
     Begin {
         instead_of: Option<&'a str>,
@@ -131,7 +131,7 @@ pub(super) trait Backend: Send + Sync {
     fn is_shared(&self) -> bool;
 
     /// Observed status written after `since`, and all of the clusters `again`.
-    async fn seen(&self, since: i64, again: &[String]) -> Result<Vec<SeenRow>>;
+    async fn seen(&self, since: i64, again: &[String]) -> Result<Vec<ObservedRow>>;
 
     /// Writes observed status of existing clusters (cluster and body), and removes rows (cluster
     /// and hub) merged into them. Not necessarily durable on return.
@@ -146,7 +146,7 @@ pub(super) trait Backend: Send + Sync {
     async fn hubs(&self) -> Result<Vec<HubRow>>;
 
     /// Records that this hub at `url` is alive, or has ended.
-    async fn beat(&self, hub: &str, url: &str, beat: Beat<'_>) -> Result<()>;
+    async fn beat(&self, hub: &str, url: &str, beat: Heartbeat<'_>) -> Result<()>;
 
     /// Complete changes after `since`; the page ends with the change that reaches `limit` lines.
     async fn changes(&self, since: Revision, limit: u32) -> Result<Page>;
@@ -206,7 +206,7 @@ pub(super) trait Backend: Send + Sync {
     async fn import(&self, from: mpsc::Receiver<Part>) -> Result<()>;
 
     /// Completes when another hub may have committed.
-    async fn moved(&self);
+    async fn remote_commit(&self);
 
     /// Newest revision.
     async fn revision(&self) -> Result<Revision>;

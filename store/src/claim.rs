@@ -11,7 +11,7 @@ use std::{
 
 use fairlead_api::{Code, Failure};
 
-use crate::{backend::Backend, peers::SILENT, place::Place, unusable::unusable};
+use crate::{backend::Backend, heartbeats::HEARTBEAT_TIMEOUT, place::Place, unusable::unusable};
 
 /// Lock of a SQLite store; the operating system releases it when the process ends.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Locks the file of a store. PostgreSQL has no lock: [`refuse_living_hubs`] checks for its
+    /// Locks the file of a store. PostgreSQL has no lock: [`refuse_live_hubs`] checks for its
     /// hubs.
     ///
     /// # Errors
@@ -69,23 +69,20 @@ pub fn lock(path: &Path) -> Result<File, TryLockError> {
 ///
 /// # Errors
 /// `FL-4103` with the URLs of the hubs.
-pub(crate) async fn refuse_living_hubs(
-    place: &Place,
-    backend: &dyn Backend,
-) -> Result<(), Failure> {
+pub(crate) async fn refuse_live_hubs(place: &Place, backend: &dyn Backend) -> Result<(), Failure> {
     let hubs = backend.hubs().await;
     let hubs = hubs.map_err(|error| unusable(place, &error))?;
     let age = |age: i64| Duration::from_millis(u64::try_from(age).unwrap_or_default());
     let living = hubs
         .into_iter()
-        .filter(|hub| !hub.ended && age(hub.age) < SILENT);
+        .filter(|hub| !hub.ended && age(hub.age) < HEARTBEAT_TIMEOUT);
     let urls: Vec<String> = living.map(|hub| hub.url).collect();
     if urls.is_empty() {
         return Ok(());
     }
     let detail = format!("hubs run on it: {}", urls.join(", "));
     Err(in_use(place, &detail).next(
-        "Stop each of these hubs, and run the command again; one that was killed counts for ten more seconds.",
+        "Stop these hubs and run the command again; a killed hub counts as running for ten more seconds.",
     ))
 }
 
@@ -101,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn store_file_is_claimed_once_under_every_name() {
+    fn a_store_file_is_locked_once_under_every_path() {
         let dir = tempfile::tempdir().unwrap();
         let (file, link) = (dir.path().join("x.db"), dir.path().join("y.db"));
         std::fs::write(&file, "").unwrap();

@@ -17,7 +17,7 @@ use tokio::{sync::mpsc, task::spawn_blocking};
 
 use crate::{
     backend::Backend,
-    claim::{Claim, refuse_living_hubs},
+    claim::{Claim, refuse_live_hubs},
     error::{Result, StoreError},
     model::hex,
     open::{as_it_is, up_to_date},
@@ -28,11 +28,11 @@ use crate::{
 };
 
 /// Version of the file format, which changes with the tables.
-const FORMAT: u32 = 1;
+const FORMAT_VERSION: u32 = 1;
 /// Limit of a line in bytes: a slice with the largest catalogs must fit.
-const MAX_LINE: u64 = 4 << 30;
+const MAX_LINE_BYTES: u64 = 4 << 30;
 /// Number of slices in flight.
-const ON_THE_WAY: usize = 4;
+const MAX_SLICES_IN_FLIGHT: usize = 4;
 
 /// Number of rows of a table, and the hash over all rows in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,7 +87,7 @@ impl Counter {
     }
 }
 
-fn told(place: &Place, error: &StoreError) -> Failure {
+fn store_failure(place: &Place, error: &StoreError) -> Failure {
     unusable(place, error)
 }
 
@@ -96,7 +96,7 @@ fn unreadable(detail: impl std::fmt::Display) -> Failure {
         Code::Invalid,
         format!("the backup cannot be read: {detail}"),
     )
-    .next("Name a whole file of `fairlead backup`; one that is encrypted needs `--identity`.")
+    .next("Pass a complete file of `fairlead backup`; an encrypted file requires `--identity`.")
 }
 
 /// Writes a store and these files to `sink`; the hub may keep running.
@@ -111,7 +111,7 @@ pub async fn write<W: Write + Send + 'static>(
     finish: impl FnOnce(W) -> std::io::Result<()> + Send + 'static,
 ) -> std::result::Result<Tallies, Failure> {
     let backend = as_it_is(place).await?;
-    let (rows, taken) = mpsc::channel(ON_THE_WAY);
+    let (rows, taken) = mpsc::channel(MAX_SLICES_IN_FLIGHT);
     let writing = spawn_blocking(move || write_lines(taken, &files, sink, finish));
     let read = backend.export(rows).await;
     let written = writing.await;
@@ -120,8 +120,8 @@ pub async fn write<W: Write + Send + 'static>(
     match (written, read) {
         // If both failed, the sink is the cause.
         (Err(error), _) => Err(Failure::because(Code::CannotWrite, error)),
-        (Ok(_), Err(error)) => Err(told(place, &error)),
-        (Ok(None), Ok(())) => Err(told(place, &StoreError::CutOff)),
+        (Ok(_), Err(error)) => Err(store_failure(place, &error)),
+        (Ok(None), Ok(())) => Err(store_failure(place, &StoreError::CutOff)),
         (Ok(Some(tallies)), Ok(())) => Ok(tallies),
     }
 }
@@ -138,7 +138,7 @@ fn write_lines<W: Write>(
         serde_json::to_writer(&mut sink, line)?;
         sink.write_all(b"\n")
     };
-    line(&Line::Fairlead(FORMAT))?;
+    line(&Line::Fairlead(FORMAT_VERSION))?;
     loop {
         match rows.blocking_recv() {
             None => return Ok(None),
@@ -192,9 +192,9 @@ async fn read_into(
     overwrite: bool,
     stage: Stage,
 ) -> std::result::Result<Tallies, Failure> {
-    refuse_living_hubs(place, backend).await?;
+    refuse_live_hubs(place, backend).await?;
     may_write(place, backend, overwrite).await?;
-    let (rows, taken) = mpsc::channel(ON_THE_WAY);
+    let (rows, taken) = mpsc::channel(MAX_SLICES_IN_FLIGHT);
     let reading = spawn_blocking(move || read_lines(source, &rows, stage));
     let written = backend.import(taken).await;
     let read = reading
@@ -202,9 +202,11 @@ async fn read_into(
         .map_err(|error| Failure::because(Code::Internal, error))?;
     match (read, written) {
         (Ok(read), Ok(())) => Ok(read),
-        (Ok(_), Err(error)) => Err(told(place, &error)),
+        (Ok(_), Err(error)) => Err(store_failure(place, &error)),
         // The reader stopped because the store failed.
-        (Err(_), Err(error)) if !matches!(error, StoreError::CutOff) => Err(told(place, &error)),
+        (Err(_), Err(error)) if !matches!(error, StoreError::CutOff) => {
+            Err(store_failure(place, &error))
+        }
         (Err(failure), _) => Err(failure),
     }
 }
@@ -217,31 +219,33 @@ fn read_lines(
     let (mut counter, mut files) = (Counter::default(), Files::new());
     let mut next = || {
         let mut text = Vec::new();
-        let mut line = source.by_ref().take(MAX_LINE);
+        let mut line = source.by_ref().take(MAX_LINE_BYTES);
         line.read_until(b'\n', &mut text).map_err(unreadable)?;
-        serde_json::from_slice(&text).map_err(|_| unreadable("it is damaged, cut off, or none"))
+        serde_json::from_slice(&text)
+            .map_err(|_| unreadable("it is damaged, truncated, or not a backup"))
     };
     match next()? {
-        Line::Fairlead(FORMAT) => {}
+        Line::Fairlead(FORMAT_VERSION) => {}
         Line::Fairlead(other) => {
-            let detail = format_args!("it has the form {other}, and this version reads {FORMAT}");
+            let detail =
+                format_args!("its format is {other}, and this version reads {FORMAT_VERSION}");
             return Err(unreadable(detail));
         }
-        _ => return Err(unreadable("it is none")),
+        _ => return Err(unreadable("not a backup")),
     }
     for table in &TABLES {
         counter.rows(table.name, &[]);
     }
     let send = |part| {
         let sent = rows.blocking_send(part);
-        sent.map_err(|_| unreadable("the store took no more of it"))
+        sent.map_err(|_| unreadable("the store rejected a write"))
     };
     loop {
         match next()? {
-            Line::Fairlead(_) => return Err(unreadable("it begins twice")),
+            Line::Fairlead(_) => return Err(unreadable("duplicate header")),
             Line::Table(name, rows) => {
                 let at = TABLES.iter().position(|table| table.name == name);
-                let at = at.ok_or_else(|| unreadable("it has a table that nobody knows"))?;
+                let at = at.ok_or_else(|| unreadable("unknown table"))?;
                 counter.rows(&name, &rows);
                 send(Part::Rows(at, rows))?;
             }
@@ -251,7 +255,7 @@ fn read_lines(
             }
             Line::End(tallies) => {
                 if counter.finish() != tallies {
-                    return Err(unreadable("counts or hashes are not what they were"));
+                    return Err(unreadable("counts or hashes do not match"));
                 }
                 stage(&files)?;
                 send(Part::End)?;
@@ -273,44 +277,44 @@ pub async fn migrate(
 ) -> std::result::Result<Tallies, Failure> {
     let _claims = (Claim::of(from)?, Claim::of(to)?);
     let source = as_it_is(from).await?;
-    refuse_living_hubs(from, source.as_ref()).await?;
+    refuse_live_hubs(from, source.as_ref()).await?;
     let target = up_to_date(to).await?;
-    refuse_living_hubs(to, target.as_ref()).await?;
+    refuse_live_hubs(to, target.as_ref()).await?;
     may_write(to, target.as_ref(), overwrite).await?;
-    let (rows, taken) = mpsc::channel(ON_THE_WAY);
-    let (onward, given) = mpsc::channel(ON_THE_WAY);
+    let (rows, taken) = mpsc::channel(MAX_SLICES_IN_FLIGHT);
+    let (forward, given) = mpsc::channel(MAX_SLICES_IN_FLIGHT);
     let (read, before, written) = tokio::join!(
         source.export(rows),
-        count(taken, Some(onward)),
+        count(taken, Some(forward)),
         target.import(given)
     );
     match (read, written) {
         (Ok(()), Ok(())) => {}
         // If one side fails, the other one sees its channel closed.
-        (Err(error), Ok(()) | Err(StoreError::CutOff)) => return Err(told(from, &error)),
-        (_, Err(error)) => return Err(told(to, &error)),
+        (Err(error), Ok(()) | Err(StoreError::CutOff)) => return Err(store_failure(from, &error)),
+        (_, Err(error)) => return Err(store_failure(to, &error)),
     }
-    let (rows, taken) = mpsc::channel(ON_THE_WAY);
+    let (rows, taken) = mpsc::channel(MAX_SLICES_IN_FLIGHT);
     let (read, after) = tokio::join!(target.export(rows), count(taken, None));
-    read.map_err(|error| told(to, &error))?;
+    read.map_err(|error| store_failure(to, &error))?;
     source.close().await;
     target.close().await;
     if before != after {
-        let detail = format_args!("{to} is not the same as {from} was");
+        let detail = format_args!("{to} differs from {from} after the copy");
         return Err(Failure::because(Code::Internal, detail));
     }
     Ok(after)
 }
 
-async fn count(mut rows: mpsc::Receiver<Part>, onward: Option<mpsc::Sender<Part>>) -> Tallies {
+async fn count(mut rows: mpsc::Receiver<Part>, forward: Option<mpsc::Sender<Part>>) -> Tallies {
     let mut counter = Counter::default();
     while let Some(part) = rows.recv().await {
         if let Part::Rows(at, rows) = &part {
             let name = TABLES.get(*at).map_or("", |table| table.name);
             counter.rows(name, rows);
         }
-        if let Some(onward) = &onward
-            && onward.send(part).await.is_err()
+        if let Some(forward) = &forward
+            && forward.send(part).await.is_err()
         {
             // The receiver reports its own error.
             break;
@@ -325,8 +329,9 @@ async fn may_write(
     backend: &dyn Backend,
     overwrite: bool,
 ) -> std::result::Result<(), Failure> {
-    let there = async { Result::Ok(backend.revision().await?.0 > 1 || held(backend).await? > 1) };
-    let there = there.await.map_err(|error| told(place, &error))?;
+    let there =
+        async { Result::Ok(backend.revision().await?.0 > 1 || document_count(backend).await? > 1) };
+    let there = there.await.map_err(|error| store_failure(place, &error))?;
     if there && !overwrite {
         let detail = format_args!("{place} is not empty");
         return Err(Failure::because(Code::InUse, detail));
@@ -334,7 +339,7 @@ async fn may_write(
     Ok(())
 }
 
-async fn held(backend: &dyn Backend) -> Result<usize> {
+async fn document_count(backend: &dyn Backend) -> Result<usize> {
     let loaded = backend.load(Revision(0)).await?;
     Ok(loaded.unwrap_or_default().documents.len())
 }

@@ -11,27 +11,27 @@ use crate::revision::Revision;
 /// A failed operation; nothing was changed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    #[error("it exists already, or has changed meanwhile")]
+    #[error("it already exists or has changed meanwhile")]
     Conflict,
-    #[error("there is no such thing")]
+    #[error("not found")]
     Missing,
-    #[error("it is still in use")]
+    #[error("still in use")]
     InUse,
-    #[error("a tenant would be above itself")]
+    #[error("a tenant would be its own ancestor")]
     Nesting,
     #[error(
-        "changes of so long ago are no longer kept; the oldest revision to go on from is {oldest}"
+        "changes since that revision are no longer retained; the oldest revision to resume from is {oldest}"
     )]
     Compacted { oldest: Revision },
     #[error("the store failed")]
     Failed(#[source] Arc<sqlx::Error>),
-    #[error("the disk is full, or cannot be written")]
+    #[error("the disk is full or not writable")]
     Full(#[source] Arc<sqlx::Error>),
     #[error("the database cannot be reached")]
     Away,
-    #[error("the store holds {0:?}, which nothing of ours has written")]
+    #[error("the store contains invalid data: {0:?}")]
     Damaged(String),
-    #[error("the change ended before it was done")]
+    #[error("the change was aborted")]
     CutOff,
 }
 
@@ -108,7 +108,7 @@ impl From<StoreError> for Failure {
             StoreError::InUse => Code::InUse.into(),
             StoreError::Nesting => Failure::because(Code::Invalid, &error),
             StoreError::Compacted { oldest } => {
-                let detail = format_args!("the oldest revision to go on from is {oldest}");
+                let detail = format_args!("the oldest revision to resume from is {oldest}");
                 Failure::because(Code::Compacted, detail)
             }
             StoreError::Away => Code::StoreAway.into(),

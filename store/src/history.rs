@@ -212,14 +212,14 @@ pub struct Retention {
     pub facts: Duration,
 }
 
-const DAY: Duration = Duration::from_secs(24 * 3600);
+const ONE_DAY: Duration = Duration::from_secs(24 * 3600);
 
 impl Default for Retention {
     fn default() -> Self {
         Retention {
-            changes: DAY.saturating_mul(7),
+            changes: ONE_DAY.saturating_mul(7),
             lines: 1_000_000,
-            facts: DAY.saturating_mul(400),
+            facts: ONE_DAY.saturating_mul(400),
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Placeholder for a secret in the log.
-const HIDDEN: &str = "(hidden)";
+const REDACTED: &str = "(hidden)";
 
 /// Originator of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl Journal<'_> {
     fn document<T: Document>(&mut self, draft: &Draft, id: &T::Id) -> Result<Option<Pair<T>>> {
         let before = T::records(&draft.base).get(id).cloned();
         let after = T::records(&draft.view).get(id).cloned();
-        let (operation, whose) = match (&before, &after) {
+        let (operation, record) = match (&before, &after) {
             (None, None) => return Ok(None),
             (Some(before), Some(after)) if Arc::ptr_eq(before, after) => return Ok(None),
             (None, Some(after)) => (Operation::Created, after),
@@ -116,7 +116,7 @@ impl Journal<'_> {
         }
         let (was, is) = match (was, is) {
             (Some(mut was), Some(mut is)) => {
-                leave_differences(&mut was, &mut is);
+                remove_equal_parts(&mut was, &mut is);
                 (Some(was), Some(is))
             }
             one_sided => one_sided,
@@ -129,7 +129,7 @@ impl Journal<'_> {
             actor_token: self.actor_token.clone(),
             kind: T::KIND,
             id: id.to_string(),
-            tenant: whose.value.tenant().cloned(),
+            tenant: record.value.tenant().cloned(),
             operation,
             before: was,
             after: is,
@@ -141,7 +141,7 @@ impl Journal<'_> {
         let row = DocumentRow {
             kind: T::KIND,
             id: id.to_string(),
-            version: whose.version,
+            version: record.version,
             revision: self.revision,
             body,
         };
@@ -222,15 +222,15 @@ impl Journal<'_> {
             observed,
             value,
         };
-        let said = is.iter().filter(|(name, fact)| {
+        let changed = is.iter().filter(|(name, fact)| {
             let before = was.get(*name);
             before.is_none_or(|before| (&before.value, before.source) != (&fact.value, fact.source))
         });
-        let said = said
+        let changed = changed
             .map(|(name, fact)| row(name, fact.source, fact.observed, Some(fact.value.clone())));
         let gone = was.iter().filter(|(name, _)| !is.contains_key(*name));
         let gone = gone.map(|(name, fact)| row(name, fact.source, millis(self.at), None));
-        let rows: Vec<_> = said.chain(gone).collect();
+        let rows: Vec<_> = changed.chain(gone).collect();
         self.batch.facts.extend(rows);
     }
 }
@@ -247,13 +247,13 @@ fn json_of<T: Document>(record: Option<&Record<T>>) -> Result<Option<Value>> {
 fn hide<T: Document>(value: &mut Value) {
     for name in T::HIDDEN {
         if let Some(field) = value.get_mut(*name) {
-            *field = HIDDEN.into();
+            *field = REDACTED.into();
         }
     }
 }
 
 /// Removes equal parts from both values.
-fn leave_differences(was: &mut Value, is: &mut Value) {
+fn remove_equal_parts(was: &mut Value, is: &mut Value) {
     let (Value::Object(was), Value::Object(is)) = (was, is) else {
         return;
     };
@@ -272,7 +272,7 @@ fn leave_differences(was: &mut Value, is: &mut Value) {
 fn deeper(was: &mut Map<String, Value>, is: &mut Map<String, Value>) {
     for (key, was) in was.iter_mut() {
         if let Some(is) = is.get_mut(key) {
-            leave_differences(was, is);
+            remove_equal_parts(was, is);
         }
     }
 }

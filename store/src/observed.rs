@@ -92,7 +92,7 @@ fn rank(status: &ClusterStatus) -> (u8, OffsetDateTime, Reverse<OffsetDateTime>)
 }
 
 /// True if one status continues the other.
-pub(super) fn alike(one: &ClusterStatus, other: &ClusterStatus) -> bool {
+pub(super) fn continues(one: &ClusterStatus, other: &ClusterStatus) -> bool {
     let kind = |status: &ClusterStatus| -> (ClusterState, Option<Code>) {
         let code = status.last_error.as_ref().map(|error| error.code);
         (status.state, code)
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_of_several_hubs_words_counts_and_the_last_loss() {
+    fn the_best_status_of_several_hubs_wins_and_the_last_loss() {
         let connected = || seen(ClusterState::Connected, 5);
         for (one, other, best) in [
             (
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_each_hub_heard_last_is_kept_whoever_serves_the_cluster() {
+    fn the_newest_reports_of_all_hubs_are_kept() {
         let mut one = seen(ClusterState::Connected, 1);
         one.status.last_seen = Some(at(5));
         one.reported.insert(FactSource::Agent, 50);

@@ -7,7 +7,7 @@ use fairlead_api::Failure;
 use crate::{backend::Backend, place::Place, postgres, sqlite, unusable::unusable};
 
 /// Time a writer waits for another program's lock on the file.
-pub(crate) const BUSY: Duration = Duration::from_secs(5);
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) async fn backend(
     place: &Place,
@@ -49,9 +49,9 @@ pub async fn is_new(place: &Place) -> Result<bool, Failure> {
 
 /// An existing database, without creation or migration.
 pub(crate) async fn as_it_is(place: &Place) -> Result<Arc<dyn Backend>, Failure> {
-    backend(place, BUSY, true).await
+    backend(place, BUSY_TIMEOUT, true).await
 }
 
 pub(crate) async fn up_to_date(place: &Place) -> Result<Arc<dyn Backend>, Failure> {
-    backend(place, BUSY, false).await
+    backend(place, BUSY_TIMEOUT, false).await
 }

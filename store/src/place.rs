@@ -60,13 +60,13 @@ impl FromStr for Place {
         let rest = ["postgres://", "postgresql://"]
             .iter()
             .find_map(|scheme| text.strip_prefix(scheme))
-            .ok_or_else(|| wrong("it is sqlite:PATH or postgres://USER@HOST/DATABASE"))?;
+            .ok_or_else(|| wrong("expected sqlite:PATH or postgres://USER@HOST/DATABASE"))?;
         let (before, query) = rest.split_once('?').unwrap_or((rest, ""));
         let authority = before.split('/').next().unwrap_or(before);
         let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
         if user.contains(':') || query.split('&').any(|pair| pair.starts_with("password=")) {
             return Err(wrong(
-                "a password does not belong into it; use --store-password-file or FAIRLEAD_STORE_PASSWORD",
+                "a password is not allowed here; use --store-password-file or FAIRLEAD_STORE_PASSWORD",
             ));
         }
         let options: PgConnectOptions = text.parse().map_err(|_| wrong("it cannot be read"))?;
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_in_the_address_is_refused_and_no_way_of_showing_one_has_it() {
+    fn passwords_in_addresses_are_refused_and_never_displayed() {
         for bad in [
             "postgres://me:secret@db/fairlead",
             "postgres://me@db/fairlead?password=secret",
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_elsewhere_must_prove_itself_unless_the_address_says_otherwise() {
+    fn remote_servers_must_present_a_certificate_by_default() {
         let mode = |text: &str| match text.parse().unwrap() {
             Place::Postgres(it) => format!("{:?}", it.options.get_ssl_mode()),
             Place::File(path) => path.display().to_string(),

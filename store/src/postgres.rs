@@ -23,10 +23,10 @@ use tokio::{
 };
 
 use crate::{
-    backend::{Backend, Batch, Beat, Committed, Ledger, Loaded, Page, SeenRow},
+    backend::{Backend, Batch, Committed, Heartbeat, Ledger, Loaded, ObservedRow, Page},
     error::{Result, StoreError, cannot_be_reached, has_ended},
+    heartbeats::HubRow,
     history::{Asked, Change, FactPlace, FactVersion, LogPlace, Span},
-    peers::HubRow,
     random,
     revision::Revision,
     rows::uint,
@@ -39,7 +39,7 @@ mod moves {
         sqlx::Postgres,
         snapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
         write: "BEGIN",
-        patient: [
+        settings: [
             "SET LOCAL statement_timeout = 0",
             "SET LOCAL idle_in_transaction_session_timeout = 0"
         ],
@@ -55,15 +55,15 @@ mod reads {
     );
 }
 
-const CONNECTIONS: u32 = 8;
+const MAX_CONNECTIONS: u32 = 8;
 /// Wait budget for an unreachable server.
-const PATIENCE: Duration = Duration::from_secs(5);
+const WAIT_BUDGET: Duration = Duration::from_secs(5);
 /// Delay between retries.
-const AGAIN: Duration = Duration::from_millis(50);
+const RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Poll interval of the revision, in case a notification is lost.
-const LOOK: Duration = Duration::from_secs(1);
+const REVISION_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Limits of a statement, and of an idle transaction that holds the row.
-const LIMITS: [(&str, &str); 3] = [
+const SESSION_LIMITS: [(&str, &str); 3] = [
     ("statement_timeout", "60s"),
     ("lock_timeout", "5s"),
     ("idle_in_transaction_session_timeout", "10s"),
@@ -82,11 +82,11 @@ impl Postgres {
         options: PgConnectOptions,
         as_it_is: bool,
     ) -> std::result::Result<Self, Box<dyn std::error::Error + Send + Sync>> {
-        reach(&options).await?;
+        connect(&options).await?;
         let pool = PgPoolOptions::new()
-            .max_connections(CONNECTIONS)
-            .acquire_timeout(PATIENCE)
-            .connect_lazy_with(options.options(LIMITS));
+            .max_connections(MAX_CONNECTIONS)
+            .acquire_timeout(WAIT_BUDGET)
+            .connect_lazy_with(options.options(SESSION_LIMITS));
         let there = reads::tables(&pool).await?;
         match there {
             Some((version, program)) if as_it_is || version > newest(&MIGRATIONS) => {
@@ -105,13 +105,13 @@ impl Postgres {
     }
 
     /// Waits for another hub's notification of a commit.
-    async fn told(&self) -> Result<()> {
+    async fn notified(&self) -> Result<()> {
         let mut slot = self.listener.lock().await;
         let listener = match slot.take() {
             Some(listener) => listener,
             None => {
                 let mut listener = PgListener::connect_with(&self.pool).await?;
-                listener.listen(write::CHANNEL).await?;
+                listener.listen(write::NOTIFY_CHANNEL).await?;
                 listener
             }
         };
@@ -121,7 +121,7 @@ impl Postgres {
 }
 
 /// Connects within the wait budget. Unlike the pool's timeout, this reports the cause.
-async fn reach(options: &PgConnectOptions) -> std::result::Result<(), sqlx::Error> {
+async fn connect(options: &PgConnectOptions) -> std::result::Result<(), sqlx::Error> {
     let mut cause = None;
     let trying = async {
         loop {
@@ -130,17 +130,17 @@ async fn reach(options: &PgConnectOptions) -> std::result::Result<(), sqlx::Erro
                 Err(error) if cannot_be_reached(&error) => cause = Some(error),
                 Err(error) => return Err(error),
             }
-            sleep(AGAIN).await;
+            sleep(RETRY_DELAY).await;
         }
     };
-    let reached = timeout(PATIENCE, trying).await;
+    let reached = timeout(WAIT_BUDGET, trying).await;
     let silent = || sqlx::Error::Io(std::io::ErrorKind::TimedOut.into());
     reached.unwrap_or_else(|_| Err(cause.unwrap_or_else(silent)))
 }
 
 /// True if no program has used the database yet.
 pub(super) async fn is_new(options: PgConnectOptions) -> std::result::Result<bool, sqlx::Error> {
-    reach(&options).await?;
+    connect(&options).await?;
     let pool = PgPoolOptions::new().max_connections(1);
     let pool = pool.connect_with(options).await?;
     let there = reads::tables(&pool).await;
@@ -156,16 +156,16 @@ fn is_away(error: &StoreError) -> bool {
 }
 
 /// Retries until the server answers, or the wait budget is spent.
-async fn patient<T, F: Future<Output = Result<T>>>(work: impl Fn() -> F) -> Result<T> {
+async fn with_retries<T, F: Future<Output = Result<T>>>(work: impl Fn() -> F) -> Result<T> {
     let trying = async {
         loop {
             match work().await {
-                Err(error) if is_away(&error) => sleep(AGAIN).await,
+                Err(error) if is_away(&error) => sleep(RETRY_DELAY).await,
                 done => return done,
             }
         }
     };
-    timeout(PATIENCE, trying)
+    timeout(WAIT_BUDGET, trying)
         .await
         .unwrap_or(Err(StoreError::Away))
 }
@@ -180,15 +180,15 @@ impl Backend for Postgres {
     async fn commit(&self, batch: &Batch, on: Revision) -> Result<Committed> {
         let nonce = random::bytes().map_err(|_| StoreError::CutOff)?;
         let nonce = i64::from_ne_bytes(nonce);
-        patient(|| write::commit(&self.pool, batch, on, nonce)).await
+        with_retries(|| write::commit(&self.pool, batch, on, nonce)).await
     }
 
     async fn catalog(&self, cluster: &ClusterId) -> Result<Option<(u64, String)>> {
-        patient(|| reads::catalog(&self.pool, cluster)).await
+        with_retries(|| reads::catalog(&self.pool, cluster)).await
     }
 
     async fn keys(&self) -> Result<Option<String>> {
-        patient(|| reads::keys(&self.pool)).await
+        with_retries(|| reads::keys(&self.pool)).await
     }
 
     async fn keep_keys(&self, sealed: &str) -> Result<bool> {
@@ -199,8 +199,8 @@ impl Backend for Postgres {
         true
     }
 
-    async fn seen(&self, since: i64, again: &[String]) -> Result<Vec<SeenRow>> {
-        patient(|| hubs::seen(&self.pool, since, again)).await
+    async fn seen(&self, since: i64, again: &[String]) -> Result<Vec<ObservedRow>> {
+        with_retries(|| hubs::seen(&self.pool, since, again)).await
     }
 
     async fn observe(
@@ -212,25 +212,25 @@ impl Backend for Postgres {
         if rows.is_empty() {
             return Ok(());
         }
-        let written = timeout(PATIENCE, hubs::observe(&self.pool, hub, rows, folded));
+        let written = timeout(WAIT_BUDGET, hubs::observe(&self.pool, hub, rows, folded));
         written.await.unwrap_or(Err(StoreError::Away))
     }
 
     async fn hubs(&self) -> Result<Vec<HubRow>> {
-        patient(|| hubs::all(&self.pool)).await
+        with_retries(|| hubs::all(&self.pool)).await
     }
 
-    async fn beat(&self, hub: &str, url: &str, beat: Beat<'_>) -> Result<()> {
-        let beaten = timeout(PATIENCE, hubs::beat(&self.pool, hub, url, beat));
+    async fn beat(&self, hub: &str, url: &str, beat: Heartbeat<'_>) -> Result<()> {
+        let beaten = timeout(WAIT_BUDGET, hubs::beat(&self.pool, hub, url, beat));
         beaten.await.unwrap_or(Err(StoreError::Away))
     }
 
     async fn changes(&self, since: Revision, limit: u32) -> Result<Page> {
-        patient(|| reads::changes(&self.pool, since, limit)).await
+        with_retries(|| reads::changes(&self.pool, since, limit)).await
     }
 
     async fn audit(&self, asked: &Asked, before: LogPlace, limit: u32) -> Result<Vec<Change>> {
-        patient(|| reads::audit(&self.pool, asked, before, limit)).await
+        with_retries(|| reads::audit(&self.pool, asked, before, limit)).await
     }
 
     async fn compact(&self, before: i64, keep: u64, slice: u32) -> Result<u64> {
@@ -243,7 +243,7 @@ impl Backend for Postgres {
         name: Option<&str>,
         at: i64,
     ) -> Result<Vec<FactVersion>> {
-        patient(|| reads::facts_at(&self.pool, cluster, name, at)).await
+        with_retries(|| reads::facts_at(&self.pool, cluster, name, at)).await
     }
 
     async fn fact_versions(
@@ -253,7 +253,7 @@ impl Backend for Postgres {
         span: Span,
         limit: u32,
     ) -> Result<Vec<FactVersion>> {
-        patient(|| reads::fact_versions(&self.pool, cluster, name, span, limit)).await
+        with_retries(|| reads::fact_versions(&self.pool, cluster, name, span, limit)).await
     }
 
     async fn facts_changed(
@@ -263,7 +263,7 @@ impl Backend for Postgres {
         behind: Option<&FactPlace>,
         limit: u32,
     ) -> Result<Vec<FactVersion>> {
-        patient(|| reads::facts_changed(&self.pool, name, span, behind, limit)).await
+        with_retries(|| reads::facts_changed(&self.pool, name, span, behind, limit)).await
     }
 
     async fn fact_versions_since(
@@ -271,7 +271,7 @@ impl Backend for Postgres {
         revisions: (Revision, Revision),
         at: (i64, i64),
     ) -> Result<Vec<FactVersion>> {
-        patient(|| reads::fact_versions_since(&self.pool, revisions, at)).await
+        with_retries(|| reads::fact_versions_since(&self.pool, revisions, at)).await
     }
 
     async fn forget_facts(&self, before: i64, slice: u32) -> Result<u64> {
@@ -295,15 +295,17 @@ impl Backend for Postgres {
         reads::ledger(&self.pool).await
     }
 
-    async fn moved(&self) {
-        if let Ok(Err(_)) = timeout(LOOK, self.told()).await {
-            sleep(LOOK).await;
+    async fn remote_commit(&self) {
+        if let Ok(Err(_)) = timeout(REVISION_POLL_INTERVAL, self.notified()).await {
+            sleep(REVISION_POLL_INTERVAL).await;
         }
     }
 
     async fn revision(&self) -> Result<Revision> {
         let read = sqlx::query_scalar("SELECT revision FROM revision").fetch_one(&self.pool);
-        let revision: i64 = timeout(LOOK, read).await.map_err(|_| StoreError::Away)??;
+        let revision: i64 = timeout(REVISION_POLL_INTERVAL, read)
+            .await
+            .map_err(|_| StoreError::Away)??;
         Ok(Revision(uint(revision)?))
     }
 

@@ -14,7 +14,7 @@ pub(super) enum Tables {
     },
     #[error("its tables have version {there}, and Fairlead {VERSION} works with version {known}")]
     Older { there: i64, known: i64 },
-    #[error("it holds no tables of Fairlead")]
+    #[error("it contains no tables of Fairlead")]
     Missing,
 }
 

@@ -9,11 +9,11 @@ use tokio::sync::{Notify, broadcast, watch};
 use crate::{
     backend::{Backend, DocumentRow},
     clock::Clock,
-    foreign::Foreign,
-    meter::Meter,
+    metrics::Meter,
+    observations::Observations,
     record::Kind,
+    remote_commits::RemoteCommits,
     revision::Revision,
-    sight::Observations,
     view::View,
 };
 
@@ -26,9 +26,9 @@ pub(crate) struct Shared {
     pub(crate) observations: Observations,
     pub(crate) meter: Meter,
     /// Revisions committed by other hubs.
-    pub(crate) foreign: Foreign,
+    pub(crate) remote_commits: RemoteCommits,
     /// Notified when another hub may have committed.
-    pub(crate) nudge: Notify,
+    pub(crate) remote_change: Notify,
     /// Clusters whose sessions must end.
     pub(crate) parted: broadcast::Sender<ClusterId>,
     /// URL of this hub, set by [`Store::begin`].
@@ -41,7 +41,7 @@ impl Shared {
     }
 
     /// The database, counted as a read that memory cannot serve.
-    pub(crate) fn asked(&self) -> &dyn Backend {
+    pub(crate) fn counted_backend(&self) -> &dyn Backend {
         self.meter.read();
         self.backend.as_ref()
     }

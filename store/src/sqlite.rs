@@ -11,7 +11,7 @@ mod moves {
         sqlx::Sqlite,
         snapshot: "BEGIN",
         write: "BEGIN IMMEDIATE",
-        patient: [],
+        settings: [],
         array: "json_array",
         source: "(SELECT value AS item FROM json_each($1)) AS source"
     );
@@ -33,10 +33,10 @@ use sqlx::{
 use tokio::sync::mpsc;
 
 use crate::{
-    backend::{Backend, Batch, Beat, Committed, Ledger, Loaded, Page, SeenRow},
+    backend::{Backend, Batch, Committed, Heartbeat, Ledger, Loaded, ObservedRow, Page},
     error::Result,
+    heartbeats::HubRow,
     history::{Asked, Change, FactPlace, FactVersion, LogPlace, Span},
-    peers::HubRow,
     revision::Revision,
     rows::uint,
     schema::{Tables, VERSION, newest},
@@ -44,9 +44,9 @@ use crate::{
 };
 use commit::{Committer, observe};
 
-const READERS: u32 = 4;
+const MAX_READERS: u32 = 4;
 /// Deadline for a pooled connection, generous for a busy machine.
-const ACQUIRE: Duration = Duration::from_secs(10);
+const ACQUIRE_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A file of a newer version is refused.
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations/sqlite");
@@ -78,7 +78,7 @@ impl Sqlite {
             let options = synced(synchronous).read_only(read_only);
             SqlitePoolOptions::new()
                 .max_connections(connections)
-                .acquire_timeout(busy + ACQUIRE)
+                .acquire_timeout(busy + ACQUIRE_DEADLINE)
                 .connect_with(options)
         };
         let writer = pool(1, SqliteSynchronous::Full, false).await?;
@@ -94,9 +94,9 @@ impl Sqlite {
             reads::opened_by(&writer, VERSION).await?;
         }
         Ok(Sqlite {
-            committer: Committer::new(synced(SqliteSynchronous::Full), busy + ACQUIRE),
+            committer: Committer::new(synced(SqliteSynchronous::Full), busy + ACQUIRE_DEADLINE),
             reporter: pool(1, SqliteSynchronous::Normal, false).await?,
-            readers: pool(READERS, SqliteSynchronous::Full, true).await?,
+            readers: pool(MAX_READERS, SqliteSynchronous::Full, true).await?,
             writer,
         })
     }
@@ -129,7 +129,7 @@ impl Backend for Sqlite {
         false
     }
 
-    async fn seen(&self, _since: i64, _again: &[String]) -> Result<Vec<SeenRow>> {
+    async fn seen(&self, _since: i64, _again: &[String]) -> Result<Vec<ObservedRow>> {
         let read = sqlx::query_as("SELECT cluster, hub, 0 AS seq, body FROM observed");
         Ok(read.fetch_all(&self.readers).await?)
     }
@@ -157,7 +157,7 @@ impl Backend for Sqlite {
         Ok(Vec::new())
     }
 
-    async fn beat(&self, _hub: &str, _url: &str, _beat: Beat<'_>) -> Result<()> {
+    async fn beat(&self, _hub: &str, _url: &str, _beat: Heartbeat<'_>) -> Result<()> {
         Ok(())
     }
 
@@ -215,10 +215,10 @@ impl Backend for Sqlite {
     }
 
     async fn integrity(&self) -> Result<Vec<String>> {
-        let said = sqlx::query_scalar("PRAGMA integrity_check");
-        let mut said: Vec<String> = said.fetch_all(&self.readers).await?;
-        said.retain(|line| line != "ok");
-        Ok(said)
+        let defects = sqlx::query_scalar("PRAGMA integrity_check");
+        let mut defects: Vec<String> = defects.fetch_all(&self.readers).await?;
+        defects.retain(|line| line != "ok");
+        Ok(defects)
     }
 
     async fn export(&self, to: mpsc::Sender<Part>) -> Result<()> {
@@ -234,7 +234,7 @@ impl Backend for Sqlite {
     }
 
     /// Never: no other hub writes to this file.
-    async fn moved(&self) {
+    async fn remote_commit(&self) {
         std::future::pending().await
     }
 

@@ -21,35 +21,35 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     backend::Backend,
     clock::Clock,
-    company,
     document::whole,
     draft::Draft,
     error::{Refusal, Result, StoreError},
-    foreign::Foreign,
     journal::Actor,
-    meter::{Meter, Outcome},
+    membership,
+    metrics::{Meter, Outcome},
     model::{Cluster, FactSource, hex},
+    observations::Observations,
     observed::Observed,
-    open::{BUSY, as_it_is, backend},
+    open::{BUSY_TIMEOUT, as_it_is, backend},
     place::Place,
     random,
     record::Record,
+    remote_commits::RemoteCommits,
     revision::Revision,
     shared::Shared,
-    sight::Observations,
     unusable::unusable,
     view::View,
-    writer::{self, Done, Job, LINE, Pending},
+    writer::{self, Done, Job, PendingChange, QUEUE_CAPACITY},
 };
 
 /// Capacity of a slow subscriber's queue of disconnected clusters.
-const PARTED_BACKLOG: usize = 1024;
+const DISCONNECTED_QUEUE_CAPACITY: usize = 1024;
 
 /// Handle of a store; clones share it.
 #[derive(Clone)]
 pub struct Store {
     shared: Arc<Shared>,
-    line: mpsc::Sender<Box<dyn Job>>,
+    queue: mpsc::Sender<Box<dyn Job>>,
     end: CancellationToken,
     tasks: TaskTracker,
 }
@@ -60,7 +60,7 @@ impl Store {
     /// # Errors
     /// `FL-4103` if it is damaged, of a newer version, unreachable or not writable.
     pub async fn open(place: &Place, clock: Clock) -> std::result::Result<Self, Failure> {
-        Store::open_with(place, clock, BUSY).await
+        Store::open_with(place, clock, BUSY_TIMEOUT).await
     }
 
     /// Like [`Store::open`]; a writer waits at most `busy` for other programs' locks on the file.
@@ -95,8 +95,8 @@ impl Store {
         } else {
             String::new()
         };
-        let (seen, hubs) = (backend.seen(-1, &[]).await?, backend.hubs().await?);
-        let observations = Observations::load(name, seen, hubs)?;
+        let (observed, hubs) = (backend.seen(-1, &[]).await?, backend.hubs().await?);
+        let observations = Observations::load(name, observed, hubs)?;
         let shared = Arc::new(Shared {
             revision: watch::Sender::new(view.revision),
             view: ArcSwap::from_pointee(view),
@@ -104,18 +104,18 @@ impl Store {
             clock,
             observations,
             meter,
-            foreign: Foreign::default(),
-            nudge: Notify::new(),
-            parted: broadcast::Sender::new(PARTED_BACKLOG),
+            remote_commits: RemoteCommits::default(),
+            remote_change: Notify::new(),
+            parted: broadcast::Sender::new(DISCONNECTED_QUEUE_CAPACITY),
             url: OnceLock::new(),
         });
-        let (line, waiting) = mpsc::channel(LINE);
+        let (queue, waiting) = mpsc::channel(QUEUE_CAPACITY);
         let (end, tasks) = (CancellationToken::new(), TaskTracker::new());
         tasks.spawn(work(Arc::clone(&shared), waiting, end.clone()));
         tasks.close();
         Ok(Store {
             shared,
-            line,
+            queue,
             end,
             tasks,
         })
@@ -158,18 +158,18 @@ impl Store {
         E: Refusal,
         Decide: FnMut(&mut Draft) -> std::result::Result<T, E> + Send + 'static,
     {
-        let asked = Instant::now();
+        let started = Instant::now();
         let (reply, answer) = oneshot::channel();
-        let job = Pending {
+        let job = PendingChange {
             actor,
             decide,
             outcome: None,
             reply,
         };
-        let sent = self.line.send(Box::new(job)).await;
+        let sent = self.queue.send(Box::new(job)).await;
         sent.map_err(|_| StoreError::CutOff)?;
         let answer = answer.await;
-        self.shared.meter.change_took(asked.elapsed());
+        self.shared.meter.change_took(started.elapsed());
         answer.unwrap_or_else(|_| Err(StoreError::CutOff.into()))
     }
 
@@ -216,7 +216,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`]
     pub async fn catalog(&self, cluster: &ClusterId) -> Result<Catalog> {
-        let Some((version, objects)) = self.shared.asked().catalog(cluster).await? else {
+        let Some((version, objects)) = self.shared.counted_backend().catalog(cluster).await? else {
             return Ok(Catalog::default());
         };
         let objects = serde_json::from_str(&objects)
@@ -294,18 +294,18 @@ impl Store {
 }
 
 /// Runs until `end`. Then it persists everything and tells the other hubs that this one has ended.
-async fn work(shared: Arc<Shared>, line: mpsc::Receiver<Box<dyn Job>>, end: CancellationToken) {
+async fn work(shared: Arc<Shared>, queue: mpsc::Receiver<Box<dyn Job>>, end: CancellationToken) {
     let writing = async {
-        writer::run(Arc::clone(&shared), line, end.clone()).await;
+        writer::run(Arc::clone(&shared), queue, end.clone()).await;
         // All handles are gone.
         end.cancel();
     };
     tokio::join!(
         writing,
         writer::listen(Arc::clone(&shared), end.clone()),
-        company::keep(Arc::clone(&shared), end.clone()),
+        membership::run(Arc::clone(&shared), end.clone()),
     );
-    company::leave(&shared).await;
+    membership::announce_end(&shared).await;
     shared.backend.close().await;
 }
 

@@ -16,7 +16,7 @@ pub(super) enum Part {
 }
 
 /// Number of rows per slice.
-pub(super) const TOGETHER: usize = 500;
+pub(super) const ROWS_PER_SLICE: usize = 500;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Type {
@@ -138,7 +138,7 @@ impl Table {
 
 /// Copying half of a [`Backend`](crate::backend::Backend) for one database.
 macro_rules! moves {
-    ($database:ty, snapshot: $snapshot:literal, write: $write:literal, patient: $patient:expr, array: $array:literal,
+    ($database:ty, snapshot: $snapshot:literal, write: $write:literal, settings: $settings:expr, array: $array:literal,
      source: $source:literal) => {
         use futures_util::TryStreamExt;
         use sqlx::{AssertSqlSafe, Pool};
@@ -146,13 +146,13 @@ macro_rules! moves {
 
         use crate::{
             error::{Result, StoreError},
-            tables::{INDICES, Part, Row, TABLES, TOGETHER},
+            tables::{INDICES, Part, ROWS_PER_SLICE, Row, TABLES},
         };
 
         /// All rows of one snapshot.
         pub(super) async fn export(pool: &Pool<$database>, to: mpsc::Sender<Part>) -> Result<()> {
             let mut tx = pool.begin_with($snapshot).await?;
-            let settings: &[&'static str] = &$patient;
+            let settings: &[&'static str] = &$settings;
             for setting in settings {
                 sqlx::query(*setting).execute(&mut *tx).await?;
             }
@@ -164,7 +164,7 @@ macro_rules! moves {
                     let row: Row = serde_json::from_str(&text)
                         .map_err(|_| StoreError::Damaged(table.name.to_owned()))?;
                     rows.push(row);
-                    if rows.len() == TOGETHER {
+                    if rows.len() == ROWS_PER_SLICE {
                         let rows = std::mem::take(&mut rows);
                         let sent = to.send(Part::Rows(at, rows)).await;
                         sent.map_err(|_| StoreError::CutOff)?;
@@ -182,7 +182,7 @@ macro_rules! moves {
             mut from: mpsc::Receiver<Part>,
         ) -> Result<()> {
             let mut tx = pool.begin_with($write).await?;
-            let settings: &[&'static str] = &$patient;
+            let settings: &[&'static str] = &$settings;
             for setting in settings {
                 sqlx::query(*setting).execute(&mut *tx).await?;
             }

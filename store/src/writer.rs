@@ -21,20 +21,20 @@ use crate::{
     draft::Draft,
     error::{Refusal, Result, StoreError},
     journal::{self, Actor},
-    meter::Outcome,
+    metrics::Outcome,
     millis::whole_millis,
+    observations::PERSIST_DELAY,
     revision::Revision,
     shared::Shared,
-    sight::GATHER,
     view::View,
 };
 
 /// Capacity of the queue of changes.
-pub(super) const LINE: usize = 1024;
+pub(super) const QUEUE_CAPACITY: usize = 1024;
 /// Maximum number of changes per commit.
-const TOGETHER: usize = 256;
+const MAX_CHANGES_PER_COMMIT: usize = 256;
 /// Delay before observations are persisted again after a failure.
-const LATER: Duration = Duration::from_secs(5);
+const PERSIST_RETRY_DELAY: Duration = Duration::from_secs(5);
 
 /// A completed change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,18 +52,18 @@ pub(super) trait Job: Send {
     fn decide(&mut self, draft: &mut Draft) -> std::result::Result<(), Outcome>;
     fn actor(&self) -> &Actor;
     /// Sends the result.
-    fn settle(self: Box<Self>, revision: Revision);
+    fn complete(self: Box<Self>, revision: Revision);
     fn fail(self: Box<Self>, error: StoreError);
 }
 
-pub(super) struct Pending<T, E, Decide> {
+pub(super) struct PendingChange<T, E, Decide> {
     pub(super) actor: Actor,
     pub(super) decide: Decide,
     pub(super) outcome: Option<std::result::Result<T, E>>,
     pub(super) reply: oneshot::Sender<std::result::Result<Done<T>, E>>,
 }
 
-impl<T, E, Decide> Job for Pending<T, E, Decide>
+impl<T, E, Decide> Job for PendingChange<T, E, Decide>
 where
     T: Send,
     E: Refusal,
@@ -84,7 +84,7 @@ where
         &self.actor
     }
 
-    fn settle(self: Box<Self>, revision: Revision) {
+    fn complete(self: Box<Self>, revision: Revision) {
         let outcome = self
             .outcome
             .unwrap_or_else(|| Err(E::from(StoreError::CutOff)));
@@ -100,7 +100,7 @@ where
 /// Runs until `end`, then drains the queue.
 pub(super) async fn run(
     shared: Arc<Shared>,
-    mut line: mpsc::Receiver<Box<dyn Job>>,
+    mut queue: mpsc::Receiver<Box<dyn Job>>,
     end: CancellationToken,
 ) {
     let mut due = None;
@@ -113,24 +113,24 @@ pub(super) async fn run(
         };
         tokio::select! {
             biased;
-            () = end.cancelled(), if !line.is_closed() => line.close(),
-            () = shared.nudge.notified() => follow(&shared).await,
+            () = end.cancelled(), if !queue.is_closed() => queue.close(),
+            () = shared.remote_change.notified() => apply_remote_changes(&shared).await,
             () = observed => due = match due {
-                None => Some(Instant::now() + GATHER),
-                Some(_) if observe(&shared).await => None,
-                Some(_) => Some(Instant::now() + LATER),
+                None => Some(Instant::now() + PERSIST_DELAY),
+                Some(_) if persist_observations(&shared).await => None,
+                Some(_) => Some(Instant::now() + PERSIST_RETRY_DELAY),
             },
-            job = line.recv() => {
+            job = queue.recv() => {
                 let Some(first) = job else { break };
                 let mut jobs = vec![first];
-                while jobs.len() < TOGETHER && let Ok(job) = line.try_recv() {
+                while jobs.len() < MAX_CHANGES_PER_COMMIT && let Ok(job) = queue.try_recv() {
                     jobs.push(job);
                 }
-                turn(&shared, jobs).await;
+                process(&shared, jobs).await;
             }
         }
     }
-    observe(&shared).await;
+    persist_observations(&shared).await;
 }
 
 /// Wakes the writer when another hub may have committed.
@@ -138,34 +138,36 @@ pub(super) async fn listen(shared: Arc<Shared>, end: CancellationToken) {
     loop {
         tokio::select! {
             () = end.cancelled() => return,
-            () = shared.backend.moved() => shared.nudge.notify_one(),
+            () = shared.backend.remote_commit() => shared.remote_change.notify_one(),
         }
     }
 }
 
 /// Applies other hubs' commits.
-async fn follow(shared: &Shared) {
+async fn apply_remote_changes(shared: &Shared) {
     let known = shared.view().revision;
-    let followed = match shared.backend.revision().await {
+    let applied = match shared.backend.revision().await {
         Ok(last) if last == known => Ok(()),
         Ok(_) => shared.catch_up().await,
         Err(error) => Err(error),
     };
-    if let Err(error) = followed {
+    if let Err(error) = applied {
         // Retried within a second; writers get the error.
-        debug!(%error, revision = %known, "what other hubs have changed cannot be read now");
+        debug!(%error, revision = %known, "changes of other hubs not read");
     }
 }
 
 /// Persists observations; false on failure.
-async fn observe(shared: &Shared) -> bool {
-    let seen = shared.observations.gathered();
+async fn persist_observations(shared: &Shared) -> bool {
+    let pending = shared.observations.take_pending();
     let backend = &shared.backend;
     let hub = shared.observations.me();
-    let written = backend.observe(hub, &seen.rows, &seen.folded).await;
+    let written = backend
+        .observe(hub, &pending.rows, &pending.merged_rows)
+        .await;
     if let Err(error) = &written {
-        warn!(%error, clusters = seen.clusters.len(), "what was seen of clusters is not written down yet");
-        shared.observations.give_back(seen);
+        warn!(%error, clusters = pending.clusters.len(), "observed status not persisted");
+        shared.observations.return_pending(pending);
     }
     written.is_ok()
 }
@@ -178,13 +180,13 @@ struct Decided {
     changes: Vec<(Outcome, Revision)>,
 }
 
-async fn turn(shared: &Shared, mut jobs: Vec<Box<dyn Job>>) {
-    match attempt(shared, &mut jobs).await {
+async fn process(shared: &Shared, mut jobs: Vec<Box<dyn Job>>) {
+    match commit(shared, &mut jobs).await {
         Ok(decided) => {
             shared.publish(decided.view, decided.batch.documents.values());
             for (job, (outcome, revision)) in jobs.into_iter().zip(decided.changes) {
                 shared.meter.changed(outcome);
-                job.settle(revision);
+                job.complete(revision);
             }
         }
         Err(error) => {
@@ -196,18 +198,18 @@ async fn turn(shared: &Shared, mut jobs: Vec<Box<dyn Job>>) {
     }
 }
 
-async fn attempt(shared: &Shared, jobs: &mut [Box<dyn Job>]) -> Result<Decided> {
+async fn commit(shared: &Shared, jobs: &mut [Box<dyn Job>]) -> Result<Decided> {
     loop {
         let base = shared.view();
         let decided = decide(shared, &base, jobs)?;
         if decided.batch.log.is_empty() {
             return Ok(decided);
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         let committed = shared.backend.commit(&decided.batch, base.revision).await;
-        shared.meter.commit_took(begun.elapsed());
+        shared.meter.commit_took(started.elapsed());
         if committed.is_err() {
-            shared.foreign.doubt();
+            shared.remote_commits.expect_own();
         }
         match committed? {
             Committed::Done => return Ok(decided),

@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use rig::{Rig, admin, caller};
 use server::{PASSWORD, Server, USER};
 
-const DEADLINE: Duration = Duration::from_secs(30);
+const AGREEMENT_DEADLINE: Duration = Duration::from_secs(30);
 
 async fn rig(server: &Server) -> Rig {
     let url = server.url().parse().unwrap();
@@ -79,7 +79,7 @@ async fn agree(rig: &Rig, tenant: Option<&str>, query: &str) -> Value {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    let reached = tokio::time::timeout(DEADLINE, same).await;
+    let reached = tokio::time::timeout(AGREEMENT_DEADLINE, same).await;
     assert!(
         reached.is_ok(),
         "{query}: {own} and {}",

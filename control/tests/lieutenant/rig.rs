@@ -24,7 +24,7 @@ use tokio::{net::TcpStream, time::timeout};
 
 const START: OffsetDateTime = datetime!(2026-11-21 12:00 UTC);
 /// Deadline for a condition that never becomes true.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_DEADLINE: Duration = Duration::from_secs(20);
 pub(crate) const MERGE: &str = "application/merge-patch+json";
 
 pub(crate) struct Rig {
@@ -193,7 +193,7 @@ impl Rig {
                 text: String::from_utf8(body.to_vec()).unwrap(),
             }
         };
-        timeout(PATIENCE, sending).await.unwrap()
+        timeout(TEST_DEADLINE, sending).await.unwrap()
     }
 
     pub(crate) async fn as_who(&self, token: &str, method: &str, path: &str, body: &str) -> Reply {
@@ -288,7 +288,7 @@ impl Rig {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(PATIENCE, waiting).await.unwrap()
+        timeout(TEST_DEADLINE, waiting).await.unwrap()
     }
 }
 

@@ -58,8 +58,8 @@ async fn writes_wait_for_a_restart_and_give_up_when_it_takes_too_long() {
 }
 
 /// Size of the store's connection pool.
-const CONNECTIONS: usize = 8;
-const WAITING: usize = 400;
+const POOL_SIZE: usize = 8;
+const WAITING_CALLERS: usize = 400;
 
 /// Connections of the server's log since its start.
 #[derive(Debug, Default)]
@@ -98,7 +98,7 @@ async fn however_many_wait_for_a_server_no_more_connections_come_back_to_it_than
     let made = cluster("c-demo", "t-default");
     put_cluster(&store, made).await.unwrap();
     server.stop();
-    let waiting: JoinSet<()> = (0..WAITING)
+    let waiting: JoinSet<()> = (0..WAITING_CALLERS)
         .map(|n| {
             let store = store.clone();
             async move {
@@ -113,9 +113,9 @@ async fn however_many_wait_for_a_server_no_more_connections_come_back_to_it_than
     let server = resumed(server).await;
     waiting.join_all().await;
     let told = Connections::of(&server);
-    assert!((1..=CONNECTIONS).contains(&told.at_once), "{told:?}");
+    assert!((1..=POOL_SIZE).contains(&told.at_once), "{told:?}");
     // A connection may break once more.
-    assert!(told.let_in <= 2 * CONNECTIONS, "{told:?}");
-    assert!(told.came < WAITING, "{told:?}");
+    assert!(told.let_in <= 2 * POOL_SIZE, "{told:?}");
+    assert!(told.came < WAITING_CALLERS, "{told:?}");
     store.close().await;
 }

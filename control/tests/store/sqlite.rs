@@ -232,11 +232,11 @@ async fn a_check_finds_what_nothing_of_ours_has_done() {
     for (damage, found) in [
         (
             "DELETE FROM changes WHERE revision = 3",
-            "2 changes where there were 3",
+            "2 changes, expected 3",
         ),
         (
             "DELETE FROM documents WHERE id = 't-acme'",
-            "c-demo is of t-acme",
+            "c-demo belongs to t-acme",
         ),
         (
             "DELETE FROM documents WHERE id = 'c-demo'",
@@ -244,7 +244,7 @@ async fn a_check_finds_what_nothing_of_ours_has_done() {
         ),
         (
             "UPDATE documents SET revision = 9 WHERE id = 't-default'",
-            "the log ends elsewhere than tenant t-acme",
+            "the last log line does not match tenant t-acme",
         ),
     ] {
         sqlx::query(damage).execute(&mut other).await.unwrap();

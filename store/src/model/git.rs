@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_opens_a_repository_is_found_in_its_url_and_who_asks_for_it_over_ssh_is_not_that() {
+    fn credentials_in_urls_are_found_and_ssh_users_are_not_credentials() {
         for (url, without) in [
             ("ssh://git@git.example/a/b.git", None),
             ("git@git.example:a/b.git", None),

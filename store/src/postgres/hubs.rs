@@ -4,16 +4,16 @@
 use sqlx::{PgConnection, PgPool};
 
 use crate::{
-    backend::{Beat, SeenRow},
+    backend::{Heartbeat, ObservedRow},
     error::Result,
-    peers::HubRow,
+    heartbeats::HubRow,
 };
 
 /// Time an ended hub without remaining observations stays listed, in milliseconds.
-const REMEMBERED: i64 = 3_600_000;
+const ENDED_HUB_RETENTION_MS: i64 = 3_600_000;
 
 /// Rows written after `since` in commit order, and all rows of the clusters `again`.
-pub(super) async fn seen(pool: &PgPool, since: i64, again: &[String]) -> Result<Vec<SeenRow>> {
+pub(super) async fn seen(pool: &PgPool, since: i64, again: &[String]) -> Result<Vec<ObservedRow>> {
     let read = sqlx::query_as(
         "SELECT cluster, hub, seq, body FROM observed WHERE seq > $1 OR cluster = ANY($2) ORDER BY seq",
     );
@@ -79,10 +79,10 @@ pub(super) async fn all(pool: &PgPool) -> Result<Vec<HubRow>> {
     Ok(hubs.collect())
 }
 
-pub(super) async fn beat(pool: &PgPool, hub: &str, url: &str, beat: Beat<'_>) -> Result<()> {
+pub(super) async fn beat(pool: &PgPool, hub: &str, url: &str, beat: Heartbeat<'_>) -> Result<()> {
     let mut tx = pool.begin().await?;
     lightly(&mut tx).await?;
-    if let Beat::Begin { instead_of } = beat {
+    if let Heartbeat::Begin { instead_of } = beat {
         sqlx::query("UPDATE hubs SET ended = TRUE WHERE id = $1")
             .bind(instead_of)
             .execute(&mut *tx)
@@ -91,7 +91,7 @@ pub(super) async fn beat(pool: &PgPool, hub: &str, url: &str, beat: Beat<'_>) ->
             "DELETE FROM hubs WHERE beat < CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) - $1
              AND NOT EXISTS (SELECT 1 FROM observed WHERE observed.hub = hubs.id)",
         )
-        .bind(REMEMBERED)
+        .bind(ENDED_HUB_RETENTION_MS)
         .execute(&mut *tx)
         .await?;
     }
@@ -102,7 +102,7 @@ pub(super) async fn beat(pool: &PgPool, hub: &str, url: &str, beat: Beat<'_>) ->
     )
     .bind(hub)
     .bind(url)
-    .bind(matches!(beat, Beat::End))
+    .bind(matches!(beat, Heartbeat::End))
     .execute(&mut *tx)
     .await?;
     tx.commit().await?;

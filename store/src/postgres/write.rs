@@ -13,10 +13,10 @@ use crate::{
 };
 
 /// Notification channel for commits.
-pub(super) const CHANNEL: &str = "fairlead_revision";
+pub(super) const NOTIFY_CHANNEL: &str = "fairlead_revision";
 
 /// Number of remembered commit nonces: more than can occur during one commit's wait.
-const REMEMBERED: i64 = 100_000;
+const MAX_NONCES: i64 = 100_000;
 
 pub(super) async fn commit(
     pool: &PgPool,
@@ -52,7 +52,7 @@ pub(super) async fn commit(
         .execute(&mut *tx)
         .await?;
     sqlx::query("DELETE FROM commits WHERE revision < $1")
-        .bind(revision.saturating_sub(REMEMBERED))
+        .bind(revision.saturating_sub(MAX_NONCES))
         .execute(&mut *tx)
         .await?;
     forget(&mut tx, batch).await?;
@@ -61,7 +61,7 @@ pub(super) async fn commit(
     put_changes(&mut tx, &batch.log).await?;
     put_facts(&mut tx, &batch.facts).await?;
     sqlx::query("SELECT pg_notify($1, $2)")
-        .bind(CHANNEL)
+        .bind(NOTIFY_CHANNEL)
         .bind(revision.to_string())
         .execute(&mut *tx)
         .await?;

@@ -18,36 +18,36 @@ use crate::{
 };
 
 /// Capacity of the prepared statement cache.
-const PREPARED: usize = 16;
+const STATEMENT_CACHE_CAPACITY: usize = 16;
 
 /// Owner of the commit connection. A pool would ping it before and after each use.
 pub(super) struct Committer {
     options: SqliteConnectOptions,
     /// Deadline for opening the file.
-    patience: Duration,
+    open_deadline: Duration,
     /// `None` before the first batch and after a rejected one.
-    kept: Mutex<Option<SqliteConnection>>,
+    connection: Mutex<Option<SqliteConnection>>,
 }
 
 impl Committer {
-    pub(super) fn new(options: SqliteConnectOptions, patience: Duration) -> Self {
+    pub(super) fn new(options: SqliteConnectOptions, open_deadline: Duration) -> Self {
         Committer {
-            options: options.statement_cache_capacity(PREPARED),
-            patience,
-            kept: Mutex::new(None),
+            options: options.statement_cache_capacity(STATEMENT_CACHE_CAPACITY),
+            open_deadline,
+            connection: Mutex::new(None),
         }
     }
 
     pub(super) async fn commit(&self, batch: &Batch, on: Revision) -> Result<Committed> {
-        let kept = self.kept.lock().await.take();
-        let mut connection = match kept {
+        let connection = self.connection.lock().await.take();
+        let mut connection = match connection {
             Some(connection) => connection,
-            None => (timeout(self.patience, self.options.connect()).await)
+            None => (timeout(self.open_deadline, self.options.connect()).await)
                 .unwrap_or(Err(sqlx::Error::PoolTimedOut))?,
         };
         match write(&mut connection, batch, on).await {
             Ok(()) => {
-                *self.kept.lock().await = Some(connection);
+                *self.connection.lock().await = Some(connection);
                 Ok(Committed::Done)
             }
             Err(error) => {
@@ -62,7 +62,7 @@ impl Committer {
     }
 
     pub(super) async fn close(&self) {
-        if let Some(connection) = self.kept.lock().await.take() {
+        if let Some(connection) = self.connection.lock().await.take() {
             // Committed data is on disk even if closing fails.
             let _ = connection.close().await;
         }
@@ -81,7 +81,7 @@ fn is_behind(error: &StoreError) -> bool {
 async fn write(connection: &mut SqliteConnection, batch: &Batch, on: Revision) -> Result<()> {
     let (from, to) = (int(on.0)?, int(batch.revision.0)?);
     let mut script = Script::begin(connection);
-    script.say(|text| {
+    script.statement(|text| {
         // The constraint requires `one` = 1: with another revision the whole batch fails.
         text.push("UPDATE revision SET one = revision = ")
             .push_bind(from)
@@ -116,8 +116,8 @@ async fn documents(script: &mut Script<'_>, batch: &Batch) -> Result<()> {
     });
     bind.await?;
     let put = "INSERT INTO documents (kind, id, version, revision, body) VALUES";
-    let instead = " ON CONFLICT (kind, id) DO UPDATE SET version = excluded.version, revision = excluded.revision, body = excluded.body";
-    let bind = script.add(put, &kept, instead, |values, row| {
+    let on_conflict = " ON CONFLICT (kind, id) DO UPDATE SET version = excluded.version, revision = excluded.revision, body = excluded.body";
+    let bind = script.add(put, &kept, on_conflict, |values, row| {
         values
             .push_bind(row.kind.as_str())
             .push_bind(&row.id)
@@ -132,8 +132,8 @@ async fn documents(script: &mut Script<'_>, batch: &Batch) -> Result<()> {
 async fn catalogs(script: &mut Script<'_>, batch: &Batch) -> Result<()> {
     let rows: Vec<&DocumentRow> = batch.catalogs.values().collect();
     let put = "INSERT INTO catalogs (cluster, version, revision, objects) VALUES";
-    let instead = " ON CONFLICT (cluster) DO UPDATE SET version = excluded.version, revision = excluded.revision, objects = excluded.objects";
-    let bind = script.add(put, &rows, instead, |values, row| {
+    let on_conflict = " ON CONFLICT (cluster) DO UPDATE SET version = excluded.version, revision = excluded.revision, objects = excluded.objects";
+    let bind = script.add(put, &rows, on_conflict, |values, row| {
         values
             .push_bind(&row.id)
             .push_bind(int(row.version)?)

@@ -10,12 +10,12 @@ use sqlx::{QueryBuilder, Sqlite, SqliteConnection, query_builder::Separated};
 use crate::error::Result;
 
 /// Maximum number of rows per statement.
-pub(super) const ROWS: usize = 100;
+pub(super) const MAX_ROWS_PER_STATEMENT: usize = 100;
 /// SQLite copies the remaining text for each statement that it prepares, so texts are bounded, in
 /// bytes.
-const TEXT: usize = 32 * 1024;
+const MAX_TEXT_BYTES: usize = 32 * 1024;
 /// Texts with at most this many rows per statement are cached: they are few and frequent.
-const USUAL: usize = 8;
+const MAX_CACHED_ROWS: usize = 8;
 
 pub(super) type Values<'a> = Separated<'a, Sqlite, &'static str>;
 
@@ -40,21 +40,21 @@ impl<'c> Script<'c> {
     /// One statement: a prefix, a row of values for each of `rows`, and a suffix.
     pub(super) async fn add<Row>(
         &mut self,
-        before: &str,
+        prefix: &str,
         rows: &[Row],
-        behind: &str,
+        suffix: &str,
         bind: impl Fn(&mut Values<'_>, &Row) -> Result<()>,
     ) -> Result<()> {
-        for rows in rows.chunks(ROWS) {
-            self.text.push(before);
+        for rows in rows.chunks(MAX_ROWS_PER_STATEMENT) {
+            self.text.push(prefix);
             for (number, row) in rows.iter().enumerate() {
                 self.text.push(if number == 0 { " (" } else { ", (" });
                 bind(&mut self.text.separated(", "), row)?;
                 self.text.push(")");
             }
-            self.text.push(behind).push(";");
+            self.text.push(suffix).push(";");
             self.rows += rows.len();
-            if self.text.sql().as_str().len() > TEXT {
+            if self.text.sql().as_str().len() > MAX_TEXT_BYTES {
                 self.send().await?;
             }
         }
@@ -62,7 +62,7 @@ impl<'c> Script<'c> {
     }
 
     /// One statement with its parameters.
-    pub(super) fn say(&mut self, statement: impl FnOnce(&mut QueryBuilder<Sqlite>)) {
+    pub(super) fn statement(&mut self, statement: impl FnOnce(&mut QueryBuilder<Sqlite>)) {
         statement(&mut self.text);
         self.text.push(";");
     }
@@ -74,7 +74,7 @@ impl<'c> Script<'c> {
 
     async fn send(&mut self) -> Result<()> {
         let mut text = std::mem::take(&mut self.text);
-        let query = text.build().persistent(self.rows <= USUAL);
+        let query = text.build().persistent(self.rows <= MAX_CACHED_ROWS);
         query.execute(&mut *self.connection).await?;
         Ok(())
     }

@@ -4,7 +4,7 @@ use fairlead_api::{ClusterId, HubUrl};
 use time::OffsetDateTime;
 
 use super::Store;
-use crate::{backend::Beat, error::Result, peers::SILENT};
+use crate::{backend::Heartbeat, error::Result, heartbeats::HEARTBEAT_TIMEOUT};
 
 /// Identity of this hub for the others.
 #[derive(Debug, Clone)]
@@ -36,20 +36,20 @@ impl Store {
     ) -> Result<usize> {
         let shared = &self.shared;
         if !shared.backend.is_shared() {
-            return Ok(shared.observations.lose_sessions(now, cause));
+            return Ok(shared.observations.mark_sessions_lost(now, cause));
         }
-        let before = shared.observations.claimed().len();
+        let before = shared.observations.with_session().len();
         let Presented { url, instead_of } = presented;
         let instead_of = instead_of.as_deref();
-        let begin = Beat::Begin { instead_of };
+        let begin = Heartbeat::Begin { instead_of };
         let backend = &shared.backend;
         backend.beat(self.name(), &url.to_string(), begin).await?;
         shared.observations.join(url.clone());
         shared
             .observations
-            .take_in_hubs(backend.hubs().await?, SILENT);
+            .apply_hubs(backend.hubs().await?, HEARTBEAT_TIMEOUT);
         shared.url.get_or_init(|| url);
-        Ok(before.saturating_sub(shared.observations.claimed().len()))
+        Ok(before.saturating_sub(shared.observations.with_session().len()))
     }
 
     /// True if this hub performs the tasks that one of all live hubs must do. During a handover two

@@ -20,29 +20,29 @@ impl Store {
     /// [`StoreError`](crate::StoreError) if it cannot be read, or contains an unreadable document.
     pub async fn check(&self) -> Result<Vec<String>> {
         let backend = self.shared.backend.as_ref();
-        let mut wrong = backend.integrity().await?;
+        let mut defects = backend.integrity().await?;
         let view = whole(backend).await?;
         let ledger = backend.ledger().await?;
         if ledger.revision != view.revision.0 {
             // A concurrent write happened; the remaining checks would compare two states.
-            return Ok(wrong);
+            return Ok(defects);
         }
-        references(&view, &mut wrong);
-        log(&ledger, &mut wrong);
-        last_lines(&view, &ledger, &mut wrong);
+        references(&view, &mut defects);
+        log(&ledger, &mut defects);
+        last_lines(&view, &ledger, &mut defects);
         for cluster in view.clusters() {
             let id = &cluster.value.id;
             let facts = (&cluster.value.facts, &cluster.value.dynamic_facts);
-            self.facts_agree(id, facts, &mut wrong).await?;
+            self.facts_agree(id, facts, &mut defects).await?;
         }
-        Ok(wrong)
+        Ok(defects)
     }
 
     async fn facts_agree(
         &self,
         id: &ClusterId,
-        (said, dynamic): (&Facts, &Facts),
-        wrong: &mut Vec<String>,
+        (static_facts, dynamic): (&Facts, &Facts),
+        defects: &mut Vec<String>,
     ) -> Result<()> {
         let kept = self.facts_at(id, None, i64::MAX).await?;
         let kept: BTreeMap<_, _> = kept
@@ -55,36 +55,36 @@ impl Store {
                 facts.map(|(name, fact)| ((dynamic, name.clone()), Some(fact.value.clone())));
             facts.collect::<Vec<_>>()
         };
-        let now = [now(false, said), now(true, dynamic)].concat();
+        let now = [now(false, static_facts), now(true, dynamic)].concat();
         if kept != now.into_iter().collect() {
-            wrong.push(format!(
-                "the history of the facts of {id} does not end at them"
+            defects.push(format!(
+                "the history of facts of {id} does not match its current facts"
             ));
         }
         Ok(())
     }
 }
 
-fn references(view: &View, wrong: &mut Vec<String>) {
+fn references(view: &View, defects: &mut Vec<String>) {
     for tenant in view.tenants() {
         let tenant = &tenant.value;
         let Some(parent) = &tenant.parent else {
             continue;
         };
         if view.tenant(parent).is_none() {
-            wrong.push(format!(
-                "{} is below {parent}, which is not there",
+            defects.push(format!(
+                "{} has the parent {parent}, which does not exist",
                 tenant.id
             ));
         } else if view.within(parent, &tenant.id) {
-            wrong.push(format!("{} is above itself", tenant.id));
+            defects.push(format!("{} is its own ancestor", tenant.id));
         }
     }
     for cluster in view.clusters() {
         let cluster = &cluster.value;
         if view.tenant(&cluster.tenant).is_none() {
             let (id, tenant) = (&cluster.id, &cluster.tenant);
-            wrong.push(format!("{id} is of {tenant}, which is not there"));
+            defects.push(format!("{id} belongs to {tenant}, which does not exist"));
         }
     }
     for token in view.tokens() {
@@ -92,41 +92,40 @@ fn references(view: &View, wrong: &mut Vec<String>) {
         let lost = (token.tenant.as_ref()).is_some_and(|id| view.tenant(id).is_none())
             || (token.cluster.as_ref()).is_some_and(|id| view.cluster(id).is_none());
         if lost {
-            wrong.push(format!("token {} is for what is not there", token.id));
+            defects.push(format!(
+                "token {} refers to a missing tenant or cluster",
+                token.id
+            ));
         }
     }
     for cluster in view.catalogs.keys() {
         if view.cluster(cluster).is_none() {
-            wrong.push(format!(
-                "there is a catalog of {cluster}, which is not there"
-            ));
+            defects.push(format!("a catalog of {cluster}, which does not exist"));
         }
     }
 }
 
-fn log(ledger: &Ledger, wrong: &mut Vec<String>) {
+fn log(ledger: &Ledger, defects: &mut Vec<String>) {
     let expected = ledger.revision.saturating_sub(ledger.compacted);
     if ledger.changes != expected {
         let found = ledger.changes;
-        wrong.push(format!(
-            "the log has {found} changes where there were {expected}"
-        ));
+        defects.push(format!("the log has {found} changes, expected {expected}"));
     }
     if ledger.torn > 0 {
-        wrong.push(format!("{} changes lack a line in the log", ledger.torn));
+        defects.push(format!("{} changes lack a line in the log", ledger.torn));
     }
 }
 
 /// The last log line of each resource matches its current state.
-fn last_lines(view: &View, ledger: &Ledger, wrong: &mut Vec<String>) {
+fn last_lines(view: &View, ledger: &Ledger, defects: &mut Vec<String>) {
     for line in &ledger.last {
         let kept = kept(view, line.kind, &line.id);
-        let said = line.body.as_ref().map(|_| line.revision);
+        let logged = line.body.as_ref().map(|_| line.revision);
         // A catalog is deleted with its cluster, without a log line of its own.
         let gone = line.kind == Kind::Catalog && kept.is_none();
-        if kept != said && !gone {
-            wrong.push(format!(
-                "the log ends elsewhere than {} {}",
+        if kept != logged && !gone {
+            defects.push(format!(
+                "the last log line does not match {} {}",
                 line.kind, line.id
             ));
         }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Number of rows deleted per transaction.
-const SLICE: u32 = 5_000;
+const ROWS_PER_DELETE: u32 = 5_000;
 
 impl Store {
     /// Complete changes after `since`, about `limit` lines. A change is in the log before
@@ -27,7 +27,7 @@ impl Store {
         let limit = limit.clamp(1, MAX_PAGE);
         // Databases use signed integers; a revision beyond their range lies in the future, too.
         let since = Revision(since.0.min(i64::MAX as u64));
-        let page = self.shared.asked().changes(since, limit).await?;
+        let page = self.shared.counted_backend().changes(since, limit).await?;
         if since < page.compacted || since > page.revision {
             return Err(StoreError::Compacted {
                 oldest: page.compacted,
@@ -54,7 +54,10 @@ impl Store {
         let mut before = before.into();
         before.revision = Revision(before.revision.0.min(i64::MAX as u64));
         let limit = limit.clamp(1, MAX_PAGE);
-        self.shared.asked().audit(asked, before, limit).await
+        self.shared
+            .counted_backend()
+            .audit(asked, before, limit)
+            .await
     }
 
     /// The facts of a cluster, or the one with this name, at a time in milliseconds since 1970.
@@ -67,7 +70,10 @@ impl Store {
         name: Option<&str>,
         at: i64,
     ) -> Result<Vec<FactVersion>> {
-        self.shared.asked().facts_at(cluster, name, at).await
+        self.shared
+            .counted_backend()
+            .facts_at(cluster, name, at)
+            .await
     }
 
     /// Versions of a cluster's facts, or of the one with this name, oldest first.
@@ -82,7 +88,7 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<FactVersion>> {
         let limit = limit.clamp(1, MAX_PAGE);
-        let backend = self.shared.asked();
+        let backend = self.shared.counted_backend();
         backend.fact_versions(cluster, name, span, limit).await
     }
 
@@ -98,7 +104,7 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<FactVersion>> {
         let limit = limit.clamp(1, MAX_PAGE);
-        let backend = self.shared.asked();
+        let backend = self.shared.counted_backend();
         backend.facts_changed(name, span, behind, limit).await
     }
 
@@ -120,7 +126,7 @@ impl Store {
         let since = Revision(first.0.saturating_sub(1));
         let backend = &self.shared.backend;
         let mut versions = backend.fact_versions_since((since, last), at).await?;
-        self.shared.foreign.forget(since);
+        self.shared.remote_commits.forget(since);
         versions.retain(|version| !self.is_foreign(version.revision));
         Ok(versions)
     }
@@ -128,7 +134,7 @@ impl Store {
     /// True if this commit is known to be another hub's.
     #[must_use]
     pub fn is_foreign(&self, revision: Revision) -> bool {
-        self.shared.foreign.has(revision)
+        self.shared.remote_commits.contains(revision)
     }
 
     /// Deletes rows beyond their retention.
@@ -144,8 +150,10 @@ impl Store {
         let backend = &self.shared.backend;
         let before = ago(keep.changes);
         Ok(Tidied {
-            lines: backend.compact(before, keep.lines, SLICE).await?,
-            facts: backend.forget_facts(ago(keep.facts), SLICE).await?,
+            lines: backend.compact(before, keep.lines, ROWS_PER_DELETE).await?,
+            facts: backend
+                .forget_facts(ago(keep.facts), ROWS_PER_DELETE)
+                .await?,
         })
     }
 }

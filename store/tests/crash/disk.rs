@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Size of the file that is removed to free space, in bytes.
-const BALLAST: usize = 1 << 20;
+const BALLAST_BYTES: usize = 1 << 20;
 
 pub(crate) fn a_small_and_a_broken_disk_are_told() {
     let folder = tempfile::tempdir().unwrap();
@@ -47,7 +47,7 @@ pub(crate) fn within(folder: &Path) {
 #[tokio::main]
 async fn a_small_disk(folder: &Path) {
     let ballast = folder.join("ballast");
-    fs::write(&ballast, vec![1; BALLAST]).unwrap();
+    fs::write(&ballast, vec![1; BALLAST_BYTES]).unwrap();
     let store = Store::open(&place(folder), Clock::system()).await.unwrap();
     let kept = fill(&store).await;
     reads_go_on(&store, kept).await;

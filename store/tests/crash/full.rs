@@ -7,7 +7,7 @@ use fairlead_store::{Clock, Place, Store};
 use crate::room;
 
 /// File size limit in the shell's blocks of 512 or 1,024 bytes.
-const LIMIT: u32 = 1024;
+const LIMIT_BLOCKS: u32 = 1024;
 
 pub(crate) fn a_full_disk_is_told_and_overcome() {
     let dir = tempfile::tempdir().unwrap();
@@ -19,7 +19,7 @@ pub(crate) fn a_full_disk_is_told_and_overcome() {
             "trap '' XFSZ; ulimit -f \"$1\"; exec \"$2\" fill \"$3\"",
             "sh",
         ])
-        .arg(LIMIT.to_string())
+        .arg(LIMIT_BLOCKS.to_string())
         .arg(std::env::current_exe().unwrap())
         .arg(&place)
         .status()

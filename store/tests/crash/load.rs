@@ -19,9 +19,9 @@ use fairlead_store::{
 use serde_json::json;
 use time::OffsetDateTime;
 
-const WRITERS: usize = 8;
+const WRITER_COUNT: usize = 8;
 /// Without output for this long, the process counts as dead.
-const SILENT: Duration = Duration::from_secs(60);
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Acknowledged changes of each cluster, in order: present or deleted, and the revision.
 pub(crate) type Answered = BTreeMap<ClusterId, Vec<(bool, u64)>>;
@@ -72,7 +72,7 @@ impl Writer {
     /// Waits for this many more acknowledgements.
     pub(crate) fn wait_for(&self, answers: usize) {
         for _ in 0..answers {
-            let said = self.said.recv_timeout(SILENT);
+            let said = self.said.recv_timeout(OUTPUT_TIMEOUT);
             said.expect("the writer answers nothing any more");
         }
     }
@@ -102,7 +102,7 @@ pub(crate) fn leaves(cluster: &ClusterId) -> bool {
 pub(crate) async fn run(place: &str) {
     let place: Place = place.parse().unwrap();
     let store = Store::open(&place, Clock::system()).await.unwrap();
-    let writers: Vec<_> = (0..WRITERS)
+    let writers: Vec<_> = (0..WRITER_COUNT)
         .map(|writer| tokio::spawn(write(store.clone(), writer)))
         .collect();
     for writer in writers {

@@ -17,13 +17,13 @@
 mod disk;
 mod full;
 mod load;
-mod look;
 #[path = "../../../runtime/testkit/mounts.rs"]
 mod mounts;
 mod postgres;
 mod room;
 #[path = "../../../control/tests/postgres/server.rs"]
 mod server;
+mod verify;
 
 use std::process::ExitCode;
 

@@ -6,14 +6,14 @@ use std::{fs, path::Path, process::Command, time::Duration};
 
 use tokio::time::Instant;
 
-use crate::{load::Writer, look::look, server::Server};
+use crate::{load::Writer, server::Server, verify::verify};
 
 const RIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../e2e/postgres");
 /// Acknowledged writes between two kills.
-const BETWEEN: usize = 40;
+const WRITES_BETWEEN_KILLS: usize = 40;
 /// Database name, by which serving processes are recognised.
 const DATABASE: &str = "postgres";
-const GONE: Duration = Duration::from_secs(30);
+const DEATH_DEADLINE: Duration = Duration::from_secs(30);
 
 pub(crate) fn all(kills: u32) {
     let built = Command::new(format!("{RIG}/build")).output().unwrap();
@@ -34,7 +34,7 @@ fn nothing_is_lost_when_the_servers_processes_are_killed(kills: u32) {
     let place = format!("postgres:///{DATABASE}?host={folder}&user=fairlead");
     let writer = Writer::start(&place);
     for round in 0..kills {
-        writer.wait_for(BETWEEN + round as usize * 61 % 97);
+        writer.wait_for(WRITES_BETWEEN_KILLS + round as usize * 61 % 97);
         let postmaster = postmaster(server.folder());
         if round % 3 == 2 {
             kill_all(&postmaster);
@@ -44,9 +44,9 @@ fn nothing_is_lost_when_the_servers_processes_are_killed(kills: u32) {
             kill_hard(&backend);
         }
     }
-    writer.wait_for(BETWEEN);
+    writer.wait_for(WRITES_BETWEEN_KILLS);
     let answered = writer.kill();
-    look(&place, &answered);
+    verify(&place, &answered);
     println!(
         "PostgreSQL: its processes killed {kills} times: {} answers kept, nothing in halves",
         answered.len()
@@ -96,7 +96,7 @@ fn kill_all(postmaster: &str) {
     }
     let begun = Instant::now();
     while all.iter().any(|pid| lives(pid)) {
-        assert!(begun.elapsed() < GONE, "the server does not die");
+        assert!(begun.elapsed() < DEATH_DEADLINE, "the server does not die");
         std::thread::yield_now();
     }
 }

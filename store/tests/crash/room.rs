@@ -11,7 +11,7 @@ use fairlead_store::{Actor, Draft, Revision, Store, StoreError, model::Tenant};
 use time::OffsetDateTime;
 
 /// More writes than any of these disks can take.
-const MOST: usize = 10_000;
+const MAX_WRITES: usize = 10_000;
 
 /// A file that occupies all space of a disk except a remainder.
 pub(crate) struct Ballast(PathBuf);
@@ -49,7 +49,7 @@ pub(crate) async fn fill(store: &Store) -> usize {
                 refused += 1;
             }
         }
-        assert!(kept < MOST, "the disk has no end");
+        assert!(kept < MAX_WRITES, "the disk has no end");
     }
     assert!(kept > before + 5);
     kept
@@ -57,7 +57,7 @@ pub(crate) async fn fill(store: &Store) -> usize {
 
 /// Writes until the first refusal; returns its code.
 pub(crate) async fn fill_until_refused(store: &Store) -> Code {
-    for n in there(store)..MOST {
+    for n in there(store)..MAX_WRITES {
         if let Err(error) = put(store, n).await {
             return Failure::from(error).code;
         }

@@ -17,7 +17,7 @@ const TABLES: &str = "size=80m,mode=0700";
 /// Three segments of the write-ahead log.
 const LOG: &str = "size=48m,mode=0700";
 /// Space left for the writes of the test, in bytes.
-const LEFT: u64 = 4 << 20;
+const LEFT_BYTES: u64 = 4 << 20;
 
 pub(crate) fn without_room_it_is_told_and_overcome() {
     // Socket paths are limited to about 100 bytes.
@@ -55,7 +55,7 @@ pub(crate) fn within(folder: &Path) {
 #[tokio::main]
 async fn no_room_for_tables(place: &Place, disk: &Path) {
     let store = Store::open(place, Clock::system()).await.unwrap();
-    let ballast = Ballast::leaving(disk, LEFT);
+    let ballast = Ballast::leaving(disk, LEFT_BYTES);
     let kept = room::fill(&store).await;
     room::reads_go_on(&store, kept).await;
     ballast.throw_away();

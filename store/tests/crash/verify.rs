@@ -6,7 +6,7 @@ use crate::load::{Answered, leaves};
 
 /// Asserts that the store contains the acknowledged writes, and only complete pairs.
 #[tokio::main]
-pub(crate) async fn look(place: &str, answered: &Answered) {
+pub(crate) async fn verify(place: &str, answered: &Answered) {
     let place: Place = place.parse().unwrap();
     let store = Store::open(&place, Clock::system()).await.unwrap();
     let view = store.view();

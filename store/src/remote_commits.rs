@@ -12,16 +12,16 @@ use std::{
 use crate::revision::Revision;
 
 /// Maximum number of ranges; the oldest are dropped.
-const MOST: usize = 16_384;
+const MAX_RANGES: usize = 16_384;
 
 #[derive(Default)]
-pub(super) struct Foreign(Mutex<Known>);
+pub(super) struct RemoteCommits(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
     ranges: VecDeque<Range>,
     /// A commit of this hub got no answer: it may be among the next ones.
-    doubtful: bool,
+    next_may_be_own: bool,
 }
 
 struct Range {
@@ -29,14 +29,14 @@ struct Range {
     until: Revision,
 }
 
-impl Foreign {
+impl RemoteCommits {
     /// Adds the revisions after one up to another. Calls come in order.
     pub(super) fn add(&self, after: Revision, until: Revision) {
         if until <= after {
             return;
         }
         let mut known = self.lock();
-        if mem::take(&mut known.doubtful) {
+        if mem::take(&mut known.next_may_be_own) {
             return;
         }
         let ranges = &mut known.ranges;
@@ -44,17 +44,17 @@ impl Foreign {
             Some(last) if last.until == after => last.until = until,
             _ => ranges.push_back(Range { after, until }),
         }
-        if ranges.len() > MOST {
+        if ranges.len() > MAX_RANGES {
             ranges.pop_front();
         }
     }
 
     /// The next commits may be this hub's own.
-    pub(super) fn doubt(&self) {
-        self.lock().doubtful = true;
+    pub(super) fn expect_own(&self) {
+        self.lock().next_may_be_own = true;
     }
 
-    pub(super) fn has(&self, revision: Revision) -> bool {
+    pub(super) fn contains(&self, revision: Revision) -> bool {
         let ranges = &self.lock().ranges;
         let at = ranges.partition_point(|range| range.until < revision);
         ranges.get(at).is_some_and(|range| range.after < revision)
@@ -77,38 +77,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_did_is_told_from_what_is_not_known() {
-        let foreign = Foreign::default();
-        let known = || -> Vec<u64> { (0..12).filter(|it| foreign.has(Revision(*it))).collect() };
+    fn known_ranges_are_remote_and_others_are_not() {
+        let commits = RemoteCommits::default();
+        let known = || -> Vec<u64> {
+            (0..12)
+                .filter(|it| commits.contains(Revision(*it)))
+                .collect()
+        };
         assert!(known().is_empty());
-        foreign.add(Revision(2), Revision(4));
-        foreign.add(Revision(4), Revision(5));
-        foreign.add(Revision(5), Revision(5));
-        foreign.add(Revision(8), Revision(9));
+        commits.add(Revision(2), Revision(4));
+        commits.add(Revision(4), Revision(5));
+        commits.add(Revision(5), Revision(5));
+        commits.add(Revision(8), Revision(9));
         assert_eq!(known(), [3, 4, 5, 9]);
-        foreign.forget(Revision(4));
+        commits.forget(Revision(4));
         assert_eq!(known(), [3, 4, 5, 9], "a range goes when all of it is old");
-        foreign.forget(Revision(5));
+        commits.forget(Revision(5));
         assert_eq!(known(), [9]);
     }
 
     #[test]
-    fn what_may_be_ones_own_is_not_taken_for_anothers() {
-        let foreign = Foreign::default();
-        foreign.doubt();
-        foreign.add(Revision(2), Revision(4));
-        foreign.add(Revision(4), Revision(5));
-        assert!(!foreign.has(Revision(4)));
-        assert!(foreign.has(Revision(5)));
+    fn a_commit_without_answer_counts_as_own() {
+        let commits = RemoteCommits::default();
+        commits.expect_own();
+        commits.add(Revision(2), Revision(4));
+        commits.add(Revision(4), Revision(5));
+        assert!(!commits.contains(Revision(4)));
+        assert!(commits.contains(Revision(5)));
     }
 
     #[test]
-    fn there_is_a_most_of_them() {
-        let foreign = Foreign::default();
-        for n in 0..=MOST as u64 {
-            foreign.add(Revision(2 * n), Revision(2 * n + 1));
+    fn the_number_of_ranges_is_bounded() {
+        let commits = RemoteCommits::default();
+        for n in 0..=MAX_RANGES as u64 {
+            commits.add(Revision(2 * n), Revision(2 * n + 1));
         }
-        assert!(!foreign.has(Revision(1)));
-        assert!(foreign.has(Revision(3)));
+        assert!(!commits.contains(Revision(1)));
+        assert!(commits.contains(Revision(3)));
     }
 }

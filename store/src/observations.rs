@@ -1,7 +1,7 @@
 //! Observed status of all clusters, such as connection state and time of the last report.
 //!
-//! It lives in memory, is read without a lock, and is persisted in batches without sync: after a
-//! crash it is observed again. Hubs on a shared database write their own observations and show the
+//! It is_alive in memory, is read without a lock, and is persisted in batches without sync: after a
+//! crash it is observed reread. Hubs on a shared database write their own observations and show the
 //! merged result.
 
 use std::{
@@ -23,22 +23,22 @@ use tokio::{
 use tracing::warn;
 
 use crate::{
-    backend::SeenRow,
+    backend::ObservedRow,
     error::{Result, StoreError},
-    observed::{Observed, alike},
-    peers::{HubRow, Peers, claims, lose_at},
+    heartbeats::{HubRow, RemoteHubs, has_session, mark_lost},
+    observed::{Observed, continues},
 };
 
 /// Time over which observations are batched.
-pub(super) const GATHER: Duration = Duration::from_millis(250);
+pub(super) const PERSIST_DELAY: Duration = Duration::from_millis(250);
 
-pub(super) type Sights = OrdMap<ClusterId, Arc<Observed>>;
+pub(super) type ObservedMap = OrdMap<ClusterId, Arc<Observed>>;
 
 pub(super) struct Observations {
     /// Name of this hub on the database; empty if it is the only user.
     me: String,
     /// Merged observations shown to readers.
-    all: ArcSwap<Sights>,
+    all: ArcSwap<ObservedMap>,
     /// Held while changing `all`.
     table: Mutex<Table>,
     pub(super) wake: Notify,
@@ -50,16 +50,16 @@ pub(super) struct Observations {
 struct Table {
     /// URL of this hub, once it takes part in the membership.
     url: Option<HubUrl>,
-    own: Sights,
+    own: ObservedMap,
     /// Clusters to persist.
     dirty: BTreeSet<ClusterId>,
     /// Other hubs' observations, by hub name.
     others: BTreeMap<ClusterId, BTreeMap<String, Arc<Observed>>>,
-    peers: Peers,
+    peers: RemoteHubs,
     /// Sequence number up to which others' rows were read.
-    mark: i64,
-    /// Clusters whose rows must be read again.
-    again: BTreeSet<ClusterId>,
+    last_seq: i64,
+    /// Clusters whose rows must be read reread.
+    reread: BTreeSet<ClusterId>,
     turns: Turns,
 }
 
@@ -88,11 +88,11 @@ impl Turns {
 
 /// Observations to persist.
 #[derive(Default)]
-pub(super) struct Gathered {
+pub(super) struct PendingRows {
     pub(super) clusters: BTreeSet<ClusterId>,
     pub(super) rows: Vec<(String, String)>,
     /// Cluster and hub of rows merged into these.
-    pub(super) folded: Vec<(String, String)>,
+    pub(super) merged_rows: Vec<(String, String)>,
 }
 
 impl Table {
@@ -108,7 +108,7 @@ impl Table {
         };
         let own = own.map(|it| {
             let mut own = Observed::clone(it);
-            own.status.hub = claims(&own.status).then(|| url.clone());
+            own.status.hub = has_session(&own.status).then(|| url.clone());
             own
         });
         self.merged(own, others)
@@ -120,66 +120,67 @@ impl Table {
         others: Option<&BTreeMap<String, Arc<Observed>>>,
     ) -> Option<Arc<Observed>> {
         let others = others.into_iter().flatten();
-        let others = others.map(|(hub, said)| self.peers.read(hub, said));
+        let others = others.map(|(hub, rows_of_cluster)| self.peers.adjusted(hub, rows_of_cluster));
         let all = own.into_iter().chain(others);
         all.reduce(Observed::and).map(Arc::new)
     }
 
     /// Start of the same status on another live hub.
-    fn begun_elsewhere(
+    fn since_on_other_hubs(
         &self,
         cluster: &ClusterId,
         status: &ClusterStatus,
     ) -> Option<OffsetDateTime> {
         let others = self.others.get(cluster).into_iter().flatten();
-        let living = others.filter(|(hub, it)| self.peers.lives(hub) && alike(&it.status, status));
+        let living =
+            others.filter(|(hub, it)| self.peers.is_alive(hub) && continues(&it.status, status));
         living.map(|(_, it)| it.status.since).min()
     }
 
     /// Merges the observations of dead hubs into our own, so that their rows can be deleted.
-    fn fold(
+    fn merge_dead_hubs(
         &mut self,
         cluster: &ClusterId,
         own: Observed,
-        folded: &mut Vec<(String, String)>,
+        merged_rows: &mut Vec<(String, String)>,
     ) -> Observed {
         let Table { others, peers, .. } = self;
         let Some(rows) = others.get_mut(cluster) else {
             return own;
         };
-        let gone = rows.keys().filter(|hub| !peers.lives(hub));
+        let gone = rows.keys().filter(|hub| !peers.is_alive(hub));
         let gone: Vec<String> = gone.cloned().collect();
-        let mut sum = own;
+        let mut merged = own;
         for hub in gone {
-            if let Some(said) = rows.remove(&hub) {
-                sum = sum.and(peers.read(&hub, &said));
-                folded.push((cluster.to_string(), hub));
+            if let Some(rows_of_cluster) = rows.remove(&hub) {
+                merged = merged.and(peers.adjusted(&hub, &rows_of_cluster));
+                merged_rows.push((cluster.to_string(), hub));
             }
         }
         if rows.is_empty() {
             others.remove(cluster);
         }
-        sum.by = None;
-        sum
+        merged.by = None;
+        merged
     }
 }
 
 impl Observations {
     /// `me` is this hub's name on a shared database; empty if it is the only user.
-    pub(super) fn load(me: String, rows: Vec<SeenRow>, hubs: Vec<HubRow>) -> Result<Self> {
+    pub(super) fn load(me: String, rows: Vec<ObservedRow>, hubs: Vec<HubRow>) -> Result<Self> {
         let mut table = Table::default();
-        table.peers.look(hubs, Instant::now());
+        table.peers.update(hubs, Instant::now());
         let alone = me.is_empty();
         for row in rows {
-            table.mark = table.mark.max(row.seq);
+            table.last_seq = table.last_seq.max(row.seq);
             let Some((cluster, observed)) = read(&row)? else {
                 continue;
             };
             if alone && row.hub.is_empty() {
                 table.own.insert(cluster, Arc::new(observed));
             } else {
-                let said = table.others.entry(cluster).or_default();
-                said.insert(row.hub, Arc::new(observed));
+                let rows_of_cluster = table.others.entry(cluster).or_default();
+                rows_of_cluster.insert(row.hub, Arc::new(observed));
             }
         }
         let clusters: BTreeSet<ClusterId> = table
@@ -189,7 +190,7 @@ impl Observations {
             .cloned()
             .collect();
         let shown = |id: ClusterId| Some((table.shown(&id)?, id));
-        let all: Sights = clusters
+        let all: ObservedMap = clusters
             .into_iter()
             .filter_map(shown)
             .map(|(it, id)| (id, it))
@@ -211,19 +212,19 @@ impl Observations {
         self.all.load().get(cluster).cloned()
     }
 
-    pub(super) fn all(&self) -> Arc<Sights> {
+    pub(super) fn all(&self) -> Arc<ObservedMap> {
         self.all.load_full()
     }
 
     /// URL of another hub with a session of this cluster, if its heartbeat is recent.
     pub(super) fn elsewhere(&self, cluster: &ClusterId) -> Option<HubUrl> {
         let shown = self.get(cluster)?;
-        let hub = shown.by.as_ref().filter(|_| claims(&shown.status))?;
-        self.table().peers.sure(hub, Instant::now()).cloned()
+        let hub = shown.by.as_ref().filter(|_| has_session(&shown.status))?;
+        self.table().peers.recent_url(hub, Instant::now()).cloned()
     }
 
     pub(super) fn leads(&self) -> bool {
-        !self.table().peers.precede(&self.me)
+        !self.table().peers.has_live_hub_before(&self.me)
     }
 
     pub(super) fn change(
@@ -244,11 +245,11 @@ impl Observations {
         mut status: ClusterStatus,
     ) {
         let mut table = self.table();
-        if let Some(since) = table.begun_elsewhere(cluster, &status) {
+        if let Some(since) = table.since_on_other_hubs(cluster, &status) {
             status.since = since.min(status.since);
         }
         let own = table.own.get(cluster).map(|it| &it.status);
-        if let Some(own) = own.filter(|own| !self.me.is_empty() && alike(own, &status)) {
+        if let Some(own) = own.filter(|own| !self.me.is_empty() && continues(own, &status)) {
             status.since = own.since.min(status.since);
         }
         self.amend(&mut table, cluster, start, |observed| {
@@ -276,10 +277,10 @@ impl Observations {
     }
 
     fn show<'a>(&self, table: &mut Table, clusters: impl IntoIterator<Item = &'a ClusterId>) {
-        let mut all = Sights::clone(&self.all.load());
+        let mut all = ObservedMap::clone(&self.all.load());
         for cluster in clusters {
             let shown = table.shown(cluster);
-            if !ticks(all.get(cluster).map(Arc::as_ref), shown.as_deref()) {
+            if !differ_in_time_only(all.get(cluster).map(Arc::as_ref), shown.as_deref()) {
                 table.turns.take(cluster);
             }
             match shown {
@@ -310,10 +311,10 @@ impl Observations {
             .collect()
     }
 
-    /// Removes clusters that were deleted or created again.
+    /// Removes clusters that were deleted or created reread.
     pub(super) fn forget<'a>(&self, clusters: impl IntoIterator<Item = &'a ClusterId>) {
         let mut table = self.table();
-        let mut all = Sights::clone(&self.all.load());
+        let mut all = ObservedMap::clone(&self.all.load());
         for cluster in clusters {
             all.remove(cluster);
             table.dirty.remove(cluster);
@@ -324,7 +325,7 @@ impl Observations {
                 continue;
             }
             // Another hub's observation of the new cluster may have arrived earlier.
-            table.again.insert(cluster.clone());
+            table.reread.insert(cluster.clone());
             if own.is_some() {
                 table.dirty.insert(cluster.clone());
                 self.wake.notify_one();
@@ -335,20 +336,20 @@ impl Observations {
 
     /// Sessions end with the hub, the only user of the database; returns the number of connected
     /// clusters.
-    pub(super) fn lose_sessions(&self, now: OffsetDateTime, cause: &str) -> usize {
-        let lost = self.claimed();
+    pub(super) fn mark_sessions_lost(&self, now: OffsetDateTime, cause: &str) -> usize {
+        let lost = self.with_session();
         for cluster in &lost {
-            let lose = |it: &mut Observed| lose_at(&mut it.status, now, cause);
+            let lose = |it: &mut Observed| mark_lost(&mut it.status, now, cause);
             self.change(cluster, || Observed::nothing(now), lose);
         }
         lost.len()
     }
 
     /// Clusters with a session.
-    pub(super) fn claimed(&self) -> Vec<ClusterId> {
+    pub(super) fn with_session(&self) -> Vec<ClusterId> {
         let all = self.all();
-        let claimed = all.iter().filter(|(_, it)| claims(&it.status));
-        claimed.map(|(id, _)| id.clone()).collect()
+        let with_session = all.iter().filter(|(_, it)| has_session(&it.status));
+        with_session.map(|(id, _)| id.clone()).collect()
     }
 
     /// From here on this hub takes part in the membership.
@@ -356,48 +357,48 @@ impl Observations {
         self.table().url = Some(url);
     }
 
-    /// Sequence number up to which others' rows were read, and clusters to read again.
-    pub(super) fn known(&self) -> (i64, Vec<String>) {
+    /// Sequence number up to which others' rows were read, and clusters to read reread.
+    pub(super) fn read_position(&self) -> (i64, Vec<String>) {
         let mut table = self.table();
-        let again = mem::take(&mut table.again);
-        let again = again.iter().map(ToString::to_string);
-        (table.mark, again.collect())
+        let reread = mem::take(&mut table.reread);
+        let reread = reread.iter().map(ToString::to_string);
+        (table.last_seq, reread.collect())
     }
 
     /// Schedules another read after a failure.
-    pub(super) fn read_again(&self, clusters: &[String]) {
+    pub(super) fn schedule_read(&self, clusters: &[String]) {
         let clusters = clusters.iter().filter_map(|id| id.parse().ok());
-        self.table().again.extend(clusters);
+        self.table().reread.extend(clusters);
     }
 
-    /// Applies other hubs' rows.
-    pub(super) fn take_in(&self, rows: Vec<SeenRow>) {
+    /// Applies changed hubs' rows.
+    pub(super) fn apply_rows(&self, rows: Vec<ObservedRow>) {
         if rows.is_empty() {
             return;
         }
         let mut table = self.table();
         let mut touched = BTreeSet::new();
         for row in rows {
-            table.mark = table.mark.max(row.seq);
+            table.last_seq = table.last_seq.max(row.seq);
             if row.hub == self.me {
                 continue;
             }
             match read(&row) {
                 Ok(Some((cluster, observed))) => {
-                    let said = table.others.entry(cluster.clone()).or_default();
-                    said.insert(row.hub, Arc::new(observed));
+                    let rows_of_cluster = table.others.entry(cluster.clone()).or_default();
+                    rows_of_cluster.insert(row.hub, Arc::new(observed));
                     touched.insert(cluster);
                 }
                 Ok(None) => {
                     let Ok(cluster) = row.cluster.parse() else {
                         continue;
                     };
-                    if let Some(said) = table.others.get_mut(&cluster) {
-                        said.remove(&row.hub);
+                    if let Some(rows_of_cluster) = table.others.get_mut(&cluster) {
+                        rows_of_cluster.remove(&row.hub);
                     }
                     touched.insert(cluster);
                 }
-                Err(error) => warn!(%error, "what another hub has seen cannot be read"),
+                Err(error) => warn!(%error, "invalid observation of another hub"),
             }
         }
         self.show(&mut table, &touched);
@@ -405,58 +406,59 @@ impl Observations {
 
     /// Applies the list of hubs. Returns true if the others declared this one dead and may have
     /// removed its rows.
-    pub(super) fn take_in_hubs(&self, mut hubs: Vec<HubRow>, silent: Duration) -> bool {
+    pub(super) fn apply_hubs(&self, mut hubs: Vec<HubRow>, silent: Duration) -> bool {
         let silent = i64::try_from(silent.as_millis()).unwrap_or(i64::MAX);
         let me = hubs.iter().position(|hub| hub.id == self.me);
         let me = me.map(|at| hubs.swap_remove(at));
-        let given_up = me.is_none_or(|me| me.ended || me.age >= silent);
+        let declared_dead = me.is_none_or(|me| me.ended || me.age >= silent);
         let mut table = self.table();
-        let other = table.peers.look(hubs, Instant::now());
-        if !other.is_empty() {
-            let mentions =
-                |rows: &BTreeMap<String, Arc<Observed>>| rows.keys().any(|hub| other.contains(hub));
+        let changed = table.peers.update(hubs, Instant::now());
+        if !changed.is_empty() {
+            let mentions = |rows: &BTreeMap<String, Arc<Observed>>| {
+                rows.keys().any(|hub| changed.contains(hub))
+            };
             let touched = table.others.iter().filter(|(_, rows)| mentions(rows));
             let touched: Vec<ClusterId> = touched.map(|(id, _)| id.clone()).collect();
             self.show(&mut table, &touched);
         }
-        given_up
+        declared_dead
     }
 
-    /// Schedules everything to be persisted again.
-    pub(super) fn write_again(&self) {
+    /// Schedules everything to be persisted reread.
+    pub(super) fn persist_all_again(&self) {
         let mut table = self.table();
         let own: Vec<ClusterId> = table.own.keys().cloned().collect();
         table.dirty.extend(own);
         self.wake.notify_one();
     }
 
-    /// Takes the observations to persist; [`Observations::give_back`] returns them after a failure.
-    pub(super) fn gathered(&self) -> Gathered {
+    /// Takes the observations to persist; [`Observations::return_pending`] returns them after a failure.
+    pub(super) fn take_pending(&self) -> PendingRows {
         let mut table = self.table();
         let clusters = mem::take(&mut table.dirty);
-        let (mut rows, mut folded) = (Vec::new(), Vec::new());
+        let (mut rows, mut merged_rows) = (Vec::new(), Vec::new());
         for id in &clusters {
             let Some(own) = table.own.get(id).cloned() else {
-                rows.push((id.to_string(), NOTHING.to_owned()));
+                rows.push((id.to_string(), WITHDRAWN.to_owned()));
                 continue;
             };
-            let sum = table.fold(id, Observed::clone(&own), &mut folded);
-            if let Ok(body) = serde_json::to_string(&sum) {
+            let merged = table.merge_dead_hubs(id, Observed::clone(&own), &mut merged_rows);
+            if let Ok(body) = serde_json::to_string(&merged) {
                 rows.push((id.to_string(), body));
             }
-            if sum != *own {
-                table.own.insert(id.clone(), Arc::new(sum));
+            if merged != *own {
+                table.own.insert(id.clone(), Arc::new(merged));
             }
         }
-        Gathered {
+        PendingRows {
             clusters,
             rows,
-            folded,
+            merged_rows,
         }
     }
 
-    pub(super) fn give_back(&self, gathered: Gathered) {
-        self.table().dirty.extend(gathered.clusters);
+    pub(super) fn return_pending(&self, take_pending: PendingRows) {
+        self.table().dirty.extend(take_pending.clusters);
         self.wake.notify_one();
     }
 
@@ -466,23 +468,23 @@ impl Observations {
 }
 
 /// True if two observations differ only by the passage of time.
-fn ticks(before: Option<&Observed>, after: Option<&Observed>) -> bool {
+fn differ_in_time_only(before: Option<&Observed>, after: Option<&Observed>) -> bool {
     let (Some(before), Some(after)) = (before, after) else {
         return before.is_none() && after.is_none();
     };
-    let (one, other) = (&before.status, &after.status);
-    one.state == other.state
-        && one.since == other.since
-        && one.last_error == other.last_error
-        && one.hub == other.hub
+    let (one, changed) = (&before.status, &after.status);
+    one.state == changed.state
+        && one.since == changed.since
+        && one.last_error == changed.last_error
+        && one.hub == changed.hub
         && before.applied == after.applied
 }
 
 /// Body of a withdrawn observation.
-const NOTHING: &str = "";
+const WITHDRAWN: &str = "";
 
-fn read(row: &SeenRow) -> Result<Option<(ClusterId, Observed)>> {
-    if row.body == NOTHING {
+fn read(row: &ObservedRow) -> Result<Option<(ClusterId, Observed)>> {
+    if row.body == WITHDRAWN {
         return Ok(None);
     }
     let damaged = || StoreError::Damaged(format!("the status of {}", row.cluster));

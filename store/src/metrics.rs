@@ -9,7 +9,7 @@ use prometheus::{
 };
 
 /// From 0.1 ms (memory only) to beyond the wait budget for an unreachable database.
-const SECONDS: [f64; 14] = [
+const DURATION_BUCKETS: [f64; 14] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 15.0,
 ];
 
@@ -65,12 +65,12 @@ impl Meter {
     /// An invalid Prometheus name.
     pub(super) fn new() -> prometheus::Result<Self> {
         let histogram = |name: &str, help: &str| {
-            Histogram::with_opts(HistogramOpts::new(name, help).buckets(SECONDS.to_vec()))
+            Histogram::with_opts(HistogramOpts::new(name, help).buckets(DURATION_BUCKETS.to_vec()))
         };
         let changes = IntCounterVec::new(
             Opts::new(
                 "fairlead_store_changes_total",
-                "Changes of the registry, by what became of them.",
+                "Changes of the registry by outcome.",
             ),
             &["outcome"],
         )?;
@@ -80,20 +80,20 @@ impl Meter {
         Ok(Meter {
             reads: IntCounter::new(
                 "fairlead_store_reads_total",
-                "Questions that the database was asked because memory does not know the answer.",
+                "Reads of the database that memory could not serve.",
             )?,
             changes,
             conflicts: IntCounter::new(
                 "fairlead_store_conflicts_total",
-                "Commits for which another hub was faster, so that all was decided again.",
+                "Commits repeated because another hub committed first.",
             )?,
             change: histogram(
                 "fairlead_store_change_duration_seconds",
-                "From when a change was asked for until it was answered.",
+                "Time from the request of a change to its answer, in seconds.",
             )?,
             commit: histogram(
                 "fairlead_store_commit_duration_seconds",
-                "How long the database took for a commit; it may hold several changes.",
+                "Duration of a database commit, which may contain several changes, in seconds.",
             )?,
         })
     }

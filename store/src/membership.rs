@@ -9,20 +9,20 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::{
-    backend::Beat,
+    backend::Heartbeat,
     document::{whole, with},
     error::Result,
-    peers::{BEAT, SILENT},
+    heartbeats::{HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT},
     record::Kind,
     shared::Shared,
     view::View,
 };
 
 /// Interval of reading other hubs' observations.
-const LOOK: Duration = Duration::from_secs(1);
+const OBSERVATIONS_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Deadline for announcing the end of this hub; without it the others notice by the missing
 /// heartbeat.
-const GOOD_BYE: Duration = Duration::from_secs(1);
+const ANNOUNCE_END_DEADLINE: Duration = Duration::from_secs(1);
 
 impl Shared {
     /// Applies changes committed by another hub.
@@ -31,7 +31,7 @@ impl Shared {
         let touched: Vec<ClusterId> = match self.backend.load(before.revision).await? {
             Some(loaded) => {
                 // Recorded before anyone is notified.
-                self.foreign.add(before.revision, loaded.revision);
+                self.remote_commits.add(before.revision, loaded.revision);
                 let view = with(View::clone(&before), &loaded)?;
                 let rows = || loaded.deleted.iter().chain(&loaded.documents);
                 self.publish(view, rows());
@@ -43,21 +43,21 @@ impl Shared {
                 before.clusters.keys().cloned().collect()
             }
         };
-        self.part(&before, touched);
+        self.announce_disconnected(&before, touched);
         Ok(())
     }
 
-    /// Announces clusters deleted by another hub, including those registered again or moved to
+    /// Announces clusters deleted by another hub, including those registered reread or moved to
     /// another tenant.
-    fn part(&self, before: &View, touched: Vec<ClusterId>) {
+    fn announce_disconnected(&self, before: &View, touched: Vec<ClusterId>) {
         let view = self.view();
         for id in touched {
-            let whose = |view: &View| {
+            let registration = |view: &View| {
                 let cluster = &view.cluster(&id)?.value;
                 Some((cluster.tenant.clone(), cluster.binding.registration))
             };
-            let was = whose(before);
-            if was.is_some() && was != whose(&view) {
+            let was = registration(before);
+            if was.is_some() && was != registration(&view) {
                 // Without a gateway there are no subscribers.
                 let _ = self.parted.send(id);
             }
@@ -66,65 +66,72 @@ impl Shared {
 }
 
 /// Runs until `end`.
-pub(super) async fn keep(shared: Arc<Shared>, end: CancellationToken) {
+pub(super) async fn run(shared: Arc<Shared>, end: CancellationToken) {
     if !shared.backend.is_shared() {
         return;
     }
-    let mut beaten = Instant::now();
-    let looking = async {
+    let mut last_heartbeat = Instant::now();
+    let polling = async {
         loop {
-            sleep(LOOK).await;
-            if beaten.elapsed() >= BEAT {
-                beaten = Instant::now();
-                if let Err(error) = beat(&shared).await {
-                    warn!(%error, "other hubs cannot be told that this one lives");
+            sleep(OBSERVATIONS_POLL_INTERVAL).await;
+            if last_heartbeat.elapsed() >= HEARTBEAT_INTERVAL {
+                last_heartbeat = Instant::now();
+                if let Err(error) = send_heartbeat(&shared).await {
+                    warn!(%error, "heartbeat not written");
                 }
             }
-            if let Err(error) = look(&shared).await {
-                debug!(%error, "what other hubs have seen cannot be read now");
+            if let Err(error) = read_observations(&shared).await {
+                debug!(%error, "observations of other hubs not read");
             }
         }
     };
-    end.run_until_cancelled(looking).await;
+    end.run_until_cancelled(polling).await;
 }
 
-async fn look(shared: &Shared) -> Result<()> {
-    let (mark, again) = shared.observations.known();
-    match shared.backend.seen(mark, &again).await {
+async fn read_observations(shared: &Shared) -> Result<()> {
+    let (last_seq, reread) = shared.observations.read_position();
+    match shared.backend.seen(last_seq, &reread).await {
         Ok(rows) => {
-            shared.observations.take_in(rows);
+            shared.observations.apply_rows(rows);
             Ok(())
         }
         Err(error) => {
-            shared.observations.read_again(&again);
+            shared.observations.schedule_read(&reread);
             Err(error)
         }
     }
 }
 
-async fn beat(shared: &Shared) -> Result<()> {
+async fn send_heartbeat(shared: &Shared) -> Result<()> {
     let hubs = shared.backend.hubs().await?;
-    let given_up = shared.observations.take_in_hubs(hubs, SILENT);
+    let declared_dead = shared.observations.apply_hubs(hubs, HEARTBEAT_TIMEOUT);
     // A program that only reads is not a hub.
     let Some(url) = shared.url.get() else {
         return Ok(());
     };
     let me = shared.observations.me();
-    shared.backend.beat(me, &url.to_string(), Beat::On).await?;
-    if given_up {
-        info!("other hubs had given this one up; what it has seen is told again");
-        shared.observations.write_again();
+    shared
+        .backend
+        .beat(me, &url.to_string(), Heartbeat::On)
+        .await?;
+    if declared_dead {
+        info!("other hubs declared this hub dead; writing all observations again");
+        shared.observations.persist_all_again();
     }
     Ok(())
 }
 
 /// Called after everything was persisted.
-pub(super) async fn leave(shared: &Shared) {
+pub(super) async fn announce_end(shared: &Shared) {
     let Some(url) = shared.url.get() else { return };
     let me = shared.observations.me();
     let url = url.to_string();
-    let said = timeout(GOOD_BYE, shared.backend.beat(me, &url, Beat::End)).await;
-    if !matches!(said, Ok(Ok(()))) {
-        debug!("other hubs are not told that this one ends");
+    let sent = timeout(
+        ANNOUNCE_END_DEADLINE,
+        shared.backend.beat(me, &url, Heartbeat::End),
+    )
+    .await;
+    if !matches!(sent, Ok(Ok(()))) {
+        debug!("end of this hub not announced");
     }
 }
