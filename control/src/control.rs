@@ -57,12 +57,8 @@ pub struct Config {
     pub install_base: Option<String>,
     /// Clusters are also reachable as `<id>.<cluster_domain>`.
     pub cluster_domain: String,
-    /// Additional names and addresses for the front's own certificate.
-    pub front_names: Vec<String>,
     /// The front's certificate, if configured (`--tls-cert`).
     pub front_leaf: Option<Leaf>,
-    /// CA that clients need to trust `front_leaf`, if public CAs do not suffice.
-    pub front_ca_pem: Option<String>,
     /// Location of the registry; defaults to a file in `data_dir`.
     pub store: Option<Place>,
     /// Sealing key for the hub's keys in the store, 32 bytes in base64, for several hubs on one
@@ -142,7 +138,7 @@ impl Control {
         let authority = Arc::new(Authority::open_or_create(data_dir.path())?);
         let bootstrap = BootstrapKey::open_or_create(&data_dir)?;
         let front_ca_pem = match config.front_leaf {
-            Some(_) => config.front_ca_pem.clone(),
+            Some(_) => None,
             None => Some(authority.certificate_pem().to_owned()),
         };
         let front = match &config.front_leaf {
@@ -371,7 +367,6 @@ fn front_names(config: &Config) -> Vec<String> {
         "::1".to_owned(),
         format!("*.{}", config.cluster_domain),
     ];
-    names.extend(config.front_names.iter().cloned());
     let mut unique = std::collections::HashSet::new();
     names.retain(|name| unique.insert(name.clone()));
     names

@@ -41,7 +41,6 @@ async fn mistakes_in_the_configuration_are_told() {
             (|c| c.cluster_domain = "not a domain".to_owned()) as fn(&mut fairlead_control::Config),
             Code::BadConfig,
         ),
-        (|c| c.front_names = vec!["a b".to_owned()], Code::BadConfig),
         (
             |c| c.bootstrap_ttl = std::time::Duration::ZERO,
             Code::BadConfig,
