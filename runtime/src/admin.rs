@@ -20,7 +20,7 @@ use std::{net::SocketAddr, time::Duration};
 use tokio::net::{TcpListener, TcpStream};
 use tracing::{debug, warn};
 
-use crate::{Process, listen};
+use crate::{listen, process::Process};
 
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
 

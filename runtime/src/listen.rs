@@ -7,7 +7,7 @@ use fairlead_api::{Code, Failure};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tracing::warn;
 
-use crate::Process;
+use crate::process::Process;
 
 /// tokio's own bind takes 128, with which a few thousand agents that come back at once wait for retransmits.
 const BACKLOG: u32 = 4096;

@@ -17,7 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
-use crate::{Workers, metrics::Registry};
+use crate::{metrics::Registry, workers::Workers};
 
 /// Handle to the running process; clones name the same.
 #[derive(Clone, Default)]
