@@ -1,6 +1,7 @@
 //! How long to wait before the next try: exponential with full jitter, so that many agents which lost the same hub do
 //! not come back in step. Pure; chance is handed in.
 
+use fairlead_runtime::backoff::ExponentialDelay;
 use std::time::Duration;
 
 /// Who was away for some time is missed by so small a part of it again.
@@ -10,8 +11,7 @@ const PART: u32 = 40;
 #[derive(Debug, Clone)]
 pub(crate) struct Backoff {
     first: Duration,
-    cap: Duration,
-    failures: u32,
+    window: ExponentialDelay,
     /// For a hub, since it worked.
     waited: Duration,
 }
@@ -20,35 +20,32 @@ impl Backoff {
     pub(crate) const fn new(first: Duration, cap: Duration) -> Self {
         Backoff {
             first,
-            cap,
-            failures: 0,
+            window: ExponentialDelay::new(first, cap),
             waited: Duration::ZERO,
         }
     }
 
     /// The next wait. `chance` is in `[0, 1)`.
     pub(crate) fn next(&mut self, chance: f64) -> Duration {
-        between(Duration::ZERO, self.window(), chance)
+        between(Duration::ZERO, self.window.next_delay(), chance)
     }
 
     /// The same for a hub: its agents come back soon after a short outage, and anywhere in a window at least `width` wide,
     /// from the first try on, as it asks them to spread.
     pub(crate) fn next_hub(&mut self, width: Duration, chance: f64) -> Duration {
         let soon = (self.waited / PART).max(3 * self.first);
-        let wait = between(Duration::ZERO, self.window().min(soon).max(width), chance);
+        let wait = between(
+            Duration::ZERO,
+            self.window.next_delay().min(soon).max(width),
+            chance,
+        );
         self.waited = self.waited.saturating_add(wait);
         wait
     }
 
-    fn window(&mut self) -> Duration {
-        let factor = 1_u32.checked_shl(self.failures).unwrap_or(u32::MAX);
-        self.failures = self.failures.saturating_add(1);
-        self.first.saturating_mul(factor).min(self.cap)
-    }
-
     /// It worked: the next failure waits shortly again.
     pub(crate) const fn reset(&mut self) {
-        self.failures = 0;
+        self.window.reset();
         self.waited = Duration::ZERO;
     }
 }
@@ -128,11 +125,12 @@ mod tests {
     #[test]
     fn it_goes_on_for_ever_without_overflow() {
         let mut backoff = Backoff {
-            first: FIRST,
-            cap: Duration::MAX,
-            failures: u32::MAX - 1,
             waited: Duration::MAX,
+            ..Backoff::new(FIRST, Duration::MAX)
         };
+        for _ in 0..64 {
+            backoff.next(0.0);
+        }
         for _ in 0..4 {
             assert!(backoff.next(0.5) > CAP);
         }

@@ -7,6 +7,7 @@ mod quote;
 mod table;
 mod verdict;
 
+use fairlead_runtime::atomic_file;
 use std::{
     io::Write as _,
     path::{Path, PathBuf},
@@ -212,9 +213,7 @@ impl Report {
     pub(crate) fn save(&mut self, folder: &Path) -> anyhow::Result<()> {
         self.finish();
         let file = folder.join("results.json");
-        let draft = folder.join("results.json.draft");
-        std::fs::write(&draft, serde_json::to_vec_pretty(self)?)
-            .and_then(|()| std::fs::rename(&draft, &file))
+        atomic_file::replace(&file, &serde_json::to_vec_pretty(self)?, 0o644)
             .with_context(|| format!("writing {}", file.display()))
     }
 

@@ -1,6 +1,7 @@
 //! What upstream and proxy share: listen on loopback, say where in a ready file, accept TLS (or go without), serve HTTP/1.1 on
 //! each connection, upgrades included.
 
+use fairlead_runtime::atomic_file;
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
@@ -166,8 +167,6 @@ pub(crate) fn ready_file(name: &str, dir: &Path) -> PathBuf {
 
 /// Whole or not at all: a reader never sees half a file.
 fn write(path: &Path, content: &[u8]) -> anyhow::Result<()> {
-    let draft = path.with_extension("draft");
-    std::fs::write(&draft, content)
-        .and_then(|()| std::fs::rename(&draft, path))
+    atomic_file::replace(path, content, 0o644)
         .with_context(|| format!("writing {}", path.display()))
 }

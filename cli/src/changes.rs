@@ -1,10 +1,11 @@
 //! `fairlead changes`, and what waits for changes: it goes on from the last revision it has seen, so that nothing is missed
 //! while the hub is away.
 
+use fairlead_runtime::backoff::ExponentialDelay;
 use std::time::Duration;
 
 use fairlead_api::{
-    Code, Failure, TenantId,
+    Code, Failure, TenantId, percent,
     resources::{ChangeEntry, Changes},
 };
 use serde::de::DeserializeOwned;
@@ -14,7 +15,7 @@ use tokio::time::sleep;
 use crate::{
     args,
     environment::Environment,
-    find::{check_tenant, escaped, query_of},
+    find::{check_tenant, query_of},
     hub_client::HubClient,
     output::{self, Cell, Column, Columns, Format},
     settings::block_on,
@@ -75,8 +76,8 @@ async fn check_filter(hub: &HubClient, args: &args::Changes) -> Result<(), Failu
         return Ok(());
     };
     let path = match id.split_once('-') {
-        Some(("c", _)) => format!("/clusters/{}", escaped(id)),
-        Some(("t", _)) => format!("/tenants/{}", escaped(id)),
+        Some(("c", _)) => format!("/clusters/{}", percent::encode(id)),
+        Some(("t", _)) => format!("/tenants/{}", percent::encode(id)),
         // A token that is deleted or expired is in the log alone.
         Some(("k", _)) => return Ok(()),
         _ => {
@@ -97,7 +98,7 @@ async fn check_filter(hub: &HubClient, args: &args::Changes) -> Result<(), Failu
 /// Asks for changes; a hub that is away is waited for, and that is told once.
 pub(crate) struct Seen<'a> {
     hub: &'a HubClient,
-    rest: Duration,
+    rest: ExponentialDelay,
     /// Further parameters of `/v1/changes`, empty for all changes.
     filter: String,
 }
@@ -106,7 +107,7 @@ impl<'a> Seen<'a> {
     pub(crate) fn new(hub: &'a HubClient) -> Self {
         Seen {
             hub,
-            rest: REST,
+            rest: ExponentialDelay::new(REST, LONGEST_REST),
             filter: String::new(),
         }
     }
@@ -146,7 +147,7 @@ impl<'a> Seen<'a> {
         wait: u64,
     ) -> Result<T, Failure> {
         let mark = if path.contains('?') { '&' } else { '?' };
-        let path = format!("{path}{mark}since={}&wait={wait}", escaped(since));
+        let path = format!("{path}{mark}since={}&wait={wait}", percent::encode(since));
         loop {
             match self.hub.get(&path).await {
                 Err(failure) if wait > 0 && is_away(&failure) => self.rest(&failure).await,
@@ -160,18 +161,17 @@ impl<'a> Seen<'a> {
 
     /// Rests before a hub that is away is asked again.
     pub(crate) async fn rest(&mut self, failure: &Failure) {
-        if self.rest == REST {
+        if self.rest.is_reset() {
             eprintln!("{} ({}); waiting for the hub", failure.cause, failure.code);
         }
-        sleep(self.rest).await;
-        self.rest = (self.rest * 2).min(LONGEST_REST);
+        sleep(self.rest.next_delay()).await;
     }
 
     pub(crate) fn is_back(&mut self) {
-        if self.rest != REST {
+        if !self.rest.is_reset() {
             eprintln!("the hub is back");
         }
-        self.rest = REST;
+        self.rest.reset();
     }
 }
 

@@ -1,10 +1,10 @@
 //! Files that hold secrets or that somebody waits for: written beside their place, then moved there whole.
 
+use fairlead_runtime::atomic_file;
 use std::{
     fmt::Display,
     fs::{self, OpenOptions},
     io::{self, Read, Write},
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -24,25 +24,7 @@ pub(crate) fn write(path: &Path, content: &str) -> Result<(), Failure> {
             let mut file = OpenOptions::new().write(true).open(path)?;
             return file.write_all(content.as_bytes());
         }
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{}.new", std::process::id()));
-        let beside = Path::new(&name);
-        // Nothing that was there lends its mode, or leads elsewhere.
-        let _ = fs::remove_file(beside);
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(beside)?;
-        let written = file
-            .write_all(content.as_bytes())
-            .and_then(|()| file.sync_all());
-        let moved = written.and_then(|()| fs::rename(beside, path));
-        if moved.is_err() {
-            // What could not be finished is of no use to anybody; the first error is the one to tell.
-            let _ = fs::remove_file(beside);
-        }
-        moved
+        atomic_file::replace_concurrently(path, content.as_bytes(), 0o600)
     };
     write().map_err(|error| {
         Failure::because(

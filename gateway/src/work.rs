@@ -3,7 +3,7 @@
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use fairlead_runtime::Process;
+use fairlead_runtime::{Process, backoff::ExponentialDelay};
 use futures_util::FutureExt;
 use tokio::time::{Instant, sleep};
 use tracing::error;
@@ -16,14 +16,15 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// Until the process drains.
 pub(crate) async fn work(module: Arc<dyn Module>, process: Process, metrics: Arc<Metrics>) {
-    let mut rest = REST;
+    let mut backoff = ExponentialDelay::new(REST, LONGEST);
     loop {
         let began = Instant::now();
         let run = AssertUnwindSafe(module.run(process.clone())).catch_unwind();
         let Err(panic) = run.await else { return };
         if began.elapsed() > LONGEST {
-            rest = REST;
+            backoff.reset();
         }
+        let rest = backoff.next_delay();
         metrics.module_panicked(module.name());
         error!(
             module = module.name(),
@@ -35,7 +36,6 @@ pub(crate) async fn work(module: Arc<dyn Module>, process: Process, metrics: Arc
             () = process.draining() => return,
             () = sleep(rest) => {}
         }
-        rest = (rest * 2).min(LONGEST);
     }
 }
 

@@ -2,6 +2,8 @@
 //! tunnels.
 
 pub mod admin;
+pub mod atomic_file;
+pub mod backoff;
 pub mod config;
 pub mod files;
 pub mod gauges;

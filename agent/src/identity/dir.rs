@@ -1,10 +1,11 @@
 //! The identity in a folder (0700) of files (0600), each replaced as a whole: after a crash the old one or the new one
 //! is there.
 
+use fairlead_runtime::atomic_file;
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Read, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    fs::{self, DirBuilder, File},
+    io::{self, Read},
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -86,7 +87,6 @@ fn read(path: &Path) -> Result<Option<SecretString>, StoreError> {
     Ok(Some(text.into()))
 }
 
-/// Written beside its place, synced, renamed into it.
 fn replace(dir: &Path, name: &str, text: &str) -> Result<(), StoreError> {
     DirBuilder::new()
         .recursive(true)
@@ -94,24 +94,8 @@ fn replace(dir: &Path, name: &str, text: &str) -> Result<(), StoreError> {
         .create(dir)
         .map_err(|error| failed(dir, &error))?;
     let place = dir.join(name);
-    let beside = dir.join(format!("{name}.new"));
-    let write = || {
-        // What a crash left behind is nobody's, and may have other permissions.
-        match fs::remove_file(&beside) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&beside)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&beside, &place)?;
-        File::open(dir)?.sync_all()
-    };
-    write().map_err(|error| failed(&place, &error))
+    let replaced = atomic_file::replace(&place, text.as_bytes(), 0o600);
+    replaced.map_err(|error| failed(&place, &error))
 }
 
 fn failed(path: &Path, cause: &io::Error) -> StoreError {

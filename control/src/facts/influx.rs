@@ -17,7 +17,7 @@ mod tests;
 use std::{fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 use fairlead_api::{Code, Failure};
-use fairlead_runtime::Process;
+use fairlead_runtime::{Process, backoff::ExponentialDelay};
 use fairlead_store::{Clock, DataDir, Store, random};
 use reqwest::Url;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -201,18 +201,17 @@ impl Influx {
 }
 
 /// How long to wait: longer each time, and never all hubs as long.
-struct Pause(Duration);
+struct Pause(ExponentialDelay);
 
 impl Default for Pause {
     fn default() -> Self {
-        Pause(REST)
+        Pause(ExponentialDelay::new(REST, LONGEST))
     }
 }
 
 impl Pause {
     fn next(&mut self) -> Duration {
-        let whole = self.0;
-        self.0 = (whole * 2).min(LONGEST);
+        let whole = self.0.next_delay();
         // Without random numbers it is half of it.
         let [share] = random::bytes::<1>().unwrap_or([0]);
         whole / 2 + (whole / 2).mul_f64(f64::from(share) / 255.0)

@@ -1,11 +1,8 @@
 //! How far InfluxDB has everything: a line in a file beside the spool, replaced as a whole. Where it is missing, damaged, or of
 //! another InfluxDB, all facts are written anew; so it is on the disk before anything goes on from it.
 
-use std::{
-    fs::{self, File},
-    io::{self, Write},
-    path::Path,
-};
+use fairlead_runtime::atomic_file;
+use std::{fs, io, path::Path};
 
 use fairlead_store::Revision;
 use flate2::Crc;
@@ -51,12 +48,7 @@ impl Cursor {
     /// # Errors
     /// The disk is full, or does not work. What was there before still is.
     pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
-        let beside = folder.join("cursor.new");
-        let mut file = File::create(&beside)?;
-        file.write_all(self.line().as_bytes())?;
-        file.sync_data()?;
-        fs::rename(&beside, folder.join(NAME))?;
-        File::open(folder)?.sync_all()
+        atomic_file::replace(&folder.join(NAME), self.line().as_bytes(), 0o644)
     }
 
     fn line(&self) -> String {
