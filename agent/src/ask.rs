@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fairlead_api::{
-    Code, Failure, Reason, config::MAX_CONFIG_BYTES, enroll::MAX_ENROLL_BODY_BYTES,
+    Code, Failure, Reason, config::MAX_CONFIG_BYTES, enroll::MAX_ENROLL_BODY_BYTES, error_chain,
 };
 use fairlead_dialer::{Answer, Body, BodyError, ExchangeError, Exchanges};
 use http::{HeaderValue, Method, Request, StatusCode, header, response::Parts};
@@ -41,7 +41,7 @@ impl From<AskError> for Failure {
             AskError::Timeout => Code::DialTimeout,
             AskError::Unexpected(_) => Code::DialProtocol,
         };
-        Failure::with_cause(code, crate::chain(&error))
+        Failure::with_cause(code, error_chain(&error))
     }
 }
 

@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use fairlead_api::{
     Code,
     config::{AgentConfig, CollectorKind, FactCollection},
+    error_chain,
     facts::{FACTS_PATH, ReportReceipt},
     hello::Instance,
 };
@@ -143,7 +144,7 @@ impl Facts {
                     backoff.next(chance())
                 }
                 Err(error) => {
-                    let cause = crate::chain(&error);
+                    let cause = error_chain(&error);
                     warn!(cause, "the hub has not taken the facts; trying again");
                     backoff.next(chance()).max(FIRST)
                 }

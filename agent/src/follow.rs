@@ -1,6 +1,7 @@
 //! Follows the hub's configuration for this cluster: gets it when a session is there and when a probe names another one, and
 //! says by which it works. A hub that cannot be asked changes nothing.
 
+use fairlead_api::error_chain;
 use std::{sync::Arc, time::Duration};
 
 use fairlead_api::config::{APPLIED_REVISION_HEADER, AgentConfig, CONFIG_PATH};
@@ -90,7 +91,7 @@ async fn follow(site: &Site) {
             }
             Ok(None) => backoff.reset(),
             Err(error) => {
-                let cause = crate::chain(&error);
+                let cause = error_chain(&error);
                 debug!(
                     cause,
                     "the hub did not tell its configuration; asking again"

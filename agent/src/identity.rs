@@ -2,7 +2,9 @@
 //! itself; and, before there is one, the key that an enrolment was or will be asked for with.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use fairlead_api::{CaPin, ClusterId, Code, Failure, HubUrl, JoinString, TenantId, enroll::Issued};
+use fairlead_api::{
+    CaPin, ClusterId, Code, Failure, HubUrl, JoinString, TenantId, enroll::Issued, error_chain,
+};
 use fairlead_certs::{AgentKey, Leaf, ca_pin, sha256};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -212,7 +214,7 @@ pub(crate) enum StoreError {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        let cause = crate::chain(&error);
+        let cause = error_chain(&error);
         match error {
             StoreError::File { .. } => {
                 Failure::with_cause(Code::DataDir, cause).next("Check the folder of `--state`: this user must own it and be able to write there.")

@@ -31,8 +31,6 @@ pub mod uninstall;
 mod verdict;
 
 use std::{
-    error::Error,
-    fmt::Write,
     path::Path,
     sync::{Arc, Mutex},
     time::Duration,
@@ -41,7 +39,7 @@ use std::{
 pub use config::{Config, SERVICE_ACCOUNT_DIR, SESSION_MEMORY, State, Target};
 use dial::Dials;
 use facts::Facts;
-use fairlead_api::{Code, Failure, hello::Instance};
+use fairlead_api::{Code, Failure, error_chain, hello::Instance};
 use fairlead_dialer::{Reserve, dial::ProxyRules};
 use fairlead_runtime::{Process, gauges};
 use follow::Told;
@@ -213,7 +211,7 @@ async fn try_api_server(upstream: Arc<Upstream>) {
             "look at the API server's log",
         ),
         Err(error) => (
-            chain(&error),
+            error_chain(&error),
             "check that the API server of the kubeconfig runs and can be reached from here",
         ),
     };
@@ -249,19 +247,4 @@ async fn introduce(config: &Config, proxy: &ProxyRules, identity: Option<&Identi
         "what the hub's outer certificate is checked against"
     );
     info!(target = %config.target, "API server");
-}
-
-/// An error with its causes, as one sentence.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let cause = error.to_string();
-        // Many libraries repeat their cause in their own words.
-        if !text.ends_with(&cause) {
-            let _ = write!(text, ": {cause}");
-        }
-        source = error.source();
-    }
-    text
 }

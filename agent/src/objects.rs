@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use fairlead_api::{Code, Failure};
+use fairlead_api::{Code, Failure, error_chain};
 use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
@@ -83,7 +83,7 @@ impl Objects {
         let asked = self.upstream.ask(method, path, None).await;
         asked.map_err(|error| match error {
             UpstreamError::Target(error) => error.into(),
-            other => Failure::because(Code::ApiUnreachable, crate::chain(&other)),
+            other => Failure::because(Code::ApiUnreachable, error_chain(&other)),
         })
     }
 

@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use fairlead_api::{
-    Code, Failure,
+    Code, Failure, error_chain,
     headers::{DRAINING, PROBE_PATH},
     streaming::is_streaming,
 };
@@ -239,7 +239,7 @@ const fn outcome(code: Code) -> Outcome {
 
 impl From<UpstreamError> for Failure {
     fn from(error: UpstreamError) -> Self {
-        let cause = crate::chain(&error);
+        let cause = error_chain(&error);
         match error {
             UpstreamError::Target(error) => Failure::because(Code::ApiUnreachable, error),
             UpstreamError::Timeout(_) => Failure::because(Code::ApiTimeout, cause),

@@ -3,7 +3,7 @@
 
 use std::{fmt, path::Path};
 
-use fairlead_api::{CaPin, ClusterId, Failure, TenantId};
+use fairlead_api::{CaPin, ClusterId, Failure, TenantId, hex};
 use rcgen::{CertificateParams, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject};
 use secrecy::ExposeSecret;
@@ -18,7 +18,7 @@ use crate::{
     keyfile::{self, unusable},
     leaf::Leaf,
     pin::{pin_of, sha256},
-    profiles::{self, serial_text},
+    profiles,
     registration::Registration,
     tls::internal,
 };
@@ -174,7 +174,7 @@ impl Authority {
             certificate_pem: certificate.pem(),
             not_before: params.not_before,
             not_after: params.not_after,
-            serial: serial_text(&serial.map(|s| s.to_bytes()).unwrap_or_default()),
+            serial: hex::encode(&serial.map(|s| s.to_bytes()).unwrap_or_default()),
             key_fingerprint: request.fingerprint(),
         })
     }
@@ -218,7 +218,7 @@ impl fmt::Debug for Authority {
 /// The trust domain comes from the key, so that the certificate can be made again from the key alone.
 fn self_signed(key: &KeyPair, now: OffsetDateTime) -> Result<String, Failure> {
     let hash = sha256(&key.subject_public_key_info());
-    let trust_domain = format!("fl-{}", serial_text(hash.get(..8).unwrap_or_default()));
+    let trust_domain = format!("fl-{}", hex::encode(hash.get(..8).unwrap_or_default()));
     let certificate = profiles::ca(&trust_domain, now)?
         .self_signed(key)
         .map_err(internal)?;

@@ -1,6 +1,6 @@
 //! Whose certificate an agent showed. TLS has verified it; here it is read, as strictly as we write it.
 
-use fairlead_api::{ClusterId, Code, Failure, TenantId};
+use fairlead_api::{ClusterId, Code, Failure, TenantId, hex};
 use rustls::pki_types::CertificateDer;
 use time::OffsetDateTime;
 use x509_parser::{
@@ -8,7 +8,7 @@ use x509_parser::{
     prelude::{FromDer, X509Certificate},
 };
 
-use crate::{pin::sha256, profiles::serial_text};
+use crate::pin::sha256;
 
 /// Who an agent is, from its certificate's URI SAN `spiffe://<trust domain>/tenant/<t>/cluster/<c>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub fn agent_identity(
         tenant,
         cluster,
         not_after: leaf.validity().not_after.to_datetime(),
-        serial: serial_text(leaf.raw_serial()),
+        serial: hex::encode(leaf.raw_serial()),
         key: sha256(leaf.public_key().raw),
     })
 }

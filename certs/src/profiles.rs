@@ -121,12 +121,3 @@ fn dated(
     params.serial_number = Some(Registration::random()?.serial()?);
     Ok(params)
 }
-
-/// As people compare it: lower-case hexadecimal.
-pub(crate) fn serial_text(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}

@@ -1,10 +1,10 @@
 //! What tells a cluster from one that had its id before. It stands at the start of the serial number of every certificate
 //! issued to it, so that an identity ends with its registration, whatever the clocks say.
 
-use fairlead_api::Failure;
+use fairlead_api::{Failure, hex};
 use rcgen::SerialNumber;
 
-use crate::{profiles::serial_text, tls::internal};
+use crate::tls::internal;
 
 const LEN: usize = 8;
 
@@ -42,7 +42,7 @@ impl Registration {
     /// Whether a certificate with this serial number (lower-case hexadecimal) was issued to this registration.
     #[must_use]
     pub fn issued(&self, serial: &str) -> bool {
-        serial.len() == 4 * LEN && serial.starts_with(&serial_text(&self.0))
+        serial.len() == 4 * LEN && serial.starts_with(&hex::encode(&self.0))
     }
 
     /// A serial number that was not given before.

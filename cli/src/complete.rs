@@ -8,14 +8,13 @@ use clap_complete::{
     env::{EnvCompleter, Shells},
 };
 use fairlead_api::{
-    Code, Failure,
+    Code, Failure, percent,
     resources::{ApiToken, Cluster, List, Tenant},
 };
 use serde::de::DeserializeOwned;
 
 use crate::{
     environment::Environment,
-    find::escaped,
     hub_client::HubClient,
     login,
     output::{self, FORMATS},
@@ -97,7 +96,7 @@ pub(crate) fn formats(current: &OsStr) -> Vec<CompletionCandidate> {
 fn searched(list: &str, typed: &str) -> String {
     match typed {
         "" => list.to_owned(),
-        typed => format!("{list}&text={}", escaped(typed)),
+        typed => format!("{list}&text={}", percent::encode(typed)),
     }
 }
 

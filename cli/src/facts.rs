@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use fairlead_api::{
     Code, Failure,
     facts::{ClusterFact, FactHistoryEntry},
+    percent,
     resources::List,
 };
 use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
@@ -12,7 +13,7 @@ use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 use crate::{
     args, cluster,
     environment::Environment,
-    find::{escaped, short},
+    find::short,
     hub_client::HubClient,
     output::{self, Cell, Column, Format},
     settings::block_on,
@@ -37,7 +38,7 @@ async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
     let Some(name) = &args.name else {
         let fact = args.fact.as_deref().unwrap_or_default();
         let from = ago(since.unwrap_or(DAY))?;
-        let path = format!("/v1/facts/{}/changes?from={from}", escaped(fact));
+        let path = format!("/v1/facts/{}/changes?from={from}", percent::encode(fact));
         let past = whole(hub, &path).await?;
         if *format == Format::Name {
             let clusters: BTreeSet<_> =
@@ -68,10 +69,12 @@ async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
         return output::show_list(format, &known, "facts", &columns(), cells);
     }
     let when = match (&args.at, since) {
-        (Some(at), _) => format!("at={}", escaped(at)),
+        (Some(at), _) => format!("at={}", percent::encode(at)),
         (None, since) => format!("from={}", ago(since.unwrap_or(DAY))?),
     };
-    let fact = fact.map_or(String::new(), |fact| format!("&fact={}", escaped(fact)));
+    let fact = fact.map_or(String::new(), |fact| {
+        format!("&fact={}", percent::encode(fact))
+    });
     let path = format!("/v1/clusters/{id}/facts/history?{when}{fact}");
     let past = whole(hub, &path).await?;
     output::show_list(
@@ -111,7 +114,7 @@ fn ago(span: std::time::Duration) -> Result<String, Failure> {
         .ok_or(())
         .map_err(failed)?;
     let text = from.format(&Rfc3339).map_err(|_| failed(()))?;
-    Ok(escaped(&text))
+    Ok(percent::encode(&text))
 }
 
 pub(crate) fn columns() -> [Column; 8] {

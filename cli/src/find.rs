@@ -3,6 +3,7 @@
 use fairlead_api::{
     Code, Failure, TenantId,
     facts::{ClusterMatch, FIND_PATH, FactMatch},
+    percent,
     resources::List,
 };
 use serde_json::Value;
@@ -34,7 +35,11 @@ pub(crate) fn run(args: args::Find, environment: &Environment) -> Result<(), Fai
 /// `FL-4109` where the last kind has no term.
 fn query(terms: &[String]) -> Result<String, Failure> {
     let pairs = terms.chunks(2).map(|pair| match pair {
-        [kind, term] => Ok(format!("{}={}", escaped(kind), escaped(term))),
+        [kind, term] => Ok(format!(
+            "{}={}",
+            percent::encode(kind),
+            percent::encode(term)
+        )),
         _ => Err(Failure::because(
             Code::Invalid,
             format_args!("{pair:?} stands alone: what must it be?"),
@@ -70,20 +75,9 @@ pub(crate) fn query_of<'a>(
 ) -> String {
     let given = given.into_iter().filter_map(|(name, value)| {
         let value = value?;
-        Some(format!("{name}={}", escaped(value.as_ref())))
+        Some(format!("{name}={}", percent::encode(value.as_ref())))
     });
     given.collect::<Vec<_>>().join("&")
-}
-
-/// As it may stand in a query.
-pub(crate) fn escaped(text: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~');
-    text.bytes()
-        .map(|b| match plain(b) {
-            true => char::from(b).to_string(),
-            false => format!("%{b:02X}"),
-        })
-        .collect()
 }
 
 fn columns() -> [Column; 6] {

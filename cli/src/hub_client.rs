@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use fairlead_api::{Code, Failure, HubUrl, Reason};
+use fairlead_api::{Code, Failure, HubUrl, Reason, error_chain};
 use fairlead_dialer::{
     DialError, ProxyRules,
     dial::{compare_clocks, outer_error},
@@ -375,7 +375,7 @@ impl HubClient {
                     ..Failure::because(error.code, detail)
                 }
             }
-            _ => self.unreachable(&chain(error)),
+            _ => self.unreachable(&error_chain(error)),
         }
     }
 
@@ -428,20 +428,6 @@ async fn read_whole(
     let (head, body) = answer.into_parts();
     let body = Limited::new(body, MAX_ANSWER).collect().await?.to_bytes();
     Ok((head, body))
-}
-
-/// An error with its sources, in one line.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        source = error.source();
-    }
-    text
 }
 
 fn written<B: Serialize>(body: &B) -> Result<Bytes, Failure> {

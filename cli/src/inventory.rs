@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::{Code, Failure, percent};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::{
     args, cluster,
     environment::Environment,
     files,
-    find::{escaped, short},
+    find::short,
     hub_client::HubClient,
     output::{self, Format},
     settings::block_on,
@@ -26,7 +26,7 @@ pub(crate) fn run(command: args::Inventory, environment: &Environment) -> Result
                 output,
             } => {
                 let backend = backend.map_or(String::new(), |name| format!("&backend={name}"));
-                let path = format!("/inventory?q={}{backend}", escaped(&query));
+                let path = format!("/inventory?q={}{backend}", percent::encode(&query));
                 let answer: Value = hub.get(&path).await?;
                 let format = &output.output;
                 output::show(format, &answer, |answer| tables(format, answer))

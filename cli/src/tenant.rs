@@ -3,7 +3,7 @@
 mod describe;
 
 use fairlead_api::{
-    Code, Failure, TenantId,
+    Code, Failure, TenantId, percent,
     resources::{CreateTenant, List, NewRepo, Tenant},
 };
 use serde_json::Value;
@@ -15,7 +15,7 @@ use crate::{
     edit,
     environment::Environment,
     fields,
-    find::{check_tenant, escaped, query_of},
+    find::{check_tenant, query_of},
     hub_client::HubClient,
     output::{self, Cell, Column, Format},
     settings::block_on,
@@ -86,7 +86,7 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
 /// By the id, with or without its prefix.
 fn path_of(id: &str) -> String {
     let whole = TenantId::from_name(id).map_or_else(|_| id.to_owned(), |id| id.to_string());
-    format!("/tenants/{}", escaped(&whole))
+    format!("/tenants/{}", percent::encode(&whole))
 }
 
 /// # Errors

@@ -3,12 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fairlead_api::{Code, Failure, resources::ClusterStatusUpdate};
+use fairlead_api::{Code, Failure, percent, resources::ClusterStatusUpdate};
 use serde_json::{Value, json};
 
 use crate::{
     changes::{Seen, WAIT, is_away, line},
-    find::escaped,
     hub_client::HubClient,
     output::{self, Cell, Column, Columns, Format, shown_cells},
 };
@@ -46,7 +45,7 @@ impl Scope {
         let is_there = match self {
             Scope::One | Scope::All => None,
             Scope::Matching(path) => {
-                hub.find::<Value>(&format!("{path}/{}", escaped(&id)))
+                hub.find::<Value>(&format!("{path}/{}", percent::encode(&id)))
                     .await?
             }
         };

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::{Code, Failure, error_chain};
 use sqlx::migrate::MigrateError;
 
 use crate::{
@@ -57,7 +57,7 @@ fn by_cause(place: &Place, cause: &sqlx::Error, whole: &(dyn Error + 'static)) -
             plain(place, &"another program holds the file")
                 .next("End the program that holds the file, and try again.")
         }
-        Place::File(_) => plain(place, &chain(whole)),
+        Place::File(_) => plain(place, &error_chain(whole)),
         Place::Postgres(_) => of_postgres(place, cause, whole),
     }
 }
@@ -77,8 +77,8 @@ fn of_postgres(place: &Place, cause: &sqlx::Error, whole: &(dyn Error + 'static)
             refused("Create the database, or correct its name in `--store`; see the README.")
         }
         Some("42501") => refused("Let the user of `--store` create tables in this database."),
-        _ if cannot_be_reached(cause) => away(place, &chain(cause)),
-        _ => plain(place, &chain(whole)),
+        _ if cannot_be_reached(cause) => away(place, &error_chain(cause)),
+        _ => plain(place, &error_chain(whole)),
     }
 }
 
@@ -99,20 +99,6 @@ fn damaged(place: &Place, detail: &dyn std::fmt::Display) -> Failure {
 fn plain(place: &Place, detail: &dyn std::fmt::Display) -> Failure {
     let cause = format!("the store {place} cannot be used: {detail}");
     Failure::with_cause(Code::DataDir, cause)
-}
-
-/// An error with its causes, except those already quoted by their parent.
-fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Reads the agent's own API server for facts: one object, or a list page by page, each with a deadline and a bound. Of
 //! lists that need no more, only the objects' metadata is asked for, so that no Secret's content ever comes here.
 
+use fairlead_api::{error_chain, percent};
 use std::time::Duration;
 
 use fairlead_dialer::{Answer, Body};
@@ -12,7 +13,7 @@ use super::{
     collector::{Source, What},
     items::{Items, Page},
 };
-use crate::{body, chain, proxy::upstream::Upstream};
+use crate::{body, proxy::upstream::Upstream};
 
 /// For an object, or a page of a list, from the request to the last byte.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -83,7 +84,7 @@ async fn list(
             ("continue", next.as_deref().unwrap_or("")),
         ] {
             if !value.is_empty() {
-                asked.push_str(&format!("&{name}={}", escaped(value)));
+                asked.push_str(&format!("&{name}={}", percent::encode(value)));
             }
         }
         let page = timeout(DEADLINE, page(upstream, &asked, accept, take)).await;
@@ -127,7 +128,8 @@ async fn start(upstream: &Upstream, path: &str, accept: &'static str) -> Result<
     let accept = HeaderValue::from_static(accept);
     request.headers_mut().insert(header::ACCEPT, accept);
     let sent = upstream.send(request, Some(DEADLINE)).await;
-    let Answer::Response(response) = sent.map_err(|error| Miss::Failed(chain(&error)))? else {
+    let Answer::Response(response) = sent.map_err(|error| Miss::Failed(error_chain(&error)))?
+    else {
         return Err(Miss::failed("the API server upgraded a GET"));
     };
     let status = response.status();
@@ -150,17 +152,6 @@ fn late() -> Miss {
     Miss::failed(format_args!("no answer within {} s", DEADLINE.as_secs()))
 }
 
-/// As it may stand in a query.
-fn escaped(text: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~');
-    text.bytes()
-        .map(|b| match plain(b) {
-            true => char::from(b).to_string(),
-            false => format!("%{b:02X}"),
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,7 +159,7 @@ mod tests {
     #[test]
     fn a_selector_stands_in_a_query_as_it_is_meant() {
         assert_eq!(
-            escaped("owner=helm,status!=superseded&x"),
+            percent::encode("owner=helm,status!=superseded&x"),
             "owner%3Dhelm%2Cstatus%21%3Dsuperseded%26x"
         );
     }

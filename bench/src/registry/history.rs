@@ -151,8 +151,8 @@ fn rows(out: &mut impl std::io::Write, shape: Shape) -> anyhow::Result<Value> {
     }
     flush(&mut line, &mut held)?;
     let hash = hash.finish();
-    let hash = hash.as_ref().iter().map(|byte| format!("{byte:02x}"));
-    Ok(json!({ "rows": done, "sha256": hash.collect::<String>() }))
+    let hash = fairlead_api::hex::encode(hash.as_ref());
+    Ok(json!({ "rows": done, "sha256": hash }))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::{Code, Failure, error_chain};
 use reqwest::{Client, RequestBuilder, redirect};
 
 /// Limit for the whole response.
@@ -50,13 +50,7 @@ pub(super) enum FetchError {
 
 impl From<reqwest::Error> for FetchError {
     fn from(error: reqwest::Error) -> Self {
-        let mut text = error.to_string();
-        let mut source = std::error::Error::source(&error);
-        while let Some(cause) = source {
-            text = format!("{text}: {cause}");
-            source = cause.source();
-        }
-        FetchError::Http(text)
+        FetchError::Http(error_chain(&error))
     }
 }
 

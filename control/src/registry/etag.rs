@@ -3,7 +3,7 @@
 
 use aws_lc_rs::digest;
 use axum::response::{IntoResponse, Response};
-use fairlead_api::{Code, Failure};
+use fairlead_api::{Code, Failure, hex};
 use fairlead_store::View;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
@@ -58,18 +58,12 @@ pub(super) fn written(
 }
 
 fn tag(version: Option<u64>, body: &[u8]) -> String {
-    use std::fmt::Write;
     let hash = digest::digest(&digest::SHA256, body);
-    let start = match version {
-        Some(version) => format!("\"{version}-"),
-        None => "\"".to_owned(),
-    };
-    let mut tag = hash.as_ref().iter().take(8).fold(start, |mut tag, byte| {
-        let _ = write!(tag, "{byte:02x}");
-        tag
-    });
-    tag.push('"');
-    tag
+    let hash = hex::encode(hash.as_ref().get(..8).unwrap_or_default());
+    match version {
+        Some(version) => format!("\"{version}-{hash}\""),
+        None => format!("\"{hash}\""),
+    }
 }
 
 /// A list of what is in `view`, and where the rest of it is.

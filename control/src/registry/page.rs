@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use fairlead_api::Failure;
+use fairlead_api::{Failure, percent};
 use http::{HeaderMap, HeaderValue, Uri, header};
 use serde::{Deserialize, Serialize};
 
@@ -74,23 +74,12 @@ impl Query {
     /// Where the list goes on behind the cursor (RFC 8288).
     fn link(&self, cursor: &str) -> HeaderMap {
         let kept = self.given.iter().filter(|(name, _)| name != "cursor");
-        let kept = kept.map(|(name, value)| format!("{}={}&", escaped(name), escaped(value)));
+        let kept = kept
+            .map(|(name, value)| format!("{}={}&", percent::encode(name), percent::encode(value)));
         let query: String = kept.chain([format!("cursor={cursor}")]).collect();
         let link = HeaderValue::try_from(format!("<{}?{query}>; rel=\"next\"", self.path));
         HeaderMap::from_iter(link.ok().map(|link| (header::LINK, link)))
     }
-}
-
-fn escaped(text: &str) -> String {
-    use std::fmt::Write;
-    text.bytes().fold(String::new(), |mut out, byte| {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-        out
-    })
 }
 
 /// Which part of a list is asked for.

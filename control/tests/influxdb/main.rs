@@ -59,13 +59,7 @@ async fn put(rig: &Rig, cluster: &str, facts: Value) {
 
 /// Result of a query by the hub or by InfluxDB.
 async fn asked(rig: &Rig, tenant: Option<&str>, query: &str, by: &str) -> Value {
-    let query: String = query
-        .bytes()
-        .map(|b| match b.is_ascii_alphanumeric() {
-            true => char::from(b).to_string(),
-            false => format!("%{b:02X}"),
-        })
-        .collect();
+    let query = fairlead_api::percent::encode(query);
     let path = format!("/inventory?q={query}&backend={by}");
     let reply = rig.get(&caller(Role::Viewer, tenant), &path).await;
     reply.good()["inventory"]["results"][0]["series"].clone()

@@ -16,13 +16,7 @@ async fn store(rig: &Rig, cluster: &str, facts: Value) -> Reply {
 
 /// Response to an InfluxQL query, first statement.
 async fn asked(rig: &Rig, tenant: Option<&str>, query: &str) -> Value {
-    let query: String = query
-        .bytes()
-        .map(|b| match b.is_ascii_alphanumeric() {
-            true => char::from(b).to_string(),
-            false => format!("%{b:02X}"),
-        })
-        .collect();
+    let query = fairlead_api::percent::encode(query);
     let path = format!("{INVENTORY}?q={query}");
     let reply = rig.get(&caller(Role::Viewer, tenant), &path).await;
     if reply.status != StatusCode::OK {

@@ -1,32 +1,8 @@
 //! Lower-case hexadecimal, and content hashes of values.
 
 use aws_lc_rs::digest::{SHA256, digest};
+pub use fairlead_api::hex::{decode, encode};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-
-/// Writes bytes as lower-case hexadecimal.
-#[must_use]
-pub fn encode(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    let text = String::with_capacity(bytes.len() * 2);
-    bytes.iter().fold(text, |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-/// Reads exactly `N` bytes; `None` for any other text.
-#[must_use]
-pub fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let mut bytes = [0; N];
-    let pairs = text.as_bytes().chunks_exact(2);
-    if text.len() != N * 2 {
-        return None;
-    }
-    for (byte, pair) in bytes.iter_mut().zip(pairs) {
-        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(bytes)
-}
 
 /// Content hash of a value; equal values have equal hashes.
 pub fn hash_of<T: Serialize>(value: &T) -> String {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use fairlead_api::{Code, Failure};
+use fairlead_api::{Code, Failure, error_chain};
 use reqwest::{Client as Http, RequestBuilder, Response, Url, redirect};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -66,13 +66,7 @@ pub(super) enum Away {
 impl From<reqwest::Error> for Away {
     fn from(error: reqwest::Error) -> Self {
         let error = error.without_url();
-        let mut text = error.to_string();
-        let mut source = std::error::Error::source(&error);
-        while let Some(cause) = source {
-            text = format!("{text}: {cause}");
-            source = cause.source();
-        }
-        Away::Http(text)
+        Away::Http(error_chain(&error))
     }
 }
 
