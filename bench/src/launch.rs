@@ -1,35 +1,32 @@
-//! Child processes: pinned, logged to a file each, ended with the handle that stands for them. A child that fails is reported with
-//! the step, the log file and its last lines.
+//! Child processes of the bench: pinned to a core, one log file each, ended when their handle is dropped. The error of a child
+//! that fails names the step and the log file and quotes its last lines.
 
 use std::{
     ffi::OsString,
-    fs::OpenOptions,
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
 };
 
 use anyhow::{Context as _, anyhow, bail, ensure};
-use rustix::process::{Pid, Signal, kill_process};
+use fairlead_testkit::process::{Launch, Process};
+use rustix::process::Signal;
 use serde::de::DeserializeOwned;
-use tokio::{
-    process::{Child, Command},
-    time,
-};
+use tokio::{process::Command, time};
 
-/// How long a role may take until its ready file appears.
-const READY: Duration = Duration::from_secs(30);
-/// How long one may take to end when it is asked to.
-const STOP: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(20);
-const LAST_LINES: usize = 15;
+/// Deadline of a role's ready file.
+const READY_DEADLINE: Duration = Duration::from_secs(30);
+/// Deadline of a role's end after SIGTERM.
+const STOP_DEADLINE: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Lines of a log that an error quotes.
+const MAX_QUOTED_LINES: usize = 15;
 
 pub(crate) struct Launcher {
     core: Option<usize>,
-    bound: bool,
     logs: PathBuf,
     bench: PathBuf,
-    /// The words that lead a program into the site's network, where the site has one of its own.
+    /// Command prefix into the site's network, where the site has one of its own.
     site: Vec<OsString>,
 }
 
@@ -40,24 +37,24 @@ impl Launcher {
             (true, Some(core)) => Some(core),
             (true, None) => Some(last_allowed_core()?),
         };
-        ensure!(
-            core.is_none() || works("taskset").await,
-            "--pin needs `taskset` (package util-linux)"
-        );
+        for tool in ["taskset", "setpriv"] {
+            ensure!(
+                works(tool).await,
+                "the bench needs `{tool}` (package util-linux)"
+            );
+        }
         Ok(Self {
             core,
-            bound: works("setpriv").await,
             logs,
             bench: std::env::current_exe()?,
             site: Vec::new(),
         })
     }
 
-    /// The same with the site behind that entrance.
+    /// The same launcher with a command prefix for the site's processes.
     pub(crate) fn with_site(&self, entrance: Vec<OsString>) -> Self {
         Self {
             core: self.core,
-            bound: self.bound,
             logs: self.logs.clone(),
             bench: self.bench.clone(),
             site: entrance,
@@ -68,62 +65,45 @@ impl Launcher {
         self.core
     }
 
-    /// This very program in another role.
+    /// Command line of the bench's own program in another role.
     pub(crate) fn bench(&self, role: &str) -> Command {
         let mut command = self.command(&self.bench);
         command.arg(role);
         command
     }
 
-    /// A command that ends when its handle is dropped and, where `setpriv` exists, even when this process is killed outright.
+    /// A command that ends when its handle is dropped and when this process is killed.
     pub(crate) fn command(&self, program: &Path) -> Command {
-        self.behind(&[], program)
-    }
-
-    fn behind(&self, entrance: &[OsString], program: &Path) -> Command {
-        let mut words: Vec<PathBuf> = Vec::new();
-        if self.bound {
-            words.extend(["setpriv", "--pdeathsig", "KILL"].map(PathBuf::from));
-        }
-        words.extend(entrance.iter().map(PathBuf::from));
-        if let Some(core) = self.core {
-            words.extend(["taskset".into(), "-c".into(), core.to_string().into()]);
-        }
-        words.push(program.to_owned());
-        let mut words = words.into_iter();
-        let mut command = Command::new(words.next().unwrap_or_default());
-        command.args(words).stdin(Stdio::null()).kill_on_drop(true);
+        let mut command = Command::from(self.launch(&[], program).command());
+        command.kill_on_drop(true);
         command
     }
 
-    /// This very program in another role, to be started again and again.
+    fn launch(&self, entrance: &[OsString], program: &Path) -> Launch {
+        let launch = Launch::new(program).inherit_env().behind(entrance);
+        match self.core {
+            Some(core) => launch.behind(["taskset", "-c", &core.to_string()]),
+            None => launch,
+        }
+    }
+
+    /// The bench's own program in another role, to be started any number of times.
     pub(crate) fn own(&self, name: impl Into<String>, role: &str) -> Spec {
         Spec::new(name, self.bench.clone()).arg(role)
     }
 
+    /// Starts a role that runs until it is ended. A role that is started again appends to its log.
     pub(crate) fn run(&self, spec: &Spec) -> anyhow::Result<Role> {
         let entrance = if spec.at_site { &*self.site } else { &[] };
-        let mut command = self.behind(entrance, &spec.program);
-        command.args(&spec.args);
-        self.start(&spec.name, command)
+        let launch = self.launch(entrance, &spec.program).args(&spec.args);
+        let name = spec.name.clone();
+        let process = launch.spawn(self.logs.join(format!("{name}.log")));
+        let process = process.with_context(|| format!("step: start {name}; {spec:?}"))?;
+        Ok(Role { name, process })
     }
 
-    /// Starts a role that goes on until it is ended.
-    pub(crate) fn start(
-        &self,
-        name: impl Into<String>,
-        mut command: Command,
-    ) -> anyhow::Result<Role> {
-        let name = name.into();
-        let log = self.logs.join(format!("{name}.log"));
-        let started = log_to(&mut command, &log).and_then(|()| Ok(command.spawn()?));
-        let child = started
-            .with_context(|| format!("step: start {name}; command: {:?}", command.as_std()))?;
-        Ok(Role { name, child, log })
-    }
-
-    /// Runs a command to its end within `limit` and reads its standard output as JSON.
-    pub(crate) async fn ask<T: DeserializeOwned>(
+    /// Runs a command to its end within `limit` and parses its standard output as JSON.
+    pub(crate) async fn output<T: DeserializeOwned>(
         &self,
         step: &str,
         mut command: Command,
@@ -132,7 +112,7 @@ impl Launcher {
         let output = time::timeout(limit, command.output())
             .await
             .map_err(|_| anyhow!("no end within {limit:?}"));
-        let asked = async {
+        let parsed = async {
             let output = output??;
             let stderr = String::from_utf8_lossy(&output.stderr);
             ensure!(
@@ -142,14 +122,13 @@ impl Launcher {
                 stderr.trim_end()
             );
             let stdout = String::from_utf8_lossy(&output.stdout);
-            serde_json::from_str(&stdout)
-                .with_context(|| format!("it printed no such JSON, but {stdout}"))
+            serde_json::from_str(&stdout).with_context(|| format!("unexpected output: {stdout}"))
         };
-        asked.await.with_context(|| format!("step: {step}"))
+        parsed.await.with_context(|| format!("step: {step}"))
     }
 }
 
-/// What a role is started with, as often as needed.
+/// Program and arguments of a role.
 #[derive(Debug, Clone)]
 pub(crate) struct Spec {
     name: String,
@@ -168,7 +147,7 @@ impl Spec {
         }
     }
 
-    /// It belongs to the site, and runs in its network.
+    /// Runs the role in the site's network.
     pub(crate) fn at_site(mut self) -> Self {
         self.at_site = true;
         self
@@ -185,17 +164,15 @@ impl Spec {
     }
 }
 
+/// A running role.
 pub(crate) struct Role {
     name: String,
-    child: Child,
-    log: PathBuf,
+    process: Process,
 }
 
 impl Role {
-    pub(crate) fn pid(&self) -> anyhow::Result<u32> {
-        self.child
-            .id()
-            .with_context(|| format!("{} has ended", self.name))
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
     }
 
     /// Waits for the ready file and reads it.
@@ -208,22 +185,22 @@ impl Role {
                 {
                     return anyhow::Ok(ready);
                 }
-                time::sleep(LOOK).await;
+                time::sleep(POLL_INTERVAL).await;
             }
         };
-        match time::timeout(READY, appeared).await {
+        match time::timeout(READY_DEADLINE, appeared).await {
             Ok(ready) => ready,
             Err(_) => Err(self.failed(&format!(
-                "wait for {}, which is not there after {READY:?}",
+                "wait for {}, which does not exist after {READY_DEADLINE:?}",
                 file.display()
             ))),
         }
     }
 
     /// # Errors
-    /// If the role has ended by itself, with the end of its log.
+    /// The role has ended by itself. The error quotes the end of its log.
     pub(crate) fn alive(&mut self) -> anyhow::Result<()> {
-        match self.child.try_wait()? {
+        match self.process.ended()? {
             None => Ok(()),
             Some(status) => {
                 bail!(self.failed(&format!("run {}, which ended: {status}", self.name)))
@@ -232,43 +209,31 @@ impl Role {
     }
 
     pub(crate) fn failed(&self, step: &str) -> anyhow::Error {
-        anyhow!(
-            "step: {step}\nlog: {}\n{}",
-            self.log.display(),
-            last_lines(&self.log)
-        )
+        let log = self.process.log_path();
+        anyhow!("step: {step}\nlog: {}\n{}", log.display(), last_lines(log))
     }
 
-    /// Asks it to end, and waits until it has.
+    pub(crate) fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
+        self.process.signal(signal)
+    }
+
+    /// Sends SIGTERM and waits for the end.
     pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
-        let pid = Pid::from_raw(self.pid()?.try_into()?).context("a process has a number")?;
-        kill_process(pid, Signal::TERM)?;
-        match time::timeout(STOP, self.child.wait()).await {
-            Ok(status) => {
-                let status = status?;
-                ensure!(
-                    status.success(),
-                    self.failed(&format!("it ended: {status}"))
-                );
-                Ok(())
-            }
-            Err(_) => Err(self.failed(&format!("it has not ended after {STOP:?}"))),
-        }
+        self.process.term()?;
+        let status = self.process.wait(STOP_DEADLINE).await?;
+        ensure!(
+            status.success(),
+            self.failed(&format!("stop {}, which ended: {status}", self.name))
+        );
+        Ok(())
     }
 
-    pub(crate) async fn end(mut self) {
-        if let Err(error) = self.child.kill().await {
-            eprintln!("ending {}: {error}", self.name);
+    /// Kills the role.
+    pub(crate) fn kill(mut self) {
+        if let Err(error) = self.process.kill_9() {
+            eprintln!("cannot kill {}: {error}", self.name);
         }
     }
-}
-
-fn log_to(command: &mut Command, log: &Path) -> anyhow::Result<()> {
-    // A role that is started again goes on in its log.
-    let file = OpenOptions::new().create(true).append(true).open(log);
-    let file = file.with_context(|| format!("making {}", log.display()))?;
-    command.stderr(file.try_clone()?).stdout(file);
-    Ok(())
 }
 
 fn last_lines(log: &Path) -> String {
@@ -276,7 +241,7 @@ fn last_lines(log: &Path) -> String {
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<&str> = text.lines().collect();
     lines
-        .get(lines.len().saturating_sub(LAST_LINES)..)
+        .get(lines.len().saturating_sub(MAX_QUOTED_LINES)..)
         .unwrap_or_default()
         .join("\n")
 }
@@ -297,7 +262,7 @@ fn last_allowed_core() -> anyhow::Result<usize> {
     last_in_list(&status).context("/proc/self/status has no Cpus_allowed_list")
 }
 
-/// Of `Cpus_allowed_list: 0-3,7`, the 7.
+/// Last core of a list such as `Cpus_allowed_list: 0-3,7`.
 fn last_in_list(status: &str) -> Option<usize> {
     let list = status
         .lines()
@@ -310,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_allowed_core_is_read_from_a_list_of_ranges() {
+    fn last_allowed_core_is_read_from_a_list_of_ranges() {
         assert_eq!(
             last_in_list("Name:\tx\nCpus_allowed_list:\t0-3,7\n"),
             Some(7)
@@ -321,14 +286,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_role_that_ends_early_is_reported_with_the_end_of_its_log() {
+    async fn role_that_ends_early_is_reported_with_the_end_of_its_log() {
         let dir = tempfile::TempDir::new().unwrap();
         let launcher = Launcher::new(false, None, dir.path().to_owned())
             .await
             .unwrap();
-        let mut command = launcher.command(Path::new("sh"));
-        command.args(["-c", "echo no such luck >&2; exit 3"]);
-        let mut role = launcher.start("luckless", command).unwrap();
+        let spec = Spec::new("luckless", "sh").args(["-c", "echo no such luck >&2; exit 3"]);
+        let mut role = launcher.run(&spec).unwrap();
         let error = role
             .ready::<serde_json::Value>(&dir.path().join("ready.json"))
             .await

@@ -8,8 +8,10 @@ use anyhow::Context as _;
 use fairlead_e2e::{
     Launch, NetNs, Process,
     link::{Control, Shape, Toward},
-    netns::{Inside, able},
+    netns::{Inside, check_support},
 };
+
+use fairlead_testkit::process::Place;
 
 use crate::ports;
 
@@ -33,13 +35,13 @@ impl Network {
     /// # Errors
     /// This machine cannot run it: one sentence says why. Or a program refuses.
     pub(crate) async fn build(folder: &Path) -> anyhow::Result<Self> {
-        able("a far link", &["nft"])?;
+        check_support("a far link", &["nft"])?;
         let (hub, site) = tokio::try_join!(NetNs::new("hub", folder), NetNs::new("site", folder))?;
         let socket = folder.join("link.sock");
         let mut link = Launch::new(std::env::current_exe()?)
             .args(["link".as_ref(), socket.as_os_str()])
             .args([SEED, "tosite", "tohub"])
-            .in_net(&hub)
+            .inside(&hub)
             .spawn(folder.join("link.log"))?;
         link.wait_for_log("ready", READY).await?;
         let network = Self {
@@ -103,7 +105,7 @@ impl Network {
 
     /// The words that lead a program to the site.
     pub(crate) fn site(&self) -> Vec<OsString> {
-        self.site.entrance()
+        Place::entrance(&self.site)
     }
 }
 

@@ -384,7 +384,7 @@ impl Peer {
 
     pub(crate) async fn end(mut self) {
         for part in self.parts() {
-            part.kill().await;
+            part.kill();
         }
     }
 }

@@ -84,7 +84,7 @@ async fn bench(args: Args) -> anyhow::Result<ExitCode> {
     for kind in &args.stores {
         let of_store = match kind {
             StoreKind::Sqlite => one_store(&args, &launcher, "sqlite", None).await?,
-            StoreKind::Postgres => match Postgres::start_with(&POSTGRES).await {
+            StoreKind::Postgres => match Postgres::start_with(&POSTGRES) {
                 Ok(server) => {
                     let url = Some(server.url());
                     one_store(&args, &launcher, "postgres", url).await?

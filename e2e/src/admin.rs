@@ -1,24 +1,18 @@
-//! Admin ports, and whatever else answers plain HTTP.
+//! Admin ports of hubs and agents.
 
+use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
 
-use anyhow::{Context, bail};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::time::timeout;
+use fairlead_testkit::raw::RawClient;
 
-use crate::NetNs;
+use crate::netns::NetNs;
 
-/// For an answer.
-const SOON: Duration = Duration::from_secs(30);
-
-/// A page of metrics, in Prometheus' text format.
+/// A page of metrics in Prometheus' text format.
 #[derive(Debug, Clone)]
 pub struct Metrics(pub String);
 
 impl Metrics {
-    /// The sum of all series of this name whose labels hold `labels`; 0 where there is none yet.
+    /// Sum of all series of this name with all of `labels`; 0 where there is none yet.
     #[must_use]
     pub fn sum(&self, name: &str, labels: &[&str]) -> f64 {
         let of_name = |line: &&str| {
@@ -33,43 +27,30 @@ impl Metrics {
     }
 }
 
-pub(crate) async fn metrics(net: Option<&NetNs>, address: SocketAddr) -> anyhow::Result<Metrics> {
-    Ok(Metrics(get_plain_in(net, address, "/metrics").await?))
+/// Client of a plain HTTP port, which may be inside a network namespace.
+pub(crate) fn admin_client(net: Option<&NetNs>, address: SocketAddr) -> RawClient {
+    let client = RawClient::plain(address);
+    match net {
+        Some(net) => in_net(client, net),
+        None => client,
+    }
 }
 
-/// The body of a plain HTTP answer, as an admin port gives it.
+/// Opens the connections of `client` from inside a network namespace.
+#[must_use]
+pub fn in_net(client: RawClient, net: &NetNs) -> RawClient {
+    let net = net.clone();
+    client.connecting_by(move |address| net.connect(address).map_err(io::Error::other))
+}
+
+pub(crate) async fn metrics(net: Option<&NetNs>, address: SocketAddr) -> anyhow::Result<Metrics> {
+    Ok(Metrics(admin_client(net, address).get("/metrics").await?))
+}
+
+/// Body of a page of an admin port.
 ///
 /// # Errors
-/// It does not answer in time, or not with 200.
+/// The port does not answer in time, or not with 200.
 pub async fn get_plain(address: SocketAddr, path: &str) -> anyhow::Result<String> {
-    get_plain_in(None, address, path).await
-}
-
-pub(crate) async fn get_plain_in(
-    net: Option<&NetNs>,
-    address: SocketAddr,
-    path: &str,
-) -> anyhow::Result<String> {
-    let exchange = async {
-        let mut socket = match net {
-            Some(net) => {
-                let socket = net.connect(address)?;
-                socket.set_nonblocking(true)?;
-                TcpStream::from_std(socket)?
-            }
-            None => TcpStream::connect(address).await?,
-        };
-        let request =
-            format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
-        socket.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).await?;
-        anyhow::Ok(answer)
-    };
-    let answer = timeout(SOON, exchange).await??;
-    let (head, body) = answer.split_once("\r\n\r\n").context("no head")?;
-    if !head.starts_with("HTTP/1.1 200") {
-        bail!("{path}: {answer}");
-    }
-    Ok(body.to_owned())
+    admin_client(None, address).get(path).await
 }

@@ -13,10 +13,16 @@ use serde::Deserialize;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::admin::{Metrics, get_plain_in, metrics};
-use crate::kubectl::run_to_end;
+use fairlead_testkit::process::{Launch, Place, Process};
+use fairlead_testkit::raw::RawClient;
+use fairlead_testkit::wait::eventually;
+
+use crate::admin::{Metrics, admin_client, metrics};
+use crate::kube::Cluster;
+use crate::kubectl::{Kubectl, Output, run_to_end};
+use crate::netns::NetNs;
+use crate::pod::Pod;
 use crate::pty::Terminal;
-use crate::{Cluster, Front, Kubectl, Launch, NetNs, Output, Pod, Process, eventually};
 
 /// For a hub to be ready, a session to be there.
 const SOON: Duration = Duration::from_secs(30);
@@ -149,8 +155,8 @@ impl Hub {
     ///
     /// # Errors
     /// Its CA cannot be read.
-    pub fn front(&self) -> anyhow::Result<Front> {
-        Front::new(
+    pub fn front(&self) -> anyhow::Result<RawClient> {
+        RawClient::new(
             &self.ready.url,
             &std::fs::read_to_string(&self.ready.ca_file)?,
         )
@@ -311,7 +317,7 @@ async fn fairlead_in(
     env: &[(&str, &str)],
 ) -> anyhow::Result<Output> {
     let line = format!("fairlead {}", args.join(" "));
-    let mut words = net.map(NetNs::entrance).unwrap_or_default();
+    let mut words = net.map(Place::entrance).unwrap_or_default();
     words.push(Launch::hub()?.program().into());
     let mut words = words.into_iter();
     let mut command = tokio::process::Command::new(words.next().unwrap_or_default());
@@ -373,7 +379,7 @@ impl Site {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let uid = format!("5f0c6b0a-2b6f-4f4e-9a53-{number:012x}");
-        let launch = Launch::agent()?.args(["agent"]).args(flags).in_pod(pod);
+        let launch = Launch::agent()?.args(["agent"]).args(flags).inside(pod);
         Self::run(hub, launch.env("FAIRLEAD_POD_UID", uid), None, name, join)
     }
 
@@ -389,7 +395,7 @@ impl Site {
         every: &str,
     ) -> anyhow::Result<Self> {
         let launch = Launch::agent()?.args(["agent", "--facts-every", every]);
-        Self::run(hub, launch.in_pod(pod), None, name, join)
+        Self::run(hub, launch.inside(pod), None, name, join)
     }
 
     fn run(
@@ -443,9 +449,9 @@ impl Site {
     /// A page of its admin port.
     ///
     /// # Errors
-    /// As [`crate::admin::get_plain`].
+    /// As [`RawClient::get`].
     pub async fn admin_get(&self, path: &str) -> anyhow::Result<String> {
-        get_plain_in(self.net.as_ref(), self.admin, path).await
+        admin_client(self.net.as_ref(), self.admin).get(path).await
     }
 }
 

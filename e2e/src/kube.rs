@@ -13,7 +13,11 @@ use tokio::process::Command;
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
-use crate::{Kubectl, NetNs, build_folder, env};
+use fairlead_testkit::process::Place;
+use fairlead_testkit::wait::{build_folder, setting};
+
+use crate::kubectl::Kubectl;
+use crate::netns::NetNs;
 
 /// Long enough for a busy machine of two cores, where it takes about six seconds.
 const UP: Duration = Duration::from_secs(90);
@@ -65,7 +69,7 @@ impl Cluster {
     async fn up(options: &[&str], net: Option<&NetNs>) -> anyhow::Result<Self> {
         let bin = build().await?;
         let mut folder = Folder::new()?;
-        let mut words = net.map(NetNs::entrance).unwrap_or_default();
+        let mut words = net.map(Place::entrance).unwrap_or_default();
         words.push(script().into());
         let mut words = words.into_iter();
         let up = Command::new(words.next().unwrap_or_default())
@@ -139,7 +143,7 @@ impl Cluster {
     /// What the API server recorded so far: one event per finished request, watches and streams twice.
     ///
     /// The event of a request may be written after its answer has arrived; ask through
-    /// [`eventually`](crate::eventually).
+    /// [`eventually`](fairlead_testkit::wait::eventually).
     ///
     /// # Errors
     /// The log cannot be read or is not JSON.
@@ -228,7 +232,7 @@ impl Folder {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = all.join(format!("{}-{number}", process::id()));
         fs::create_dir_all(&path)?;
-        let kept = env("FAIRLEAD_E2E_KEEP").is_some();
+        let kept = setting("FAIRLEAD_E2E_KEEP").is_some();
         Ok(Self { path, kept })
     }
 }

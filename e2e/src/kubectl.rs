@@ -14,9 +14,12 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::NetNs;
+use fairlead_testkit::process::Place;
+use fairlead_testkit::spawner::{die_with_parent, on_lasting_thread};
+use fairlead_testkit::wait::setting;
+
+use crate::netns::NetNs;
 use crate::pty::Terminal;
-use crate::spawner::{die_with_parent, on_lasting_thread};
 
 /// What a call may take unless it says otherwise.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -248,7 +251,7 @@ impl Kubectl {
 
     /// The program and its words, behind what it is entered by.
     fn command(&self) -> Vec<OsString> {
-        let mut words = self.net.as_ref().map(NetNs::entrance).unwrap_or_default();
+        let mut words = self.net.as_ref().map(Place::entrance).unwrap_or_default();
         words.extend(die_with_parent(self.program.as_os_str()).map(OsString::from));
         if self.joined.is_none() {
             words.extend(["--kubeconfig".into(), self.kubeconfig.clone().into()]);
@@ -266,7 +269,7 @@ impl Kubectl {
         let mut home = self.kubeconfig.clone().into_os_string();
         home.push(".home");
         let mut environment = vec![
-            ("PATH".into(), crate::env("PATH").unwrap_or_default().into()),
+            ("PATH".into(), setting("PATH").unwrap_or_default().into()),
             ("HOME".into(), home),
         ];
         let joined = self.joined.iter().cloned();

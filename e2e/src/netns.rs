@@ -1,5 +1,5 @@
-//! A network namespace of a test's own, held by a process that ends with this one: the kernel then takes away every link,
-//! address and rule in it, whatever ended the test. It has no name, so that any number of runs can be at once.
+//! Network namespaces. A child process keeps each one open; when it ends, the kernel deletes every link, address and
+//! rule in it. Namespaces have no global name, so that test runs can overlap.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -15,16 +15,16 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::{Launch, Process};
+use fairlead_testkit::process::{Launch, Place, Process};
 
-/// For the namespace to be there, and for a connection made from it.
-const SOON: Duration = Duration::from_secs(10);
+/// Deadline of a new namespace, and of a connection from it.
+const NETNS_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Gives the namespace `$1` for /etc/hosts, brings loopback up, and stays.
-const HOLD: &str =
+/// Script of the process that keeps the namespace: mounts `$1` at /etc/hosts, brings loopback up, sleeps.
+const KEEPER_SCRIPT: &str =
     "mount --bind \"$1\" /etc/hosts && ip link set lo up && echo up && exec sleep infinity";
 
-/// One network namespace, with an /etc/hosts of its own. It lives while a clone of this does.
+/// A network namespace with its own /etc/hosts. It exists until the last clone of this is dropped.
 #[derive(Debug, Clone)]
 pub struct NetNs(Arc<Inner>);
 
@@ -32,42 +32,43 @@ pub struct NetNs(Arc<Inner>);
 struct Inner {
     name: String,
     hosts: PathBuf,
-    holder: Process,
+    keeper: Process,
 }
 
 impl NetNs {
-    /// A new one with nothing but loopback in it. `name` is for messages; `folder` gets its hosts file and a log.
+    /// Creates a namespace that has only loopback. `name` is for messages; `folder` gets the hosts file and a log.
     ///
     /// # Errors
-    /// Not root, or programs are missing; the error quotes what they said.
+    /// This process is not root, or programs are missing. The error quotes their output.
     pub async fn new(name: &str, folder: &Path) -> anyhow::Result<Self> {
         let hosts = folder.join(format!("{name}.hosts"));
         fs::write(&hosts, "127.0.0.1 localhost\n")?;
-        let mut holder = Launch::new("unshare")
-            .args(["--net", "--mount", "--", "sh", "-c", HOLD, "sh"])
+        let mut keeper = Launch::new("unshare")
+            .args(["--net", "--mount", "--", "sh", "-c", KEEPER_SCRIPT, "sh"])
             .args([hosts.as_os_str()])
-            .spawn(folder.join(format!("{name}.holder.log")))?;
-        holder.wait_for_log("up", SOON).await?;
+            .spawn(folder.join(format!("{name}.keeper.log")))?;
+        keeper.wait_for_log("up", NETNS_DEADLINE).await?;
         let name = name.to_owned();
         Ok(Self(Arc::new(Inner {
             name,
             hosts,
-            holder,
+            keeper,
         })))
     }
 
+    /// Name in messages.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// The process that holds it: `nsenter -t PID -n -m` is the way in for a person.
+    /// Process that keeps the namespace. `nsenter -t PID -n -m` opens a shell in it.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.0.holder.pid()
+        self.0.keeper.pid()
     }
 
-    /// What names mean in here, beside localhost.
+    /// Replaces the host names of the namespace; localhost stays.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -76,30 +77,18 @@ impl NetNs {
         for (name, address) in hosts {
             text.push_str(&format!("{address} {name}\n"));
         }
-        // In its place and not renamed: the mount shows the file that was there.
+        // Written in place: a bind mount keeps showing the old file after a rename.
         Ok(fs::write(&self.0.hosts, text)?)
-    }
-
-    /// The words to put before a program so that it runs in here.
-    #[must_use]
-    pub fn entrance(&self) -> Vec<OsString> {
-        let own = self.space("");
-        vec![
-            "nsenter".into(),
-            format!("--net={own}net").into(),
-            format!("--mount={own}mnt").into(),
-            "--".into(),
-        ]
     }
 
     fn space(&self, which: &str) -> String {
         format!("/proc/{}/ns/{which}", self.pid())
     }
 
-    /// Runs a short program in here to its end, as `ip` or `nft`.
+    /// Runs a short program, such as `ip` or `nft`, in the namespace to its end.
     ///
     /// # Errors
-    /// It fails; the error quotes what it said.
+    /// The program fails. The error quotes its standard error.
     pub fn run<A: AsRef<OsStr>>(&self, words: &[A]) -> anyhow::Result<String> {
         let mut entrance = self.entrance().into_iter();
         let output = Command::new(entrance.next().unwrap_or_default())
@@ -116,40 +105,41 @@ impl NetNs {
                 .iter()
                 .map(|word| word.as_ref().to_string_lossy())
                 .collect();
-            let said = String::from_utf8_lossy(&stderr);
+            let reason = String::from_utf8_lossy(&stderr);
             bail!(
                 "{}: {}: {status}: {}",
                 self.name(),
                 line.join(" "),
-                said.trim_end()
+                reason.trim_end()
             );
         }
         Ok(String::from_utf8_lossy(&stdout).into_owned())
     }
 
-    /// A TCP connection that is made from in here, and can be used from anywhere.
+    /// Opens a TCP connection from the namespace. Any thread may use it.
     ///
     /// # Errors
-    /// Nobody answers.
+    /// The peer does not answer in time.
     pub fn connect(&self, to: SocketAddr) -> anyhow::Result<TcpStream> {
-        let connected = self.within(move || TcpStream::connect_timeout(&to, SOON))?;
+        let connected = self.within(move || TcpStream::connect_timeout(&to, NETNS_DEADLINE))?;
         connected.with_context(|| format!("{to} from {}", self.name()))
     }
 
-    /// A listener in here, whose connections can be used from anywhere.
+    /// Opens a listener in the namespace. Any thread may use its connections.
     ///
     /// # Errors
-    /// The address is in use, or not one of here.
+    /// The address is in use, or does not belong to the namespace.
     pub fn listen(&self, at: SocketAddr) -> anyhow::Result<TcpListener> {
         let listening = self.within(move || TcpListener::bind(at))?;
         listening.with_context(|| format!("{at} in {}", self.name()))
     }
 
-    /// This thread's network is this one until the guard goes, and so is that of programs it starts meanwhile. Other threads stay
-    /// where they are, and the mounts too.
+    /// Moves this thread, and programs it starts, into the network namespace until the guard is dropped.
+    ///
+    /// Other threads and the mounts stay.
     ///
     /// # Errors
-    /// It is gone, or this process is not root any more.
+    /// The namespace is gone, or this process is no longer root.
     pub fn enter(&self) -> anyhow::Result<Inside> {
         let (before, space) = (
             File::open("/proc/thread-self/ns/net")?,
@@ -158,11 +148,11 @@ impl NetNs {
         move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?;
         Ok(Inside {
             before,
-            _of_this_thread: PhantomData,
+            _not_send: PhantomData,
         })
     }
 
-    /// On a thread of its own, which then ends, so that none is left in here by a panic.
+    /// Runs `work` on a new thread, so that a panic leaves no thread in the namespace.
     fn within<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -176,11 +166,27 @@ impl NetNs {
     }
 }
 
-/// Stands for the time that a thread is in a namespace; must be dropped on that thread, and cannot leave it.
+impl Place for NetNs {
+    fn entrance(&self) -> Vec<OsString> {
+        let own = self.space("");
+        vec![
+            "nsenter".into(),
+            format!("--net={own}net").into(),
+            format!("--mount={own}mnt").into(),
+            "--".into(),
+        ]
+    }
+
+    fn environment(&self) -> Vec<(OsString, OsString)> {
+        Vec::new()
+    }
+}
+
+/// Guard of a thread in a namespace. Dropping it moves the thread back; it cannot be sent to another thread.
 #[derive(Debug)]
 pub struct Inside {
     before: File,
-    _of_this_thread: PhantomData<*const ()>,
+    _not_send: PhantomData<*const ()>,
 }
 
 impl Drop for Inside {
@@ -192,11 +198,11 @@ impl Drop for Inside {
     }
 }
 
-/// Whether this machine can run `rig`, which needs namespaces, TUN devices, rules of nft and these programs.
+/// Checks that this machine can run `rig`: root, namespaces, TUN devices, nft, and `programs`.
 ///
 /// # Errors
-/// One sentence on what is missing.
-pub fn able(rig: &str, programs: &[&str]) -> anyhow::Result<()> {
+/// One sentence about the first missing part.
+pub fn check_support(rig: &str, programs: &[&str]) -> anyhow::Result<()> {
     ensure!(
         rustix::process::geteuid().is_root(),
         "{rig} needs root, for namespaces, nft and TUN devices"
@@ -220,7 +226,7 @@ pub fn able(rig: &str, programs: &[&str]) -> anyhow::Result<()> {
     unshare.args(["--net", "--mount", "--", "nft", "list", "ruleset"]);
     ensure!(
         quiet(unshare)?,
-        "{rig} may not make network namespaces here: CAP_SYS_ADMIN and CAP_NET_ADMIN are missing"
+        "{rig} cannot create network namespaces here: CAP_SYS_ADMIN and CAP_NET_ADMIN are missing"
     );
     Ok(())
 }

@@ -9,7 +9,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Context;
 
-use crate::{Cluster, Kubectl};
+use fairlead_testkit::process::Place;
+
+use crate::kube::Cluster;
+use crate::kubectl::Kubectl;
 
 /// Where every pod finds its service account.
 pub const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -34,7 +37,10 @@ exec "$@"
 /// One service account and the folder that a pod of it has.
 #[derive(Debug)]
 pub struct Pod {
-    room: Room,
+    account: PathBuf,
+    /// Copy of the entries of /run, mounted over it.
+    host_run: PathBuf,
+    api_port: u16,
     kubectl: Kubectl,
     ca_pem: String,
     namespace: String,
@@ -57,17 +63,15 @@ impl Pod {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let own = cluster.dir().join("pods").join(number.to_string());
-        let room = Room {
-            account: own.join("account"),
-            host: own.join("host-run"),
-            api_port: cluster.api_port(),
-        };
-        fs::create_dir_all(&room.account)?;
-        fs::create_dir_all(&room.host)?;
+        let (account, host_run) = (own.join("account"), own.join("host-run"));
+        fs::create_dir_all(&account)?;
+        fs::create_dir_all(&host_run)?;
         let apply = cluster.kubectl().args(["apply", "-f", "-"]).stdin(manifest);
         apply.run().await?.success()?;
         let pod = Self {
-            room,
+            account: account.canonicalize()?,
+            host_run: host_run.canonicalize()?,
+            api_port: cluster.api_port(),
             kubectl: cluster.kubectl(),
             ca_pem: cluster.ca_pem().to_owned(),
             namespace: namespace.to_owned(),
@@ -76,10 +80,7 @@ impl Pod {
         };
         pod.rotate_token().await?;
         for name in ["token", "ca.crt", "namespace"] {
-            symlink(
-                PathBuf::from("..data").join(name),
-                pod.room.account.join(name),
-            )?;
+            symlink(PathBuf::from("..data").join(name), pod.account.join(name))?;
         }
         Ok(pod)
     }
@@ -118,7 +119,7 @@ impl Pod {
     pub fn write_token(&self, token: &str) -> anyhow::Result<()> {
         let generation = self.generation.fetch_add(1, Ordering::Relaxed);
         let name = format!("..generation-{generation}");
-        let account = &self.room.account;
+        let account = &self.account;
         let folder = account.join(&name);
         fs::create_dir(&folder)?;
         fs::write(folder.join("token"), token)?;
@@ -137,37 +138,24 @@ impl Pod {
     /// The folder that a program in the pod finds at [`SERVICE_ACCOUNT`].
     #[must_use]
     pub fn folder(&self) -> &Path {
-        &self.room.account
-    }
-
-    pub(crate) fn room(&self) -> Room {
-        self.room.clone()
+        &self.account
     }
 }
 
-/// What a program needs to be started in a pod.
-#[derive(Debug, Clone)]
-pub(crate) struct Room {
-    account: PathBuf,
-    host: PathBuf,
-    api_port: u16,
-}
-
-impl Room {
-    /// The words to put before a program.
-    pub(crate) fn entrance(&self) -> anyhow::Result<Vec<OsString>> {
+impl Place for Pod {
+    fn entrance(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["unshare".into(), "--mount".into()];
         if !rustix::process::geteuid().is_root() {
             words.extend(["--user".into(), "--map-root-user".into()]);
         }
         words.extend(["--", "sh", "-c", ENTER, "sh"].map(OsString::from));
-        words.push(self.host.canonicalize()?.into());
-        words.push(self.account.canonicalize()?.into());
-        Ok(words)
+        words.push(self.host_run.clone().into());
+        words.push(self.account.clone().into());
+        words
     }
 
-    pub(crate) fn environment(&self) -> [(OsString, OsString); 2] {
-        [
+    fn environment(&self) -> Vec<(OsString, OsString)> {
+        vec![
             ("KUBERNETES_SERVICE_HOST".into(), "127.0.0.1".into()),
             (
                 "KUBERNETES_SERVICE_PORT".into(),

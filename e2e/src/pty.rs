@@ -14,8 +14,8 @@ use anyhow::Context;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::eventually;
-use crate::spawner::on_lasting_thread;
+use fairlead_testkit::spawner::on_lasting_thread;
+use fairlead_testkit::wait::eventually;
 
 /// A program on a terminal of its own; dropping it hangs up.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use fairlead_e2e::{
-    Cluster, End, Hub, Joining, Kubectl, Output, Running, Site, Transport, eventually, setting,
+    BodyEnd, Cluster, Hub, Joining, Kubectl, Output, Running, Site, Transport, eventually, setting,
 };
 use tokio::time::Instant;
 
@@ -150,7 +150,7 @@ async fn work_dies_with(victim: Victim) -> anyhow::Result<()> {
     let since = Instant::now();
     world.kill(victim)?;
     ensure!(
-        raw.end().await? == End::BrokenOff,
+        raw.end().await? == BodyEnd::Incomplete,
         "a broken watch looks whole"
     );
     for (what, running) in [("exec", exec), ("logs -f", logs)] {

@@ -11,13 +11,12 @@
 
 #[path = "killed/client.rs"]
 mod client;
-#[path = "../../runtime/testkit/mounts.rs"]
-mod mounts;
 
 use std::{fs, path::Path};
 
 use anyhow::ensure;
 use fairlead_e2e::{Cluster, Hub, Site};
+use fairlead_testkit::mounts;
 use serde_json::{Value, json};
 
 use client::{Client, Request};
@@ -40,7 +39,7 @@ fn main() -> anyhow::Result<()> {
         ["--list", ..] => Ok(()),
         _ => {
             let folder = tempfile::tempdir()?;
-            mounts::alone("a full disk", folder.path());
+            mounts::restart_isolated("a full disk", folder.path());
             Ok(())
         }
     }

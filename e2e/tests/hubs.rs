@@ -36,7 +36,7 @@ struct Pair {
 impl Pair {
     /// With more flags than are needed.
     async fn start(more: &[&str]) -> anyhow::Result<Self> {
-        let store = Postgres::start().await?;
+        let store = Postgres::start()?;
         let keys = tempfile::tempdir()?;
         let key = keys.path().join("store.key");
         std::fs::write(&key, "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n")?;

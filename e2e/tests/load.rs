@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::{Cluster, Hub, Joining, Kubectl, Launch, Site, eventually, fleet, raw::Front};
+use fairlead_e2e::{Cluster, Hub, Joining, Kubectl, Launch, RawClient, Site, eventually, fleet};
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -82,7 +82,7 @@ async fn watches_and_execs(
     );
     let mut opening = JoinSet::new();
     for _ in 0..WATCHES {
-        let (front, request): (Arc<Front>, _) = (front.clone(), request.clone());
+        let (front, request): (Arc<RawClient>, _) = (front.clone(), request.clone());
         opening.spawn(async move { front.open(request.as_bytes()).await });
     }
     let mut watches = Vec::new();
@@ -206,7 +206,7 @@ async fn tokens_are_refused_once_their_minute_is_over() -> anyhow::Result<()> {
         serde_json::from_value(run(&["cluster", "create", "late", "-o", "json"]).await?)?;
     let since = Instant::now();
 
-    let front = Front::new(url, &fs::read_to_string(ca)?)?;
+    let front = RawClient::new(url, &fs::read_to_string(ca)?)?;
     let request = format!(
         "GET /k8s/clusters/{}/api HTTP/1.1\r\nHost: {listen}\r\nAuthorization: Bearer {token}\r\n\r\n",
         joining.id

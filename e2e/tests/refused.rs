@@ -11,7 +11,7 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::{Cluster, Hub, Joining, Site, eventually, raw::Answer};
+use fairlead_e2e::{Cluster, Hub, Joining, RawAnswer, Site, eventually};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -41,7 +41,7 @@ fn text(value: &Value, at: &str) -> anyhow::Result<String> {
 }
 
 /// A refusal says the same in header, body and status, in words.
-fn is_told(answer: &Answer, status: u16, code: &str) -> anyhow::Result<()> {
+fn is_told(answer: &RawAnswer, status: u16, code: &str) -> anyhow::Result<()> {
     ensure!(
         answer.status == status && answer.code() == code,
         "{answer:?}"

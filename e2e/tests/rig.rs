@@ -247,7 +247,7 @@ async fn a_program_in_a_pod_sees_its_service_account_and_a_rotated_token() -> an
         old=$(cat token)
         while [ \"$(cat token)\" = \"$old\" ]; do sleep 0.02; done
         cat token";
-    let launch = Launch::new("sh").args(["-c", script]).in_pod(&pod);
+    let launch = Launch::new("sh").args(["-c", script]).inside(&pod);
     let log = cluster.dir().join("log/pod-test.log");
     let mut program = launch.spawn(&log)?;
     let port = cluster.api_port();

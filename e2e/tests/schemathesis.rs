@@ -102,7 +102,7 @@ async fn what_a_hub_with_a_file_answers_is_what_it_describes() -> anyhow::Result
 
 #[tokio::test]
 async fn what_a_hub_with_a_postgresql_answers_is_what_it_describes() -> anyhow::Result<()> {
-    let server = Postgres::start().await?;
+    let server = Postgres::start()?;
     let hub = Hub::start_server(&["--store", &server.url()]).await?;
     all(&hub).await
 }

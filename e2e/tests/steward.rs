@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::{Cluster, Hub, eventually, raw::Exchange};
+use fairlead_e2e::{Cluster, Hub, RawExchange, eventually};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -77,7 +77,7 @@ struct Steward {
     token: String,
     key: String,
     fact: String,
-    connection: Option<Exchange>,
+    connection: Option<RawExchange>,
 }
 
 impl Steward {

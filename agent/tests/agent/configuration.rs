@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::{
     hub::Connected,
-    rig::{Rig, Standstill, nothing, send, soon, until},
+    rig::{PausedClock, Rig, nothing, send, soon, until},
 };
 
 fn configure(rig: &Rig, revision: &str, document: Value) {
@@ -80,7 +80,7 @@ async fn a_probe_that_names_another_configuration_has_it_got_at_once() {
     configure(&rig, "two", json!({ "agentVersion": "0.2.0" }));
     let mut asked = rig.hub.story.applied.subscribe();
     let before = asked.borrow_and_update().len();
-    let clock = Standstill::begin();
+    let clock = PausedClock::start();
     let named = Instant::now();
     probe(&connected, "two").await;
     drop(asked.wait_for(|all| all.len() > before).await.unwrap());

@@ -14,6 +14,4 @@ mod proxy;
 mod rejoin;
 mod rig;
 mod secret;
-#[path = "../../../runtime/testkit/standstill.rs"]
-mod standstill;
 mod upgrade;

@@ -26,7 +26,7 @@ use crate::{
     hub::{Connected, Hub, Way},
 };
 
-pub(crate) use crate::standstill::{PATIENCE, Standstill};
+pub(crate) use fairlead_testkit::clock::{PausedClock, TEST_DEADLINE};
 
 pub(crate) struct Rig {
     pub(crate) hub: Hub,
@@ -207,7 +207,9 @@ pub(crate) fn closed() -> (TcpSocket, SocketAddr) {
 
 /// Fails a test that would hang.
 pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
-    timeout(PATIENCE, future).await.expect("it takes too long")
+    timeout(TEST_DEADLINE, future)
+        .await
+        .expect("it takes too long")
 }
 
 /// Waits until it holds.

@@ -228,7 +228,7 @@ impl Site<'_> {
             .env("FAIRLEAD_TOKEN", token.trim())
             .env("FAIRLEAD_CA_FILE", &self.ready.ca_file);
         let step = format!("fairlead cluster {step}");
-        self.bed.launcher.ask(&step, command, COMMAND).await
+        self.bed.launcher.output(&step, command, COMMAND).await
     }
 }
 

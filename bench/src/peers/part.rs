@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde::de::DeserializeOwned;
 use tokio::{net::TcpStream, time};
 
@@ -35,9 +35,9 @@ impl Part {
         Ok(())
     }
 
-    pub(crate) async fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if let Some(role) = self.running.take() {
-            role.end().await;
+            role.kill();
         }
     }
 
@@ -47,16 +47,16 @@ impl Part {
     }
 
     pub(crate) fn pid(&self) -> anyhow::Result<u32> {
-        self.role()?.pid()
+        Ok(self.role()?.pid())
     }
 
     pub(crate) fn watched(&self) -> anyhow::Result<String> {
         Ok(format!("{}={}", self.role, self.pid()?))
     }
 
-    pub(crate) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
-        let pid = Pid::from_raw(self.pid()?.try_into()?).context("a process has a number")?;
-        Ok(kill_process(pid, signal)?)
+    pub(crate) fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
+        let role = self.running.as_mut();
+        role.context("it is not running")?.signal(signal)
     }
 
     /// # Errors

@@ -104,12 +104,12 @@ impl Hub {
 
     /// Processor time since it began, in microseconds.
     pub(super) fn micros(&self) -> anyhow::Result<u64> {
-        cpu::of(&self.role.pid()?.to_string())
+        cpu::of(&self.role.pid().to_string())
     }
 
     /// Resident, in bytes.
     pub(super) fn memory(&self) -> anyhow::Result<u64> {
-        proc::memory(self.role.pid()?)
+        proc::memory(self.role.pid())
     }
 
     /// Waits for its end: its store has been closed then.

@@ -95,9 +95,9 @@ impl Agents {
         let mut crowd = Crowd::of(kind, bed, self.count)?;
         let measured = self.both(bed, &mut crowd, calm).await;
         for agents in &mut crowd.agents {
-            agents.kill().await;
+            agents.kill();
         }
-        crowd.hub.kill().await;
+        crowd.hub.kill();
         measured
     }
 
@@ -151,7 +151,7 @@ impl Agents {
     }
 
     async fn storm(&self, bed: &Bed<'_>, crowd: &mut Crowd) -> anyhow::Result<Sample> {
-        crowd.hub.kill().await;
+        crowd.hub.kill();
         time::sleep(OUTAGE).await;
         let begin = Instant::now();
         crowd.hub.start(bed.launcher)?;

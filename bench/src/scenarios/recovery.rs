@@ -154,7 +154,7 @@ impl Recovery {
         match self.what {
             Break::Hub(outage) => {
                 let hub = peer.hub.as_mut().context("there is no hub")?;
-                hub.kill().await;
+                hub.kill();
                 time::sleep(outage).await;
                 let begin = Instant::now();
                 hub.start(bed.launcher)?;
@@ -162,13 +162,13 @@ impl Recovery {
             }
             Break::Agent => {
                 let agent = peer.agent.as_mut().context("there is no agent")?;
-                agent.kill().await;
+                agent.kill();
                 let begin = Instant::now();
                 agent.start(bed.launcher)?;
                 Ok(begin)
             }
             Break::Cut | Break::Silence => {
-                let relay = peer.relay.as_ref().context("there is no relay")?;
+                let relay = peer.relay.as_mut().context("there is no relay")?;
                 relay.signal(if self.what == Break::Cut {
                     CUT
                 } else {

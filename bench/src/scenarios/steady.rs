@@ -256,7 +256,7 @@ impl Steady {
         }
         let Some(beside) = self.beside else {
             watch(&mut asking, &watched);
-            let outcome: Outcome = bed.launcher.ask(&step, asking, limit).await?;
+            let outcome: Outcome = bed.launcher.output(&step, asking, limit).await?;
             return Ok(self.sample(&outcome, None));
         };
         // The body is there before the first request counts, and still there after the last.
@@ -266,8 +266,8 @@ impl Steady {
         };
         let body = load(bed, way, beside, 1, longer);
         let (asked, flowed) = tokio::join!(
-            bed.launcher.ask::<Outcome>(&step, asking, limit),
-            bed.launcher.ask::<Outcome>(&step, body, limit),
+            bed.launcher.output::<Outcome>(&step, asking, limit),
+            bed.launcher.output::<Outcome>(&step, body, limit),
         );
         Ok(self.sample(&asked?, Some(&flowed?)))
     }

@@ -173,7 +173,7 @@ async fn others(bed: &Bed<'_>, peer: &mut Peer, pace: Pace) -> anyhow::Result<Ou
     };
     let command = load(bed, way, Ask::Small, OTHERS, span);
     let step = format!("load {} stopped", peer.kind.name());
-    bed.launcher.ask(&step, command, LIMIT).await
+    bed.launcher.output(&step, command, LIMIT).await
 }
 
 /// Reads the beginning, and then no more for as long as the body is held.

@@ -68,7 +68,7 @@ impl Watches {
             command.args(["--cpu", &process]);
         }
         let step = format!("watch {}", peer.kind.name());
-        bed.launcher.ask(&step, command, LIMIT).await
+        bed.launcher.output(&step, command, LIMIT).await
     }
 
     fn sample(&self, heard: &Heard) -> Sample {

@@ -89,7 +89,7 @@ async fn once(
     }
     let step = format!("load {} {}", peer.kind.name(), scenario.name);
     let limit = SLACK + Duration::try_from_secs_f64(pace.seconds + pace.warmup)?;
-    bed.launcher.ask(&step, command, limit).await
+    bed.launcher.output(&step, command, limit).await
 }
 
 fn show(round: u32, of: u32, cell: &Measured, outcome: &Outcome) {

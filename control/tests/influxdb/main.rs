@@ -9,22 +9,21 @@
 #[path = "../modules/rig.rs"]
 #[allow(dead_code, reason = "it fits more tests than these")]
 mod rig;
-mod server;
 
 use std::time::Duration;
 
 use fairlead_api::resources::Role;
 use fairlead_control::{InfluxConfig, InfluxLogin};
+use fairlead_testkit::influxdb::{InfluxDb, PASSWORD, USER};
 use http::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use rig::{Rig, admin, caller};
-use server::{PASSWORD, Server, USER};
 
 const AGREEMENT_DEADLINE: Duration = Duration::from_secs(30);
 
-async fn rig(server: &Server) -> Rig {
+async fn rig(server: &InfluxDb) -> Rig {
     let url = server.url().parse().unwrap();
     Rig::with(|config| {
         config.influx = Some(InfluxConfig {
@@ -84,7 +83,7 @@ async fn agree(rig: &Rig, tenant: Option<&str>, query: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_hub_knows_influxdb_answers_to_whoever_may_see_it() {
-    let mut server = Server::start();
+    let mut server = InfluxDb::start().unwrap();
     let rig = rig(&server).await;
     rig.tenant("acme").await;
     rig.cluster("one", "t-default").await;
@@ -151,7 +150,7 @@ async fn what_the_hub_knows_influxdb_answers_to_whoever_may_see_it() {
         json!({ "nodes": { "count": "many" }, "site": "Bern" }),
     )
     .await;
-    server.resume();
+    server.resume().unwrap();
     let site = agree(&rig, None, "SELECT value FROM site").await;
     assert_eq!(site[0]["values"][0][1], "Bern");
     let counts = asked(&rig, None, "SELECT count FROM nodes", "influxdb").await;

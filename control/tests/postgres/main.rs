@@ -22,7 +22,6 @@ mod kit;
 mod observed;
 mod restart;
 mod rig;
-mod server;
 mod sessions;
 #[path = "../store/spending.rs"]
 mod spending;

@@ -6,12 +6,14 @@ use fairlead_api::{Code, Failure};
 use fairlead_store::Revision;
 use tokio::task::JoinSet;
 
-use crate::{rig::home_in, server::Server, *};
+use fairlead_testkit::postgres::Postgres;
+
+use crate::{rig::home_in, *};
 
 /// Resumes the server with a paused clock: deadlines do not depend on its start-up time.
 async fn resumed(mut server: Server) -> Server {
     let resume = move || {
-        server.resume();
+        server.resume().unwrap();
         server
     };
     // A paused clock does not advance during blocking work.
@@ -24,7 +26,7 @@ async fn resumed(mut server: Server) -> Server {
 
 #[tokio::test]
 async fn writes_wait_for_a_restart_and_give_up_when_it_takes_too_long() {
-    let mut server = Server::start();
+    let mut server = Postgres::start().unwrap();
     let home = home_in(server.folder()).await;
     let store = open(&home).await;
     put_tenant(&store, tenant("t-before")).await.unwrap();
@@ -48,7 +50,7 @@ async fn writes_wait_for_a_restart_and_give_up_when_it_takes_too_long() {
     assert_eq!(Failure::from(catalog).code, Code::StoreAway);
     assert!(store.view().tenant(&tenant_id("t-late")).is_none());
 
-    server.resume();
+    server.resume().unwrap();
     put_tenant(&store, tenant("t-after")).await.unwrap();
     let revision = store.view().revision().0;
     assert_eq!(revision, 4, "what was refused has not happened");
@@ -92,7 +94,8 @@ impl Connections {
 
 #[tokio::test]
 async fn however_many_wait_for_a_server_no_more_connections_come_back_to_it_than_a_hub_has() {
-    let mut server = Server::start_with(&["log_connections=on", "log_disconnections=on"]);
+    let mut server =
+        Postgres::start_with(&["log_connections=on", "log_disconnections=on"]).unwrap();
     let home = home_in(server.folder()).await;
     let store = open(&home).await;
     let made = cluster("c-demo", "t-default");

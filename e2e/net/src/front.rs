@@ -37,7 +37,7 @@ struct Front {
 
 impl Front {
     async fn start(net: &Net, launch: Launch, log: PathBuf) -> anyhow::Result<Self> {
-        let launch = launch.in_net(&net.edge);
+        let launch = launch.inside(&net.edge);
         let process = launch.clone().spawn(&log)?;
         let mut front = Self {
             launch,

@@ -30,7 +30,7 @@ impl Ground {
     }
 
     async fn start() -> anyhow::Result<Self> {
-        netns::able("the network rig", &PROGRAMS)?;
+        netns::check_support("the network rig", &PROGRAMS)?;
         let folder = Folder::new()?;
         let site = NetNs::new("site", folder.path()).await?;
         let cluster = Cluster::start_in(&site).await?;

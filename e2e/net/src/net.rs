@@ -65,10 +65,10 @@ impl Net {
             NetNs::new("corp", at),
         )?;
         let socket = at.join("link.sock");
-        let mut emulator = Launch::beside("fairlead-e2e-link")?
+        let mut emulator = Launch::built("fairlead-e2e-link")?
             .args([socket.as_os_str()])
             .args([SEED, "tosite", "tohub"])
-            .in_net(&corp)
+            .inside(&corp)
             .spawn(at.join("link.log"))?;
         emulator.wait_for_log("ready", SOON).await?;
         let net = Self {

@@ -123,7 +123,7 @@ fn launch(corp: &NetNs, folder: &Path) -> anyhow::Result<Process> {
             "-f".as_ref(),
             folder.join("squid.conf").as_os_str(),
         ])
-        .in_net(corp)
+        .inside(corp)
         .spawn(folder.join("out.log"))
 }
 

@@ -6,8 +6,11 @@ use std::path::Path;
 use anyhow::{bail, ensure};
 use tempfile::TempDir;
 
+use fairlead_testkit::process::Launch;
+
 use super::{Hub, Joining, Site, agent, fairlead, free_port, launch};
-use crate::{Cluster, Launch, NetNs};
+use crate::kube::Cluster;
+use crate::netns::NetNs;
 
 /// Where the hub listens in its namespace; nobody else is there.
 const LISTEN: &str = "0.0.0.0:443";
@@ -76,7 +79,7 @@ impl Hub {
             .args(["server", "--listen", LISTEN, "--admin", ADMIN])
             .args(["--public-url", &format!("https://{name}")])
             .args(["--data".as_ref(), folder.path().join("data").as_os_str()])
-            .in_net(net);
+            .inside(net);
         let (process, ready) = launch(again.clone(), folder.path()).await?;
         let hub = Self {
             folder,
@@ -135,7 +138,7 @@ impl Site {
         more: impl FnOnce(Launch) -> Launch,
     ) -> anyhow::Result<Self> {
         ensure!(hub.net.is_some(), "the hub is on another network");
-        let launch = more(agent(hub, cluster, &joining.id)?.in_net(net));
+        let launch = more(agent(hub, cluster, &joining.id)?.inside(net));
         Self::run(hub, launch, Some(net.clone()), &joining.id, &joining.join)
     }
 }

@@ -1,7 +1,7 @@
 //! One of those who talk to the hub, on a connection that it keeps.
 
 use anyhow::ensure;
-use fairlead_e2e::{Front, raw::Exchange};
+use fairlead_e2e::{RawClient, RawExchange};
 use serde_json::Value;
 
 pub(crate) struct Request {
@@ -55,12 +55,12 @@ impl Request {
 }
 
 pub(crate) struct Client {
-    front: Front,
-    connection: Option<Exchange>,
+    front: RawClient,
+    connection: Option<RawExchange>,
 }
 
 impl Client {
-    pub(crate) fn new(front: Front) -> Self {
+    pub(crate) fn new(front: RawClient) -> Self {
         Client {
             front,
             connection: None,

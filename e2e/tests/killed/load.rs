@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::{Front, link::Random};
+use fairlead_e2e::{RawClient, link::Random};
 use serde_json::Value;
 use tokio::{
     sync::watch,
@@ -72,7 +72,7 @@ impl Writer {
         self.worlds.last().cloned().unwrap_or_default()
     }
 
-    async fn write(mut self, front: Front, course: Arc<Course>) -> anyhow::Result<Self> {
+    async fn write(mut self, front: RawClient, course: Arc<Course>) -> anyhow::Result<Self> {
         let mut client = Client::new(front);
         self.worlds = vec![self.world()];
         self.steps.clear();
@@ -188,7 +188,7 @@ pub(crate) struct Watched {
 }
 
 impl Load {
-    pub(crate) fn start(front: &Front, token: &str, writers: Vec<Writer>, since: u64) -> Self {
+    pub(crate) fn start(front: &RawClient, token: &str, writers: Vec<Writer>, since: u64) -> Self {
         let course = Arc::new(Course {
             answers: watch::Sender::new(0),
             ends: AtomicBool::new(false),
@@ -237,7 +237,7 @@ impl Load {
 }
 
 async fn watch(
-    front: Front,
+    front: RawClient,
     token: String,
     since: u64,
     course: Arc<Course>,

@@ -65,7 +65,7 @@ impl Trial {
     }
 
     async fn on_postgresql(seed: u64) -> anyhow::Result<Self> {
-        let server = Postgres::start().await?;
+        let server = Postgres::start()?;
         let store = vec!["--store".to_owned(), server.url()];
         Self::start("PostgreSQL", store, Some(server), seed).await
     }

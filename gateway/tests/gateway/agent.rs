@@ -32,7 +32,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::rig::{PATIENCE, Rig};
+use crate::rig::{Rig, TEST_DEADLINE};
 
 pub(crate) struct Agent {
     pub(crate) session: Session,
@@ -177,7 +177,7 @@ impl Agent {
     pub(crate) async fn loses_its_link(&self) {
         let mut link = self.session.link();
         let lost = link.wait_for(|link| *link != LinkState::Up);
-        drop(timeout(PATIENCE, lost).await.unwrap().unwrap());
+        drop(timeout(TEST_DEADLINE, lost).await.unwrap().unwrap());
     }
 
     /// Dials the hub again, for its session or for another one.

@@ -13,7 +13,7 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
-use crate::rig::{HUB, PATIENCE, Rig};
+use crate::rig::{HUB, Rig, TEST_DEADLINE};
 
 pub(crate) const ROOT: &str = "/k8s/clusters/c-a";
 
@@ -43,7 +43,7 @@ pub(crate) async fn read_until(tls: &mut (impl AsyncReadExt + Unpin), end: &str)
             }
         }
     };
-    timeout(PATIENCE, reading).await.expect(end);
+    timeout(TEST_DEADLINE, reading).await.expect(end);
     String::from_utf8(read).unwrap()
 }
 
@@ -52,7 +52,9 @@ pub(crate) async fn rest(
     tls: &mut (impl AsyncReadExt + Unpin),
 ) -> (String, std::io::Result<usize>) {
     let mut read = Vec::new();
-    let ended = timeout(PATIENCE, tls.read_to_end(&mut read)).await.unwrap();
+    let ended = timeout(TEST_DEADLINE, tls.read_to_end(&mut read))
+        .await
+        .unwrap();
     (String::from_utf8(read).unwrap(), ended)
 }
 
@@ -60,7 +62,7 @@ pub(crate) async fn status(rig: &Rig, state: ClusterState) -> ClusterStatus {
     let cluster: ClusterId = "c-a".parse().unwrap();
     let mut reported = rig.modules.reported.subscribe();
     let waiting = reported.wait_for(|all| all.get(&cluster).is_some_and(|s| s.state == state));
-    let all = timeout(PATIENCE, waiting)
+    let all = timeout(TEST_DEADLINE, waiting)
         .await
         .expect("the status")
         .unwrap();
@@ -70,7 +72,7 @@ pub(crate) async fn status(rig: &Rig, state: ClusterState) -> ClusterStatus {
 /// Nothing may be left of any request, session or connection.
 pub(crate) async fn all_back_to_zero(rig: &Rig) {
     assert!(
-        rig.process.finish(PATIENCE).await,
+        rig.process.finish(TEST_DEADLINE).await,
         "everything ends by itself"
     );
     for gauge in [
@@ -91,5 +93,7 @@ pub(crate) async fn until(is_so: impl AsyncFn() -> bool) {
             sleep(Duration::from_millis(1)).await;
         }
     };
-    timeout(PATIENCE, looking).await.expect("it takes too long");
+    timeout(TEST_DEADLINE, looking)
+        .await
+        .expect("it takes too long");
 }

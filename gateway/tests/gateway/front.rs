@@ -15,7 +15,7 @@ use tokio::{
 
 use crate::{
     agent::Agent,
-    rig::{Answer, DOMAIN, HUB, PATIENCE, Rig, Standstill},
+    rig::{Answer, DOMAIN, HUB, PausedClock, Rig, TEST_DEADLINE},
 };
 
 const GOOD: &str = "Authorization: Bearer good";
@@ -101,7 +101,7 @@ async fn refused_before_its_body(rig: &Rig, length: usize, chunked: bool) -> (An
 async fn who_is_refused_before_the_body_hears_of_it_and_goes_on_on_the_same_connection() {
     let rig = Rig::start();
     // However long it takes until the body is read.
-    let _clock = Standstill::begin();
+    let _clock = PausedClock::start();
     for length in [1, 100_000, 3_000_000] {
         for chunked in [false, true] {
             let (answer, goes_on) = refused_before_its_body(&rig, length, chunked).await;
@@ -331,7 +331,7 @@ async fn heads_that_are_too_large_are_refused() {
         .write_all(format!("GET / HTTP/1.1\r\n{endless}").as_bytes())
         .await;
     assert_eq!(
-        timeout(PATIENCE, Answer::read(&mut tls))
+        timeout(TEST_DEADLINE, Answer::read(&mut tls))
             .await
             .unwrap()
             .status,
@@ -403,9 +403,11 @@ async fn sockets_that_never_finish_tls_keep_nobody_out() {
         }
         idle.push(socket);
     }
-    let answer = timeout(PATIENCE, rig.get(HUB, "/v1/whoami", "")).await;
+    let answer = timeout(TEST_DEADLINE, rig.get(HUB, "/v1/whoami", "")).await;
     assert_eq!(answer.unwrap().status, 200);
-    timeout(PATIENCE, Agent::of(&rig, "c-a")).await.unwrap();
+    timeout(TEST_DEADLINE, Agent::of(&rig, "c-a"))
+        .await
+        .unwrap();
     // Nobody's time had to be over for that.
     let ended = |outcome| rig.metric("fairlead_handshakes_total", &["front", outcome]);
     assert_eq!((ended("ok"), ended("timeout")), (2.0, 0.0));
@@ -421,13 +423,13 @@ async fn draining_refuses_new_requests_and_closes_idle_connections() {
     assert_eq!(Answer::read(&mut idle).await.status, 200);
     rig.process.start_drain();
     let mut rest = Vec::new();
-    timeout(PATIENCE, idle.read_to_end(&mut rest))
+    timeout(TEST_DEADLINE, idle.read_to_end(&mut rest))
         .await
         .unwrap()
         .unwrap();
     assert!(rest.is_empty());
     assert!(
-        rig.process.finish(PATIENCE).await,
+        rig.process.finish(TEST_DEADLINE).await,
         "everything ends by itself"
     );
     for gauge in [

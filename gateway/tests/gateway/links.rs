@@ -9,7 +9,7 @@ use tokio::{io::AsyncReadExt, net::TcpStream, time::timeout};
 use crate::{
     agent::{Agent, Says, data, hello},
     client::{head, open, read_until, status, until},
-    rig::{PATIENCE, Rig},
+    rig::{Rig, TEST_DEADLINE},
 };
 
 #[tokio::test]
@@ -23,14 +23,16 @@ async fn while_a_hub_drains_what_runs_goes_on_over_another_link_and_nothing_new_
     let mut watch = open(&rig, &head("GET", "/stream", "")).await;
     read_until(&mut watch, "\r\n\r\n").await;
     rig.process.start_drain();
-    let ended = timeout(PATIENCE, other.session.closed()).await.unwrap();
+    let ended = timeout(TEST_DEADLINE, other.session.closed())
+        .await
+        .unwrap();
     assert!(
         matches!(ended, SessionError::Peer(CloseReason::Draining)),
         "{ended:?}"
     );
     way.abort();
     agent.loses_its_link().await;
-    let again = timeout(PATIENCE, agent.redial(&rig)).await.unwrap();
+    let again = timeout(TEST_DEADLINE, agent.redial(&rig)).await.unwrap();
     assert!(matches!(again.unwrap(), Redialed::Resumed { .. }));
     events.send(data("late")).await.unwrap();
     read_until(&mut watch, "late\r\n").await;
@@ -47,7 +49,10 @@ async fn while_a_hub_drains_what_runs_goes_on_over_another_link_and_nothing_new_
 
     drop(events);
     read_until(&mut watch, "0\r\n\r\n").await;
-    assert!(rig.process.finish(PATIENCE).await, "all ends by itself");
+    assert!(
+        rig.process.finish(TEST_DEADLINE).await,
+        "all ends by itself"
+    );
     assert!(TcpStream::connect(rig.address).await.is_err());
 }
 
@@ -65,7 +70,7 @@ async fn an_agent_whose_link_is_lost_before_it_has_named_itself_has_its_time_on_
         tokio::time::advance(Duration::from_secs(1)).await;
     }
     tokio::time::resume();
-    let again = timeout(PATIENCE, agent.redial(&rig)).await.unwrap();
+    let again = timeout(TEST_DEADLINE, agent.redial(&rig)).await.unwrap();
     assert!(matches!(again.unwrap(), Redialed::Resumed { .. }));
     assert_eq!(agent.say(hello(1, 0, None)).await, 200);
     status(&rig, ClusterState::Connected).await;

@@ -23,9 +23,6 @@ mod sessions;
 #[cfg(test)]
 mod silent;
 #[cfg(test)]
-#[path = "../../../runtime/testkit/standstill.rs"]
-mod standstill;
-#[cfg(test)]
 mod stopped;
 #[cfg(test)]
 mod tunnel;

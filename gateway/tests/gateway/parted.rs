@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 use crate::{
     agent::{Agent, Says},
     client::{head, open, read_until, rest, status},
-    rig::{PATIENCE, Rig, Standstill},
+    rig::{PausedClock, Rig, TEST_DEADLINE},
 };
 
 #[tokio::test]
@@ -23,7 +23,7 @@ async fn deleting_a_cluster_ends_its_session_at_once() {
 
     let cluster: ClusterId = "c-a".parse().unwrap();
     rig.modules.clusters.lock().unwrap().remove(&cluster);
-    let _clock = Standstill::begin();
+    let _clock = PausedClock::start();
     let begun = Instant::now();
     rig.modules.deleted.send(cluster).unwrap();
     let ended = agent.session.closed().await;
@@ -38,7 +38,9 @@ async fn deleting_a_cluster_ends_its_session_at_once() {
     );
     // And it does not come back.
     let again = Agent::saying(&rig, "c-a", Says::Nothing).await;
-    let ended = timeout(PATIENCE, again.session.closed()).await.unwrap();
+    let ended = timeout(TEST_DEADLINE, again.session.closed())
+        .await
+        .unwrap();
     assert!(
         matches!(ended, SessionError::Peer(CloseReason::Deleted)),
         "{ended:?}"
@@ -55,7 +57,9 @@ async fn a_cluster_that_becomes_another_tenants_is_lost_until_that_enrols_it() {
     let error = lost.last_error.unwrap();
     assert_eq!(error.code, Code::ForeignCertificate);
     assert!(error.cause.contains("another tenant"), "{}", error.cause);
-    timeout(PATIENCE, agent.session.closed()).await.unwrap();
+    timeout(TEST_DEADLINE, agent.session.closed())
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -68,7 +72,9 @@ async fn a_move_that_was_missed_among_very_many_deletions_ends_the_session_all_t
     for cluster in std::iter::once("c-a".to_owned()).chain((0..50).map(|n| format!("c-{n}"))) {
         rig.modules.deleted.send(cluster.parse().unwrap()).unwrap();
     }
-    let ended = timeout(PATIENCE, agent.session.closed()).await.unwrap();
+    let ended = timeout(TEST_DEADLINE, agent.session.closed())
+        .await
+        .unwrap();
     assert!(
         matches!(ended, SessionError::Peer(CloseReason::Deleted)),
         "{ended:?}"
@@ -81,7 +87,9 @@ async fn a_session_that_begins_while_its_cluster_moves_to_another_tenant_ends() 
     let rig = Rig::start();
     *rig.modules.moves_after.lock().unwrap() = Some(1);
     let agent = Agent::saying(&rig, "c-a", Says::Nothing).await;
-    let ended = timeout(PATIENCE, agent.session.closed()).await.unwrap();
+    let ended = timeout(TEST_DEADLINE, agent.session.closed())
+        .await
+        .unwrap();
     assert!(
         matches!(ended, SessionError::Peer(CloseReason::Protocol)),
         "{ended:?}"

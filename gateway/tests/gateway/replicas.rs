@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use crate::{
     agent::{Agent, Says, data, hello},
     client::{ROOT, head, open, read_until, rest, status, until},
-    rig::{Answer, HUB, PATIENCE, Rig},
+    rig::{Answer, HUB, Rig, TEST_DEADLINE},
 };
 
 const HOME: Option<&str> = Some("uid-1");
@@ -36,11 +36,13 @@ async fn serves(rig: &Rig, agent: &Agent) {
             assert_eq!(get(rig).await.status, 200);
         }
     };
-    timeout(PATIENCE, asking).await.unwrap();
+    timeout(TEST_DEADLINE, asking).await.unwrap();
 }
 
 async fn ended(agent: &Agent) -> SessionError {
-    timeout(PATIENCE, agent.session.closed()).await.unwrap()
+    timeout(TEST_DEADLINE, agent.session.closed())
+        .await
+        .unwrap()
 }
 
 #[tokio::test]

@@ -41,7 +41,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-pub(crate) use crate::standstill::{PATIENCE, Standstill};
+pub(crate) use fairlead_testkit::clock::{PausedClock, TEST_DEADLINE};
 
 pub(crate) const HUB: &str = "hub.test";
 pub(crate) const DOMAIN: &str = "clusters.hub.test";
@@ -187,7 +187,9 @@ impl Rig {
         let mut tls = self.connect(sni, "http/1.1").await;
         tls.write_all(request).await.unwrap();
         tls.flush().await.unwrap();
-        timeout(PATIENCE, Answer::read(&mut tls)).await.unwrap()
+        timeout(TEST_DEADLINE, Answer::read(&mut tls))
+            .await
+            .unwrap()
     }
 
     /// A GET with a good token and these headers more.

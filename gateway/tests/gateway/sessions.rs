@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 use crate::{
     agent::{Agent, Says, data, hello},
     client::{ROOT, all_back_to_zero, head, open, read_until, status, until},
-    rig::{HUB, PATIENCE, Rig, Standstill},
+    rig::{HUB, PausedClock, Rig, TEST_DEADLINE},
 };
 
 #[tokio::test]
@@ -44,7 +44,7 @@ async fn an_agent_is_told_of_another_configuration_on_a_probe_that_comes_at_once
     let agent = Agent::saying(&rig, "c-a", hello(1, 0, None)).await;
     status(&rig, ClusterState::Connected).await;
     assert_eq!(*agent.api.wanted.borrow(), None);
-    let _clock = Standstill::begin();
+    let _clock = PausedClock::start();
     let begun = Instant::now();
     for revision in ["one", "two", "three"] {
         named(&rig, &agent, revision).await;
@@ -66,7 +66,7 @@ async fn an_agent_whose_api_server_hangs_is_told_of_another_configuration_as_soo
     let rig = Rig::start();
     let agent = Agent::saying(&rig, "c-a", hello(1, 0, None)).await;
     status(&rig, ClusterState::Connected).await;
-    let _clock = Standstill::begin();
+    let _clock = PausedClock::start();
     agent.api.hangs.store(true, SeqCst);
     let begun = Instant::now();
     named(&rig, &agent, "one").await;
@@ -127,7 +127,7 @@ async fn the_newest_session_of_one_name_serves_and_the_one_before_finishes_what_
     read_until(&mut watch, "two\r\n").await;
     drop(events);
     read_until(&mut watch, "0\r\n\r\n").await;
-    let ended = timeout(PATIENCE, old.session.closed()).await.unwrap();
+    let ended = timeout(TEST_DEADLINE, old.session.closed()).await.unwrap();
     assert!(
         matches!(ended, SessionError::Peer(CloseReason::Replaced)),
         "{ended:?}"
@@ -221,7 +221,7 @@ async fn a_session_ends_with_its_certificate_unless_that_is_renewed() {
     assert_eq!(ask(&exchanges, "POST", "/agent/v1/renew").await.0, 200);
 
     let careless = Agent::expiring(&rig, "c-b", left).await;
-    let ended = timeout(left + PATIENCE, careless.session.closed());
+    let ended = timeout(left + TEST_DEADLINE, careless.session.closed());
     let ended = ended.await.unwrap();
     assert!(
         matches!(ended, SessionError::Peer(CloseReason::Expired)),
@@ -354,7 +354,9 @@ async fn draining_lets_a_running_request_finish_and_then_tells_the_agent() {
     read_until(&mut watch, "late\r\n").await;
     drop(events);
     read_until(&mut watch, "0\r\n\r\n").await;
-    let ended = timeout(PATIENCE, agent.session.closed()).await.unwrap();
+    let ended = timeout(TEST_DEADLINE, agent.session.closed())
+        .await
+        .unwrap();
     assert!(
         matches!(ended, SessionError::Peer(CloseReason::Draining)),
         "{ended:?}"

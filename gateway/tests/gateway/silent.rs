@@ -14,7 +14,7 @@ use tokio::{
 use crate::{
     agent::{Agent, data},
     client::{head, open, read_until, status},
-    rig::{Answer, Rig, Standstill},
+    rig::{Answer, PausedClock, Rig},
 };
 
 /// The bound for every answer once a cluster is `Lost`.
@@ -86,7 +86,7 @@ async fn answered(rig: &Rig, before: f64, answer: JoinHandle<Answer>) -> (Answer
 async fn lost_cluster_answers_new_requests_within_two_seconds() {
     let rig = Rig::start();
     let agent = stopped(&rig).await;
-    let _clock = Standstill::begin();
+    let _clock = PausedClock::start();
     pass_until(is(&rig, ClusterState::Lost)).await;
     assert!(
         agent.session.is_up(),
@@ -119,7 +119,7 @@ async fn request_in_flight_is_answered_within_two_seconds_of_the_loss() {
         let mut asked = open(&rig, &head(method, "/silent", EMPTY)).await;
         agent.saw(&format!("{method} /silent")).await;
         let answer = tokio::spawn(async move { Answer::read(&mut asked).await });
-        let _clock = Standstill::begin();
+        let _clock = PausedClock::start();
         agent.api.hangs.store(true, SeqCst);
         pass_until(is(&rig, ClusterState::Lost)).await;
         let (answer, took) = answered(&rig, 1.0, answer).await;
@@ -139,7 +139,7 @@ async fn api_server_that_hangs_keeps_no_reader_waiting() {
     let agent = Agent::of(&rig, "c-a").await;
     status(&rig, ClusterState::Connected).await;
     *agent.api.ready.lock().unwrap() = (504, Some(("FL-1504", "/readyz did not answer")));
-    let _clock = Standstill::begin();
+    let _clock = PausedClock::start();
     pass_until(is(&rig, ClusterState::ApiUnreachable)).await;
     let (answer, took) = timed(&rig, "GET", "/silent").await;
     assert_eq!((answer.status, answer.code()), (504, "FL-1504"));

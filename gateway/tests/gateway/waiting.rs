@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::{
     agent::Agent,
     client::{ROOT, all_back_to_zero},
-    rig::{Answer, HUB, PATIENCE, Rig, Standstill},
+    rig::{Answer, HUB, PausedClock, Rig, TEST_DEADLINE},
 };
 
 fn lost(rig: &Rig, cluster: &str, away: Duration) {
@@ -37,7 +37,7 @@ async fn a_request_waits_for_a_cluster_that_was_lost_a_moment_ago() {
         // It has found no session by then.
         let mut asked = rig.modules.asked.subscribe();
         let found_none = asked.wait_for(|asked| *asked > 0);
-        timeout(PATIENCE, found_none).await.unwrap().unwrap();
+        timeout(TEST_DEADLINE, found_none).await.unwrap().unwrap();
         Agent::of(&rig, "c-a").await
     };
     let (answer, agent) = tokio::join!(request, agent);
@@ -90,13 +90,13 @@ async fn who_asks_the_wrong_one_of_several_hubs_is_told_the_right_one() {
     );
     let request = async {
         let at_the_door = knocked.wait_for(|knocked| *knocked > 0);
-        timeout(PATIENCE, at_the_door).await.unwrap().unwrap();
+        timeout(TEST_DEADLINE, at_the_door).await.unwrap().unwrap();
         rig.get(HUB, &format!("{ROOT}/who"), "").await
     };
     let opened = async {
         let found_none = asked.wait_for(|asked| *asked > 1);
-        timeout(PATIENCE, found_none).await.unwrap().unwrap();
-        let clock = Standstill::begin();
+        timeout(TEST_DEADLINE, found_none).await.unwrap().unwrap();
+        let clock = PausedClock::start();
         rig.modules.shut.send_replace(false);
         clock
     };

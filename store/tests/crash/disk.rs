@@ -9,17 +9,16 @@ use std::{
 
 use fairlead_store::{Clock, Place, Store};
 
-use crate::{
-    mounts::{alone, run},
-    room::{fill, put, reads_go_on, there},
-};
+use fairlead_testkit::mounts::{restart_isolated, run};
+
+use crate::room::{fill, put, reads_go_on, there};
 
 /// Size of the file that is removed to free space, in bytes.
 const BALLAST_BYTES: usize = 1 << 20;
 
 pub(crate) fn a_small_and_a_broken_disk_are_told() {
     let folder = tempfile::tempdir().unwrap();
-    alone("disk", folder.path());
+    restart_isolated("disk", folder.path());
 }
 
 /// Runs inside the private mount namespace.

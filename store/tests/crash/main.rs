@@ -17,12 +17,8 @@
 mod disk;
 mod full;
 mod load;
-#[path = "../../../runtime/testkit/mounts.rs"]
-mod mounts;
 mod postgres;
 mod room;
-#[path = "../../../control/tests/postgres/server.rs"]
-mod server;
 mod verify;
 
 use std::process::ExitCode;

@@ -4,11 +4,11 @@ pub(crate) mod disk;
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
+use fairlead_testkit::postgres::Postgres;
 use tokio::time::Instant;
 
-use crate::{load::Writer, server::Server, verify::verify};
+use crate::{load::Writer, verify::verify};
 
-const RIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../e2e/postgres");
 /// Acknowledged writes between two kills.
 const WRITES_BETWEEN_KILLS: usize = 40;
 /// Database name, by which serving processes are recognised.
@@ -16,10 +16,8 @@ const DATABASE: &str = "postgres";
 const DEATH_DEADLINE: Duration = Duration::from_secs(30);
 
 pub(crate) fn all(kills: u32) {
-    let built = Command::new(format!("{RIG}/build")).output().unwrap();
-    if !built.status.success() {
-        let why = String::from_utf8_lossy(&built.stderr);
-        println!("SKIPPED: kills with PostgreSQL: {}", why.trim());
+    if let Err(error) = Postgres::build() {
+        println!("SKIPPED: kills with PostgreSQL: {error}");
         return;
     }
     nothing_is_lost_when_the_servers_processes_are_killed(kills);
@@ -29,7 +27,7 @@ pub(crate) fn all(kills: u32) {
 /// Kills one process, after which the server restarts by itself, or all of them. The hub keeps
 /// running.
 fn nothing_is_lost_when_the_servers_processes_are_killed(kills: u32) {
-    let mut server = Server::start();
+    let mut server = Postgres::start().unwrap();
     let folder = server.folder().display();
     let place = format!("postgres:///{DATABASE}?host={folder}&user=fairlead");
     let writer = Writer::start(&place);
@@ -39,7 +37,7 @@ fn nothing_is_lost_when_the_servers_processes_are_killed(kills: u32) {
         if round % 3 == 2 {
             kill_all(&postmaster);
             server.stop();
-            server.resume();
+            server.resume().unwrap();
         } else if let Some(backend) = children(&postmaster).into_iter().find(|it| serves(it)) {
             kill_hard(&backend);
         }

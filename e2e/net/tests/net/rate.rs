@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::Front;
+use fairlead_e2e::RawClient;
 use fairlead_e2e_net::net::HUB_ADDRESS;
 use fairlead_e2e_net::{HUB, Net, Shape, Stage};
 use tokio::task::spawn_blocking;
@@ -165,7 +165,8 @@ async fn ask_beside<T>(
 ) -> anyhow::Result<(T, Vec<Duration>)> {
     let ca = std::fs::read_to_string(&stage.hub.ready().ca_file)?;
     let at = SocketAddr::new(HUB_ADDRESS.parse()?, 443);
-    let front = Front::at(at, HUB.try_into()?, &ca)?.in_net(&stage.net.user);
+    let front =
+        fairlead_e2e::admin::in_net(RawClient::at(at, HUB.try_into()?, &ca)?, &stage.net.user);
     let request = format!(
         "GET /k8s/clusters/{}/version HTTP/1.1\r\nHost: {HUB}\r\nAuthorization: Bearer {}\r\n\r\n",
         stage.joining.id,

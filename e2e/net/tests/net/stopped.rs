@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use fairlead_e2e::Front;
+use fairlead_e2e::RawClient;
 use fairlead_e2e_net::net::HUB_ADDRESS;
 use fairlead_e2e_net::{HUB, Stage};
 use rustix::process::Signal;
@@ -39,7 +39,7 @@ fn line(n: u64) -> String {
 }
 
 /// How long the requests of many clients take, sorted.
-async fn watch(front: &Front, request: &str) -> anyhow::Result<Vec<Duration>> {
+async fn watch(front: &RawClient, request: &str) -> anyhow::Result<Vec<Duration>> {
     let over = Arc::new(AtomicBool::new(false));
     let doors = Arc::new(Semaphore::new(DOORS));
     let mut clients = JoinSet::new();
@@ -95,7 +95,8 @@ async fn a_reader_that_stops_costs_a_window_and_nobody_else_anything() -> anyhow
 
     let at = SocketAddr::new(HUB_ADDRESS.parse()?, 443);
     let ca = std::fs::read_to_string(&stage.hub.ready().ca_file)?;
-    let front = Front::at(at, HUB.try_into()?, &ca)?.in_net(&stage.net.user);
+    let front =
+        fairlead_e2e::admin::in_net(RawClient::at(at, HUB.try_into()?, &ca)?, &stage.net.user);
     let request = format!(
         "GET /k8s/clusters/{}/version HTTP/1.1\r\nHost: {HUB}\r\nAuthorization: Bearer {}\r\n\r\n",
         stage.joining.id,

@@ -6,11 +6,12 @@ use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 use fairlead_api::{Code, Failure};
 use fairlead_store::{Clock, Place, Store};
 
-use crate::{
-    mounts::{alone, run},
-    room::{self, Ballast},
-    server::Server,
+use fairlead_testkit::{
+    mounts::{restart_isolated, run},
+    postgres::Postgres,
 };
+
+use crate::room::{self, Ballast};
 
 /// A new database takes half of it.
 const TABLES: &str = "size=80m,mode=0700";
@@ -22,7 +23,7 @@ const LEFT_BYTES: u64 = 4 << 20;
 pub(crate) fn without_room_it_is_told_and_overcome() {
     // Socket paths are limited to about 100 bytes.
     let folder = tempfile::Builder::new().prefix("pg").tempdir_in("/tmp");
-    alone("postgres-disk", folder.unwrap().path());
+    restart_isolated("postgres-disk", folder.unwrap().path());
 }
 
 /// Runs inside the private mount namespace.
@@ -34,13 +35,13 @@ pub(crate) fn within(folder: &Path) {
             return println!("SKIPPED: a small disk for PostgreSQL: {why}");
         }
     }
-    let mut server = Server::start_in(folder, &[]);
+    let mut server = Postgres::start_in(folder, &[]).unwrap();
     server.stop();
     let (inside, outside) = (tables.join("pg_wal"), log.join("pg_wal"));
     let moved = Command::new("mv").args([&inside, &outside]).status();
     assert!(moved.unwrap().success());
     symlink(&outside, &inside).unwrap();
-    server.resume();
+    server.resume().unwrap();
     let place = format!(
         "postgres:///postgres?host={}&user=fairlead",
         folder.display()
@@ -65,7 +66,7 @@ async fn no_room_for_tables(place: &Place, disk: &Path) {
 }
 
 #[tokio::main]
-async fn no_room_for_the_log(place: &Place, disk: &Path, server: &mut Server) {
+async fn no_room_for_the_log(place: &Place, disk: &Path, server: &mut Postgres) {
     let store = Store::open(place, Clock::system()).await.unwrap();
     let ballast = Ballast::leaving(disk, 0);
     // Before it ends, the server reports the full disk, but not the result of this write.
@@ -75,7 +76,7 @@ async fn no_room_for_the_log(place: &Place, disk: &Path, server: &mut Server) {
     assert_eq!(Failure::from(none.unwrap_err()).code, Code::StoreAway);
     server.stop();
     ballast.throw_away();
-    server.resume();
+    server.resume().unwrap();
     room::put(&store, kept).await.unwrap();
     room::put(&store, kept + 1).await.unwrap();
     room::reads_go_on(&store, kept + 2).await;

@@ -1,4 +1,4 @@
-//! Programs under test: the built `fairlead`, and whatever stands around it.
+//! Programs under test: the built `fairlead` and the programs that it works with.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -10,49 +10,60 @@ use anyhow::{Context, bail};
 use rustix::param::clock_ticks_per_second;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::pod::Room;
 use crate::spawner::{die_with_parent, on_lasting_thread};
-use crate::{NetNs, Pod, build_folder, env, eventually};
+use crate::wait::{build_folder, eventually, setting};
 
-/// A program in the making. Its environment holds PATH and what was set here.
+/// A place that programs run in, such as a network namespace or a pod.
+pub trait Place {
+    /// Command prefix that leads a program into the place. Each word must replace itself by the next program, so
+    /// that the process keeps its id.
+    fn entrance(&self) -> Vec<OsString>;
+
+    /// Environment variables that every program finds there.
+    fn environment(&self) -> Vec<(OsString, OsString)>;
+}
+
+/// A program and its arguments, not yet started.
+///
+/// Its environment holds `PATH` and the variables set here, unless [`Launch::inherit_env`] is called.
 #[derive(Debug, Clone)]
 pub struct Launch {
     program: PathBuf,
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
-    room: Option<Room>,
-    net: Option<NetNs>,
-    group: Option<u32>,
+    entrance: Vec<OsString>,
+    inherits_env: bool,
 }
 
 impl Launch {
-    /// The built `fairlead`: `FAIRLEAD_BIN`, or the one beside this test's own build.
+    /// The built `fairlead`: `FAIRLEAD_BIN`, or the one in this test's build folder.
     ///
     /// # Errors
-    /// There is none; the error says how to build it.
+    /// There is none. The error tells how to build it.
     pub fn fairlead() -> anyhow::Result<Self> {
-        Self::named_by("FAIRLEAD_BIN").unwrap_or_else(|| Self::beside("fairlead"))
+        Self::from_setting("FAIRLEAD_BIN").unwrap_or_else(|| Self::built("fairlead"))
     }
 
-    /// The `fairlead` that is to be the hub, and its people's command: `FAIRLEAD_HUB_BIN`, so that hub and agent may be of
-    /// two versions.
+    /// The `fairlead` of the hub and of its users: `FAIRLEAD_HUB_BIN`.
+    ///
+    /// Hub and agent may be of two versions.
     ///
     /// # Errors
     /// As [`Launch::fairlead`].
     pub fn hub() -> anyhow::Result<Self> {
-        Self::named_by("FAIRLEAD_HUB_BIN").unwrap_or_else(Self::fairlead)
+        Self::from_setting("FAIRLEAD_HUB_BIN").unwrap_or_else(Self::fairlead)
     }
 
-    /// The `fairlead` that is to be the agent: `FAIRLEAD_AGENT_BIN`.
+    /// The `fairlead` of the agent: `FAIRLEAD_AGENT_BIN`.
     ///
     /// # Errors
     /// As [`Launch::fairlead`].
     pub fn agent() -> anyhow::Result<Self> {
-        Self::named_by("FAIRLEAD_AGENT_BIN").unwrap_or_else(Self::fairlead)
+        Self::from_setting("FAIRLEAD_AGENT_BIN").unwrap_or_else(Self::fairlead)
     }
 
-    fn named_by(variable: &str) -> Option<anyhow::Result<Self>> {
-        let path = PathBuf::from(env(variable)?);
+    fn from_setting(variable: &str) -> Option<anyhow::Result<Self>> {
+        let path = PathBuf::from(setting(variable)?);
         Some(if path.exists() {
             Ok(Self::new(path))
         } else {
@@ -60,11 +71,11 @@ impl Launch {
         })
     }
 
-    /// A program beside this test's own build.
+    /// A program in this test's build folder.
     ///
     /// # Errors
-    /// There is none; the error says how to build it.
-    pub fn beside(name: &str) -> anyhow::Result<Self> {
+    /// There is none. The error tells how to build it.
+    pub fn built(name: &str) -> anyhow::Result<Self> {
         let program = build_folder()?.join(name);
         if !program.exists() {
             let place = program.display();
@@ -75,24 +86,26 @@ impl Launch {
         Ok(Self::new(program))
     }
 
+    /// A program by its path, or by its name in `PATH`.
     #[must_use]
     pub fn new(program: impl Into<PathBuf>) -> Self {
-        let path = ("PATH".into(), env("PATH").unwrap_or_default().into());
+        let path = ("PATH".into(), setting("PATH").unwrap_or_default().into());
         Self {
             program: program.into(),
             args: Vec::new(),
             env: vec![path],
-            room: None,
-            net: None,
-            group: None,
+            entrance: Vec::new(),
+            inherits_env: false,
         }
     }
 
+    /// Path or name of the program.
     #[must_use]
     pub fn program(&self) -> &Path {
         &self.program
     }
 
+    /// Adds arguments.
     #[must_use]
     pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args
@@ -100,73 +113,81 @@ impl Launch {
         self
     }
 
+    /// Sets an environment variable.
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
         self
     }
 
-    /// Runs it as a container of that pod would.
+    /// Keeps the environment of this process.
     #[must_use]
-    pub fn in_pod(mut self, pod: &Pod) -> Self {
-        self.room = Some(pod.room());
+    pub fn inherit_env(mut self) -> Self {
+        self.inherits_env = true;
         self
     }
 
-    /// Runs it in that network namespace.
+    /// Runs the program inside `place`. The first place entered is the outermost.
     #[must_use]
-    pub fn in_net(mut self, net: &NetNs) -> Self {
-        self.net = Some(net.clone());
+    pub fn inside(self, place: &impl Place) -> Self {
+        let environment = place.environment();
+        let launch = self.behind(place.entrance());
+        environment
+            .into_iter()
+            .fold(launch, |launch, (name, value)| launch.env(name, value))
+    }
+
+    /// Puts a command prefix before the program.
+    #[must_use]
+    pub fn behind<A: AsRef<OsStr>>(mut self, prefix: impl IntoIterator<Item = A>) -> Self {
+        let words = prefix.into_iter().map(|word| word.as_ref().to_owned());
+        self.entrance.extend(words);
         self
     }
 
-    /// Runs it in that group, by which a firewall can tell it from others. Needs root.
+    /// Runs the program with this group id, which a firewall rule can match. Needs root.
     #[must_use]
-    pub fn in_group(mut self, group: u32) -> Self {
-        self.group = Some(group);
-        self
+    pub fn in_group(self, group: u32) -> Self {
+        let group = format!("--regid={group}");
+        self.behind(["setpriv", &group, "--clear-groups", "--"])
     }
 
-    /// Starts it; what it prints goes to `log`, after what is there already.
+    /// The whole command line and its environment, for callers that read the output themselves.
+    ///
+    /// The program ends with the thread that starts it.
+    #[must_use]
+    pub fn command(self) -> Command {
+        let program = self.program.clone().into_os_string();
+        let mut words = self.entrance;
+        words.extend(die_with_parent(&program).map(OsString::from));
+        words.extend(self.args);
+        let mut words = words.into_iter();
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words).stdin(Stdio::null());
+        if !self.inherits_env {
+            command.env_clear();
+        }
+        command.envs(self.env);
+        command
+    }
+
+    /// Starts the program and appends its output to `log`.
     ///
     /// # Errors
-    /// The log cannot be written, or it cannot be started.
+    /// The log cannot be written, or the program cannot be started.
     pub fn spawn(self, log: impl AsRef<Path>) -> anyhow::Result<Process> {
         let log = log.as_ref().to_owned();
         let out = File::options().create(true).append(true).open(&log);
         let out = out.with_context(|| format!("cannot write {}", log.display()))?;
         let err = out.try_clone()?;
         let name = self.program.display().to_string();
-        // Every wrapper becomes what it starts, so the child's id is the program's.
-        let mut words = self.net.as_ref().map(NetNs::entrance).unwrap_or_default();
-        if let Some(room) = &self.room {
-            words.extend(room.entrance()?);
-        }
-        if let Some(group) = self.group {
-            let group = format!("--regid={group}");
-            words.extend(["setpriv", &group, "--clear-groups", "--"].map(OsString::from));
-        }
-        words.extend(die_with_parent(self.program.as_os_str()).map(OsString::from));
-        words.extend(self.args);
-        let room_env = self.room.map(|room| room.environment());
-        let child = on_lasting_thread(move || {
-            let mut words = words.into_iter();
-            Command::new(words.next().unwrap_or_default())
-                .args(words)
-                .env_clear()
-                .envs(room_env.into_iter().flatten())
-                .envs(self.env)
-                .stdin(Stdio::null())
-                .stdout(out)
-                .stderr(err)
-                .spawn()
-        })?
-        .with_context(|| format!("cannot start {name}"))?;
+        let child = on_lasting_thread(move || self.command().stdout(out).stderr(err).spawn())?
+            .with_context(|| format!("cannot start {name}"))?;
         Ok(Process { name, log, child })
     }
 }
 
-/// What a process has used so far.
+/// Resources that a process has used since it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     /// User and system time.
@@ -177,7 +198,7 @@ pub struct Usage {
     pub fds: usize,
 }
 
-/// A running program; it is killed when dropped, and when this process ends, however that happens.
+/// A running program. It is killed when this is dropped and when this process ends.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -186,12 +207,13 @@ pub struct Process {
 }
 
 impl Process {
+    /// Process id of the program itself.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it has printed so far.
+    /// Output of the program so far.
     ///
     /// # Errors
     /// The log cannot be read.
@@ -200,10 +222,10 @@ impl Process {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Waits until `path` exists, as a ready file does, and reads it.
+    /// Waits until the file `path` exists, for example a ready file, and reads it.
     ///
     /// # Errors
-    /// It does not exist in time, or the program has ended; the error quotes the log.
+    /// The file does not exist in time, or the program has ended. The error quotes the log.
     pub async fn wait_for_file(
         &mut self,
         path: impl AsRef<Path>,
@@ -215,7 +237,7 @@ impl Process {
             .await
     }
 
-    /// Waits until it has printed `text`.
+    /// Waits until the program has printed `text`.
     ///
     /// # Errors
     /// As [`Process::wait_for_file`].
@@ -246,10 +268,10 @@ impl Process {
         found.with_context(|| format!("log: {}", self.log().unwrap_or_default()))
     }
 
-    /// Its end, if it ends in time.
+    /// Waits until the program ends.
     ///
     /// # Errors
-    /// It does not; the error quotes the log.
+    /// It does not end in time. The error quotes the log.
     pub async fn wait(&mut self, deadline: Duration) -> anyhow::Result<ExitStatus> {
         let what = format!("the end of {}", self.name);
         let end = eventually(deadline, &what, async || self.child.try_wait().transpose());
@@ -257,28 +279,42 @@ impl Process {
         end.with_context(|| format!("log: {}", self.log().unwrap_or_default()))
     }
 
-    /// Asks it to end.
+    /// Exit status, if the program has ended.
     ///
     /// # Errors
-    /// It has ended already.
+    /// The program cannot be waited for.
+    pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+
+    /// Path of the log.
+    #[must_use]
+    pub fn log_path(&self) -> &Path {
+        &self.log
+    }
+
+    /// Sends SIGTERM.
+    ///
+    /// # Errors
+    /// The program has ended already.
     pub fn term(&mut self) -> anyhow::Result<()> {
         self.signal(Signal::TERM)
     }
 
-    /// Ends it without a word, as a crash or an empty battery does, and waits until it is gone.
+    /// Sends SIGKILL, as after a power failure, and waits until the program is gone.
     ///
     /// # Errors
-    /// It cannot be waited for.
+    /// The program cannot be waited for.
     pub fn kill_9(&mut self) -> anyhow::Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
     }
 
-    /// Sends any signal; [`Signal::STOP`] makes a peer silent that the network still answers for.
+    /// Sends any signal. [`Signal::STOP`] makes a peer silent while its kernel still acknowledges.
     ///
     /// # Errors
-    /// It has ended already.
+    /// The program has ended already.
     pub fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
         if let Some(status) = self.child.try_wait()? {
             bail!("{} has ended: {status}", self.name);
@@ -286,8 +322,10 @@ impl Process {
         Ok(kill_process(Pid::from_child(&self.child), signal)?)
     }
 
+    /// Resources that the program has used so far.
+    ///
     /// # Errors
-    /// It has ended.
+    /// The program has ended.
     pub fn usage(&self) -> anyhow::Result<Usage> {
         usage(self.pid())
     }
@@ -299,10 +337,10 @@ impl Drop for Process {
     }
 }
 
-/// What any process of this machine has used so far.
+/// Resources that a process of this machine has used so far.
 ///
 /// # Errors
-/// There is none with this id, or it is another user's.
+/// No process has this id, or it belongs to another user.
 pub fn usage(pid: u32) -> anyhow::Result<Usage> {
     let own = Path::new("/proc").join(pid.to_string());
     let stat = fs::read_to_string(own.join("stat"))?;

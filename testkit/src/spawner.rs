@@ -1,4 +1,4 @@
-//! Starts children in a way that they cannot outlive this process, however it ends.
+//! Starting child processes that cannot outlive this process.
 
 use std::ffi::OsStr;
 use std::sync::OnceLock;
@@ -9,8 +9,9 @@ use anyhow::Context;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The words to put before a program so that the kernel kills it when its parent is gone.
-pub(crate) fn die_with_parent(program: &OsStr) -> [&OsStr; 4] {
+/// Command prefix by which the kernel kills the program when its parent is gone.
+#[must_use]
+pub fn die_with_parent(program: &OsStr) -> [&OsStr; 4] {
     [
         OsStr::new("setpriv"),
         OsStr::new("--pdeathsig=KILL"),
@@ -21,9 +22,12 @@ pub(crate) fn die_with_parent(program: &OsStr) -> [&OsStr; 4] {
 
 /// Runs `start` on a thread that lives as long as this process.
 ///
-/// The kernel takes the end of the *thread* that started a child for the end of its parent, and the thread of
-/// one test may end long before a child that several tests share.
-pub(crate) fn on_lasting_thread<T: Send + 'static>(
+/// The kernel regards the *thread* that started a child as its parent. The thread of one test may end long
+/// before a child that several tests share.
+///
+/// # Errors
+/// The thread is gone, or `start` panicked.
+pub fn on_lasting_thread<T: Send + 'static>(
     start: impl FnOnce() -> T + Send + 'static,
 ) -> anyhow::Result<T> {
     static JOBS: OnceLock<SyncSender<Job>> = OnceLock::new();
@@ -38,7 +42,7 @@ pub(crate) fn on_lasting_thread<T: Send + 'static>(
     });
     let (answer, answered) = sync_channel(1);
     jobs.send(Box::new(move || {
-        // Nobody waits any more: the caller is gone, and what was started ends by being dropped.
+        // If the caller is gone, dropping the result ends the child.
         drop(answer.send(start()));
     }))
     .ok()
