@@ -1,5 +1,5 @@
-//! As many agents of Fairlead as wanted in one process: the agent's own code, each with a cluster, a key, an identity and a
-//! connection to the upstream of its own. They share nothing but the runtime.
+//! Role `agents`: many real Fairlead agents in one process. Each has its own cluster, key, identity and
+//! connection to the upstream. They share only the runtime.
 
 use std::path::PathBuf;
 
@@ -12,18 +12,18 @@ use tokio::task::JoinSet;
 
 use crate::{api::Api, peers::HubReady};
 
-/// How many agents enrol at a time: handshakes without an identity have a waiting room with an end.
+/// Agents that enrol at the same time. The hub bounds the number of handshakes without an identity.
 const AT_ONCE: usize = 16;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The ready file of `fairlead dev`
+    /// Ready file of `fairlead dev`
     #[arg(long)]
     hub_ready: PathBuf,
-    /// Of the upstream
+    /// Kubeconfig of the upstream
     #[arg(long)]
     kubeconfig: PathBuf,
-    /// Where identities are kept; made where it is missing
+    /// Folder of the agents' identities; created if it is missing
     #[arg(long)]
     state: PathBuf,
     #[arg(long)]
@@ -37,7 +37,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let mut agents = JoinSet::new();
     let mut numbers = 0..args.count;
     loop {
-        // Registered in small groups, and each group runs before the next one is asked for.
+        // Agents are registered in small groups. Each group runs before the next one is requested.
         let group = numbers.by_ref().take(AT_ONCE);
         let joins = futures_util::future::try_join_all(group.map(|number| create(&hub, number)));
         let joins = joins.await?;
@@ -47,7 +47,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         for join in joins {
             let state = args.state.join(join.id.to_string());
             let config = config(&join, args.kubeconfig.clone(), state)?;
-            // A process of its own for each: it owns the agent's tasks and metrics.
+            // Each agent needs a `Process` of its own, which owns its tasks and metrics.
             agents.spawn(fairlead_agent::run(config, Process::new()));
         }
     }

@@ -1,4 +1,4 @@
-//! A client of JSON APIs that creates things: of the hub, as its admin, and of a real API server.
+//! A JSON client that creates objects, either in the hub as its admin or in a real API server.
 
 use std::{path::Path, time::Duration};
 
@@ -38,7 +38,7 @@ impl Api {
         })
     }
 
-    /// Creates these one after the other over one connection of its own, and gives what was answered.
+    /// Creates objects one after the other over one new connection and returns the answers.
     pub(crate) async fn create<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -46,7 +46,7 @@ impl Api {
     ) -> anyhow::Result<Vec<T>> {
         let opened = time::timeout(CREATE, async {
             let (sender, driver) = http1::handshake(self.dial.open().await?).await?;
-            // Ends with the connection.
+            // The task ends with its connection.
             drop(tokio::spawn(driver));
             anyhow::Ok(sender)
         });

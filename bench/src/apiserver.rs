@@ -1,5 +1,5 @@
-//! A real kube-apiserver with thousands of pods, for LISTs as large as people's. Nothing runs them: they are plain objects, written
-//! through the API, each about as long as a pod in the field.
+//! A real kube-apiserver with thousands of pods, for LISTs of realistic size. Nothing runs the pods. They are
+//! plain objects, written through the API, each about as long as a typical pod.
 
 use std::time::Duration;
 
@@ -15,22 +15,23 @@ use crate::{
 };
 
 pub(crate) const PODS: usize = 5000;
-/// How many write them at a time.
+/// Connections that write pods at the same time.
 const WRITERS: usize = 8;
 const WRITTEN: Duration = Duration::from_secs(300);
 const ACCOUNT: &str = "kube-system:bench";
 
-/// It ends with this.
+/// A running API server. It ends when this is dropped.
 pub(crate) struct ApiServer {
     cluster: Cluster,
     token_file: std::path::PathBuf,
 }
 
 impl ApiServer {
-    /// Starts one and fills it. From a cold cache its programs are built first, which takes minutes.
+    /// Starts a server and fills it with pods. With a cold cache its programs are built first, which takes
+    /// minutes.
     ///
     /// # Errors
-    /// It cannot be built, does not start, or takes no pods.
+    /// The server cannot be built, does not start, or rejects a pod.
     pub(crate) async fn start() -> anyhow::Result<Self> {
         let cluster = Cluster::start_lite().await?;
         let kubectl = async |words: &[&str]| {
@@ -84,7 +85,8 @@ impl ApiServer {
     }
 }
 
-/// With what a Deployment of the field writes into each: labels, annotations, variables, probes, volumes, tolerations.
+/// A pod with the fields that a typical Deployment sets: labels, annotations, variables, probes, volumes,
+/// tolerations.
 fn pod(number: usize) -> Value {
     let app = format!("shop-{}", number % 100);
     let variables: Vec<Value> = (0..16)

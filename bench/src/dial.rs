@@ -1,4 +1,4 @@
-//! How the bench's own clients reach an HTTP server: TCP, or CONNECT through a Unix socket; then TLS, or not.
+//! Connections of the bench's own clients: TCP, or CONNECT through a Unix socket, with or without TLS.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -12,7 +12,7 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-/// The longest answer to CONNECT.
+/// Longest answer to CONNECT, in bytes.
 const HEAD: usize = 4096;
 
 pub(crate) trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -48,7 +48,7 @@ impl Dial {
         })
     }
 
-    /// Deadlines are the caller's.
+    /// Opens a connection. Deadlines are up to the caller.
     pub(crate) async fn open(&self) -> anyhow::Result<TokioIo<Box<dyn Io>>> {
         let socket: Box<dyn Io> = match &self.via {
             None => {
@@ -65,7 +65,8 @@ impl Dial {
     }
 }
 
-/// The peer sends nothing behind its answer until it is spoken to, so that reading byte by byte loses nothing.
+/// Sends CONNECT. Reading byte by byte loses nothing, since the peer sends nothing after its answer until the
+/// client does.
 async fn connect<S: Io>(mut socket: S, to: &str) -> anyhow::Result<S> {
     let request = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n\r\n");
     socket.write_all(request.as_bytes()).await?;

@@ -1,16 +1,16 @@
-//! The emulated link of `e2e` as a role of this program, for [`Network`](crate::network::Network).
+//! Role `link`: the emulated link of `e2e`, for [`Network`](crate::network::Network).
 
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Where it takes orders
+    /// Control socket
     socket: PathBuf,
-    /// Of chance
+    /// Seed of the random losses and delays
     seed: u64,
-    /// The TUN device of the site's side, to be made
+    /// TUN device of the site's side, created by this role
     site: String,
-    /// That of the hub's side
+    /// TUN device of the hub's side
     hub: String,
 }
 

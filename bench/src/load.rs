@@ -1,5 +1,6 @@
-//! The load client: N connections, each sends its next request when the last answer is read to the end (a closed loop), or at
-//! its own times, late or not (an open loop). The same client goes every way, so that its own cost is in every figure alike.
+//! Role `load`: the load client. Each of N connections sends its next request when the last answer is
+//! complete (closed loop), or at fixed times (open loop). Every route is measured by the same client, so its
+//! own cost is the same in every figure.
 
 pub(crate) mod cpu;
 mod pace;
@@ -35,60 +36,60 @@ use self::{
 };
 use crate::{stats::Latencies, tls};
 
-/// How long the requests under way at the end may still take.
+/// Deadline of the requests in flight when the window ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(20);
-/// The longest window, and how often it is looked whether it is long enough.
+/// Longest window, and the interval at which its length is checked.
 const LONGEST: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(10);
-/// How long what is broken off may take to notice.
+/// Time that aborted requests get to end.
 const LAST_FRAMES: Duration = Duration::from_millis(100);
 const COUNTED: Duration = Duration::from_secs(2);
-/// Rest of a worker after a failed request.
+/// Pause of a worker after a failed request.
 const REST: Duration = Duration::from_millis(50);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// https://HOST:PORT with the prefix of every path, as `/k8s/clusters/ID`
+    /// https://HOST:PORT with the prefix of every path, such as `/k8s/clusters/ID`
     #[arg(long)]
     url: Uri,
-    /// What follows the prefix
+    /// Path after the prefix
     #[arg(long)]
     path: String,
     /// Send POST with this many bytes instead of GET, and expect the number back
     #[arg(long)]
     upload: Option<usize>,
-    /// Send POST with a body that has no end
+    /// Send POST with an endless body
     #[arg(long, conflicts_with_all = ["upload", "expect", "at_least"], requires = "cut")]
     pour: bool,
-    /// How many bytes every answer must have
+    /// Exact size of every answer, in bytes
     #[arg(long)]
     expect: Option<usize>,
-    /// How many bytes every answer must have, or more
+    /// Smallest size of every answer, in bytes
     #[arg(long, conflicts_with = "expect")]
     at_least: Option<usize>,
-    /// Break off what is under way when the time is over, instead of waiting for its end
+    /// Abort requests in flight when the time is over instead of waiting for their end
     #[arg(long)]
     cut: bool,
-    /// Take the number of bytes from this socket of the upstream, which has counted them
+    /// Take the number of bytes from this socket of the upstream, which counts them
     #[arg(long, value_name = "SOCKET")]
     counted_at: Option<PathBuf>,
-    /// Name in SNI and certificate; the URL's host otherwise
+    /// Name in SNI and certificate; default: host of the URL
     #[arg(long)]
     server_name: Option<String>,
-    /// Host header; the URL's authority otherwise
+    /// Host header; default: authority of the URL
     #[arg(long)]
     host: Option<String>,
-    /// Trusted authorities, PEM; needed for https
+    /// Trusted CA certificates, PEM; required for https
     #[arg(long)]
     ca_file: Option<PathBuf>,
-    /// Go through this Unix socket, with CONNECT
+    /// Connect through this Unix socket, with CONNECT
     #[arg(long, value_name = "SOCKET")]
     via: Option<PathBuf>,
     /// Upgrade each connection and have 64 bytes echoed, instead of requests
     #[arg(long, conflicts_with_all = ["upload", "expect"])]
     echo: bool,
-    /// So many requests a second over all connections, however long the answers take; a latency then counts from the time
-    /// at which its request was due
+    /// Requests per second over all connections, however long the answers take; latency counts from the time
+    /// at which a request was due
     #[arg(long)]
     rate: Option<f64>,
     /// File that holds the bearer token
@@ -96,13 +97,13 @@ pub(crate) struct Args {
     token_file: Option<PathBuf>,
     #[arg(long, default_value = "1")]
     connections: NonZeroUsize,
-    /// How long to measure
+    /// Seconds of the measurement
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// How long to run before that
+    /// Seconds of warm-up before the measurement
     #[arg(long, default_value_t = 0.25)]
     warmup: f64,
-    /// Measure for longer than that until there are so many answers, but not for more than 20 s
+    /// Extend the measurement until there are this many answers, to at most 20 s
     #[arg(long, default_value_t = 0)]
     answers: u64,
     /// Read the processor time of these processes too
@@ -157,40 +158,43 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
 
 pub(crate) struct Plan {
     pub(crate) connections: usize,
-    /// Requests a second; `None` is a closed loop.
+    /// Requests per second; `None` is a closed loop.
     pub(crate) rate: Option<f64>,
     pub(crate) warmup: Duration,
     pub(crate) window: Duration,
-    /// The window is longer where there are fewer than these.
+    /// The window is extended until there are this many answers.
     pub(crate) answers: u64,
     pub(crate) watched: Vec<Watched>,
-    /// What is under way at the end is broken off, and is no error.
+    /// Requests in flight at the end are aborted, and are no errors.
     pub(crate) cut: bool,
-    /// A socket of the upstream's, which says how many bytes of bodies it has had.
+    /// Socket on which the upstream reports the bytes of bodies that it has received.
     pub(crate) counted_at: Option<PathBuf>,
 }
 
-/// What happened within the window.
+/// Figures of the measured window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) seconds: f64,
-    /// Answers read to their end.
+    /// Complete answers.
     pub(crate) requests: u64,
-    /// Bytes of bodies, up or down, also of requests still under way.
+    /// Bytes of bodies, up or down, including requests still in flight.
     pub(crate) bytes: u64,
-    /// Of the whole run, warm-up and last answers included.
+    /// Failed requests of the whole run, including warm-up and last answers.
     pub(crate) errors: u64,
     pub(crate) first_error: Option<String>,
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
     pub(crate) p999_us: f64,
     pub(crate) max_us: f64,
-    /// Processor time of each watched role and of this client (`load`), microseconds.
+    /// Processor time of each watched role and of this client (`load`), in microseconds.
     pub(crate) cpu_us: BTreeMap<String, u64>,
 }
 
+/// Runs the load and measures it.
+///
 /// # Errors
-/// If a first connection cannot be made or the processor time of a role cannot be read. Failed requests are counted instead.
+/// A first connection cannot be made, or the processor time of a role cannot be read. Failed requests are
+/// counted instead.
 pub(crate) async fn measure(target: Target, plan: Plan) -> anyhow::Result<Outcome> {
     let run = Arc::new(Run {
         target,
@@ -252,13 +256,13 @@ const WARMING: u8 = 0;
 const MEASURING: u8 = 1;
 const ENDING: u8 = 2;
 
-/// What the workers of one run share.
+/// State that the workers of one run share.
 struct Run {
     target: Target,
     phase: AtomicU8,
     bytes: AtomicU64,
     answers: AtomicU64,
-    /// What is under way at the end is broken off.
+    /// Requests in flight at the end are aborted.
     cut: bool,
 }
 
@@ -356,7 +360,7 @@ async fn collect(mut workers: JoinSet<Tally>, cut: bool) -> anyhow::Result<Tally
     Ok(all)
 }
 
-/// What the upstream says that it has had until now.
+/// Bytes that the upstream has received so far.
 async fn counted(socket: Option<&Path>) -> anyhow::Result<Option<u64>> {
     let Some(socket) = socket else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! The machine that was measured on, as far as a reader has to know it.
+//! Description of the measured machine for readers of a report.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,7 @@
-//! Load benchmarks of Fairlead beside direct access and a plain one-hop proxy. Every role is a process of its own, so that its
-//! CPU time can be read and it can be pinned; `run` and `smoke` start them all. But for `agents`, nothing here may depend on
-//! how Fairlead works inside.
+//! Load benchmarks of Fairlead against direct access, a one-hop proxy and other tunnels.
+//!
+//! Every role is a process of its own, so that its processor time can be read and it can be pinned. `run` and
+//! `smoke` start all of them. Apart from `agents`, no role depends on Fairlead's internals.
 
 mod agents;
 mod api;
@@ -48,13 +49,13 @@ struct Args {
 enum Role {
     /// A stand-in API server: TLS, HTTP/1.1, prepared answers, a sink for uploads
     Upstream(upstream::Args),
-    /// The yardstick: a one-hop reverse proxy, TLS on both legs, pooled connections
+    /// The baseline: a one-hop reverse proxy, TLS on both legs, pooled connections
     Proxy(proxy::Args),
-    /// A closed-loop load client; prints one JSON object
+    /// A closed-loop or open-loop load client; prints one JSON object
     Load(load::Args),
-    /// As many agents of Fairlead as wanted, in one process
+    /// Many real Fairlead agents in one process
     Agents(agents::Args),
-    /// Stands for the path between agent and hub: slow, cut or silent
+    /// A relay between agent and hub: slow, cut or silent
     Relay(relay::Args),
     /// A link between two TUN devices that can be long, slow and lossy
     Link(link::Args),
@@ -62,13 +63,13 @@ enum Role {
     Watch(watchers::Args),
     /// Every scenario against Fairlead and its peers: figures, a table, plots
     Run(run::Args),
-    /// What the registry's operations cost a hub with 1,000 and with 10,000 clusters
+    /// Processor time of the registry's operations in a hub with 1,000 and with 10,000 clusters
     Registry(registry::Args),
     /// Prints the figures of a run as tables for a README
     Table(report::Args),
     /// Draws the plots that a Markdown page links, from the tables of the same page
     Plots(report::page::Args),
-    /// An hour of requests, many broken off, through Fairlead: what has leaked?
+    /// Finds leaks: an hour of requests through Fairlead, many of them aborted
     Soak(soak::Args),
     /// Starts every role and Fairlead, measures them in turn, prints the ratios
     Smoke(smoke::Args),
@@ -95,7 +96,7 @@ fn run(role: Role) -> anyhow::Result<ExitCode> {
         Role::Watch(args) => runtime()?.block_on(watchers::run(args))?,
         Role::Table(args) => report::run(&args)?,
         Role::Plots(args) => report::page::run(&args)?,
-        // Children are bound to the life of the thread that started them (see `launch`): it must be this one.
+        // A child ends with the thread that started it (see `launch`), which must therefore be this one.
         Role::Run(args) => return single()?.block_on(run::run(args)),
         Role::Registry(args) => return single()?.block_on(registry::run(args)),
         Role::Soak(args) => return single()?.block_on(soak::run(args)),
@@ -104,7 +105,7 @@ fn run(role: Role) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// On one core a runtime of one thread is the cheapest; with more, none of the roles may be the bottleneck.
+/// On one core a single-threaded runtime is the cheapest. With more cores, no role may be the bottleneck.
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     match std::thread::available_parallelism().map_or(1, NonZero::get) {
         1 => single(),

@@ -1,6 +1,8 @@
-//! A far site: two network namespaces, the hub's and the site's, with the emulated link of `e2e` between them. Hub, agent and
-//! clients notice nothing of it but time: on either side, the other's ports are those of 127.0.0.1, and NAT sends what goes there over
-//! the link. Needs root and TUN devices, and is gone with this process, however that ends.
+//! A far site: the hub's and the site's network namespaces with the emulated link of `e2e` between them.
+//!
+//! Hub, agent and clients need no configuration for it: on either side, the other side's ports appear on
+//! 127.0.0.1, and NAT sends their packets over the link. It needs root and TUN devices, and disappears when
+//! this process ends.
 
 use std::{ffi::OsString, path::Path, time::Duration};
 
@@ -17,7 +19,7 @@ use crate::ports;
 
 const HUB: &str = "10.99.0.1";
 const SITE: &str = "10.99.0.2";
-/// The same packets are lost in every run.
+/// Fixed, so that the same packets are lost in every run.
 const SEED: &str = "1";
 const READY: Duration = Duration::from_secs(10);
 
@@ -30,10 +32,10 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// `folder` gets its socket, rules and logs.
+    /// Builds the network. `folder` gets its socket, rules and logs.
     ///
     /// # Errors
-    /// This machine cannot run it: one sentence says why. Or a program refuses.
+    /// This machine does not support it, which one sentence explains, or a program fails.
     pub(crate) async fn build(folder: &Path) -> anyhow::Result<Self> {
         check_support("a far link", &["nft"])?;
         let (hub, site) = tokio::try_join!(NetNs::new("hub", folder), NetNs::new("site", folder))?;
@@ -64,25 +66,25 @@ impl Network {
         for (at, address) in [(&self.hub, HUB), (&self.site, SITE)] {
             let address = format!("{address}/24");
             at.run(&["ip", "address", "add", &address, "dev", "wan"])?;
-            // Room for what comes while the emulator waits for its turn.
+            // Queue for packets that arrive while the emulator is not scheduled.
             at.run(&["ip", "link", "set", "wan", "txqueuelen", "10000", "up"])?;
             at.run(&["sh", "-c", SETTINGS])?;
         }
         Ok(())
     }
 
-    /// What the link is like from now on, both ways.
+    /// Changes the properties of the link in both directions.
     ///
     /// # Errors
-    /// The emulator is gone.
+    /// The emulator has ended.
     pub(crate) fn shape(&self, shape: Shape) -> anyhow::Result<()> {
         self.control.set(Toward::Both, shape)
     }
 
-    /// Makes the hub's ports reachable from the site, and these of the site from the hub.
+    /// Makes the hub's ports reachable from the site, and the site's ports from the hub.
     ///
     /// # Errors
-    /// nft refuses.
+    /// nft fails.
     pub(crate) fn join(&self, [secure, plain]: [u16; 2]) -> anyhow::Result<()> {
         let hubs = format!("{}-{}", ports::FREE.start, ports::FREE.end - 1);
         let upstream = format!("{{ {secure}, {plain} }}");
@@ -98,22 +100,23 @@ impl Network {
         Ok(())
     }
 
-    /// This thread and what it starts are at the hub until the guard goes.
+    /// Moves this thread, and programs it starts, to the hub's side until the guard is dropped.
     pub(crate) fn enter(&self) -> anyhow::Result<Inside> {
         self.hub.enter()
     }
 
-    /// The words that lead a program to the site.
+    /// Command prefix that starts a program on the site's side.
     pub(crate) fn site(&self) -> Vec<OsString> {
         Place::entrance(&self.site)
     }
 }
 
-/// 127.0.0.1 may leave by the link, translated; and what TCP learned of the path from one peer is not given to the next.
+/// Packets of 127.0.0.1 may leave by the link, translated. TCP must not carry path metrics over from one peer
+/// to the next.
 const SETTINGS: &str =
     "cd /proc/sys/net/ipv4 && echo 1 > conf/all/route_localnet && echo 1 > tcp_no_metrics_save";
 
-/// `here` are ports of this side, `there` those of the other one and its address.
+/// Rules for one side: `here` are its own ports, `there` are the ports and the address of the other side.
 fn rules(here: &str, there: (&str, &str), own: &str) -> String {
     let (ports, address) = there;
     format!(

@@ -1,5 +1,7 @@
-//! What is compared: how each is started, as its documentation says for this job, and how a request goes through it. Between
-//! hub and agent there is always TLS. One that is not here, or does not start, is shown as such and stops nothing.
+//! The compared programs: how each is started, according to its documentation, and how a request reaches it.
+//!
+//! There is always TLS between hub and agent. A program that is missing or does not start is reported and
+//! stops nothing else.
 
 mod built;
 mod copying;
@@ -35,7 +37,7 @@ use crate::{
     way::{Legs, Way},
 };
 
-/// How long a peer may take until a request comes through.
+/// Deadline of the first request through a peer.
 const READY: Duration = Duration::from_secs(30);
 const ATTEMPT: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(100);
@@ -81,39 +83,39 @@ impl Kind {
         }
     }
 
-    /// Whether `bench/peers/build` makes it.
+    /// `true` if `bench/peers/build` builds it.
     pub(crate) fn is_built(self) -> bool {
         self.is_tunnel() && self != Self::Fairlead
     }
 
-    /// Whether a hub and an agent stand between client and upstream.
+    /// `true` if a hub and an agent stand between client and upstream.
     pub(crate) fn is_tunnel(self) -> bool {
         !matches!(self, Self::Direct | Self::Proxy)
     }
 }
 
-/// What all peers of a run share: the upstream, keys, where binaries are.
+/// Everything that the peers of a run share: the upstream, keys, paths of binaries.
 pub(crate) struct Bed<'a> {
     pub(crate) launcher: &'a Launcher,
     /// Private to this user.
     dir: PathBuf,
     pub(crate) upstream: Ready,
-    /// The stand-in.
+    /// The stand-in API server.
     upstream_part: Part,
-    /// What stands in its place, if anything does.
+    /// Process id of the real API server that replaces the stand-in.
     real: Option<u32>,
     token_file: PathBuf,
-    /// Of the peers' hubs and agents.
+    /// Keys of the peers' hubs and agents.
     pems: Pems,
     fairlead: Option<PathBuf>,
     pub(crate) built: Built,
     folders: AtomicU32,
-    /// How Fairlead's agent reaches the upstream: it is started for one way only.
+    /// How Fairlead's agent reaches the upstream. It is started for one of the two only.
     legs: Legs,
 }
 
 impl<'a> Bed<'a> {
-    /// Starts the upstream. `dir` takes keys and tokens.
+    /// Starts the upstream. `dir` gets keys and tokens.
     pub(crate) async fn make(
         launcher: &'a Launcher,
         dir: &Path,
@@ -144,13 +146,13 @@ impl<'a> Bed<'a> {
         })
     }
 
-    /// The same where clients and upstream are measured without TLS.
+    /// Measures clients and upstream without TLS.
     pub(crate) fn with_legs(mut self, legs: Legs) -> Self {
         self.legs = legs;
         self
     }
 
-    /// The same with a real API server as upstream. What is asked without TLS still goes to the stand-in.
+    /// Uses a real API server as upstream. Requests without TLS still go to the stand-in.
     pub(crate) fn before(mut self, server: Server) -> Self {
         self.upstream.url = server.url;
         self.upstream.ca_file = server.ca_file;
@@ -170,7 +172,7 @@ impl<'a> Bed<'a> {
         }
     }
 
-    /// A folder for one peer's files; it may be started more than once in a run.
+    /// Folder of one peer's files. A peer may be started several times in a run.
     fn folder(&self, name: &str) -> anyhow::Result<PathBuf> {
         let number = self.folders.fetch_add(1, Relaxed);
         let folder = self.dir.join(format!("{name}-{number}"));
@@ -178,7 +180,7 @@ impl<'a> Bed<'a> {
         Ok(folder)
     }
 
-    /// host:port of the upstream.
+    /// HOST:PORT of the upstream.
     fn upstream_address(&self, legs: Legs) -> &str {
         let url = match legs {
             Legs::Tls => &self.upstream.url,
@@ -187,7 +189,7 @@ impl<'a> Bed<'a> {
         url.split_once("//").map_or(url, |(_, address)| address)
     }
 
-    /// With TLS, and without.
+    /// Ports with TLS and without.
     pub(crate) fn upstream_ports(&self) -> anyhow::Result<[u16; 2]> {
         let port = |legs| {
             let address = self.upstream_address(legs);
@@ -197,7 +199,7 @@ impl<'a> Bed<'a> {
         Ok([port(Legs::Tls)?, port(Legs::Plain)?])
     }
 
-    /// To the upstream itself, or to a port that stands for it byte by byte.
+    /// Route to the upstream itself, or to a port that copies bytes to and from it.
     fn way(&self, legs: Legs, port: Option<u16>) -> Way {
         let own = self.upstream_address(legs).to_owned();
         let address = port.map_or(own, |port| format!("127.0.0.1:{port}"));
@@ -214,7 +216,7 @@ impl<'a> Bed<'a> {
     }
 }
 
-/// An API server, and who may do all there.
+/// An API server and a token of its administrator.
 pub(crate) struct Server {
     pub(crate) url: String,
     pub(crate) ca_file: PathBuf,
@@ -222,25 +224,25 @@ pub(crate) struct Server {
     pub(crate) pid: u32,
 }
 
-/// One of those compared, running.
+/// A running peer.
 pub(crate) struct Peer {
     pub(crate) kind: Kind,
     tls: Option<Way>,
     plain: Option<Way>,
-    /// The process that clients reach: a hub or a proxy.
+    /// The process that clients connect to: a hub or a proxy.
     pub(crate) hub: Option<Part>,
     pub(crate) agent: Option<Part>,
-    /// Between agent and hub, where the link is slowed down or broken.
+    /// Relay between agent and hub, where the link is slowed down or broken.
     pub(crate) relay: Option<Part>,
-    /// The hub's metrics, of Fairlead only.
+    /// The metrics page of the hub, of Fairlead only.
     pub(crate) admin: Option<Way>,
 }
 
 impl Peer {
-    /// Starts it and waits until a request comes through.
+    /// Starts the peer and waits until a request comes through.
     ///
     /// # Errors
-    /// If it is not here or does not start; the reason is for people to read.
+    /// The peer is missing or does not start. The error is a sentence for the report.
     pub(crate) async fn start(kind: Kind, bed: &Bed<'_>, link: Link) -> anyhow::Result<Self> {
         let mut peer = match kind {
             Kind::Direct => Self::bare(kind, bed),
@@ -339,14 +341,14 @@ impl Peer {
         }
     }
 
-    /// Those between client and upstream, the client's side first.
+    /// Processes between client and upstream, the client's side first.
     fn parts(&mut self) -> impl Iterator<Item = &mut Part> {
         [&mut self.hub, &mut self.relay, &mut self.agent]
             .into_iter()
             .flatten()
     }
 
-    /// `ROLE=PID` of every process on the way, as the load client takes it.
+    /// `ROLE=PID` of every process on the route, for the load client.
     pub(crate) fn watched(&mut self, bed: &Bed<'_>) -> anyhow::Result<Vec<String>> {
         let mut watched = self
             .parts()
@@ -357,7 +359,7 @@ impl Peer {
     }
 
     /// # Errors
-    /// If a part has ended by itself.
+    /// A process has ended by itself.
     pub(crate) fn alive(&mut self) -> anyhow::Result<()> {
         self.parts().try_for_each(Part::alive)
     }
@@ -389,13 +391,13 @@ impl Peer {
     }
 }
 
-/// The ports of a peer, each on 127.0.0.1.
+/// Ports of a peer, each on 127.0.0.1.
 struct Ports {
-    /// Where the hub takes agents.
+    /// Port on which the hub accepts agents.
     hub: u16,
-    /// Where agents dial: the hub's own port, or a relay's.
+    /// Port that agents dial: the hub's own or a relay's.
     link: u16,
-    /// Where the hub takes clients, for the upstream with TLS and without.
+    /// Ports on which the hub accepts clients, for the upstream with TLS and without.
     tls: u16,
     plain: u16,
 }

@@ -1,5 +1,7 @@
-//! Fixed ports for programs that cannot choose one and say which, or must come back on the same. They lie below those that
-//! the kernel gives to outgoing connections, so that thousands of these take none away between a look and its use.
+//! Fixed ports for programs that cannot report a chosen one, or must return on the same.
+//!
+//! They lie below the kernel's range of ephemeral ports, so that thousands of outgoing connections take none
+//! of them.
 
 use std::{
     net::{Ipv4Addr, TcpListener},
@@ -11,18 +13,18 @@ use anyhow::ensure;
 
 const FIRST: u16 = 20_000;
 const END: u16 = 22_500;
-/// From here on up to the kernel's are those of agents that need a port each. They are used again and again.
+/// First port of agents that need a port each, up to the kernel's range. These ports are reused.
 pub(crate) const CROWD: u16 = END;
 
-/// All that [`free`] gives out.
+/// All ports that [`free`] returns.
 pub(crate) const FREE: Range<u16> = FIRST..END;
 
 static NEXT: AtomicU16 = AtomicU16::new(FIRST);
 
-/// A port of 127.0.0.1 that nobody has now and that is given out only once.
+/// Returns an unused port of 127.0.0.1, each only once.
 ///
 /// # Errors
-/// If there is none left.
+/// No port is left.
 pub(crate) fn free() -> anyhow::Result<u16> {
     loop {
         let port = NEXT.fetch_add(1, Relaxed);

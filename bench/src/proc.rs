@@ -1,4 +1,4 @@
-//! What `/proc` says of processes and sockets.
+//! Figures from `/proc` about processes and sockets.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ fn resident(status: &str) -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// On how many of these ports someone listens.
+/// Number of these ports that are listening.
 pub(crate) fn listening(ports: Range<u16>) -> u64 {
     let table = |path| std::fs::read_to_string(path).unwrap_or_default();
     let mut open: Vec<u16> = listeners(&table("/proc/net/tcp"))
@@ -31,7 +31,7 @@ pub(crate) fn listening(ports: Range<u16>) -> u64 {
     open.len() as u64
 }
 
-/// Lines of `sl local_address rem_address st ...`, numbers in hexadecimal; 0A is LISTEN.
+/// Parses lines of `sl local_address rem_address st ...`, with hexadecimal numbers; state 0A is LISTEN.
 fn listeners(table: &str) -> impl Iterator<Item = u16> {
     table.lines().filter_map(|line| {
         let mut fields = line.split_ascii_whitespace().skip(1);

@@ -1,5 +1,5 @@
-//! The yardstick: a reverse proxy of one hop, TLS on both legs, as lean as hyper allows. It must never be handicapped: what is
-//! slow here flatters Fairlead.
+//! Role `proxy`, the baseline: a one-hop reverse proxy, TLS on both legs, as lean as hyper allows. It must
+//! never be handicapped: a slow baseline flatters Fairlead.
 
 mod pool;
 
@@ -22,16 +22,16 @@ use crate::{serve::Server, tls};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Where proxy.ca.pem and proxy.ready.json go
+    /// Folder of proxy.ca.pem and proxy.ready.json
     #[arg(long)]
     dir: PathBuf,
     /// https://HOST:PORT of the upstream
     #[arg(long)]
     upstream: Uri,
-    /// The authority of the upstream's certificate
+    /// CA certificate of the upstream
     #[arg(long)]
     upstream_ca: PathBuf,
-    /// http://HOST:PORT of the upstream, for what comes without TLS
+    /// http://HOST:PORT of the upstream, for requests without TLS
     #[arg(long)]
     plain_upstream: Uri,
 }
@@ -81,7 +81,7 @@ async fn forward(
     Ok(response.map(|body| Returning::new(body, connection, pool)))
 }
 
-/// What belongs to one leg only (RFC 9110, section 7.6.1), as far as this proxy's peers send it.
+/// Headers of one leg only (RFC 9110, section 7.6.1), as far as this proxy's peers send them.
 const HOP_BY_HOP: [HeaderName; 7] = [
     CONNECTION,
     TE,

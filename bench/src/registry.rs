@@ -1,5 +1,5 @@
-//! `make bench-registry`: what the registry's operations cost a hub, by the processor time of its process, with 1,000 and
-//! 10,000 clusters, and how fast it answers. The hub is the built program, asked over TLS as its clients ask it.
+//! `make bench-registry`: processor time of the registry's operations in a hub with 1,000 and 10,000
+//! clusters, and their latencies. The hub is the built program, called over TLS as by its clients.
 
 mod client;
 mod figures;
@@ -30,7 +30,7 @@ use crate::{
     smoke::{interrupted, results_folder},
 };
 
-/// As who keeps what matters has it.
+/// Settings of a production database.
 const POSTGRES: [&str; 3] = ["fsync=on", "shared_buffers=1GB", "max_wal_size=4GB"];
 
 #[derive(clap::Args)]
@@ -38,22 +38,22 @@ pub(crate) struct Args {
     /// The `fairlead` binary to measure
     #[arg(long)]
     fairlead: PathBuf,
-    /// How long each operation is repeated
+    /// Seconds that each operation is repeated
     #[arg(long, default_value_t = 5.0)]
     seconds: f64,
-    /// Which stores
+    /// Stores to measure
     #[arg(long, value_delimiter = ',', default_value = "sqlite,postgres")]
     stores: Vec<StoreKind>,
-    /// Fewer and more clusters, as 1000,10000; goals are those of these numbers
+    /// Smaller and larger number of clusters, such as 1000,10000; the goals refer to these
     #[arg(long, value_delimiter = ',', default_values_t = [1000, 10_000])]
     clusters: Vec<usize>,
-    /// Facts of a cluster in the history; 0 leaves the history out
+    /// Facts of a cluster in the history; 0 omits the history
     #[arg(long, default_value_t = 50)]
     facts: usize,
     /// Versions of a fact in the history
     #[arg(long, default_value_t = 100)]
     versions: usize,
-    /// Where a folder for this run's figures and logs is made
+    /// Folder in which this run's folder of figures and logs is created
     #[arg(long, default_value = "bench/results")]
     out: PathBuf,
 }
@@ -182,7 +182,7 @@ async fn few(hub: &Hub, clusters: usize, time: Duration, to: &mut Figures) -> an
     };
     let same = measure(hub, 1, time, by(|_| 0)).await?;
     to.operation("PATCH, unchanged", &same, Some(0.05), None);
-    // 10,000 agents, each once a minute.
+    // 10,000 agents report once a minute each.
     to.add(
         "10,000 agents a minute: share of a core",
         same.cpu_ms * 10_000.0 / 60_000.0 * 100.0,
@@ -214,7 +214,7 @@ async fn many(
 ) -> anyhow::Result<Hub> {
     let token = hub.token.clone();
     let asked = move |_: usize| (Ask::get("/clusters"), token.clone());
-    // An answer takes so long that few would come together in the others' time.
+    // A list takes so long that the usual time would give too few samples.
     let list = measure(&hub, 1, time * 3, asked).await?;
     to.operation(&format!("list of {clusters}"), &list, None, Some(150.0));
     let token = hub.token.clone();

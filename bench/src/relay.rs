@@ -1,5 +1,7 @@
-//! A TCP relay that stands for the path between agent and hub: as fast as it can or at a fixed rate each way, shared by all
-//! connections and passed in slices of 2 ms; SIGUSR1 resets every connection, SIGUSR2 makes every one silent for good.
+//! Role `relay`: a TCP relay on the path between agent and hub.
+//!
+//! It forwards at full speed, or at a fixed rate per direction that all connections share. SIGUSR1 resets
+//! every connection. SIGUSR2 silences every one for good.
 
 mod pace;
 
@@ -20,24 +22,24 @@ use tokio::{
 use self::pace::Pace;
 use crate::serve::listen;
 
-/// What one direction of one connection holds at most.
+/// Buffer of one direction of one connection, in bytes.
 const BUFFER: usize = 64 * 1024;
 const REST: Duration = Duration::from_millis(50);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Port of 127.0.0.1 to take connections at
+    /// Port of 127.0.0.1 to listen on
     #[arg(long)]
     listen: u16,
-    /// Port of 127.0.0.1 to pass them on to
+    /// Port of 127.0.0.1 to forward to
     #[arg(long)]
     to: u16,
-    /// Bytes a second, each way, of all connections together
+    /// Bytes per second and direction, over all connections
     #[arg(long, value_parser = clap::value_parser!(u64).range(1000..))]
     rate: Option<u64>,
 }
 
-/// What has befallen the connections that were there before. A new one begins with what holds when it comes.
+/// State of a connection. Later connections start in the state that is current then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Fine,
@@ -59,7 +61,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             accepted = listener.accept() => match accepted {
                 Ok((socket, _)) => {
                     let relayed = relay(socket, args.to, up.clone(), down.clone(), fate.subscribe());
-                    // Ends with either side, and all end with the process.
+                    // The task ends with either side of the connection.
                     drop(tokio::spawn(relayed));
                 }
                 Err(error) => {
@@ -73,7 +75,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     }
 }
 
-/// Tells all connections that there are, and gives those that come later a fate of their own.
+/// Sets the state of all open connections and returns the sender for later ones.
 fn befall(fate: &watch::Sender<Fate>, what: Fate) -> watch::Sender<Fate> {
     fate.send_replace(what);
     watch::Sender::new(Fate::Fine)
@@ -105,7 +107,7 @@ async fn relay(
         }
     };
     if befallen == Fate::Silent {
-        // The sockets stay open and unread, until the process ends with its scenario.
+        // The sockets stay open and unread until the process ends with its scenario.
         std::future::pending::<()>().await;
     }
     near.set_zero_linger()?;

@@ -1,5 +1,7 @@
-//! Out of samples: medians, ranges, ratios and what became of the goals, as JSON, as Markdown tables, and as plots. A ratio is
-//! taken within a round, where neighbours in time had the same machine, and then the median of rounds.
+//! Reports: medians, ranges, ratios and results of the goals, as JSON, Markdown tables and plots.
+//!
+//! A ratio is computed within each round, where both measurements had the same machine. The reported ratio is
+//! the median over rounds.
 
 pub(crate) mod page;
 mod plot;
@@ -29,7 +31,7 @@ use crate::{
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// `results.json` of a run; of one that was broken off too, as far as it came
+    /// `results.json` of a run, complete or not
     results: PathBuf,
 }
 
@@ -41,20 +43,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(write!(std::io::stdout().lock(), "{}", report.quote())?)
 }
 
-/// What holds for the whole run.
+/// Facts about the whole run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Head {
-    /// Of the checkout that it was started in, if it was one; `-dirty` behind it where files were changed.
+    /// Commit of the checkout, with `-dirty` where files were changed.
     commit: Option<String>,
-    /// The day it began, UTC.
+    /// Day on which the run started, UTC.
     day: String,
     machine: Machine,
-    /// The one core that every role was bound to where throughput was measured.
+    /// The core to which every role was pinned where throughput was measured.
     core: Option<usize>,
     rounds: u32,
     seconds: f64,
     legs: Legs,
-    /// It came to its end.
+    /// `true` if the run was not aborted.
     whole: bool,
 }
 
@@ -106,12 +108,12 @@ struct Scenario {
 #[derive(Debug, Serialize, Deserialize)]
 struct Row {
     peer: Kind,
-    /// Why there are no figures.
+    /// Reason why there are no figures.
     absent: Option<String>,
-    /// One for each counted round; empty where that one failed.
+    /// One sample per counted round; empty where the round failed.
     rounds: Vec<Sample>,
     figures: Vec<Option<Figure>>,
-    /// Fairlead's first figure to this one's, above 1 where Fairlead is better.
+    /// Ratio of Fairlead's first figure to this one's; above 1 where Fairlead is better.
     fairlead: Option<Figure>,
 }
 
@@ -140,7 +142,7 @@ impl Report {
         Self { head, scenarios }
     }
 
-    /// Makes room for a scenario; the table keeps this order.
+    /// Adds a scenario. The table keeps this order.
     pub(crate) fn begin(&mut self, title: &Title) {
         eprintln!("== {}: {}", title.name, title.about);
         self.scenarios.push(Scenario {
@@ -150,7 +152,7 @@ impl Report {
         });
     }
 
-    /// The figures of a round that counts, or why there are none.
+    /// Adds the figures of a counted round, or the reason why there are none.
     pub(crate) fn take(&mut self, title: &Title, peer: Kind, sample: anyhow::Result<Sample>) {
         let sample = sample.unwrap_or_else(|error| {
             eprintln!("{:<26} {:<13} {error:#}", title.name, peer.name());
@@ -177,7 +179,7 @@ impl Report {
         }
     }
 
-    /// A peer that cannot do a scenario stands there with the reason, and without figures where it has none.
+    /// Records the reason why a peer cannot do a scenario.
     pub(crate) fn absent(&mut self, title: &Title, peer: Kind, why: &anyhow::Error) {
         if let Some(row) = self.row(title, peer) {
             row.absent.get_or_insert_with(|| format!("{why:#}"));
@@ -201,15 +203,15 @@ impl Report {
         scenario.rows.get_mut(place)
     }
 
-    /// Medians, ranges, ratios and verdicts of what has been added; rows in the order of peers.
+    /// Computes medians, ranges, ratios and results of goals. Rows are in the order of peers.
     fn finish(&mut self) {
         self.scenarios.iter_mut().for_each(Scenario::finish);
     }
 
-    /// `results.json`, with all that there is until now: a run that is broken off later has not been for nothing.
+    /// Writes `results.json` with everything measured so far, in case the run is aborted later.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub(crate) fn save(&mut self, folder: &Path) -> anyhow::Result<()> {
         self.finish();
         let file = folder.join("results.json");
@@ -217,10 +219,10 @@ impl Report {
             .with_context(|| format!("writing {}", file.display()))
     }
 
-    /// All has been measured: also `table.md`, `readme.md` and a plot of each scenario.
+    /// Writes the complete report: also `table.md`, `readme.md` and a plot of each scenario.
     ///
     /// # Errors
-    /// One of them cannot be written.
+    /// A file cannot be written.
     pub(crate) fn write(&mut self, folder: &Path) -> anyhow::Result<()> {
         self.head.whole = true;
         self.save(folder)?;
@@ -270,7 +272,7 @@ impl Row {
         Figure::of(&values)
     }
 
-    /// The median of that figure.
+    /// Median of that figure.
     fn median(&self, metric: usize) -> Option<f64> {
         let figure = self.figures.get(metric).copied().flatten();
         figure.map(|figure| figure.median)

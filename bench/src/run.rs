@@ -1,5 +1,7 @@
-//! `make bench`: every scenario against Fairlead and what it is compared with, in one run, in turn, round after round, so that
-//! whatever else the machine does falls on all alike. Writes figures after each round, tables and plots in the end.
+//! `make bench`: every scenario against Fairlead and its peers, in turn, round after round.
+//!
+//! Disturbances of the machine thereby affect all peers alike. Figures are written after each round, tables
+//! and plots at the end.
 
 mod anew;
 mod phases;
@@ -24,52 +26,52 @@ use crate::{
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The `fairlead` binary to measure; without it Fairlead is shown as not here
+    /// The `fairlead` binary to measure; without it Fairlead is reported as missing
     #[arg(long)]
     fairlead: Option<PathBuf>,
-    /// What builds the peers and says where they are
+    /// Script that builds the peers and prints their paths
     #[arg(long, default_value = "bench/peers/build")]
     build: PathBuf,
-    /// Only these
+    /// Only these peers
     #[arg(long, value_delimiter = ',')]
     peers: Vec<Kind>,
-    /// Only scenarios whose names begin like this
+    /// Only scenarios whose names start with one of these
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Rounds that count; one more runs before them where there is something to warm
+    /// Counted rounds; one more warms up where a scenario needs it
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// How long a measurement takes, where its scenario does not say so itself
+    /// Seconds of a measurement, where its scenario does not set them
     #[arg(long, default_value_t = 0.7)]
     seconds: f64,
-    /// How long each one runs before it counts
+    /// Seconds of warm-up before each measurement
     #[arg(long, default_value_t = 0.2)]
     warmup: f64,
-    /// One short round of each, to see that it works; its figures mean nothing
+    /// One short round of each scenario, to check that it works; its figures mean nothing
     #[arg(long)]
     quick: bool,
-    /// Of clients and the upstream; raw TCP peers pass a client's TLS through
+    /// TLS or plain, for clients and the upstream; raw TCP peers pass a client's TLS through
     #[arg(long, value_enum, default_value = "tls")]
     legs: Legs,
-    /// The core that every role is bound to where throughput is measured; the last one otherwise
+    /// Core to pin every role to where throughput is measured; default: the last one
     #[arg(long)]
     core: Option<usize>,
-    /// How many watches are open at a time, one scenario each
+    /// Numbers of open watches, one scenario each
     #[arg(long, value_delimiter = ',', default_values_t = [1000], value_parser = clap::value_parser!(u32).range(1..=10_000))]
     watches: Vec<u32>,
-    /// How many agents do nothing, two scenarios each
+    /// Numbers of idle agents, two scenarios each
     #[arg(long, value_delimiter = ',', default_values_t = [1000, 5000, 10_000], value_parser = clap::value_parser!(u16).range(1..=10_000))]
     agents: Vec<u16>,
-    /// List the scenarios and about how long they take, and end
+    /// List the scenarios and their approximate duration, and exit
     #[arg(long)]
     list: bool,
-    /// Where a folder for this run is made
+    /// Folder in which this run's folder is created
     #[arg(long, default_value = "bench/results")]
     out: PathBuf,
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    // Whichever way the other branch is left, dropping it kills the children it holds.
+    // Dropping the other branch kills its child processes.
     tokio::select! {
         result = bench(args) => result.map(|()| ExitCode::SUCCESS),
         name = interrupted() => bail!("stopped by {}; every role is ended", name?),
@@ -108,7 +110,7 @@ async fn bench(args: Args) -> anyhow::Result<()> {
     } else {
         Built::default()
     };
-    // Absolute: who enters another network may find itself in another folder.
+    // Absolute, because a process in another network namespace may have another working directory.
     let binary = args.fairlead.as_ref().map(std::path::absolute);
     let binary = binary.transpose()?;
     let binary = binary.as_deref();

@@ -1,5 +1,5 @@
-//! What is measured: scenarios in groups, each with its figures and its goals. A scenario gives one sample for each peer and
-//! round, or says why there is none.
+//! Scenarios in groups, each with its figures and its goals. A scenario returns one sample per peer and
+//! round, or the reason why there is none.
 
 pub(crate) mod agents;
 pub(crate) mod far;
@@ -18,14 +18,14 @@ use crate::way::Legs;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
-    /// Those that count.
+    /// Counted rounds.
     pub(crate) rounds: u32,
     pub(crate) seconds: f64,
     pub(crate) warmup: f64,
     pub(crate) legs: Legs,
-    /// How long agents are left alone, and then watched.
+    /// Times during which agents are idle and observed.
     pub(crate) calm: agents::Calm,
-    /// Only to see that all works: what has its own times takes the shortest.
+    /// Checks only that everything works: scenarios with their own durations use the shortest.
     pub(crate) quick: bool,
 }
 
@@ -59,8 +59,7 @@ impl Metric {
     }
 }
 
-/// What a scenario is called, its figures and what is wanted of them; the first figure is the one that ratios and plots are
-/// about.
+/// Name, figures and goals of a scenario. Ratios and plots use the first figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Title {
     pub(crate) name: String,
@@ -69,11 +68,11 @@ pub(crate) struct Title {
     pub(crate) goals: Vec<Goal>,
 }
 
-/// The figures of one peer in one round, in the order of the metrics; `None` where there is none.
+/// Figures of one peer in one round, in the order of the metrics; `None` where there is none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sample {
     pub(crate) figures: Vec<Option<f64>>,
-    /// What went wrong on the way, or what else is worth knowing.
+    /// A failure on the way, or another fact for the reader.
     pub(crate) remark: Option<String>,
 }
 
@@ -82,7 +81,7 @@ impl Sample {
         Self::some(figures.into_iter().map(Some))
     }
 
-    /// A quotient of nothing is no figure.
+    /// A sample from figures that may be missing. A division by zero is no figure.
     pub(crate) fn some(figures: impl IntoIterator<Item = Option<f64>>) -> Self {
         let figures = figures.into_iter();
         Self {

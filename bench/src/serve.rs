@@ -1,5 +1,5 @@
-//! What upstream and proxy share: listen on loopback, say where in a ready file, accept TLS (or go without), serve HTTP/1.1 on
-//! each connection, upgrades included.
+//! HTTP server of the roles `upstream` and `proxy`: two ports on loopback, a ready file, optional TLS,
+//! HTTP/1.1 with upgrades.
 
 use fairlead_runtime::atomic_file;
 use std::{
@@ -28,16 +28,16 @@ use tokio_rustls::TlsAcceptor;
 use crate::tls::ThrowAway;
 
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Rest after a failed accept: without it, running out of file descriptors spins a core.
+/// Pause after a failed accept. Without it, running out of file descriptors spins a core.
 const REST: Duration = Duration::from_millis(50);
 const BACKLOG: u32 = 4096;
 
-/// The ready file of upstream and proxy: it appears, whole, once connections are taken.
+/// Ready file of upstream and proxy. It appears complete, once connections are accepted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Ready {
     pub(crate) url: String,
     pub(crate) ca_file: PathBuf,
-    /// The same without TLS.
+    /// The same server without TLS.
     pub(crate) plain_url: String,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Server {
 
 struct Listener {
     socket: TcpListener,
-    /// None: without TLS.
+    /// `None` without TLS.
     acceptor: Option<TlsAcceptor>,
 }
 
@@ -77,7 +77,7 @@ impl Server {
         })
     }
 
-    /// Serves for as long as the process lives: `secure` what comes by TLS, `plain` what comes without.
+    /// Serves until the process ends: `secure` answers requests with TLS, `plain` those without.
     pub(crate) async fn serve<F, G, R, S, B>(self, secure: F, plain: G) -> anyhow::Result<()>
     where
         F: Fn(Request<Incoming>) -> R + Clone + Send + 'static,
@@ -100,7 +100,7 @@ impl Listener {
     {
         loop {
             match self.socket.accept().await {
-                // The task owns its connection and ends with it; the process ends all of them at once.
+                // The task owns its connection and ends with it. All tasks end with the process.
                 Ok((socket, peer)) => drop(tokio::spawn({
                     let (acceptor, answer) = (self.acceptor.clone(), answer.clone());
                     async move {
@@ -118,7 +118,7 @@ impl Listener {
     }
 }
 
-/// On 127.0.0.1, with a backlog for thousands at once; port 0 is any free one.
+/// Listens on 127.0.0.1 with a backlog for thousands of connections; port 0 is any free port.
 pub(crate) fn listen(port: u16) -> io::Result<TcpListener> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
@@ -165,7 +165,7 @@ pub(crate) fn ready_file(name: &str, dir: &Path) -> PathBuf {
     dir.join(format!("{name}.ready.json"))
 }
 
-/// Whole or not at all: a reader never sees half a file.
+/// Writes a file atomically.
 fn write(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     atomic_file::replace(path, content, 0o644)
         .with_context(|| format!("writing {}", path.display()))

@@ -1,5 +1,7 @@
-//! The orchestrator: starts every role as a process, measures direct, proxy and Fairlead in turn, prints the ratios.
-//! It does no work while a measurement runs, and leaves no process behind however it ends.
+//! `make bench-smoke`: starts every role as a process, measures direct access, proxy and Fairlead in turn,
+//! and prints the ratios.
+//!
+//! It does no work during a measurement and leaves no process behind.
 
 mod plan;
 mod report;
@@ -27,34 +29,34 @@ pub(crate) struct Args {
     /// The `fairlead` binary to measure; without it only direct access and the proxy are measured
     #[arg(long)]
     fairlead: Option<PathBuf>,
-    /// Bind every role to one core: throughput is then 1 / (processor time of all roles), which repeats best
+    /// Pin every role to one core: throughput is then 1 / (processor time of all roles), which repeats best
     #[arg(long)]
     pin: bool,
-    /// Which core; the last one this process may use otherwise
+    /// Core to pin to; default: the last one that this process may use
     #[arg(long, requires = "pin")]
     core: Option<usize>,
-    /// Rounds that count; one more runs before them
+    /// Counted rounds; one more warms up
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// How long each measurement takes
+    /// Seconds of each measurement
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// How long each one runs before it counts
+    /// Seconds of warm-up before each measurement
     #[arg(long, default_value_t = 0.25)]
     warmup: f64,
-    /// Only these scenarios, as `get-1k-c16`
+    /// Only these scenarios, such as `get-1k-c16`
     #[arg(long, value_name = "SCENARIO")]
     only: Vec<String>,
-    /// Where a folder for this run's figures and logs is made
+    /// Folder in which this run's folder of figures and logs is created
     #[arg(long, default_value = "bench/results")]
     out: PathBuf,
-    /// Exit with 1 if a goal is missed or a request failed
+    /// Exit with 1 if a goal is missed or a request fails
     #[arg(long)]
     check: bool,
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    // Whichever way the other branch is left, dropping it kills the children it holds.
+    // Dropping the other branch kills its child processes.
     tokio::select! {
         result = smoke(args) => result,
         name = interrupted() => bail!("stopped by {}; every role is ended", name?),

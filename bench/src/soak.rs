@@ -1,5 +1,5 @@
-//! `make soak`: an hour of requests through Fairlead, three of four broken off in the middle, and then nothing. What is still
-//! open after that, beyond what was open before, has leaked.
+//! `make soak`: an hour of requests through Fairlead, three of four aborted, followed by a pause. Everything
+//! open after it that was not open before has leaked.
 
 use std::{
     io::Write as _,
@@ -30,21 +30,21 @@ use crate::{
     way::{Legs, Way},
 };
 
-/// Who asks at a time.
+/// Concurrent clients.
 const CLIENTS: u64 = 16;
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Before the first reading: pools and caches fill.
+/// Warm-up before the first reading, for pools and caches.
 const WARM: Duration = Duration::from_secs(20);
-/// After the last request, until whatever may go has gone.
+/// Pause after the last request, in which everything may be closed.
 const QUIET: Duration = Duration::from_secs(30);
 const EVERY: Duration = Duration::from_secs(60);
-/// How many failures are told in words.
+/// Most failures that are printed in full.
 const TOLD: u64 = 10;
-/// What more may be open in the end: pools need not be as full as they were, nor as empty.
+/// Tolerated increase of open files, since pools may be fuller than before.
 const FILES: u64 = 2 * CLIENTS;
 const THREADS: u64 = 4;
 const MEMORY: u64 = 32 * 1024 * 1024;
-/// Gauges of the hub, and how far each may be from where it was.
+/// Gauges of the hub, and their tolerated differences.
 const GAUGES: [(&str, u64); 3] = [
     ("fairlead_requests_open", 2),
     ("fairlead_upgrades_open", 0),
@@ -58,7 +58,7 @@ pub(crate) struct Args {
     fairlead: PathBuf,
     #[arg(long, default_value_t = 60.0)]
     minutes: f64,
-    /// Where a folder for this run is made
+    /// Folder in which this run's folder is created
     #[arg(long, default_value = "bench/results")]
     out: PathBuf,
 }
@@ -152,7 +152,7 @@ impl Asks {
         })
     }
 
-    /// Whether the answer was read to its end.
+    /// Sends one request; returns `true` if its answer was read to the end.
     async fn ask(&self, turn: u64) -> anyhow::Result<bool> {
         let broken_off = match turn % 4 {
             0 => return self.small.once().await.map(|_| true),
@@ -187,7 +187,7 @@ async fn client(asks: Asks, counts: Arc<Counts>, first: u64, end: Instant) {
     }
 }
 
-/// What is open at one time.
+/// Everything open at one time.
 #[derive(Debug, Clone, Serialize)]
 struct Reading {
     answered: u64,
@@ -195,7 +195,7 @@ struct Reading {
     failed: u64,
     hub: Open,
     agent: Open,
-    /// In the order of [`GAUGES`].
+    /// Values of [`HUB_GAUGES`], in that order.
     gauges: Vec<u64>,
 }
 
@@ -262,7 +262,7 @@ impl Reading {
         )
     }
 
-    /// What is open after, and was not before.
+    /// Differences beyond the tolerated ones.
     fn leaks(&self, after: &Self) -> Vec<String> {
         let mut leaks = Vec::new();
         let mut check = |what: String, before: u64, after: u64, more: u64| {

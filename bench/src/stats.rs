@@ -1,8 +1,8 @@
-//! Small statistics: medians and ranges of rounds, and latencies.
+//! Medians and ranges of rounds, and latencies.
 
 use std::time::Duration;
 
-/// The middle of `values`, or the mean of the two middle ones; `None` of nothing.
+/// Median of `values`; `None` without values.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut sorted: Vec<f64> = values.into_iter().collect();
     sorted.sort_by(f64::total_cmp);
@@ -11,7 +11,7 @@ pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     Some((lower + upper) / 2.0)
 }
 
-/// Lowest and highest of `values`; `None` of nothing.
+/// Lowest and highest of `values`; `None` without values.
 pub(crate) fn range(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
     values.into_iter().fold(None, |range, value| match range {
         None => Some((value, value)),
@@ -19,16 +19,16 @@ pub(crate) fn range(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)>
     })
 }
 
-/// Three digits of each latency hold.
+/// Significant digits of each latency.
 const DIGITS: u8 = 3;
-/// The longest that is told from longer ones, in nanoseconds: ten minutes.
+/// Longest latency that is recorded exactly, in nanoseconds: ten minutes.
 const LONGEST: u64 = 600_000_000_000;
 
 pub(crate) struct Latencies(hdrhistogram::Histogram<u64>);
 
 impl Default for Latencies {
     fn default() -> Self {
-        // Fixed bounds, so that nothing is allocated while measuring. These bounds are within what the crate takes.
+        // Fixed bounds, so that measuring allocates nothing. The crate accepts these bounds.
         let histogram = hdrhistogram::Histogram::new_with_bounds(1, LONGEST, DIGITS);
         Self(histogram.expect("bounds that the crate takes"))
     }
@@ -41,7 +41,7 @@ impl Latencies {
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        // Both have the same bounds, so that it cannot fail.
+        // Both have the same bounds, so adding cannot fail.
         let _ = self.0.add(&other.0);
     }
 
@@ -49,7 +49,7 @@ impl Latencies {
         self.0.len()
     }
 
-    /// What this share of all latencies, from 0 to 1, does not exceed, in microseconds; 0 of nothing.
+    /// Percentile of the latencies in microseconds, for `share` from 0 to 1; 0 without latencies.
     pub(crate) fn micros(&self, share: f64) -> f64 {
         self.0.value_at_quantile(share) as f64 / 1000.0
     }

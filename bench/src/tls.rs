@@ -1,5 +1,7 @@
-//! TLS of the bench's own roles: a throw-away authority for each server, TLS 1.3 only, no tickets, aws-lc-rs, as the hub has it.
-//! Their keys live in memory and end with the process; only what peers have to read is written.
+//! TLS of the bench's own roles: a throw-away CA per server, TLS 1.3 only, no tickets, aws-lc-rs, like the
+//! hub.
+//!
+//! Private keys stay in memory. Only certificates are written.
 
 use std::{
     path::{Path, PathBuf},
@@ -19,7 +21,7 @@ use rustls::{
     server::NoServerSessionStorage,
 };
 
-/// A server's side of TLS, and whom a client has to trust to reach it as `localhost` or `127.0.0.1`.
+/// A server's TLS configuration, and the CA by which clients trust it as `localhost` or `127.0.0.1`.
 pub(crate) struct ThrowAway {
     pub(crate) server: Arc<ServerConfig>,
     pub(crate) ca_pem: String,
@@ -43,7 +45,7 @@ impl ThrowAway {
     }
 }
 
-/// The same in files, for programs that read no other: who holds the key may be server and client.
+/// A CA, a certificate and a key in files, for programs of either side that read only files.
 pub(crate) struct Pems {
     pub(crate) ca: PathBuf,
     pub(crate) cert: PathBuf,
@@ -51,7 +53,7 @@ pub(crate) struct Pems {
 }
 
 impl Pems {
-    /// `dir` must be private to this user.
+    /// Creates the files. `dir` must be private to this user.
     pub(crate) fn write(dir: &Path, name: &str) -> anyhow::Result<Self> {
         let Made { ca, leaf, key } = Made::new(name)?;
         let file = |what: &str, text: String| {
@@ -94,7 +96,7 @@ impl Made {
     }
 }
 
-/// A client that trusts the authorities in `ca_file` and no others, and speaks HTTP/1.1.
+/// Client configuration that trusts only the CAs in `ca_file` and speaks HTTP/1.1.
 pub(crate) fn client(ca_file: &Path) -> anyhow::Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
     let trusted = || format!("reading the trusted authorities in {}", ca_file.display());

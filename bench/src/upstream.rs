@@ -1,5 +1,7 @@
-//! A stand-in API server: it answers at once from memory and believes every token, so that what is measured is the way to it.
-//! It does no work that an answer does not need.
+//! Role `upstream`: a stand-in API server.
+//!
+//! It answers at once from memory and accepts every token, so that the path to it is measured. It does no
+//! work that an answer does not need.
 
 mod stream;
 
@@ -32,18 +34,18 @@ use self::stream::Stream;
 pub(crate) use self::stream::age;
 use crate::serve::Server;
 
-/// The sizes that `/bytes/SIZE` knows.
+/// Sizes that `/bytes/SIZE` knows.
 pub(crate) const SMALL: usize = 1024;
 pub(crate) const LARGE: usize = 8 * 1024 * 1024;
-/// How far apart the lines of `/ticks` are.
+/// Interval of the lines of `/ticks`.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 const REST: Duration = Duration::from_millis(50);
-/// What `/echo` is asked to upgrade to: a name that every way lets through. Behind it nobody speaks SPDY here.
+/// Upgrade protocol of `/echo`. Every route permits this name; no SPDY is spoken here.
 pub(crate) const ECHO: &str = "SPDY/3.1";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Where upstream.ca.pem, upstream.ready.json and the socket upstream.count go
+    /// Folder of upstream.ca.pem, upstream.ready.json and the socket upstream.count
     #[arg(long)]
     dir: PathBuf,
 }
@@ -51,7 +53,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let answers = Answers::default();
     let counter = UnixListener::bind(count_socket(&args.dir))?;
-    // Ends with the process.
+    // The task ends with the process.
     drop(tokio::spawn(tell(counter, answers.received.clone())));
     let answered = move |request| answer(answers.clone(), request);
     Server::start("upstream", &args.dir)?
@@ -59,8 +61,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         .await
 }
 
-/// Says to everyone who connects how many bytes of bodies have come so far. A Unix socket is reached from any network
-/// namespace, however long and lossy the way between them is.
+/// Socket that reports to each client the bytes of bodies received so far. A Unix socket is reachable from
+/// any network namespace without the emulated link.
 pub(crate) fn count_socket(dir: &Path) -> PathBuf {
     dir.join("upstream.count")
 }
@@ -70,7 +72,7 @@ async fn tell(counter: UnixListener, received: Arc<AtomicU64>) {
         match counter.accept().await {
             Ok((mut asking, _)) => {
                 let number = received.load(Relaxed).to_string();
-                // A number fits into the socket's buffer, so that nobody can hold this up.
+                // A number fits into the socket's buffer, so no client can block this.
                 drop(asking.write_all(number.as_bytes()).await);
             }
             Err(_) => time::sleep(REST).await,
@@ -82,9 +84,9 @@ async fn tell(counter: UnixListener, received: Arc<AtomicU64>) {
 pub(crate) struct Answers {
     small: Bytes,
     large: Bytes,
-    /// Bytes of bodies that have come to `/sink`.
+    /// Bytes of bodies received by `/sink`.
     received: Arc<AtomicU64>,
-    /// The last event, for those who watch.
+    /// The last event, for the watches.
     event: watch::Sender<Bytes>,
 }
 
@@ -101,9 +103,15 @@ impl Default for Answers {
 
 pub(crate) type Answer = Response<Either<Full<Bytes>, Stream>>;
 
-/// `GET /bytes/SIZE`: that many bytes. `GET /endless`: bytes until nobody reads. `GET /ticks`: a numbered line every [`TICK`].
-/// `GET /echo` with an upgrade: every byte comes back. `POST /sink`: reads all, answers how many came. `GET /watch`: a line at
-/// once, and one of 1 KiB with the time for each request to `/event`. `/readyz`, `/version`: enough for an agent.
+/// Answers a request:
+///
+/// - `GET /bytes/SIZE`: that many bytes.
+/// - `GET /endless`: bytes until the client stops reading.
+/// - `GET /ticks`: a numbered line every [`TICK_INTERVAL`].
+/// - `GET /echo` with an upgrade: every byte comes back.
+/// - `POST /sink`: reads the body and answers its size.
+/// - `GET /watch`: a line at once, and one of 1 KiB with the time for each request to `/event`.
+/// - `/readyz`, `/version`: enough for an agent.
 pub(crate) async fn answer(answers: Answers, request: Request<Incoming>) -> io::Result<Answer> {
     Ok(match (request.method(), request.uri().path()) {
         (&Method::GET, "/bytes/1024") => whole(StatusCode::OK, BYTES, answers.small),
@@ -164,7 +172,7 @@ fn echo(request: Request<Incoming>) -> Answer {
             Bytes::from_static(b"upgrade"),
         );
     }
-    // Ends with its connection.
+    // The task ends with its connection.
     drop(tokio::spawn(async move {
         let upgraded = hyper::upgrade::on(request).await?;
         let mut io = TokioIo::new(upgraded);

@@ -1,5 +1,7 @@
-//! Many watches through one way, and events that all of them wait for: how long after an event the last one has it, and what
-//! that costs hub and agent. The events are asked for at the upstream itself, so that only their way back is measured.
+//! Role `watch`: many watches over one route, and events for all of them.
+//!
+//! It measures the time until the last watch has an event, and the cost for hub and agent. Events are
+//! triggered at the upstream itself, so that only their delivery is measured.
 
 use std::{
     collections::BTreeMap, io::Write as _, num::NonZeroUsize, path::PathBuf, sync::Arc,
@@ -23,33 +25,33 @@ use crate::{
     way::Way,
 };
 
-/// How many are opened at a time.
+/// Watches opened at the same time.
 const OPENING: usize = 32;
-/// For all of them to be open, and for all to have an event.
+/// Deadline until all watches are open, and until all have an event.
 const OPEN: Duration = Duration::from_secs(60);
 const HEARD: Duration = Duration::from_secs(20);
-/// Until whatever opening took is given back.
+/// Pause until memory used for opening is returned.
 const SETTLED: Duration = Duration::from_secs(1);
-/// Between the last one who has an event and the next event.
+/// Pause between the last delivery of an event and the next event.
 const REST: Duration = Duration::from_millis(50);
-/// The longest line.
+/// Longest line, in bytes.
 const LINE: usize = 64 * 1024;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// https://HOST:PORT with the prefix of every path, as `/k8s/clusters/ID`
+    /// https://HOST:PORT with the prefix of every path, such as `/k8s/clusters/ID`
     #[arg(long)]
     url: String,
-    /// Trusted authorities, PEM; needed for https
+    /// Trusted CA certificates, PEM; required for https
     #[arg(long)]
     ca_file: Option<PathBuf>,
     /// File that holds the bearer token
     #[arg(long)]
     token_file: PathBuf,
-    /// Go through this Unix socket, with CONNECT
+    /// Connect through this Unix socket, with CONNECT
     #[arg(long, value_name = "SOCKET")]
     via: Option<PathBuf>,
-    /// Of the upstream itself, without TLS
+    /// URL of the upstream itself, without TLS
     #[arg(long)]
     upstream: String,
     #[arg(long, default_value = "1000")]
@@ -61,19 +63,19 @@ pub(crate) struct Args {
     cpu: Vec<cpu::Watched>,
 }
 
-/// Times are medians over events.
+/// Figures of the watches. Times are medians over events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Heard {
-    /// Until half of the watches, and all of them, have an event.
+    /// Time until half of the watches have an event; the next field is for all of them.
     pub(crate) half_us: f64,
     pub(crate) all_us: f64,
-    /// How long opening them took.
+    /// Seconds to open all watches.
     pub(crate) opened_s: f64,
-    /// How many lines all of them got together.
+    /// Lines received by all watches together.
     pub(crate) lines: u64,
-    /// Processor time of each role and of this client (`load`) for these, microseconds.
+    /// Processor time of each role and of this client (`load`) for these, in microseconds.
     pub(crate) cpu_us: BTreeMap<String, u64>,
-    /// What each role has more than before, bytes.
+    /// Memory growth of each role since before the watches, in bytes.
     pub(crate) memory: BTreeMap<String, i64>,
 }
 
@@ -98,7 +100,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
 }
 
 /// # Errors
-/// If a watch cannot be opened or ends, or not all have an event in time.
+/// A watch cannot be opened or ends, or not all have an event in time.
 async fn measure(
     watch: Target,
     event: &Target,
@@ -109,7 +111,7 @@ async fn measure(
     let before = memory(watched)?;
     let begin = Instant::now();
     let (mut lines, _watches) = open(watch, count);
-    // Each has a line at once.
+    // Each watch receives one line at once.
     ages(&mut lines, count, OPEN).await.context("opening")?;
     let opened_s = begin.elapsed().as_secs_f64();
     time::sleep(SETTLED).await;
@@ -117,7 +119,7 @@ async fn measure(
 
     let (mut half, mut all) = (Vec::new(), Vec::new());
     let mut spent = cpu::read(watched)?;
-    // The first one is not counted: it finds every buffer as opening has left it.
+    // The first event is not counted, because buffers are still as opening left them.
     for number in 0..=events {
         if number == 1 {
             spent = cpu::read(watched)?;
@@ -155,7 +157,7 @@ fn memory(watched: &[cpu::Watched]) -> anyhow::Result<BTreeMap<String, i64>> {
     Ok(bytes)
 }
 
-/// The age of each line of each watch, or why a watch has ended.
+/// Age of each line of each watch, or the reason why a watch ended.
 type Lines = mpsc::Receiver<anyhow::Result<Duration>>;
 
 fn open(target: Target, count: usize) -> (Lines, JoinSet<()>) {
@@ -168,7 +170,7 @@ fn open(target: Target, count: usize) -> (Lines, JoinSet<()>) {
             let ended = read(&target, &gate, &said).await;
             let why = ended.err().unwrap_or_else(|| anyhow!("it ended"));
             let why = why.context(format!("watch {number} of {count}"));
-            // Nobody listens any more where this fails.
+            // Fails only when nobody receives any more.
             drop(said.send(Err(why)).await);
         });
     }
@@ -201,7 +203,7 @@ async fn read(
     Ok(())
 }
 
-/// Of the next line of every watch.
+/// Ages of the next line of every watch.
 async fn ages(lines: &mut Lines, count: usize, limit: Duration) -> anyhow::Result<Vec<Duration>> {
     let mut ages = Vec::with_capacity(count);
     let all = time::timeout(limit, async {

@@ -1,4 +1,4 @@
-//! A way from a client to the upstream, whatever stands between: what the load client must know to go it.
+//! A route from a client to the upstream, and everything that the load client needs for it.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -10,7 +10,7 @@ use crate::{
     tls,
 };
 
-/// Whether the client's leg and the upstream's are TLS or plain. The one between hub and agent is always TLS.
+/// TLS or plain, for the client's leg and the upstream's. The leg between hub and agent always has TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Legs {
@@ -21,15 +21,15 @@ pub(crate) enum Legs {
 #[derive(Debug, Clone)]
 pub(crate) struct Way {
     pub(crate) url: String,
-    /// Trusted authorities, where `url` is https.
+    /// Trusted CA certificates, where `url` is https.
     pub(crate) ca_file: Option<PathBuf>,
     pub(crate) token_file: PathBuf,
-    /// A Unix socket that takes CONNECT.
+    /// Unix socket that accepts CONNECT.
     pub(crate) via: Option<PathBuf>,
 }
 
 impl Way {
-    /// As arguments of the load client.
+    /// Arguments of the load client.
     pub(crate) fn args(&self) -> Vec<OsString> {
         let mut args: Vec<OsString> = vec!["--url".into(), self.url.clone().into()];
         args.extend(["--token-file".into(), self.token_file.clone().into()]);
@@ -42,7 +42,7 @@ impl Way {
         args
     }
 
-    /// To ask for one path from within this process.
+    /// A target for requests to one path from this process.
     pub(crate) fn target(&self, path: &str) -> anyhow::Result<Target> {
         let token = std::fs::read_to_string(&self.token_file)?;
         Target::new(Wanted {

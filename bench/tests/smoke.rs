@@ -1,4 +1,4 @@
-//! The orchestrator as it is used: the binary, its roles as processes, and a stand-in for `fairlead` that keeps to its contract.
+//! Tests of the built `bench`: its roles as processes, and a stand-in for `fairlead` with the same interface.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 
 use tempfile::TempDir;
 
-/// `dev` says that the upstream is the hub, so every request for a cluster finds nothing there: 404.
+/// Answers as the hub. Its URL is the upstream's, which knows no cluster, so every request gets 404.
 const STAND_IN: &str = r#"#!/bin/sh
 set -e
 case "$1 $2" in

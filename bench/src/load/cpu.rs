@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, str::FromStr};
 
 use anyhow::Context as _;
 
-/// `USER_HZ` is 100 on every architecture that Fairlead is built for.
+/// Microseconds per tick. `USER_HZ` is 100 on every architecture that Fairlead is built for.
 const TICK_US: u64 = 10_000;
 
-/// A process to look at, written `ROLE=PID`.
+/// A process to watch, written `ROLE=PID`.
 #[derive(Debug, Clone)]
 pub(crate) struct Watched {
     role: String,
@@ -38,7 +38,7 @@ impl FromStr for Watched {
 
 pub(crate) type Micros = BTreeMap<String, u64>;
 
-/// Processor time since each process began, and of this process as `load`.
+/// Processor time of each process since its start, and of this process as `load`.
 pub(crate) fn read(watched: &[Watched]) -> anyhow::Result<Micros> {
     let mut times = BTreeMap::from([("load".to_owned(), of("self")?)]);
     for Watched { role, pid } in watched {
@@ -57,7 +57,7 @@ pub(crate) fn since(before: &Micros, after: &Micros) -> Micros {
         .collect()
 }
 
-/// Since this process began, in microseconds.
+/// Processor time since the process started, in microseconds.
 pub(crate) fn of(pid: &str) -> anyhow::Result<u64> {
     let path = format!("/proc/{pid}/stat");
     let stat = std::fs::read_to_string(&path).with_context(|| path.clone())?;
@@ -66,7 +66,8 @@ pub(crate) fn of(pid: &str) -> anyhow::Result<u64> {
         .with_context(|| format!("{path} is not as proc(5) has it"))
 }
 
-/// Fields 14 and 15, utime and stime. Field 2 is the command's name in parentheses and may hold anything, blanks too.
+/// Sum of fields 14 and 15, utime and stime. Field 2 is the command's name in parentheses and may contain
+/// blanks.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace().skip(11);

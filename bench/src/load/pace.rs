@@ -1,12 +1,13 @@
-//! When a connection sends its next request: at once, or at times that were fixed before. Late answers move no later time, so
-//! a route that stands still is seen in the latency of every request that was due meanwhile.
+//! Send times of a connection's requests: immediate (closed loop), or fixed in advance (open loop). A late
+//! answer delays no later send time. A stalled route therefore shows in the latency of every request that was
+//! due meanwhile.
 
 use std::time::Duration;
 
 use anyhow::ensure;
 use tokio::time::{self, Instant};
 
-/// How late a timer may be by itself. What wakes up within it is not late, and counts from there.
+/// Lateness of a timer that counts as punctual.
 const TIMER: Duration = Duration::from_millis(2);
 
 pub(super) enum Pace {
@@ -14,10 +15,10 @@ pub(super) enum Pace {
     Open { due: Instant, every: Duration },
 }
 
-/// For each of `connections`, so that all together send `rate` a second, evenly.
+/// Send times for each of `connections`, evenly spread, so that all together send `rate` requests per second.
 ///
 /// # Errors
-/// If the rate cannot be kept by a clock.
+/// The clock is too coarse for this rate.
 pub(super) fn paces(rate: Option<f64>, connections: usize) -> anyhow::Result<Vec<Pace>> {
     let Some(rate) = rate else {
         return Ok((0..connections).map(|_| Pace::Closed).collect());
@@ -34,7 +35,7 @@ pub(super) fn paces(rate: Option<f64>, connections: usize) -> anyhow::Result<Vec
 }
 
 impl Pace {
-    /// Waits until the next request is due and says from when on its latency counts.
+    /// Waits until the next request is due and returns the time from which its latency counts.
     pub(super) async fn next(&mut self) -> Instant {
         match self {
             Self::Closed => Instant::now(),

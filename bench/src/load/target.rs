@@ -1,4 +1,4 @@
-//! What the load client asks, and of whom: one request, over and over, on connections that are kept.
+//! Target of the load client: one request, repeated on kept connections.
 
 use std::{
     convert::Infallible,
@@ -31,19 +31,19 @@ use super::Run;
 use crate::{dial::Dial, upstream::ECHO};
 
 const CONNECT: Duration = Duration::from_secs(10);
-/// How much of an upload is handed over at once.
+/// Size of the pieces in which an upload is handed over.
 const PIECE: usize = 64 * 1024;
-/// How much of an answer that is not 200 is worth quoting.
+/// Bytes of an error's body that are quoted.
 const QUOTED: usize = 300;
 
-/// What is sent over an upgraded connection and has to come back.
+/// Message that is sent over an upgraded connection and echoed.
 const MESSAGE: [u8; 64] = [b'e'; 64];
 
 type Sender = SendRequest<Either<Empty<Bytes>, Upload>>;
 
 pub(super) enum Connection {
     Http(Sender),
-    /// Upgraded, once, when it was made.
+    /// Upgraded once, when the connection was opened.
     Echo(TokioIo<Upgraded>),
 }
 
@@ -51,20 +51,20 @@ pub(crate) struct Wanted<'a> {
     pub(crate) url: &'a Uri,
     pub(crate) path: &'a str,
     pub(crate) body: Sent,
-    /// How many bytes an answer to GET must have.
+    /// Allowed sizes of an answer to GET, in bytes.
     pub(crate) expect: RangeInclusive<usize>,
     pub(crate) server_name: Option<&'a str>,
     pub(crate) host: Option<&'a str>,
     pub(crate) token: Option<&'a str>,
-    /// Needed where `url` is https.
+    /// Required where `url` is https.
     pub(crate) tls: Option<Arc<ClientConfig>>,
-    /// A Unix socket that takes CONNECT and is the way to `url`.
+    /// Unix socket that accepts CONNECT to `url`.
     pub(crate) via: Option<PathBuf>,
     /// Upgrade each connection and have 64 bytes echoed, instead of requests.
     pub(crate) echo: bool,
 }
 
-/// What a request carries: nothing is GET, the rest POST.
+/// Body of a request: GET without a body, POST with one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sent {
     Nothing,
@@ -77,7 +77,7 @@ pub(crate) struct Target {
     uri: Uri,
     headers: HeaderMap,
     body: Sent,
-    /// All of a body with an end, a piece of one without.
+    /// The whole body, or one piece of an endless one.
     bytes: Bytes,
     expect: RangeInclusive<usize>,
     echo: bool,
@@ -99,7 +99,7 @@ impl Target {
             HOST,
             HeaderValue::from_str(wanted.host.unwrap_or(authority.as_str()))?,
         );
-        // Go's client asks for gzip where nobody said anything, and then something else is measured.
+        // Go's client requests gzip by default, which would change the measured work.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         if let Some(token) = wanted.token {
             let mut bearer = HeaderValue::from_str(&format!("Bearer {token}"))
@@ -130,7 +130,7 @@ impl Target {
     pub(super) async fn connect(&self) -> anyhow::Result<Connection> {
         let dial = async {
             let (sender, driver) = http1::handshake(self.dial.open().await?).await?;
-            // Ends with the connection; what goes wrong on it is the failure of the request under way.
+            // The task ends with its connection. An error on it fails the request in flight.
             drop(tokio::spawn(driver.with_upgrades()));
             if self.echo {
                 self.upgrade(sender).await
@@ -181,12 +181,12 @@ impl Target {
         }
     }
 
-    /// One GET on a connection of its own; a failed status is an error.
+    /// One GET on a new connection. A failed status is an error.
     pub(crate) async fn once(&self) -> anyhow::Result<Bytes> {
         Ok(self.open().await?.collect().await?.to_bytes())
     }
 
-    /// The body of an answer that is still coming.
+    /// Opens the body of an answer and reads nothing of it.
     pub(crate) async fn open(&self) -> anyhow::Result<Incoming> {
         let Connection::Http(mut sender) = self.connect().await? else {
             anyhow::bail!("an echo has no answer");
@@ -211,7 +211,7 @@ impl Target {
         match self.body {
             Sent::Nothing => {
                 let bytes = download(answer.into_body(), run).await?;
-                // What was broken off by ourselves is as long as it is.
+                // A body that this client aborted has any length.
                 ensure!(
                     (run.cut && run.ended()) || self.expect.contains(&bytes),
                     "{bytes} bytes came instead of {}",
@@ -267,7 +267,7 @@ async fn download(mut body: Incoming, run: &Run) -> anyhow::Result<usize> {
 /// A request body that counts its bytes as the connection takes them.
 pub(super) struct Upload {
     left: Bytes,
-    /// What follows when nothing is left.
+    /// Piece to repeat when nothing is left.
     again: Option<Bytes>,
     run: Arc<Run>,
 }

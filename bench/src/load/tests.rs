@@ -11,7 +11,7 @@ use crate::{
 
 const WINDOW: Duration = Duration::from_millis(200);
 
-/// Upstream and proxy on loopback, inside the test.
+/// Upstream and proxy on loopback, in this process.
 struct Rig {
     dir: TempDir,
     roles: JoinSet<anyhow::Result<()>>,
@@ -88,7 +88,7 @@ impl Rig {
     }
 }
 
-/// When the window is over, which is not a matter of how fast this machine is.
+/// End of the window. It does not depend on the speed of this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Until {
     Answers(u64),
@@ -112,7 +112,7 @@ async fn small_answers_are_counted_without_errors_direct_and_through_the_proxy()
             "{role}"
         );
         assert!(outcome.requests > 0, "{role}");
-        // Bytes of the requests under way at either end of the window belong to it too: at most one a connection.
+        // Requests in flight at either end of the window contribute bytes too, at most one per connection.
         let counted = outcome
             .bytes
             .abs_diff(outcome.requests * upstream::SMALL as u64);

@@ -1,4 +1,4 @@
-//! Where the peers' binaries are: what `bench/peers/build` says.
+//! Paths of the peers' binaries, as `bench/peers/build` prints them.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use super::Kind;
 pub(crate) struct Built(BTreeMap<String, Result<PathBuf, String>>);
 
 impl Built {
-    /// Runs the script; what it says on the way goes to standard error. From cold it takes minutes.
+    /// Runs the script; its messages go to standard error. With a cold cache it takes minutes.
     pub(crate) async fn by(script: &Path) -> anyhow::Result<Self> {
         let output = Command::new(script)
             .stdin(Stdio::null())
@@ -33,7 +33,7 @@ impl Built {
         Ok(Self::parse(&String::from_utf8_lossy(&output.stdout)))
     }
 
-    /// Lines of `NAME FOLDER`, or `NAME - WHY NOT`.
+    /// Parses lines of `NAME FOLDER`, or `NAME - REASON` for a peer that could not be built.
     fn parse(text: &str) -> Self {
         let line = |line: &str| {
             let (name, rest) = line.split_once(' ')?;
@@ -46,13 +46,13 @@ impl Built {
         Self(text.lines().filter_map(line).collect())
     }
 
-    /// Whether its programs are here, if they are not ours.
+    /// `true` if the programs of this peer exist, or if it needs none.
     pub(crate) fn has(&self, kind: Kind) -> bool {
         !kind.is_built() || matches!(self.0.get(kind.name()), Some(Ok(_)))
     }
 
     /// # Errors
-    /// Why this peer is not here.
+    /// The reason why the peer could not be built.
     pub(crate) fn program(&self, peer: &str, program: &str) -> anyhow::Result<PathBuf> {
         match self.0.get(peer) {
             Some(Ok(folder)) => Ok(folder.join(program)),

@@ -1,5 +1,7 @@
-//! The peers that copy raw TCP: a port of the hub stands for the upstream, and the client's own TLS goes through to it. They
-//! know no HTTP, no user and no choice of an agent at the hub, so they do less than what they are compared with.
+//! Peers that copy raw TCP. A port of the hub stands for the upstream, and the client's TLS goes through to
+//! it.
+//!
+//! They know no HTTP, no users and no choice of an agent, so they do less work than Fairlead.
 
 use std::{path::Path, process::Command};
 
@@ -8,7 +10,7 @@ use anyhow::{Context as _, ensure};
 use super::{Bed, Plan, Ports, write_secret};
 use crate::{launch::Spec, way::Legs};
 
-/// Between hub and agent of one peer in one run; it guards nothing.
+/// Secret between hub and agent of one peer in one run. It protects nothing.
 pub(super) const TOKEN: &str = "bench";
 
 fn plan(bed: &Bed<'_>, ports: &Ports, hub: Spec, agent: Spec) -> Plan {
@@ -20,7 +22,7 @@ fn plan(bed: &Bed<'_>, ports: &Ports, hub: Spec, agent: Spec) -> Plan {
     }
 }
 
-/// What stands for the upstream: its name, the hub's port, and the upstream's address.
+/// The forwarded services: name, port of the hub, address of the upstream.
 fn forwards<'a>(bed: &'a Bed<'_>, ports: &Ports) -> [(&'static str, u16, &'a str); 2] {
     [
         ("tls", ports.tls, bed.upstream_address(Legs::Tls)),
@@ -95,7 +97,7 @@ pub(super) fn chisel_hub(bed: &Bed<'_>, port: u16) -> anyhow::Result<Spec> {
     )
 }
 
-/// A TLS connection for each client's.
+/// One TLS connection per client connection.
 pub(super) fn rathole(bed: &Bed<'_>, ports: &Ports) -> anyhow::Result<Plan> {
     let services = forwards(bed, ports);
     let services = services
@@ -105,7 +107,7 @@ pub(super) fn rathole(bed: &Bed<'_>, ports: &Ports) -> anyhow::Result<Plan> {
     Ok(plan(bed, ports, hub, agent))
 }
 
-/// Each service is a name, a port of the hub, and what that stands for.
+/// Each service is a name, a port of the hub and the address that it stands for.
 pub(super) fn rathole_pair<'a>(
     bed: &Bed<'_>,
     hub_port: u16,
@@ -138,7 +140,7 @@ pub(super) fn rathole_pair<'a>(
     Ok((hub.arg(hub_file), agent.arg(agent_file)))
 }
 
-/// The one format of keys that rathole's TLS library takes.
+/// Converts keys to the one format that rathole's TLS library reads.
 fn pkcs12(bed: &Bed<'_>, to: &Path) -> anyhow::Result<()> {
     let output = Command::new("openssl")
         .args(["pkcs12", "-export", "-passout", &format!("pass:{TOKEN}")])
@@ -158,7 +160,7 @@ fn pkcs12(bed: &Bed<'_>, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A TLS connection (and a WebSocket) for each client's.
+/// One TLS connection (and WebSocket) per client connection.
 pub(super) fn wstunnel(bed: &Bed<'_>, ports: &Ports) -> anyhow::Result<Plan> {
     let forwards = forwards(bed, ports);
     let forwards = forwards.into_iter().map(|(_, port, to)| (port, to));
@@ -166,7 +168,7 @@ pub(super) fn wstunnel(bed: &Bed<'_>, ports: &Ports) -> anyhow::Result<Plan> {
     Ok(plan(bed, ports, hub, agent))
 }
 
-/// Each forward is a port of the hub and what that stands for.
+/// Each forward is a port of the hub and the address that it stands for.
 pub(super) fn wstunnel_pair<'a>(
     bed: &Bed<'_>,
     hub_port: u16,

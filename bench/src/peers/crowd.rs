@@ -1,5 +1,7 @@
-//! A hub with as many agents as wanted, all in one process where it may have so many files open, each with a link and an identity
-//! of its own; and how to count those that are there. Nobody asks anything of them.
+//! A hub with a given number of idle agents, and how to count them.
+//!
+//! All agents run in one process where the limit of open files allows it. Each has a link and an identity of
+//! its own.
 
 use std::time::Duration;
 
@@ -27,11 +29,12 @@ pub(crate) struct Crowd {
     census: Census,
 }
 
-/// How to count the agents that are there.
+/// How to count the connected agents.
 pub(super) enum Census {
-    /// Each has a port of its own at the hub, from [`CROWD`] on, which is open while it is there.
+    /// Each agent has a port of its own at the hub, from [`FIRST_AGENT_PORT`] on, which is open while the
+    /// agent is connected.
     Ports { count: u16 },
-    /// A number in the text of this page, behind this word.
+    /// A number in the text of this page, after this word.
     Page {
         way: Way,
         path: &'static str,
@@ -41,7 +44,7 @@ pub(super) enum Census {
 
 impl Crowd {
     /// # Errors
-    /// If the peer is not here.
+    /// The peer is missing.
     pub(crate) fn of(kind: Kind, bed: &Bed<'_>, count: u16) -> anyhow::Result<Self> {
         let port = ports::free()?;
         let on_ports = |(hub, agents)| (hub, vec![agents], Census::Ports { count });
@@ -67,7 +70,7 @@ impl Crowd {
         })
     }
 
-    /// How many agents are there now. A hub that does not answer has none.
+    /// Agents that are connected now. A hub that does not answer has none.
     pub(crate) async fn there(&self) -> u64 {
         match &self.census {
             Census::Ports { count } => proc::listening(CROWD..CROWD.saturating_add(*count)),
@@ -82,7 +85,8 @@ impl Crowd {
     }
 }
 
-/// Of `x 1\nsessions 42\n` and `sessions` the 42; without a word the first number. The sum, where a metric has labels.
+/// Number after `word` in `page`: 42 for `x 1\nsessions 42\n` and `sessions`. Without a word it is the first
+/// number; for a metric with labels it is the sum.
 pub(crate) fn number_behind(page: &str, word: &str) -> Option<u64> {
     let lines = page.lines().filter_map(|line| {
         let rest = line.strip_prefix(word)?;
@@ -96,7 +100,7 @@ pub(crate) fn number_behind(page: &str, word: &str) -> Option<u64> {
     lines.reduce(|sum, value| sum + value).map(|sum| sum as u64)
 }
 
-/// One frpc for each file of a folder, in one process, which it can do by itself.
+/// frpc runs one client per file of a folder in one process.
 fn frp(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spec, Spec)> {
     let dir = bed.folder("frp-crowd")?;
     let agents = dir.join("agents");
@@ -132,7 +136,7 @@ fn chisel(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spec, Spec)> 
     Ok((copying::chisel_hub(bed, port)?, agents))
 }
 
-/// One client with many services: each has a control connection of its own, as if it were a client of its own.
+/// One client with many services. Each service has its own control connection, like a separate client.
 fn rathole(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spec, Spec)> {
     let to = bed.upstream_address(Legs::Plain);
     let services = (0..count).map(|number| (format!("s{number}"), CROWD + number, to));
@@ -140,7 +144,7 @@ fn rathole(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spec, Spec)>
     Ok((hub, agents))
 }
 
-/// One client with many reverse tunnels: each has a connection of its own.
+/// One client with many reverse tunnels, each with its own connection.
 fn wstunnel(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spec, Spec)> {
     let to = bed.upstream_address(Legs::Plain);
     let forwards = (0..count).map(|number| (CROWD + number, to));

@@ -1,4 +1,5 @@
-//! Fairlead itself, by its own commands: `fairlead dev`, a cluster, and an agent that joins it with a kubeconfig of the upstream.
+//! Fairlead, run by its own commands: `fairlead dev`, a cluster, and an agent that joins with a kubeconfig of
+//! the upstream.
 
 use std::path::{Path, PathBuf};
 
@@ -69,7 +70,7 @@ pub(super) async fn start(bed: &Bed<'_>, link: Link) -> anyhow::Result<Peer> {
     })
 }
 
-/// In the hub's folder.
+/// Name of the ready file in the hub's folder.
 const READY: &str = "hub.ready.json";
 
 fn hub_spec(binary: &Path, dir: &Path, port: u16, admin: u16) -> Spec {
@@ -82,13 +83,12 @@ fn hub_spec(binary: &Path, dir: &Path, port: u16, admin: u16) -> Spec {
         .arg(dir.join(READY))
 }
 
-/// Real agents, each of a cluster of its own, which they register first (see `crate::agents`).
-/// Of an agent: its link, and the connection to the upstream by which it is probed.
+/// Open files per agent: its link, and the connection to the upstream by which it is probed.
 const FILES: u64 = 2;
-/// Of a process, beside its agents'.
+/// Open files of a process apart from its agents'.
 const SPARE_FILES: u64 = 500;
 
-/// Agents in as few processes as the limit of open files allows.
+/// Runs real agents (see `crate::agents`) in as few processes as the limit of open files allows.
 pub(super) fn crowd(
     bed: &Bed<'_>,
     port: u16,
@@ -129,13 +129,13 @@ fn binary(bed: &Bed<'_>) -> anyhow::Result<PathBuf> {
     binary.context("not here: --fairlead names no binary")
 }
 
-/// The ready file of `fairlead dev`, as far as it is needed here.
+/// Fields of the ready file of `fairlead dev` that are needed here.
 #[derive(Deserialize)]
 pub(crate) struct HubReady {
     pub(crate) url: String,
     pub(crate) ca_file: PathBuf,
     pub(crate) token_file: PathBuf,
-    /// Where there is a plain front.
+    /// Set where the hub has a plain front.
     plain_url: Option<String>,
 }
 
@@ -179,7 +179,7 @@ impl Site<'_> {
     fn agent(&self, join: &str) -> anyhow::Result<Spec> {
         let (kubeconfig, join_file) = (self.dir.join("kubeconfig"), self.dir.join("join"));
         write_secret(&kubeconfig, &self.bed.kubeconfig()?.to_string())?;
-        // From a file: a command line is for everyone to read.
+        // In a file, because every user of the machine can read command lines.
         write_secret(&join_file, join)?;
         Ok(Spec::new("agent", self.binary)
             .args(["agent", "--join"])
@@ -212,7 +212,7 @@ impl Site<'_> {
         }
     }
 
-    /// A command of the hub's admin.
+    /// Runs a command of the hub's admin and parses its output.
     async fn ask<T: serde::de::DeserializeOwned>(
         &self,
         step: &str,
@@ -233,7 +233,7 @@ impl Site<'_> {
 }
 
 impl Bed<'_> {
-    /// Of the upstream, for an agent; JSON is YAML as well.
+    /// Kubeconfig of the upstream, for an agent. JSON is valid YAML.
     fn kubeconfig(&self) -> anyhow::Result<serde_json::Value> {
         let token = std::fs::read_to_string(&self.token_file)?;
         let Ready {

@@ -1,5 +1,7 @@
-//! konnectivity: server and agent of apiserver-network-proxy, HTTP CONNECT on a Unix socket at the server, as a kube-apiserver
-//! uses it, and gRPC with TLS on both sides between the two. The client's own TLS goes through to the upstream.
+//! konnectivity: server and agent of apiserver-network-proxy.
+//!
+//! The server takes HTTP CONNECT on a Unix socket, as a kube-apiserver uses it. Between server and agent
+//! there is gRPC with mutual TLS. The client's own TLS goes through to the upstream.
 
 use std::{fmt::Display, path::Path};
 

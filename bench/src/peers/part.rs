@@ -1,4 +1,4 @@
-//! One process of a peer, which may be ended and started again in the middle of a measurement.
+//! One process of a peer. It may be ended and restarted in the middle of a measurement.
 
 use std::{
     fs::OpenOptions, io::Write as _, net::Ipv4Addr, os::unix::fs::OpenOptionsExt as _, path::Path,
@@ -60,7 +60,7 @@ impl Part {
     }
 
     /// # Errors
-    /// If it has ended by itself.
+    /// The process has ended by itself.
     pub(crate) fn alive(&mut self) -> anyhow::Result<()> {
         self.running.as_mut().map_or(Ok(()), Role::alive)
     }
@@ -75,7 +75,7 @@ impl Part {
         role.context("it is not running")?.ready(file).await
     }
 
-    /// Waits until connections to this port of 127.0.0.1 are taken.
+    /// Waits until this port of 127.0.0.1 accepts connections.
     pub(crate) async fn listening(&mut self, port: u16) -> anyhow::Result<()> {
         let taken = time::timeout(LISTENING, async {
             while TcpStream::connect((Ipv4Addr::LOCALHOST, port))
@@ -92,7 +92,7 @@ impl Part {
     }
 }
 
-/// Into a file that only this user can read, and that was not there.
+/// Writes a new file that only this user can read.
 pub(crate) fn write_secret(path: &Path, text: &str) -> anyhow::Result<()> {
     let file = OpenOptions::new()
         .write(true)

@@ -1,4 +1,4 @@
-//! The way between agent and hub: straight, or through our relay, which can be slow, cut or fall silent.
+//! The path between agent and hub: direct, or through a relay that can be slow, cut or silent.
 
 use rustix::process::Signal;
 
@@ -8,14 +8,14 @@ use crate::ports;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Link {
     Straight,
-    /// With at most so many bytes a second each way.
+    /// Through a relay that limits each direction to this many bytes per second.
     Relayed {
         rate: Option<u64>,
     },
 }
 
 impl Link {
-    /// The relay, if there has to be one, and the port that agents dial.
+    /// Starts the relay, if there is one, and returns it with the port that agents dial.
     pub(super) async fn stretch(
         self,
         bed: &Bed<'_>,
@@ -42,7 +42,7 @@ impl Link {
     }
 }
 
-/// Every connection through the relay is reset; new ones are taken.
+/// Resets every connection through the relay. New ones are accepted.
 pub(crate) const CUT: Signal = Signal::USR1;
-/// Nothing passes on any connection there is, and nobody is told; new ones are taken.
+/// Passes nothing on any existing connection and closes none. New ones are accepted.
 pub(crate) const SILENCE: Signal = Signal::USR2;

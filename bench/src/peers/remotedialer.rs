@@ -1,4 +1,5 @@
-//! remotedialer: a library; hub and agent around it are our own small Go program, as its examples do it.
+//! remotedialer is a library. Hub and agent around it are a small Go program of ours, written like its
+//! examples.
 
 use super::{Bed, Plan, Ports, crowd::Census};
 use crate::{
@@ -26,7 +27,7 @@ pub(super) fn crowd(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spe
     Ok((hub, agents(bed, port, count)?, census))
 }
 
-/// People and agents come by the same port, as in Fairlead.
+/// Clients and agents use the same port, as in Fairlead.
 fn front(bed: &Bed<'_>, port: u16) -> Way {
     Way {
         ca_file: Some(bed.pems.ca.clone()),
@@ -50,7 +51,7 @@ fn hub(bed: &Bed<'_>, port: u16, plain: u16) -> anyhow::Result<Spec> {
         .arg(&bed.upstream.ca_file))
 }
 
-/// So many agents in one process.
+/// Runs many agents in one process.
 fn agents(bed: &Bed<'_>, link: u16, count: u16) -> anyhow::Result<Spec> {
     let program = bed.built.program("remotedialer", "remotedialer")?;
     Ok(Spec::new("remotedialer-agent", program)

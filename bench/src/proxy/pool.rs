@@ -1,4 +1,5 @@
-//! Keep-alive connections to the upstream. The last one given back is the first one taken: it is the warmest, and the rest may idle.
+//! Keep-alive connections to the upstream. The last one returned is the first one taken, because it is the
+//! warmest.
 
 use std::{
     pin::Pin,
@@ -20,7 +21,7 @@ use tokio::time;
 use crate::dial::Dial;
 
 const CONNECT: Duration = Duration::from_secs(10);
-/// More than any scenario has clients.
+/// Idle connections kept; more than any scenario has clients.
 const IDLE: usize = 1024;
 
 pub(crate) struct Pool {
@@ -29,7 +30,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Without `tls` it speaks plain HTTP.
+    /// Without `tls` the pool speaks plain HTTP.
     pub(crate) fn new(
         upstream: &Authority,
         tls: Option<Arc<ClientConfig>>,
@@ -40,13 +41,14 @@ impl Pool {
         })
     }
 
-    /// A connection that takes a request now.
+    /// Takes a connection that is ready for a request.
     pub(crate) async fn take(&self) -> anyhow::Result<SendRequest<Incoming>> {
         loop {
             let Some(mut connection) = self.idle().pop() else {
                 return self.connect().await;
             };
-            // An error says that the upstream has closed it; one that is given back early is ready after its last poll.
+            // An error means that the upstream has closed the connection. One that was returned early is
+            // ready after its last poll.
             if connection.ready().await.is_ok() {
                 return Ok(connection);
             }
@@ -69,7 +71,7 @@ impl Pool {
         let (connection, driver) = time::timeout(CONNECT, dial)
             .await
             .context("no connection in time")??;
-        // Ends when the connection does: closed by the upstream, or dropped from the pool.
+        // The task ends when the upstream closes the connection or the pool drops it.
         drop(tokio::spawn(async move {
             if let Err(error) = driver.await {
                 eprintln!("connection to the upstream: {error}");
@@ -79,7 +81,8 @@ impl Pool {
     }
 }
 
-/// An answer's body that gives its connection back once it is read to the end. A body left half read closes the connection.
+/// Body of an answer that returns its connection once it is read to the end. Dropping a partly read body
+/// closes the connection.
 pub(crate) struct Returning {
     body: Incoming,
     home: Option<(SendRequest<Incoming>, Arc<Pool>)>,
@@ -118,7 +121,8 @@ impl Body for Returning {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
         match &frame {
-            // The hyper server asks no further once the content length is met, so the end is noticed here.
+            // The hyper server does not poll again once the content length is reached, so the end is detected
+            // here.
             Some(Ok(_)) => self.settle(),
             Some(Err(_)) => self.home = None,
             None => self.give_back(),

@@ -1,4 +1,4 @@
-//! One connection to the hub's API, kept, with one request on it at a time.
+//! One kept connection to the hub's API, with one request at a time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ pub(super) struct Caller {
     sender: Option<SendRequest<Full<Bytes>>>,
 }
 
-/// A request without the token that goes with it.
+/// A request without its token.
 #[derive(Debug, Clone)]
 pub(super) struct Ask {
     pub(super) method: Method,
@@ -60,7 +60,7 @@ impl Ask {
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) body: Bytes,
-    /// From the request's first byte to the answer's last one.
+    /// From the first byte of the request to the last byte of the answer.
     pub(super) took: Duration,
 }
 
@@ -78,7 +78,7 @@ impl Caller {
 
     async fn connect(&self) -> anyhow::Result<SendRequest<Full<Bytes>>> {
         let (sender, driver) = http1::handshake(self.dial.open().await?).await?;
-        // Ends with the connection.
+        // The task ends with its connection.
         drop(tokio::spawn(driver));
         Ok(sender)
     }
@@ -90,7 +90,7 @@ impl Caller {
     }
 
     async fn exchange(&mut self, ask: &Ask, token: Option<&str>) -> anyhow::Result<Answer> {
-        // The hub may have closed it since.
+        // The hub may have closed the connection meanwhile.
         if let Some(mut kept) = self.sender.take()
             && kept.ready().await.is_ok()
             && let Ok(answer) = exchange(&mut kept, self.request(ask, token)?).await
@@ -122,7 +122,7 @@ impl Caller {
         Ok(request)
     }
 
-    /// As [`Caller::ask`]; anything but a good answer is an error that quotes it.
+    /// As [`Caller::ask`]; any failed status is an error that quotes the answer.
     pub(super) async fn good(&mut self, ask: &Ask, token: &str) -> anyhow::Result<Answer> {
         let answer = self.ask(ask, Some(token)).await?;
         let start = answer.body.get(..answer.body.len().min(300));

@@ -1,4 +1,4 @@
-//! What was measured, what was wanted, and how far the one is from the other.
+//! Measured values, their goals, and the ratio of the two.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ pub(super) struct Figure {
     pub(super) goal: Option<f64>,
 }
 
-/// Of one store.
+/// Figures of one store.
 pub(super) struct Figures {
     store: &'static str,
     all: Vec<Figure>,
@@ -47,7 +47,7 @@ impl Figures {
         self.all.push(figure);
     }
 
-    /// Processor time of the hub, and latencies.
+    /// Adds the hub's processor time and the latencies of an operation.
     pub(super) fn operation(
         &mut self,
         what: &str,
@@ -65,7 +65,7 @@ impl Figures {
     }
 }
 
-/// As a table in Markdown.
+/// Renders a Markdown table.
 pub(super) fn table(figures: &[Figure]) -> String {
     let mut table =
         String::from("| store | figure | measured | goal | ratio |\n|---|---|--:|--:|--:|\n");
@@ -77,7 +77,7 @@ pub(super) fn table(figures: &[Figure]) -> String {
             .goal
             .map_or(String::new(), |goal| format!("{:.2}", it.value / goal));
         let value = format!("{} {}", short(it.value), it.unit);
-        // A string takes whatever is written into it.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             table,
             "| {} | {} | {value} | {goal} | {ratio} |",
@@ -87,7 +87,7 @@ pub(super) fn table(figures: &[Figure]) -> String {
     table
 }
 
-/// Three digits, and no more than are there.
+/// At most three significant digits.
 fn short(value: f64) -> String {
     match value {
         v if v >= 100.0 => format!("{v:.0}"),

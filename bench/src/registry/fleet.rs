@@ -1,4 +1,4 @@
-//! Clusters as they look a while after Steward and Commodore have found them, made by the API.
+//! Clusters in the state that they reach after Steward and Commodore have run, created through the API.
 
 use std::sync::{
     Arc,
@@ -14,13 +14,13 @@ use super::{
     hub::Hub,
 };
 
-/// Many at once, as many are committed together then.
+/// Concurrent writers. The hub commits their changes together.
 const MAKERS: usize = 16;
 const TENANTS: usize = 20;
-/// How many of the clusters have a Steward that registered.
+/// Clusters whose Steward has registered.
 pub(super) const STEWARDS: usize = 64;
 
-/// As Steward sends it once a minute.
+/// The PATCH that Steward sends once a minute.
 pub(super) fn stewards_patch(counter: usize) -> Value {
     json!({
         "gitRepo": { "deployKey": format!("ssh-rsa {}\n", "AAAAB3NzaC1yc2EAAAADAQABAAACAQDb".repeat(22)) },
@@ -57,7 +57,7 @@ fn cluster(number: usize) -> Value {
     })
 }
 
-/// Makes the clusters from `from` up to `to`.
+/// Creates the clusters from `from` up to `to`.
 pub(super) async fn grow(hub: &Hub, from: usize, to: usize) -> anyhow::Result<()> {
     let mut caller = hub.caller()?;
     if from == 0 {
@@ -94,7 +94,7 @@ pub(super) async fn grow(hub: &Hub, from: usize, to: usize) -> anyhow::Result<()
     Ok(())
 }
 
-/// Tokens of the first clusters' Stewards, which have all told what they know.
+/// Tokens of the Stewards of the first clusters. Each of them has reported its facts.
 pub(super) async fn stewards(hub: &Hub) -> anyhow::Result<Vec<(String, String)>> {
     let mut caller = hub.caller()?;
     let mut stewards = Vec::new();

@@ -1,5 +1,7 @@
-//! Wrong bootstrap tokens: what one costs the hub, and what one who asks for something else notices of many. Alone, guesses alone, and
-//! both beside each other, in turns: a machine that is slower for a while is so for all three.
+//! Wrong bootstrap tokens: their cost for the hub, and their effect on other callers.
+//!
+//! Normal requests alone, wrong tokens alone and both together are measured in turns, so that a slow phase of
+//! the machine affects all three.
 
 use std::time::Duration;
 
@@ -13,11 +15,11 @@ use super::{
 };
 use crate::stats::Latencies;
 
-/// Connections that guess without pause.
+/// Connections that send wrong tokens without pause.
 const GUESSERS: usize = 16;
 const TURNS: u32 = 3;
 
-/// What was done in some time, and the processor time that the hub took.
+/// Requests during some time, and the hub's processor time meanwhile.
 #[derive(Default)]
 struct Sum {
     gets: Latencies,
@@ -37,7 +39,7 @@ impl Sum {
     }
 }
 
-/// What wrong tokens cost, and what others notice of them.
+/// Measures the cost of wrong tokens and their effect on others.
 pub(super) async fn wrong<Next>(
     hub: &Hub,
     one: Next,
@@ -85,7 +87,7 @@ fn tell(alone: &Sum, guesses: &Sum, beside: &Sum, time: Duration, to: &mut Figur
     );
     let rate = guesses.guesses.count() as f64 / time.as_secs_f64();
     to.add("wrong bootstrap token: a second", rate, "", None);
-    // Of what both took together, what as many guesses take alone is theirs.
+    // The wrong tokens' share of the processor time is their cost alone times their number.
     let theirs = guess * beside.guesses.count() as f64;
     let gets = (beside.micros as f64 - theirs) / beside.gets.count().max(1) as f64;
     to.add(
@@ -109,10 +111,10 @@ fn tell(alone: &Sum, guesses: &Sum, beside: &Sum, time: Duration, to: &mut Figur
     to.add("wrong tokens beside it: p99", theirs, "ms", None);
 }
 
-/// Who guesses, each on a connection of its own.
+/// Callers with wrong tokens, each on its own connection.
 struct Guessers {
     callers: Vec<Caller>,
-    /// No token is tried twice.
+    /// Number of tokens sent so far; none is sent twice.
     tried: usize,
 }
 

@@ -1,5 +1,5 @@
-//! A history of facts as it has become after months: a backup of the hub in which its rows are put, and which the hub
-//! restores. So they go through the store's own code, whichever database it has.
+//! A history of facts of several months, written into a backup that the hub then restores. The rows thus pass
+//! through the store's own code, for any database.
 
 use std::{
     fs::File,
@@ -14,7 +14,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{client::Ask, fleet};
 
-/// How many rows stand in a line of the file.
+/// Rows per line of the backup.
 const TOGETHER: usize = 500;
 const DAY: i64 = 86_400_000;
 
@@ -22,9 +22,9 @@ const DAY: i64 = 86_400_000;
 pub(super) struct Shape {
     pub(super) clusters: usize,
     pub(super) facts: usize,
-    /// One a day, up to today.
+    /// One version per day, up to today.
     pub(super) versions: usize,
-    /// In milliseconds since 1970.
+    /// Milliseconds since 1970.
     pub(super) now: i64,
 }
 
@@ -33,7 +33,7 @@ impl Shape {
         self.clusters * self.facts * self.versions
     }
 
-    /// When a fact became its `version`: spread over the day, as clusters are.
+    /// Time of version `version` of a fact, spread over the day by cluster.
     fn at(&self, cluster: usize, fact: usize, version: usize) -> i64 {
         let days_ago = i64::try_from(self.versions - version).unwrap_or(0);
         let spread = (cluster * 7_919 + fact * 104_729) * 61;
@@ -47,7 +47,7 @@ impl Shape {
             .unwrap_or_default()
     }
 
-    /// What is asked of it, by name; each takes the number of a request.
+    /// The measured queries by name. Each takes the number of a request.
     pub(super) fn questions(self) -> [(&'static str, impl Fn(usize) -> Ask + Clone); 5] {
         let question = move |kind: usize| {
             move |number: usize| {
@@ -83,7 +83,7 @@ fn name(fact: usize) -> String {
     format!("fact-{fact:02}")
 }
 
-/// Writes `backup` anew into `file`, with this history in it.
+/// Copies `backup` to `file` and adds this history.
 pub(super) fn fill(backup: &Path, file: &Path, shape: Shape) -> anyhow::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(file)?);
     let mut made = None;
@@ -113,7 +113,7 @@ pub(super) fn fill(backup: &Path, file: &Path, shape: Shape) -> anyhow::Result<(
     Ok(())
 }
 
-/// Count and hash of them, as the backup's end has it.
+/// Writes the rows and returns their count and hash for the end of the backup.
 fn rows(out: &mut impl std::io::Write, shape: Shape) -> anyhow::Result<Value> {
     let mut hash = digest::Context::new(&digest::SHA256);
     let (mut line, mut held, mut done) = (String::new(), 0, 0);

@@ -1,4 +1,4 @@
-//! A hub as its operator runs it: `fairlead server`, with nothing beside it.
+//! A hub that runs alone as `fairlead server`.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -14,15 +14,15 @@ use crate::{
     ports, proc, tls,
 };
 
-/// A store of many rows takes its time to be read, and to be written.
+/// Deadline of a backup or restore. A store of many rows takes hours.
 const COMMAND: Duration = Duration::from_secs(4 * 3600);
 
-/// Where a hub keeps what it has.
+/// Location of a hub's data.
 #[derive(Debug, Clone)]
 pub(super) struct Home {
     pub(super) fairlead: PathBuf,
     pub(super) data: PathBuf,
-    /// `postgres://…`; none: the file in `data`.
+    /// `postgres://…`; `None` is the file in `data`.
     pub(super) store: Option<String>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Hub {
     tls: Arc<ClientConfig>,
 }
 
-/// Of the hub's ready file.
+/// Fields of the hub's ready file.
 #[derive(Deserialize)]
 struct Ready {
     ca_file: PathBuf,
@@ -76,7 +76,7 @@ impl Home {
         })
     }
 
-    /// `fairlead backup` or `fairlead restore`, of a hub that does not run.
+    /// Runs `fairlead backup` or `fairlead restore` while the hub is stopped.
     pub(super) async fn whole(
         &self,
         launcher: &Launcher,
@@ -102,17 +102,17 @@ impl Hub {
         Caller::new(&self.url, Some(Arc::clone(&self.tls)))
     }
 
-    /// Processor time since it began, in microseconds.
+    /// Processor time since the hub started, in microseconds.
     pub(super) fn micros(&self) -> anyhow::Result<u64> {
         cpu::of(&self.role.pid().to_string())
     }
 
-    /// Resident, in bytes.
+    /// Resident memory, in bytes.
     pub(super) fn memory(&self) -> anyhow::Result<u64> {
         proc::memory(self.role.pid())
     }
 
-    /// Waits for its end: its store has been closed then.
+    /// Stops the hub and waits until its store is closed.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
         self.role.stop().await
     }

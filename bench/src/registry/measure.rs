@@ -1,4 +1,4 @@
-//! One operation over and over, for a time: latencies here, and the processor time that the hub's process took meanwhile.
+//! One operation repeated for a while: its latencies, and the processor time of the hub meanwhile.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use super::{
 };
 use crate::stats::Latencies;
 
-/// Before it counts.
+/// Requests before the measurement.
 const WARM: usize = 20;
 
 pub(super) struct Measured {
     pub(super) latencies: Latencies,
-    /// Of the hub, for each operation.
+    /// Processor time of the hub per operation.
     pub(super) cpu_ms: f64,
-    /// Of the last answer.
+    /// Size of the last answer.
     pub(super) bytes: usize,
 }
 
@@ -27,8 +27,8 @@ impl Measured {
     }
 }
 
-/// Asks for `time`, on `connections` at once. `next` makes the request of a number, with its token; they are counted
-/// through over all connections, so that no two ask the same.
+/// Repeats an operation for `time` on `connections` connections. `next` returns the request of a number and
+/// its token. Numbers are unique over all connections.
 pub(super) async fn measure<Next>(
     hub: &Hub,
     connections: usize,
@@ -69,7 +69,7 @@ where
     Ok(all)
 }
 
-/// One after the other; what was answered, and the size of the last one.
+/// Sends requests one after the other and returns their number and the size of the last answer.
 pub(super) async fn ask_until<Next>(
     caller: &mut Caller,
     end: Instant,

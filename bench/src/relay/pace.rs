@@ -1,4 +1,4 @@
-//! A link of a fixed rate: each piece goes when those before it have gone, in slices of 2 ms.
+//! A link of a fixed rate. Each piece is sent after the ones before it, in slices of 2 ms.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -11,12 +11,12 @@ const SLICE: Duration = Duration::from_millis(2);
 
 pub(super) struct Pace {
     rate: Option<u64>,
-    /// Until when the link is busy.
+    /// End of the pieces that are already accepted.
     busy: Mutex<Instant>,
 }
 
 impl Pace {
-    /// Bytes a second; `None` is no limit.
+    /// Bytes per second; `None` is no limit.
     pub(super) fn new(rate: Option<u64>) -> Self {
         Self {
             rate,
@@ -24,7 +24,7 @@ impl Pace {
         }
     }
 
-    /// How much goes in one slice, and so at once.
+    /// Bytes of one slice.
     pub(super) fn slice(&self) -> usize {
         let slice = self
             .rate
@@ -34,7 +34,7 @@ impl Pace {
         })
     }
 
-    /// Waits until so many bytes have gone through.
+    /// Waits until this many bytes have passed.
     pub(super) async fn wait(&self, bytes: usize) {
         let Some(rate) = self.rate else { return };
         let takes = Duration::from_nanos((bytes as u64).saturating_mul(1_000_000_000) / rate);
@@ -43,7 +43,7 @@ impl Pace {
             *busy = (*busy).max(Instant::now()) + takes;
             *busy
         };
-        // What ends within this slice is let go at once: timers are no finer than that.
+        // A piece that ends within this slice passes at once, since timers are no finer.
         if gone > Instant::now() + SLICE {
             time::sleep_until(gone - SLICE).await;
         }

@@ -1,4 +1,4 @@
-//! Plots: a bar for each peer, its median, with the range of rounds on it; each as SVG and as PNG.
+//! Plots: one bar per peer with its median and the range of rounds, as SVG and PNG.
 
 use std::{path::Path, sync::Once};
 
@@ -31,7 +31,7 @@ const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 
 static FONTS: Once = Once::new();
 
-/// One plot for each scenario that has figures.
+/// Draws one plot for each scenario that has figures.
 pub(super) fn draw(report: &Report, folder: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     for scenario in &report.scenarios {
@@ -92,7 +92,7 @@ impl Bars {
         area.fill(&WHITE).map_err(|error| failed(&error))?;
         let count = self.rows.len() as f64;
         let most = self.rows.iter().map(|(_, figure)| figure.high);
-        // Room for the number behind the longest bar.
+        // Space for the number next to the longest bar.
         let most = most.fold(f64::MIN_POSITIVE, f64::max) * 1.2;
         let mut chart = ChartBuilder::on(&area)
             .caption(&self.title, (FONT, 20).into_font().color(&INK))
@@ -114,7 +114,7 @@ impl Bars {
             .map_err(|error| failed(&error))?;
         let words = |pos| TextStyle::from((FONT, 14).into_font()).color(&INK).pos(pos);
         for (place, (kind, figure)) in self.rows.iter().enumerate() {
-            // The first row stands on top.
+            // The first row is drawn at the top.
             let low = count - 1.0 - place as f64;
             let (bottom, top, middle) = (low + 0.2, low + 0.8, low + 0.5);
             let colour = match kind {

@@ -1,4 +1,5 @@
-//! The tables that a README quotes: each scenario's first figure of all peers in a row, and what became of the goals.
+//! Tables for a README: the first figure of each scenario for all peers in one row, and the results of the
+//! goals.
 
 use std::fmt::Write as _;
 
@@ -22,7 +23,7 @@ impl Report {
         text
     }
 
-    /// Whether it has any figure.
+    /// `true` if the peer has any figure.
     fn has(&self, peer: Kind) -> bool {
         let mut rows = self.scenarios.iter().filter_map(|one| one.of(peer));
         rows.any(|row| row.figures.iter().any(Option::is_some))
@@ -77,7 +78,7 @@ impl Report {
         }
     }
 
-    /// Who has no figure in a scenario, and why; who has none at all is named once.
+    /// Lists peers without a figure and the reason. A peer without any figure is listed once.
     fn missing(&self, text: &mut String) {
         let _ = writeln!(text);
         for peer in Kind::ALL {

@@ -1,4 +1,4 @@
-//! The long table in Markdown: a section for each scenario, a row for each peer, what became of its goals.
+//! The long Markdown table: a section per scenario, a row per peer, and the results of its goals.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use super::{Figure, Head, Report, Row, Scenario, Verdict};
 use crate::{machine::Machine, way::Legs};
 
 impl Report {
-    /// All figures, for people.
+    /// Renders all figures.
     pub(crate) fn table(&self) -> String {
         let mut text = self.head.lines();
         for scenario in &self.scenarios {
@@ -95,14 +95,15 @@ impl Row {
             .map(one_line)
             .collect::<Vec<_>>();
         said.dedup();
-        // The first of each kind will do; the rest is in the JSON.
+        // The first remarks are enough; the JSON holds all of them.
         for remark in said.iter().take(3) {
             let _ = writeln!(text, "\n- {name}: {remark}");
         }
     }
 }
 
-/// What would break a list is left out: of several lines the first stays, and what a program said behind it.
+/// First line of `text` without characters that would break a Markdown list, and the end of a program's
+/// message.
 pub(super) fn one_line(text: &str) -> String {
     const LONGEST: usize = 200;
     let mut lines = text.lines();
@@ -122,7 +123,7 @@ fn cell(figure: Figure) -> String {
     }
 }
 
-/// Three digits that count, or all before the point.
+/// Three significant digits, or all digits before the point.
 pub(super) fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),

@@ -1,4 +1,4 @@
-//! What became of a scenario's goals.
+//! Results of a scenario's goals.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::{peers::Kind, scenarios::goal::Goal};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Verdict {
     pub(super) goal: String,
-    /// The figure that it is about.
+    /// The figure that the goal refers to.
     pub(super) measured: String,
     pub(super) is: Is,
 }
@@ -19,10 +19,10 @@ pub(super) struct Verdict {
 #[serde(rename_all = "lowercase")]
 pub(super) enum Is {
     Met,
-    /// Missed, by less than the rounds differ among each other.
+    /// Missed by less than the rounds differ from each other.
     Level,
     Missed,
-    /// Whom it is about has not been measured.
+    /// A peer that the goal refers to was not measured.
     Open,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn of(scenario: &Scenario) -> Vec<Verdict> {
         .collect()
 }
 
-/// `None` where the figures are missing that it takes.
+/// Judges a goal; `None` where figures are missing.
 fn judged(goal: &Goal, scenario: &Scenario) -> Option<(Is, String)> {
     let fairlead = scenario.of(Kind::Fairlead)?;
     if fairlead.rounds.is_empty() {
@@ -77,7 +77,7 @@ fn judged(goal: &Goal, scenario: &Scenario) -> Option<(Is, String)> {
     }
 }
 
-/// Beside the tunnel that comes closest, or is farthest ahead.
+/// Compares with the best other tunnel.
 fn first(fairlead: &Row, scenario: &Scenario) -> Option<(Is, String)> {
     let others = scenario.rows.iter().filter(|row| {
         let tunnel = row.peer.is_tunnel() && row.peer != Kind::Fairlead;
@@ -95,7 +95,7 @@ fn first(fairlead: &Row, scenario: &Scenario) -> Option<(Is, String)> {
             let measured = format!("{} x {}", said(times), peer.name());
             Some((times_least(times, 1.0), measured))
         }
-        // They were tried, and none of them had a figure.
+        // The other tunnels were measured, and none has a figure.
         None => {
             let tried = |row: &Row| row.peer.is_tunnel() && row.rounds.len() > 1;
             let others = scenario.rows.iter().filter(|row| tried(row)).count();

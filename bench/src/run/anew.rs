@@ -1,4 +1,4 @@
-//! Scenarios that start their peers anew in every round, so that none has to live with what the round before did to it.
+//! Scenarios that restart their peers in every round, so that no round affects the next.
 
 use std::time::Duration;
 
@@ -16,10 +16,11 @@ use crate::{
     },
 };
 
-/// What was measured, of whom.
+/// The samples of a round.
 type Samples<'a> = Vec<(&'a Title, Kind, anyhow::Result<Sample>)>;
 
-/// All peers side by side, because they mostly wait; and those who wait longest beside the others, with peers of their own.
+/// Measures all peers in parallel, since they mostly wait. Breaks that wait longest run in parallel to the
+/// others, with peers of their own.
 pub(super) async fn recover(scenarios: &[Recovery], stage: &mut Stage<'_>) {
     for scenario in scenarios {
         stage.report.begin(&scenario.title);
@@ -46,7 +47,7 @@ pub(super) async fn recover(scenarios: &[Recovery], stage: &mut Stage<'_>) {
     }
 }
 
-/// About.
+/// Approximate duration.
 pub(super) fn recovery_takes(scenarios: &[Recovery], rounds: u32) -> Duration {
     let sum = |slow: bool| -> f64 {
         let all = scenarios.iter().filter(|one| one.is_slow() == slow);
@@ -86,7 +87,7 @@ async fn one_by_one<'a>(
     samples
 }
 
-/// Each peer for itself.
+/// Measures one peer after the other.
 pub(super) async fn stop(scenario: &Stopped, stage: &mut Stage<'_>) {
     for title in scenario.titles() {
         stage.report.begin(title);
@@ -107,12 +108,12 @@ pub(super) async fn stop(scenario: &Stopped, stage: &mut Stage<'_>) {
     }
 }
 
-/// A round, about.
+/// Approximate duration of a round.
 pub(super) fn stopped_takes(peers: usize, seconds: f64) -> Duration {
     Duration::from_secs_f64(peers as f64 * (7.5 + 4.0 * seconds))
 }
 
-/// Each peer for itself; direct access and the proxy, too.
+/// Measures one peer after the other, including direct access and the proxy.
 pub(super) async fn watch(scenario: &Watches, stage: &mut Stage<'_>) {
     let title = &scenario.title;
     stage.report.begin(title);
@@ -126,12 +127,12 @@ pub(super) async fn watch(scenario: &Watches, stage: &mut Stage<'_>) {
     }
 }
 
-/// A round, about.
+/// Approximate duration of a round.
 pub(super) fn watches_take(peers: usize) -> Duration {
     Duration::from_secs(8) * u32::try_from(peers).unwrap_or(u32::MAX)
 }
 
-/// Each peer for itself, with one hub and a process full of agents.
+/// Measures one peer after the other, with one hub and a process full of agents.
 pub(super) async fn crowds(scenario: &Agents, stage: &mut Stage<'_>) {
     stage.report.begin(&scenario.idle);
     stage.report.begin(&scenario.storm);

@@ -1,4 +1,4 @@
-//! What a run measures, in which order, and how long that will take.
+//! Phases of a run: their scenarios, order and duration.
 
 use std::{io::Write as _, time::Duration};
 
@@ -39,7 +39,7 @@ impl Phases {
             match phase {
                 Phase::Turns(turns) => turns.scenarios.retain(|one| wanted(only, &one.title)),
                 Phase::Recovery(all) => all.retain(|one| wanted(only, &one.title)),
-                // Measured as a whole, even if one of its figures is wanted.
+                // Always measured as a whole, even for a single figure.
                 Phase::Watches(_) | Phase::Stopped(_) | Phase::Agents(_) => {}
             }
         }
@@ -68,7 +68,7 @@ impl Phases {
         Ok(())
     }
 
-    /// All of it, about.
+    /// Approximate duration of the whole run.
     pub(super) fn takes(&self, kinds: &[Kind], pace: Pace) -> Duration {
         let phases = self.0.iter();
         phases.map(|phase| phase.takes(kinds, pace)).sum()
@@ -111,7 +111,7 @@ impl Phase {
     }
 }
 
-/// A whole name, or its first words.
+/// `true` if `only` contains the name or its first words.
 fn wanted(only: &[String], title: &Title) -> bool {
     only.is_empty()
         || only.iter().any(|prefix| {

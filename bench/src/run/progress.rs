@@ -1,10 +1,10 @@
-//! How far a run is: what each phase was planned to take beside what the ones before really took.
+//! Progress of a run: planned duration of each phase compared with the elapsed time.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// With less behind it a run says nothing of its own speed yet.
+/// Elapsed time from which a run's own speed is used for its forecast.
 const TELLING: Duration = Duration::from_secs(120);
 
 pub(super) struct Progress {
@@ -14,7 +14,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// `planned` is the sum of all that will be said to be done.
+    /// `planned` is the sum of all durations that will be reported as done.
     pub(super) fn new(planned: Duration) -> Self {
         Self {
             begin: Instant::now(),
@@ -27,7 +27,7 @@ impl Progress {
         self.done += planned;
     }
 
-    /// Minutes gone, and about how many there will be in all.
+    /// Elapsed minutes, and the expected minutes in total.
     pub(super) fn said(&self) -> String {
         let gone = self.begin.elapsed();
         let minutes = |time: Duration| time.as_secs_f64() / 60.0;
@@ -35,7 +35,7 @@ impl Progress {
         format!("[{gone:.0} of about {all:.0} min]")
     }
 
-    /// In all.
+    /// Expected total duration.
     fn expected(&self, gone: Duration) -> Duration {
         let left = self.planned.saturating_sub(self.done);
         let slower = if self.done > TELLING {

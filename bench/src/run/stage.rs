@@ -1,4 +1,4 @@
-//! What all phases of a run work with: where peers run, who takes part, and where figures go.
+//! Shared parts of all phases of a run: test beds, peers, and the report.
 
 use std::{
     path::{Path, PathBuf},
@@ -17,10 +17,10 @@ use crate::{
 pub(super) struct Stage<'a> {
     /// Every role on one core.
     pub(super) pinned: &'a Bed<'a>,
-    /// Every role where the system puts it.
+    /// Every role on any core.
     pub(super) free: &'a Bed<'a>,
     pub(super) kinds: &'a [Kind],
-    /// Those of them whose programs are here: what takes time.
+    /// Peers whose programs exist and that therefore take time.
     pub(super) present: &'a [Kind],
     pub(super) pace: Pace,
     pub(super) report: Report,
@@ -38,19 +38,19 @@ impl Stage<'_> {
         tunnels.filter(|kind| kind.is_tunnel()).collect()
     }
 
-    /// How many tunnels take time.
+    /// Number of tunnels that take time.
     pub(super) fn tunnels_present(&self) -> usize {
         self.present.iter().filter(|kind| kind.is_tunnel()).count()
     }
 
-    /// A folder for keys, sockets and tokens.
+    /// A new folder for keys, sockets and tokens.
     pub(super) fn folder(&self, name: &str) -> anyhow::Result<PathBuf> {
         let folder = self.secrets.join(name);
         std::fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
         Ok(folder)
     }
 
-    /// Says what is measured now.
+    /// Prints the current measurement.
     pub(super) fn round(&self, round: u32, what: &str) {
         let round = match round {
             0 => "the round that warms up".to_owned(),
@@ -59,7 +59,7 @@ impl Stage<'_> {
         eprintln!("{} {round}: {what}", self.progress.said());
     }
 
-    /// What is measured until now is kept, whatever happens to the rest of the run.
+    /// Saves the results so far, in case the run is aborted.
     pub(super) fn keep(&mut self, planned: Duration) {
         self.progress.done(planned);
         if let Err(error) = self.report.save(self.results) {
@@ -67,7 +67,7 @@ impl Stage<'_> {
         }
     }
 
-    /// These peers cannot do these scenarios, for one reason.
+    /// Records one reason why these peers cannot do these scenarios.
     pub(super) fn absent(&mut self, titles: &[&Title], kinds: &[Kind], error: &anyhow::Error) {
         let kinds_said: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
         eprintln!("{}: {error:#}", kinds_said.join(", "));
@@ -79,7 +79,7 @@ impl Stage<'_> {
     }
 }
 
-/// The same once more: one reason may stand in several places.
+/// Copy of an error, to record one reason in several places.
 pub(super) fn again(error: &anyhow::Error) -> anyhow::Error {
     anyhow!("{error:#}")
 }

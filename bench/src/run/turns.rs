@@ -1,5 +1,5 @@
-//! Scenarios that need their peers in the same state share a phase: all peers are started, measured in turn in every round, and
-//! ended.
+//! Phases of scenarios that need their peers in the same state: all peers are started, measured in turn in
+//! every round, and ended.
 
 use std::time::Duration;
 
@@ -18,25 +18,25 @@ use crate::{
     },
 };
 
-/// What the agents' link is limited to in some scenarios, in bytes a second: 200 Mbit/s.
+/// Rate of the agents' link in some scenarios, in bytes per second (200 Mbit/s).
 const SLOW: u64 = 25_000_000;
-/// To start a peer, about.
+/// Approximate seconds to start a peer.
 const STARTING: f64 = 1.5;
-/// To start a real API server and fill it, or a network, about.
+/// Approximate seconds to start and fill a real API server, or to build a network.
 const BUILDING: f64 = 15.0;
 
-/// Where hub, agent and upstream are.
+/// Placement of hub, agent and upstream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Place {
     /// All on one core.
     One,
     /// On all cores.
     All,
-    /// On all cores, the agent's link limited.
+    /// On all cores, with a rate-limited link of the agent.
     Slow,
-    /// On all cores, before a real API server.
+    /// On all cores, with a real API server.
     Real,
-    /// The agent and the upstream are far away.
+    /// Agent and upstream behind a far link.
     Far(Path),
 }
 
@@ -44,13 +44,14 @@ impl Place {
     fn takes(self, kind: Kind) -> bool {
         match self {
             Self::One | Self::All | Self::Real => true,
-            // A slow link is between agent and hub, which the others have not.
+            // Only tunnels have a link between agent and hub that can be slow.
             Self::Slow => kind.is_tunnel(),
             Self::Far(_) => kind != Kind::Proxy,
         }
     }
 
-    /// The first round warms pools, caches and branch predictors, and is not counted; far links do not care.
+    /// Number of the first round. Round 0 warms pools, caches and branch predictors and is not counted; far
+    /// links need none.
     fn first_round(self) -> u32 {
         u32::from(matches!(self, Self::Far(_)))
     }
@@ -66,7 +67,7 @@ impl Turns {
         self.scenarios.iter().map(|one| &one.title).collect()
     }
 
-    /// About.
+    /// Approximate duration.
     pub(super) fn takes(&self, kinds: &[Kind], pace: crate::scenarios::Pace) -> Duration {
         let peers = kinds.iter().filter(|kind| self.place.takes(**kind)).count() as f64;
         let rounds = f64::from(pace.rounds + 1 - self.place.first_round());
@@ -125,7 +126,8 @@ impl Turns {
         let folder = stage.folder(path.name())?;
         let network = Network::build(&folder).await?;
         let launcher = stage.free.launcher.with_site(network.site());
-        // This thread is where the hub is, and so are hubs, clients and commands; who belongs to the site is led there.
+        // This thread, and with it hubs, clients and commands, moves to the hub's side. Only the site's
+        // programs run elsewhere.
         let inside = network.enter()?;
         let bed = Bed::make(&launcher, &folder, stage.fairlead, stage.built.clone()).await?;
         let bed = bed.with_legs(stage.pace.legs);
@@ -167,7 +169,7 @@ impl Turns {
         Ok(())
     }
 
-    /// All peers, one after the other or together.
+    /// Measures all peers, in turn or in parallel.
     async fn turn(
         &self,
         scenario: &Steady,

@@ -1,5 +1,5 @@
-//! What agents cost that nobody asks anything: memory and processor time of a hub with thousands of them; and how long it takes
-//! until all are back after the hub was gone. Each peer is started for itself, one after the other.
+//! Idle agents: memory and processor time of a hub with thousands of them, and the time until all have
+//! reconnected after an outage of the hub. Peers are measured one after the other.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use crate::{
 
 const KIB: f64 = 1024.0;
 const MIB: f64 = 1024.0 * KIB;
-/// Until a hub without agents is at rest.
+/// Time until a hub without agents is idle.
 const REST: Duration = Duration::from_secs(1);
-/// Until all agents are there for the first time; registering them is part of it.
+/// Deadline until all agents are connected for the first time, including their registration.
 const JOINED: Duration = Duration::from_secs(300);
-/// Until all agents are back.
+/// Deadline until all agents have reconnected.
 const BACK: Duration = Duration::from_secs(60);
-/// Between two looks at who is there, and how many times as long as a look itself: a hub with thousands of agents has much to
-/// tell, and that is in its processor time.
+/// Interval between two counts of the agents, and its minimum as a multiple of the duration of a count. A
+/// count costs a hub with thousands of agents much processor time, which is measured as well.
 const LOOK: Duration = Duration::from_millis(50);
 const SELDOM: u32 = 10;
 const OUTAGE: Duration = Duration::from_secs(2);
@@ -34,7 +34,7 @@ pub(crate) struct Agents {
     count: u16,
 }
 
-/// How long to wait until agents are at rest, and how long to look at them then.
+/// Time until agents are idle, and the time during which they are then observed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Calm {
     pub(crate) settle: Duration,
@@ -75,17 +75,17 @@ impl Agents {
         }
     }
 
-    /// About, with agents that come and come back a thousand in two seconds.
+    /// Approximate duration, for agents that connect and reconnect at a thousand per two seconds.
     pub(crate) fn takes(&self, calm: Calm) -> Duration {
         const STARTING: Duration = Duration::from_secs(3);
         let joining = Duration::from_millis(4) * u32::from(self.count);
         STARTING + joining + calm.settle + calm.watch + OUTAGE
     }
 
-    /// Both samples; the second is an error of its own if not all come back.
+    /// Measures both samples; the second is an error if not all agents reconnect.
     ///
     /// # Errors
-    /// If the peer is not here, or not all agents ever are.
+    /// The peer is missing, or not all agents connect.
     pub(crate) async fn measure(
         &self,
         bed: &Bed<'_>,
@@ -172,7 +172,7 @@ impl Agents {
         })
     }
 
-    /// When half of the agents were there, and when all.
+    /// Times at which half of the agents and all of them were connected.
     async fn all(
         &self,
         crowd: &mut Crowd,

@@ -1,5 +1,5 @@
-//! What goes over far links: one body without an end down and up, counted where it arrives, and small requests. Plain TCP goes
-//! the same emulated path in the same run.
+//! Far links: one endless body down and up, counted at its receiver, and small requests. Plain TCP uses the
+//! same emulated path in the same run.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::{
 };
 use crate::peers::Kind;
 
-/// Of each link, bytes a second each way: 200 Mbit/s.
+/// Rate of each direction, in bytes per second (200 Mbit/s).
 const RATE: u64 = 25_000_000;
-/// What may wait for its turn there, bytes.
+/// Size of the link's queue, in bytes.
 const QUEUE: u64 = 1024 * 1024;
-/// What the requests of all connections come to in a second, below what one connection each round trip allows.
+/// Requests per second over all connections, less than one connection per round trip allows.
 const ASKED: f64 = 50.0;
 const CONNECTIONS: u32 = 16;
 
@@ -53,7 +53,7 @@ impl Path {
             .rate(RATE, QUEUE)
     }
 
-    /// Until nothing of the last measurement is on the link any more.
+    /// Time until the link carries nothing of the last measurement.
     pub(crate) fn rest(self) -> Duration {
         Duration::from_millis(100) + self.round_trip
     }
@@ -93,7 +93,7 @@ impl Path {
         };
         Steady {
             span: Some(Span {
-                // TCP has to find out what the path holds first.
+                // TCP first has to probe the capacity of the path.
                 warmup: 0.6 + 10.0 * self.round_trip.as_secs_f64(),
                 seconds: if self.loss > 0.0 { 2.0 } else { 1.2 },
             }),

@@ -1,5 +1,4 @@
-//! What is wanted of Fairlead's figures, as data beside the scenarios, so that the table itself says what is met and what is
-//! missed.
+//! Goals of Fairlead's figures, as data, so that the table itself reports them as met or missed.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,13 +10,13 @@ use crate::peers::Kind;
 pub(crate) enum Goal {
     /// The first figure is at least as good as that of every other tunnel.
     First,
-    /// The first figure is at least so many times as good as this one's.
+    /// The first figure is at least this many times as good as the other peer's.
     Times { of: Kind, least: f64 },
-    /// This figure is at most so much.
+    /// Upper bound of a figure.
     Most { figure: usize, value: f64 },
-    /// This figure is at least so much.
+    /// Lower bound of a figure.
     Least { figure: usize, value: f64 },
-    /// This figure is at most so much more than that of direct access.
+    /// Upper bound of a figure's excess over that of direct access.
     Added { figure: usize, most: f64 },
 }
 
@@ -30,7 +29,7 @@ impl Goal {
         Self::Most { figure, value }
     }
 
-    /// For people.
+    /// The goal as a phrase for the report.
     pub(crate) fn said(&self, metrics: &[Metric]) -> String {
         let named = |figure: usize| {
             let metric = metrics.get(figure);

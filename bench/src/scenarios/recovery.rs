@@ -1,5 +1,5 @@
-//! What happens when a part dies or the path breaks: how long until the next answer, and what becomes of a stream that was
-//! running. All peers go through it side by side, because they mostly wait.
+//! Recovery: time until the next answer after a part dies or the path breaks, and the end of a stream that
+//! was running. All peers are measured in parallel, because they mostly wait.
 
 use std::time::Duration;
 
@@ -18,29 +18,29 @@ use crate::{
     way::Legs,
 };
 
-/// After this nobody waits for an answer any more.
+/// Deadline of an answer after the break.
 const LIMIT: Duration = Duration::from_secs(75);
-/// How often someone asks, on a new connection each time.
+/// Interval of the requests, each on a new connection.
 const EVERY: Duration = Duration::from_millis(50);
-/// How long each one waits for the answer.
+/// Deadline of each request.
 const PATIENCE: Duration = Duration::from_secs(25);
-/// The most who wait at a time.
+/// Most requests in flight.
 const ASKING: usize = 128;
-/// How long what was broken is given until someone asks: a request that was faster than the break would prove nothing.
+/// Delay between the break and the first request. A request that is faster than the break proves nothing.
 const BREAKS: Duration = Duration::from_millis(20);
-/// How long after the next answer a stream may take to go on.
+/// Deadline for a stream to continue after the next answer.
 const STREAM: Duration = Duration::from_secs(5);
 const SETTLED: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Break {
-    /// The hub is killed and comes back after this long.
+    /// The hub is killed and restarted after this time.
     Hub(Duration),
-    /// The agent is killed and started again at once.
+    /// The agent is killed and restarted at once.
     Agent,
     /// Every connection between agent and hub is reset.
     Cut,
-    /// Nothing passes on them any more, and nobody is told; new ones may be made.
+    /// Every connection falls silent without being closed. New ones work.
     Silence,
 }
 
@@ -114,12 +114,12 @@ pub(crate) fn all() -> Vec<Recovery> {
 }
 
 impl Recovery {
-    /// Whether most of it is waiting, so that it is given peers of its own beside those of the others.
+    /// `true` if it mostly waits. Such a break runs with peers of its own, in parallel to the others.
     pub(crate) fn is_slow(&self) -> bool {
         self.what == Break::Silence
     }
 
-    /// How long it takes, about, in seconds.
+    /// Approximate duration in seconds.
     pub(crate) fn takes(&self) -> f64 {
         match self.what {
             Break::Hub(outage) => outage.as_secs_f64() + 20.0,
@@ -180,7 +180,7 @@ impl Recovery {
     }
 }
 
-/// Waits for ten answers in a row.
+/// Waits for ten successful requests in a row.
 async fn settled(target: &Target) -> anyhow::Result<()> {
     let mut good = 0;
     let answers = time::timeout(SETTLED, async {
@@ -200,7 +200,7 @@ async fn settled(target: &Target) -> anyhow::Result<()> {
     }
 }
 
-/// How long after `begin` the first answer came; `None` if there is none within the limit.
+/// Time from `begin` to the first answer; `None` if there is none within the deadline.
 async fn next_answer(target: Target, begin: Instant) -> Option<Duration> {
     let target = std::sync::Arc::new(target);
     let mut asking = JoinSet::new();
@@ -225,7 +225,7 @@ async fn next_answer(target: Target, begin: Instant) -> Option<Duration> {
     }
 }
 
-/// Reads numbered lines from before the break on.
+/// Reads numbered lines, from before the break on.
 struct Stream {
     reading: JoinSet<Fate>,
     lines: tokio::sync::watch::Receiver<u64>,
@@ -235,7 +235,7 @@ struct Stream {
 enum Fate {
     WentOn,
     Broken,
-    /// As if that were all: nobody is told that something is missing.
+    /// The stream ended as if it were complete, so that its client does not notice the loss.
     EndedCleanly,
     LostLines,
     Hangs,
@@ -265,12 +265,12 @@ impl Stream {
         Ok(Self { reading, lines })
     }
 
-    /// Asked after the next answer.
+    /// State of the stream after the next answer.
     async fn fate(mut self) -> Fate {
         let seen = *self.lines.borrow_and_update();
         tokio::select! {
             Some(ended) = self.reading.join_next() => ended.unwrap_or(Fate::Broken),
-            // More than one: some may have been under way when it broke.
+            // More than one line, since some may have been in flight when the path broke.
             Ok(_) = self.lines.wait_for(|count| *count > seen + 10) => Fate::WentOn,
             () = time::sleep(STREAM) => Fate::Hangs,
         }

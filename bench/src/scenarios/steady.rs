@@ -1,5 +1,5 @@
-//! Scenarios in which all peers run all the time and are measured in turn: requests, bodies, and requests or echoes beside a
-//! body that takes all there is. What they ask for over far links is in `far`.
+//! Scenarios with long-running peers that are measured in turn: requests, bodies, and requests or echoes
+//! during a bulk transfer. Far links are in `far`.
 
 use std::{ffi::OsString, time::Duration};
 
@@ -14,19 +14,20 @@ use crate::{
     way::{Legs, Way},
 };
 
-/// Beyond its own time: connecting, warming up, a few answers at least, the last ones.
+/// Time of a measurement beyond its span: connecting, warm-up, a minimum number of answers, the last answers.
 const SLACK: Duration = Duration::from_secs(100);
 const MIB: f64 = 1024.0 * 1024.0;
 const MB: f64 = 1e6;
-/// What is asked for in an open loop, over all connections: below what the slowest peer can do on one core.
+/// Request rate of the open loop, over all connections; less than the slowest peer can do on one core.
 const OPEN_RATE: f64 = 1500.0;
-/// How often someone asks beside a body: so many, each ten times a second, so that one who waits long for an answer does not
-/// put off the next ones.
+/// Connections that send requests during a bulk transfer, each ten times per second. With several of them a
+/// slow answer does not delay the next requests.
 const BESIDE: u32 = 10;
 const BESIDE_RATE: f64 = 100.0;
-/// How long before and after the asking the body flows.
+/// Seconds of bulk transfer before and after the requests.
 const MARGIN: f64 = 0.5;
-/// What this measures more often than other scenarios, since the slowest of a hundred is a figure of its own.
+/// Factor of the duration of these scenarios. Their 99th percentile is a figure of its own and needs more
+/// samples.
 const BESIDE_LONGER: f64 = 2.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub(super) enum Ask {
     Small,
     Down,
     Up,
-    /// A body without an end, counted by who receives it.
+    /// An endless body, counted by its receiver.
     Flow,
     Pour,
     Echo,
@@ -42,7 +43,7 @@ pub(super) enum Ask {
     Pods,
 }
 
-/// No LIST of all pods is shorter.
+/// Smallest size of a LIST of all pods, in bytes.
 const PODS_LEAST: usize = 20_000_000;
 
 impl Ask {
@@ -70,7 +71,7 @@ impl Ask {
     }
 }
 
-/// In seconds.
+/// Durations in seconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     pub(crate) warmup: f64,
@@ -83,13 +84,13 @@ pub(crate) struct Steady {
     pub(super) ask: Ask,
     pub(super) connections: u32,
     pub(super) rate: Option<f64>,
-    /// A body that flows meanwhile.
+    /// Bulk transfer during the measurement.
     pub(super) beside: Option<Ask>,
-    /// Instead of the run's own.
+    /// Replaces the durations of the run.
     pub(super) span: Option<Span>,
-    /// All peers at the same time: for what takes next to no processor time and much of the clock's.
+    /// All peers in parallel, for scenarios that use little processor time and much wall-clock time.
     pub(crate) together: bool,
-    /// How many microseconds the unit of its latencies is.
+    /// Microseconds per unit of its latencies.
     pub(super) micros: f64,
 }
 
@@ -117,7 +118,7 @@ impl Steady {
         Self::new(title, Ask::Small, connections)
     }
 
-    /// What a `kubectl get pods -A` and every controller's start ask for.
+    /// The LIST of `kubectl get pods -A` and of every controller's start.
     fn pods() -> Self {
         let title = Title {
             name: "list-5000-pods".to_owned(),
@@ -204,7 +205,7 @@ impl Steady {
         }
     }
 
-    /// The time one measurement is given, in seconds.
+    /// Durations of one measurement.
     pub(crate) fn span(&self, pace: Pace) -> Span {
         let run = Span {
             warmup: pace.warmup,
@@ -224,7 +225,7 @@ impl Steady {
         }
     }
 
-    /// How long a measurement takes in all, about, in seconds.
+    /// Approximate duration of a measurement, in seconds.
     pub(crate) fn takes(&self, pace: Pace) -> f64 {
         const STARTING: f64 = 0.3;
         let Span { warmup, seconds } = self.span(pace);
@@ -240,7 +241,7 @@ impl Steady {
     ) -> anyhow::Result<Sample> {
         peer.alive()?;
         let watched = peer.watched(bed)?;
-        // Over far links what is compared with is TCP itself, without TLS.
+        // Over far links the baseline is TCP itself, without TLS.
         let legs = match (self.ask, peer.kind) {
             (Ask::Flow | Ask::Pour, Kind::Direct) => Legs::Plain,
             (Ask::Pods, _) => Legs::Tls,
@@ -259,7 +260,7 @@ impl Steady {
             let outcome: Outcome = bed.launcher.output(&step, asking, limit).await?;
             return Ok(self.sample(&outcome, None));
         };
-        // The body is there before the first request counts, and still there after the last.
+        // The bulk transfer starts before the first counted request and ends after the last.
         let longer = Span {
             seconds: span.seconds + span.warmup + MARGIN,
             ..span
@@ -299,7 +300,7 @@ impl Steady {
             }
         };
         if requests == 0.0 && !self.ask.is_bulk() {
-            // A time of 0 would be the best of all.
+            // Without samples the latencies are missing; a latency of 0 would look best.
             sample.figures.fill(None);
             sample.remark = Some("nothing was answered in time".to_owned());
         }
@@ -324,7 +325,7 @@ fn requests_metrics() -> Vec<Metric> {
     ]
 }
 
-/// Those of the three numbers of clients that matter.
+/// Goals for those of the three numbers of connections that matter.
 fn requests_goals(connections: u32) -> Vec<Goal> {
     let (wstunnel, remotedialer, cpu) = match connections {
         1 => (0.95, 2.2, 45.0),
@@ -354,7 +355,7 @@ fn latency_metrics() -> Vec<Metric> {
     ]
 }
 
-/// Microseconds, of these roles.
+/// Processor time of these roles, in microseconds.
 fn cpu(outcome: &Outcome, counts: impl Fn(&str) -> bool) -> f64 {
     let roles = outcome.cpu_us.iter().filter(|(role, _)| counts(role));
     roles.map(|(_, micros)| *micros).sum::<u64>() as f64
@@ -375,7 +376,8 @@ fn watch(command: &mut Command, watched: &[String]) {
     }
 }
 
-/// Small requests and bodies: every role on one core, where throughput is 1 / (processor time of all of them).
+/// Small requests and bodies with every role on one core, where throughput is 1 / (sum of the roles'
+/// processor time).
 pub(crate) fn throughput() -> Vec<Steady> {
     let mut all: Vec<Steady> = [1, 16, 128].map(Steady::requests).into();
     all.push(Steady::open());
@@ -385,7 +387,8 @@ pub(crate) fn throughput() -> Vec<Steady> {
     all
 }
 
-/// What a user at a terminal feels while another one copies; `most` are the goals for an echo's p50 and p99, in microseconds.
+/// Latency of a terminal during a bulk transfer of another user. `most` are the goals for the p50 and p99 of
+/// an echo, in microseconds.
 pub(crate) fn beside(place: &str, how: &str, most: [f64; 2]) -> Vec<Steady> {
     vec![
         Steady::beside(place, how, Ask::Small, None),
@@ -393,7 +396,7 @@ pub(crate) fn beside(place: &str, how: &str, most: [f64; 2]) -> Vec<Steady> {
     ]
 }
 
-/// Of a real API server.
+/// LISTs of a real API server.
 pub(crate) fn lists() -> Vec<Steady> {
     vec![Steady::pods()]
 }

@@ -1,6 +1,7 @@
-//! Clients that stop reading in the middle of a body: what one of them costs the others, and what eight of them cost in memory.
-//! Each peer is started anew in every round, because some never get over it; what it takes before anyone asks is measured on
-//! the way.
+//! Clients that stop reading in the middle of a body: the effect of one on other clients, and the memory for
+//! eight of them.
+//!
+//! Peers are restarted in every round, because some never recover. Their memory at rest is measured as well.
 
 use std::time::Duration;
 
@@ -23,11 +24,11 @@ use crate::{
 
 const OTHERS: u32 = 200;
 const READERS: u32 = 8;
-/// Until every buffer on the way is full.
+/// Time until every buffer on the path is full.
 const FULL: Duration = Duration::from_secs(3);
 const BEGIN: Duration = Duration::from_secs(10);
 const LIMIT: Duration = Duration::from_secs(90);
-/// After a start.
+/// Pause after a start.
 const SETTLED: Duration = Duration::from_secs(1);
 const KIB: f64 = 1024.0;
 const MB: f64 = 1e6;
@@ -81,11 +82,11 @@ impl Stopped {
     }
 }
 
-/// At rest, for the others, and for memory: as the titles are.
+/// Samples at rest, for other clients and for memory, in the order of the titles.
 pub(crate) type All = [anyhow::Result<Sample>; 3];
 
 /// # Errors
-/// If the peer is not here or does not start.
+/// The peer is missing or does not start.
 pub(crate) async fn measure(bed: &Bed<'_>, kind: Kind, pace: Pace) -> anyhow::Result<All> {
     let mut peer = Peer::start(kind, bed, Link::Straight).await?;
     time::sleep(SETTLED).await;
@@ -107,7 +108,7 @@ async fn both(
     peer: &mut Peer,
     pace: Pace,
 ) -> anyhow::Result<[anyhow::Result<Sample>; 2]> {
-    // Once for pools and caches, once to count.
+    // The first run fills pools and caches, the second one counts.
     others(bed, peer, pace).await?;
     let without = others(bed, peer, pace).await?;
     let endless = peer
@@ -121,7 +122,7 @@ async fn both(
     let grown = |before: f64, after: f64| (after - before) / f64::from(READERS) / KIB;
     let hub = grown(hub, memory(&peer.hub)?);
     let agent = grown(agent, memory(&peer.agent)?);
-    // With fewer readers than eight there is no figure for eight.
+    // With fewer than eight readers there is no figure for eight.
     let memory = rest.map(|_| Sample::of([hub, agent]));
 
     let beside = match others(bed, peer, pace).await {
@@ -135,7 +136,7 @@ async fn both(
                 .first_error
                 .map(|error| format!("{} errors, the first: {error}", beside.errors)),
         },
-        // A hub that one reader stops is what this is about.
+        // A hub that one stopped reader blocks is a valid result.
         Err(error) => Sample {
             figures: vec![Some(0.0), None, Some(without.p99_us)],
             remark: Some(format!("the others get no answers: {}", error.root_cause())),
@@ -145,7 +146,7 @@ async fn both(
     Ok([Ok(beside), memory])
 }
 
-/// Those beyond the first.
+/// Opens the readers after the first.
 async fn stop_more(endless: &Target) -> anyhow::Result<Vec<Incoming>> {
     let mut readers = Vec::new();
     for number in 2..=READERS {
@@ -176,7 +177,7 @@ async fn others(bed: &Bed<'_>, peer: &mut Peer, pace: Pace) -> anyhow::Result<Ou
     bed.launcher.output(&step, command, LIMIT).await
 }
 
-/// Reads the beginning, and then no more for as long as the body is held.
+/// Reads the beginning of a body. The body stops there until it is dropped.
 async fn stop(endless: &Target) -> anyhow::Result<Incoming> {
     let began = time::timeout(BEGIN, async {
         let mut body = endless.open().await?;

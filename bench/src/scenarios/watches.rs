@@ -1,5 +1,5 @@
-//! A thousand watches through each peer, and an event that all of them wait for. Each peer is started anew in every round,
-//! because memory that was taken once is seldom given back.
+//! A thousand watches through each peer, and an event for all of them. Peers are restarted in every round,
+//! because allocators seldom return memory.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ impl Watches {
     }
 
     /// # Errors
-    /// If the peer is not here, or does not carry as many.
+    /// The peer is missing, or carries fewer watches.
     pub(crate) async fn measure(
         &self,
         bed: &Bed<'_>,

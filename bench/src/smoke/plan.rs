@@ -1,4 +1,4 @@
-//! What is measured, on which routes, and what must come out.
+//! Scenarios, routes and goals.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use crate::{
     upstream::{LARGE, SMALL},
 };
 
-/// A way from the load client to the upstream.
+/// A route from the load client to the upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Route {
@@ -32,7 +32,7 @@ impl Route {
     }
 }
 
-/// What a rate counts, and so which goal holds.
+/// Unit of a rate, which determines the goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Unit {
@@ -41,7 +41,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// The least share of the proxy's rate that Fairlead must reach.
+    /// Smallest share of the proxy's rate that Fairlead must reach.
     pub(super) fn goal(self) -> f64 {
         match self {
             Self::Requests => 0.5,

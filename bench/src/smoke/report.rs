@@ -1,5 +1,5 @@
-//! Figures out of rounds: medians, ratios of routes measured in the same round, processor time per request or MiB; as a table and
-//! as JSON.
+//! Figures from rounds: medians, ratios of routes within a round, processor time per request or MiB, as a
+//! table and as JSON.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -17,11 +17,11 @@ use crate::{
 
 const MIB: f64 = 1024.0 * 1024.0;
 const MB: f64 = 1e6;
-/// The least share of its core that a pinned measurement needs to be believed.
+/// Smallest share of its core that a pinned measurement needs to be credible.
 const QUIET: f64 = 0.85;
 
 impl Unit {
-    /// Requests or megabytes (10^6) a second.
+    /// Requests or megabytes (10^6) per second.
     pub(super) fn rate(self, outcome: &Outcome) -> f64 {
         match self {
             Self::Requests => outcome.requests as f64 / outcome.seconds,
@@ -36,7 +36,7 @@ impl Unit {
         }
     }
 
-    /// What processor time is divided by: requests, or MiB of bodies.
+    /// Divisor of the processor time: requests, or MiB of bodies.
     fn amount(self, outcome: &Outcome) -> f64 {
         match self {
             Self::Requests => outcome.requests as f64,
@@ -48,7 +48,7 @@ impl Unit {
 #[derive(Serialize)]
 pub(super) struct Report {
     machine: Machine,
-    /// The one core that every role was bound to.
+    /// The core to which every role was pinned.
     core: Option<usize>,
     rounds: u32,
     seconds: f64,
@@ -62,20 +62,20 @@ struct Row {
     route: Route,
     connections: usize,
     unit: Unit,
-    /// Requests or megabytes a second, the median of rounds.
+    /// Requests or megabytes per second, median of rounds.
     rate: f64,
     to_direct: Option<Ratio>,
     to_proxy: Option<Ratio>,
-    /// Of Fairlead only.
+    /// Set for Fairlead only.
     goal: Option<Goal>,
     p50_us: f64,
     p99_us: f64,
-    /// Microseconds of processor time per request or per MiB, by role.
+    /// Processor time per request or MiB, in microseconds, by role.
     cpu_us: BTreeMap<String, f64>,
-    /// The proxy's processor time per request or MiB, of all roles, by that of this route: the ratio of rates that one core
-    /// with nothing else to do would show.
+    /// Processor time of the proxy's route divided by that of this route, over all roles. It equals the ratio
+    /// of rates on one otherwise idle core.
     cpu_to_proxy: Option<f64>,
-    /// Of the time measured, in cores, how much processor time all roles had.
+    /// Processor time of all roles divided by the measured time, in cores.
     cores_used: f64,
     errors: u64,
     rounds: Vec<Outcome>,
@@ -110,7 +110,7 @@ impl Report {
         }
     }
 
-    /// Every goal is met and nothing failed.
+    /// `true` if every goal is met and nothing failed.
     pub(super) fn passed(&self) -> bool {
         self.rows
             .iter()
@@ -131,7 +131,7 @@ impl Report {
         });
         let mut scenario = String::new();
         for mut cells in lines {
-            // A scenario is named once; its routes stand below each other.
+            // A scenario is named once, above its routes.
             if let Some(first) = cells.first_mut() {
                 if *first == scenario {
                     first.clear();
@@ -164,7 +164,8 @@ impl Report {
         )
     }
 
-    /// At one connection the roles wait for each other's wake-ups, so only the busier scenarios tell.
+    /// Warns about rounds without a whole core. With one connection the roles wait for each other, so only
+    /// the busier scenarios count.
     fn disturbed(&self, text: &mut String) {
         let busy = self
             .rows
@@ -189,7 +190,7 @@ impl Report {
                 .iter()
                 .find_map(|outcome| outcome.first_error.as_deref())
                 .unwrap_or_default();
-            // Writing to a String cannot fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
                 "\n{} {}: {} errors, the first: {first}",
@@ -300,7 +301,7 @@ impl Row {
     }
 }
 
-/// Microseconds, of all roles.
+/// Processor time of all roles, in microseconds.
 fn cpu(outcome: &Outcome) -> f64 {
     outcome.cpu_us.values().sum::<u64>() as f64
 }
@@ -315,11 +316,11 @@ fn cpu_per_unit(cell: &Measured) -> f64 {
     .unwrap_or(f64::NAN)
 }
 
-/// In the order of the way.
+/// Roles in the order of the request path.
 const ROLES: [&str; 5] = ["load", "proxy", "hub", "agent", "upstream"];
 
 impl Ratio {
-    /// Round by round, because neighbours in time had the same machine.
+    /// Computed per round, where both measurements had the same machine.
     fn of(cell: &Measured, other: &Measured) -> Option<Self> {
         let unit = cell.scenario.unit;
         let pairs = cell.rounds.iter().zip(&other.rounds);

@@ -1,4 +1,5 @@
-//! The measuring itself: every scenario on every route, round after round, so that whatever else the machine does falls on all alike.
+//! Measures every scenario on every route, round after round, so that disturbances of the machine affect all
+//! routes alike.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::{
     way::Legs,
 };
 
-/// Beyond its own time: connecting, warming up, the last answers.
+/// Time of a measurement beyond its span: connecting, warm-up, the last answers.
 const SLACK: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy)]
@@ -21,14 +22,14 @@ pub(super) struct Pace {
     pub(super) warmup: f64,
 }
 
-/// Every counted round of one scenario on one route.
+/// All counted rounds of one scenario on one route.
 pub(super) struct Measured {
     pub(super) scenario: Scenario,
     pub(super) route: Route,
     pub(super) rounds: Vec<Outcome>,
 }
 
-/// In the order of scenarios, then routes.
+/// Samples in the order of scenarios, then routes.
 pub(super) async fn measure(
     bed: &Bed<'_>,
     ways: &mut [(Route, Peer)],
@@ -55,7 +56,7 @@ pub(super) async fn measure(
                 peer.alive()?;
                 let outcome = once(bed, peer, &cell.scenario, pace).await?;
                 show(round, pace.rounds, cell, &outcome);
-                // The first round warms pools, caches and branch predictors, and is not counted.
+                // Round 0 warms pools, caches and branch predictors and is not counted.
                 if round > 0 {
                     cell.rounds.push(outcome);
                 }

@@ -1,4 +1,4 @@
-//! Bodies in pieces: one that gives way to other answers, bytes as fast as they are read, numbered lines at a steady
+//! Bodies in pieces: a large one that yields to other answers, an endless one, numbered lines at a steady
 //! pace, and events.
 
 use std::{
@@ -18,12 +18,12 @@ use tokio::{
 
 use super::{SMALL, TICK};
 
-/// How much is handed over at once.
+/// Bytes handed over at once.
 const PIECE: usize = 64 * 1024;
-/// How much of a body goes out before other answers have their turn: a socket on loopback takes megabytes at once, and who
-/// seals them for milliseconds is the delay that is measured.
+/// Bytes of a body that are sent before other answers have their turn. A loopback socket takes megabytes at
+/// once, and the milliseconds of sealing them would delay the measured answers.
 const TURN: usize = 128 * 1024;
-/// Digits of a time in an event.
+/// Digits of the time in an event.
 const STAMP: usize = 20;
 
 pub(crate) enum Stream {
@@ -47,7 +47,7 @@ impl Stream {
 
     pub(super) fn ticks() -> Self {
         let mut clock = time::interval(TICK);
-        // A line that waited for its reader says when it was due, so no line is left out.
+        // A line that waited for its reader carries its due time, so no line is skipped.
         clock.set_missed_tick_behavior(MissedTickBehavior::Burst);
         Self::Ticks { clock, next: 0 }
     }
@@ -59,12 +59,12 @@ impl Stream {
             let event = last.borrow_and_update().clone();
             Some((event, last))
         });
-        // The first line says that whoever watches will see all that follows.
+        // The first line confirms that the watch receives all later events.
         Self::Events(stream::once(async { event() }).chain(later).boxed())
     }
 }
 
-/// A line of 1 KiB that begins with the time.
+/// An event: a line of 1 KiB that begins with the time.
 pub(super) fn event() -> Bytes {
     let mut line = format!("{:0STAMP$}", nanos()).into_bytes();
     line.resize(SMALL - 1, b' ');
@@ -72,14 +72,14 @@ pub(super) fn event() -> Bytes {
     line.into()
 }
 
-/// How long ago the event of this line happened; `None` if it is no event.
+/// Age of the event in this line; `None` if it is no event.
 pub(crate) fn age(line: &[u8]) -> Option<Duration> {
     let stamp = std::str::from_utf8(line.get(..STAMP)?).ok()?;
     let happened: u64 = stamp.parse().ok()?;
     Some(Duration::from_nanos(nanos().saturating_sub(happened)))
 }
 
-/// Of the machine's clock, which all roles share.
+/// Time of the machine's clock, which all roles share, in nanoseconds.
 fn nanos() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| {

@@ -94,7 +94,7 @@ fn the_table_names_a_scenario_once_and_says_beside_each_ratio_whether_its_goal_i
 fn processor_time_gives_a_ratio_of_its_own() {
     let mut dearer = measured(Route::Fairlead, [10_000; 3]);
     for round in &mut dearer.rounds {
-        // 5 us of the client and 12 of the hub become 5 and 29.
+        // 5 µs of the client and 12 µs of the hub become 5 and 29.
         round.cpu_us.insert("hub".to_owned(), 290_000);
     }
     let pace = Pace {
@@ -124,7 +124,7 @@ fn a_pinned_run_that_did_not_have_its_core_says_so() {
             .table()
             .contains("not quiet: up to 45 % of the core")
     };
-    // The client has 50 ms of each second.
+    // The client uses 50 ms of each second.
     assert!(said(500_000));
     assert!(!said(900_000));
 }
