@@ -1,4 +1,4 @@
-//! Hubs and sites as processes: `fairlead dev` and `fairlead agent`, started as a person starts them.
+//! Hubs and sites as child processes, started by the same commands as a user's.
 
 mod server;
 
@@ -24,10 +24,10 @@ use crate::netns::NetNs;
 use crate::pod::Pod;
 use crate::pty::Terminal;
 
-/// For a hub to be ready, a session to be there.
+/// Deadline of a ready hub, and of a new session.
 const SOON: Duration = Duration::from_secs(30);
 
-/// What a ready file says.
+/// Contents of a ready file.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Ready {
     pub url: String,
@@ -37,7 +37,7 @@ pub struct Ready {
     pub kubeconfig: PathBuf,
 }
 
-/// A registered cluster and the way into it.
+/// A registered cluster and its join string.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Joining {
     pub id: String,
@@ -47,21 +47,21 @@ pub struct Joining {
     pub install_url: String,
 }
 
-/// A running `fairlead dev` with a folder of its own, which is also the home of whoever calls [`Hub::cli`].
+/// A running `fairlead dev`. Its folder is also the home directory of [`Hub::cli`].
 #[derive(Debug)]
 pub struct Hub {
     folder: TempDir,
     ready: Ready,
-    /// How it is started again.
+    /// Command of a restart.
     again: Launch,
-    /// Where it runs, and where the people are, if not on this machine's own network.
+    /// Namespaces of the hub and of its users; `None` is this machine's own network.
     net: Option<NetNs>,
     people: Option<NetNs>,
     pub process: Process,
 }
 
 impl Hub {
-    /// A new hub on free ports of loopback.
+    /// Starts a new hub on free ports of loopback.
     ///
     /// # Errors
     /// It does not get ready.
@@ -69,7 +69,7 @@ impl Hub {
         Self::start_with::<&str>(&[]).await
     }
 
-    /// A new hub whose folder lies in `parent`, for one that is shared and so never dropped.
+    /// Starts a new hub with a folder in `parent`, for a shared hub that is never dropped.
     ///
     /// # Errors
     /// As [`Hub::start`].
@@ -77,7 +77,7 @@ impl Hub {
         Self::start_in(tempfile::tempdir_in(parent)?, &[] as &[&str]).await
     }
 
-    /// A new hub with more flags than are needed.
+    /// Starts a new hub with additional flags.
     ///
     /// # Errors
     /// As [`Hub::start`].
@@ -100,7 +100,7 @@ impl Hub {
         })
     }
 
-    /// Kills it without a word and starts it again on the same data and the same ports.
+    /// Kills the hub and restarts it on the same data and ports.
     ///
     /// # Errors
     /// As [`Hub::start`].
@@ -109,14 +109,13 @@ impl Hub {
         self.restart().await
     }
 
-    /// Starts it again, after it has ended, on the same data and the same ports. Where this is dropped before, the hub is
-    /// killed.
+    /// Restarts the hub after it has ended, on the same data and ports. Cancelling this future kills the hub.
     ///
     /// # Errors
     /// As [`Hub::start`].
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         match std::fs::remove_file(self.folder.path().join("ready.json")) {
-            // It has not been ready since.
+            // The hub was not ready since the last start.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             removed => removed?,
         }
@@ -129,19 +128,19 @@ impl Hub {
         &self.ready
     }
 
-    /// A folder for what belongs to this hub's test.
+    /// Folder of this hub, also for files of its test.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The folder of its store and its keys.
+    /// Folder of its store and its keys.
     #[must_use]
     pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
-    /// The bearer token of its first admin.
+    /// Bearer token of its first admin.
     ///
     /// # Errors
     /// Its file cannot be read.
@@ -151,7 +150,7 @@ impl Hub {
             .to_owned())
     }
 
-    /// Its front, byte by byte.
+    /// Client of its front.
     ///
     /// # Errors
     /// Its CA cannot be read.
@@ -162,7 +161,7 @@ impl Hub {
         )
     }
 
-    /// `fairlead ARGS` of the person who started it.
+    /// Runs `fairlead ARGS` as the user who started the hub.
     ///
     /// # Errors
     /// It cannot be started, or does not end in time.
@@ -177,7 +176,7 @@ impl Hub {
         fairlead_in(self.people.as_ref(), self.folder.path(), &args, &[]).await
     }
 
-    /// `fairlead ARGS` on a terminal of this width, as a person has it.
+    /// Runs `fairlead ARGS` on a terminal of this width.
     ///
     /// # Errors
     /// It cannot be started.
@@ -193,7 +192,7 @@ impl Hub {
         Terminal::start(line, command, 24, columns)
     }
 
-    /// `fairlead cluster create`.
+    /// Runs `fairlead cluster create`.
     ///
     /// # Errors
     /// The hub refuses.
@@ -202,7 +201,7 @@ impl Hub {
         Ok(serde_json::from_str(&created.success()?)?)
     }
 
-    /// `fairlead cluster get`, whole.
+    /// Output of `fairlead cluster get -o json`.
     ///
     /// # Errors
     /// The hub refuses.
@@ -211,7 +210,7 @@ impl Hub {
         Ok(serde_json::from_str(&shown.success()?)?)
     }
 
-    /// Waits until the hub says that of a cluster.
+    /// Waits until the hub reports this state of a cluster.
     ///
     /// # Errors
     /// It does not in time.
@@ -231,7 +230,7 @@ impl Hub {
         })
     }
 
-    /// A kubeconfig as `fairlead kubeconfig` writes it, of its own HOME.
+    /// Writes the output of `fairlead kubeconfig` to a file in the hub's folder.
     ///
     /// # Errors
     /// The hub refuses.
@@ -245,7 +244,7 @@ impl Hub {
         Ok(path)
     }
 
-    /// The context of the cluster with this display name.
+    /// Name of the context of the cluster with this display name.
     #[must_use]
     pub fn context(&self, name: &str) -> String {
         format!("{name}@{}", self.ready.url.trim_start_matches("https://"))
@@ -275,7 +274,7 @@ impl Hub {
     }
 }
 
-/// The words of a hub for this machine only.
+/// Command line of `fairlead dev`.
 fn dev<A: AsRef<str>>(
     folder: &Path,
     listen: &str,
@@ -298,7 +297,7 @@ async fn launch(launch: Launch, folder: &Path) -> anyhow::Result<(Process, Ready
     Ok((process, serde_json::from_str(&ready)?))
 }
 
-/// `fairlead ARGS` with this HOME, to its end.
+/// Runs `fairlead ARGS` with this HOME to its end.
 ///
 /// # Errors
 /// It cannot be started, or does not end in time.
@@ -326,10 +325,10 @@ async fn fairlead_in(
     run_to_end(line, command, SOON).await
 }
 
-/// A running `fairlead agent` outside of any pod, or as in one.
+/// A running `fairlead agent`, in a pod or outside of any.
 #[derive(Debug)]
 pub struct Site {
-    /// Without the join string.
+    /// Command of a restart, without the join string.
     launch: Launch,
     log: PathBuf,
     admin: SocketAddr,
@@ -338,7 +337,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Starts an agent for `cluster`, with its identity in a folder of the hub's, and waits until kubectl works.
+    /// Starts an agent for `cluster` with its identity in the hub's folder, and waits until it is connected.
     ///
     /// # Errors
     /// It does not connect.
@@ -348,7 +347,7 @@ impl Site {
         Ok(site)
     }
 
-    /// Starts an agent and waits for nothing. `name` is the one of its folder and log.
+    /// Starts an agent and waits for nothing. `name` names its folder and its log.
     ///
     /// # Errors
     /// It cannot be started.
@@ -364,7 +363,7 @@ impl Site {
         Self::begin_in_with(hub, pod, join, name, &[])
     }
 
-    /// As [`Site::begin_in`], with further flags.
+    /// As [`Site::begin_in`], with additional flags.
     ///
     /// # Errors
     /// It cannot be started.
@@ -375,7 +374,7 @@ impl Site {
         name: &str,
         flags: &[&str],
     ) -> anyhow::Result<Self> {
-        // As the manifest's container has it: each pod has its own, and keeps it when its container is begun anew.
+        // As in the manifest, each pod has a UID of its own and keeps it when its container restarts.
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let uid = format!("5f0c6b0a-2b6f-4f4e-9a53-{number:012x}");
@@ -383,7 +382,7 @@ impl Site {
         Self::run(hub, launch.env("FAIRLEAD_POD_UID", uid), None, name, join)
     }
 
-    /// As [`Site::begin_in`], and looks for facts as often as `every` says, like `1s`.
+    /// As [`Site::begin_in`], with an interval for facts, such as `1s`.
     ///
     /// # Errors
     /// It cannot be started.
@@ -420,7 +419,7 @@ impl Site {
         })
     }
 
-    /// Starts it again, after it has ended, without the join string: it has its identity.
+    /// Restarts the agent after it has ended, without the join string, since it has an identity.
     ///
     /// # Errors
     /// It cannot be started.
@@ -437,7 +436,7 @@ impl Site {
         metrics(self.net.as_ref(), self.admin).await
     }
 
-    /// How often it has dialled a hub. Its log tells the same, but not at once.
+    /// Number of dials so far. The log shows them too, but later.
     ///
     /// # Errors
     /// As [`Site::metrics`].
@@ -455,7 +454,7 @@ impl Site {
     }
 }
 
-/// An agent outside of any pod.
+/// Command line of an agent outside of any pod.
 fn agent(hub: &Hub, cluster: &Cluster, name: &str) -> anyhow::Result<Launch> {
     let state = hub.dir().join(format!("{name}.state"));
     Ok(Launch::agent()?
@@ -467,7 +466,7 @@ fn agent(hub: &Hub, cluster: &Cluster, name: &str) -> anyhow::Result<Launch> {
         .args(["--state".as_ref(), state.as_os_str()]))
 }
 
-/// A port that nobody had a moment ago. The agent does not tell which one it was given.
+/// A port that was free a moment ago. The agent does not report the port that it got.
 fn free_port() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }

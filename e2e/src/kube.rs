@@ -1,4 +1,4 @@
-//! A real Kubernetes control plane for tests; `e2e/kube/README.md` says what it is made of.
+//! A real Kubernetes control plane for tests. `e2e/kube/README.md` lists its parts.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -19,10 +19,10 @@ use fairlead_testkit::wait::{build_folder, setting};
 use crate::kubectl::Kubectl;
 use crate::netns::NetNs;
 
-/// Long enough for a busy machine of two cores, where it takes about six seconds.
+/// Deadline of a cluster's start. It takes about six seconds on two idle cores.
 const UP: Duration = Duration::from_secs(90);
 
-/// One running cluster; dropping it stops it, and so does the end of this process.
+/// A running cluster. It stops when this is dropped and when this process ends.
 #[derive(Debug)]
 pub struct Cluster {
     folder: Folder,
@@ -33,15 +33,15 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster with three nodes and the Deployment `default/demo` of three pods.
+    /// Starts a cluster with three nodes and the Deployment `default/demo` of three pods.
     ///
     /// # Errors
-    /// It cannot be built or does not come up; the logs are then kept, and their place was printed.
+    /// It cannot be built or does not start. Its logs are then kept, and their path is printed.
     pub async fn start() -> anyhow::Result<Self> {
         Self::up(&[], None).await
     }
 
-    /// A cluster without nodes: objects, RBAC, service accounts and CSRs, but no pods.
+    /// Starts a cluster without nodes: objects, RBAC, service accounts and CSRs, but no pods.
     ///
     /// # Errors
     /// As [`Cluster::start`].
@@ -57,7 +57,7 @@ impl Cluster {
         Self::up(&[], Some(net)).await
     }
 
-    /// The one full cluster of this test binary, started by whoever asks first.
+    /// The one full cluster of this test binary, started on first use.
     ///
     /// # Errors
     /// As [`Cluster::start`].
@@ -105,19 +105,19 @@ impl Cluster {
         })
     }
 
-    /// Where the cluster lives: `log/`, `pki/`, `logs/` and `exec/` of the containers.
+    /// Folder of the cluster: `log/`, `pki/`, and `logs/` and `exec/` of the containers.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.folder.path
     }
 
-    /// The kubeconfig of the administrator (`system:masters`), straight to the API server.
+    /// Kubeconfig of the administrator (`system:masters`), directly to the API server.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.dir().join("admin.kubeconfig")
     }
 
-    /// The kubeconfig of `alice`, of the group `developers`, who has no rights.
+    /// Kubeconfig of `alice`, of the group `developers`, who has no rights.
     #[must_use]
     pub fn alice_kubeconfig(&self) -> PathBuf {
         self.dir().join("alice.kubeconfig")
@@ -134,22 +134,22 @@ impl Cluster {
         self.api_port
     }
 
-    /// The certificate of the CA that signed the API server's, PEM.
+    /// CA certificate of the API server, PEM.
     #[must_use]
     pub fn ca_pem(&self) -> &str {
         &self.ca_pem
     }
 
-    /// What the API server recorded so far: one event per finished request, watches and streams twice.
+    /// Audit log of the API server so far: one event per finished request, two per watch or stream.
     ///
-    /// The event of a request may be written after its answer has arrived; ask through
+    /// An event may be written after its answer has arrived, so read it through
     /// [`eventually`](fairlead_testkit::wait::eventually).
     ///
     /// # Errors
     /// The log cannot be read or is not JSON.
     pub fn audit(&self) -> anyhow::Result<Vec<Value>> {
         let log = fs::read_to_string(self.dir().join("audit.log"))?;
-        // What follows the last line feed is a line that is being written.
+        // Text after the last line feed is a line that is still being written.
         let whole = log.rfind('\n').and_then(|end| log.get(..end)).unwrap_or("");
         whole
             .lines()
@@ -157,7 +157,7 @@ impl Cluster {
             .collect()
     }
 
-    /// The real kubectl, as the administrator, straight to the API server, and where that is.
+    /// The real kubectl as the administrator, directly to the API server.
     #[must_use]
     pub fn kubectl(&self) -> Kubectl {
         let kubectl = Kubectl::new(self.bin.join("kubectl"), self.kubeconfig());
@@ -167,7 +167,7 @@ impl Cluster {
         }
     }
 
-    /// Appends a line to what a container has printed, for `kubectl logs`.
+    /// Appends a line to a container's output, for `kubectl logs`.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -180,12 +180,12 @@ impl Cluster {
     ) -> anyhow::Result<()> {
         let path = self.container_log(namespace, pod, container);
         let mut log = File::options().create(true).append(true).open(path)?;
-        // Only the form of the time stamp matters; the kubelet stand-in keeps the order of the file.
+        // Only the format of the time stamp matters, since the kubelet stand-in keeps the order of the file.
         let line = format!("2026-01-01T00:00:00.000000000Z stdout F {line}\n");
         Ok(log.write_all(line.as_bytes())?)
     }
 
-    /// The file that `kubectl logs` shows; `logs -f` ends, as with its container, when the file is removed.
+    /// File that `kubectl logs` shows. Deleting it ends `logs -f`, like the end of its container.
     #[must_use]
     pub fn container_log(&self, namespace: &str, pod: &str, container: &str) -> PathBuf {
         self.dir()
@@ -194,13 +194,14 @@ impl Cluster {
     }
 }
 
-/// `e2e/kube/cluster`
+/// Path of `e2e/kube/cluster`.
 #[must_use]
 pub fn script() -> PathBuf {
     Path::new(std::env!("CARGO_MANIFEST_DIR")).join("kube/cluster")
 }
 
-/// Builds what is not in the cache yet and says where it is; from cold that takes minutes, and it shows.
+/// Builds the programs that are not cached and returns their folder. With a cold cache it takes minutes and
+/// prints its progress.
 async fn build() -> anyhow::Result<PathBuf> {
     let built = Command::new(Path::new(std::env!("CARGO_MANIFEST_DIR")).join("kube/build"))
         .stdin(Stdio::null())
@@ -214,8 +215,8 @@ async fn build() -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(String::from_utf8(built.stdout)?.trim_end()))
 }
 
-/// `target/e2e/PID-NUMBER`: stopped and removed when dropped. A failed one is kept until the next run, and with
-/// `FAIRLEAD_E2E_KEEP` set every one.
+/// `target/e2e/PID-NUMBER`, stopped and deleted when dropped. After a failure it is kept until the next run;
+/// `FAIRLEAD_E2E_KEEP` keeps all of them.
 #[derive(Debug)]
 struct Folder {
     path: PathBuf,
@@ -255,7 +256,7 @@ impl Drop for Folder {
     }
 }
 
-/// Removes what test processes that are gone have left; a shared cluster has nobody to remove its logs.
+/// Deletes the folders of test processes that have ended. A shared cluster does not delete its own logs.
 fn sweep(all: &Path) -> anyhow::Result<()> {
     for entry in fs::read_dir(all)? {
         let path = entry?.path();

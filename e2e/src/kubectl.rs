@@ -1,4 +1,4 @@
-//! The real kubectl, run as a person runs it.
+//! The real kubectl.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -21,24 +21,26 @@ use fairlead_testkit::wait::setting;
 use crate::netns::NetNs;
 use crate::pty::Terminal;
 
-/// What a call may take unless it says otherwise.
+/// Default deadline of a call.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// How exec, attach, cp and port-forward upgrade their connection. kubectl quietly falls back from WebSocket to
-/// SPDY, so a test of WebSocket must also look at what arrived.
+/// How exec, attach, cp and port-forward upgrade their connection.
+///
+/// kubectl silently falls back from WebSocket to SPDY, so a test of WebSocket must also check the requests at
+/// the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     WebSocket,
     Spdy,
 }
 
-/// One call of kubectl in the making. Its environment holds PATH, a HOME beside the kubeconfig, and what was
-/// set here; nothing of the person's who runs the tests.
+/// A call of kubectl, not yet started. Its environment holds only PATH, a HOME next to the kubeconfig, and
+/// the variables set here.
 #[derive(Debug, Clone)]
 pub struct Kubectl {
     program: PathBuf,
     kubeconfig: PathBuf,
-    /// Files that kubectl joins, as KUBECONFIG lists them.
+    /// Value of KUBECONFIG for several files.
     joined: Option<OsString>,
     context: Option<String>,
     args: Vec<OsString>,
@@ -49,7 +51,7 @@ pub struct Kubectl {
 }
 
 impl Kubectl {
-    /// As a rule [`Cluster::kubectl`](crate::Cluster::kubectl) makes it.
+    /// Usually called by [`Cluster::kubectl`](crate::Cluster::kubectl).
     #[must_use]
     pub fn new(program: PathBuf, kubeconfig: PathBuf) -> Self {
         Self {
@@ -65,20 +67,20 @@ impl Kubectl {
         }
     }
 
-    /// The program itself.
+    /// Path of the program.
     #[must_use]
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// Another kubeconfig than the one of the cluster's administrator.
+    /// Uses another kubeconfig than the administrator's.
     #[must_use]
     pub fn kubeconfig(mut self, path: impl Into<PathBuf>) -> Self {
         self.kubeconfig = path.into();
         self
     }
 
-    /// Several kubeconfigs, which kubectl joins: where two have an entry of one name, the first one's counts.
+    /// Uses several kubeconfigs. Of two entries with one name, kubectl takes the first.
     #[must_use]
     pub fn joined(mut self, paths: &[PathBuf]) -> Self {
         let names: Vec<&OsStr> = paths.iter().map(|path| path.as_os_str()).collect();
@@ -115,7 +117,7 @@ impl Kubectl {
             .env("KUBECTL_PORT_FORWARD_WEBSOCKETS", websocket)
     }
 
-    /// Everything that kubectl reads from its standard input, which then ends.
+    /// Sets the whole standard input.
     #[must_use]
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.stdin = bytes.into();
@@ -135,10 +137,10 @@ impl Kubectl {
         self
     }
 
-    /// Runs it to its end. Failing is an answer, too: see [`Output::success`].
+    /// Runs it to its end. A failure is a result too: see [`Output::success`].
     ///
     /// # Errors
-    /// It cannot be started, or has not ended within the deadline.
+    /// It cannot be started, or does not end within the deadline.
     pub async fn run(mut self) -> anyhow::Result<Output> {
         let (stdin, deadline) = (std::mem::take(&mut self.stdin), self.deadline);
         let line = self.line();
@@ -146,7 +148,7 @@ impl Kubectl {
         let pipe = child.stdin.take();
         let feed = async move {
             if let Some(mut pipe) = pipe {
-                // It may end without reading everything.
+                // kubectl may end without reading all of its input.
                 drop(pipe.write_all(&stdin).await);
             }
         };
@@ -164,7 +166,7 @@ impl Kubectl {
         })
     }
 
-    /// Starts it and leaves it running: a watch, `logs -f`, an interactive exec.
+    /// Starts it in the background, for a watch, `logs -f` or an interactive exec.
     ///
     /// # Errors
     /// It cannot be started.
@@ -209,10 +211,10 @@ impl Kubectl {
         Terminal::start(self.line(), command, rows, columns)
     }
 
-    /// `kubectl port-forward TARGET :PORT`, ready to be connected to.
+    /// Runs `kubectl port-forward TARGET :PORT` and returns the local port.
     ///
     /// # Errors
-    /// It cannot be started, or says nothing of a local port within the deadline.
+    /// It cannot be started, or does not print a local port within the deadline.
     pub async fn port_forward(self, target: &str, port: u16) -> anyhow::Result<(u16, Running)> {
         let mut running = self
             .args(["port-forward", target, &format!(":{port}")])
@@ -249,7 +251,7 @@ impl Kubectl {
         .with_context(|| format!("cannot start {line}"))
     }
 
-    /// The program and its words, behind what it is entered by.
+    /// The whole command line, including its prefix.
     fn command(&self) -> Vec<OsString> {
         let mut words = self.net.as_ref().map(Place::entrance).unwrap_or_default();
         words.extend(die_with_parent(self.program.as_os_str()).map(OsString::from));
@@ -264,8 +266,8 @@ impl Kubectl {
     }
 
     fn environment(&self) -> Vec<(OsString, OsString)> {
-        // kubectl keeps what it discovers under HOME by host and port, for hours: two clusters that have the
-        // same port one after the other must not share it.
+        // kubectl caches discovery under HOME by host and port for hours. Two clusters that use one port in
+        // succession must not share it.
         let mut home = self.kubeconfig.clone().into_os_string();
         home.push(".home");
         let mut environment = vec![
@@ -284,7 +286,7 @@ impl Kubectl {
     }
 }
 
-/// Runs another program to its end, with nothing on its standard input.
+/// Runs another program to its end, with an empty standard input.
 pub(crate) async fn run_to_end(
     line: String,
     mut command: Command,
@@ -302,7 +304,7 @@ pub(crate) async fn run_to_end(
     })
 }
 
-/// What an ended kubectl has left.
+/// Result of an ended kubectl.
 #[derive(Debug, Clone)]
 pub struct Output {
     line: String,
@@ -318,10 +320,10 @@ impl Output {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// Standard output of a call that must have succeeded.
+    /// Standard output of a successful call.
     ///
     /// # Errors
-    /// It has not; the error quotes what it said.
+    /// The call failed. The error quotes its output.
     pub fn success(self) -> anyhow::Result<String> {
         if !self.status.success() {
             bail!("{}: {}: {}", self.line, self.status, self.stderr.trim_end());
@@ -330,7 +332,7 @@ impl Output {
     }
 }
 
-/// A kubectl that goes on until it is told otherwise, or dropped.
+/// A kubectl that runs until it is ended or dropped.
 #[derive(Debug)]
 pub struct Running {
     line: String,
@@ -343,7 +345,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// The next line of standard output, within the deadline of the call; `None` at its end.
+    /// Next line of standard output, within the deadline of the call; `None` at its end.
     ///
     /// # Errors
     /// There is none in time.
@@ -357,24 +359,24 @@ impl Running {
         .context("cannot read standard output")
     }
 
-    /// What it has printed on standard error so far.
+    /// Standard error so far.
     #[must_use]
     pub fn stderr(&self) -> String {
         let all = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&all).into_owned()
     }
 
-    /// Gives it something on standard input.
+    /// Writes to its standard input.
     ///
     /// # Errors
-    /// The input was closed, or it no longer reads.
+    /// The input is closed.
     pub async fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         let stdin = self.stdin.as_mut().context("standard input was closed")?;
         stdin.write_all(bytes).await?;
         Ok(stdin.flush().await?)
     }
 
-    /// Ends its standard input.
+    /// Closes its standard input.
     pub fn close_stdin(&mut self) {
         self.stdin = None;
     }
@@ -384,7 +386,7 @@ impl Running {
         self.child.id()
     }
 
-    /// Sends a signal, as Ctrl-C does with [`Signal::INT`].
+    /// Sends a signal, such as [`Signal::INT`] for Ctrl-C.
     ///
     /// # Errors
     /// It has ended already.
@@ -394,10 +396,10 @@ impl Running {
         Ok(kill_process(pid, signal)?)
     }
 
-    /// Its end, within the deadline of the call; everything it said on standard error is then known.
+    /// Waits for its end, within the deadline of the call. Its standard error is complete then.
     ///
     /// # Errors
-    /// It has not ended in time.
+    /// It does not end in time.
     pub async fn wait(&mut self) -> anyhow::Result<ExitStatus> {
         let (line, deadline) = (&self.line, self.deadline);
         let end = async {

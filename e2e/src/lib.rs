@@ -1,7 +1,7 @@
-//! The rig of the end-to-end tests: a real Kubernetes, the real kubectl, the built `fairlead`.
+//! Rig of the end-to-end tests: a real Kubernetes, the real kubectl, the built `fairlead`.
 //!
-//! Nothing here mocks. Everything that is started ends with the test process, also when that is killed, and
-//! every wait has a deadline.
+//! Nothing is mocked. Every child process ends with the test process, also when that one is killed, and every
+//! wait has a deadline.
 
 pub mod admin;
 pub mod fleet;

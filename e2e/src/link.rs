@@ -1,5 +1,5 @@
-//! A link between two network namespaces that can be made long, slow, lossy or silent: two TUN devices, and what passes packets
-//! from one to the other. `e2e/net/README.md` has its parameters. Linux, as root.
+//! An emulated link between two network namespaces: two TUN devices and a forwarder with delay, rate, loss or
+//! silence. `e2e/net/README.md` lists its parameters. It needs Linux and root.
 
 pub mod control;
 pub mod emulator;
@@ -17,18 +17,18 @@ pub use self::{
     shape::{Random, Shape},
 };
 
-/// Makes the two devices in the network namespace it is called in, says `ready` on standard error, and is the link between them,
-/// wherever they are moved to, for as long as orders can come at `socket`.
+/// Creates the two devices in the current network namespace, prints `ready` on standard error, and forwards
+/// packets until the control socket fails. The devices may be moved to other namespaces.
 ///
 /// # Errors
-/// A device or the socket cannot be made, or the socket is gone.
+/// A device or the socket cannot be created, or the socket fails.
 pub async fn run(socket: &Path, seed: u64, site: &str, hub: &str) -> anyhow::Result<()> {
     let listener = UnixListener::bind(socket)
         .with_context(|| format!("cannot listen on {}", socket.display()))?;
     let (site, hub) = (device(site)?, device(hub)?);
     let to_hub = Direction::start(Arc::clone(&site), Arc::clone(&hub), seed);
     let to_site = Direction::start(hub, site, seed.wrapping_add(1));
-    // Whoever started it waits for this.
+    // The parent process waits for this line.
     eprintln!("ready");
     let serving = spawn_blocking(move || {
         control::serve(&listener, |Order { toward, shape }| {

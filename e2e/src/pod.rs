@@ -1,5 +1,5 @@
-//! A pod as the program in it sees one: the service account's folder in its place, the API server's address in
-//! the environment. Everything else is this machine.
+//! A pod as its program finds it: the service account's folder, and the API server's address in the
+//! environment. Everything else is this machine.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,11 +14,11 @@ use fairlead_testkit::process::Place;
 use crate::kube::Cluster;
 use crate::kubectl::Kubectl;
 
-/// Where every pod finds its service account.
+/// Path of the service account in every pod.
 pub const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Puts `$2` in the place of the service account, in this mount namespace only, and becomes the rest. The
-/// machine's own run folder stays behind symbolic links, because nothing may be made in it.
+/// Script that mounts `$2` over the service account in its own mount namespace and becomes the program. /run
+/// becomes a folder of symbolic links to its former entries, since nothing may be created in it.
 const ENTER: &str = r#"
 set -eu
 host=$1 account=$2
@@ -34,7 +34,7 @@ mount --bind "$account" "$run/secrets/kubernetes.io/serviceaccount"
 exec "$@"
 "#;
 
-/// One service account and the folder that a pod of it has.
+/// A service account, and the folder that its pods mount.
 #[derive(Debug)]
 pub struct Pod {
     account: PathBuf,
@@ -49,11 +49,10 @@ pub struct Pod {
 }
 
 impl Pod {
-    /// Applies `manifest`, which must leave a namespace and a service account of these names, and makes the
-    /// folder with a first token.
+    /// Applies `manifest`, which must create this namespace and service account, and writes a first token.
     ///
     /// # Errors
-    /// kubectl refuses the manifest or the token.
+    /// kubectl rejects the manifest or the token.
     pub async fn install(
         cluster: &Cluster,
         manifest: &str,
@@ -85,20 +84,20 @@ impl Pod {
         Ok(pod)
     }
 
-    /// Puts a fresh token in the place of the last one, which stays valid, and returns it.
+    /// Replaces the token by a new one and returns it. The old one stays valid.
     ///
     /// # Errors
-    /// The API server gives none.
+    /// The API server issues none.
     pub async fn rotate_token(&self) -> anyhow::Result<String> {
         let token = self.new_token().await?;
         self.write_token(&token)?;
         Ok(token)
     }
 
-    /// A token as the kubelet would ask for, without putting it anywhere.
+    /// Requests a token as the kubelet does, without writing it.
     ///
     /// # Errors
-    /// The API server gives none.
+    /// The API server issues none.
     pub async fn new_token(&self) -> anyhow::Result<String> {
         let create = self.kubectl.clone().args([
             "create",
@@ -111,8 +110,8 @@ impl Pod {
         Ok(create.run().await?.success()?.trim_end().to_owned())
     }
 
-    /// Puts any text in the token's place, at once as the kubelet does: in a new folder, to which the link
-    /// `..data` is then moved.
+    /// Replaces the token atomically as the kubelet does: it creates a folder and moves the link `..data` to
+    /// it.
     ///
     /// # Errors
     /// The folder cannot be written.

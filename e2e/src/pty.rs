@@ -1,4 +1,4 @@
-//! A person's terminal, with kubectl in it.
+//! A terminal with kubectl in it.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use fairlead_testkit::spawner::on_lasting_thread;
 use fairlead_testkit::wait::eventually;
 
-/// A program on a terminal of its own; dropping it hangs up.
+/// A program on a terminal of its own. Dropping this hangs up.
 #[derive(Debug)]
 pub struct Terminal {
     line: String,
@@ -27,7 +27,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// `command` must make its standard input its controlling terminal, as `setsid --ctty` does.
+    /// Starts `command`, which must make its standard input its controlling terminal, like `setsid --ctty`.
     pub(crate) fn start(
         line: String,
         mut command: Command,
@@ -39,7 +39,7 @@ impl Terminal {
         unlockpt(&master)?;
         let name = ptsname(&master, Vec::new())?;
         resize(&master, rows, columns)?;
-        // Opened for the program only: here nobody reads it, and a terminal that is open has no end.
+        // Only the program may keep the terminal open; otherwise its output would never end.
         let name = Path::new(std::ffi::OsStr::from_bytes(name.to_bytes())).to_owned();
         let child = on_lasting_thread(move || {
             let slave = File::options().read(true).write(true).open(name)?;
@@ -70,7 +70,7 @@ impl Terminal {
         })
     }
 
-    /// Types; `\r` is the return key, `\x03` is Ctrl-C.
+    /// Types keys; `\r` is the return key, `\x03` is Ctrl-C.
     ///
     /// # Errors
     /// The terminal is gone.
@@ -86,18 +86,20 @@ impl Terminal {
         resize(&self.keyboard, rows, columns)
     }
 
-    /// Everything printed so far, control sequences included.
+    /// Everything printed so far, including control sequences.
     #[must_use]
     pub fn screen(&self) -> String {
         let all = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&all).into_owned()
     }
 
-    /// Types `keys` again and again until `text` has been printed: for what the program learns beside its input, like the size
-    /// of its window, and so perhaps only after it has read the first of them.
+    /// Types `keys` repeatedly until `text` has been printed.
+    ///
+    /// Some information reaches the program outside of its input, such as the size of its window, and perhaps
+    /// only after the first keys.
     ///
     /// # Errors
-    /// It was not in time, or the terminal is gone; the error quotes the screen.
+    /// It is not printed in time, or the terminal is gone. The error quotes the screen.
     pub async fn type_until(
         &mut self,
         keys: &str,
@@ -113,10 +115,10 @@ impl Terminal {
         shown.with_context(|| format!("screen: {:?}", self.screen()))
     }
 
-    /// The program's end, if it ends in time.
+    /// Waits for the program's end.
     ///
     /// # Errors
-    /// It does not; the error quotes the screen.
+    /// It does not end in time. The error quotes the screen.
     pub async fn wait(&mut self, deadline: Duration) -> anyhow::Result<ExitStatus> {
         let what = format!("the end of {}", self.line);
         let end = eventually(deadline, &what, async || self.child.try_wait().transpose());

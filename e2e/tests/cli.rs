@@ -1,4 +1,5 @@
-//! `fairlead` at a terminal and in scripts: exit codes, mistakes all at once, the ready file, how it ends.
+//! `fairlead` on a terminal and in scripts: exit codes, errors of several flags at once, the ready file, the
+//! end of its processes.
 
 #![allow(
     clippy::indexing_slicing,
@@ -101,7 +102,7 @@ async fn each_kind_of_failure_has_its_exit_code_and_one_shape() -> anyhow::Resul
             5,
             "FL-4105",
         ),
-        // A front with a CA that is not known here is not talked to.
+        // A front whose CA is unknown gets no request.
         (
             nowhere.path(),
             &["cluster", "list"],
@@ -262,7 +263,7 @@ async fn creating_a_cluster_shows_each_step_until_kubectl_works() -> anyhow::Res
         .as_str()
         .context("id")?
         .to_owned();
-    // The same token again, while it is good: from the manifest.
+    // The manifest returns the same token while it is valid.
     let url = url
         .as_str()
         .and_then(|url| url.strip_prefix("http://"))
@@ -300,7 +301,7 @@ async fn a_hub_drains_within_its_timeout_and_a_second_signal_ends_it_at_once() -
             .args(["get", "namespaces", "-w", "-o", "name"])
             .spawn()?;
         watch.next_line().await?.context("the watch has ended")?;
-        // What was printed so far is the list that comes before the watch.
+        // The output so far is the list that precedes the watch.
         eventually(SOON, "the watch", async || {
             let open = hub.metrics().await.ok()?.sum("fairlead_requests_open", &[]);
             let total = hub.metrics().await.ok()?.sum("fairlead_streams_total", &[]);
@@ -316,18 +317,18 @@ async fn a_hub_drains_within_its_timeout_and_a_second_signal_ends_it_at_once() -
         anyhow::Ok((hub, site))
     };
 
-    // Nothing runs: at once, and cleanly.
+    // Nothing runs, so the hub ends at once and cleanly.
     let (mut hub, mut site) = world("60s").await?;
     let since = Instant::now();
     hub.process.term()?;
     ensure!(hub.process.wait(SOON).await?.success());
     let idle = since.elapsed();
-    // The agent has been told, and ends at once as well.
+    // The agent is notified and ends at once as well.
     site.process.wait_for_log("session ended", SOON).await?;
     site.process.term()?;
     ensure!(site.process.wait(SOON).await?.success());
 
-    // A watch runs on: it is cut off when the time is up.
+    // A running watch is aborted at the end of the drain timeout.
     let (mut hub, _site) = world("2s").await?;
     let mut watch = watch_of(&hub).await?;
     let since = Instant::now();
@@ -340,7 +341,7 @@ async fn a_hub_drains_within_its_timeout_and_a_second_signal_ends_it_at_once() -
     let busy = since.elapsed();
     watch.wait().await?;
 
-    // And with a second signal before that.
+    // A second signal aborts it earlier.
     let (mut hub, _site) = world("60s").await?;
     let mut watch = watch_of(&hub).await?;
     hub.process.term()?;
@@ -352,7 +353,7 @@ async fn a_hub_drains_within_its_timeout_and_a_second_signal_ends_it_at_once() -
     watch.wait().await?;
 
     eprintln!("drained in {idle:?}, with a watch and 2 s {busy:?}, by a second signal {twice:?}");
-    // None was waited for as long as it might have taken, which is a minute, or for ever.
+    // None took as long as a wait for a timeout, which is at least a minute.
     ensure!(busy >= Duration::from_secs(2), "{busy:?}");
     Ok(())
 }
@@ -379,7 +380,7 @@ async fn codes_are_explained_and_shells_complete() -> anyhow::Result<()> {
         .await?
         .success()?;
     fs::write(home.path().join("completion"), script)?;
-    // As a person types `fairlead clus<Tab>`, with the program on their PATH.
+    // As a user types `fairlead clus<Tab>`, with the program in their PATH.
     let program = Launch::fairlead()?.program().to_owned();
     let folder = Path::new(&program).parent().context("no folder")?;
     let typed = format!(
@@ -400,7 +401,7 @@ async fn codes_are_explained_and_shells_complete() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A proxy that takes one CONNECT, leads to `hub` whatever it names, and reports the request.
+/// A proxy that accepts one CONNECT, connects to `hub` for any name, and returns the request.
 async fn proxy(hub: String) -> anyhow::Result<(String, JoinHandle<anyhow::Result<String>>)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?.to_string();
@@ -433,12 +434,12 @@ async fn commands_go_through_the_proxy_of_the_environment() -> anyhow::Result<()
         ("FAIRLEAD_TOKEN", "x"),
     ];
     let output = run(hub.dir(), &["tenant", "list"], &env).await?;
-    // The hub's certificate does not have this name, and is asked for it by way of the proxy.
+    // The hub's certificate does not contain the name that the client requests through the proxy.
     assert!(output.stderr.contains("code:  FL-3105"), "{output:?}");
     let asked = serving.await??;
     assert_eq!(asked, "CONNECT hub.example.test:443 HTTP/1.1\r\n");
 
-    // That proxy has ended. A hub on loopback needs none, any other one names it.
+    // That proxy has ended. A hub on loopback needs none, while an error for any other hub names the proxy.
     let url = format!("http://user:secret@{address}");
     let env = [("HTTPS_PROXY", url.as_str()), ("NO_PROXY", "")];
     run(hub.dir(), &["tenant", "list"], &env).await?.success()?;

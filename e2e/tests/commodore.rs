@@ -1,4 +1,5 @@
-//! Commodore, unmodified, against a fresh hub: its lists, and a catalog compiled and pushed from repositories of this machine.
+//! Unmodified Commodore against a fresh hub: its lists, and a catalog that is compiled and pushed with
+//! repositories of this machine.
 
 #![allow(
     clippy::indexing_slicing,
@@ -17,18 +18,18 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// For Commodore to fetch, compile and push; it takes some seconds.
+/// Deadline for Commodore to fetch, compile and push; it takes some seconds.
 const SOON: Duration = Duration::from_secs(180);
 const RIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/clients");
 
-/// A person with Commodore, and a token of the role `compile`.
+/// A user with Commodore and a token of the role `compile`.
 struct Compiler {
     hub: Hub,
     bin: PathBuf,
     token: String,
 }
 
-/// What a program has said, and whether it went well.
+/// Output of a program, and its success.
 struct Said {
     good: bool,
     out: String,
@@ -55,7 +56,7 @@ impl Compiler {
         })
     }
 
-    /// A program with nothing of the person's who runs the tests around it.
+    /// Runs a program with an empty environment.
     async fn run(
         &self,
         at: &Path,
@@ -110,7 +111,7 @@ impl Compiler {
         Ok(said.out)
     }
 
-    /// A bare repository with these files in one commit, maybe with a tag.
+    /// Creates a bare repository with these files in one commit, optionally with a tag.
     async fn repository(
         &self,
         name: &str,
@@ -146,7 +147,7 @@ impl Compiler {
         Ok(url)
     }
 
-    /// As the first admin.
+    /// Sends a POST as the first admin.
     async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
         let body = body.to_string();
         let request = format!(
@@ -276,7 +277,7 @@ async fn its_lists_have_every_order_filter_and_form() -> anyhow::Result<()> {
         "{}",
         stranger.err
     );
-    // Without a token it sends the word None for one.
+    // Without a token Commodore sends the word None.
     let nobody = compiler
         .run(compiler.hub.dir(), &program, &list, None)
         .await?;
@@ -359,7 +360,7 @@ async fn a_catalog_is_compiled_and_pushed_and_the_hub_knows_of_what() -> anyhow:
     let last = meta["lastCompile"].as_str().context("no lastCompile")?;
     ensure!(last.ends_with('Z'), "{last} is not in UTC");
 
-    // A second time there is nothing to push, and so nothing to say.
+    // The second time there is nothing to push.
     let said = compiler.good(&compile).await?;
     ensure!(said.contains("No changes"), "{said}");
     let again = compiler.hub.cluster("c-two").await?;

@@ -1,4 +1,5 @@
-//! Facts of a real cluster: collected with the rights of the install manifest and no other, known at the hub, found.
+//! Facts of a real cluster: collected with the rights of the install manifest only, reported to the hub, and
+//! found by search.
 
 #![allow(
     clippy::indexing_slicing,
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// What there is to be found, beside what every cluster has.
+/// Objects to be found in addition to those of every cluster.
 const OBJECTS: &str = r#"
 {apiVersion: v1, kind: List, items: [
   {apiVersion: v1, kind: Node, metadata: {name: one, labels: {zone: a}},
@@ -35,7 +36,7 @@ const OBJECTS: &str = r#"
      versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}},
 ]}"#;
 
-/// Name and value of all that is known of the cluster.
+/// Names and values of all facts of the cluster.
 async fn facts(hub: &Hub) -> Option<Value> {
     let shown = hub.cli(["facts", "pod", "-o", "json"]).await.ok()?;
     let shown: Value = serde_json::from_str(&shown.success().ok()?).ok()?;
@@ -46,7 +47,7 @@ async fn facts(hub: &Hub) -> Option<Value> {
         .map(Value::Object)
 }
 
-/// A hub and a cluster in which its manifest was applied, and an agent that looks every second.
+/// A hub, a cluster with its manifest applied, and an agent that collects facts every second.
 struct World {
     cluster: Cluster,
     hub: Hub,
@@ -73,7 +74,7 @@ impl World {
         })
     }
 
-    /// The facts, as soon as they are so.
+    /// Waits until the facts satisfy the condition and returns them.
     async fn facts(&self, what: &str, are_so: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
         eventually(SOON, what, async || {
             facts(&self.hub).await.filter(|facts| are_so(facts))
@@ -86,7 +87,7 @@ impl World {
         run.await?.success().map(drop)
     }
 
-    /// Whether the search finds the cluster.
+    /// `true` if the search finds the cluster.
     async fn finds(&self, kind: &str, term: &str) -> anyhow::Result<bool> {
         let found = self.hub.cli(["find", kind, term, "-o", "json"]).await?;
         let found: Value = serde_json::from_str(&found.success()?)?;
@@ -130,7 +131,7 @@ async fn a_clusters_facts_are_known_found_and_forgotten() -> anyhow::Result<()> 
         ensure!(world.finds(kind, term).await? == is_found, "{kind} {term}");
     }
 
-    // What the site operator allows, or takes away, is known a moment later.
+    // A change of the site operator's permissions takes effect a moment later.
     let allow = "create clusterrolebinding fairlead-facts-helm --clusterrole=fairlead-facts-helm \
         --serviceaccount=fairlead:fairlead-agent";
     let allow: Vec<_> = allow.split_whitespace().collect();

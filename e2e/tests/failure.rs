@@ -1,5 +1,5 @@
-//! What a person sees when agent or hub die in the middle of the work: kubectl says so and fails, every time, and the
-//! next one works without anything being restarted by hand.
+//! Death of agent or hub during users' commands: kubectl reports a failure every time, and the next call
+//! works without a manual restart.
 
 #![allow(
     clippy::indexing_slicing,
@@ -18,9 +18,9 @@ use fairlead_e2e::{
 use tokio::time::Instant;
 
 const SOON: Duration = Duration::from_secs(20);
-/// Large enough that no kill can come too late, in bytes.
+/// Size of the copied file in bytes, large enough that no kill comes too late.
 const FILE: u64 = 1024 * 1024 * 1024;
-/// So much has been copied when the kill comes: more than every window on the way holds.
+/// Bytes copied before the kill; more than all windows on the path hold.
 const UNDER_WAY: u64 = 4 * 1024 * 1024;
 
 /// A hub, an agent, and kubectl through both, on the cluster that the tests of this file share.
@@ -33,7 +33,7 @@ struct World {
     pod: String,
 }
 
-/// Who dies.
+/// The killed process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Victim {
     Agent,
@@ -43,7 +43,7 @@ enum Victim {
 impl World {
     async fn start() -> anyhow::Result<Self> {
         let cluster = Cluster::shared().await?;
-        // An agent that is killed leaves its session behind, which would wait for it.
+        // The session of a killed agent would otherwise be kept for its return.
         let hub = Hub::start_with(&["--resume-window", "1s"]).await?;
         let joining = hub.create_cluster("demo").await?;
         let site = Site::start(&hub, cluster, &joining).await?;
@@ -70,7 +70,7 @@ impl World {
         }
     }
 
-    /// What a supervisor does; nobody touches the other side.
+    /// Restarts the killed process like a supervisor, and touches nothing else.
     async fn come_back(&mut self, victim: Victim) -> anyhow::Result<Duration> {
         let since = Instant::now();
         match victim {
@@ -104,7 +104,7 @@ impl World {
     }
 }
 
-/// An end that nobody can take for a good one, and that says why.
+/// Waits for an end that is clearly a failure, and returns the message.
 async fn failed(mut running: Running) -> anyhow::Result<String> {
     let status = running.wait().await?;
     let said = running.stderr();
@@ -113,7 +113,7 @@ async fn failed(mut running: Running) -> anyhow::Result<String> {
     Ok(said)
 }
 
-/// kubectl's own sentence, or the hub's with its code; never a stack or nothing.
+/// `true` for kubectl's own sentence or the hub's with its code; never a stack trace or nothing.
 fn is_readable(said: &str) -> bool {
     let sentence = said
         .lines()
@@ -121,8 +121,8 @@ fn is_readable(said: &str) -> bool {
     sentence && !said.contains("goroutine") && !said.contains("panic")
 }
 
-/// What runs when the victim dies. A watch is looked at byte by byte as well: `kubectl get -w` throws the error of its
-/// watch away and exits 0 whatever the end was (`watchOnly` in its `get.go`).
+/// Kills the victim during several commands. A watch is also checked byte by byte, because `kubectl get -w`
+/// ignores errors and exits with 0 (`watchOnly` in its `get.go`).
 async fn work_dies_with(victim: Victim) -> anyhow::Result<()> {
     let mut world = World::start().await?;
     let mut exec = world.exec(Transport::WebSocket, "echo up; cat")?;
@@ -158,11 +158,11 @@ async fn work_dies_with(victim: Victim) -> anyhow::Result<()> {
         eprintln!("{victim:?} killed, {what}: {said:?}");
     }
     watch.wait().await?;
-    // kubectl takes the end of a SPDY connection for the end of the command, and 0 for its exit code.
+    // kubectl takes the end of a SPDY connection for the end of the command and exits with 0.
     over_spdy.wait().await?;
     let took = since.elapsed();
     eprintln!("{victim:?} killed: everything ended within {took:?}");
-    // Long before anybody would have given up a peer that only says nothing.
+    // Far earlier than the detection of a silent peer.
     ensure!(took < Duration::from_secs(15), "{took:?}");
 
     let refused = world.kubectl.clone().args(["get", "nodes"]).run().await?;
@@ -198,7 +198,7 @@ async fn no_copy_that_was_cut_off_ever_succeeds() -> anyhow::Result<()> {
     let here = tempfile::tempdir()?;
     let (sent, received) = (here.path().join("sent"), here.path().join("received"));
     File::create(&sent)?.set_len(FILE)?;
-    // The container's folder is there once something has run in it.
+    // The container's folder exists once a command has run in it.
     let mut exec = world.exec(Transport::WebSocket, "echo up")?;
     ensure!(exec.next_line().await?.as_deref() == Some("up"));
     ensure!(exec.wait().await?.success());
@@ -207,8 +207,8 @@ async fn no_copy_that_was_cut_off_ever_succeeds() -> anyhow::Result<()> {
 
     let mut failures = 0;
     for round in 0..kills {
-        // Both ways, and now and then the hub. Over SPDY only out of the pod, where what has come tells that it is not
-        // all: into it kubectl itself takes the end of the connection for the end of the command.
+        // Both directions, and sometimes the hub. Over SPDY only out of the pod, where the received part
+        // shows the loss. Into the pod, kubectl takes the end of the connection for the end of the command.
         let victim = match round % 5 {
             4 => Victim::Hub,
             _ => Victim::Agent,

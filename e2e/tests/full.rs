@@ -1,5 +1,5 @@
-//! A hub whose disk is full: who writes is told so, reads and kubectl go on, and it goes on by itself when there is room. Its
-//! disk is a small one that is mounted for it, which takes root.
+//! A hub with a full disk: writes fail with their code, reads and kubectl continue, and writes work again
+//! once there is space. The disk is a small one mounted for the test, which needs root.
 
 #![allow(
     clippy::indexing_slicing,
@@ -21,13 +21,13 @@ use serde_json::{Value, json};
 
 use client::{Client, Request};
 
-/// Room for the hub's keys, and for some hundred tenants.
+/// Mount options: space for the hub's keys and some hundred tenants.
 const DISK: &str = "size=6m,mode=0700";
-/// What is freed in the end.
+/// Bytes that are freed at the end.
 const BALLAST: usize = 2 << 20;
-/// What is written of a tenant, in bytes, while there is much room.
+/// Bytes written per tenant while there is much space.
 const MUCH: usize = 4096;
-/// More than the disk takes.
+/// Most tenants; more than the disk holds.
 const MOST: usize = 10_000;
 
 fn main() -> anyhow::Result<()> {
@@ -35,7 +35,7 @@ fn main() -> anyhow::Result<()> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.as_slice() {
         ["a full disk", folder] => within(folder.as_ref()),
-        // Somebody looks for tests of other names.
+        // A test runner asks for tests by other names.
         ["--list", ..] => Ok(()),
         _ => {
             let folder = tempfile::tempdir()?;
@@ -45,7 +45,7 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Where its mounts are its own.
+/// Runs in a mount namespace of its own.
 #[tokio::main]
 async fn within(disk: &Path) -> anyhow::Result<()> {
     if let Err(why) = mounts::run("mount", &["-t", "tmpfs", "-o", DISK, "none"], disk) {
@@ -53,7 +53,7 @@ async fn within(disk: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     let told = who_writes_is_told_and_all_else_goes_on(disk).await;
-    // What is mounted ends with this process; the folder has to be empty when its owner removes it.
+    // The mount ends with this process, but the folder must be empty when its owner deletes it.
     let _ = mounts::run("umount", &["--lazy"], disk);
     told?;
     println!("a hub whose disk was full said so, and went on when there was room again");
@@ -69,7 +69,7 @@ async fn who_writes_is_told_and_all_else_goes_on(disk: &Path) -> anyhow::Result<
     let _site = Site::start(&hub, &cluster, &joining).await?;
     let kubectl = hub.kubectl(&cluster, "demo").await?;
     let mut admin = Admin::of(&hub)?;
-    // Where there is no room for much there may be some for less.
+    // Without space for large writes there may be some for small ones.
     admin.fills_it(MUCH).await?;
     admin.fills_it(0).await?;
     admin.fills_it_by_hand(&hub).await?;
@@ -99,7 +99,7 @@ async fn who_writes_is_told_and_all_else_goes_on(disk: &Path) -> anyhow::Result<
     Ok(())
 }
 
-/// Makes tenants, and knows how many there are.
+/// A caller that creates tenants and counts them.
 struct Admin {
     client: Client,
     token: String,
@@ -128,7 +128,7 @@ impl Admin {
         Ok((status, said))
     }
 
-    /// Until it is told three times that there is no room.
+    /// Creates tenants until three writes in a row fail for lack of space.
     async fn fills_it(&mut self, size: usize) -> anyhow::Result<()> {
         let mut refused = 0;
         while refused < 3 {
@@ -151,7 +151,7 @@ impl Admin {
         Ok(())
     }
 
-    /// As somebody with a terminal, until that is told, too.
+    /// Creates tenants with the command line until that fails as well.
     async fn fills_it_by_hand(&mut self, hub: &Hub) -> anyhow::Result<()> {
         let refused = loop {
             let made = hub
@@ -171,7 +171,7 @@ impl Admin {
         Ok(())
     }
 
-    /// All that was answered, from memory and from the disk, and nothing else.
+    /// Checks that exactly the acknowledged tenants exist, in memory and on disk.
     async fn reads(&mut self) -> anyhow::Result<()> {
         let tenants = Request::get("/tenants", &self.token);
         let tenants = self.client.good(&tenants).await?;

@@ -1,4 +1,4 @@
-//! Two hubs on one PostgreSQL, and a cluster whose agent knows one of them, or both.
+//! Two hubs on one PostgreSQL, and a cluster whose agent knows one of them or both.
 
 #![allow(
     clippy::indexing_slicing,
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// What a hub answers to whoever the other one knows: they share their tokens.
+/// Sends a GET with a token of the other hub. Both hubs share their tokens.
 async fn get(hub: &Hub, token: &str, path: &str) -> anyhow::Result<(u16, Value)> {
     let asked = format!(
         "GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
@@ -23,18 +23,18 @@ async fn get(hub: &Hub, token: &str, path: &str) -> anyhow::Result<(u16, Value)>
     Ok((answer.status, serde_json::from_str(&answer.text())?))
 }
 
-/// Two hubs and what they share.
+/// Two hubs and their shared parts.
 struct Pair {
     one: Hub,
     two: Hub,
-    /// Of an admin, whom both know.
+    /// Token of an admin, valid at both.
     token: String,
     _store: Postgres,
     _keys: tempfile::TempDir,
 }
 
 impl Pair {
-    /// With more flags than are needed.
+    /// Starts both with additional flags.
     async fn start(more: &[&str]) -> anyhow::Result<Self> {
         let store = Postgres::start()?;
         let keys = tempfile::tempdir()?;
@@ -103,7 +103,7 @@ async fn each_hub_tells_how_it_stands_with_a_cluster_of_the_other_one_and_when_t
     Ok(())
 }
 
-/// A namespace of this name, made beside the hubs.
+/// Creates a namespace directly, not through the hubs.
 async fn make(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
     let made = cluster.kubectl().args(["create", "namespace", name]);
     made.run().await?.success().map(drop)
@@ -121,7 +121,7 @@ async fn a_hub_that_is_told_to_end_loses_its_agent_to_the_other_and_no_stream_be
     let mut watch = watched
         .args(["get", "namespaces", "-w", "-o", "name"])
         .spawn()?;
-    // The first may be in the list that comes before the watch; the second was made after it.
+    // The first may be in the list that precedes the watch; the second was created after it.
     for name in ["before", "begun"] {
         make(&cluster, name).await?;
         while watch.next_line().await?.context("it has ended")? != format!("namespace/{name}") {}
@@ -138,7 +138,7 @@ async fn a_hub_that_is_told_to_end_loses_its_agent_to_the_other_and_no_stream_be
         (code == 200).then_some(())
     })
     .await?;
-    // What runs at the first one goes on.
+    // The watch at the first hub continues.
     make(&cluster, "meanwhile").await?;
     while watch.next_line().await?.context("it has ended")? != "namespace/meanwhile" {}
     ensure!(pair.one.process.wait(SOON).await?.success());

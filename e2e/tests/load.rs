@@ -1,5 +1,5 @@
-//! Many at once, and nothing left of them afterwards; and what takes a minute to show, since that minute is waited for
-//! here anyway: idle connections are let go of, tokens expire.
+//! Many requests at once without leaks, and effects that need a minute: idle connections are closed, and
+//! tokens expire.
 
 #![allow(
     clippy::indexing_slicing,
@@ -18,19 +18,19 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 const SOON: Duration = Duration::from_secs(20);
-/// Connections and streams that wait for their next request are let go of after a minute.
+/// Deadline for idle connections and streams to close, which they do after a minute.
 const IDLE: Duration = Duration::from_secs(100);
 const WATCHES: usize = 200;
 const EXECS: usize = 50;
 
-/// What is open at this moment.
+/// Numbers of open files, streams and connections.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Open {
     sessions: f64,
     requests: f64,
     upgrades: f64,
     front: f64,
-    /// Of the session, those that wait for a request included.
+    /// Streams of the session, including idle ones.
     streams: f64,
     agent_streams: f64,
     hub_fds: usize,
@@ -43,7 +43,7 @@ async fn open(hub: &Hub, site: &Site) -> anyhow::Result<Open> {
         sessions: at_hub.sum("fairlead_sessions", &[]),
         requests: at_hub.sum("fairlead_requests_open", &[]),
         upgrades: at_hub.sum("fairlead_upgrades_open", &[]),
-        // The agent's own connection was handed over to its session and is not counted any more.
+        // The agent's own connection belongs to its session and is not counted any more.
         front: at_hub.sum("fairlead_front_connections", &[]),
         streams: at_hub.sum("fairlead_streams_open", &[]),
         agent_streams: at_agent.sum("fairlead_agent_streams_open", &[]),
@@ -65,7 +65,7 @@ async fn forty_kubectl(kubectl: &Kubectl) -> anyhow::Result<Duration> {
     Ok(since.elapsed())
 }
 
-/// All watches are open before the first exec begins, and see what happens while the execs run.
+/// Opens all watches before the first exec starts. They receive an event while the execs run.
 async fn watches_and_execs(
     hub: &Hub,
     site: &Site,

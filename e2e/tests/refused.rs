@@ -1,5 +1,5 @@
-//! What is refused, each with its own code and sentence, through the real binaries: callers, agents, forms of a request,
-//! and strangers who only take up room. The whole table of forms is in the gateway's own tests.
+//! Rejected callers, agents, requests and idle connections, each with its own code and sentence, through the
+//! real binaries. The gateway's own tests have the full table of malformed requests.
 
 #![allow(
     clippy::indexing_slicing,
@@ -26,7 +26,7 @@ fn bearer(token: &str) -> String {
     format!("Authorization: Bearer {token}\r\n")
 }
 
-/// A token as `fairlead token create` gives it, with its id.
+/// Creates a token with `fairlead token create` and returns its id too.
 async fn token(hub: &Hub, args: &[&str]) -> anyhow::Result<(String, String)> {
     let create = [&["token", "create"], args, &["-o", "json"]].concat();
     let created: Value = serde_json::from_str(&hub.cli(create).await?.success()?)?;
@@ -40,7 +40,7 @@ fn text(value: &Value, at: &str) -> anyhow::Result<String> {
         .to_owned())
 }
 
-/// A refusal says the same in header, body and status, in words.
+/// Checks that a rejection has the same code in header, body and status, and a sentence.
 fn is_told(answer: &RawAnswer, status: u16, code: &str) -> anyhow::Result<()> {
     ensure!(
         answer.status == status && answer.code() == code,
@@ -51,7 +51,7 @@ fn is_told(answer: &RawAnswer, status: u16, code: &str) -> anyhow::Result<()> {
         .pointer("/reason")
         .filter(|_| body.get("kind").is_none())
     {
-        // The hub itself answers, not the way to a cluster.
+        // The hub itself answers, not the route to a cluster.
         ensure!(
             text(&body, "/code")? == code && text(&body, "/next")?.len() > 8,
             "{reason}"
@@ -172,7 +172,7 @@ async fn a_spent_bootstrap_token_is_refused_and_the_first_agent_works_on() -> an
     get.run().await?.success()?;
     ensure!(hub.metrics().await?.sum("fairlead_sessions", &[]) == 1.0);
 
-    // A new token ends the old one's life, and is as good as the first was.
+    // A new bootstrap token replaces the old one and works like the first.
     let renew = hub
         .cli(["cluster", "token", "renew", "demo", "--yes", "-o", "json"])
         .await?;
@@ -205,7 +205,7 @@ async fn of_two_agents_with_one_token_exactly_one_wins() -> anyhow::Result<()> {
         .with_context(|| format!("round {round}: {logs:?}"))?;
         hub.wait_state(&joining.id, "Connected").await?;
     }
-    // Its lines come a little later than what they tell of.
+    // Log lines appear a little later than their events.
     let issued = || Some(hub.process.log().ok()?.matches("agent enrolled").count());
     eventually(SOON, "every round's line", async || {
         issued().filter(|it| *it >= 5)
@@ -231,7 +231,7 @@ async fn a_certificate_of_another_authority_gets_nobody_in() -> anyhow::Result<(
     let (_site, _, ours) = document(&hub).await?;
     let (mut foreign, path, mut theirs) = document(&other).await?;
     foreign.process.kill_9()?;
-    // Believes our hub, has a key and a certificate that are good elsewhere, and even claims to be our cluster.
+    // It trusts our hub, has key and certificate of another one, and claims to be our cluster.
     for key in ["hubs", "pin", "ca", "cluster", "tenant"] {
         theirs[key] = ours[key].clone();
     }
@@ -351,13 +351,13 @@ async fn a_thousand_sockets_that_never_finish_tls_keep_no_agent_out() -> anyhow:
         "an agent enrolled and connected in {took:?} beside {} idle sockets",
         idle.len()
     );
-    // Before the time of any of them was over.
+    // Before the handshake deadline of any of them.
     ensure!(took < Duration::from_secs(10), "{took:?}");
     Ok(())
 }
 
-/// A kubectl that has not yet discovered the cluster's API asks for it first, and of a refusal of that it shows a text and
-/// nothing that is in a Status.
+/// A kubectl without a discovery cache first requests the API's description. Of a rejection it shows only the
+/// text, and nothing of a Status.
 #[tokio::test]
 async fn a_kubectl_that_knows_nothing_of_the_cluster_shows_the_sentence_all_the_same()
 -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! The registry from outside: what moves over from Lieutenant.
+//! The registry from outside: the import from Lieutenant.
 
 #![allow(
     clippy::indexing_slicing,
@@ -17,8 +17,8 @@ const TENANTS: usize = 20;
 const CLUSTERS: usize = 200;
 const SOON: std::time::Duration = std::time::Duration::from_secs(20);
 
-/// The kinds of the operator's API group, as far as an API server has to know them: the operator's own definitions are in its Go
-/// module, which was not to be had by the ordinary client where this was written.
+/// CRDs of the operator's API group, as far as an API server needs them. The operator's own definitions are
+/// not published in a package registry.
 fn definitions() -> String {
     let mut yaml = String::new();
     for (plural, kind) in [
@@ -68,7 +68,7 @@ fn object(kind: &str, name: &str, spec: &Value, status: &Value) -> Value {
     })
 }
 
-/// What a Lieutenant of some size keeps, every field of it.
+/// Objects of a Lieutenant of some size, with every field.
 fn objects() -> Vec<Value> {
     let mut all = Vec::new();
     for number in 0..TENANTS {

@@ -1,5 +1,5 @@
-//! Several agents of one cluster, each in a pod of the install manifest's Deployment, and an identity that was copied into
-//! another cluster.
+//! Several agents of one cluster, each in a pod of the install manifest's Deployment, and an identity that
+//! was copied to another cluster.
 
 #![allow(
     clippy::indexing_slicing,
@@ -37,7 +37,7 @@ async fn sessions(hub: &Hub, count: f64) -> anyhow::Result<()> {
     .await
 }
 
-/// How many requests an agent has dealt with in this way.
+/// Number of an agent's requests with this outcome.
 async fn requests(site: &Site, outcome: &str) -> anyhow::Result<f64> {
     let label = format!("outcome=\"{outcome}\"");
     let metrics = site.metrics().await?;
@@ -53,7 +53,7 @@ async fn get(kubectl: &Kubectl, words: &[&str]) -> anyhow::Result<String> {
         .success()
 }
 
-/// An exec that echoes lines, on each of the agents.
+/// Starts an exec that echoes lines on each of the agents.
 async fn exec_on_each(
     kubectl: &Kubectl,
     pod: &str,
@@ -79,12 +79,12 @@ async fn exec_on_each(
 #[tokio::test]
 async fn two_agents_of_one_deployment_serve_and_killing_one_touches_only_its_own_streams()
 -> anyhow::Result<()> {
-    // What runs on an agent that is killed ends with its session, which would wait for it.
+    // The session of a killed agent would otherwise be kept for its return.
     let flags = ["--resume-window", "1s"];
     let (cluster, mut hub) = tokio::try_join!(Cluster::start(), Hub::start_with(&flags))?;
     let joining = hub.create_cluster("pair").await?;
     let pod = install(&cluster, &manifest(&joining).await?).await?;
-    // Both at once, as a Deployment starts them: one enrols, the other finds what that has stored.
+    // Both start at once, as from a Deployment. One enrols, and the other finds the stored identity.
     let mut one = Site::begin_in(&hub, &pod, &joining.join, "one")?;
     let two = Site::begin_in(&hub, &pod, &joining.join, "two")?;
     hub.wait_state(&joining.id, "Connected").await?;
@@ -130,7 +130,7 @@ async fn two_agents_of_one_deployment_serve_and_killing_one_touches_only_its_own
     Ok(())
 }
 
-/// What the cluster's own namespace `kube-system` is known by.
+/// UID of the cluster's namespace `kube-system`.
 async fn uid(cluster: &Cluster) -> anyhow::Result<String> {
     let words = [
         "get",
@@ -142,7 +142,7 @@ async fn uid(cluster: &Cluster) -> anyhow::Result<String> {
     get(&cluster.kubectl(), &words).await
 }
 
-/// Copies the agent's Secrets, as whoever restores a backup in the wrong place does.
+/// Copies the agent's Secrets, as a restore of a backup in the wrong cluster does.
 async fn copy_identity(from: &Cluster, to: &Cluster) -> anyhow::Result<()> {
     let words = [
         "get",
@@ -192,7 +192,7 @@ async fn a_clone_is_refused_and_shown_and_the_original_notices_nothing() -> anyh
     copy_identity(&home, &elsewhere).await?;
     let mut clone = Site::begin_in(&hub, &second, &joining.join, "clone")?;
     clone.process.wait_for_log("FL-2112", SOON).await?;
-    // Its join string is spent, so it stays outside.
+    // Its join string is spent, so it is rejected.
     clone.process.wait_for_log("FL-2103", SOON).await?;
     let shown = hub.cluster(&joining.id).await?;
     ensure!(shown["clone"]["uid"] == theirs.as_str(), "{shown}");
@@ -224,7 +224,7 @@ async fn a_clone_is_refused_and_shown_and_the_original_notices_nothing() -> anyh
         );
     }
 
-    // A new join string moves the cluster to where it is used.
+    // A new join string moves the cluster to the place where it is used.
     let renew = hub
         .cli(["cluster", "token", "renew", "demo", "--yes", "-o", "json"])
         .await?;

@@ -1,4 +1,4 @@
-//! The rig itself, straight to the API server: what these tests rely on is not the tunnel's doing.
+//! Tests of the rig itself, directly with the API server, so that other tests need not rely on the tunnel.
 
 #![allow(
     clippy::indexing_slicing,
@@ -21,7 +21,7 @@ use tokio::process::Command;
 const BOTH: [Transport; 2] = [Transport::WebSocket, Transport::Spdy];
 const SOON: Duration = Duration::from_secs(20);
 
-/// The pods of the Deployment that every full cluster has.
+/// The pods of the Deployment in every full cluster.
 async fn pods(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
     let get = cluster
         .kubectl()
@@ -41,7 +41,7 @@ async fn pod(cluster: &Cluster, number: usize) -> anyhow::Result<String> {
         .context("there are fewer pods")
 }
 
-/// The processes that carry the mark of the cluster in `dir`.
+/// Processes that belong to the cluster in `dir`, by an environment variable.
 fn processes(dir: &Path) -> Vec<String> {
     let mark = format!("FAIRLEAD_KUBE_DIR={}", dir.display());
     let marked = |path: &Path| {
@@ -159,7 +159,7 @@ async fn files_are_copied_both_ways_unchanged() -> anyhow::Result<()> {
     let cluster = Cluster::shared().await?;
     let pod = pod(cluster, 2).await?;
     let here = tempfile::tempdir()?;
-    // Larger than every window on the way, and nothing that repeats.
+    // Larger than every window on the path, without repetitions.
     let bytes: Vec<u8> = (0_u32..750_000)
         .flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes())
         .collect();
@@ -254,7 +254,7 @@ async fn a_program_in_a_pod_sees_its_service_account_and_a_rotated_token() -> an
     let length = cluster.ca_pem().len();
     let head = format!("127.0.0.1:{port} pod-test {length}\n");
     program.wait_for_log(&head, SOON).await?;
-    // A token is a second old at least before the next one differs.
+    // Tokens have a resolution of one second.
     let second = eventually(SOON, "another token", async || {
         let token = pod.new_token().await.ok()?;
         (token != first).then_some(token)
@@ -336,7 +336,7 @@ async fn a_cluster_ends_with_its_owner() -> anyhow::Result<()> {
     whole.kill().await?;
     ended().await?;
 
-    // In the middle of its start, when it is `up` itself that must be stopped first.
+    // In the middle of its start, when `up` itself must be ended first.
     let mut half = owner()?;
     let mut starting = up(half.id()).stderr(Stdio::null()).spawn()?;
     eventually(SOON, "a first server", async || {

@@ -1,5 +1,7 @@
-//! Requests of all kinds, made from the hub's own description of its API, in the order that its links allow: nothing may be
-//! answered that the description does not say. On a file and on a PostgreSQL; and from Lieutenant's document.
+//! Requests of all kinds, generated from the hub's own description of its API along its links.
+//!
+//! Every answer must match the description. The hub runs on a file and on PostgreSQL, and once with
+//! Lieutenant's description.
 
 #![allow(
     clippy::large_futures,
@@ -19,7 +21,7 @@ const LIEUTENANTS: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../control/tests/lieutenant/data/openapi.yaml"
 );
-/// For all of one hub; it takes some minutes.
+/// Deadline for one hub; it takes some minutes.
 const LONG: Duration = Duration::from_secs(1800);
 
 async fn built(script: &str, args: &[&str]) -> anyhow::Result<String> {
@@ -38,7 +40,7 @@ enum Document {
     Lieutenants,
 }
 
-/// What it sends is the same with the same `FAIRLEAD_E2E_SEED`.
+/// Runs Schemathesis. `FAIRLEAD_E2E_SEED` makes its requests repeatable.
 async fn fuzz(hub: &Hub, document: Document, what: &[&str]) -> anyhow::Result<()> {
     let bin = built("clients", &["schemathesis"]).await?;
     let seed = setting("FAIRLEAD_E2E_SEED").unwrap_or_else(|| "1".to_owned());
@@ -88,7 +90,7 @@ async fn fuzz(hub: &Hub, document: Document, what: &[&str]) -> anyhow::Result<()
     Ok(())
 }
 
-/// All but the end of tokens, of which one is its own; that by itself.
+/// Tests everything, but the deletion of tokens separately, since one of them is its own.
 async fn all(hub: &Hub) -> anyhow::Result<()> {
     let end = "deleteToken";
     fuzz(hub, Document::Ours, &["--exclude-operation-id", end]).await?;
@@ -111,7 +113,7 @@ async fn what_a_hub_with_a_postgresql_answers_is_what_it_describes() -> anyhow::
 async fn what_lieutenants_document_allows_is_answered_as_it_says_but_for_what_is_listed()
 -> anyhow::Result<()> {
     let hub = Hub::start_server::<&str>(&[]).await?;
-    // What its configuration names, so that not all is answered by 404.
+    // Objects that its configuration names, so that not every answer is 404.
     hub.log_in().await?;
     hub.cli(["tenant", "create", "known"]).await?.success()?;
     let cluster = ["known", "--id", "c-known", "--tenant", "t-known"];

@@ -1,5 +1,4 @@
-//! The agent as a pod sees it: the install manifest as the hub gives it, its very RBAC, the service account's folder in
-//! its place, and no flag.
+//! The agent in a pod: the hub's install manifest with its RBAC, the service account's folder, and no flag.
 
 #![allow(
     clippy::indexing_slicing,
@@ -19,7 +18,7 @@ const NAMESPACE: &str = "fairlead";
 const ACCOUNT: &str = "fairlead-agent";
 const ROBOT: &str = "system:serviceaccount:fairlead:fairlead-agent";
 
-/// A hub, and a cluster of its own in which its manifest was applied.
+/// A hub, and a cluster of its own with its manifest applied.
 struct World {
     cluster: Cluster,
     hub: Hub,
@@ -53,7 +52,7 @@ impl World {
         self.hub.kubectl(&self.cluster, "pod").await
     }
 
-    /// The join string as the Deployment's container has it in its environment.
+    /// Join string in the environment of the Deployment's container.
     async fn join(&self) -> anyhow::Result<String> {
         let template = "go-template={{.data.join | base64decode}}";
         let get = [
@@ -101,7 +100,7 @@ async fn an_agent_in_a_pod_enrols_works_and_comes_back_from_its_secret() -> anyh
     let first = world.identity().await?;
     ensure!(first.starts_with("identity.json "), "{first}");
 
-    // Through the tunnel, with no right but those of the manifest.
+    // Through the tunnel, with only the rights of the manifest.
     let kubectl = world.kubectl().await?;
     let get = kubectl
         .clone()
@@ -130,7 +129,7 @@ async fn an_agent_in_a_pod_enrols_works_and_comes_back_from_its_secret() -> anyh
     .await?;
     ensure!(event["user"]["username"] == ROBOT, "{event}");
 
-    // Back without a join string, as the same.
+    // It returns without a join string under the same identity.
     let watch = kubectl
         .clone()
         .args(["get", "namespaces", "-w", "-o", "name"]);
@@ -140,7 +139,7 @@ async fn an_agent_in_a_pod_enrols_works_and_comes_back_from_its_secret() -> anyh
     world.hub.wait_state("pod", "Lost").await?;
     agent.restart()?;
     world.hub.wait_state("pod", "Connected").await?;
-    // What ran on the process that is gone does not wait for it: the same pod has another one now.
+    // Sessions of the ended process are not kept, since the same pod has a new process now.
     let ended = async {
         while watch.next_line().await?.is_some() {}
         anyhow::Ok(())
@@ -168,7 +167,7 @@ async fn a_rotated_token_is_read_afresh() -> anyhow::Result<()> {
     let kubectl = world.kubectl().await?;
     let get = async || kubectl.clone().args(["get", "namespaces"]).run().await;
 
-    // With a token that is none, nothing works any more: so the file was read again.
+    // With an invalid token nothing works any more, which proves that the file was read again.
     world.pod.write_token("not-a-token")?;
     let refused = eventually(SOON, "the bad token in use", async || {
         let output = get().await.ok()?;

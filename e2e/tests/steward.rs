@@ -1,5 +1,5 @@
-//! Project Syn's Steward, whose calls are played here exactly as its program makes them: it is in no package registry. The
-//! manifests that install it go into a real cluster, and it reports as often as on a whole day.
+//! Project Syn's Steward, whose calls are replayed exactly, because no package registry has its program. Its
+//! manifests are applied to a real cluster, and it reports as often as in a day.
 
 #![allow(
     clippy::indexing_slicing,
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 const SOON: Duration = Duration::from_secs(20);
-/// A day of one report a minute.
+/// One report per minute for a day.
 const DAY: usize = 24 * 60;
 const MANIFESTS: [&str; 6] = [
     "namespace/syn",
@@ -60,7 +60,7 @@ async fn admin(hub: &Hub, method: &str, path: &str, body: &Value) -> anyhow::Res
     Ok(serde_json::from_slice(&answer.body)?)
 }
 
-/// A tenant, and a cluster whose catalog somebody else looks after.
+/// Creates a tenant, and a cluster with an external catalog repository.
 async fn register(hub: &Hub) -> anyhow::Result<Value> {
     let repo = |name: &str| format!("ssh://git@git.example/acme/{name}.git");
     let tenant = json!({ "id": "t-acme", "gitRepo": { "url": repo("tenant") } });
@@ -72,7 +72,7 @@ async fn register(hub: &Hub) -> anyhow::Result<Value> {
     admin(hub, "POST", "/clusters", &cluster).await
 }
 
-/// One run of Steward's program: its connection, which it keeps, and its key, which it has from a Secret.
+/// One run of Steward: its kept connection, and its key from a Secret.
 struct Steward {
     token: String,
     key: String,
@@ -90,7 +90,7 @@ impl Steward {
         }
     }
 
-    /// About 1.1 kB.
+    /// A report of about 1.1 kB.
     fn report(&self) -> String {
         let body = json!({
             "gitRepo": { "deployKey": self.key },
@@ -112,7 +112,7 @@ impl Steward {
         )
     }
 
-    /// What it reads of the answer: it goes on to its catalog after 200 only.
+    /// Sends a report and returns the answer. Steward continues with its catalog only after 200.
     async fn tick(&mut self, hub: &Hub) -> anyhow::Result<Value> {
         let report = self.report();
         let (status, body) = match self.connection.take() {
@@ -139,13 +139,13 @@ impl Steward {
     }
 }
 
-/// RSA with 4096 bits, as far as a hub can tell, with the end of its line.
+/// A public key that looks like RSA with 4096 bits, with a line feed.
 fn key(fill: char) -> String {
     let body = String::from(fill).repeat(716);
     format!("ssh-rsa {body}\n")
 }
 
-/// The token that its manifests hold, which are there once.
+/// Token in its manifests, which can be read once.
 async fn install(hub: &Hub, invited: &Value) -> anyhow::Result<String> {
     let url = invited["installURL"].as_str().context("no installURL")?;
     let (_, bootstrap) = url.split_once("?token=").context("no token in it")?;
@@ -194,14 +194,14 @@ async fn a_day_of_reports_writes_what_has_changed_and_survives_restarts_of_both(
     let mut keys = Vec::new();
     for minute in 0..DAY {
         match minute {
-            // The hub dies, and Steward comes again with what it has.
+            // The hub is killed, and Steward continues with its state.
             300 | 900 => {
                 hub.kill_and_restart().await?;
                 steward.connection = None;
             }
-            // Steward is started anew, with the key of its Secret.
+            // Steward restarts with the key of its Secret.
             500 => steward = Steward::new(&token, &key('A')),
-            // Its Secret is gone: it makes itself another key.
+            // Its Secret is lost, so it generates another key.
             600 => steward = Steward::new(&token, &key('B')),
             700 => steward.fact = "second".to_owned(),
             800 => {
@@ -240,11 +240,11 @@ async fn a_day_of_reports_writes_what_has_changed_and_survives_restarts_of_both(
     let last = steward.tick(&hub).await?;
     ensure!(last["version"] == versions[DAY - 1], "{last}");
 
-    // Installed anew, the older installation's token is void.
+    // A new installation invalidates the token of the old one.
     let path = "/v1/clusters/c-edge/bootstrap-token";
     let renewed = admin(&hub, "POST", path, &json!({})).await?;
     install(&hub, &renewed).await?;
-    // The hub believes a yes of its own for a second.
+    // The hub caches a valid token for a second.
     let refused = eventually(SOON, "the older token is void", async || {
         let refused = steward.tick(&hub).await.err()?;
         Some(refused.to_string())
@@ -289,7 +289,7 @@ async fn its_manifests_are_applied_to_a_real_cluster() -> anyhow::Result<()> {
     ] {
         get(what).run().await?.success()?;
     }
-    // The token that the cluster has is the one that the hub knows.
+    // The token in the cluster is the one that the hub knows.
     let secret = [
         "-n",
         "syn",
@@ -302,7 +302,7 @@ async fn its_manifests_are_applied_to_a_real_cluster() -> anyhow::Result<()> {
     let mut steward = Steward::new(&token, &key('A'));
     let shown = steward.tick(&hub).await?;
     ensure!(shown["id"] == "c-edge", "{shown}");
-    // Who comes a second time finds nothing there any more.
+    // A second download finds nothing.
     let late = kubectl.clone().args(["apply", "-f", url]).run().await?;
     ensure!(
         !late.status.success() && late.stderr.contains("401"),
@@ -349,7 +349,7 @@ async fn ten_thousand_wrong_tokens_are_limited_and_told_of_once_a_minute() -> an
             ensure!(answer.status == 200, "a right token: {}", answer.text());
         }
     }
-    // A window is a minute, and the first one began with the first guess.
+    // A window is one minute, and the first one started with the first guess.
     let windows = usize::try_from(since.elapsed().as_secs() / 60)? + 1;
     let refused = answers.iter().filter(|status| **status == 401).count();
     let limited = answers.iter().filter(|status| **status == 429).count();

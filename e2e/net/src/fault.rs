@@ -1,32 +1,34 @@
-//! The ways in which a path breaks, as rules of nft at corp's device `wan`: what is forwarded, and what a proxy on corp itself sends and
-//! receives.
+//! Faults of the path, as nft rules at corp's device `wan`. They match forwarded packets and those that a
+//! proxy on corp sends and receives.
 
 use anyhow::Context;
 use fairlead_e2e::link::Toward;
 
-/// What happens to the path between site and hub. What else may happen is done to the process it happens to: `Process::kill_9` to a
-/// proxy, `SIGSTOP` to an agent, [`Haproxy::end_sessions`](crate::Haproxy::end_sessions) for an orderly end by a box between.
+/// A fault of the path between site and hub.
+///
+/// Faults of a process are not here: `Process::kill_9` for a proxy, `SIGSTOP` for an agent,
+/// [`Haproxy::end_sessions`](crate::Haproxy::end_sessions) for an orderly end by a load balancer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fault {
-    /// A firewall that throws TCP away without a word.
+    /// A firewall that silently drops TCP.
     Drop,
-    /// A firewall that answers with a reset, to both sides.
+    /// A firewall that resets TCP in both directions.
     Reset,
-    /// This share of packets is lost at random, on top of what the link loses.
+    /// Random loss of this share of packets, in addition to that of the link.
     Loss(f64),
-    /// The NAT forgets its connections and takes other ports: whoever is behind it looks like a stranger.
+    /// The NAT forgets its connections and uses other ports.
     NatLoss,
-    /// The link itself passes nothing, not even an error, one way or both.
+    /// The link itself passes nothing, in one direction or both.
     Silence(Toward),
 }
 
-/// Takes a table away whether it is there or not, in one transaction with what follows.
+/// Deletes a table whether it exists or not, in one transaction with the rules that follow.
 const NO_FAULT: &str = "table inet fault {}\ndelete table inet fault\n";
 
-/// No fault.
+/// Rules without a fault.
 pub(crate) const NONE: &str = NO_FAULT;
 
-/// The site gets out by a proxy only.
+/// Rules that let the site out only through a proxy.
 pub(crate) const WALL: &str = r#"
 table inet wall {
     chain forward {
@@ -53,11 +55,11 @@ table ip nat {{
 }
 
 impl Fault {
-    /// The rules in place of those of any fault before.
+    /// Rules that replace those of the previous fault.
     pub(crate) fn rules(self) -> String {
         let what = match self {
             Self::Drop => "meta l4proto tcp counter name hits drop".to_owned(),
-            // A reset is never answered with one, or the rule would meet its own.
+            // A reset must not match its own rule, so the rule excludes resets.
             Self::Reset => {
                 "tcp flags & rst == 0 counter name hits reject with tcp reset".to_owned()
             }
@@ -90,7 +92,7 @@ table inet fault {{
     }
 }
 
-/// Out of what nft prints of a counter.
+/// Parses the packet count of a counter listed by nft.
 pub(crate) fn packets(listed: &str) -> anyhow::Result<u64> {
     let (_, rest) = listed.split_once("packets ").context("no counter")?;
     let number = rest.split_whitespace().next().context("no number")?;

@@ -1,5 +1,4 @@
-//! Where a rig keeps its files: below the machine's folder for such things and not in the checkout, because proxies give up root and
-//! must reach them.
+//! Folder of the rig's files. It lies outside the checkout, because proxies that give up root must reach it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,15 +9,15 @@ use std::thread;
 
 const PREFIX: &str = "fairlead-net-";
 
-/// `fairlead-net-PID-NUMBER`, removed when dropped; after a panic it is kept until the next run.
+/// `fairlead-net-PID-NUMBER`. It is deleted when dropped; after a panic the next run deletes it.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// A new one. What runs that are gone have left is removed.
+    /// Creates a folder and deletes those of earlier runs that have ended.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// It cannot be created.
     pub fn new() -> anyhow::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let all = std::env::temp_dir();

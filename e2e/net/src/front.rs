@@ -1,5 +1,5 @@
-//! What stands in front of the hub, on edge: a real haproxy that passes TLS on, or a real haproxy or nginx that ends TLS and
-//! knows HTTP and WebSocket.
+//! Load balancers in front of the hub, on edge: haproxy that passes TLS through, and haproxy or nginx that
+//! terminate TLS and understand HTTP and WebSocket.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -17,16 +17,16 @@ use crate::pki::Ca;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// What a load balancer does with TLS.
+/// How a load balancer treats TLS.
 #[derive(Debug, Clone, Copy)]
 pub enum Mode<'a> {
-    /// Passes it on and sees nothing.
+    /// Passes TLS through.
     Tcp,
-    /// Ends it with a certificate of this authority, and begins another to the hub.
+    /// Terminates TLS with a certificate of this CA and opens another connection to the hub.
     Http(&'a Ca),
 }
 
-/// One program at [`EDGE`].
+/// One load balancer at [`EDGE`].
 #[derive(Debug)]
 struct Front {
     launch: Launch,
@@ -65,7 +65,7 @@ impl Front {
     }
 }
 
-/// haproxy; one that is dropped is killed.
+/// A running haproxy. It is killed when dropped.
 #[derive(Debug)]
 pub struct Haproxy {
     own: Front,
@@ -73,10 +73,10 @@ pub struct Haproxy {
 }
 
 impl Haproxy {
-    /// `idle` is how long a connection may carry nothing.
+    /// Starts haproxy. `idle` is its timeout for connections without traffic.
     ///
     /// # Errors
-    /// It is not installed, or does not start; the error quotes what it said.
+    /// haproxy is not installed, or does not start. The error quotes its output.
     pub async fn start(net: &Net, mode: Mode<'_>, idle: Duration) -> anyhow::Result<Self> {
         let folder = folder(net, "haproxy")?;
         let socket = folder.join("admin.sock");
@@ -108,7 +108,7 @@ impl Haproxy {
         Ok(Self { own, socket })
     }
 
-    /// Ends every connection that passes, in order: both sides get a FIN.
+    /// Ends every connection in order: both sides get a FIN.
     ///
     /// # Errors
     /// haproxy does not answer.
@@ -122,7 +122,7 @@ impl Haproxy {
         Ok(())
     }
 
-    /// Kills it: the kernel ends its connections.
+    /// Kills it; the kernel closes its connections.
     ///
     /// # Errors
     /// It has ended.
@@ -130,7 +130,7 @@ impl Haproxy {
         self.own.process.kill_9()
     }
 
-    /// After a kill.
+    /// Starts it again after a kill.
     ///
     /// # Errors
     /// As [`Haproxy::start`].
@@ -139,7 +139,7 @@ impl Haproxy {
     }
 }
 
-/// nginx, which ends TLS.
+/// A running nginx, which terminates TLS.
 #[derive(Debug)]
 pub struct Nginx {
     own: Front,
@@ -147,7 +147,7 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// `idle` is how long a connection may carry nothing.
+    /// Starts nginx. `idle` is its timeout for connections without traffic.
     ///
     /// # Errors
     /// As [`Haproxy::start`].
@@ -170,7 +170,7 @@ impl Nginx {
         Ok(Self { own, folder })
     }
 
-    /// A line for each request that has ended.
+    /// Access log: one line per ended request.
     ///
     /// # Errors
     /// The log cannot be read.
@@ -178,7 +178,7 @@ impl Nginx {
         Ok(fs::read_to_string(self.folder.join("access.log"))?)
     }
 
-    /// Kills it: the kernel ends its connections.
+    /// Kills it; the kernel closes its connections.
     ///
     /// # Errors
     /// It has ended.
@@ -186,7 +186,7 @@ impl Nginx {
         self.own.process.kill_9()
     }
 
-    /// After a kill.
+    /// Starts it again after a kill.
     ///
     /// # Errors
     /// As [`Nginx::start`].
@@ -195,7 +195,7 @@ impl Nginx {
     }
 }
 
-/// One process, so that its end is the end of all of it.
+/// Runs in one process, so that killing it ends all of it.
 fn nginx_conf(folder: &Path, idle: Duration) -> String {
     let (at, idle) = (folder.display(), idle.as_millis());
     let mut temporary = String::new();

@@ -1,15 +1,15 @@
-//! What the tests of one run share, because it takes seconds to be there: the site's namespace with its cluster. Each test
-//! in its turn builds a network of its own around it.
+//! Parts that all tests of a run share because they take seconds to start: the site's namespace and its
+//! cluster. Each test builds its own network around them.
 
 use fairlead_e2e::{Cluster, NetNs, netns};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use crate::folder::Folder;
 
-/// Programs without which nothing here runs, beside those of namespaces themselves.
+/// Programs that every test needs, besides those for namespaces.
 const PROGRAMS: [&str; 2] = ["nft", "conntrack"];
 
-/// The site: a real cluster on the loopback of a namespace that has no way out yet.
+/// The site: a real cluster on the loopback of a namespace that has no links yet.
 #[derive(Debug)]
 pub struct Ground {
     pub site: NetNs,
@@ -19,10 +19,10 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// The one of this test binary, started by whoever asks first, for one test at a time.
+    /// The site of this test binary, started on first use, for one test at a time.
     ///
     /// # Errors
-    /// This machine cannot run it: one sentence says why. Or the cluster does not come up.
+    /// This machine does not support it, which one sentence explains, or the cluster does not start.
     pub async fn shared() -> anyhow::Result<(&'static Self, MutexGuard<'static, ()>)> {
         static SHARED: OnceCell<Ground> = OnceCell::const_new();
         let ground = SHARED.get_or_try_init(Self::start).await?;

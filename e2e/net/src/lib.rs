@@ -1,5 +1,7 @@
-//! The rig of the tests over real networks: five network namespaces, a link between the site and the world that can be made long,
-//! slow or lossy, real proxies and load balancers, and every way in which a path breaks. Root only; `README.md` has the map.
+//! Rig of the tests over real networks.
+//!
+//! It consists of five network namespaces, a link between site and world that can be long, slow or lossy,
+//! real proxies and load balancers, and faults of the path. It needs root. `README.md` has the map.
 
 pub mod fault;
 pub mod folder;
@@ -19,5 +21,5 @@ pub use pki::Ca;
 pub use squid::{Squid, SquidPlan};
 pub use stage::Stage;
 
-/// What everybody calls the hub; each namespace has its own idea of where that is.
+/// Name of the hub. Each namespace resolves it to an address of its own.
 pub const HUB: &str = "hub.fairlead.test";

@@ -21,18 +21,18 @@ use crate::folder::Folder;
 use crate::ground::Ground;
 
 pub const SITE: &str = "10.1.0.2";
-/// Of corp, for the site: its gateway, and where squid listens.
+/// Address of corp on the site's side: its gateway and its squid.
 pub const CORP: &str = "10.1.0.1";
-/// Of edge, for the world: where load balancers listen.
+/// Address of edge on the world's side: its load balancers.
 pub const EDGE: &str = "198.51.100.1";
-/// Of the hub itself.
+/// Address of the hub itself.
 pub const HUB_ADDRESS: &str = "203.0.113.2";
 
 const SOON: Duration = Duration::from_secs(10);
-/// The same in every run, so that a run can be repeated.
+/// Fixed, so that a run can be repeated.
 const SEED: &str = "1";
 
-/// Everything between a person's kubectl and the site. Dropping it takes all of it away but the site.
+/// Everything between a user's kubectl and the site. Dropping it removes all of it except the site.
 #[derive(Debug)]
 pub struct Net {
     pub user: NetNs,
@@ -50,10 +50,10 @@ pub struct Net {
 }
 
 impl Net {
-    /// The one network of this moment, around the shared site: a cable, no faults, everybody reaches the hub directly.
+    /// Builds a network around the shared site: an ideal link, no faults, direct access to the hub.
     ///
     /// # Errors
-    /// This machine cannot run it, or a program refuses; the error says which and why.
+    /// This machine does not support it, or a program fails. The error names it.
     pub async fn build() -> anyhow::Result<Self> {
         let (ground, turn) = Ground::shared().await?;
         let folder = Folder::new()?;
@@ -91,7 +91,7 @@ impl Net {
     }
 
     fn wire(&self) -> anyhow::Result<()> {
-        // Of a network that went before, if it is not gone yet.
+        // Left over from a previous network that is still being removed.
         drop(self.site.run(&["ip", "link", "del", "corp"]));
         cable(
             (&self.site, "corp", "10.1.0.2/24"),
@@ -106,7 +106,7 @@ impl Net {
             (&self.edge, "user", "100.64.0.1/24"),
         )?;
         let edge = self.edge.pid().to_string();
-        // The emulator made both here, and stays connected to both.
+        // The emulator created both devices here and stays attached to them.
         self.corp
             .run(&["ip", "link", "set", "tosite", "name", "wan"])?;
         self.corp
@@ -127,7 +127,7 @@ impl Net {
         self.translate()
     }
 
-    /// Corp's NAT, with other ports at each call.
+    /// Installs corp's NAT, with other ports at each call.
     fn translate(&self) -> anyhow::Result<()> {
         let mut second = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
         let ports = if *second {
@@ -146,7 +146,7 @@ impl Net {
         Ok(())
     }
 
-    /// Everybody goes to the hub itself.
+    /// Resolves the hub's name to the hub itself, for everyone.
     ///
     /// # Errors
     /// A hosts file cannot be written.
@@ -157,7 +157,7 @@ impl Net {
         Ok(())
     }
 
-    /// The site goes to what listens at [`EDGE`]; people still go to the hub itself.
+    /// Resolves the hub's name to [`EDGE`] at the site; users still reach the hub itself.
     ///
     /// # Errors
     /// As [`Net::direct`].
@@ -168,28 +168,29 @@ impl Net {
         Ok(())
     }
 
-    /// Corp forwards nothing any more: out is by its proxy only.
+    /// Lets the site out only through corp's proxy.
     ///
     /// # Errors
-    /// nft refuses.
+    /// nft fails.
     pub fn by_proxy_only(&self) -> anyhow::Result<()> {
         self.rules(&self.corp, fault::WALL)
     }
 
-    /// What the link between corp and edge is like from now on, both ways.
+    /// Changes the properties of the link between corp and edge in both directions.
     ///
     /// # Errors
-    /// The emulator is gone.
+    /// The emulator has ended.
     pub fn link(&self, shape: Shape) -> anyhow::Result<()> {
         self.control.set(Toward::Both, shape)?;
         *self.shape.lock().unwrap_or_else(PoisonError::into_inner) = shape;
         Ok(())
     }
 
-    /// How TCP of hub, load balancers, proxy and site meets loss from now on: `cubic`, or `bbr` where the kernel has it.
+    /// Sets the TCP congestion control of hub, load balancers, proxy and site: `cubic`, or `bbr` where the
+    /// kernel has it.
     ///
     /// # Errors
-    /// The kernel has it not.
+    /// The kernel does not have it.
     pub fn congestion_control(&self, name: &str) -> anyhow::Result<()> {
         let set = "echo \"$1\" > /proc/sys/net/ipv4/tcp_congestion_control";
         for at in [&self.hub, &self.edge, &self.corp, &self.site] {
@@ -198,10 +199,10 @@ impl Net {
         Ok(())
     }
 
-    /// Breaks the path between site and hub, until [`Net::heal`].
+    /// Breaks the path between site and hub until [`Net::heal`].
     ///
     /// # Errors
-    /// A program refuses.
+    /// A program fails.
     pub fn cut(&self, fault: Fault) -> anyhow::Result<()> {
         match fault {
             Fault::Drop | Fault::Reset | Fault::Loss(_) => self.rules(&self.corp, &fault.rules()),
@@ -217,26 +218,26 @@ impl Net {
         }
     }
 
-    /// How many packets the present fault of nft has met.
+    /// Packets that the current nft fault has matched.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such fault.
     pub fn hits(&self) -> anyhow::Result<u64> {
         let list = ["nft", "list", "counter", "inet", "fault", "hits"];
         fault::packets(&self.corp.run(&list)?)
     }
 
-    /// The path is as it was before the cut; a NAT does not get back what it has forgotten.
+    /// Repairs the path. A NAT does not recover forgotten connections.
     ///
     /// # Errors
-    /// A program refuses.
+    /// A program fails.
     pub fn heal(&self) -> anyhow::Result<()> {
         self.rules(&self.corp, fault::NONE)?;
         let shape = *self.shape.lock().unwrap_or_else(PoisonError::into_inner);
         self.control.set(Toward::Both, shape)
     }
 
-    /// A place for files of this network's proxies.
+    /// Folder for files of this network's proxies.
     #[must_use]
     pub fn folder(&self) -> &std::path::Path {
         self.folder.path()
@@ -245,12 +246,12 @@ impl Net {
 
 impl Drop for Net {
     fn drop(&mut self) {
-        // The site stays for the next network; all else ends with its namespace.
+        // The site stays for the next network. Everything else ends with its namespace.
         drop(self.site.run(&["ip", "link", "del", "corp"]));
     }
 }
 
-/// One end of a cable: where, the device's name, its address.
+/// One end of a cable: namespace, device name, address.
 type End<'a> = (&'a NetNs, &'a str, &'a str);
 
 fn cable(one: End<'_>, other: End<'_>) -> anyhow::Result<()> {
@@ -267,7 +268,7 @@ fn cable(one: End<'_>, other: End<'_>) -> anyhow::Result<()> {
 
 fn up(at: &NetNs, device: &str, address: &str) -> anyhow::Result<()> {
     at.run(&["ip", "address", "add", address, "dev", device])?;
-    // Room for what comes while the emulator waits for its turn on a busy machine.
+    // Queue for packets that arrive while the emulator is not scheduled.
     at.run(&["ip", "link", "set", device, "txqueuelen", "10000", "up"])?;
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! A certificate authority of somebody between: of the company whose proxy opens TLS, or of who runs the load balancer.
+//! Certificate authorities of proxies and load balancers that terminate TLS.
 
 use anyhow::Context;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 
-/// The authority; its certificate is what `--ca-file` of an agent is for.
+/// A CA. Its certificate is the value of an agent's `--ca-file`.
 #[derive(Debug)]
 pub struct Ca {
     issuer: Issuer<'static, KeyPair>,
@@ -19,6 +19,8 @@ pub struct Leaf {
 }
 
 impl Ca {
+    /// Creates a CA.
+    ///
     /// # Errors
     /// The machine has no randomness.
     pub fn new(name: &str) -> anyhow::Result<Self> {
@@ -35,8 +37,10 @@ impl Ca {
         })
     }
 
+    /// Issues a certificate.
+    ///
     /// # Errors
-    /// This is no name.
+    /// `name` is no DNS name.
     pub fn leaf(&self, name: &str) -> anyhow::Result<Leaf> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new([name.to_owned()]).context("not a name")?;

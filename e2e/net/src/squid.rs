@@ -1,4 +1,4 @@
-//! The company's proxy: a real squid on corp, for the site only.
+//! The company's proxy: a real squid on corp, for the site.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -17,17 +17,17 @@ const PORT: u16 = 3128;
 const SOON: Duration = Duration::from_secs(20);
 const HELPERS: &str = "/usr/lib/squid";
 
-/// What kind of proxy the company runs.
+/// Configuration of a company's proxy.
 #[derive(Debug, Default)]
 pub struct SquidPlan {
-    /// Asks for Basic authentication and knows this one person.
+    /// Name and password of the one user, for Basic authentication.
     person: Option<(String, String)>,
-    /// Opens TLS: the company's authority, and by which one it believes hubs.
+    /// The company's CA, and the CA file by which squid trusts hubs, where squid terminates TLS.
     bump: Option<(String, PathBuf)>,
 }
 
 impl SquidPlan {
-    /// Passes CONNECT to port 443 for anybody.
+    /// Passes CONNECT to port 443 without authentication.
     #[must_use]
     pub fn open() -> Self {
         Self::default()
@@ -39,7 +39,7 @@ impl SquidPlan {
         self
     }
 
-    /// Opens what passes with certificates of `ca`, and reads it; hubs are believed by `hub_ca`.
+    /// Terminates TLS with certificates of `ca`. `hub_ca` is the CA of hubs.
     #[must_use]
     pub fn opening_tls(mut self, ca: &Ca, hub_ca: &Path) -> Self {
         self.bump = Some((format!("{}{}", ca.pem, ca.key_pem), hub_ca.to_owned()));
@@ -56,12 +56,14 @@ pub struct Squid {
 }
 
 impl Squid {
+    /// Starts squid.
+    ///
     /// # Errors
-    /// squid is not installed, or does not start; the error quotes its log.
+    /// squid is not installed, or does not start. The error quotes its log.
     pub async fn start(net: &Net, plan: &SquidPlan) -> anyhow::Result<Self> {
         let folder = net.folder().join("squid");
         fs::create_dir(&folder)?;
-        // squid gives up root, and then writes its logs.
+        // squid gives up root before it writes its logs.
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777))?;
         configure(&folder, plan)?;
         let process = launch(&net.corp, &folder)?;
@@ -81,7 +83,7 @@ impl Squid {
         up.map_err(|error| error.context(self.process.log().unwrap_or_default()))
     }
 
-    /// For HTTPS_PROXY; with the person's name and password, as `name:password`, if there is one.
+    /// Value of HTTPS_PROXY, with `person` as `name:password` if it is given.
     #[must_use]
     pub fn url(&self, person: Option<&str>) -> String {
         let person = person
@@ -90,7 +92,7 @@ impl Squid {
         format!("http://{person}{CORP}:{PORT}")
     }
 
-    /// A line for each request that has ended.
+    /// Access log: one line per ended request.
     ///
     /// # Errors
     /// The log cannot be read.
@@ -98,7 +100,7 @@ impl Squid {
         Ok(fs::read_to_string(self.folder.join("access.log"))?)
     }
 
-    /// Kills it: the kernel ends its connections.
+    /// Kills it; the kernel closes its connections.
     ///
     /// # Errors
     /// It has ended.
@@ -106,7 +108,7 @@ impl Squid {
         self.process.kill_9()
     }
 
-    /// After a kill.
+    /// Starts it again after a kill.
     ///
     /// # Errors
     /// As [`Squid::start`].
@@ -153,13 +155,13 @@ fn configure(folder: &Path, plan: &SquidPlan) -> anyhow::Result<()> {
             .output()?;
         ensure!(made.status.success(), "{helper}: {made:?}");
         told(Command::new("chmod").args(["-R", "a+rwX"]).arg(&store))?;
-        // Where it may be read by somebody who is not root.
+        // A copy that squid can read without root.
         fs::copy(hub_ca, folder.join("hub-ca.pem"))?;
         port.push_str(&format!(
             " ssl-bump tls-cert={} generate-host-certificates=on dynamic_cert_mem_cache_size=4MB",
             pem.display()
         ));
-        // As clients spell it: squid compares upper and lower case.
+        // In the spelling of clients, because squid compares case-sensitively.
         more.push_str(&format!(
             "sslcrtd_program {helper} -s {} -M 4MB\nsslcrtd_children 1\n\
              tls_outgoing_options cafile={at}/hub-ca.pem\nssl_bump bump all\n\

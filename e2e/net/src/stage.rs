@@ -1,4 +1,4 @@
-//! A network with a hub on it and a registered cluster: what nearly every test begins with.
+//! A network with a hub and a registered cluster, from which nearly every test starts.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,20 +12,23 @@ use crate::HUB;
 use crate::net::Net;
 use crate::pki::Ca;
 
-/// For kubectl to work again, whatever happened.
+/// Deadline for kubectl to work again after any fault.
 pub const BACK: Duration = Duration::from_secs(35);
 
-/// The hub runs in its namespace, its admin is logged in in that of the people, and the site's cluster is known as `demo`.
+/// A hub in its namespace with an admin logged in from the users' namespace, and the site's cluster
+/// registered as `demo`.
 #[derive(Debug)]
 pub struct Stage {
     pub hub: Hub,
     pub joining: Joining,
     pub cluster: &'static Cluster,
-    // Last, so that it is there until all else has ended.
+    // Declared last, so that it is dropped after everything else has ended.
     pub net: Net,
 }
 
 impl Stage {
+    /// Builds the stage.
+    ///
     /// # Errors
     /// The network cannot be built, or the hub does not get ready.
     pub async fn set() -> anyhow::Result<Self> {
@@ -40,7 +43,7 @@ impl Stage {
         })
     }
 
-    /// An agent at the site with what `more` adds, in whatever state it gets to.
+    /// Starts an agent at the site, changed by `more`, and waits for nothing.
     ///
     /// # Errors
     /// It cannot be started.
@@ -48,10 +51,10 @@ impl Stage {
         Site::begin_in_net(&self.hub, self.cluster, &self.joining, &self.net.site, more)
     }
 
-    /// An agent at the site that is connected.
+    /// Starts an agent at the site, changed by `more`, and waits until it is connected.
     ///
     /// # Errors
-    /// It does not connect; the error quotes its log.
+    /// It does not connect. The error quotes its log.
     pub async fn agent(&self, more: impl FnOnce(Launch) -> Launch) -> anyhow::Result<Site> {
         let site = self.begin(more)?;
         let connected = self.hub.wait_state("demo", "Connected").await;
@@ -59,7 +62,7 @@ impl Stage {
         Ok(site)
     }
 
-    /// The authority of somebody between, in a file for `--ca-file`.
+    /// Writes the certificate of `ca` to a file for `--ca-file`.
     ///
     /// # Errors
     /// It cannot be written.
@@ -69,7 +72,7 @@ impl Stage {
         Ok(file)
     }
 
-    /// kubectl of a person, through hub and agent.
+    /// A user's kubectl, through hub and agent.
     ///
     /// # Errors
     /// The hub refuses.
@@ -77,7 +80,7 @@ impl Stage {
         self.hub.kubectl(self.cluster, "demo").await
     }
 
-    /// The end of what hub and agent have said, without the requests that went well: for an error's context.
+    /// Last log lines of hub and agent without successful requests, for the context of an error.
     #[must_use]
     pub fn said(&self, site: &Site) -> String {
         let end = |log: anyhow::Result<String>| {
@@ -95,10 +98,10 @@ impl Stage {
         format!("the hub's log ends with:\n{hub}\nand the agent's with:\n{agent}")
     }
 
-    /// What the whole tunnel is for.
+    /// Runs `kubectl get nodes` through the tunnel.
     ///
     /// # Errors
-    /// kubectl fails, or there are not three nodes.
+    /// kubectl fails, or does not list three nodes.
     pub async fn get_nodes(&self) -> anyhow::Result<()> {
         let get = self.kubectl().await?.args(["get", "nodes", "-o", "name"]);
         let nodes = get.run().await?.success()?;
@@ -122,7 +125,7 @@ impl Stage {
         back.with_context(|| format!("last: {last:?}"))
     }
 
-    /// Waits until the hub says that of the cluster.
+    /// Waits until the hub reports this state of the cluster.
     ///
     /// # Errors
     /// It does not in time.
@@ -136,7 +139,7 @@ impl Stage {
         said.with_context(|| format!("last: {last}"))
     }
 
-    /// A pod of the demo.
+    /// Name of a pod of the demo.
     ///
     /// # Errors
     /// There is none.

@@ -1,4 +1,5 @@
-//! Hubs and sites in network namespaces: `fairlead server` as others reach it, and an agent on its site's own network.
+//! Hubs and sites in network namespaces: `fairlead server` as its users reach it, and an agent in its site's
+//! network.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -12,12 +13,12 @@ use super::{Hub, Joining, Site, agent, fairlead, free_port, launch};
 use crate::kube::Cluster;
 use crate::netns::NetNs;
 
-/// Where the hub listens in its namespace; nobody else is there.
+/// Address of the hub in its namespace, where no other program listens.
 const LISTEN: &str = "0.0.0.0:443";
 const ADMIN: &str = "127.0.0.1:9090";
 
 impl Hub {
-    /// `fairlead server` on free ports of loopback, with more flags than are needed.
+    /// Starts `fairlead server` on free ports of loopback, with additional flags.
     ///
     /// # Errors
     /// It does not get ready.
@@ -25,7 +26,7 @@ impl Hub {
         Self::start_server_in(tempfile::tempdir()?, flags).await
     }
 
-    /// `fairlead server` whose data are in this folder, which may be a disk of its own.
+    /// Starts `fairlead server` with its data in this folder, which may be a separate disk.
     ///
     /// # Errors
     /// It does not get ready.
@@ -35,7 +36,7 @@ impl Hub {
         Self::start_server_in(folder, &[] as &[&str]).await
     }
 
-    /// `fairlead server` on what a backup holds, which nobody has encrypted.
+    /// Starts `fairlead server` on the data of an unencrypted backup.
     ///
     /// # Errors
     /// It cannot be restored, or the hub does not get ready.
@@ -67,8 +68,8 @@ impl Hub {
         })
     }
 
-    /// `fairlead server` in the namespace `net`, known as `https://NAME`, with a person logged in to it in `people`. Both must
-    /// be able to reach it by that name.
+    /// Starts `fairlead server` in the namespace `net` as `https://NAME`, and logs a user in `people` in to
+    /// it. Both must resolve that name.
     ///
     /// # Errors
     /// It does not get ready, or cannot be reached.
@@ -93,7 +94,7 @@ impl Hub {
         Ok(hub)
     }
 
-    /// From here on [`Hub::cli`] knows the hub, as an admin. A hub for development needs none.
+    /// Logs [`Hub::cli`] in as an admin. `fairlead dev` does not need it.
     ///
     /// # Errors
     /// The hub cannot be reached.
@@ -113,7 +114,7 @@ impl Hub {
 }
 
 impl Site {
-    /// Starts an agent that knows all of these hubs, prefers the first, and gets its identity there; waits for nothing.
+    /// Starts an agent that knows all of these hubs and enrols at the first; waits for nothing.
     ///
     /// # Errors
     /// It cannot be started.
@@ -126,7 +127,7 @@ impl Site {
         Self::run(first, launch, None, &joining.id, &joining.join)
     }
 
-    /// Starts an agent in the namespace `net`, where its cluster is, too, with what `more` adds to it, and waits for nothing.
+    /// Starts an agent in the namespace `net` of its cluster, changed by `more`, and waits for nothing.
     ///
     /// # Errors
     /// It cannot be started.

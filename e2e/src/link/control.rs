@@ -1,4 +1,4 @@
-//! How a running link is changed: one JSON line on a Unix socket, answered by `ok` once it holds, or by what is wrong.
+//! Control of a running link: one JSON line on a Unix socket, answered by `ok` or an error.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use super::shape::Shape;
 
-/// For one order and its answer.
+/// Deadline of one order.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// No order is longer, in bytes.
+/// Longest order, in bytes.
 const LINE: u64 = 4096;
 
-/// Which way packets go: to the hub, to the site, or either.
+/// Direction of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Toward {
@@ -24,7 +24,7 @@ pub enum Toward {
     Both,
 }
 
-/// `{"toward":"both","shape":{"delay_us":75000,"loss":0.01}}`
+/// An order such as `{"toward":"both","shape":{"delay_us":75000,"loss":0.01}}`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
@@ -32,7 +32,7 @@ pub struct Order {
     pub shape: Shape,
 }
 
-/// The way to a running link.
+/// Client of a running link, by the path of its socket.
 #[derive(Debug)]
 pub struct Control(PathBuf);
 
@@ -42,10 +42,10 @@ impl Control {
         Self(socket)
     }
 
-    /// Holds for every packet that arrives after this.
+    /// Changes the link for every packet that arrives after this.
     ///
     /// # Errors
-    /// The link is gone, or refuses.
+    /// The link has ended, or rejects the order.
     pub fn set(&self, toward: Toward, shape: Shape) -> anyhow::Result<()> {
         let socket = UnixStream::connect(&self.0).context("the link emulator is gone")?;
         bound(&socket)?;
@@ -59,12 +59,12 @@ impl Control {
     }
 }
 
-/// Carries out orders as long as the listener works.
+/// Executes orders until the listener fails.
 ///
 /// # Errors
-/// It does not any more.
+/// The listener fails.
 pub fn serve(listener: &UnixListener, mut carry_out: impl FnMut(Order)) -> anyhow::Result<()> {
-    // One at a time, each with a deadline: nobody but the rig is to come here.
+    // One order at a time, each with a deadline: only the rig connects here.
     for stream in listener.incoming() {
         let stream = stream?;
         bound(&stream)?;
@@ -76,7 +76,7 @@ pub fn serve(listener: &UnixListener, mut carry_out: impl FnMut(Order)) -> anyho
             }
             Err(error) => error.to_string(),
         };
-        // Who does not wait for the answer does without it.
+        // A client that closed early gets no answer.
         drop(writeln!(&stream, "{answer}"));
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! The link itself: what comes in at one TUN device goes out at the other, when [`Pipe`] says so. Each direction gives out its packets
-//! on a thread of its own, because a timer of a millisecond would be coarser than the links that are to be shown.
+//! The forwarder: packets of one TUN device leave by the other at the time that [`Pipe`] computes. Each
+//! direction has a thread of its own, because the millisecond timers of the runtime are too coarse.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use tokio_tun::Tun;
 
 use super::shape::{Pipe, Shape};
 
-/// Larger than any packet of a device whose MTU is 1500.
+/// Buffer of one packet, in bytes; larger than the MTU of 1500.
 const PACKET: usize = 4096;
 
 /// One direction.
@@ -27,7 +27,7 @@ struct Lane {
 }
 
 impl Direction {
-    /// Begins to pass packets, on the runtime it is called in; it goes on as long as that does.
+    /// Starts forwarding on the current runtime, until that ends.
     pub fn start(from: Arc<Tun>, to: Arc<Tun>, seed: u64) -> Arc<Self> {
         let direction = Arc::new(Self {
             lane: Mutex::new(Lane {
@@ -47,7 +47,7 @@ impl Direction {
         lane.pipe.set(shape);
     }
 
-    /// Ends when the device is gone, and with it the link.
+    /// Ends with the device, and with it the link.
     async fn take(&self, from: &Tun) {
         let mut buffer = vec![0; PACKET];
         while let Ok(length) = from.recv(&mut buffer).await {
@@ -63,12 +63,12 @@ impl Direction {
     fn give(&self, to: &Tun) {
         loop {
             let packet = self.next();
-            // A device that is down, or full, loses what it is given, as a cable that is pulled.
+            // A device that is down or full drops the packet, like a cable that is pulled.
             drop(to.try_send(&packet));
         }
     }
 
-    /// Waits for the time of the next packet.
+    /// Waits until the next packet is due.
     fn next(&self) -> Vec<u8> {
         let mut lane = self.lane.lock().unwrap_or_else(PoisonError::into_inner);
         loop {

@@ -1,24 +1,24 @@
-//! What a link does to packets: the pure part of the link emulator. Time comes in as an argument, and chance from a seed, so
-//! that the same packets at the same times meet the same fate.
+//! Effect of a link on packets: the pure part of the emulator. Time is an argument and randomness comes from
+//! a seed, so that the same packets at the same times are treated alike.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-/// Of one direction of a link. Nothing set is a cable: no delay, no loss, no limit.
+/// Properties of one direction of a link. The default has no delay, no loss and no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Shape {
-    /// One way, in microseconds.
+    /// One-way delay in microseconds.
     pub delay_us: u64,
-    /// At most so much more, evenly spread, in microseconds. Packets stay in order, as on one path.
+    /// Maximum of an additional delay in microseconds, evenly distributed. Packets stay in order.
     pub jitter_us: u64,
-    /// The share of packets that vanish: 0 to 1.
+    /// Share of lost packets, 0 to 1.
     pub loss: f64,
-    /// Bytes a second; 0 is no limit.
+    /// Bytes per second; 0 is no limit.
     pub rate: u64,
-    /// So many bytes wait for their turn at that rate; what comes then is lost.
+    /// Bytes that may wait at that rate; packets beyond it are lost.
     pub queue: u64,
 }
 
@@ -35,7 +35,7 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// A link with this time for a packet and its answer, half of it each way.
+    /// A link with this round-trip time, half of it in each direction.
     #[must_use]
     pub fn round_trip(time: Duration) -> Self {
         Self {
@@ -63,14 +63,14 @@ impl Shape {
         self
     }
 
-    /// Takes everything and gives nothing, not even an error.
+    /// Drops every packet without an error.
     #[must_use]
     pub fn silent(self) -> Self {
         self.loss(1.0)
     }
 }
 
-/// All that a link holds at most, in bytes: at 1 Gbit/s half a second of it.
+/// Most bytes in flight, half a second at 1 Gbit/s.
 const HELD: u64 = 64 * 1024 * 1024;
 
 /// One direction of a link.
@@ -78,9 +78,9 @@ const HELD: u64 = 64 * 1024 * 1024;
 pub struct Pipe {
     shape: Shape,
     random: Random,
-    /// When all that waits for its turn will have had it.
+    /// Time at which the queue will be empty.
     free: Instant,
-    /// When the packet before this one leaves.
+    /// Time at which the previous packet leaves.
     last: Instant,
     held: u64,
 }
@@ -97,12 +97,12 @@ impl Pipe {
         }
     }
 
-    /// For every packet from now on; those under way stay as they are.
+    /// Changes the link for later packets. Packets in flight stay as they are.
     pub fn set(&mut self, shape: Shape) {
         self.shape = shape;
     }
 
-    /// When this packet comes out at the other end; `None` if it does not.
+    /// Time at which this packet leaves the link; `None` if it is lost.
     pub fn arrive(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
         let lost = self.random.share() < self.shape.loss;
         let late = self.random.share();
@@ -124,7 +124,7 @@ impl Pipe {
         Some(self.last)
     }
 
-    /// A packet has come out.
+    /// Records that a packet has left.
     pub fn left(&mut self, bytes: u64) {
         self.held = self.held.saturating_sub(bytes);
     }
@@ -134,7 +134,7 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// SplitMix64: enough for the fate of a packet or the choice of a fault, and the same everywhere.
+/// SplitMix64: good enough for packet loss and the choice of faults, and the same everywhere.
 #[derive(Debug)]
 pub struct Random(u64);
 
@@ -144,7 +144,7 @@ impl Random {
         Self(seed)
     }
 
-    /// 0 to 1, without 1.
+    /// A number from 0 to 1, excluding 1.
     pub fn share(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -153,7 +153,7 @@ impl Random {
         ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// One of them.
+    /// A random item; `None` of an empty slice.
     pub fn choose<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
         of.get((self.share() * of.len() as f64) as usize)
     }

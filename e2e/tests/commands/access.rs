@@ -1,4 +1,4 @@
-//! Access to hubs and clusters: kubeconfigs of several hubs, logins, and names that find one thing only.
+//! Access to hubs and clusters: kubeconfigs of several hubs, logins, and ambiguous names.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{SOON, file};
 
-/// A hub on which a display name is the id of another cluster, and two clusters have one name.
+/// A hub where one display name is the id of another cluster, and two clusters have one name.
 async fn confusing_hub() -> anyhow::Result<Hub> {
     let hub = Hub::start().await?;
     for (name, id) in [
@@ -37,7 +37,7 @@ fn texts<'a>(list: &'a Value, pointer: &'a str) -> impl Iterator<Item = &'a str>
     items.filter_map(move |it| it.pointer(pointer)?.as_str())
 }
 
-/// Each context leads to the hub that its token is of.
+/// Checks that each context leads to the hub of its token.
 fn leads_each_token_home(view: &Value, hubs: [&Hub; 2]) -> anyhow::Result<()> {
     let names: Vec<_> = texts(&view["contexts"], "/name").collect();
     let unique: BTreeSet<_> = names.iter().collect();
@@ -80,7 +80,7 @@ async fn kubeconfigs_of_two_hubs_join_without_a_collision() -> anyhow::Result<()
     leads_each_token_home(&joined, [&a, &b])?;
     ensure!(joined["current-context"] == "", "{joined}");
 
-    // The same in one file, beside what was there.
+    // The same in one file, added to its contents.
     let both = file(
         &a,
         "both",
@@ -100,7 +100,7 @@ async fn kubeconfigs_of_two_hubs_join_without_a_collision() -> anyhow::Result<()
     ensure!(fs::metadata(&both)?.mode() & 0o777 == 0o600);
     ensure!(fs::metadata(format!("{both}.fairlead-backup"))?.mode() & 0o777 == 0o600);
 
-    // One cluster has one name in every form of the command.
+    // One cluster has the same name in every form of the command.
     let one = b.kubeconfig("one.yaml", &["--cluster", "c-two"]).await?;
     let one = view(cluster.kubectl().kubeconfig(one)).await?;
     let name = &one["contexts"][0]["name"];
@@ -200,7 +200,7 @@ async fn deletes_take_several_names_and_none_that_is_ambiguous() -> anyhow::Resu
     let none = run(&[&delete[..], &["-l", "env=test"]].concat()).await?;
     ensure!(none.stderr.starts_with("No clusters match"), "{none:?}");
     none.success()?;
-    // The name in the form of an id finds its cluster once no cluster has that id.
+    // A name in the form of an id finds its cluster once no cluster has that id.
     run(&[&delete[..], &["c-one"]].concat()).await?.success()?;
     let left = run(&["cluster", "list", "-o", "name"]).await?.success()?;
     ensure!(left == "c-demo\n", "{left}");

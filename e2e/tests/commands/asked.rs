@@ -1,4 +1,4 @@
-//! A person at a terminal: tables that fit it, and questions before something is taken away.
+//! Interactive use: tables that fit the terminal, and confirmation before a deletion.
 
 use anyhow::{Context, ensure};
 use fairlead_e2e::{Hub, Terminal, eventually};
@@ -16,7 +16,7 @@ async fn asked(terminal: &Terminal) -> anyhow::Result<()> {
     .await
 }
 
-/// Types an answer to the question of a command, and tells its exit code.
+/// Types an answer to the question of a command and returns its exit code.
 async fn answered(hub: &Hub, args: &[&str], answer: &str) -> anyhow::Result<Option<i32>> {
     let mut terminal = hub.terminal(args, WIDE)?;
     asked(&terminal).await?;

@@ -30,7 +30,7 @@ async fn documents_are_applied_once_they_are_understood_as_a_whole() -> anyhow::
     let again = apply(&hub, &["-f", &fleet]).await?.success()?;
     ensure!(again == "0 created, 0 changed, 2 unchanged.\n", "{again}");
 
-    // What was printed can be applied, and what a document does not mention stays.
+    // Printed documents can be applied, and fields missing from a document stay.
     let shown = hub
         .cli(["cluster", "get", "c-edge", "-o", "yaml"])
         .await?
@@ -50,7 +50,7 @@ async fn documents_are_applied_once_they_are_understood_as_a_whole() -> anyhow::
         "{edge}"
     );
 
-    // What takes something away is asked for, and nobody can be asked here.
+    // A deletion needs confirmation, which is impossible without a terminal.
     let replace = ["-f", &fleet, "--replace"];
     let refused = apply(&hub, &replace).await?;
     ensure!(refused.status.code() == Some(1), "{refused:?}");
@@ -215,7 +215,7 @@ async fn an_agents_settings_are_set_one_by_one_and_left_to_the_tenant_again() ->
     Ok(())
 }
 
-/// What `apply` sums up of one document that is there already.
+/// Summary of `apply` for one unchanged document.
 const SAME: &str = "0 created, 0 changed, 1 unchanged.\n";
 
 #[tokio::test]

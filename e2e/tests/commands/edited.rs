@@ -1,4 +1,4 @@
-//! `edit`, with editors that are scripts.
+//! `edit`, with scripts as editors.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use fairlead_e2e::{Hub, Launch, Output, fleet::fairlead};
 
 use crate::{FLEET, apply, file};
 
-/// An editor that is this script.
+/// Writes an editor with this script.
 fn editor(hub: &Hub, name: &str, script: &str) -> anyhow::Result<String> {
     let path = file(hub, name, &format!("#!/bin/sh\n{script}\n"))?;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o700))?;
@@ -23,7 +23,7 @@ async fn edit(hub: &Hub, editor: &str, more: &[&str]) -> anyhow::Result<Output> 
     fairlead(hub.dir(), &args, &[("EDITOR", editor), ("TMPDIR", &folder)]).await
 }
 
-/// Where a failure says that the text is.
+/// Path of the text that a failure names.
 fn kept(output: &Output) -> anyhow::Result<PathBuf> {
     let (_, rest) = output
         .stderr
@@ -49,7 +49,7 @@ async fn an_edit_changes_what_was_edited_and_loses_nothing_when_it_cannot() -> a
     let same = edit(&hub, "true", &[]).await?.success()?;
     ensure!(same == "c-edge is unchanged.\n", "{same}");
 
-    // What goes from the text goes from the cluster, if that was meant.
+    // A line deleted from the text is deleted from the cluster, if it is meant so.
     let without = editor(&hub, "without", "sed -i '/deletionPolicy/d' \"$1\"")?;
     let unasked = edit(&hub, &without, &[]).await?;
     ensure!(unasked.stderr.contains("FL-4118"), "{unasked:?}");
@@ -57,7 +57,7 @@ async fn an_edit_changes_what_was_edited_and_loses_nothing_when_it_cannot() -> a
     edit(&hub, &without, &["--yes"]).await?.success()?;
     ensure!(hub.cluster("c-edge").await?["deletionPolicy"].is_null());
 
-    // Somebody else is faster, while the editor is open.
+    // Another user changes the cluster while the editor is open.
     let fairlead = Launch::fairlead()?.program().display().to_string();
     let home = hub.dir().display();
     let slow = editor(
@@ -76,7 +76,7 @@ async fn an_edit_changes_what_was_edited_and_loses_nothing_when_it_cannot() -> a
     let text = kept(&conflict)?;
     ensure!(fs::read_to_string(&text)?.contains("cloud: openstack"));
     ensure!(hub.cluster("c-edge").await?["facts"]["cloud"] == "azure");
-    // And what was kept is a document like any other.
+    // The kept text can be applied like any document.
     apply(&hub, &["-f", &text.display().to_string()])
         .await?
         .success()?;
@@ -98,7 +98,7 @@ async fn an_edit_changes_what_was_edited_and_loses_nothing_when_it_cannot() -> a
         );
         ensure!(kept(&failed)?.exists());
     }
-    // An editor that leaves the text as it was leaves nothing to keep.
+    // An unchanged text is not kept.
     for (command, code) in [("exit 3 #", "FL-4118"), ("/none/editor", "FL-4101")] {
         let failed = edit(&hub, command, &[]).await?;
         ensure!(

@@ -1,4 +1,4 @@
-//! Filters: what can match nothing is an error, and a wait for what cannot come ends.
+//! Filters: one that cannot match is an error, and a wait for an impossible event ends.
 
 use anyhow::{Context, ensure};
 use fairlead_e2e::{Hub, Launch};
@@ -51,7 +51,7 @@ async fn a_filter_that_can_match_nothing_is_an_error_with_its_next_step() -> any
         let found = hub.cli(words).await?.success()?;
         ensure!(found == "c-edge\n", "{line}: {found}");
     }
-    // What is deleted is known to the log, and is no mistake.
+    // A deleted cluster is known to the log, so its name is no mistake.
     hub.cli(["cluster", "delete", "c-edge", "--yes"])
         .await?
         .success()?;

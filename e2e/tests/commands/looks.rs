@@ -1,4 +1,5 @@
-//! What was compiled, desired, changed and found, and who one is: all that the API tells, at the command line.
+//! Commands that show everything in the API: compiled catalogs, desired state, changes, search results, the
+//! caller.
 
 use anyhow::{Context, ensure};
 use fairlead_e2e::Hub;

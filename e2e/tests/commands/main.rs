@@ -1,4 +1,4 @@
-//! The registry at the command line, as people and scripts use it.
+//! The registry's commands, as users and scripts call them.
 
 #![allow(
     clippy::indexing_slicing,
@@ -25,7 +25,7 @@ use fairlead_e2e::{Hub, Output};
 
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
-/// A tenant and a cluster of it, the wrong way round.
+/// A tenant and a cluster of it, in the wrong order.
 pub(crate) const FLEET: &str = "\
 id: c-edge
 tenant: t-acme

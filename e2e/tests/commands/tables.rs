@@ -1,4 +1,5 @@
-//! Every table on a terminal of 80 columns, with names, ids and texts as long as they may be. `--nocapture` prints them.
+//! Every table on a terminal of 80 columns, with names, ids and texts of maximal length. `--nocapture` prints
+//! them.
 
 use anyhow::ensure;
 use fairlead_e2e::{Cluster, Hub, Output, Site, eventually, fleet::fairlead};
@@ -18,7 +19,7 @@ async fn within(hub: &Hub, args: &[&str]) -> anyhow::Result<Output> {
     fairlead(hub.dir(), &args, &env).await
 }
 
-/// Clusters and tenants with short names, and with the longest ones.
+/// A hub whose clusters and tenants have short names, and the longest ones.
 async fn crowded() -> anyhow::Result<Hub> {
     let hub = Hub::start().await?;
     let long = |prefix: &str| prefix.to_owned() + &"x".repeat(63 - prefix.len());

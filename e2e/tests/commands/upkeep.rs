@@ -1,4 +1,4 @@
-//! A hub's data as a whole: backed up while it runs, restored, checked, put into another store.
+//! Operations on all data of a hub: backup while it runs, restore, check, move to another store.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use fairlead_e2e::{Hub, Output};
 
 use crate::SOON;
 
-/// `fairlead ARGS` on the hub's own data.
+/// Runs `fairlead ARGS` on the hub's own data.
 async fn on_data(hub: &Hub, args: &[&str]) -> anyhow::Result<Output> {
     let data = hub.dir().join("data").display().to_string();
     hub.cli([args, &["--data", &data]].concat()).await

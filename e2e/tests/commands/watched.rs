@@ -1,4 +1,4 @@
-//! What goes on: changes, things that are watched, an agent whose configuration becomes another.
+//! Long-running commands: changes, watches, and an agent whose configuration changes.
 
 use anyhow::{Context, ensure};
 use fairlead_e2e::{Cluster, Hub, Launch, Process, Site, eventually};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{SOON, file};
 
-/// `fairlead ARGS` that goes on, with what it prints in a file.
+/// Starts `fairlead ARGS` in the background with its output in a file.
 fn going_on(hub: &Hub, name: &str, args: &[&str]) -> anyhow::Result<Process> {
     let fairlead = Launch::fairlead()?.env("HOME", hub.dir()).args(args);
     fairlead.spawn(hub.dir().join(name))
@@ -128,7 +128,7 @@ async fn what_a_filter_keeps_out_of_a_watched_list_is_not_said_to_be_deleted() -
 {
     let hub = Hub::start().await?;
     hub.cli(["tenant", "create", "gold"]).await?.success()?;
-    // A generated id may have the text in it, as c-golden-heron-1095 has.
+    // A generated id may contain the text, for example c-golden-heron-1095.
     let id = "c-one";
     let create = ["cluster", "create", "gold", "--id", id];
     hub.cli(create).await?.success()?;

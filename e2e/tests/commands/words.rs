@@ -1,4 +1,4 @@
-//! Flags of clusters, formats, and words that a shell completes.
+//! Flags of clusters, output formats, and shell completion.
 
 use anyhow::ensure;
 use fairlead_e2e::{Hub, fleet::fairlead};
@@ -125,7 +125,7 @@ async fn tenants_and_tokens_are_listed_as_asked() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As a person types these words and Tab.
+/// Completions of these words, as by Tab.
 async fn completed(hub: &Hub, words: &[&str], env: &[(&str, &str)]) -> anyhow::Result<String> {
     let index = words.len().to_string();
     let env = [

@@ -1,11 +1,11 @@
-//! What a person is told who has the wrong hub, the wrong CA or no token of it.
+//! Errors for a user with the wrong hub, the wrong CA or no token.
 
 use std::path::Path;
 
 use anyhow::ensure;
 use fairlead_e2e::{Hub, Output, fleet::fairlead};
 
-/// `fairlead cluster list` of somebody whom the environment tells all there is to know.
+/// Runs `fairlead cluster list`, configured only by the environment.
 async fn list(home: &Path, env: &[(&str, &str)]) -> anyhow::Result<Output> {
     let words = ["cluster", "list"].map(str::to_owned);
     fairlead(home, &words, env).await

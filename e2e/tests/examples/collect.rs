@@ -1,11 +1,11 @@
-//! Commands in Markdown and in help texts.
+//! Collects commands from Markdown and help texts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use fairlead_e2e::fleet::fairlead;
 
-/// A document or a help text with the commands it shows, in their order.
+/// A document or a help text, with its commands in order.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) name: String,
@@ -47,7 +47,7 @@ pub(crate) fn documents() -> anyhow::Result<Vec<Page>> {
     Ok(pages.filter(|page| !page.commands.is_empty()).collect())
 }
 
-/// The help of every command, in depth.
+/// The help pages of every command, recursively.
 pub(crate) async fn helps() -> anyhow::Result<Vec<Page>> {
     let mut pages = Vec::new();
     for (words, help) in all_help().await? {
@@ -62,7 +62,7 @@ pub(crate) async fn helps() -> anyhow::Result<Vec<Page>> {
     Ok(pages)
 }
 
-/// Each command's words and its help.
+/// The words of each command and its help.
 pub(crate) async fn all_help() -> anyhow::Result<Vec<(Vec<String>, String)>> {
     let home = tempfile::tempdir()?;
     let mut open = vec![Vec::new()];
@@ -79,7 +79,7 @@ pub(crate) async fn all_help() -> anyhow::Result<Vec<(Vec<String>, String)>> {
     Ok(all)
 }
 
-/// Names that stand two columns in, below a heading that is not one of these.
+/// Names at the second column below a heading that is none of these.
 fn subcommands(help: &str) -> Vec<String> {
     const OTHERS: [&str; 7] = [
         "Options:",
@@ -109,7 +109,7 @@ fn subcommands(help: &str) -> Vec<String> {
     names
 }
 
-/// Lines that begin with `$ `, in fences of any kind, and all lines of fences of `sh`.
+/// Lines that start with `$ ` in fences of any kind, and all lines of `sh` fences.
 fn in_fences(text: &str) -> Vec<String> {
     let mut commands = Vec::new();
     let mut fence: Option<bool> = None;
@@ -134,7 +134,7 @@ fn in_fences(text: &str) -> Vec<String> {
     commands
 }
 
-/// Lines below `Examples:` that stand two columns in.
+/// Lines below `Examples:` at the second column.
 fn in_examples(help: &str) -> Vec<String> {
     let heading = |line: &&str| line.starts_with("Example:") || line.starts_with("Examples:");
     let mut lines = help.lines().skip_while(|line| !heading(line)).skip(1);
@@ -148,7 +148,7 @@ fn in_examples(help: &str) -> Vec<String> {
     commands
 }
 
-/// With what follows where the line ends in a backslash.
+/// Joins a line with the next ones where it ends in a backslash.
 fn joined<'a>(first: &'a str, lines: &mut impl Iterator<Item = &'a str>) -> String {
     let mut command = first.trim().to_owned();
     while let Some(head) = command.strip_suffix('\\') {

@@ -1,5 +1,5 @@
-//! Every command that README, `docs/` and `--help` show is run against a fresh hub with a real cluster behind it: none may
-//! fail, and no table may be empty.
+//! Every command of README, `docs/` and `--help` runs against a fresh hub with a real cluster. None may fail,
+//! and no table may be empty.
 
 #![allow(
     clippy::indexing_slicing,

@@ -1,10 +1,10 @@
-//! Commands that stand in a sentence, like `fairlead cluster get --watch`: the command and its flags exist.
+//! Commands within a sentence, such as `fairlead cluster get --watch`: the command and its flags must exist.
 
 use std::collections::BTreeMap;
 
 use crate::collect::{all_help, texts};
 
-/// A line for each mention of a command or flag that does not exist.
+/// One line per mention of a command or flag that does not exist.
 pub(crate) async fn wrong() -> anyhow::Result<Vec<String>> {
     let helps: BTreeMap<Vec<String>, String> = all_help().await?.into_iter().collect();
     let mut wrong = Vec::new();
@@ -25,7 +25,7 @@ fn check(helps: &BTreeMap<Vec<String>, String>, rest: &str) -> Result<(), String
     let mut words: Vec<String> = Vec::new();
     let mut given = rest.split_whitespace().peekable();
     while let Some(word) = given.peek() {
-        // Of alternatives, as in `tenant|cluster`, the first stands for all.
+        // The first of several alternatives, such as `tenant|cluster`, represents all of them.
         let first = word.split('|').next().unwrap_or_default();
         let longer = [words.clone(), vec![first.to_owned()]].concat();
         if !helps.contains_key(&longer) {
@@ -50,7 +50,7 @@ fn check(helps: &BTreeMap<Vec<String>, String>, rest: &str) -> Result<(), String
     Ok(())
 }
 
-/// What stands between single backquotes, outside of fences.
+/// Text between single backquotes, outside of fences.
 fn inline_code(text: &str) -> Vec<&str> {
     let mut outside = true;
     let mut found = Vec::new();

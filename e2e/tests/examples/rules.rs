@@ -1,19 +1,19 @@
-//! How commands are run that do not end by themselves, print nothing, or cannot be run here.
+//! Rules for commands that do not end by themselves, print nothing, or cannot run here.
 
-/// A rule for every command that holds `text`; the first that fits counts.
+/// Rule for every command that contains `text`. The first match counts.
 pub(crate) struct Rule {
     text: &'static str,
     pub(crate) way: Way,
 }
 
 pub(crate) enum Way {
-    /// It goes on for ever: it is ended when it has printed this.
+    /// It runs forever and is ended once it has printed this text.
     Until(&'static str),
-    /// The same, where it prints this only when something changes.
+    /// Like `Until`, for a command that prints only on a change.
     Follow(&'static str),
-    /// It prints nothing where all is well.
+    /// It prints nothing on success.
     Silent,
-    /// It is not run, for this reason.
+    /// It is skipped for this reason.
     Left(&'static str),
 }
 
@@ -89,7 +89,7 @@ const RULES: &[Rule] = &[
     silent("source <("),
 ];
 
-/// Commands after which the world is no longer as the other pages take it for granted.
+/// Commands that break the assumptions of other pages, so they run last.
 const SPOILERS: [&str; 4] = [
     "agent uninstall",
     "cluster delete",
@@ -107,7 +107,7 @@ impl Rules {
         rule.map(|rule| &rule.way)
     }
 
-    /// Rules that no command needs.
+    /// Rules that match no command.
     pub(crate) fn idle(commands: &[String]) -> Vec<&'static str> {
         let first = |command: &String| RULES.iter().position(|it| command.contains(it.text));
         let used: Vec<usize> = commands.iter().filter_map(first).collect();

@@ -1,4 +1,4 @@
-//! One command, as a person types it into a shell.
+//! Runs one command in a shell.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use tokio::time::timeout;
 use crate::rules::{Rules, Way};
 use crate::world::World;
 
-/// For any command to end, or to print the text that shows that it works.
+/// Deadline for a command to end, or to print its expected text.
 const SOON: Duration = Duration::from_secs(30);
 
-/// How it went, in one line.
+/// Runs a command and returns its result as one line.
 pub(crate) async fn run(world: &World, command: &str) -> anyhow::Result<String> {
     let line = world.translated(command).await?;
     match Rules::of(command) {
@@ -45,7 +45,7 @@ async fn end(mut process: Process, text: &str) -> anyhow::Result<String> {
     Ok(format!("printed {text:?}, and was ended"))
 }
 
-/// Changes go on until one is shown.
+/// Makes changes until the command shows one.
 async fn follow(world: &World, line: &str, text: &str) -> anyhow::Result<String> {
     let process = start(world, line)?;
     let shown = eventually(SOON, line, async || {
@@ -85,7 +85,7 @@ async fn to_its_end(world: &World, line: &str, silent: bool) -> anyhow::Result<S
     Ok(format!("{rows} lines"))
 }
 
-/// Titles of columns, and nothing else.
+/// `true` for a line of column titles only.
 fn is_header(line: &str) -> bool {
     let letters = || line.chars().filter(|c| c.is_alphabetic());
     line.contains("  ") && letters().count() > 0 && letters().all(char::is_uppercase)

@@ -1,4 +1,5 @@
-//! What the commands of the documents take for granted: a hub that one is logged in to, `demo` behind it, and some files.
+//! The environment that the documents assume: a hub with a logged-in user, the cluster `demo`, and some
+//! files.
 
 use std::cell::Cell;
 use std::fs;
@@ -12,19 +13,19 @@ use fairlead_e2e::{Cluster, Hub, Joining, Launch, Site, eventually};
 use tokio::sync::OnceCell;
 
 const SOON: Duration = Duration::from_secs(30);
-/// The public key that age's own documentation shows.
+/// The public key in age's own documentation.
 const AGE: &str = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
 const SITE: &str = include_str!("data/site.yaml");
 const FLEET: &str = include_str!("data/fleet.yaml");
 const LIEUTENANT: &str = include_str!("data/lieutenant.yaml");
 
-/// The one cluster of this test binary, with the objects that the examples look for.
+/// The one cluster of this test binary, with the objects that the examples need.
 pub(crate) async fn cluster() -> anyhow::Result<&'static Cluster> {
     static FURNISHED: OnceCell<&'static Cluster> = OnceCell::const_new();
     let furnish = async || {
         let cluster = Cluster::shared().await?;
         apply(cluster, SITE).await?;
-        // The API server takes objects of a new kind a moment after its definition.
+        // The API server accepts objects of a new kind only shortly after its definition.
         let objects = async || apply(cluster, LIEUTENANT).await.ok();
         eventually(SOON, "objects of Lieutenant's kinds", objects).await?;
         anyhow::Ok(cluster)
@@ -40,7 +41,7 @@ async fn apply(cluster: &Cluster, yaml: &str) -> anyhow::Result<()> {
 pub(crate) struct World {
     hub: Hub,
     folder: PathBuf,
-    /// The agent of `demo`; it ends with this.
+    /// Agent of `demo`, which ends when this is dropped.
     _site: Site,
     logs: Cell<usize>,
 }
@@ -113,7 +114,7 @@ impl World {
         Ok(())
     }
 
-    /// Tenants, clusters, a person called ann, and reported facts.
+    /// Creates tenants, clusters, a user called ann, and reported facts.
     async fn register(&self) -> anyhow::Result<()> {
         let file = |name: &str| self.folder.join(name).display().to_string();
         self.cli(&["cluster", "apply", "-f", &file("clusters.yaml")])
@@ -137,7 +138,7 @@ impl World {
         ran.with_context(|| args.join(" "))
     }
 
-    /// Changes something, so that a command that follows changes has one to show.
+    /// Makes a change for commands that follow changes.
     pub(crate) async fn stir(&self) -> anyhow::Result<()> {
         let number = format!("number={}", self.next());
         self.cli(&["cluster", "set", "demo", "--annotation", &number])
@@ -145,12 +146,12 @@ impl World {
             .map(drop)
     }
 
-    /// The command with places and secrets of this world instead of the documents' own. A join string is good for one agent,
-    /// so each command gets a new one.
+    /// Replaces paths and secrets of the documents by those of this environment. Each command gets a new join
+    /// string, since one is valid for one agent.
     pub(crate) async fn translated(&self, command: &str) -> anyhow::Result<String> {
         let new_data = self.folder.join("data").display().to_string();
         let hub_data = self.hub.data().display().to_string();
-        // A hub of its own, or the files of the one that runs.
+        // `fairlead server` gets new data, other commands the data of the running hub.
         let data = if command.contains("fairlead server") {
             &new_data
         } else {
@@ -198,7 +199,7 @@ impl World {
             ("tenant create acme", &format!("tenant create {spare}")),
             ("agent uninstall", "agent uninstall --yes"),
             ("cluster delete", "cluster delete --yes"),
-            // It is on no list of needed programs.
+            // jq is not among the required programs.
             ("| jq -r", "| cat #"),
         ];
         let replaced = replaced.into_iter();
@@ -227,7 +228,7 @@ impl World {
         ]
     }
 
-    /// A new file for each.
+    /// Path of a new file.
     pub(crate) fn next_log(&self) -> PathBuf {
         self.folder.join(format!("{}.log", self.next()))
     }
@@ -237,7 +238,7 @@ impl World {
     }
 }
 
-/// Registers a cluster that has lost its agent.
+/// Registers a cluster whose agent has been lost.
 async fn lose_one(hub: &Hub, cluster: &Cluster) -> anyhow::Result<()> {
     let joining = hub.create_cluster("gone").await?;
     let mut site = Site::start(hub, cluster, &joining).await?;

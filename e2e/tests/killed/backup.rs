@@ -1,4 +1,4 @@
-//! Backups while many write: each is what there was at one revision.
+//! Backups during writes: each is the state at one revision.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::{
     seen::{Seen, goes_on},
 };
 
-/// Answered before each backup.
+/// Acknowledged writes before each backup.
 const BETWEEN: u64 = 150;
 
 pub(crate) async fn are_states_that_were(mut trial: Trial) -> anyhow::Result<()> {
@@ -33,7 +33,7 @@ pub(crate) async fn are_states_that_were(mut trial: Trial) -> anyhow::Result<()>
     let seen = trial.look(ended).await?;
     for (known, file) in taken {
         let restored = Hub::start_restored(&file).await?;
-        // Whichever store it is of, it is restored to a file.
+        // A backup of any store can be restored to a file.
         check(&restored, &[]).await?;
         let mut client = Client::new(restored.front()?);
         let then = Seen::at(&mut client, &trial.token, begun).await?;
@@ -54,7 +54,7 @@ pub(crate) async fn are_states_that_were(mut trial: Trial) -> anyhow::Result<()>
     Ok(())
 }
 
-/// As many steps as the log tells of lead to what is there.
+/// Checks that replaying the log's changes of this writer leads to the restored state.
 fn was(writer: &Writer, then: &Seen) -> anyhow::Result<()> {
     let steps = then.steps(writer.number).len();
     let world = writer.worlds.get(steps).context("more than was done")?;

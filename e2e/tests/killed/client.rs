@@ -1,4 +1,4 @@
-//! One of those who talk to the hub, on a connection that it keeps.
+//! A client of the hub on a kept connection.
 
 use anyhow::ensure;
 use fairlead_e2e::{RawClient, RawExchange};
@@ -7,9 +7,9 @@ use serde_json::Value;
 pub(crate) struct Request {
     pub(crate) method: &'static str,
     pub(crate) path: String,
-    /// Who asks; where there is none, the path says it.
+    /// Bearer token; `None` where the path holds the secret.
     pub(crate) token: Option<String>,
-    /// Null: there is none.
+    /// JSON body; null for none.
     pub(crate) body: Value,
 }
 
@@ -68,7 +68,7 @@ impl Client {
     }
 
     /// # Errors
-    /// There is no answer, or not all of it.
+    /// There is no answer, or an incomplete one.
     pub(crate) async fn ask(&mut self, request: &Request) -> anyhow::Result<(u16, Value)> {
         let text = request.text();
         let (connection, body) = match self.connection.take() {
@@ -92,7 +92,7 @@ impl Client {
     }
 
     /// # Errors
-    /// As [`Client::ask`], or it is refused.
+    /// As [`Client::ask`], or the request is rejected.
     pub(crate) async fn good(&mut self, request: &Request) -> anyhow::Result<Value> {
         let (status, body) = self.ask(request).await?;
         let (method, path) = (request.method, &request.path);

@@ -1,4 +1,4 @@
-//! What writers do.
+//! Operations of the writers.
 
 mod done;
 mod request;
@@ -12,26 +12,26 @@ use serde_json::Value;
 pub(crate) use request::manifests;
 pub(crate) use secrets::Secrets;
 
-// What names of things begin with, in a world and in the log.
+// Prefixes of names, in a world and in the log.
 pub(crate) const TENANT: &str = "tenant ";
 pub(crate) const CLUSTER: &str = "cluster ";
 pub(crate) const TOKEN: &str = "token ";
 
-/// All that is one writer's, by name: what is to be seen of it.
+/// All objects of one writer as they should be visible, by name.
 pub(crate) type World = BTreeMap<String, Value>;
-/// The lines that one change leaves in the log, sorted. Who makes a token does not know its id before.
+/// Sorted log lines of one change. The id of a token is unknown before it is created.
 pub(crate) type Step = Vec<String>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     MakeTenant,
     RenameTenant,
-    /// With all that is in it.
+    /// Deletes a tenant with all of its clusters.
     DropTenant,
     MakeCluster,
     Patch,
     Put,
-    /// As Steward.
+    /// Reports facts as Steward.
     Report,
     Compile,
     Move,
@@ -43,18 +43,19 @@ enum What {
     DropToken,
 }
 
-/// Each has a number of its writer's, which all that it writes says.
+/// An operation. Its number is unique per writer and appears in everything that it writes.
 #[derive(Debug, Clone)]
 pub(crate) struct Deed {
     what: What,
     number: u64,
     id: String,
-    /// The tenant that a cluster comes to, the cluster that a token is for.
+    /// Tenant that a cluster moves to, or cluster of a token.
     of: Option<String>,
 }
 
 impl Deed {
-    /// Something that is possible. So much is made as is taken away, so that there is never much to look through.
+    /// A random operation that is possible now. Creations and deletions are balanced, so that the world stays
+    /// small.
     pub(crate) fn choose(
         writer: usize,
         number: u64,
@@ -63,7 +64,7 @@ impl Deed {
     ) -> Self {
         let (tenants, clusters) = (of_kind(world, TENANT), of_kind(world, CLUSTER));
         let mut tokens = of_kind(world, TOKEN);
-        // Steward's are not for people to take away.
+        // Steward's tokens are not deleted by users.
         tokens.retain(|name| name.starts_with('k'));
         let new = |prefix: &str| format!("{prefix}-w{writer}-{number}");
         let deed = |what, id: &str, of: Option<&str>| Deed {

@@ -1,4 +1,4 @@
-//! Many who write at once, as fast as they are answered, and one who watches what changes.
+//! Many concurrent writers without pauses, and one watcher of changes.
 
 use std::{
     collections::BTreeMap,
@@ -26,31 +26,31 @@ use crate::{
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// One who writes, and what they know.
+/// A writer, and the state that it knows.
 pub(crate) struct Writer {
     pub(crate) number: usize,
     token: String,
     random: Random,
-    /// Deeds begun, ever.
+    /// Operations started so far.
     begun: u64,
     secrets: Secrets,
-    /// What was answered, since the load began: the world before it, and after each step.
+    /// Acknowledged worlds since the load began: the first, and one per step.
     pub(crate) worlds: Vec<World>,
     pub(crate) steps: Vec<Step>,
     pub(crate) under_way: Option<UnderWay>,
 }
 
-/// What nobody has answered yet, and what would be then.
+/// An operation that is not acknowledged yet, and the world after it.
 pub(crate) struct UnderWay {
     deed: Deed,
     pub(crate) world: World,
     pub(crate) step: Step,
 }
 
-/// What the writers and whoever ends them tell each other.
+/// Shared state of the writers and the task that ends them.
 struct Course {
     answers: watch::Sender<u64>,
-    /// From now on nobody has to answer.
+    /// Requests may fail from now on.
     ends: AtomicBool,
 }
 
@@ -101,7 +101,7 @@ impl Writer {
         }
     }
 
-    /// Holds what was answered against what is there. What was under way is there or not, and known from then on.
+    /// Compares the acknowledged state with the visible one. The operation in flight may be applied or not.
     pub(crate) fn compare(&mut self, seen: &Seen) -> anyhow::Result<()> {
         let logged = seen.steps(self.number);
         let more = logged.strip_prefix(self.steps.as_slice());
@@ -132,7 +132,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What is spent or revoked stays so, and what is not is good.
+    /// Checks that spent and revoked secrets are rejected and the others accepted.
     pub(crate) async fn try_secrets(&mut self, client: &mut Client) -> anyhow::Result<()> {
         let refused = |secret, (status, body): (u16, Value)| {
             ensure!(status == 401, "{secret}: {status} {body}");
@@ -154,7 +154,7 @@ impl Writer {
     }
 }
 
-/// Whether it is what it should be; the failure names no more than what differs.
+/// Compares two worlds. The error names only the differences.
 pub(crate) fn same(writer: usize, expected: &World, there: &World) -> anyhow::Result<()> {
     let of = |world: &World, other: &World| -> BTreeMap<String, Value> {
         let all = world.iter().filter(|(key, it)| other.get(*key) != Some(it));
@@ -174,7 +174,7 @@ pub(crate) struct Load {
     course: Arc<Course>,
 }
 
-/// Who has written, and what was seen of it by who has watched.
+/// The ended writers and the changes that the watcher received.
 pub(crate) struct Ended {
     pub(crate) writers: Vec<Writer>,
     pub(crate) watched: Watched,
@@ -182,7 +182,7 @@ pub(crate) struct Ended {
 }
 
 pub(crate) struct Watched {
-    /// Up to which all was told.
+    /// Last revision received.
     pub(crate) revision: u64,
     pub(crate) lines: Vec<Value>,
 }
@@ -202,7 +202,7 @@ impl Load {
         }
     }
 
-    /// Until so many more were answered.
+    /// Waits for this many further acknowledged writes.
     pub(crate) async fn answers(&self, more: u64) -> anyhow::Result<()> {
         let mut answers = self.course.answers.subscribe();
         let enough = self.answered() + more;
@@ -211,12 +211,12 @@ impl Load {
         Ok(())
     }
 
-    /// How much was answered by now.
+    /// Acknowledged writes so far.
     pub(crate) fn answered(&self) -> u64 {
         *self.course.answers.borrow()
     }
 
-    /// What runs now may fail.
+    /// Permits requests to fail from now on.
     pub(crate) fn ends(&self) {
         self.course.ends.store(true, SeqCst);
     }

@@ -1,7 +1,10 @@
-//! A hub that is killed at any moment while many write to it: what was answered is there when it is back, what was not is there
-//! as a whole or not at all, and the log tells of each change once. And backups that are taken meanwhile: each is a state that was.
+//! A hub that is killed during writes.
 //!
-//! `FAIRLEAD_E2E_KILLS` says how often (5), `FAIRLEAD_E2E_SEED` what is written and when it is killed; else it is another time each time.
+//! After its restart every acknowledged write exists, every other one exists completely or not at all, and
+//! the log lists each change once. Backups taken meanwhile are consistent states.
+//!
+//! `FAIRLEAD_E2E_KILLS` sets the number of kills (5), `FAIRLEAD_E2E_SEED` the operations and the times of the
+//! kills, which otherwise differ in each run.
 
 #![allow(
     clippy::indexing_slicing,
@@ -31,31 +34,31 @@ use load::{Ended, Load, Writer};
 use seen::{Seen, goes_on, whole_log};
 
 const WRITERS: usize = 8;
-/// The longest that a hub lives on once it has answered.
+/// Longest life of a hub after its first answer.
 const LIFE: Duration = Duration::from_millis(400);
-/// How many are killed again while they begin, which takes them about so long.
+/// Share of hubs that are killed again during their start, and the length of that start.
 const AGAIN: f64 = 0.2;
 const BEGINNING: Duration = Duration::from_millis(100);
-/// How often it is told how far it is, and the store looked through, which takes longer each time.
+/// Kills between two progress messages and full checks, which take longer each time.
 const STRETCH: u32 = 25;
 
-/// A hub on a store of its own, and those who write to it, who know what was answered.
+/// A hub on a store of its own, and its writers with their acknowledged state.
 struct Trial {
     name: &'static str,
     hub: Hub,
-    /// Words that name the store.
+    /// Flags that select the store.
     store: Vec<String>,
     _server: Option<Postgres>,
     token: String,
-    /// Of one who writes nothing of their own.
+    /// Token of a caller without operations of its own.
     marker: String,
     writers: Vec<Writer>,
-    /// When it was looked at last.
+    /// Revision of the last check.
     revision: u64,
     answers: u64,
-    /// Changes that nobody was told of, and that are there.
+    /// Changes that exist without having been acknowledged.
     unheard: u64,
-    /// How often it was killed before it was ready.
+    /// Kills before the hub was ready.
     beginnings: u32,
 }
 
@@ -77,7 +80,7 @@ impl Trial {
         seed: u64,
     ) -> anyhow::Result<Self> {
         eprintln!("{name}: FAIRLEAD_E2E_SEED={seed}");
-        // No token expires meanwhile.
+        // No token may expire during the test.
         let mut flags = vec!["--bootstrap-ttl".to_owned(), "7d".to_owned()];
         flags.extend(store.iter().cloned());
         let hub = Hub::start_server(&flags).await?;
@@ -121,11 +124,11 @@ impl Trial {
         load.ended().await
     }
 
-    /// Starts it again. Some are killed once more before they are ready.
+    /// Restarts the hub. Some are killed once more before they are ready.
     async fn come_back(&mut self, moments: &mut Random) -> anyhow::Result<()> {
         while moments.share() < AGAIN {
             let begins = self.hub.restart();
-            // Dropped, it is killed.
+            // Dropping the future kills the hub.
             match timeout(BEGINNING.mul_f64(moments.share()), begins).await {
                 Ok(ready) => return ready,
                 Err(_) => self.beginnings += 1,
@@ -134,10 +137,10 @@ impl Trial {
         self.hub.restart().await
     }
 
-    /// Holds what was answered, and what was seen, against what is there.
+    /// Compares the acknowledged and the watched changes with the visible state.
     async fn look(&mut self, mut ended: Ended) -> anyhow::Result<Seen> {
         let mut client = Client::new(self.hub.front()?);
-        // What was on its way to a database when the hub was killed gets there before this, or never.
+        // A change in flight to a database at the kill arrives before this one or never.
         let mark = json!({ "displayName": format!("after {}", self.revision) });
         let mark = Request::patch("/tenants/t-default", &self.marker, mark);
         client.good(&mark).await?;
@@ -163,7 +166,7 @@ impl Trial {
     }
 }
 
-/// What `fairlead store check` says while nobody writes.
+/// Runs `fairlead store check` while nothing writes.
 async fn check(hub: &Hub, store: &[String]) -> anyhow::Result<()> {
     let data = hub.data().display().to_string();
     let words = ["store", "check", "--data", &data].map(str::to_owned);

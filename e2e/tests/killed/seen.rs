@@ -1,4 +1,4 @@
-//! What there is to be seen: all things of all writers, and what the log tells of them.
+//! Everything visible at a hub: all objects of all writers, and the log.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{
     deed::{CLUSTER, Step, TENANT, TOKEN, World},
 };
 
-/// One change of the log, and whose it is.
+/// A change in the log, and its writer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Logged {
     pub(crate) revision: u64,
@@ -18,17 +18,17 @@ pub(crate) struct Logged {
     pub(crate) step: Step,
 }
 
-/// A hub at one revision.
+/// State of a hub at one revision.
 pub(crate) struct Seen {
     pub(crate) revision: u64,
     pub(crate) log: Vec<Logged>,
     worlds: BTreeMap<usize, World>,
-    /// Of tokens, by name.
+    /// Ids of tokens, by name.
     pub(crate) ids: BTreeMap<String, String>,
 }
 
 impl Seen {
-    /// All of it, and the log since `since`, of which nothing is missing.
+    /// Reads all objects, and the complete log since `since`.
     pub(crate) async fn at(client: &mut Client, token: &str, since: u64) -> anyhow::Result<Self> {
         let mut get = async |path: &str| client.good(&Request::get(path, token)).await;
         let mut lines = Vec::new();
@@ -79,7 +79,7 @@ impl Seen {
 
     fn put(&mut self, kind: &str, name: &Value, shown: Value) {
         let name = text(name);
-        // What is no writer's was there before them.
+        // Objects without a writer existed before the writers.
         if let (Some(writer), true) = (whose(name), name.contains('-')) {
             let world = self.worlds.entry(writer).or_default();
             world.insert(format!("{kind}{name}"), shown);
@@ -90,7 +90,7 @@ impl Seen {
         self.worlds.get(&writer).cloned().unwrap_or_default()
     }
 
-    /// What one writer has changed, in that order.
+    /// Changes of one writer, in order.
     pub(crate) fn steps(&self, writer: usize) -> Vec<Step> {
         let of_writer = self.log.iter().filter(|it| it.writer == writer);
         of_writer.map(|it| it.step.clone()).collect()
@@ -114,14 +114,14 @@ fn text(of: &Value) -> &str {
     of.as_str().unwrap_or_default()
 }
 
-/// Up to which revision it is, and its lines.
+/// Parses a page of the log: its last revision and its lines.
 pub(crate) fn read_page(page: &Value) -> anyhow::Result<(u64, Vec<Value>)> {
     let revision = page["revision"].as_u64();
     let revision = revision.with_context(|| format!("no revision: {page}"))?;
     Ok((revision, list(&page["items"])?.clone()))
 }
 
-/// Each revision once, one after the other, and each of one writer.
+/// Checks that the log has each revision once, in order, and each of one writer.
 pub(crate) fn whole_log(since: u64, until: u64, lines: &[Value]) -> anyhow::Result<Vec<Logged>> {
     let mut log: Vec<Logged> = Vec::new();
     for line in lines {
@@ -157,7 +157,7 @@ pub(crate) fn whole_log(since: u64, until: u64, lines: &[Value]) -> anyhow::Resu
     Ok(log)
 }
 
-/// Whether a log begins as it was before; the failure names where it does not.
+/// Checks that a log starts with `before`. The error names the first difference.
 pub(crate) fn goes_on(log: &[Logged], before: &[Logged]) -> anyhow::Result<()> {
     let now = log.iter().map(Some).chain([None]);
     let mut both = before.iter().zip(now);
@@ -166,7 +166,7 @@ pub(crate) fn goes_on(log: &[Logged], before: &[Logged]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Of names like `w3`, `c-w3-17`, `agent:c-w3-17`.
+/// Writer in names such as `w3`, `c-w3-17`, `agent:c-w3-17`.
 fn whose(name: &str) -> Option<usize> {
     let mut parts = name.split(['-', ':']);
     parts.find_map(|part| part.strip_prefix('w')?.parse().ok())

@@ -1,4 +1,4 @@
-//! `kubectl cp` both ways, with files larger than everything that could hold them on the way.
+//! `kubectl cp` in both directions, with files larger than all buffers on the path.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -26,7 +26,7 @@ async fn there_and_back(way: Way, over: Transport) -> anyhow::Result<()> {
     let here = tempfile::tempdir_in(world.cluster.dir())?;
     let sent = here.path().join("sent");
     let received = here.path().join("received");
-    // Nothing that repeats, so that no chunk can stand for another.
+    // No repetitions, so that no two chunks are equal.
     io::copy(
         &mut File::open("/dev/urandom")?.take(SIZE),
         &mut File::create(&sent)?,

@@ -1,4 +1,4 @@
-//! Calls that wait for what is yet to happen: each event must arrive by itself, not with the next one.
+//! Calls that wait for future events: each event must arrive by itself, not together with the next one.
 
 use std::fs;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::world::{Way, World};
 
 const MAP: &str = r#"{apiVersion: v1, kind: ConfigMap, metadata: {name: watched, labels: {watched: "yes"}}, data: {step: '0'}}"#;
 
-/// The administrator's own hand, past the tunnel.
+/// Runs kubectl as the administrator, past the tunnel.
 async fn directly(world: &World, args: &str) -> anyhow::Result<Output> {
     world.cluster.kubectl().args(args.split(' ')).run().await
 }
@@ -29,7 +29,7 @@ async fn a_watch_tells_each_event_as_it_happens() -> anyhow::Result<()> {
             .kubectl()
             .args(["create", "-n", &namespace, "-f", "-"]);
         create.stdin(MAP).run().await?.success()?;
-        // Of one object alone kubectl throws the first event away, and that may be one that matters.
+        // For a watch of a single object kubectl discards the first event, which may matter.
         let watch = ["get", "configmaps", "-l", "watched=yes", "-n", &namespace];
         let watch = world.kubectl(way).args(watch);
         let fields = "jsonpath={.type} {.object.data.step}{'\\n'}";
@@ -72,7 +72,7 @@ async fn a_wait_on_a_quiet_watch_ends_on_time() -> anyhow::Result<()> {
     .await?;
     let took = since.elapsed();
     assert!(took >= Duration::from_secs(2), "{took:?}");
-    // Three at once on a busy machine; a watch that nobody ends goes on for minutes.
+    // Three at once on a busy machine. A watch that does not end runs for minutes.
     assert!(took < Duration::from_secs(15), "{took:?}");
     Ok(())
 }
@@ -93,7 +93,7 @@ async fn a_wait_ends_with_what_it_waited_for() -> anyhow::Result<()> {
             .args(wait.split(' '))
             .deadline(SOON)
             .spawn()?;
-        // Its watch stands before there is anything to see.
+        // Its watch starts before there is anything to report.
         fairlead_e2e::eventually(SOON, "the watch", async || {
             wait.stderr().contains("watch=true").then_some(())
         })

@@ -13,11 +13,11 @@ use crate::world::{Way, World};
 use crate::{BOTH, SOON};
 
 const CONNECTIONS: usize = 100;
-/// Of each connection, bytes.
+/// Bytes sent per connection.
 const LETTER: usize = 16 * 1024;
 const ECHO: u16 = 7;
 
-/// All are connected and have had an answer before any goes on.
+/// All connections are open and have had an answer before any of them continues.
 async fn many_at_once(port: u16) -> anyhow::Result<()> {
     let mut open = JoinSet::new();
     for number in 0..CONNECTIONS {
@@ -79,7 +79,7 @@ async fn a_hundred_connections_at_once_each_have_their_own_echo() -> anyhow::Res
             forward.wait().await?;
         }
     }
-    // A WebSocket begins with GET, SPDY with POST; kubectl falls back in silence. Begun and ended are two events.
+    // A WebSocket starts with GET, SPDY with POST; kubectl falls back silently. Start and end are two events.
     let of = |verb: &'static str| {
         move |event: &Value| {
             let (what, pod) = (&event["objectRef"], world.pod(0));
@@ -99,11 +99,11 @@ async fn a_refused_port_ends_its_own_connection_alone() -> anyhow::Result<()> {
     let target = format!("pod/{}", world.pod(2));
     for way in Way::ALL {
         let forward = world.kubectl(way).transport(Transport::Spdy).deadline(SOON);
-        // Nobody listens there.
+        // No program listens on this port.
         let (port, running) = forward.port_forward(&target, 1).await?;
         let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
         let mut answer = Vec::new();
-        // Closed or reset: it ends, and with nothing.
+        // Closed or reset, the connection ends without data.
         let _ = timeout(SOON, stream.read_to_end(&mut answer)).await?;
         assert!(answer.is_empty(), "{way:?}");
         drop(running);

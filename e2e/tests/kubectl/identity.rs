@@ -1,4 +1,4 @@
-//! Who somebody is in the cluster: what the API server tells them, and what it records.
+//! Identity of a user in the cluster: the API server's answer and its audit log.
 
 use fairlead_e2e::eventually;
 
@@ -101,7 +101,7 @@ async fn an_admin_becomes_a_user_that_the_site_lists_and_both_names_are_recorded
             "{event}"
         );
     }
-    // The hub records a request when it has ended.
+    // The hub logs a request when it has ended.
     let log = world.hub.dir().join("hub.log");
     let line = eventually(SOON, "the line of the request", async || {
         let log = std::fs::read_to_string(&log).ok()?;

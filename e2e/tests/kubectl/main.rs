@@ -1,5 +1,5 @@
-//! kubectl as everybody has it, through hub and agent to a real API server, beside the same calls straight to it:
-//! nothing that a person sees may tell which way a call went.
+//! kubectl through hub and agent compared with the same calls directly to a real API server. Users must see
+//! no difference.
 
 #![allow(
     clippy::indexing_slicing,
@@ -23,5 +23,5 @@ use std::time::Duration;
 use fairlead_e2e::Transport;
 
 const BOTH: [Transport; 2] = [Transport::WebSocket, Transport::Spdy];
-/// Far more than anything here takes on a busy machine of two cores.
+/// Default deadline, far longer than any step on a busy machine of two cores.
 const SOON: Duration = Duration::from_secs(30);

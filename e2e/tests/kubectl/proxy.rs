@@ -8,9 +8,9 @@ use fairlead_e2e::{Kubectl, Running};
 use crate::world::{Way, World};
 use crate::{BOTH, SOON};
 
-/// A running `kubectl proxy` and the kubectl of somebody who knows nothing but its address.
+/// Starts `kubectl proxy` and returns a kubectl that knows only its address.
 async fn proxy(world: &World, way: Way, flags: &[&str]) -> anyhow::Result<(Running, Kubectl)> {
-    // What it rejects unless told otherwise is exec and attach.
+    // By default it rejects exec and attach.
     let proxy = world
         .kubectl(way)
         .args(["proxy", "--port=0", "--reject-paths=^$"]);
@@ -69,7 +69,7 @@ async fn a_proxy_works_directly_and_by_name() -> anyhow::Result<()> {
     get_and_exec_through(world, Way::Name, &[]).await
 }
 
-/// It drops the path of the server's URL unless it is told to keep it; the hub then says what it was asked for.
+/// It drops the path of the server's URL by default. The hub's error then names the requested path.
 #[tokio::test]
 async fn a_proxy_works_by_path_if_it_keeps_the_path() -> anyhow::Result<()> {
     let world = World::shared().await?;

@@ -15,7 +15,7 @@ async fn objects_read_the_same_every_way() -> anyhow::Result<()> {
         row("get pod {pod} -o yaml").says("fairlead.test/demo"),
         row("get pod {pod} -o json").says("fairlead.test/demo"),
         row("get pods -o jsonpath={.items[*].spec.nodeName}").says("node-"),
-        // Kinds that no other test and no controller touches, about half a megabyte of them.
+        // Kinds that no other test or controller changes, about half a megabyte.
         row("get -A -o yaml clusterroles,clusterrolebindings,services,priorityclasses,apiservices")
             .says("name: fairlead-admin"),
         row("get clusterroles -o name --chunk-size=5")
@@ -25,7 +25,7 @@ async fn objects_read_the_same_every_way() -> anyhow::Result<()> {
         row("rollout status deployment/demo").says("successfully rolled out"),
         row("get --raw /version").says("v1.37.1"),
         row("get --raw /readyz?verbose").says("readyz check passed"),
-        // Four megabytes, compressed on the way.
+        // Four megabytes, compressed in transit.
         row("get --raw /openapi/v2").says("io.k8s.api.core.v1.Pod"),
     ];
     check(World::shared().await?, &rows).await

@@ -1,25 +1,25 @@
-//! One call of kubectl, made all three ways at once: they must end alike and print the same bytes.
+//! One call of kubectl on all three routes at once. The routes must end alike and print the same bytes.
 
 use anyhow::ensure;
 use fairlead_e2e::{Output, Transport};
 
 use crate::world::{Way, World};
 
-/// What may differ from way to way, and is made equal before it is compared. Everything else must not.
+/// Differences between routes that are removed before the comparison. All others are errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Differs {
     Nothing,
-    /// The URL of the server is of the way's own.
+    /// The URL of the server depends on the route.
     Server,
-    /// A column is a time that passes, and the others make room for it.
+    /// A column is an age, which also determines the width of other columns.
     Ages,
-    /// Each way writes an object of its own, with its own times and numbers.
+    /// Each route writes an object of its own, with its own times and versions.
     Stamps,
     /// Names of temporary folders.
     Folders,
 }
 
-/// `{pod}` in the arguments is a pod of `demo`, `{tag}` is of the way's own.
+/// A call. `{pod}` in its arguments is a pod of `demo`, `{tag}` depends on the route.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     args: Vec<String>,
@@ -31,7 +31,7 @@ pub(crate) struct Row {
     differs: Differs,
 }
 
-/// A call whose arguments hold no blanks; it must succeed.
+/// A call whose arguments contain no blanks. It must succeed.
 pub(crate) fn row(args: &str) -> Row {
     Row {
         args: args.split(' ').map(str::to_owned).collect(),
@@ -45,13 +45,13 @@ pub(crate) fn row(args: &str) -> Row {
 }
 
 impl Row {
-    /// One more argument, which may hold blanks.
+    /// Adds an argument, which may contain blanks.
     pub(crate) fn word(mut self, word: &str) -> Self {
         self.args.push(word.to_owned());
         self
     }
 
-    /// One more argument, before all others.
+    /// Adds an argument before all others.
     pub(crate) fn first(mut self, word: &str) -> Self {
         self.args.insert(0, word.to_owned());
         self
@@ -77,7 +77,7 @@ impl Row {
         self
     }
 
-    /// What it must print, on either output: three empty answers are the same, too.
+    /// Requires this text on either output, since three empty answers would be equal too.
     pub(crate) fn says(mut self, text: &'static str) -> Self {
         self.says = text;
         self
@@ -162,7 +162,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// The first line that differs; a whole answer may be a megabyte.
+    /// The first different line, since a whole answer may be a megabyte.
     fn beside(&self, direct: &Seen) -> String {
         let lines = |seen: &Seen| {
             let whole = format!("{:?}\n{}\n{}", seen.code, seen.stderr, seen.stdout);
@@ -176,7 +176,7 @@ impl Seen {
     }
 }
 
-/// Makes the calls one after the other; what failed is told of all.
+/// Makes the calls one after the other and reports all failures.
 pub(crate) async fn check(world: &World, rows: &[Row]) -> anyhow::Result<()> {
     let mut wrong = Vec::new();
     for row in rows {
@@ -204,7 +204,7 @@ fn without_stamp(line: &str) -> String {
     stamp.unwrap_or(line).to_owned()
 }
 
-/// `diff` heads each file with its folder, which has a random name, and with the time it was written.
+/// Removes the random folder and the time from `diff`'s file headers.
 fn without_folder(line: &str) -> String {
     let heads = ["diff -u ", "--- ", "+++ "];
     let head = heads.into_iter().find(|head| line.starts_with(head));

@@ -9,9 +9,9 @@ use crate::row::{check, row};
 use crate::world::{Way, World};
 use crate::{BOTH, SOON};
 
-/// More than all buffers on the way hold, bytes.
+/// Bytes beyond all buffers on the path.
 const MUCH: usize = 30_000_000;
-/// What a slow reader takes in a second, of 1 KiB each.
+/// Lines of 1 KiB that a slow reader takes per second.
 const LINES: usize = 2000;
 
 #[tokio::test]
@@ -33,7 +33,7 @@ async fn exec_has_input_both_outputs_and_an_exit_code() -> anyhow::Result<()> {
             sh(" -i", "cat; echo end", over)
                 .stdin("from here\n")
                 .says("from here\nend\n"),
-            // The end of the input arrives while the outputs go on.
+            // The end of the input arrives while the outputs continue.
             sh(" -i", "wc -c; echo end >&2", over)
                 .stdin(&"x".repeat(3_000_000))
                 .says("3000000"),
@@ -48,8 +48,8 @@ async fn exec_has_input_both_outputs_and_an_exit_code() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A program may take its time, and what fills every buffer until then is no sign of a dead peer: not after 30 s either,
-/// where a TCP that is told to give up does so. SPDY would lose the input and exit 0.
+/// A program may pause, and full buffers must not count as a dead peer, even after the 30 s at which TCP
+/// would give up. SPDY would lose the input and exit with 0.
 #[tokio::test]
 async fn input_that_nobody_reads_for_long_arrives_whole() -> anyhow::Result<()> {
     let world = World::shared().await?;
@@ -83,14 +83,14 @@ async fn input_that_nobody_reads_for_long_arrives_whole() -> anyhow::Result<()> 
     Ok(())
 }
 
-/// kubectl pings every five seconds. kube-apiserver, which has closed by then, would answer with a reset and take up to
-/// some megabytes with it, of which SPDY would tell nobody.
+/// kubectl pings every five seconds. A kube-apiserver that has closed by then answers with a reset, which
+/// loses up to megabytes of output; SPDY would not report it.
 #[tokio::test]
 async fn a_slow_reader_gets_all_of_an_output_whose_program_has_ended_long_ago() -> anyhow::Result<()>
 {
     let world = World::shared().await?;
     let mut calls = JoinSet::new();
-    // So that a ping comes at another moment of each one's end.
+    // Varies the time between a ping and the end.
     for (seconds, way) in (7..12).zip(Way::TUNNELLED.into_iter().cycle()) {
         for over in BOTH {
             let lines = seconds * LINES;
@@ -117,7 +117,7 @@ async fn a_slow_reader_gets_all_of_an_output_whose_program_has_ended_long_ago() 
     Ok(())
 }
 
-/// kubectl falls back from one to the other in silence. A WebSocket begins with GET, SPDY with POST.
+/// kubectl falls back silently. A WebSocket starts with GET, SPDY with POST.
 #[tokio::test]
 async fn exec_arrives_over_the_transport_that_was_asked_for() -> anyhow::Result<()> {
     let world = World::shared().await?;

@@ -1,4 +1,4 @@
-//! What the tests of this binary share: a cluster, a hub, and an agent as the install manifest would have it.
+//! Shared parts of this test binary: a cluster, a hub, and an agent as the install manifest runs it.
 
 use std::path::PathBuf;
 
@@ -9,20 +9,20 @@ use tokio::sync::OnceCell;
 
 use crate::SOON;
 
-/// The service account that the install manifest makes; the agent runs as it, with its rights and no others.
+/// Service account of the install manifest, and the only rights of the agent.
 pub(crate) const AGENT: &str = "system:serviceaccount:fairlead:fairlead-agent";
-/// As whom the hub's first admin works in a cluster.
+/// User of the hub's first admin in a cluster.
 pub(crate) const USER: &str = "fairlead:admin";
 pub(crate) const GROUPS: [&str; 2] = ["fairlead:admin", "fairlead:tenant:t-default:admin"];
 
-/// The user that the agent lets admins become.
+/// User that the agent permits admins to impersonate.
 pub(crate) const LISTED: &str = "fairlead:someone";
 
-/// How a call gets to the API server.
+/// Route of a call to the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Straight, by the cluster's administrator, who impersonates whom the hub would: what somebody may do is part
-    /// of many answers.
+    /// Directly, as the cluster's administrator who impersonates the same user, since a user's rights are
+    /// part of many answers.
     Direct,
     /// Through the hub, with the cluster in the path of the URL.
     Path,
@@ -34,7 +34,7 @@ impl Way {
     pub(crate) const ALL: [Way; 3] = [Way::Direct, Way::Path, Way::Name];
     pub(crate) const TUNNELLED: [Way; 2] = [Way::Path, Way::Name];
 
-    /// For names of its own, as long as the others': tables are aligned by them.
+    /// Tag for object names. All tags have one length, because tables are aligned by names.
     pub(crate) fn tag(self) -> &'static str {
         match self {
             Way::Direct => "way-1",
@@ -63,7 +63,7 @@ impl World {
 
     async fn start() -> anyhow::Result<Self> {
         let cluster = Cluster::shared().await?;
-        // The cluster's folder is removed by the next run; nobody drops what is shared.
+        // The next run deletes the cluster's folder, since a shared cluster is never dropped.
         let hub = Hub::start_below(cluster.dir()).await?;
         let joining = hub.create_cluster("demo").await?;
         let url = joining.install_url.strip_prefix("http://");
@@ -98,7 +98,7 @@ impl World {
         }
     }
 
-    /// The server's URL in that way's kubeconfig.
+    /// Server URL in the kubeconfig of that route.
     pub(crate) fn server(&self, way: Way) -> String {
         match way {
             Way::Direct => self.cluster.api_url(),
@@ -107,17 +107,17 @@ impl World {
         }
     }
 
-    /// One of the three pods of the Deployment `demo`. What a test leaves in a pod is seen by others: 0 is for exec
-    /// and port-forward, 1 for attach and logs, 2 for cp.
+    /// One of the three pods of the Deployment `demo`. Tests leave traces in pods: 0 is for exec and
+    /// port-forward, 1 for attach and logs, 2 for cp.
     pub(crate) fn pod(&self, number: usize) -> &str {
         self.pods.get(number).expect("demo has three pods")
     }
 
-    /// An empty namespace of this name, for one test.
+    /// Creates an empty namespace for one test.
     pub(crate) async fn namespace(&self, name: &str) -> anyhow::Result<()> {
         let create = self.cluster.kubectl().args(["create", "namespace", name]);
         create.run().await?.success()?;
-        // What a namespace begins with comes a moment later, and pods need it.
+        // Initial objects of a namespace appear a moment later, and pods need them.
         eventually(SOON, "its service account", async || {
             let get = ["get", "serviceaccount", "default", "-n", name];
             let get = self.cluster.kubectl().args(get).run().await.ok()?;
@@ -126,7 +126,7 @@ impl World {
         .await
     }
 
-    /// What the API server has recorded of the agent, and `what` picks, once there is enough of it.
+    /// Audited requests of the agent that `what` selects, once there are enough.
     pub(crate) async fn audited(
         &self,
         enough: usize,

@@ -1,4 +1,4 @@
-//! Calls that change objects. Each way has a namespace of its own, so that all three find the same things there.
+//! Calls that change objects. Each route has a namespace of its own, so that all three find the same objects.
 
 use crate::row::{Row, check, row};
 use crate::world::{Way, World};
@@ -13,7 +13,7 @@ async fn namespaces(world: &World, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each call with its namespace; and everything that shows an object shows stamps.
+/// Adds its namespace to each call. Every call that shows an object shows stamps.
 fn within(namespace: &str, rows: impl IntoIterator<Item = Row>) -> Vec<Row> {
     let namespace = format!("--namespace={namespace}-{{tag}}");
     rows.into_iter().map(|row| row.first(&namespace)).collect()
@@ -55,7 +55,7 @@ async fn an_object_is_written_the_same_every_way() -> anyhow::Result<()> {
 async fn the_server_applies_the_same_every_way() -> anyhow::Result<()> {
     let world = World::shared().await?;
     namespaces(world, "apply").await?;
-    // Larger than every buffer on the way.
+    // Larger than every buffer on the path.
     let big = format!(
         "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: big}}, data: {{x: {}}}}}",
         "0123456789abcdef".repeat(50_000)

@@ -1,5 +1,6 @@
-//! `fairlead-e2e-link SOCKET SEED SITE_DEVICE HUB_DEVICE`: makes two TUN devices in the network namespace it is started in and
-//! is the link between them, wherever they are moved to. `e2e/net/README.md` says how to change it while it runs.
+//! `fairlead-e2e-link SOCKET SEED SITE_DEVICE HUB_DEVICE` creates two TUN devices in its network namespace
+//! and forwards packets between them. The devices may be moved to other namespaces. `e2e/net/README.md`
+//! explains how to change the link while it runs.
 
 use std::env;
 use std::path::Path;

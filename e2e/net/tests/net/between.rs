@@ -1,4 +1,4 @@
-//! Boxes between site and hub: the company's proxy, and what stands in front of the hub.
+//! Proxies and load balancers between site and hub.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use fairlead_e2e::Site;
 use fairlead_e2e_net::{Ca, Haproxy, Mode, Nginx, Squid, SquidPlan, Stage};
 
 const SOON: Duration = Duration::from_secs(20);
-/// A session carries nothing but its marks for so long.
+/// Time during which a session carries only ack probes.
 const IDLE: Duration = Duration::from_secs(45);
 
 #[tokio::test]
@@ -105,7 +105,7 @@ async fn a_proxy_that_opens_tls_reads_nothing_and_is_no_hindrance() -> anyhow::R
     stage.get_nodes().await
 }
 
-/// That it lives on, on the very connection it has.
+/// Checks that an idle session keeps its connection.
 async fn lives_on(stage: &Stage, site: &Site) -> anyhow::Result<()> {
     stage.get_nodes().await?;
     let before = site.dials().await?;

@@ -1,4 +1,4 @@
-//! A path that breaks in every way while people work: the agent notices, dials again by itself, and kubectl works again.
+//! Faults of the path while users work: the agent notices them, reconnects, and kubectl works again.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use tokio::time::sleep;
 
 use crate::work::Work;
 
-/// A silent path is known for one after so long, and `cluster get` says so.
+/// Deadline for a silent path to be detected and shown by `cluster get`.
 const NOTICED: Duration = Duration::from_secs(20);
 
-/// What must hold after any fault, with nothing restarted.
+/// Checks the state after a fault, with nothing restarted.
 async fn recovered(stage: &Stage, site: &Site) -> anyhow::Result<()> {
     stage.works_again().await?;
     Work::start(stage).await?.go_on(stage).await?;
@@ -26,7 +26,7 @@ async fn recovered(stage: &Stage, site: &Site) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Until packets have met the rule: a path on which nothing goes is not broken for anybody.
+/// Waits until packets match the fault's rule. A fault on an idle path breaks nothing.
 async fn met(stage: &Stage) -> anyhow::Result<()> {
     let met = fairlead_e2e::eventually(NOTICED, "packets that meet the fault", async || {
         stage.net.hits().ok().filter(|hits| *hits > 0)

@@ -1,5 +1,5 @@
-//! The built `fairlead`, a real kube-apiserver and the real kubectl, over networks as they are: with real proxies and load balancers, far
-//! away, lossy, and broken in every way. Run by `make net`, as root.
+//! Tests of the built `fairlead` with a real kube-apiserver and kubectl over realistic networks: proxies,
+//! load balancers, distance, loss and faults. `make net` runs them as root.
 
 #![allow(
     clippy::large_futures,
@@ -17,7 +17,7 @@ mod survive;
 mod wan;
 mod work;
 
-/// What a test is told by `name`; else `short`, or `long` where `NET_LONG` is set.
+/// The setting `name`; by default `short`, or `long` where `NET_LONG` is set.
 fn size(name: &str, short: u64, long: u64) -> anyhow::Result<u64> {
     match fairlead_e2e::setting(name) {
         Some(text) => Ok(text.parse()?),

@@ -1,5 +1,5 @@
-//! What a path does in months, in one go: many cuts one after the other, and a long black hole. How many and how long may be set;
-//! `NET_LONG` asks for 200 and for ten minutes.
+//! Months of faults in one test: many cuts in a row, and a long black hole. Number and length are settings;
+//! `NET_LONG` sets 200 cuts and ten minutes.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use tokio::time::sleep;
 
 use crate::size;
 
-/// The loss of a path is known after so long.
+/// Deadline for a loss of the path to be detected.
 const NOTICED: Duration = Duration::from_secs(20);
-/// And its return after so long.
+/// Deadline for the return of the path to be detected.
 const BACK: Duration = Duration::from_secs(20);
-/// A person who does not want to wait for the link to come back says so: `--request-timeout`.
+/// kubectl's flag of a user who does not want to wait for a reconnect.
 const IMPATIENT: &str = "--request-timeout=2s";
-/// For kubectl to say then what is wrong: two seconds, and what a busy machine takes to start it.
+/// Deadline for kubectl to report the fault: two seconds, and its start on a busy machine.
 const SENTENCE: Duration = Duration::from_secs(5);
-/// The same without a word: a request waits for the link for 20 s at most, less the time that it has been gone.
+/// Deadline without that flag: a request waits for the link at most 20 s, less the time of the outage so far.
 const PATIENT: Duration = Duration::from_secs(25);
-/// The same cuts in every run.
+/// Fixed, so that every run has the same cuts.
 const SEED: u64 = 7;
 const FAULTS: [Fault; 7] = [
     Fault::Drop,
@@ -32,7 +32,7 @@ const FAULTS: [Fault; 7] = [
     Fault::Silence(Toward::Site),
 ];
 
-/// `FAIRLEAD_NET_CUTS`: how many.
+/// `FAIRLEAD_NET_CUTS` sets the number of cuts.
 #[tokio::test]
 async fn kubectl_works_after_each_of_many_random_cuts() -> anyhow::Result<()> {
     let cuts = size("FAIRLEAD_NET_CUTS", 8, 200)?;
@@ -55,7 +55,7 @@ async fn kubectl_works_after_each_of_many_random_cuts() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `FAIRLEAD_NET_HOLE_SECONDS`: how long.
+/// `FAIRLEAD_NET_HOLE_SECONDS` sets the length.
 #[tokio::test]
 async fn a_black_hole_is_told_in_a_sentence_and_leaves_nothing_behind() -> anyhow::Result<()> {
     let long = Duration::from_secs(size("FAIRLEAD_NET_HOLE_SECONDS", 60, 600)?);
@@ -79,7 +79,7 @@ async fn a_black_hole_is_told_in_a_sentence_and_leaves_nothing_behind() -> anyho
     stage.net.heal()?;
     stage.state_within("Connected", BACK).await?;
     stage.get_nodes().await?;
-    // One more on either side may be under way when it is counted.
+    // One connection more on either side may be in progress when files are counted.
     let few = eventually(BACK, "as many files open as before", async || {
         let hub = stage.hub.process.usage().ok()?.fds;
         let site = site.process.usage().ok()?.fds;

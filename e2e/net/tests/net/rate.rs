@@ -1,5 +1,6 @@
-//! How much one stream brings over a far path, beside plain TCP over the same path in the same run. The figures are printed; what is
-//! asserted is only that nothing but the path holds a stream back, with room for a busy machine.
+//! Throughput of one stream over a far path compared with plain TCP over the same path in the same run.
+//! Figures are printed. Only a stream limited by something other than the path fails, with tolerance for a
+//! busy machine.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -16,25 +17,26 @@ use tokio::time::{Instant, sleep};
 use crate::size;
 
 const MIB: u64 = 1024 * 1024;
-/// Of one line of the log that is asked for.
+/// Size of one log line, in bytes.
 const LINE: usize = 64 * 1024;
 const PORT: u16 = 9;
-/// For each, whatever has come by then.
+/// Deadline of each transfer; a partial transfer counts.
 const LONGEST: Duration = Duration::from_secs(60);
-/// A stream that is held back by a window brings a tenth; noise does not halve one.
+/// Smallest share of plain TCP's rate. A stream limited by a window has a tenth, while noise does not halve
+/// it.
 const LEAST: f64 = 0.5;
 
-/// Bytes a second, from the first byte to the last.
+/// Bytes per second, from the first byte to the last.
 type Rate = f64;
 
-/// Plain TCP from the site to the hub: so many bytes, or as many as come within `most`.
+/// Plain TCP from the site to the hub: `bytes`, or as many as arrive within `most`.
 async fn plain(net: &Net, bytes: u64, most: Duration) -> anyhow::Result<Rate> {
     let at = SocketAddr::new(HUB_ADDRESS.parse()?, PORT);
     let listener = net.hub.listen(at)?;
     let mut stream = net.site.connect(at)?;
     let writer = spawn_blocking(move || {
         let chunk = vec![7; LINE];
-        // Until nobody reads any more.
+        // Ends when the reader closes.
         while stream.write_all(&chunk).is_ok() {}
     });
     let reader = spawn_blocking(move || {
@@ -54,7 +56,7 @@ async fn plain(net: &Net, bytes: u64, most: Duration) -> anyhow::Result<Rate> {
     rate
 }
 
-/// A log of so many bytes, of a container of its own.
+/// Writes a log of this size for a container of its own.
 fn write_log(stage: &Stage, pod: &str, bytes: u64) -> anyhow::Result<()> {
     let path = stage.cluster.container_log("default", pod, "demo");
     let mut log = BufWriter::new(File::create(path)?);
@@ -65,7 +67,7 @@ fn write_log(stage: &Stage, pod: &str, bytes: u64) -> anyhow::Result<()> {
     Ok(log.flush()?)
 }
 
-/// The same of the log of that pod through the hub, by a person beside it.
+/// Reads the log of that pod through the hub, with curl.
 async fn tunnel(stage: &Stage, pod: &str, bytes: u64, most: Duration) -> anyhow::Result<Rate> {
     let cluster = &stage.joining.id;
     let url = format!(
@@ -77,7 +79,7 @@ async fn tunnel(stage: &Stage, pod: &str, bytes: u64, most: Duration) -> anyhow:
     let told = spawn_blocking(move || {
         let form = "%{http_code} %{size_download} %{time_starttransfer} %{time_total}";
         let most = most.as_secs().to_string();
-        // That the time is over is no failure.
+        // curl's exit code 28 means that the time is over, which is no failure.
         let words = ["sh", "-c", "curl \"$@\" || [ $? = 28 ]", "curl", "-sS"];
         let asked = ["--cacert", &ca, "-H", &bearer, "--max-time", &most];
         let told = ["-o", "/dev/null", "-w", form, &url];
@@ -95,7 +97,7 @@ async fn tunnel(stage: &Stage, pod: &str, bytes: u64, most: Duration) -> anyhow:
     Ok(size / (last - first))
 }
 
-/// Both by turns, over the same link.
+/// Measures both in turns, over the same link.
 async fn beside_plain_tcp(shape: Shape, mib: u64, control: Option<&str>) -> anyhow::Result<()> {
     let rounds = size("FAIRLEAD_NET_ROUNDS", 1, 5)?;
     let bytes = mib * MIB;
@@ -103,7 +105,7 @@ async fn beside_plain_tcp(shape: Shape, mib: u64, control: Option<&str>) -> anyh
     if let Some(control) = control {
         stage.net.congestion_control(control)?;
     }
-    // Far from the first dial on: a path that has moved is learned first.
+    // The link is far from the first dial on, because a changed path first has to be learned.
     stage.net.link(shape)?;
     let site = stage.agent(|agent| agent).await?;
     stage.get_nodes().await?;
@@ -129,7 +131,7 @@ async fn beside_plain_tcp(shape: Shape, mib: u64, control: Option<&str>) -> anyh
 }
 
 fn far(millis: u64) -> Shape {
-    // 200 Mbit/s, with a queue of 20 ms: a good line out of a company.
+    // 200 Mbit/s with a queue of 20 ms, like a good company link.
     Shape::round_trip(Duration::from_millis(millis)).rate(25_000_000, 512 * 1024)
 }
 
@@ -158,7 +160,7 @@ async fn one_stream_over_a_far_lossy_path_brings_what_plain_tcp_does() -> anyhow
     beside_plain_tcp(far(150).loss(0.01), 32, Some("bbr")).await
 }
 
-/// How long requests take that somebody makes one after the other, until the other work is done; sorted.
+/// Latencies of requests made one after the other until the other work is done, sorted.
 async fn ask_beside<T>(
     stage: &Stage,
     work: impl Future<Output = anyhow::Result<T>>,
@@ -191,7 +193,7 @@ async fn ask_beside<T>(
     Ok((worked, took))
 }
 
-/// Neither takes all of the path from the other, and small requests go on.
+/// Neither starves the other, and small requests continue.
 #[tokio::test]
 async fn a_stream_shares_a_path_with_a_tcp_of_others() -> anyhow::Result<()> {
     let most = Duration::from_secs(20);

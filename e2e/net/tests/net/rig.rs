@@ -1,4 +1,4 @@
-//! The rig itself: that links, faults and walls do what they say, without Fairlead.
+//! Tests of the rig itself, without Fairlead: links, faults and firewalls.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout};
 
-/// For an answer that comes.
+/// Deadline of an expected answer.
 const SOON: Duration = Duration::from_secs(10);
-/// For one that does not: longer than any retransmission on these links takes.
+/// Wait for an answer that must not come; longer than any retransmission on these links.
 const SILENCE: Duration = Duration::from_millis(500);
 
-/// An echo at the hub's address, and a connection to it from the site.
+/// An echo server at the hub's address, and a connection to it from the site.
 struct Echo {
     net: Net,
     stream: TcpStream,
@@ -92,7 +92,7 @@ async fn a_fault_holds_a_connection_until_it_is_healed() -> anyhow::Result<()> {
         echo.net.cut(fault)?;
         ensure!(echo.round(SILENCE).await.is_err(), "{fault:?}");
         echo.net.heal()?;
-        // By retransmission.
+        // Arrives by retransmission.
         let answered = echo.answer(SOON).await;
         answered.with_context(|| format!("after {fault:?}"))?;
     }

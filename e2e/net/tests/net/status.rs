@@ -1,4 +1,4 @@
-//! What the hub says of a cluster is right soon after it has changed, and soon after it is well again, whichever part of the way is broken.
+//! The reported state of a cluster follows every break and every repair of the path in time.
 
 use std::fs;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use fairlead_e2e::NetNs;
 use fairlead_e2e_net::{Fault, Stage, Toward};
 use rustix::process::Signal;
 
-/// Each change is told within this.
+/// Deadline for a break to be reported.
 const RIGHT: Duration = Duration::from_secs(30);
-/// And the return of what was broken.
+/// Deadline for a repair to be reported.
 const BACK: Duration = Duration::from_secs(15);
-/// The agent's alone, so that nothing else of its site is cut off.
+/// Group id of the agent alone, so that a firewall rule affects nothing else at its site.
 const GROUP: u32 = 4242;
 
-/// A site's own firewall, between a group's processes and the API server.
+/// Firewall of a site between the API server and the processes of a group.
 struct Wall<'a>(&'a NetNs);
 
 impl<'a> Wall<'a> {

@@ -1,5 +1,5 @@
-//! A person who presses Ctrl-Z in the middle of a long log: it costs the hub a window, nobody else anything, and goes on later where it
-//! was. `NET_LONG` makes it a log of a GiB.
+//! A user who suspends a long `kubectl logs` with Ctrl-Z: it costs the hub one window, affects nobody else,
+//! and continues without loss. `NET_LONG` makes it a log of 1 GiB.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -22,23 +22,25 @@ use crate::size;
 const MIB: u64 = 1024 * 1024;
 const LINE: u64 = 64 * 1024;
 const CLIENTS: usize = 200;
-/// How many of them connect at once, so that their beginning is no storm of its own.
+/// Clients that connect at the same time, to avoid a connection burst.
 const DOORS: usize = 8;
-/// How long the others are watched, before and while one has stopped.
+/// Time during which other clients are measured, before and while one is suspended.
 const WATCHED: Duration = Duration::from_secs(10);
-/// What a hub may hold for a reader that has stopped: a window, which is 1 MiB once it has grown, and what the allocator keeps.
+/// Memory that a hub may use for a suspended reader: a window, which grows to 1 MiB, and the allocator's
+/// share.
 const STOPPED: u64 = 4 * MIB;
-/// From one request of a client to its next: all of them together ask 400 times a second, which is no load for the machine.
+/// Interval between two requests of a client. All clients together send 400 requests per second, a light
+/// load.
 const BETWEEN: Duration = Duration::from_millis(500);
 const DEADLINE: Duration = Duration::from_secs(900);
 
-/// Line `n`: no two are the same, and none is like its neighbours anywhere.
+/// Line `n`. No two lines are equal at any position.
 fn line(n: u64) -> String {
     let word = format!("{:016x}", (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     word.repeat(LINE as usize / word.len())
 }
 
-/// How long the requests of many clients take, sorted.
+/// Latencies of the requests of many clients, sorted.
 async fn watch(front: &RawClient, request: &str) -> anyhow::Result<Vec<Duration>> {
     let over = Arc::new(AtomicBool::new(false));
     let doors = Arc::new(Semaphore::new(DOORS));
@@ -102,7 +104,7 @@ async fn a_reader_that_stops_costs_a_window_and_nobody_else_anything() -> anyhow
         stage.joining.id,
         stage.hub.token()?.trim()
     );
-    // Once for everybody to be there, and once to be measured against.
+    // One run warms up, one is the baseline.
     watch(&front, &request).await?;
     let before = p99(&watch(&front, &request).await?)?;
     let memory = stage.hub.process.usage()?.rss;

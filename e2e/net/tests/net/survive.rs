@@ -1,5 +1,5 @@
-//! Sessions outlive their sockets: whatever becomes of the path, what people have running goes on after a pause. Nothing is lost, nothing
-//! comes twice, files arrive whole, and nobody has to start anything again.
+//! Sessions outlive their sockets: commands of users continue after an outage without loss or duplication,
+//! files arrive complete, and nothing is restarted.
 
 use std::fs;
 use std::path::Path;
@@ -14,15 +14,16 @@ use tokio::time::{Instant, sleep};
 use crate::size;
 use crate::work::Work;
 
-/// After the path is back, everything goes on within this.
+/// Deadline for everything to continue after the path is back.
 const PAUSE: Duration = Duration::from_secs(5);
 const SOON: Duration = Duration::from_secs(20);
-/// Between two cuts of the long run.
+/// Interval of the cuts in the long run.
 const EVERY: Duration = Duration::from_secs(20);
-/// For one file in the long run.
+/// Deadline of one file in the long run.
 const COPY: Duration = Duration::from_secs(1500);
 
-/// What was given to each meanwhile comes, once, in order, and soon; then work goes on as ever, with the same agent.
+/// Checks that everything sent meanwhile arrives once, in order and in time, and that the same agent
+/// continues to work.
 async fn goes_on(stage: &Stage, site: &Site, work: &mut Work) -> anyhow::Result<()> {
     let back = Instant::now();
     work.see().await?;
@@ -98,7 +99,7 @@ async fn work_lives_through_the_death_of_a_proxy() -> anyhow::Result<()> {
     goes_on(&stage, &site, &mut work).await
 }
 
-/// One way to break a path on which a load balancer stands.
+/// A way to break a path with a load balancer.
 #[derive(Debug, Clone, Copy)]
 enum Cut {
     Reset,
@@ -141,7 +142,7 @@ fn copy(kubectl: &Kubectl, from: &str, to: &str) -> JoinHandle<anyhow::Result<Ou
     tokio::spawn(cp.args([from, to]).run())
 }
 
-/// Nothing that repeats, so that no two parts of it can be taken for each other.
+/// Writes a file without repetitions, so that no two parts of it are equal.
 fn make_file(path: &Path, mib: u64) -> anyhow::Result<Vec<u8>> {
     let words = 0..u32::try_from(mib * 256 * 1024)?;
     let bytes: Vec<u8> = words
@@ -151,8 +152,8 @@ fn make_file(path: &Path, mib: u64) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// `FAIRLEAD_NET_CUTS` of them, while files of `FAIRLEAD_NET_MIB` are copied both ways: with `NET_LONG` for ten minutes, and a GiB.
-/// BBR, because cubic moves 0.2 MB/s here.
+/// `FAIRLEAD_NET_CUTS` cuts while files of `FAIRLEAD_NET_MIB` are copied both ways; with `NET_LONG` for ten
+/// minutes, and 1 GiB. It uses BBR, because cubic reaches only 0.2 MB/s here.
 #[tokio::test]
 async fn nothing_is_lost_on_a_long_lossy_path_that_is_cut_every_20_s() -> anyhow::Result<()> {
     let cuts = usize::try_from(size("FAIRLEAD_NET_CUTS", 5, 30)?)?;

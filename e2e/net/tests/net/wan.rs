@@ -1,4 +1,4 @@
-//! A site that is far away: what people do works over long and lossy links, and files arrive whole.
+//! Far sites: users' commands work over long and lossy links, and files arrive complete.
 
 use std::fs;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use anyhow::{Context, ensure};
 use fairlead_e2e::Transport;
 use fairlead_e2e_net::{Shape, Stage};
 
-/// Of the file that is copied, in 4-byte words: 20 MiB.
+/// Size of the copied file in 4-byte words: 20 MiB.
 const WORDS: u32 = 5 * 1024 * 1024;
-/// For 20 MiB at the worst of these links, on a busy machine.
+/// Deadline of 20 MiB over the worst of these links on a busy machine.
 const COPY: Duration = Duration::from_secs(180);
 
 async fn works_at(round_trip: u64, loss: f64) -> anyhow::Result<()> {
@@ -27,7 +27,7 @@ async fn works_at(round_trip: u64, loss: f64) -> anyhow::Result<()> {
         let echoed = exec.args(["exec", "-i", &pod, "--", "cat"]).run().await?;
         ensure!(echoed.success()? == "there and back\n", "{transport:?}");
     }
-    // Nothing that repeats, so that no two parts of it can be taken for each other.
+    // No repetitions, so that no two parts of it are equal.
     let bytes: Vec<u8> = (0..WORDS)
         .flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes())
         .collect();
@@ -62,7 +62,7 @@ async fn a_site_150_ms_away_works() -> anyhow::Result<()> {
     works_at(150, 0.0).await
 }
 
-/// At this loss plain TCP itself makes about 0.9 MB/s over 20 ms, and a seventh of it over 150.
+/// With this loss, plain TCP reaches about 0.9 MB/s over 20 ms, and a seventh of it over 150 ms.
 #[tokio::test]
 async fn a_site_behind_a_link_that_loses_1_percent_works() -> anyhow::Result<()> {
     works_at(20, 0.01).await

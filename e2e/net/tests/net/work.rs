@@ -1,5 +1,5 @@
-//! What people have running while the path breaks: an exec, one on a terminal, a watch and a `logs -f`, each fed with numbers in
-//! lockstep, so that nothing can be lost or doubled without being seen.
+//! Commands of users during a fault: an exec, one on a terminal, a watch and a `logs -f`. Each gets numbers
+//! in lockstep, so that any loss or duplication shows.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -8,27 +8,27 @@ use anyhow::{Context, ensure};
 use fairlead_e2e::{Running, Terminal, eventually};
 use fairlead_e2e_net::Stage;
 
-/// For a number to go round; longer than any pause that is allowed.
+/// Deadline of a number's round trip; longer than any tolerated pause.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Work {
     pod: String,
-    /// Of this work, in the names of what it makes.
+    /// Unique part of the names of created objects.
     label: String,
     exec: Running,
     terminal: Terminal,
     logs: Running,
     watch: Running,
-    /// The last number that was given, and the last that has come out of each.
+    /// The last number that was sent, and the last that each command has returned.
     number: u32,
     seen: u32,
 }
 
 impl Work {
-    /// Starts all four through the tunnel and sees each of them work once.
+    /// Starts all four commands through the tunnel and checks each of them once.
     pub(crate) async fn start(stage: &Stage) -> anyhow::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        // The cluster is shared: what it has of earlier work must not be taken for this one's.
+        // The cluster is shared, so objects of earlier tests must have other names.
         let label = format!("work-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         let kubectl = stage.kubectl().await?.deadline(DEADLINE);
         let pod = stage.pod().await?;
@@ -50,19 +50,19 @@ impl Work {
             number: 0,
             seen: 0,
         };
-        // Until kubectl has the terminal for itself, that echoes, too.
+        // The terminal itself echoes until kubectl has put it into raw mode.
         work.terminal.write(&format!("{label}-begun\r"))?;
         let begun = format!("{label}-begun\r\n");
         work.on_terminal(&begun).await?;
         let line = work.logs.next_line().await?.context("no log")?;
         ensure!(line == format!("{label}-0"), "logs -f: {line}");
-        // kubectl lists before it watches: what is made from here on is seen once, whichever saw it.
+        // kubectl lists before it watches, so each later object is reported once by one of the two.
         work.feed(stage).await?;
         work.see().await?;
         Ok(work)
     }
 
-    /// Gives each the next number, whatever the path is like: log and watch are fed at the site.
+    /// Sends each command the next number. Log and watch get it at the site, whatever the state of the path.
     pub(crate) async fn feed(&mut self, stage: &Stage) -> anyhow::Result<()> {
         self.number += 1;
         let name = format!("{}-{}", self.label, self.number);
@@ -84,7 +84,8 @@ impl Work {
         Ok(())
     }
 
-    /// Sees the numbers since the last time come out of each, once, in order, and no other.
+    /// Checks that each command returns all numbers since the last check, once and in order, and nothing
+    /// else.
     pub(crate) async fn see(&mut self) -> anyhow::Result<()> {
         let each = [
             ("exec", &mut self.exec, ""),
@@ -108,7 +109,7 @@ impl Work {
         Ok(())
     }
 
-    /// Waits until a line is there twice: as it was typed, and as it came back. How often it is.
+    /// Waits until the line appears twice, as typed and as returned, and returns the number of appearances.
     async fn on_terminal(&self, line: &str) -> anyhow::Result<usize> {
         let times = || self.terminal.screen().matches(line).count();
         let shown = eventually(DEADLINE, line, async || Some(times()).filter(|&n| n >= 2));
@@ -116,7 +117,7 @@ impl Work {
         shown.with_context(|| format!("exec -it: {:?}", self.terminal.screen()))
     }
 
-    /// A few numbers, one after the other.
+    /// Sends a few numbers one after the other.
     pub(crate) async fn go_on(&mut self, stage: &Stage) -> anyhow::Result<()> {
         for _ in 0..3 {
             self.feed(stage).await?;

@@ -1,11 +1,11 @@
-//! What a deed comes to.
+//! Effect of an operation.
 
 use serde_json::{Value, json};
 
 use super::{CLUSTER, Deed, Step, TENANT, TOKEN, What, World, of_kind};
 
 impl Deed {
-    /// What is so then, and what the log says of it.
+    /// Applies the operation to the world and returns its log lines.
     pub(crate) fn done(&self, world: &mut World) -> Step {
         let (id, said) = (&self.id, json!(self.number.to_string()));
         let mut step = Step::new();
@@ -94,7 +94,7 @@ impl Deed {
     }
 }
 
-/// The next version of what is there.
+/// Increments the version of an object.
 fn change<'a>(world: &'a mut World, kind: &str, id: &str, step: &mut Step) -> &'a mut Value {
     step.push(format!("{kind}{id} updated"));
     let it = world.entry(format!("{kind}{id}")).or_default();

@@ -1,4 +1,4 @@
-//! How a deed is asked for.
+//! HTTP request of an operation.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::{CLUSTER, Deed, Secrets, What, World};
 use crate::client::Request;
 
 impl Deed {
-    /// By the writer's own token, but for what Steward does.
+    /// The request, with the writer's own token except for Steward's operations.
     pub(crate) fn request(&self, token: &str, secrets: &Secrets, world: &World) -> Request {
         let (id, number) = (&self.id, self.number);
         let said = number.to_string();
@@ -87,7 +87,7 @@ impl Deed {
     }
 }
 
-/// Where Steward's manifests are, once.
+/// Path of Steward's manifests, which can be read once.
 pub(crate) fn manifests(token: &str) -> String {
     format!("/install/steward.json?token={token}")
 }

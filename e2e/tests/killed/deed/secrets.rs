@@ -1,4 +1,4 @@
-//! What is told once, and by which more can be done.
+//! Secrets that the hub returns only once and that permit further operations.
 
 use std::collections::BTreeMap;
 
@@ -9,32 +9,32 @@ use super::{Deed, TOKEN, What, World};
 
 #[derive(Default)]
 pub(crate) struct Secrets {
-    /// Bootstrap tokens that are valid, by cluster.
+    /// Valid bootstrap tokens, by cluster.
     pub(super) bootstrap: BTreeMap<String, String>,
     /// Steward's tokens, by cluster.
     pub(super) steward: BTreeMap<String, String>,
-    /// Tokens by name: their ids, and themselves where they are known.
+    /// Tokens by name: their ids, and their values where they are known.
     pub(super) tokens: BTreeMap<String, (String, Option<String>)>,
-    /// A bootstrap token that is good for nothing any more, and an API token that is not.
+    /// An invalid bootstrap token, and an invalid API token.
     pub(crate) spent: Option<String>,
     pub(crate) revoked: Option<String>,
 }
 
 impl Secrets {
-    /// What somebody was told who is gone.
+    /// Forgets the secrets of a deleted object.
     pub(crate) fn forget(&mut self, deed: &Deed) {
         self.bootstrap.remove(&deed.id);
         self.steward.remove(&deed.id);
         self.tokens.remove(&deed.id);
     }
 
-    /// Of a token whose maker was told nothing.
+    /// Records the id of a token whose creation was not acknowledged.
     pub(crate) fn found(&mut self, name: &str, id: &str) {
         let known = self.tokens.entry(name.to_owned());
         known.or_insert_with(|| (id.to_owned(), None));
     }
 
-    /// A token that must be good.
+    /// A token that must be valid.
     pub(crate) fn good(&self, world: &World) -> Option<&str> {
         let tokens = self.tokens.iter();
         let mut there = tokens.filter(|(name, _)| world.contains_key(&format!("{TOKEN}{name}")));
@@ -43,7 +43,7 @@ impl Secrets {
 }
 
 impl Deed {
-    /// What the answer tells that nobody else is told.
+    /// Stores secrets of an answer that are returned only once.
     pub(crate) fn learn(&self, answer: &Value, secrets: &mut Secrets) -> anyhow::Result<()> {
         let id = self.id.clone();
         let text = |pointer: &str| {
