@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::{api::Api, peers::HubReady};
 
 /// Agents that enrol at the same time. The hub bounds the number of handshakes without an identity.
-const AT_ONCE: usize = 16;
+const MAX_ENROLLING: usize = 16;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -38,7 +38,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let mut numbers = 0..args.count;
     loop {
         // Agents are registered in small groups. Each group runs before the next one is requested.
-        let group = numbers.by_ref().take(AT_ONCE);
+        let group = numbers.by_ref().take(MAX_ENROLLING);
         let joins = futures_util::future::try_join_all(group.map(|number| create(&hub, number)));
         let joins = joins.await?;
         if joins.is_empty() {

@@ -15,7 +15,7 @@ use tokio::time;
 
 use crate::{dial::Dial, tls};
 
-const CREATE: Duration = Duration::from_secs(30);
+const CREATE_DEADLINE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Api {
     dial: Dial,
@@ -44,7 +44,7 @@ impl Api {
         path: &str,
         bodies: impl IntoIterator<Item = String>,
     ) -> anyhow::Result<Vec<T>> {
-        let opened = time::timeout(CREATE, async {
+        let opened = time::timeout(CREATE_DEADLINE, async {
             let (sender, driver) = http1::handshake(self.dial.open().await?).await?;
             // The task ends with its connection.
             drop(tokio::spawn(driver));
@@ -53,7 +53,7 @@ impl Api {
         let mut sender = opened.await.context("no connection in time")??;
         let mut answers = Vec::new();
         for body in bodies {
-            let created = time::timeout(CREATE, async {
+            let created = time::timeout(CREATE_DEADLINE, async {
                 sender.ready().await?;
                 let mut request = Request::new(Full::new(Bytes::from(body)));
                 *request.method_mut() = Method::POST;

@@ -14,11 +14,11 @@ use crate::{
     peers::{Server, write_secret},
 };
 
-pub(crate) const PODS: usize = 5000;
+pub(crate) const POD_COUNT: usize = 5000;
 /// Connections that write pods at the same time.
-const WRITERS: usize = 8;
-const WRITTEN: Duration = Duration::from_secs(300);
-const ACCOUNT: &str = "kube-system:bench";
+const POD_WRITERS: usize = 8;
+const FILL_DEADLINE: Duration = Duration::from_secs(300);
+const SERVICE_ACCOUNT: &str = "kube-system:bench";
 
 /// A running API server. It ends when this is dropped.
 pub(crate) struct ApiServer {
@@ -39,7 +39,7 @@ impl ApiServer {
             anyhow::Ok(ran.success()?.trim().to_owned())
         };
         kubectl(&["create", "serviceaccount", "bench", "-n", "kube-system"]).await?;
-        let account = format!("--serviceaccount={ACCOUNT}");
+        let account = format!("--serviceaccount={SERVICE_ACCOUNT}");
         let role = "--clusterrole=cluster-admin";
         kubectl(&["create", "clusterrolebinding", "bench", role, &account]).await?;
         let hours = "--duration=24h";
@@ -50,7 +50,7 @@ impl ApiServer {
             cluster,
             token_file,
         };
-        let filled = time::timeout(WRITTEN, server.fill()).await;
+        let filled = time::timeout(FILL_DEADLINE, server.fill()).await;
         filled.context("writing pods takes too long")??;
         Ok(server)
     }
@@ -69,10 +69,10 @@ impl ApiServer {
     async fn fill(&self) -> anyhow::Result<()> {
         let Server { url, ca_file, .. } = self.server()?;
         let mut writers = JoinSet::new();
-        for writer in 0..WRITERS {
+        for writer in 0..POD_WRITERS {
             let api = Api::new(&url, &ca_file, &self.token_file)?;
             writers.spawn(async move {
-                let numbers = (writer..PODS).step_by(WRITERS);
+                let numbers = (writer..POD_COUNT).step_by(POD_WRITERS);
                 let pods = numbers.map(|number| pod(number).to_string());
                 let path = "/api/v1/namespaces/default/pods";
                 api.create::<IgnoredAny>(path, pods).await

@@ -13,7 +13,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 /// Longest answer to CONNECT, in bytes.
-const HEAD: usize = 4096;
+const MAX_HEAD_BYTES: usize = 4096;
 
 pub(crate) trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
@@ -72,7 +72,10 @@ async fn connect<S: Io>(mut socket: S, to: &str) -> anyhow::Result<S> {
     socket.write_all(request.as_bytes()).await?;
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        ensure!(head.len() < HEAD, "the answer to CONNECT has no end");
+        ensure!(
+            head.len() < MAX_HEAD_BYTES,
+            "the answer to CONNECT has no end"
+        );
         head.push(socket.read_u8().await.context("no answer to CONNECT")?);
     }
     let head = String::from_utf8_lossy(&head);

@@ -37,15 +37,15 @@ use self::{
 use crate::{stats::Latencies, tls};
 
 /// Deadline of the requests in flight when the window ends.
-const LAST_ANSWERS: Duration = Duration::from_secs(20);
+const LAST_ANSWERS_DEADLINE: Duration = Duration::from_secs(20);
 /// Longest window, and the interval at which its length is checked.
-const LONGEST: Duration = Duration::from_secs(20);
-const LOOK: Duration = Duration::from_millis(10);
+const MAX_WINDOW: Duration = Duration::from_secs(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Time that aborted requests get to end.
-const LAST_FRAMES: Duration = Duration::from_millis(100);
-const COUNTED: Duration = Duration::from_secs(2);
+const ABORT_TIME: Duration = Duration::from_millis(100);
+const COUNT_DEADLINE: Duration = Duration::from_secs(2);
 /// Pause of a worker after a failed request.
-const REST: Duration = Duration::from_millis(50);
+const FAILURE_PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -198,7 +198,7 @@ pub(crate) struct Outcome {
 pub(crate) async fn measure(target: Target, plan: Plan) -> anyhow::Result<Outcome> {
     let run = Arc::new(Run {
         target,
-        phase: AtomicU8::new(WARMING),
+        phase: AtomicU8::new(PHASE_WARM_UP),
         bytes: AtomicU64::new(0),
         answers: AtomicU64::new(0),
         cut: plan.cut,
@@ -224,12 +224,12 @@ pub(crate) async fn measure(target: Target, plan: Plan) -> anyhow::Result<Outcom
     let before = cpu::read(&plan.watched)?;
     let before_that = counted(plan.counted_at.as_deref()).await?;
     let begin = Instant::now();
-    run.phase.store(MEASURING, Relaxed);
+    run.phase.store(PHASE_MEASURE, Relaxed);
     time::sleep(plan.window).await;
-    while run.answers.load(Relaxed) < plan.answers && begin.elapsed() < LONGEST {
-        time::sleep(LOOK).await;
+    while run.answers.load(Relaxed) < plan.answers && begin.elapsed() < MAX_WINDOW {
+        time::sleep(POLL_INTERVAL).await;
     }
-    run.phase.store(ENDING, Relaxed);
+    run.phase.store(PHASE_END, Relaxed);
     let seconds = begin.elapsed().as_secs_f64();
     let there = counted(plan.counted_at.as_deref()).await?;
     let cpu_us = cpu::since(&before, &cpu::read(&plan.watched)?);
@@ -252,9 +252,9 @@ pub(crate) async fn measure(target: Target, plan: Plan) -> anyhow::Result<Outcom
     })
 }
 
-const WARMING: u8 = 0;
-const MEASURING: u8 = 1;
-const ENDING: u8 = 2;
+const PHASE_WARM_UP: u8 = 0;
+const PHASE_MEASURE: u8 = 1;
+const PHASE_END: u8 = 2;
 
 /// State that the workers of one run share.
 struct Run {
@@ -268,11 +268,11 @@ struct Run {
 
 impl Run {
     fn measuring(&self) -> bool {
-        self.phase.load(Relaxed) == MEASURING
+        self.phase.load(Relaxed) == PHASE_MEASURE
     }
 
     fn ended(&self) -> bool {
-        self.phase.load(Relaxed) == ENDING
+        self.phase.load(Relaxed) == PHASE_END
     }
 
     fn count(&self, bytes: usize) {
@@ -310,7 +310,7 @@ async fn work(run: Arc<Run>, first: Connection, mut pace: Pace) -> Tally {
         if let Err(error) = step(&run, &mut connection, &mut tally, begin).await {
             tally.failed(&error);
             connection = None;
-            time::sleep(REST).await;
+            time::sleep(FAILURE_PAUSE).await;
         }
     }
     tally
@@ -336,7 +336,11 @@ async fn step(
 
 async fn collect(mut workers: JoinSet<Tally>, cut: bool) -> anyhow::Result<Tally> {
     let mut all = Tally::default();
-    let limit = if cut { LAST_FRAMES } else { LAST_ANSWERS };
+    let limit = if cut {
+        ABORT_TIME
+    } else {
+        LAST_ANSWERS_DEADLINE
+    };
     let ended = time::timeout(limit, async {
         while let Some(tally) = workers.join_next().await {
             all.add(tally?);
@@ -351,7 +355,7 @@ async fn collect(mut workers: JoinSet<Tally>, cut: bool) -> anyhow::Result<Tally
             all.errors += workers.len() as u64;
             all.first_error.get_or_insert_with(|| {
                 format!(
-                    "{} requests had no whole answer after {LAST_ANSWERS:?}",
+                    "{} requests had no whole answer after {LAST_ANSWERS_DEADLINE:?}",
                     workers.len()
                 )
             });
@@ -365,7 +369,7 @@ async fn counted(socket: Option<&Path>) -> anyhow::Result<Option<u64>> {
     let Some(socket) = socket else {
         return Ok(None);
     };
-    let asked = time::timeout(COUNTED, async {
+    let asked = time::timeout(COUNT_DEADLINE, async {
         let mut said = String::new();
         let stream = UnixStream::connect(socket).await?;
         stream.take(64).read_to_string(&mut said).await?;

@@ -17,11 +17,11 @@ use fairlead_testkit::process::Place;
 
 use crate::ports;
 
-const HUB: &str = "10.99.0.1";
-const SITE: &str = "10.99.0.2";
+const HUB_ADDRESS: &str = "10.99.0.1";
+const SITE_ADDRESS: &str = "10.99.0.2";
 /// Fixed, so that the same packets are lost in every run.
-const SEED: &str = "1";
-const READY: Duration = Duration::from_secs(10);
+const LINK_SEED: &str = "1";
+const READY_DEADLINE: Duration = Duration::from_secs(10);
 
 pub(crate) struct Network {
     hub: NetNs,
@@ -42,10 +42,10 @@ impl Network {
         let socket = folder.join("link.sock");
         let mut link = Launch::new(std::env::current_exe()?)
             .args(["link".as_ref(), socket.as_os_str()])
-            .args([SEED, "tosite", "tohub"])
+            .args([LINK_SEED, "tosite", "tohub"])
             .inside(&hub)
             .spawn(folder.join("link.log"))?;
-        link.wait_for_log("ready", READY).await?;
+        link.wait_for_log("ready", READY_DEADLINE).await?;
         let network = Self {
             control: Control::new(socket),
             folder: folder.to_owned(),
@@ -63,12 +63,12 @@ impl Network {
             .run(&["ip", "link", "set", "tohub", "name", "wan"])?;
         self.hub
             .run(&["ip", "link", "set", "tosite", "netns", &site, "name", "wan"])?;
-        for (at, address) in [(&self.hub, HUB), (&self.site, SITE)] {
+        for (at, address) in [(&self.hub, HUB_ADDRESS), (&self.site, SITE_ADDRESS)] {
             let address = format!("{address}/24");
             at.run(&["ip", "address", "add", &address, "dev", "wan"])?;
             // Queue for packets that arrive while the emulator is not scheduled.
             at.run(&["ip", "link", "set", "wan", "txqueuelen", "10000", "up"])?;
-            at.run(&["sh", "-c", SETTINGS])?;
+            at.run(&["sh", "-c", SYSCTL_SETTINGS])?;
         }
         Ok(())
     }
@@ -88,8 +88,14 @@ impl Network {
     pub(crate) fn join(&self, [secure, plain]: [u16; 2]) -> anyhow::Result<()> {
         let hubs = format!("{}-{}", ports::FREE.start, ports::FREE.end - 1);
         let upstream = format!("{{ {secure}, {plain} }}");
-        self.rules(&self.hub, &rules(&hubs, (&upstream, SITE), HUB))?;
-        self.rules(&self.site, &rules(&upstream, (&hubs, HUB), SITE))
+        self.rules(
+            &self.hub,
+            &rules(&hubs, (&upstream, SITE_ADDRESS), HUB_ADDRESS),
+        )?;
+        self.rules(
+            &self.site,
+            &rules(&upstream, (&hubs, HUB_ADDRESS), SITE_ADDRESS),
+        )
     }
 
     fn rules(&self, at: &NetNs, rules: &str) -> anyhow::Result<()> {
@@ -113,7 +119,7 @@ impl Network {
 
 /// Packets of 127.0.0.1 may leave by the link, translated. TCP must not carry path metrics over from one peer
 /// to the next.
-const SETTINGS: &str =
+const SYSCTL_SETTINGS: &str =
     "cd /proc/sys/net/ipv4 && echo 1 > conf/all/route_localnet && echo 1 > tcp_no_metrics_save";
 
 /// Rules for one side: `here` are its own ports, `there` are the ports and the address of the other side.

@@ -38,9 +38,9 @@ use crate::{
 };
 
 /// Deadline of the first request through a peer.
-const READY: Duration = Duration::from_secs(30);
-const ATTEMPT: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(100);
+const READY_DEADLINE: Duration = Duration::from_secs(30);
+const ATTEMPT_DEADLINE: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -367,19 +367,19 @@ impl Peer {
     async fn answers(&mut self) -> anyhow::Result<()> {
         let way = self.way(Legs::Tls).context("there is no way")?.clone();
         let target = way.target("/readyz")?;
-        let answered = time::timeout(READY, async {
+        let answered = time::timeout(READY_DEADLINE, async {
             loop {
                 self.alive()?;
-                match time::timeout(ATTEMPT, target.once()).await {
+                match time::timeout(ATTEMPT_DEADLINE, target.once()).await {
                     Ok(Ok(_)) => return anyhow::Ok(()),
-                    _ => time::sleep(LOOK).await,
+                    _ => time::sleep(POLL_INTERVAL).await,
                 }
             }
         })
         .await;
         answered.unwrap_or_else(|_| {
             let last = self.agent.as_ref().or(self.hub.as_ref());
-            let step = format!("wait until a request comes through, {READY:?} long");
+            let step = format!("wait until a request comes through, {READY_DEADLINE:?} long");
             Err(last.map_or_else(|| anyhow::anyhow!(step.clone()), |part| part.failed(&step)))
         })
     }

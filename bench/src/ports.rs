@@ -11,15 +11,15 @@ use std::{
 
 use anyhow::ensure;
 
-const FIRST: u16 = 20_000;
-const END: u16 = 22_500;
+const FIRST_FREE_PORT: u16 = 20_000;
+const END_FREE_PORTS: u16 = 22_500;
 /// First port of agents that need a port each, up to the kernel's range. These ports are reused.
-pub(crate) const CROWD: u16 = END;
+pub(crate) const FIRST_AGENT_PORT: u16 = END_FREE_PORTS;
 
 /// All ports that [`free`] returns.
-pub(crate) const FREE: Range<u16> = FIRST..END;
+pub(crate) const FREE: Range<u16> = FIRST_FREE_PORT..END_FREE_PORTS;
 
-static NEXT: AtomicU16 = AtomicU16::new(FIRST);
+static NEXT: AtomicU16 = AtomicU16::new(FIRST_FREE_PORT);
 
 /// Returns an unused port of 127.0.0.1, each only once.
 ///
@@ -28,7 +28,7 @@ static NEXT: AtomicU16 = AtomicU16::new(FIRST);
 pub(crate) fn free() -> anyhow::Result<u16> {
     loop {
         let port = NEXT.fetch_add(1, Relaxed);
-        ensure!(port < END, "no ports are left");
+        ensure!(port < END_FREE_PORTS, "no ports are left");
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
             return Ok(port);
         }

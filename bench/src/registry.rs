@@ -172,7 +172,7 @@ async fn few(hub: &Hub, clusters: usize, time: Duration, to: &mut Figures) -> an
     let by = |counter: fn(usize) -> usize| {
         let stewards = stewards.clone();
         move |number: usize| {
-            let steward = stewards.get(number % fleet::STEWARDS).cloned();
+            let steward = stewards.get(number % fleet::STEWARD_COUNT).cloned();
             let (path, token) = steward.unwrap_or_default();
             (
                 Ask::patch(path, &fleet::stewards_patch(counter(number))),

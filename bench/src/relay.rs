@@ -23,8 +23,8 @@ use self::pace::Pace;
 use crate::serve::listen;
 
 /// Buffer of one direction of one connection, in bytes.
-const BUFFER: usize = 64 * 1024;
-const REST: Duration = Duration::from_millis(50);
+const BUFFER_BYTES: usize = 64 * 1024;
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -66,7 +66,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
                 }
                 Err(error) => {
                     eprintln!("accept: {error}");
-                    time::sleep(REST).await;
+                    time::sleep(ACCEPT_PAUSE).await;
                 }
             },
             _ = cut.recv() => fate = befall(&fate, Fate::Cut),
@@ -115,7 +115,7 @@ async fn relay(
 }
 
 async fn pass(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, pace: &Pace) -> io::Result<()> {
-    let mut buffer = vec![0; BUFFER.min(pace.slice())];
+    let mut buffer = vec![0; BUFFER_BYTES.min(pace.slice())];
     loop {
         let read = from.read(&mut buffer).await?;
         match buffer.get(..read) {

@@ -27,10 +27,10 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::tls::ThrowAway;
 
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
 /// Pause after a failed accept. Without it, running out of file descriptors spins a core.
-const REST: Duration = Duration::from_millis(50);
-const BACKLOG: u32 = 4096;
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+const LISTEN_BACKLOG: u32 = 4096;
 
 /// Ready file of upstream and proxy. It appears complete, once connections are accepted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -111,7 +111,7 @@ impl Listener {
                 })),
                 Err(error) => {
                     eprintln!("accept: {error}");
-                    time::sleep(REST).await;
+                    time::sleep(ACCEPT_PAUSE).await;
                 }
             }
         }
@@ -123,7 +123,7 @@ pub(crate) fn listen(port: u16) -> io::Result<TcpListener> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
     socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
-    socket.listen(BACKLOG)
+    socket.listen(LISTEN_BACKLOG)
 }
 
 async fn connection<F, R, B>(
@@ -140,7 +140,7 @@ where
     let Some(acceptor) = acceptor else {
         return serve(socket, answer).await;
     };
-    let stream = time::timeout(HANDSHAKE, acceptor.accept(socket))
+    let stream = time::timeout(HANDSHAKE_DEADLINE, acceptor.accept(socket))
         .await
         .context("TLS handshake")?
         .context("TLS handshake")?;

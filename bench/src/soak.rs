@@ -31,24 +31,24 @@ use crate::{
 };
 
 /// Concurrent clients.
-const CLIENTS: u64 = 16;
-const PATIENCE: Duration = Duration::from_secs(30);
+const CLIENT_COUNT: u64 = 16;
+const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 /// Warm-up before the first reading, for pools and caches.
-const WARM: Duration = Duration::from_secs(20);
+const WARM_UP_TIME: Duration = Duration::from_secs(20);
 /// Pause after the last request, in which everything may be closed.
-const QUIET: Duration = Duration::from_secs(30);
-const EVERY: Duration = Duration::from_secs(60);
+const SETTLE_TIME: Duration = Duration::from_secs(30);
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// Most failures that are printed in full.
-const TOLD: u64 = 10;
+const MAX_PRINTED_FAILURES: u64 = 10;
 /// Tolerated increase of open files, since pools may be fuller than before.
-const FILES: u64 = 2 * CLIENTS;
-const THREADS: u64 = 4;
-const MEMORY: u64 = 32 * 1024 * 1024;
+const MAX_MORE_FILES: u64 = 2 * CLIENT_COUNT;
+const MAX_MORE_THREADS: u64 = 4;
+const MAX_MORE_BYTES: u64 = 32 * 1024 * 1024;
 /// Gauges of the hub, and their tolerated differences.
-const GAUGES: [(&str, u64); 3] = [
+const HUB_GAUGES: [(&str, u64); 3] = [
     ("fairlead_requests_open", 2),
     ("fairlead_upgrades_open", 0),
-    ("fairlead_streams_open", CLIENTS),
+    ("fairlead_streams_open", CLIENT_COUNT),
 ];
 
 #[derive(clap::Args)]
@@ -80,18 +80,18 @@ async fn soak(args: Args) -> anyhow::Result<ExitCode> {
     let mut peer = Peer::start(Kind::Fairlead, &bed, Link::Straight).await?;
 
     let counts = Arc::new(Counts::default());
-    clients(&peer, &counts, WARM).await?;
-    time::sleep(QUIET).await;
+    clients(&peer, &counts, WARM_UP_TIME).await?;
+    time::sleep(SETTLE_TIME).await;
     let mut readings = vec![Reading::of(&peer, &counts).await?];
     let end = Instant::now() + length;
     while Instant::now() < end {
         let left = end - Instant::now();
-        clients(&peer, &counts, left.min(EVERY)).await?;
+        clients(&peer, &counts, left.min(REPORT_INTERVAL)).await?;
         peer.alive()?;
         readings.push(Reading::of(&peer, &counts).await?);
         eprintln!("{}", readings.last().map_or(String::new(), Reading::line));
     }
-    time::sleep(QUIET).await;
+    time::sleep(SETTLE_TIME).await;
     readings.push(Reading::of(&peer, &counts).await?);
     peer.end().await;
 
@@ -125,7 +125,7 @@ async fn clients(peer: &Peer, counts: &Arc<Counts>, length: Duration) -> anyhow:
     let way = peer.way(Legs::Tls).context("there is no way")?;
     let end = Instant::now() + length;
     let mut clients = JoinSet::new();
-    for number in 0..CLIENTS {
+    for number in 0..CLIENT_COUNT {
         let asks = Asks::new(way)?;
         clients.spawn(client(asks, counts.clone(), number, end));
     }
@@ -171,12 +171,12 @@ impl Asks {
 async fn client(asks: Asks, counts: Arc<Counts>, first: u64, end: Instant) {
     let mut turn = first;
     while Instant::now() < end {
-        let asked = time::timeout(PATIENCE, asks.ask(turn)).await;
+        let asked = time::timeout(REQUEST_DEADLINE, asks.ask(turn)).await;
         let counted = match asked.context("no answer in time").flatten() {
             Ok(true) => &counts.answered,
             Ok(false) => &counts.broken_off,
             Err(why) => {
-                if counts.failed.load(Relaxed) < TOLD {
+                if counts.failed.load(Relaxed) < MAX_PRINTED_FAILURES {
                     eprintln!("failed: {why:#}");
                 }
                 &counts.failed
@@ -225,10 +225,10 @@ impl Reading {
         let admin = peer.admin.as_ref().context("there are no metrics")?;
         let page = admin.target("/metrics")?.once().await?;
         let page = String::from_utf8_lossy(&page);
-        let gauges = GAUGES.map(|(name, _)| number_behind(&page, name));
+        let gauges = HUB_GAUGES.map(|(name, _)| number_behind(&page, name));
         ensure!(
             gauges.iter().any(Option::is_some),
-            "the hub's metrics have none of {GAUGES:?}"
+            "the hub's metrics have none of {HUB_GAUGES:?}"
         );
         Ok(Self {
             answered: counts.answered.load(Relaxed),
@@ -248,7 +248,7 @@ impl Reading {
                 open.files, open.threads
             )
         };
-        let gauges = GAUGES.iter().zip(&self.gauges);
+        let gauges = HUB_GAUGES.iter().zip(&self.gauges);
         let gauges: String = gauges
             .map(|((name, _), value)| format!("; {name} {value}"))
             .collect();
@@ -278,17 +278,24 @@ impl Reading {
                 format!("{role} memory"),
                 before.memory,
                 after.memory,
-                MEMORY,
+                MAX_MORE_BYTES,
             );
-            check(format!("{role} files"), before.files, after.files, FILES);
+            check(
+                format!("{role} files"),
+                before.files,
+                after.files,
+                MAX_MORE_FILES,
+            );
             check(
                 format!("{role} threads"),
                 before.threads,
                 after.threads,
-                THREADS,
+                MAX_MORE_THREADS,
             );
         }
-        for (((name, more), before), after) in GAUGES.iter().zip(&self.gauges).zip(&after.gauges) {
+        for (((name, more), before), after) in
+            HUB_GAUGES.iter().zip(&self.gauges).zip(&after.gauges)
+        {
             check((*name).to_owned(), *before, *after, *more);
         }
         if after.failed > 0 {
@@ -323,11 +330,11 @@ mod tests {
         let before = reading(20, 1, 0);
         assert!(
             before
-                .leaks(&reading(20 + FILES, 1 + CLIENTS, 0))
+                .leaks(&reading(20 + MAX_MORE_FILES, 1 + CLIENT_COUNT, 0))
                 .is_empty()
         );
         assert_eq!(
-            before.leaks(&reading(21 + FILES, 2 + CLIENTS, 0)),
+            before.leaks(&reading(21 + MAX_MORE_FILES, 2 + CLIENT_COUNT, 0)),
             [
                 "hub files: 20 before, 53 after",
                 "agent files: 20 before, 53 after",

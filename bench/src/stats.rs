@@ -20,16 +20,17 @@ pub(crate) fn range(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)>
 }
 
 /// Significant digits of each latency.
-const DIGITS: u8 = 3;
+const SIGNIFICANT_DIGITS: u8 = 3;
 /// Longest latency that is recorded exactly, in nanoseconds: ten minutes.
-const LONGEST: u64 = 600_000_000_000;
+const MAX_LATENCY_NANOS: u64 = 600_000_000_000;
 
 pub(crate) struct Latencies(hdrhistogram::Histogram<u64>);
 
 impl Default for Latencies {
     fn default() -> Self {
         // Fixed bounds, so that measuring allocates nothing. The crate accepts these bounds.
-        let histogram = hdrhistogram::Histogram::new_with_bounds(1, LONGEST, DIGITS);
+        let histogram =
+            hdrhistogram::Histogram::new_with_bounds(1, MAX_LATENCY_NANOS, SIGNIFICANT_DIGITS);
         Self(histogram.expect("bounds that the crate takes"))
     }
 }
@@ -83,7 +84,7 @@ mod tests {
         one.merge(&other);
         assert_eq!(one.count(), 100);
         assert!((one.micros(0.99) - 10.0).abs() < 0.01);
-        let longest = one.micros(1.0) / (LONGEST as f64 / 1000.0);
+        let longest = one.micros(1.0) / (MAX_LATENCY_NANOS as f64 / 1000.0);
         assert!((longest - 1.0).abs() < 0.001, "{longest}");
     }
 }

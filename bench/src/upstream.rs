@@ -35,11 +35,11 @@ pub(crate) use self::stream::age;
 use crate::serve::Server;
 
 /// Sizes that `/bytes/SIZE` knows.
-pub(crate) const SMALL: usize = 1024;
-pub(crate) const LARGE: usize = 8 * 1024 * 1024;
+pub(crate) const SMALL_BODY_BYTES: usize = 1024;
+pub(crate) const LARGE_BODY_BYTES: usize = 8 * 1024 * 1024;
 /// Interval of the lines of `/ticks`.
-pub(crate) const TICK: Duration = Duration::from_millis(100);
-const REST: Duration = Duration::from_millis(50);
+pub(crate) const TICK_INTERVAL: Duration = Duration::from_millis(100);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Upgrade protocol of `/echo`. Every route permits this name; no SPDY is spoken here.
 pub(crate) const ECHO: &str = "SPDY/3.1";
 
@@ -75,7 +75,7 @@ async fn tell(counter: UnixListener, received: Arc<AtomicU64>) {
                 // A number fits into the socket's buffer, so no client can block this.
                 drop(asking.write_all(number.as_bytes()).await);
             }
-            Err(_) => time::sleep(REST).await,
+            Err(_) => time::sleep(ACCEPT_PAUSE).await,
         }
     }
 }
@@ -93,8 +93,8 @@ pub(crate) struct Answers {
 impl Default for Answers {
     fn default() -> Self {
         Self {
-            small: Bytes::from(vec![b'f'; SMALL]),
-            large: Bytes::from(vec![b'f'; LARGE]),
+            small: Bytes::from(vec![b'f'; SMALL_BODY_BYTES]),
+            large: Bytes::from(vec![b'f'; LARGE_BODY_BYTES]),
             received: Arc::default(),
             event: watch::Sender::new(Bytes::new()),
         }

@@ -26,16 +26,16 @@ use crate::{
 };
 
 /// Watches opened at the same time.
-const OPENING: usize = 32;
+const MAX_OPENING: usize = 32;
 /// Deadline until all watches are open, and until all have an event.
-const OPEN: Duration = Duration::from_secs(60);
-const HEARD: Duration = Duration::from_secs(20);
+const OPEN_DEADLINE: Duration = Duration::from_secs(60);
+const EVENT_DEADLINE: Duration = Duration::from_secs(20);
 /// Pause until memory used for opening is returned.
-const SETTLED: Duration = Duration::from_secs(1);
+const SETTLE_TIME: Duration = Duration::from_secs(1);
 /// Pause between the last delivery of an event and the next event.
-const REST: Duration = Duration::from_millis(50);
+const EVENT_PAUSE: Duration = Duration::from_millis(50);
 /// Longest line, in bytes.
-const LINE: usize = 64 * 1024;
+const MAX_LINE_BYTES: usize = 64 * 1024;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -65,7 +65,7 @@ pub(crate) struct Args {
 
 /// Figures of the watches. Times are medians over events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Heard {
+pub(crate) struct WatchOutcome {
     /// Time until half of the watches have an event; the next field is for all of them.
     pub(crate) half_us: f64,
     pub(crate) all_us: f64,
@@ -107,14 +107,16 @@ async fn measure(
     count: usize,
     events: u32,
     watched: &[cpu::Watched],
-) -> anyhow::Result<Heard> {
+) -> anyhow::Result<WatchOutcome> {
     let before = memory(watched)?;
     let begin = Instant::now();
     let (mut lines, _watches) = open(watch, count);
     // Each watch receives one line at once.
-    ages(&mut lines, count, OPEN).await.context("opening")?;
+    ages(&mut lines, count, OPEN_DEADLINE)
+        .await
+        .context("opening")?;
     let opened_s = begin.elapsed().as_secs_f64();
-    time::sleep(SETTLED).await;
+    time::sleep(SETTLE_TIME).await;
     let after = memory(watched)?;
 
     let (mut half, mut all) = (Vec::new(), Vec::new());
@@ -124,21 +126,21 @@ async fn measure(
         if number == 1 {
             spent = cpu::read(watched)?;
         }
-        time::timeout(HEARD, event.once()).await??;
-        let mut ages = ages(&mut lines, count, HEARD).await?;
+        time::timeout(EVENT_DEADLINE, event.once()).await??;
+        let mut ages = ages(&mut lines, count, EVENT_DEADLINE).await?;
         ages.sort_unstable();
         if number > 0 {
             let micros = |age: Option<&Duration>| age.map_or(0.0, |age| age.as_secs_f64() * 1e6);
             half.push(micros(ages.get(count / 2)));
             all.push(micros(ages.last()));
         }
-        time::sleep(REST).await;
+        time::sleep(EVENT_PAUSE).await;
     }
     let grown = after.iter().map(|(role, bytes)| {
         let before = before.get(role).copied().unwrap_or_default();
         (role.clone(), bytes - before)
     });
-    Ok(Heard {
+    Ok(WatchOutcome {
         half_us: median(half).unwrap_or_default(),
         all_us: median(all).unwrap_or_default(),
         opened_s,
@@ -162,7 +164,7 @@ type Lines = mpsc::Receiver<anyhow::Result<Duration>>;
 
 fn open(target: Target, count: usize) -> (Lines, JoinSet<()>) {
     let (said, lines) = mpsc::channel(count);
-    let (target, gate) = (Arc::new(target), Arc::new(Semaphore::new(OPENING)));
+    let (target, gate) = (Arc::new(target), Arc::new(Semaphore::new(MAX_OPENING)));
     let mut watches = JoinSet::new();
     for number in 0..count {
         let (target, gate, said) = (target.clone(), gate.clone(), said.clone());
@@ -197,7 +199,7 @@ async fn read(
             rest = tail;
         }
         line.extend_from_slice(rest);
-        anyhow::ensure!(line.len() < LINE, "a line without an end");
+        anyhow::ensure!(line.len() < MAX_LINE_BYTES, "a line without an end");
     }
     drop(opening);
     Ok(())

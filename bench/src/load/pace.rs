@@ -8,7 +8,7 @@ use anyhow::ensure;
 use tokio::time::{self, Instant};
 
 /// Lateness of a timer that counts as punctual.
-const TIMER: Duration = Duration::from_millis(2);
+const TIMER_TOLERANCE: Duration = Duration::from_millis(2);
 
 pub(super) enum Pace {
     Closed,
@@ -44,7 +44,7 @@ impl Pace {
                 *due += *every;
                 time::sleep_until(was_due).await;
                 let now = Instant::now();
-                if early && now < was_due + TIMER {
+                if early && now < was_due + TIMER_TOLERANCE {
                     now
                 } else {
                     was_due

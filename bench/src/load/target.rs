@@ -30,14 +30,14 @@ use tokio::{
 use super::Run;
 use crate::{dial::Dial, upstream::ECHO};
 
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 /// Size of the pieces in which an upload is handed over.
-const PIECE: usize = 64 * 1024;
+const PIECE_BYTES: usize = 64 * 1024;
 /// Bytes of an error's body that are quoted.
-const QUOTED: usize = 300;
+const MAX_QUOTED_BYTES: usize = 300;
 
 /// Message that is sent over an upgraded connection and echoed.
-const MESSAGE: [u8; 64] = [b'e'; 64];
+const ECHO_MESSAGE: [u8; 64] = [b'e'; 64];
 
 type Sender = SendRequest<Either<Empty<Bytes>, Upload>>;
 
@@ -58,7 +58,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) token: Option<&'a str>,
     /// Required where `url` is https.
     pub(crate) tls: Option<Arc<ClientConfig>>,
-    /// Unix socket that accepts CONNECT to `url`.
+    /// Unix socket that accepts CONNECT_DEADLINE to `url`.
     pub(crate) via: Option<PathBuf>,
     /// Upgrade each connection and have 64 bytes echoed, instead of requests.
     pub(crate) echo: bool,
@@ -120,7 +120,7 @@ impl Target {
             bytes: Bytes::from(match wanted.body {
                 Sent::Nothing => Vec::new(),
                 Sent::Bytes(size) => vec![b'f'; size],
-                Sent::Endless => vec![b'f'; PIECE],
+                Sent::Endless => vec![b'f'; PIECE_BYTES],
             }),
             expect: wanted.expect,
             echo: wanted.echo,
@@ -138,7 +138,7 @@ impl Target {
                 Ok(Connection::Http(sender))
             }
         };
-        time::timeout(CONNECT, dial)
+        time::timeout(CONNECT_DEADLINE, dial)
             .await
             .context("no connection in time")?
             .with_context(|| format!("connecting to {}", self.uri))
@@ -170,11 +170,11 @@ impl Target {
         match connection {
             Connection::Http(sender) => self.request_once(sender, run).await,
             Connection::Echo(stream) => {
-                stream.write_all(&MESSAGE).await?;
+                stream.write_all(&ECHO_MESSAGE).await?;
                 stream.flush().await?;
-                let mut back = [0; MESSAGE.len()];
+                let mut back = [0; ECHO_MESSAGE.len()];
                 stream.read_exact(&mut back).await?;
-                ensure!(back == MESSAGE, "what came back is not what was sent");
+                ensure!(back == ECHO_MESSAGE, "what came back is not what was sent");
                 run.count(back.len());
                 Ok(())
             }
@@ -205,7 +205,7 @@ impl Target {
         let status = answer.status();
         if status != StatusCode::OK {
             let body = answer.into_body().collect().await?.to_bytes();
-            let quoted = body.get(..QUOTED).unwrap_or(&body);
+            let quoted = body.get(..MAX_QUOTED_BYTES).unwrap_or(&body);
             anyhow::bail!("{status}: {}", String::from_utf8_lossy(quoted));
         }
         match self.body {
@@ -286,7 +286,7 @@ impl Body for Upload {
                 None => return Poll::Ready(None),
             }
         }
-        let size = self.left.len().min(PIECE);
+        let size = self.left.len().min(PIECE_BYTES);
         let piece = self.left.split_to(size);
         self.run.count(size);
         Poll::Ready(Some(Ok(Frame::data(piece))))

@@ -9,7 +9,7 @@ use crate::{
     upstream,
 };
 
-const WINDOW: Duration = Duration::from_millis(200);
+const WINDOW_LENGTH: Duration = Duration::from_millis(200);
 
 /// Upstream and proxy on loopback, in this process.
 struct Rig {
@@ -75,7 +75,7 @@ impl Rig {
             connections: 4,
             rate: None,
             warmup: Duration::ZERO,
-            window: WINDOW,
+            window: WINDOW_LENGTH,
             answers: match until {
                 Until::Answers(count) => count,
                 Until::Cut => 0,
@@ -104,7 +104,7 @@ async fn small_answers_are_counted_without_errors_direct_and_through_the_proxy()
     let rig = Rig::start();
     for role in ["upstream", "proxy"] {
         let outcome = rig
-            .measure(role, "/bytes/1024", None, Some(upstream::SMALL))
+            .measure(role, "/bytes/1024", None, Some(upstream::SMALL_BODY_BYTES))
             .await;
         assert_eq!(
             (outcome.errors, outcome.first_error.as_deref()),
@@ -115,8 +115,11 @@ async fn small_answers_are_counted_without_errors_direct_and_through_the_proxy()
         // Requests in flight at either end of the window contribute bytes too, at most one per connection.
         let counted = outcome
             .bytes
-            .abs_diff(outcome.requests * upstream::SMALL as u64);
-        assert!(counted <= 4 * upstream::SMALL as u64, "{role}: {outcome:?}");
+            .abs_diff(outcome.requests * upstream::SMALL_BODY_BYTES as u64);
+        assert!(
+            counted <= 4 * upstream::SMALL_BODY_BYTES as u64,
+            "{role}: {outcome:?}"
+        );
         assert!(
             outcome.p50_us > 0.0 && outcome.p50_us <= outcome.p99_us,
             "{role}: {outcome:?}"
@@ -129,7 +132,12 @@ async fn large_bodies_pass_both_ways_without_errors_direct_and_through_the_proxy
     let rig = Rig::start();
     for role in ["upstream", "proxy"] {
         let down = rig
-            .measure(role, "/bytes/8388608", None, Some(upstream::LARGE))
+            .measure(
+                role,
+                "/bytes/8388608",
+                None,
+                Some(upstream::LARGE_BODY_BYTES),
+            )
             .await;
         assert_eq!(
             (down.errors, down.first_error.as_deref()),
@@ -138,7 +146,7 @@ async fn large_bodies_pass_both_ways_without_errors_direct_and_through_the_proxy
         );
         assert!(down.bytes > 0, "{role}: {down:?}");
         let up = rig
-            .measure(role, "/sink", Some(upstream::LARGE), None)
+            .measure(role, "/sink", Some(upstream::LARGE_BODY_BYTES), None)
             .await;
         assert_eq!((up.errors, up.first_error.as_deref()), (0, None), "{role}");
         assert!(up.bytes > 0, "{role}: {up:?}");

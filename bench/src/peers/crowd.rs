@@ -15,12 +15,12 @@ use super::{
 };
 use crate::{
     launch::Spec,
-    ports::{self, CROWD},
+    ports::{self, FIRST_AGENT_PORT},
     proc,
     way::{Legs, Way},
 };
 
-const ATTEMPT: Duration = Duration::from_secs(5);
+const ATTEMPT_DEADLINE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Crowd {
     pub(crate) hub: Part,
@@ -73,9 +73,11 @@ impl Crowd {
     /// Agents that are connected now. A hub that does not answer has none.
     pub(crate) async fn there(&self) -> u64 {
         match &self.census {
-            Census::Ports { count } => proc::listening(CROWD..CROWD.saturating_add(*count)),
+            Census::Ports { count } => {
+                proc::listening(FIRST_AGENT_PORT..FIRST_AGENT_PORT.saturating_add(*count))
+            }
             Census::Page { way, path, word } => {
-                let asked = time::timeout(ATTEMPT, async {
+                let asked = time::timeout(ATTEMPT_DEADLINE, async {
                     let page = way.target(path)?.once().await?;
                     number_behind(&String::from_utf8_lossy(&page), word).context("no number")
                 });
@@ -110,7 +112,7 @@ fn frp(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spec, Spec)> {
         let text = format!(
             "user = 'a{number}'\n{}[[proxies]]\nname = 'plain'\ntype = 'tcp'\nlocalIP = '{host}'\nlocalPort = {local}\nremotePort = {}\n",
             copying::frp_client(bed, port),
-            CROWD + number
+            FIRST_AGENT_PORT + number
         );
         super::write_secret(&agents.join(format!("{number}.toml")), &text)?;
     }
@@ -130,7 +132,7 @@ fn chisel(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spec, Spec)> 
         .arg("-ca")
         .arg(&bed.pems.ca)
         .args(["-auth", &format!("{TOKEN}:{TOKEN}")])
-        .args(["-first", &CROWD.to_string()])
+        .args(["-first", &FIRST_AGENT_PORT.to_string()])
         .args(["-count", &count.to_string()])
         .args(["-to", bed.upstream_address(Legs::Plain)]);
     Ok((copying::chisel_hub(bed, port)?, agents))
@@ -139,7 +141,7 @@ fn chisel(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spec, Spec)> 
 /// One client with many services. Each service has its own control connection, like a separate client.
 fn rathole(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spec, Spec)> {
     let to = bed.upstream_address(Legs::Plain);
-    let services = (0..count).map(|number| (format!("s{number}"), CROWD + number, to));
+    let services = (0..count).map(|number| (format!("s{number}"), FIRST_AGENT_PORT + number, to));
     let (hub, agents) = copying::rathole_pair(bed, port, port, services)?;
     Ok((hub, agents))
 }
@@ -147,7 +149,7 @@ fn rathole(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spec, Spec)>
 /// One client with many reverse tunnels, each with its own connection.
 fn wstunnel(bed: &Bed<'_>, port: u16, count: u16) -> anyhow::Result<(Spec, Spec)> {
     let to = bed.upstream_address(Legs::Plain);
-    let forwards = (0..count).map(|number| (CROWD + number, to));
+    let forwards = (0..count).map(|number| (FIRST_AGENT_PORT + number, to));
     copying::wstunnel_pair(bed, port, port, forwards)
 }
 

@@ -20,16 +20,16 @@ use crate::{
     way::{Legs, Way},
 };
 
-const CLUSTER: &str = "bench";
-const COMMAND: Duration = Duration::from_secs(20);
-const CONNECTED: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(200);
+const CLUSTER_NAME: &str = "bench";
+const COMMAND_DEADLINE: Duration = Duration::from_secs(20);
+const CONNECT_DEADLINE: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(super) async fn start(bed: &Bed<'_>, link: Link) -> anyhow::Result<Peer> {
     let binary = binary(bed)?;
     let dir = bed.folder("fairlead")?;
     let hub_port = ports::free()?;
-    let ready_file = dir.join(READY);
+    let ready_file = dir.join(READY_FILE);
     let admin = ports::free()?;
     let mut spec = hub_spec(&binary, &dir, hub_port, admin);
     if bed.legs == Legs::Plain {
@@ -47,7 +47,7 @@ pub(super) async fn start(bed: &Bed<'_>, link: Link) -> anyhow::Result<Peer> {
         ready: &ready,
     };
     let created: Created = site
-        .ask("create", &["cluster", "create", CLUSTER, "-o", "json"])
+        .ask("create", &["cluster", "create", CLUSTER_NAME, "-o", "json"])
         .await?;
     let mut spec = site.agent(&created.join)?;
     if relay.is_some() {
@@ -71,7 +71,7 @@ pub(super) async fn start(bed: &Bed<'_>, link: Link) -> anyhow::Result<Peer> {
 }
 
 /// Name of the ready file in the hub's folder.
-const READY: &str = "hub.ready.json";
+const READY_FILE: &str = "hub.ready.json";
 
 fn hub_spec(binary: &Path, dir: &Path, port: u16, admin: u16) -> Spec {
     Spec::new("hub", binary)
@@ -80,11 +80,11 @@ fn hub_spec(binary: &Path, dir: &Path, port: u16, admin: u16) -> Spec {
         .args(["--listen", &format!("127.0.0.1:{port}")])
         .args(["--admin", &format!("127.0.0.1:{admin}")])
         .arg("--ready-file")
-        .arg(dir.join(READY))
+        .arg(dir.join(READY_FILE))
 }
 
 /// Open files per agent: its link, and the connection to the upstream by which it is probed.
-const FILES: u64 = 2;
+const FILES_PER_AGENT: u64 = 2;
 /// Open files of a process apart from its agents'.
 const SPARE_FILES: u64 = 500;
 
@@ -100,7 +100,7 @@ pub(super) fn crowd(
     let kubeconfig = dir.join("kubeconfig");
     write_secret(&kubeconfig, &bed.kubeconfig()?.to_string())?;
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let most = files.saturating_sub(SPARE_FILES) / FILES;
+    let most = files.saturating_sub(SPARE_FILES) / FILES_PER_AGENT;
     let processes = u64::from(count).div_ceil(most.max(1));
     let agents = (0..processes).map(|process| {
         let (count, more) = (u64::from(count) / processes, u64::from(count) % processes);
@@ -108,7 +108,7 @@ pub(super) fn crowd(
         bed.launcher
             .own(format!("fairlead-agents-{process}"), "agents")
             .arg("--hub-ready")
-            .arg(dir.join(READY))
+            .arg(dir.join(READY_FILE))
             .arg("--kubeconfig")
             .arg(&kubeconfig)
             .arg("--state")
@@ -191,11 +191,11 @@ impl Site<'_> {
     }
 
     async fn connected(&self, agent: &mut Part) -> anyhow::Result<()> {
-        let deadline = Instant::now() + CONNECTED;
+        let deadline = Instant::now() + CONNECT_DEADLINE;
         loop {
             agent.alive()?;
             let shown: Shown = self
-                .ask("get", &["cluster", "get", CLUSTER, "-o", "json"])
+                .ask("get", &["cluster", "get", CLUSTER_NAME, "-o", "json"])
                 .await?;
             if shown.status.state == "Connected" {
                 return Ok(());
@@ -203,12 +203,12 @@ impl Site<'_> {
             if Instant::now() > deadline {
                 let error = shown.status.last_error.unwrap_or_default();
                 let step = format!(
-                    "wait for Connected; it is {} after {CONNECTED:?}, last error {error}",
+                    "wait for Connected; it is {} after {CONNECT_DEADLINE:?}, last error {error}",
                     shown.status.state
                 );
                 bail!(agent.failed(&step));
             }
-            time::sleep(LOOK).await;
+            time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -228,7 +228,10 @@ impl Site<'_> {
             .env("FAIRLEAD_TOKEN", token.trim())
             .env("FAIRLEAD_CA_FILE", &self.ready.ca_file);
         let step = format!("fairlead cluster {step}");
-        self.bed.launcher.output(&step, command, COMMAND).await
+        self.bed
+            .launcher
+            .output(&step, command, COMMAND_DEADLINE)
+            .await
     }
 }
 

@@ -12,8 +12,8 @@ use tokio::{net::TcpStream, time};
 
 use crate::launch::{Launcher, Role, Spec};
 
-const LISTENING: Duration = Duration::from_secs(20);
-const LOOK: Duration = Duration::from_millis(20);
+const LISTEN_DEADLINE: Duration = Duration::from_secs(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(crate) struct Part {
     role: &'static str,
@@ -77,13 +77,13 @@ impl Part {
 
     /// Waits until this port of 127.0.0.1 accepts connections.
     pub(crate) async fn listening(&mut self, port: u16) -> anyhow::Result<()> {
-        let taken = time::timeout(LISTENING, async {
+        let taken = time::timeout(LISTEN_DEADLINE, async {
             while TcpStream::connect((Ipv4Addr::LOCALHOST, port))
                 .await
                 .is_err()
             {
                 self.alive()?;
-                time::sleep(LOOK).await;
+                time::sleep(POLL_INTERVAL).await;
             }
             anyhow::Ok(())
         });

@@ -20,9 +20,9 @@ use tokio::time;
 
 use crate::dial::Dial;
 
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 /// Idle connections kept; more than any scenario has clients.
-const IDLE: usize = 1024;
+const MAX_IDLE: usize = 1024;
 
 pub(crate) struct Pool {
     dial: Dial,
@@ -57,7 +57,7 @@ impl Pool {
 
     fn give_back(&self, connection: SendRequest<Incoming>) {
         let mut idle = self.idle();
-        if idle.len() < IDLE {
+        if idle.len() < MAX_IDLE {
             idle.push(connection);
         }
     }
@@ -68,7 +68,7 @@ impl Pool {
 
     async fn connect(&self) -> anyhow::Result<SendRequest<Incoming>> {
         let dial = async { anyhow::Ok(http1::handshake(self.dial.open().await?).await?) };
-        let (connection, driver) = time::timeout(CONNECT, dial)
+        let (connection, driver) = time::timeout(CONNECT_DEADLINE, dial)
             .await
             .context("no connection in time")??;
         // The task ends when the upstream closes the connection or the pool drops it.

@@ -15,7 +15,7 @@ use tokio::time::{self, Instant};
 
 use crate::dial::Dial;
 
-const ANSWER: Duration = Duration::from_secs(60);
+const ANSWER_DEADLINE: Duration = Duration::from_secs(60);
 
 pub(super) struct Caller {
     dial: Dial,
@@ -84,7 +84,7 @@ impl Caller {
     }
 
     pub(super) async fn ask(&mut self, ask: &Ask, token: Option<&str>) -> anyhow::Result<Answer> {
-        let answered = time::timeout(ANSWER, self.exchange(ask, token));
+        let answered = time::timeout(ANSWER_DEADLINE, self.exchange(ask, token));
         let answered = answered.await.context("no answer in time")?;
         answered.with_context(|| format!("{} {}", ask.method, ask.path))
     }

@@ -15,10 +15,10 @@ use super::{
 };
 
 /// Concurrent writers. The hub commits their changes together.
-const MAKERS: usize = 16;
-const TENANTS: usize = 20;
+const WRITER_COUNT: usize = 16;
+const TENANT_COUNT: usize = 20;
 /// Clusters whose Steward has registered.
-pub(super) const STEWARDS: usize = 64;
+pub(super) const STEWARD_COUNT: usize = 64;
 
 /// The PATCH that Steward sends once a minute.
 pub(super) fn stewards_patch(counter: usize) -> Value {
@@ -45,7 +45,7 @@ pub(super) fn id(number: usize) -> String {
 fn cluster(number: usize) -> Value {
     json!({
         "id": id(number),
-        "tenant": format!("t-bench-{:02}", number % TENANTS),
+        "tenant": format!("t-bench-{:02}", number % TENANT_COUNT),
         "displayName": format!("Benchmark {number}"),
         "annotations": { "monitoring.example.com/team": "platform" },
         "gitRepo": {
@@ -61,7 +61,7 @@ fn cluster(number: usize) -> Value {
 pub(super) async fn grow(hub: &Hub, from: usize, to: usize) -> anyhow::Result<()> {
     let mut caller = hub.caller()?;
     if from == 0 {
-        for number in 0..TENANTS {
+        for number in 0..TENANT_COUNT {
             let repo =
                 json!({ "url": "ssh://git@git.example.com/tenant.git", "type": "unmanaged" });
             let body = json!({ "id": format!("t-bench-{number:02}"), "gitRepo": repo });
@@ -72,7 +72,7 @@ pub(super) async fn grow(hub: &Hub, from: usize, to: usize) -> anyhow::Result<()
     }
     let next = Arc::new(AtomicUsize::new(from));
     let mut makers = JoinSet::new();
-    for _ in 0..MAKERS {
+    for _ in 0..WRITER_COUNT {
         let (mut caller, next, token) = (hub.caller()?, Arc::clone(&next), hub.token.clone());
         makers.spawn(async move {
             loop {
@@ -98,7 +98,7 @@ pub(super) async fn grow(hub: &Hub, from: usize, to: usize) -> anyhow::Result<()
 pub(super) async fn stewards(hub: &Hub) -> anyhow::Result<Vec<(String, String)>> {
     let mut caller = hub.caller()?;
     let mut stewards = Vec::new();
-    for number in 0..STEWARDS {
+    for number in 0..STEWARD_COUNT {
         let path = format!("/clusters/{}", id(number));
         let shown = caller.good(&Ask::get(&path), &hub.token).await?;
         let url = text(&shown, "/installURL")?;

@@ -16,8 +16,8 @@ use super::{
 use crate::stats::Latencies;
 
 /// Connections that send wrong tokens without pause.
-const GUESSERS: usize = 16;
-const TURNS: u32 = 3;
+const GUESSER_COUNT: usize = 16;
+const TURN_COUNT: u32 = 3;
 
 /// Requests during some time, and the hub's processor time meanwhile.
 #[derive(Default)]
@@ -52,8 +52,8 @@ where
     let [mut alone, mut guesses, mut beside] = [Sum::default(), Sum::default(), Sum::default()];
     let mut guessers = Guessers::connect(hub).await?;
     let mut getter = hub.caller()?;
-    let turn = time / TURNS;
-    for _ in 0..TURNS {
+    let turn = time / TURN_COUNT;
+    for _ in 0..TURN_COUNT {
         alone.asked(&measure(hub, 1, turn, one.clone()).await?);
         let before = hub.micros()?;
         guesses
@@ -120,7 +120,7 @@ struct Guessers {
 
 impl Guessers {
     async fn connect(hub: &Hub) -> anyhow::Result<Self> {
-        let callers = (0..GUESSERS).map(|_| hub.caller());
+        let callers = (0..GUESSER_COUNT).map(|_| hub.caller());
         let mut guessers = Guessers {
             callers: callers.collect::<Result<_, _>>()?,
             tried: 0,
@@ -140,7 +140,7 @@ impl Guessers {
                 let mut latencies = Latencies::default();
                 while Instant::now() < end {
                     latencies.record(guess(&mut caller, number).await?);
-                    number += GUESSERS;
+                    number += GUESSER_COUNT;
                 }
                 anyhow::Ok((caller, latencies, number))
             });

@@ -15,8 +15,8 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use super::{client::Ask, fleet};
 
 /// Rows per line of the backup.
-const TOGETHER: usize = 500;
-const DAY: i64 = 86_400_000;
+const ROWS_PER_LINE: usize = 500;
+const DAY_MILLIS: i64 = 86_400_000;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
@@ -37,7 +37,7 @@ impl Shape {
     fn at(&self, cluster: usize, fact: usize, version: usize) -> i64 {
         let days_ago = i64::try_from(self.versions - version).unwrap_or(0);
         let spread = (cluster * 7_919 + fact * 104_729) * 61;
-        self.now - days_ago * DAY + i64::try_from(spread).unwrap_or(0) % DAY
+        self.now - days_ago * DAY_MILLIS + i64::try_from(spread).unwrap_or(0) % DAY_MILLIS
     }
 
     fn moment(&self, ago: i64) -> String {
@@ -54,14 +54,14 @@ impl Shape {
                 let cluster = fleet::id(number * 7_919 % self.clusters);
                 let fact = name(number % self.facts);
                 let history = format!("/v1/clusters/{cluster}/facts/history");
-                let half = self.moment(i64::try_from(self.versions / 2).unwrap_or(0) * DAY);
+                let half = self.moment(i64::try_from(self.versions / 2).unwrap_or(0) * DAY_MILLIS);
                 Ask::get(match kind {
                     0 => format!("{history}?at={half}"),
                     1 => format!("{history}?fact={fact}"),
-                    2 => format!("{history}?from={}", self.moment(7 * DAY)),
+                    2 => format!("{history}?from={}", self.moment(7 * DAY_MILLIS)),
                     3 => format!(
                         "/v1/facts/{fact}/changes?from={}",
-                        self.moment(DAY + DAY / 24)
+                        self.moment(DAY_MILLIS + DAY_MILLIS / 24)
                     ),
                     _ => format!(
                         "/inventory?q=SELECT%20LAST(value)%20FROM%20%22{fact}%22%20WHERE%20cluster%20%3D%20%27{cluster}%27"
@@ -140,7 +140,7 @@ fn rows(out: &mut impl std::io::Write, shape: Shape) -> anyhow::Result<Value> {
                 line.push_str(&row);
                 held += 1;
                 done += 1;
-                if held == TOGETHER {
+                if held == ROWS_PER_LINE {
                     flush(&mut line, &mut held)?;
                 }
             }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Deadline of a backup or restore. A store of many rows takes hours.
-const COMMAND: Duration = Duration::from_secs(4 * 3600);
+const COMMAND_DEADLINE: Duration = Duration::from_secs(4 * 3600);
 
 /// Location of a hub's data.
 #[derive(Debug, Clone)]
@@ -86,7 +86,7 @@ impl Home {
         let mut command = launcher.command(&self.fairlead);
         command.args(words).arg("--data").arg(&self.data);
         command.args(self.store()).arg(file);
-        let output = time::timeout(COMMAND, command.output()).await;
+        let output = time::timeout(COMMAND_DEADLINE, command.output()).await;
         let output = output.context("no end in time")??;
         ensure!(
             output.status.success(),

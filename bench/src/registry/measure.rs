@@ -11,7 +11,7 @@ use super::{
 use crate::stats::Latencies;
 
 /// Requests before the measurement.
-const WARM: usize = 20;
+const WARM_UP_REQUESTS: usize = 20;
 
 pub(super) struct Measured {
     pub(super) latencies: Latencies,
@@ -41,7 +41,7 @@ where
     let mut callers = Vec::new();
     for at in 0..connections {
         let mut caller = hub.caller()?;
-        for number in 0..WARM.div_ceil(connections) {
+        for number in 0..WARM_UP_REQUESTS.div_ceil(connections) {
             let (ask, token) = next(at + number * connections);
             caller.good(&ask, &token).await?;
         }
@@ -50,7 +50,7 @@ where
     let (before, end) = (hub.micros()?, Instant::now() + time);
     let mut running = JoinSet::new();
     for (at, mut caller) in callers.into_iter().enumerate() {
-        let first = at + WARM.div_ceil(connections) * connections;
+        let first = at + WARM_UP_REQUESTS.div_ceil(connections) * connections;
         let next = next.clone();
         running.spawn(async move { ask_until(&mut caller, end, first, connections, next).await });
     }

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::{self, Instant};
 
-const SLICE: Duration = Duration::from_millis(2);
+const SLICE_TIME: Duration = Duration::from_millis(2);
 
 pub(super) struct Pace {
     rate: Option<u64>,
@@ -28,7 +28,7 @@ impl Pace {
     pub(super) fn slice(&self) -> usize {
         let slice = self
             .rate
-            .map(|rate| u128::from(rate) * SLICE.as_micros() / 1_000_000);
+            .map(|rate| u128::from(rate) * SLICE_TIME.as_micros() / 1_000_000);
         slice.map_or(usize::MAX, |bytes| {
             bytes.max(1).try_into().unwrap_or(usize::MAX)
         })
@@ -44,8 +44,8 @@ impl Pace {
             *busy
         };
         // A piece that ends within this slice passes at once, since timers are no finer.
-        if gone > Instant::now() + SLICE {
-            time::sleep_until(gone - SLICE).await;
+        if gone > Instant::now() + SLICE_TIME {
+            time::sleep_until(gone - SLICE_TIME).await;
         }
     }
 }

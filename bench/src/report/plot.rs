@@ -20,9 +20,9 @@ use plotters::{
 use super::{Figure, Report, Scenario, table::number};
 use crate::peers::Kind;
 
-const WIDTH: u32 = 900;
-const BAR: u32 = 44;
-const MARGIN: u32 = 120;
+const PLOT_WIDTH: u32 = 900;
+const BAR_HEIGHT: u32 = 44;
+const PLOT_MARGIN: u32 = 120;
 const FONT: &str = "DejaVu Sans";
 const OURS: RGBColor = RGBColor(0x1f, 0x6f, 0xb2);
 const YARDSTICK: RGBColor = RGBColor(0xb8, 0xb8, 0xb8);
@@ -73,7 +73,10 @@ impl Bars {
 
     /// Width and height in pixels.
     fn size(&self) -> anyhow::Result<(u32, u32)> {
-        Ok((WIDTH, MARGIN + BAR * u32::try_from(self.rows.len())?))
+        Ok((
+            PLOT_WIDTH,
+            PLOT_MARGIN + BAR_HEIGHT * u32::try_from(self.rows.len())?,
+        ))
     }
 
     /// The plot as the text of an SVG.

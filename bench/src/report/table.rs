@@ -105,13 +105,13 @@ impl Row {
 /// First line of `text` without characters that would break a Markdown list, and the end of a program's
 /// message.
 pub(super) fn one_line(text: &str) -> String {
-    const LONGEST: usize = 200;
+    const MAX_REMARK_CHARS: usize = 200;
     let mut lines = text.lines();
     let first = lines.next().unwrap_or_default();
     let said = lines.find(|line| line.starts_with("error: "));
     let line = [Some(first), said].into_iter().flatten();
     let line = line.collect::<Vec<_>>().join("; ");
-    line.chars().take(LONGEST).collect()
+    line.chars().take(MAX_REMARK_CHARS).collect()
 }
 
 fn cell(figure: Figure) -> String {

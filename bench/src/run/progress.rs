@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Elapsed time from which a run's own speed is used for its forecast.
-const TELLING: Duration = Duration::from_secs(120);
+const MIN_ELAPSED: Duration = Duration::from_secs(120);
 
 pub(super) struct Progress {
     begin: Instant,
@@ -38,7 +38,7 @@ impl Progress {
     /// Expected total duration.
     fn expected(&self, gone: Duration) -> Duration {
         let left = self.planned.saturating_sub(self.done);
-        let slower = if self.done > TELLING {
+        let slower = if self.done > MIN_ELAPSED {
             gone.as_secs_f64() / self.done.as_secs_f64()
         } else {
             1.0

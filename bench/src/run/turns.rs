@@ -19,11 +19,11 @@ use crate::{
 };
 
 /// Rate of the agents' link in some scenarios, in bytes per second (200 Mbit/s).
-const SLOW: u64 = 25_000_000;
+const SLOW_BYTES_PER_SECOND: u64 = 25_000_000;
 /// Approximate seconds to start a peer.
-const STARTING: f64 = 1.5;
+const START_SECONDS: f64 = 1.5;
 /// Approximate seconds to start and fill a real API server, or to build a network.
-const BUILDING: f64 = 15.0;
+const BUILD_SECONDS: f64 = 15.0;
 
 /// Placement of hub, agent and upstream.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -72,10 +72,10 @@ impl Turns {
         let peers = kinds.iter().filter(|kind| self.place.takes(**kind)).count() as f64;
         let rounds = f64::from(pace.rounds + 1 - self.place.first_round());
         let building = match self.place {
-            Place::Real | Place::Far(_) => BUILDING,
+            Place::Real | Place::Far(_) => BUILD_SECONDS,
             _ => 0.0,
         };
-        let all = building + STARTING * peers + rounds * self.round_takes(peers, pace);
+        let all = building + START_SECONDS * peers + rounds * self.round_takes(peers, pace);
         Duration::from_secs_f64(all)
     }
 
@@ -102,7 +102,9 @@ impl Turns {
             Place::One => self.on(pinned, Link::Straight, stage).await,
             Place::All => self.on(free, Link::Straight, stage).await,
             Place::Slow => {
-                let slow = Link::Relayed { rate: Some(SLOW) };
+                let slow = Link::Relayed {
+                    rate: Some(SLOW_BYTES_PER_SECOND),
+                };
                 self.on(free, slow, stage).await
             }
             Place::Real => self.before_a_real_server(stage).await,

@@ -13,19 +13,19 @@ use crate::{
     proc,
 };
 
-const KIB: f64 = 1024.0;
-const MIB: f64 = 1024.0 * KIB;
+const BYTES_PER_KIB: f64 = 1024.0;
+const BYTES_PER_MIB: f64 = 1024.0 * BYTES_PER_KIB;
 /// Time until a hub without agents is idle.
-const REST: Duration = Duration::from_secs(1);
+const SETTLE_TIME: Duration = Duration::from_secs(1);
 /// Deadline until all agents are connected for the first time, including their registration.
-const JOINED: Duration = Duration::from_secs(300);
+const JOIN_DEADLINE: Duration = Duration::from_secs(300);
 /// Deadline until all agents have reconnected.
-const BACK: Duration = Duration::from_secs(60);
+const RECONNECT_DEADLINE: Duration = Duration::from_secs(60);
 /// Interval between two counts of the agents, and its minimum as a multiple of the duration of a count. A
 /// count costs a hub with thousands of agents much processor time, which is measured as well.
-const LOOK: Duration = Duration::from_millis(50);
-const SELDOM: u32 = 10;
-const OUTAGE: Duration = Duration::from_secs(2);
+const COUNT_INTERVAL: Duration = Duration::from_millis(50);
+const MIN_INTERVAL_FACTOR: u32 = 10;
+const OUTAGE_TIME: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone)]
 pub(crate) struct Agents {
@@ -62,7 +62,7 @@ impl Agents {
                 name: format!("storm-{count}"),
                 about: format!(
                     "the hub of {count} agents is killed and comes back after {} s: time until all are back, and its processor time until then",
-                    OUTAGE.as_secs()
+                    OUTAGE_TIME.as_secs()
                 ),
                 metrics: vec![
                     Metric::lower("all back after", "s"),
@@ -77,9 +77,9 @@ impl Agents {
 
     /// Approximate duration, for agents that connect and reconnect at a thousand per two seconds.
     pub(crate) fn takes(&self, calm: Calm) -> Duration {
-        const STARTING: Duration = Duration::from_secs(3);
+        const START_TIME: Duration = Duration::from_secs(3);
         let joining = Duration::from_millis(4) * u32::from(self.count);
-        STARTING + joining + calm.settle + calm.watch + OUTAGE
+        START_TIME + joining + calm.settle + calm.watch + OUTAGE_TIME
     }
 
     /// Measures both samples; the second is an error if not all agents reconnect.
@@ -110,7 +110,7 @@ impl Agents {
         let per_agent = f64::from(self.count);
         crowd.hub.start(bed.launcher)?;
         crowd.hub.listening(crowd.port).await?;
-        time::sleep(REST).await;
+        time::sleep(SETTLE_TIME).await;
         let hub = crowd.hub.pid()?;
         let empty = proc::memory(hub)? as f64;
 
@@ -119,7 +119,7 @@ impl Agents {
         }
         let agents = crowd.agents.iter().map(Part::pid);
         let agents: Vec<u32> = agents.collect::<anyhow::Result<_>>()?;
-        let (_, there) = self.all(crowd, JOINED).await?;
+        let (_, there) = self.all(crowd, JOIN_DEADLINE).await?;
         if there.is_none() {
             let step = format!("wait until all are there; {} are", crowd.there().await);
             let agents = crowd.agents.first();
@@ -143,25 +143,25 @@ impl Agents {
         let before = now()?;
         time::sleep(calm.watch).await;
         let (hub_cpu, agents_cpu) = spent(before, now()?);
-        let memory = (proc::memory(hub)? as f64 - empty) / per_agent / KIB;
+        let memory = (proc::memory(hub)? as f64 - empty) / per_agent / BYTES_PER_KIB;
         let theirs = agents.iter().map(|&pid| proc::memory(pid));
-        let theirs = theirs.sum::<anyhow::Result<u64>>()? as f64 / per_agent / KIB;
-        let idle = Sample::of([memory, hub_cpu, theirs, agents_cpu, empty / MIB]);
+        let theirs = theirs.sum::<anyhow::Result<u64>>()? as f64 / per_agent / BYTES_PER_KIB;
+        let idle = Sample::of([memory, hub_cpu, theirs, agents_cpu, empty / BYTES_PER_MIB]);
         Ok((idle, self.storm(bed, crowd).await))
     }
 
     async fn storm(&self, bed: &Bed<'_>, crowd: &mut Crowd) -> anyhow::Result<Sample> {
         crowd.hub.kill();
-        time::sleep(OUTAGE).await;
+        time::sleep(OUTAGE_TIME).await;
         let begin = Instant::now();
         crowd.hub.start(bed.launcher)?;
-        let (half, all) = self.all(crowd, BACK).await?;
+        let (half, all) = self.all(crowd, RECONNECT_DEADLINE).await?;
         let spent = cpu::of(&crowd.hub.pid()?.to_string())? as f64 / f64::from(self.count);
         let after = |at: Option<Instant>| at.map(|at| (at - begin).as_secs_f64());
         let remark = match all {
             Some(_) => None,
             None => Some(format!(
-                "{} of {} are back after {BACK:?}",
+                "{} of {} are back after {RECONNECT_DEADLINE:?}",
                 crowd.there().await,
                 self.count
             )),
@@ -199,7 +199,7 @@ impl Agents {
                 ensure!(there > 0, "no agent is there");
                 return Ok((half, None));
             }
-            time::sleep(LOOK.max(SELDOM * (now - asked))).await;
+            time::sleep(COUNT_INTERVAL.max(MIN_INTERVAL_FACTOR * (now - asked))).await;
         }
     }
 }

@@ -13,12 +13,12 @@ use super::{
 use crate::peers::Kind;
 
 /// Rate of each direction, in bytes per second (200 Mbit/s).
-const RATE: u64 = 25_000_000;
+const LINK_BYTES_PER_SECOND: u64 = 25_000_000;
 /// Size of the link's queue, in bytes.
-const QUEUE: u64 = 1024 * 1024;
+const QUEUE_BYTES: u64 = 1024 * 1024;
 /// Requests per second over all connections, less than one connection per round trip allows.
-const ASKED: f64 = 50.0;
-const CONNECTIONS: u32 = 16;
+const REQUEST_RATE: f64 = 50.0;
+const CONNECTION_COUNT: u32 = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Path {
@@ -50,7 +50,7 @@ impl Path {
     pub(crate) fn shape(self) -> Shape {
         Shape::round_trip(self.round_trip)
             .loss(self.loss)
-            .rate(RATE, QUEUE)
+            .rate(LINK_BYTES_PER_SECOND, QUEUE_BYTES)
     }
 
     /// Time until the link carries nothing of the last measurement.
@@ -105,7 +105,7 @@ impl Path {
         let title = Title {
             name: format!("{}-get", self.name),
             about: format!(
-                "GET of 1 KiB over {CONNECTIONS} connections, open loop at {ASKED} a second, {}; all peers side by side",
+                "GET of 1 KiB over {CONNECTION_COUNT} connections, open loop at {REQUEST_RATE} a second, {}; all peers side by side",
                 self.said()
             ),
             metrics: vec![
@@ -117,14 +117,14 @@ impl Path {
             goals: vec![Goal::First],
         };
         Steady {
-            rate: Some(ASKED),
+            rate: Some(REQUEST_RATE),
             span: Some(Span {
                 warmup: 0.5,
                 seconds: 3.0,
             }),
             together: true,
             micros: 1000.0,
-            ..Steady::new(title, Ask::Small, CONNECTIONS)
+            ..Steady::new(title, Ask::Small, CONNECTION_COUNT)
         }
     }
 }

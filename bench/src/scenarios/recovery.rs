@@ -19,18 +19,18 @@ use crate::{
 };
 
 /// Deadline of an answer after the break.
-const LIMIT: Duration = Duration::from_secs(75);
+const RECOVERY_DEADLINE: Duration = Duration::from_secs(75);
 /// Interval of the requests, each on a new connection.
-const EVERY: Duration = Duration::from_millis(50);
+const REQUEST_INTERVAL: Duration = Duration::from_millis(50);
 /// Deadline of each request.
-const PATIENCE: Duration = Duration::from_secs(25);
+const REQUEST_DEADLINE: Duration = Duration::from_secs(25);
 /// Most requests in flight.
-const ASKING: usize = 128;
+const MAX_IN_FLIGHT: usize = 128;
 /// Delay between the break and the first request. A request that is faster than the break proves nothing.
-const BREAKS: Duration = Duration::from_millis(20);
+const BREAK_DELAY: Duration = Duration::from_millis(20);
 /// Deadline for a stream to continue after the next answer.
-const STREAM: Duration = Duration::from_secs(5);
-const SETTLED: Duration = Duration::from_secs(30);
+const STREAM_DEADLINE: Duration = Duration::from_secs(5);
+const SETTLE_DEADLINE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Break {
@@ -124,7 +124,7 @@ impl Recovery {
         match self.what {
             Break::Hub(outage) => outage.as_secs_f64() + 20.0,
             Break::Agent | Break::Cut => 10.0,
-            Break::Silence => LIMIT.as_secs_f64() + 5.0,
+            Break::Silence => RECOVERY_DEADLINE.as_secs_f64() + 5.0,
         }
     }
 
@@ -135,7 +135,7 @@ impl Recovery {
         let stream = Stream::open(&ticks).await?;
 
         let begin = self.happen(bed, peer).await?;
-        time::sleep(BREAKS).await;
+        time::sleep(BREAK_DELAY).await;
         let back = next_answer(asked, begin).await;
         let fate = stream.fate().await;
         let mut sample = Sample::of([f64::from(u8::from(fate == Fate::WentOn))]);
@@ -143,7 +143,7 @@ impl Recovery {
             .figures
             .insert(0, back.map(|after| after.as_secs_f64()));
         sample.remark = match (back, &fate) {
-            (None, _) => Some(format!("no answer within {LIMIT:?}")),
+            (None, _) => Some(format!("no answer within {RECOVERY_DEADLINE:?}")),
             (Some(_), Fate::WentOn) => None,
             (Some(_), broken) => Some(format!("the running stream {}", broken.said())),
         };
@@ -183,15 +183,15 @@ impl Recovery {
 /// Waits for ten successful requests in a row.
 async fn settled(target: &Target) -> anyhow::Result<()> {
     let mut good = 0;
-    let answers = time::timeout(SETTLED, async {
+    let answers = time::timeout(SETTLE_DEADLINE, async {
         while good < 10 {
-            let answer = time::timeout(PATIENCE, target.once()).await;
+            let answer = time::timeout(REQUEST_DEADLINE, target.once()).await;
             good = if matches!(answer, Ok(Ok(_))) {
                 good + 1
             } else {
                 0
             };
-            time::sleep(EVERY).await;
+            time::sleep(REQUEST_INTERVAL).await;
         }
     });
     match answers.await {
@@ -204,14 +204,14 @@ async fn settled(target: &Target) -> anyhow::Result<()> {
 async fn next_answer(target: Target, begin: Instant) -> Option<Duration> {
     let target = std::sync::Arc::new(target);
     let mut asking = JoinSet::new();
-    let mut clock = time::interval(EVERY);
-    let end = begin + LIMIT;
+    let mut clock = time::interval(REQUEST_INTERVAL);
+    let end = begin + RECOVERY_DEADLINE;
     loop {
         tokio::select! {
-            _ = clock.tick(), if asking.len() < ASKING => {
+            _ = clock.tick(), if asking.len() < MAX_IN_FLIGHT => {
                 let target = target.clone();
                 asking.spawn(async move {
-                    let answer = time::timeout(PATIENCE, target.once()).await;
+                    let answer = time::timeout(REQUEST_DEADLINE, target.once()).await;
                     matches!(answer, Ok(Ok(_))).then(Instant::now)
                 });
             }
@@ -255,12 +255,12 @@ impl Fate {
 
 impl Stream {
     async fn open(target: &Target) -> anyhow::Result<Self> {
-        let body = time::timeout(PATIENCE, target.open()).await;
+        let body = time::timeout(REQUEST_DEADLINE, target.open()).await;
         let body = body.context("the stream does not begin")??;
         let (said, mut lines) = tokio::sync::watch::channel(0);
         let mut reading = JoinSet::new();
         reading.spawn(read(body, said));
-        let first = time::timeout(PATIENCE, lines.wait_for(|count| *count > 0)).await;
+        let first = time::timeout(REQUEST_DEADLINE, lines.wait_for(|count| *count > 0)).await;
         first.context("the stream has no lines")??;
         Ok(Self { reading, lines })
     }
@@ -272,7 +272,7 @@ impl Stream {
             Some(ended) = self.reading.join_next() => ended.unwrap_or(Fate::Broken),
             // More than one line, since some may have been in flight when the path broke.
             Ok(_) = self.lines.wait_for(|count| *count > seen + 10) => Fate::WentOn,
-            () = time::sleep(STREAM) => Fate::Hangs,
+            () = time::sleep(STREAM_DEADLINE) => Fate::Hangs,
         }
     }
 }

@@ -10,25 +10,25 @@ use super::{Metric, Pace, Sample, Title, goal::Goal};
 use crate::{
     load::Outcome,
     peers::{Bed, Kind, Peer},
-    upstream::{LARGE, SMALL, count_socket},
+    upstream::{LARGE_BODY_BYTES, SMALL_BODY_BYTES, count_socket},
     way::{Legs, Way},
 };
 
 /// Time of a measurement beyond its span: connecting, warm-up, a minimum number of answers, the last answers.
-const SLACK: Duration = Duration::from_secs(100);
-const MIB: f64 = 1024.0 * 1024.0;
-const MB: f64 = 1e6;
+const EXTRA_TIME: Duration = Duration::from_secs(100);
+const BYTES_PER_MIB: f64 = 1024.0 * 1024.0;
+const BYTES_PER_MB: f64 = 1e6;
 /// Request rate of the open loop, over all connections; less than the slowest peer can do on one core.
-const OPEN_RATE: f64 = 1500.0;
+const OPEN_LOOP_RATE: f64 = 1500.0;
 /// Connections that send requests during a bulk transfer, each ten times per second. With several of them a
 /// slow answer does not delay the next requests.
-const BESIDE: u32 = 10;
+const CONCURRENT_CONNECTIONS: u32 = 10;
 const BESIDE_RATE: f64 = 100.0;
 /// Seconds of bulk transfer before and after the requests.
-const MARGIN: f64 = 0.5;
+const TRANSFER_MARGIN_SECONDS: f64 = 0.5;
 /// Factor of the duration of these scenarios. Their 99th percentile is a figure of its own and needs more
 /// samples.
-const BESIDE_LONGER: f64 = 2.0;
+const CONCURRENT_DURATION_FACTOR: f64 = 2.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ask {
@@ -44,11 +44,15 @@ pub(super) enum Ask {
 }
 
 /// Smallest size of a LIST of all pods, in bytes.
-const PODS_LEAST: usize = 20_000_000;
+const MIN_PODS_BYTES: usize = 20_000_000;
 
 impl Ask {
     fn args(self, bed: &Bed<'_>) -> Vec<OsString> {
-        let (small, large, pods) = (SMALL.to_string(), LARGE.to_string(), PODS_LEAST.to_string());
+        let (small, large, pods) = (
+            SMALL_BODY_BYTES.to_string(),
+            LARGE_BODY_BYTES.to_string(),
+            MIN_PODS_BYTES.to_string(),
+        );
         let words: &[&str] = match self {
             Self::Small => &["/bytes/1024", "--expect", &small],
             Self::Down => &["/bytes/8388608", "--expect", &large],
@@ -122,7 +126,7 @@ impl Steady {
     fn pods() -> Self {
         let title = Title {
             name: "list-5000-pods".to_owned(),
-            about: "LIST of 5,000 pods, about 25 MB, of a real kube-apiserver, one after the other"
+            about: "LIST of 5,000 pods, about 25 BYTES_PER_MB, of a real kube-apiserver, one after the other"
                 .to_owned(),
             metrics: vec![
                 Metric::lower("p50", "ms"),
@@ -147,12 +151,12 @@ impl Steady {
             title: Title {
                 name: "get-1k-open".to_owned(),
                 about: format!(
-                    "GET of 1 KiB over 16 connections, open loop at {OPEN_RATE} a second; a latency counts from when its request was due"
+                    "GET of 1 KiB over 16 connections, open loop at {OPEN_LOOP_RATE} a second; a latency counts from when its request was due"
                 ),
                 metrics,
                 goals: vec![Goal::First],
             },
-            rate: Some(OPEN_RATE),
+            rate: Some(OPEN_LOOP_RATE),
             ..Self::requests(16)
         }
     }
@@ -190,7 +194,7 @@ impl Steady {
         let title = Title {
             name: format!("{what}-beside-bulk-{place}"),
             about: format!(
-                "{about}, open loop at {BESIDE_RATE} a second over {BESIDE} connections, beside one body of 8 MiB after another, {how}"
+                "{about}, open loop at {BESIDE_RATE} a second over {CONCURRENT_CONNECTIONS} connections, beside one body of 8 MiB after another, {how}"
             ),
             metrics,
             goals: [Goal::First]
@@ -201,7 +205,7 @@ impl Steady {
         Self {
             rate: Some(BESIDE_RATE),
             beside: Some(Ask::Down),
-            ..Self::new(title, ask, BESIDE)
+            ..Self::new(title, ask, CONCURRENT_CONNECTIONS)
         }
     }
 
@@ -218,7 +222,7 @@ impl Steady {
             },
             Some(own) => own,
             None if self.beside.is_some() => Span {
-                seconds: run.seconds * BESIDE_LONGER,
+                seconds: run.seconds * CONCURRENT_DURATION_FACTOR,
                 ..run
             },
             None => run,
@@ -227,10 +231,12 @@ impl Steady {
 
     /// Approximate duration of a measurement, in seconds.
     pub(crate) fn takes(&self, pace: Pace) -> f64 {
-        const STARTING: f64 = 0.3;
+        const START_SECONDS: f64 = 0.3;
         let Span { warmup, seconds } = self.span(pace);
-        let margin = self.beside.map_or(0.0, |_| MARGIN + warmup);
-        warmup + seconds + margin + STARTING
+        let margin = self
+            .beside
+            .map_or(0.0, |_| TRANSFER_MARGIN_SECONDS + warmup);
+        warmup + seconds + margin + START_SECONDS
     }
 
     pub(crate) async fn measure(
@@ -249,7 +255,7 @@ impl Steady {
         };
         let way = peer.way(legs).context("it takes no plain HTTP")?;
         let span = self.span(pace);
-        let limit = SLACK + Duration::try_from_secs_f64(span.seconds + span.warmup)?;
+        let limit = EXTRA_TIME + Duration::try_from_secs_f64(span.seconds + span.warmup)?;
         let step = format!("load {} {}", peer.kind.name(), self.title.name);
         let mut asking = load(bed, way, self.ask, self.connections, span);
         if let Some(rate) = self.rate {
@@ -262,7 +268,7 @@ impl Steady {
         };
         // The bulk transfer starts before the first counted request and ends after the last.
         let longer = Span {
-            seconds: span.seconds + span.warmup + MARGIN,
+            seconds: span.seconds + span.warmup + TRANSFER_MARGIN_SECONDS,
             ..span
         };
         let body = load(bed, way, beside, 1, longer);
@@ -277,10 +283,10 @@ impl Steady {
         let requests = outcome.requests as f64;
         let between = cpu(outcome, |role| role != "load" && role != "upstream");
         let all = cpu(outcome, |_| true);
-        let mebibytes = outcome.bytes as f64 / MIB;
+        let mebibytes = outcome.bytes as f64 / BYTES_PER_MIB;
         let latency = [outcome.p50_us, outcome.p99_us, outcome.p999_us];
         let latency = latency.map(|micros| micros / self.micros);
-        let rate = outcome.bytes as f64 / MB / outcome.seconds;
+        let rate = outcome.bytes as f64 / BYTES_PER_MB / outcome.seconds;
         let mut sample = match (self.ask, self.rate, body) {
             (ask, ..) if ask.is_bulk() => Sample::of([rate, between / mebibytes, all / mebibytes]),
             (Ask::Pods, ..) => {
@@ -295,7 +301,7 @@ impl Steady {
             ]),
             (_, Some(_), None) => Sample::of(latency.into_iter().chain([between / requests])),
             (_, Some(_), Some(body)) => {
-                let rate = body.bytes as f64 / MB / body.seconds;
+                let rate = body.bytes as f64 / BYTES_PER_MB / body.seconds;
                 Sample::of(latency.into_iter().chain([rate]))
             }
         };

@@ -22,16 +22,16 @@ use crate::{
     way::Legs,
 };
 
-const OTHERS: u32 = 200;
-const READERS: u32 = 8;
+const REQUESTS_OF_OTHERS: u32 = 200;
+const STOPPED_READERS: u32 = 8;
 /// Time until every buffer on the path is full.
-const FULL: Duration = Duration::from_secs(3);
-const BEGIN: Duration = Duration::from_secs(10);
-const LIMIT: Duration = Duration::from_secs(90);
+const FILL_TIME: Duration = Duration::from_secs(3);
+const BEGIN_DEADLINE: Duration = Duration::from_secs(10);
+const MEASURE_DEADLINE: Duration = Duration::from_secs(90);
 /// Pause after a start.
-const SETTLED: Duration = Duration::from_secs(1);
-const KIB: f64 = 1024.0;
-const MB: f64 = 1e6;
+const SETTLE_TIME: Duration = Duration::from_secs(1);
+const BYTES_PER_KIB: f64 = 1024.0;
+const BYTES_PER_MB: f64 = 1e6;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Stopped {
@@ -55,7 +55,7 @@ pub(crate) fn scenario() -> Stopped {
         others: Title {
             name: "stopped-others".to_owned(),
             about: format!(
-                "{OTHERS} clients that GET 1 KiB, closed loop, beside one that has stopped reading an endless body, against the same without it"
+                "{REQUESTS_OF_OTHERS} clients that GET 1 KiB, closed loop, beside one that has stopped reading an endless body, against the same without it"
             ),
             metrics: vec![
                 Metric::higher("rate beside it", "x without"),
@@ -66,12 +66,12 @@ pub(crate) fn scenario() -> Stopped {
         },
         memory: Title {
             name: "stopped-memory".to_owned(),
-            about: format!("{READERS} clients that have stopped reading an endless body"),
+            about: format!("{STOPPED_READERS} clients that have stopped reading an endless body"),
             metrics: vec![
                 Metric::lower("hub memory per reader", "KiB"),
                 Metric::lower("agent memory per reader", "KiB"),
             ],
-            goals: vec![Goal::First, Goal::most(0, 1.3 * KIB)],
+            goals: vec![Goal::First, Goal::most(0, 1.3 * BYTES_PER_KIB)],
         },
     }
 }
@@ -89,10 +89,10 @@ pub(crate) type All = [anyhow::Result<Sample>; 3];
 /// The peer is missing or does not start.
 pub(crate) async fn measure(bed: &Bed<'_>, kind: Kind, pace: Pace) -> anyhow::Result<All> {
     let mut peer = Peer::start(kind, bed, Link::Straight).await?;
-    time::sleep(SETTLED).await;
+    time::sleep(SETTLE_TIME).await;
     let rest = memory(&peer.agent).and_then(|agent| {
         let hub = memory(&peer.hub)?;
-        Ok(Sample::of([agent / MB, hub / MB]))
+        Ok(Sample::of([agent / BYTES_PER_MB, hub / BYTES_PER_MB]))
     });
     let measured = both(bed, &mut peer, pace).await;
     peer.end().await;
@@ -118,8 +118,9 @@ async fn both(
     let (hub, agent) = (memory(&peer.hub)?, memory(&peer.agent)?);
     let first = stop(&endless).await?;
     let rest = stop_more(&endless).await;
-    time::sleep(FULL).await;
-    let grown = |before: f64, after: f64| (after - before) / f64::from(READERS) / KIB;
+    time::sleep(FILL_TIME).await;
+    let grown =
+        |before: f64, after: f64| (after - before) / f64::from(STOPPED_READERS) / BYTES_PER_KIB;
     let hub = grown(hub, memory(&peer.hub)?);
     let agent = grown(agent, memory(&peer.agent)?);
     // With fewer than eight readers there is no figure for eight.
@@ -149,9 +150,9 @@ async fn both(
 /// Opens the readers after the first.
 async fn stop_more(endless: &Target) -> anyhow::Result<Vec<Incoming>> {
     let mut readers = Vec::new();
-    for number in 2..=READERS {
+    for number in 2..=STOPPED_READERS {
         let reader = stop(endless).await;
-        readers.push(reader.with_context(|| format!("reader {number} of {READERS}"))?);
+        readers.push(reader.with_context(|| format!("reader {number} of {STOPPED_READERS}"))?);
     }
     Ok(readers)
 }
@@ -172,14 +173,14 @@ async fn others(bed: &Bed<'_>, peer: &mut Peer, pace: Pace) -> anyhow::Result<Ou
         warmup: pace.warmup,
         seconds: pace.seconds,
     };
-    let command = load(bed, way, Ask::Small, OTHERS, span);
+    let command = load(bed, way, Ask::Small, REQUESTS_OF_OTHERS, span);
     let step = format!("load {} stopped", peer.kind.name());
-    bed.launcher.output(&step, command, LIMIT).await
+    bed.launcher.output(&step, command, MEASURE_DEADLINE).await
 }
 
 /// Reads the beginning of a body. The body stops there until it is dropped.
 async fn stop(endless: &Target) -> anyhow::Result<Incoming> {
-    let began = time::timeout(BEGIN, async {
+    let began = time::timeout(BEGIN_DEADLINE, async {
         let mut body = endless.open().await?;
         body.frame().await.context("the body has no beginning")??;
         anyhow::Ok(body)

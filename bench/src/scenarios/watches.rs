@@ -8,13 +8,13 @@ use anyhow::Context as _;
 use super::{Metric, Pace, Sample, Title, goal::Goal};
 use crate::{
     peers::{Bed, Kind, Link, Peer},
-    watchers::Heard,
+    watchers::WatchOutcome,
     way::Legs,
 };
 
-const EVENTS: u32 = 20;
-const LIMIT: Duration = Duration::from_secs(120);
-const KIB: f64 = 1024.0;
+const EVENT_COUNT: u32 = 20;
+const MEASURE_DEADLINE: Duration = Duration::from_secs(120);
+const BYTES_PER_KIB: f64 = 1024.0;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Watches {
@@ -56,28 +56,33 @@ impl Watches {
         Ok(self.sample(&measured?))
     }
 
-    async fn heard(&self, bed: &Bed<'_>, peer: &mut Peer, pace: Pace) -> anyhow::Result<Heard> {
+    async fn heard(
+        &self,
+        bed: &Bed<'_>,
+        peer: &mut Peer,
+        pace: Pace,
+    ) -> anyhow::Result<WatchOutcome> {
         let way = peer.way(Legs::Tls).context("there is no way")?.clone();
         let mut command = bed.launcher.bench("watch");
         command.args(way.args());
         command.args(["--upstream", &bed.upstream.plain_url]);
         command.args(["--watches", &self.count.to_string()]);
-        let events = if pace.quick { 3 } else { EVENTS };
+        let events = if pace.quick { 3 } else { EVENT_COUNT };
         command.args(["--events", &events.to_string()]);
         for process in peer.watched(bed)? {
             command.args(["--cpu", &process]);
         }
         let step = format!("watch {}", peer.kind.name());
-        bed.launcher.output(&step, command, LIMIT).await
+        bed.launcher.output(&step, command, MEASURE_DEADLINE).await
     }
 
-    fn sample(&self, heard: &Heard) -> Sample {
+    fn sample(&self, heard: &WatchOutcome) -> Sample {
         let between = |role: &str| role == "hub" || role == "agent";
         let spent = heard.cpu_us.iter().filter(|(role, _)| between(role));
         let spent = spent.map(|(_, micros)| *micros).sum::<u64>() as f64;
         let memory = |role: &str| {
             let bytes = heard.memory.get(role)?;
-            Some(*bytes as f64 / f64::from(self.count) / KIB)
+            Some(*bytes as f64 / f64::from(self.count) / BYTES_PER_KIB)
         };
         Sample::some([
             Some(heard.all_us / 1000.0),

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::{
     peers::Kind,
-    upstream::{LARGE, SMALL},
+    upstream::{LARGE_BODY_BYTES, SMALL_BODY_BYTES},
 };
 
 /// A route from the load client to the upstream.
@@ -66,15 +66,15 @@ pub(super) struct Scenario {
 
 const SMALL_DOWN: Load = Load::Get {
     path: "/bytes/1024",
-    size: SMALL,
+    size: SMALL_BODY_BYTES,
 };
 const LARGE_DOWN: Load = Load::Get {
     path: "/bytes/8388608",
-    size: LARGE,
+    size: LARGE_BODY_BYTES,
 };
 const LARGE_UP: Load = Load::Post {
     path: "/sink",
-    size: LARGE,
+    size: LARGE_BODY_BYTES,
 };
 
 pub(super) const SCENARIOS: [Scenario; 6] = [

@@ -15,17 +15,17 @@ use crate::{
     stats::{median, range},
 };
 
-const MIB: f64 = 1024.0 * 1024.0;
-const MB: f64 = 1e6;
+const BYTES_PER_MIB: f64 = 1024.0 * 1024.0;
+const BYTES_PER_MB: f64 = 1e6;
 /// Smallest share of its core that a pinned measurement needs to be credible.
-const QUIET: f64 = 0.85;
+const MIN_CORE_SHARE: f64 = 0.85;
 
 impl Unit {
     /// Requests or megabytes (10^6) per second.
     pub(super) fn rate(self, outcome: &Outcome) -> f64 {
         match self {
             Self::Requests => outcome.requests as f64 / outcome.seconds,
-            Self::Bodies => outcome.bytes as f64 / MB / outcome.seconds,
+            Self::Bodies => outcome.bytes as f64 / BYTES_PER_MB / outcome.seconds,
         }
     }
 
@@ -40,7 +40,7 @@ impl Unit {
     fn amount(self, outcome: &Outcome) -> f64 {
         match self {
             Self::Requests => outcome.requests as f64,
-            Self::Bodies => outcome.bytes as f64 / MIB,
+            Self::Bodies => outcome.bytes as f64 / BYTES_PER_MIB,
         }
     }
 }
@@ -173,7 +173,7 @@ impl Report {
             .filter(|row| row.connections > 1)
             .map(|row| row.cores_used);
         if let (Some(_), Some((least, _))) = (self.core, range(busy))
-            && least < QUIET
+            && least < MIN_CORE_SHARE
         {
             let other = 100.0 * (1.0 - least);
             let _ = writeln!(

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Time of a measurement beyond its span: connecting, warm-up, the last answers.
-const SLACK: Duration = Duration::from_secs(60);
+const EXTRA_TIME: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
@@ -89,7 +89,7 @@ async fn once(
         command.args(["--cpu", &watched]);
     }
     let step = format!("load {} {}", peer.kind.name(), scenario.name);
-    let limit = SLACK + Duration::try_from_secs_f64(pace.seconds + pace.warmup)?;
+    let limit = EXTRA_TIME + Duration::try_from_secs_f64(pace.seconds + pace.warmup)?;
     bed.launcher.output(&step, command, limit).await
 }
 

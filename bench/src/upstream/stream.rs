@@ -16,15 +16,15 @@ use tokio::{
     time::{self, Interval, MissedTickBehavior},
 };
 
-use super::{SMALL, TICK};
+use super::{SMALL_BODY_BYTES, TICK_INTERVAL};
 
 /// Bytes handed over at once.
-const PIECE: usize = 64 * 1024;
+const PIECE_BYTES: usize = 64 * 1024;
 /// Bytes of a body that are sent before other answers have their turn. A loopback socket takes megabytes at
 /// once, and the milliseconds of sealing them would delay the measured answers.
-const TURN: usize = 128 * 1024;
+const YIELD_AFTER_BYTES: usize = 128 * 1024;
 /// Digits of the time in an event.
-const STAMP: usize = 20;
+const TIME_DIGITS: usize = 20;
 
 pub(crate) enum Stream {
     Large { rest: Bytes, waits: bool },
@@ -42,11 +42,11 @@ impl Stream {
     }
 
     pub(super) fn endless(from: Bytes) -> Self {
-        Self::Endless(from.slice(..PIECE.min(from.len())))
+        Self::Endless(from.slice(..PIECE_BYTES.min(from.len())))
     }
 
     pub(super) fn ticks() -> Self {
-        let mut clock = time::interval(TICK);
+        let mut clock = time::interval(TICK_INTERVAL);
         // A line that waited for its reader carries its due time, so no line is skipped.
         clock.set_missed_tick_behavior(MissedTickBehavior::Burst);
         Self::Ticks { clock, next: 0 }
@@ -66,15 +66,15 @@ impl Stream {
 
 /// An event: a line of 1 KiB that begins with the time.
 pub(super) fn event() -> Bytes {
-    let mut line = format!("{:0STAMP$}", nanos()).into_bytes();
-    line.resize(SMALL - 1, b' ');
+    let mut line = format!("{:0TIME_DIGITS$}", nanos()).into_bytes();
+    line.resize(SMALL_BODY_BYTES - 1, b' ');
     line.push(b'\n');
     line.into()
 }
 
 /// Age of the event in this line; `None` if it is no event.
 pub(crate) fn age(line: &[u8]) -> Option<Duration> {
-    let stamp = std::str::from_utf8(line.get(..STAMP)?).ok()?;
+    let stamp = std::str::from_utf8(line.get(..TIME_DIGITS)?).ok()?;
     let happened: u64 = stamp.parse().ok()?;
     Some(Duration::from_nanos(nanos().saturating_sub(happened)))
 }
@@ -103,7 +103,7 @@ impl Body for Stream {
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                rest.split_to(TURN.min(rest.len()))
+                rest.split_to(YIELD_AFTER_BYTES.min(rest.len()))
             }
             Self::Endless(piece) => piece.clone(),
             Self::Ticks { clock, next } => {
@@ -139,15 +139,18 @@ mod tests {
     #[test]
     fn an_event_says_when_it_happened() {
         let line = event();
-        assert_eq!((line.len(), line.last()), (SMALL, Some(&b'\n')));
+        assert_eq!((line.len(), line.last()), (SMALL_BODY_BYTES, Some(&b'\n')));
         assert!(age(&line).unwrap() < Duration::from_secs(60));
         assert_eq!(age(b"short"), None);
     }
 
     #[tokio::test]
     async fn a_large_body_comes_whole_and_gives_way_after_each_piece() {
-        let mut body = Stream::large(Bytes::from(vec![b'f'; 2 * TURN + 1]));
-        assert_eq!(body.size_hint().exact(), Some(2 * TURN as u64 + 1));
+        let mut body = Stream::large(Bytes::from(vec![b'f'; 2 * YIELD_AFTER_BYTES + 1]));
+        assert_eq!(
+            body.size_hint().exact(),
+            Some(2 * YIELD_AFTER_BYTES as u64 + 1)
+        );
         let (mut sizes, mut waits) = (Vec::new(), 0);
         std::future::poll_fn(|cx| {
             loop {
@@ -162,7 +165,10 @@ mod tests {
             }
         })
         .await;
-        assert_eq!((sizes, waits), (vec![TURN, TURN, 1], 2));
+        assert_eq!(
+            (sizes, waits),
+            (vec![YIELD_AFTER_BYTES, YIELD_AFTER_BYTES, 1], 2)
+        );
         assert!(body.is_end_stream());
     }
 
