@@ -1,6 +1,7 @@
-//! Whoever stands between the two ends of an upgraded connection finds the frames of any bytes: the same however they are cut,
-//! a client's WebSocket frames as the decoder of our own wire does, no ping but where one may begin, and no answer but to a
-//! whole one.
+//! The hub's frame finder for upgraded connections, on arbitrary bytes.
+//!
+//! It finds the same frames however the bytes are split, agrees with our own WebSocket decoder, inserts a
+//! ping only between frames, and answers only complete pings.
 #![no_main]
 
 use fairlead_dialer::{
@@ -9,7 +10,7 @@ use fairlead_dialer::{
 };
 use libfuzzer_sys::fuzz_target;
 
-/// More would only take longer.
+/// Longest input, in bytes. Longer ones only take more time.
 const MOST: usize = 4096;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -43,7 +44,7 @@ fn cut(protocol: Protocol, bytes: &[u8], step: usize) {
     assert_eq!(stands(&whole), stands(&cut));
 }
 
-/// The first place at which a ping may begin is found, and none before it is passed over.
+/// The first place at which a ping may begin is found, and no earlier one is missed.
 fn pings(protocol: Protocol, bytes: &[u8]) {
     let found = Frames::new(protocol).before_ping(bytes);
     let mut frames = Frames::new(protocol);
@@ -73,7 +74,7 @@ fn pong(protocol: Protocol, bytes: &[u8]) {
     }
 }
 
-/// The answer is one frame, and what was asked for is one, too.
+/// The answer is exactly one frame, and so is the ping.
 fn answers(protocol: Protocol, ping: &[u8], answer: &[u8]) {
     for (what, bytes) in [("ping", ping), ("answer", answer)] {
         let whole = after(protocol, [bytes]);
@@ -95,7 +96,7 @@ fn answers(protocol: Protocol, ping: &[u8], answer: &[u8]) {
     );
 }
 
-/// Of what our own decoder takes, the frames end in the same places.
+/// Frames that our own decoder accepts end in the same places.
 fn beside_our_own(bytes: &[u8]) {
     let mut decoder = Decoder::new(Role::Hub);
     let mut frames = Frames::new(Protocol::WebSocket);

@@ -1,6 +1,7 @@
-//! The hub's second look at HTTP/1 requests, beside hyper, which serves them: it has seen each that hyper serves, says of it
-//! the same however the bytes come, and has no doubts about what our own, stricter codec takes. The first byte says where
-//! the rest is cut.
+//! The hub's second parser of HTTP/1 request framing, compared with hyper, which serves the requests.
+//!
+//! It must see every request that hyper serves, give the same result however the bytes are split, and accept
+//! everything that our own, stricter codec accepts. The first byte selects where the rest is split.
 #![no_main]
 
 #[path = "../../gateway/src/front/framing.rs"]
@@ -56,7 +57,7 @@ fuzz_target!(|bytes: &[u8]| {
     });
 });
 
-/// What comes piece by piece, and takes what is said to it.
+/// A connection that delivers its input in pieces and accepts all output.
 struct Pieces<'a> {
     left: &'a [u8],
     step: usize,
@@ -94,7 +95,7 @@ impl AsyncWrite for Pieces<'_> {
     }
 }
 
-/// Of each request that hyper serves, what was seen of it.
+/// Result of the framing parser for each request that hyper serves.
 async fn by_hyper(sent: &[u8], step: usize) -> Vec<Option<bool>> {
     let framing = Framing::default();
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -118,7 +119,7 @@ async fn by_hyper(sent: &[u8], step: usize) -> Vec<Option<bool>> {
     seen.clone()
 }
 
-/// All there is, and a clean end.
+/// The whole input, and a clean end.
 struct Whole(Option<Bytes>);
 
 impl Wire for Whole {
@@ -140,7 +141,7 @@ impl Wire for Whole {
     }
 }
 
-/// How many requests our own codec takes, with their bodies.
+/// Number of requests that our own codec accepts, with their bodies.
 async fn by_us(sent: &[u8]) -> usize {
     let taken = Arc::new(Mutex::new(0));
     let notes = taken.clone();

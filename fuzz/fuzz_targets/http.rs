@@ -1,5 +1,5 @@
-//! Beside hyper as the reference: what is taken of any bytes, as requests or as an answer, is what hyper makes of them.
-//! The first byte says which, and where the rest is cut in two.
+//! Our HTTP codec compared with hyper: every accepted request or answer must be read as hyper reads it. The
+//! first byte selects the kind, and where the rest is split.
 #![no_main]
 
 use std::{
@@ -82,7 +82,7 @@ fn nothing() -> Body {
     Body::new(Empty::new().map_err(|never| match never {}))
 }
 
-/// A message that is whole; hyper leaves out what it has understood itself.
+/// Reads a complete message. hyper removes the headers that it has handled itself.
 async fn read<B>(line: String, mut headers: HeaderMap, body: B) -> Option<Message>
 where
     B: http_body::Body<Data = Bytes>,

@@ -1,5 +1,5 @@
-//! Any text is refused, naming a word that stands in it, or is a query within its bounds that reads the same with other
-//! spaces.
+//! Any text is rejected with a word that it contains, or is a query within its bounds that reads the same
+//! with other spaces.
 #![no_main]
 
 use fairlead_api::influxql::{LONGEST, parse};

@@ -1,5 +1,5 @@
-//! Any text is refused, or reads back as what it was read as. Twice: as it is, and as a payload with a right checksum,
-//! which chance alone would not find.
+//! Any text is rejected or survives a round trip, both as it is and as a payload with a valid checksum, which
+//! random input would not find.
 #![no_main]
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -20,7 +20,7 @@ fn check(text: &str) {
     let Ok(join) = text.parse::<JoinString>() else {
         return;
     };
-    // A URL that was not in its shortest form may have become too long for its field; nothing else may be lost.
+    // A URL may become too long for its field in its normal form. Nothing else may be lost.
     if let Ok(again) = join.encode() {
         let read: JoinString = again.expose_secret().parse().expect("what we wrote");
         assert_eq!(read.hubs, join.hubs);
@@ -29,7 +29,7 @@ fn check(text: &str) {
     }
 }
 
-/// As in gzip.
+/// CRC-32 as in gzip.
 fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for &byte in bytes {

@@ -1,4 +1,4 @@
-//! Any message is refused, or is the one spelling of what it says.
+//! Any message is rejected, or is the one encoding of its content.
 #![no_main]
 
 use fairlead_dialer::link::frame::decode;

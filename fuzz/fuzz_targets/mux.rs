@@ -1,7 +1,8 @@
-//! Whatever a peer sends, cut anywhere, while streams are opened, read, written, finished and dropped beside it: the
-//! session goes on or ends with a reason, and holds no more than its limits say.
+//! A session with an arbitrary peer, whose bytes are split anywhere, while streams are opened, read, written,
+//! finished and dropped. It continues or ends with a reason, and stays within its memory limits.
 //!
-//! The input is a list of acts. Most of them are frames with small numbers, which raw bytes alone would seldom be.
+//! The input is a list of actions. Most of them are frames with small numbers, which random bytes would
+//! seldom be.
 #![no_main]
 
 use std::{
@@ -17,7 +18,7 @@ use fairlead_dialer::{
 use libfuzzer_sys::fuzz_target;
 
 const STREAMS: usize = 4;
-/// Their windows, and room for one to grow.
+/// Memory of all stream windows, and of one that grows.
 const BUDGET: usize = (STREAMS + 3) * 256 * 1024;
 const ZEROS: [u8; 70_000] = [0; 70_000];
 
@@ -71,7 +72,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 impl Rig {
-    /// None once the session is over.
+    /// Performs one action; `None` once the session has ended.
     fn act(&mut self, act: u8, input: &mut Input<'_>) -> Option<()> {
         let cx = &mut Context::from_waker(Waker::noop());
         match act % 16 {
@@ -117,7 +118,7 @@ impl Rig {
         self.streams.get_mut(usize::from(which))
     }
 
-    /// Type and flags in one byte, stream, length in two; data has its body.
+    /// Sends a frame: type and flags in one byte, stream, length in two; data has its body.
     fn frame(&mut self, input: &mut Input<'_>) -> Option<()> {
         let (what, stream) = (input.byte()?, input.byte()?);
         let length = usize::from(u16::from_be_bytes([input.byte()?, input.byte()?]));
@@ -129,7 +130,7 @@ impl Rig {
         self.receive(frame.freeze())
     }
 
-    /// As the session's driver does it.
+    /// Feeds bytes like the session's driver.
     fn receive(&mut self, piece: Bytes) -> Option<()> {
         while !self.mux.takes_input() {
             self.fill(true);

@@ -1,5 +1,5 @@
-//! Any bytes are refused or read as frames, by either role, the same however they are cut; a message never grows over
-//! the limit, and what was read is written again as it was read.
+//! Any bytes are rejected or read as frames, in either role, the same however they are split. A message never
+//! exceeds the limit, and a frame that was read is written back unchanged.
 #![no_main]
 
 use fairlead_dialer::wire::ws::{Decoder, Encoder, Event, MESSAGE_LIMIT, Opcode, Role, WsError};
@@ -14,7 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
         let (cut, cut_wrong) = read(role, bytes, usize::from(step).max(1));
         assert_eq!((&whole, wrong), (&cut, cut_wrong));
         assert!(whole.iter().all(|message| message.len() <= MESSAGE_LIMIT));
-        // The longest of all stands in 64 bits, which we never write.
+        // Longer messages use a 64-bit length, which we never write.
         for message in whole.iter().filter(|message| message.len() < MESSAGE_LIMIT) {
             let frame = Encoder::new(peer)
                 .frame(Opcode::Binary, message.len(), |out| out.extend_from_slice(message))
