@@ -25,7 +25,7 @@ use crate::pod::Pod;
 use crate::pty::Terminal;
 
 /// Deadline of a ready hub, and of a new session.
-const SOON: Duration = Duration::from_secs(30);
+const READY_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Contents of a ready file.
 #[derive(Debug, Clone, Deserialize)]
@@ -217,7 +217,7 @@ impl Hub {
     pub async fn wait_state(&self, name: &str, state: &str) -> anyhow::Result<()> {
         let mut last = Value::Null;
         let what = format!("{name} {state}");
-        let found = eventually(SOON, &what, async || {
+        let found = eventually(READY_DEADLINE, &what, async || {
             last = self.cluster(name).await.ok()?;
             (last.pointer("/status/state")? == state).then_some(())
         });
@@ -293,7 +293,7 @@ async fn launch(launch: Launch, folder: &Path) -> anyhow::Result<(Process, Ready
     let mut process = launch
         .args(["--ready-file".as_ref(), ready_file.as_os_str()])
         .spawn(folder.join("hub.log"))?;
-    let ready = process.wait_for_file(&ready_file, SOON).await?;
+    let ready = process.wait_for_file(&ready_file, READY_DEADLINE).await?;
     Ok((process, serde_json::from_str(&ready)?))
 }
 
@@ -322,7 +322,7 @@ async fn fairlead_in(
     let mut command = tokio::process::Command::new(words.next().unwrap_or_default());
     command.args(words).args(args).env_clear().env("HOME", home);
     command.envs(env.iter().copied());
-    run_to_end(line, command, SOON).await
+    run_to_end(line, command, READY_DEADLINE).await
 }
 
 /// A running `fairlead agent`, in a pod or outside of any.

@@ -20,7 +20,7 @@ use crate::kubectl::Kubectl;
 use crate::netns::NetNs;
 
 /// Deadline of a cluster's start. It takes about six seconds on two idle cores.
-const UP: Duration = Duration::from_secs(90);
+const START_DEADLINE: Duration = Duration::from_secs(90);
 
 /// A running cluster. It stops when this is dropped and when this process ends.
 #[derive(Debug)]
@@ -82,11 +82,11 @@ impl Cluster {
             .stdout(Stdio::null())
             .kill_on_drop(true)
             .status();
-        match timeout(UP, up).await {
+        match timeout(START_DEADLINE, up).await {
             Ok(Ok(status)) if status.success() => {}
             failure => {
                 folder.kept = true;
-                bail!("no cluster within {UP:?}: {failure:?}");
+                bail!("no cluster within {START_DEADLINE:?}: {failure:?}");
             }
         }
         let settings = fs::read_to_string(folder.path.join("env"))?;

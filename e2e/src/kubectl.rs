@@ -22,7 +22,7 @@ use crate::netns::NetNs;
 use crate::pty::Terminal;
 
 /// Default deadline of a call.
-const DEADLINE: Duration = Duration::from_secs(30);
+const CALL_DEADLINE: Duration = Duration::from_secs(30);
 
 /// How exec, attach, cp and port-forward upgrade their connection.
 ///
@@ -62,7 +62,7 @@ impl Kubectl {
             args: Vec::new(),
             env: Vec::new(),
             stdin: Vec::new(),
-            deadline: DEADLINE,
+            deadline: CALL_DEADLINE,
             net: None,
         }
     }

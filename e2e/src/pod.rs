@@ -19,7 +19,7 @@ pub const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount
 
 /// Script that mounts `$2` over the service account in its own mount namespace and becomes the program. /run
 /// becomes a folder of symbolic links to its former entries, since nothing may be created in it.
-const ENTER: &str = r#"
+const ENTER_SCRIPT: &str = r#"
 set -eu
 host=$1 account=$2
 shift 2
@@ -147,7 +147,7 @@ impl Place for Pod {
         if !rustix::process::geteuid().is_root() {
             words.extend(["--user".into(), "--map-root-user".into()]);
         }
-        words.extend(["--", "sh", "-c", ENTER, "sh"].map(OsString::from));
+        words.extend(["--", "sh", "-c", ENTER_SCRIPT, "sh"].map(OsString::from));
         words.push(self.host_run.clone().into());
         words.push(self.account.clone().into());
         words

@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-const SOON: Duration = Duration::from_secs(20);
+const STEP_DEADLINE: Duration = Duration::from_secs(20);
 
 async fn run(home: &Path, args: &[&str], env: &[(&str, &str)]) -> anyhow::Result<Output> {
     let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
@@ -189,7 +189,7 @@ async fn the_ready_file_and_the_kubeconfig_are_what_they_say() -> anyhow::Result
     for file in ["ca_file", "token_file", "kubeconfig"] {
         let path = Path::new(ready[file].as_str().context(file)?);
         ensure!(path.is_absolute(), "{path:?}");
-        eventually(SOON, file, async || path.exists().then_some(())).await?;
+        eventually(STEP_DEADLINE, file, async || path.exists().then_some(())).await?;
     }
     let token = hub.token()?;
     ensure!(token.starts_with("flt_"));
@@ -246,7 +246,7 @@ async fn creating_a_cluster_shows_each_step_until_kubectl_works() -> anyhow::Res
         .kill_on_drop(true)
         .spawn()?;
     let mut steps = BufReader::new(create.stderr.take().context("stderr")?).lines();
-    let first = timeout(SOON, steps.next_line()).await??;
+    let first = timeout(STEP_DEADLINE, steps.next_line()).await??;
     ensure!(
         first.as_deref() == Some("waiting for the agent to enrol"),
         "{first:?}"
@@ -277,11 +277,11 @@ async fn creating_a_cluster_shows_each_step_until_kubectl_works() -> anyhow::Res
         .context("no join string")?;
     let _site = Site::begin(&hub, &cluster, join, &id)?;
     let mut last = String::new();
-    while let Some(line) = timeout(SOON, steps.next_line()).await?? {
+    while let Some(line) = timeout(STEP_DEADLINE, steps.next_line()).await?? {
         last = line;
     }
     ensure!(last.starts_with("connected: "), "{last}");
-    ensure!(timeout(SOON, create.wait()).await??.success());
+    ensure!(timeout(STEP_DEADLINE, create.wait()).await??.success());
 
     let impatient = hub
         .cli(["cluster", "create", "other", "--wait", "--timeout", "1s"])
@@ -302,7 +302,7 @@ async fn a_hub_drains_within_its_timeout_and_a_second_signal_ends_it_at_once() -
             .spawn()?;
         watch.next_line().await?.context("the watch has ended")?;
         // The output so far is the list that precedes the watch.
-        eventually(SOON, "the watch", async || {
+        eventually(STEP_DEADLINE, "the watch", async || {
             let open = hub.metrics().await.ok()?.sum("fairlead_requests_open", &[]);
             let total = hub.metrics().await.ok()?.sum("fairlead_streams_total", &[]);
             (open >= 1.0 && total >= 1.0).then_some(())
@@ -321,23 +321,25 @@ async fn a_hub_drains_within_its_timeout_and_a_second_signal_ends_it_at_once() -
     let (mut hub, mut site) = world("60s").await?;
     let since = Instant::now();
     hub.process.term()?;
-    ensure!(hub.process.wait(SOON).await?.success());
+    ensure!(hub.process.wait(STEP_DEADLINE).await?.success());
     let idle = since.elapsed();
     // The agent is notified and ends at once as well.
-    site.process.wait_for_log("session ended", SOON).await?;
+    site.process
+        .wait_for_log("session ended", STEP_DEADLINE)
+        .await?;
     site.process.term()?;
-    ensure!(site.process.wait(SOON).await?.success());
+    ensure!(site.process.wait(STEP_DEADLINE).await?.success());
 
     // A running watch is aborted at the end of the drain timeout.
     let (mut hub, _site) = world("2s").await?;
     let mut watch = watch_of(&hub).await?;
     let since = Instant::now();
     hub.process.term()?;
-    eventually(SOON, "the end of accepting", async || {
+    eventually(STEP_DEADLINE, "the end of accepting", async || {
         hub.metrics().await.is_err().then_some(())
     })
     .await?;
-    ensure!(hub.process.wait(SOON).await?.success());
+    ensure!(hub.process.wait(STEP_DEADLINE).await?.success());
     let busy = since.elapsed();
     watch.wait().await?;
 
@@ -345,10 +347,10 @@ async fn a_hub_drains_within_its_timeout_and_a_second_signal_ends_it_at_once() -
     let (mut hub, _site) = world("60s").await?;
     let mut watch = watch_of(&hub).await?;
     hub.process.term()?;
-    hub.process.wait_for_log("draining", SOON).await?;
+    hub.process.wait_for_log("draining", STEP_DEADLINE).await?;
     let since = Instant::now();
     hub.process.term()?;
-    hub.process.wait(SOON).await?;
+    hub.process.wait(STEP_DEADLINE).await?;
     let twice = since.elapsed();
     watch.wait().await?;
 
@@ -392,7 +394,7 @@ async fn codes_are_explained_and_shells_complete() -> anyhow::Result<()> {
     let mut bash = Launch::new("bash")
         .args(["-c", &typed])
         .spawn(home.path().join("log"))?;
-    ensure!(bash.wait(SOON).await?.success());
+    ensure!(bash.wait(STEP_DEADLINE).await?.success());
     ensure!(bash.log()? == "cluster\n", "{}", bash.log()?);
     let version = run(home.path(), &["version", "-o", "json"], &[])
         .await?

@@ -19,7 +19,7 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 /// Deadline for Commodore to fetch, compile and push; it takes some seconds.
-const SOON: Duration = Duration::from_secs(180);
+const RUN_DEADLINE: Duration = Duration::from_secs(180);
 const RIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/clients");
 
 /// A user with Commodore and a token of the role `compile`.
@@ -84,8 +84,9 @@ impl Compiler {
         if let Some(token) = token {
             command.env("COMMODORE_API_TOKEN", token);
         }
-        let ended = timeout(SOON, command.output()).await;
-        let ended = ended.with_context(|| format!("{args:?} has not ended within {SOON:?}"))??;
+        let ended = timeout(RUN_DEADLINE, command.output()).await;
+        let ended =
+            ended.with_context(|| format!("{args:?} has not ended within {RUN_DEADLINE:?}"))??;
         Ok(Said {
             good: ended.status.success(),
             out: String::from_utf8(ended.stdout)?,

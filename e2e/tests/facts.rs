@@ -13,7 +13,7 @@ use anyhow::{Context, ensure};
 use fairlead_e2e::{Cluster, Hub, Pod, Site, admin::get_plain, eventually};
 use serde_json::{Value, json};
 
-const SOON: Duration = Duration::from_secs(30);
+const STEP_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Objects to be found in addition to those of every cluster.
 const OBJECTS: &str = r#"
@@ -76,7 +76,7 @@ impl World {
 
     /// Waits until the facts satisfy the condition and returns them.
     async fn facts(&self, what: &str, are_so: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
-        eventually(SOON, what, async || {
+        eventually(STEP_DEADLINE, what, async || {
             facts(&self.hub).await.filter(|facts| are_so(facts))
         })
         .await

@@ -17,11 +17,11 @@ use fairlead_e2e::{
 };
 use tokio::time::Instant;
 
-const SOON: Duration = Duration::from_secs(20);
+const STEP_DEADLINE: Duration = Duration::from_secs(20);
 /// Size of the copied file in bytes, large enough that no kill comes too late.
-const FILE: u64 = 1024 * 1024 * 1024;
+const FILE_BYTES: u64 = 1024 * 1024 * 1024;
 /// Bytes copied before the kill; more than all windows on the path hold.
-const UNDER_WAY: u64 = 4 * 1024 * 1024;
+const COPIED_BYTES: u64 = 4 * 1024 * 1024;
 
 /// A hub, an agent, and kubectl through both, on the cluster that the tests of this file share.
 struct World {
@@ -79,7 +79,7 @@ impl World {
         }
         let what = format!("kubectl after the death of the {victim:?}");
         let mut last = None;
-        let works = eventually(SOON, &what, async || {
+        let works = eventually(STEP_DEADLINE, &what, async || {
             let get = self.kubectl.clone().args(["get", "nodes", "-o", "name"]);
             let output = get.run().await.ok()?;
             let works = output.status.success();
@@ -92,7 +92,11 @@ impl World {
     }
 
     fn exec(&self, transport: Transport, script: &str) -> anyhow::Result<Running> {
-        let exec = self.kubectl.clone().transport(transport).deadline(SOON);
+        let exec = self
+            .kubectl
+            .clone()
+            .transport(transport)
+            .deadline(STEP_DEADLINE);
         exec.args(["exec", "-i", &self.pod, "--", "sh", "-c", script])
             .spawn()
     }
@@ -197,13 +201,13 @@ async fn no_copy_that_was_cut_off_ever_succeeds() -> anyhow::Result<()> {
     let mut world = World::start().await?;
     let here = tempfile::tempdir()?;
     let (sent, received) = (here.path().join("sent"), here.path().join("received"));
-    File::create(&sent)?.set_len(FILE)?;
+    File::create(&sent)?.set_len(FILE_BYTES)?;
     // The container's folder exists once a command has run in it.
     let mut exec = world.exec(Transport::WebSocket, "echo up")?;
     ensure!(exec.next_line().await?.as_deref() == Some("up"));
     ensure!(exec.wait().await?.success());
     let (source, copy) = (world.in_container("source"), world.in_container("copy"));
-    File::create(&source)?.set_len(FILE)?;
+    File::create(&source)?.set_len(FILE_BYTES)?;
 
     let mut failures = 0;
     for round in 0..kills {
@@ -231,15 +235,19 @@ async fn no_copy_that_was_cut_off_ever_succeeds() -> anyhow::Result<()> {
             )
         };
         drop(fs::remove_file(grows));
-        let cp = world.kubectl.clone().transport(transport).deadline(SOON);
+        let cp = world
+            .kubectl
+            .clone()
+            .transport(transport)
+            .deadline(STEP_DEADLINE);
         let cp = tokio::spawn(cp.args(["cp", "--retries=0", &from, &to]).run());
-        let size = eventually(SOON, "a copy under way", async || {
+        let size = eventually(STEP_DEADLINE, "a copy under way", async || {
             let size = fs::metadata(grows).ok()?.len();
-            (size >= UNDER_WAY).then_some(size)
+            (size >= COPIED_BYTES).then_some(size)
         })
         .await?;
         ensure!(
-            size < FILE,
+            size < FILE_BYTES,
             "round {round}: the copy was done before the kill"
         );
         world.kill(victim)?;

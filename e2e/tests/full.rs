@@ -22,13 +22,13 @@ use serde_json::{Value, json};
 use client::{Client, Request};
 
 /// Mount options: space for the hub's keys and some hundred tenants.
-const DISK: &str = "size=6m,mode=0700";
+const DISK_OPTIONS: &str = "size=6m,mode=0700";
 /// Bytes that are freed at the end.
-const BALLAST: usize = 2 << 20;
+const BALLAST_BYTES: usize = 2 << 20;
 /// Bytes written per tenant while there is much space.
-const MUCH: usize = 4096;
+const LARGE_TENANT_BYTES: usize = 4096;
 /// Most tenants; more than the disk holds.
-const MOST: usize = 10_000;
+const MAX_TENANTS: usize = 10_000;
 
 fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -48,7 +48,7 @@ fn main() -> anyhow::Result<()> {
 /// Runs in a mount namespace of its own.
 #[tokio::main]
 async fn within(disk: &Path) -> anyhow::Result<()> {
-    if let Err(why) = mounts::run("mount", &["-t", "tmpfs", "-o", DISK, "none"], disk) {
+    if let Err(why) = mounts::run("mount", &["-t", "tmpfs", "-o", DISK_OPTIONS, "none"], disk) {
         println!("SKIPPED: a hub whose disk is full: {why}");
         return Ok(());
     }
@@ -62,7 +62,7 @@ async fn within(disk: &Path) -> anyhow::Result<()> {
 
 async fn who_writes_is_told_and_all_else_goes_on(disk: &Path) -> anyhow::Result<()> {
     let ballast = disk.join("ballast");
-    fs::write(&ballast, vec![1; BALLAST])?;
+    fs::write(&ballast, vec![1; BALLAST_BYTES])?;
     let (cluster, mut hub) = tokio::try_join!(Cluster::start_lite(), Hub::start_server_on(disk))?;
     hub.log_in().await?;
     let joining = hub.create_cluster("demo").await?;
@@ -70,7 +70,7 @@ async fn who_writes_is_told_and_all_else_goes_on(disk: &Path) -> anyhow::Result<
     let kubectl = hub.kubectl(&cluster, "demo").await?;
     let mut admin = Admin::of(&hub)?;
     // Without space for large writes there may be some for small ones.
-    admin.fills_it(MUCH).await?;
+    admin.fills_it(LARGE_TENANT_BYTES).await?;
     admin.fills_it(0).await?;
     admin.fills_it_by_hand(&hub).await?;
     let log = hub.process.log()?;
@@ -132,7 +132,7 @@ impl Admin {
     async fn fills_it(&mut self, size: usize) -> anyhow::Result<()> {
         let mut refused = 0;
         while refused < 3 {
-            ensure!(self.kept < MOST, "the disk has no end");
+            ensure!(self.kept < MAX_TENANTS, "the disk has no end");
             let (status, said) = self.makes_one(size).await?;
             if status == 201 {
                 continue;
@@ -161,7 +161,7 @@ impl Admin {
                 break made;
             }
             self.kept += 1;
-            ensure!(self.kept < MOST, "the disk has no end");
+            ensure!(self.kept < MAX_TENANTS, "the disk has no end");
         };
         let told = ["FL-5103", "cannot be written", "Free space"];
         ensure!(

@@ -12,7 +12,7 @@ use anyhow::{Context, ensure};
 use fairlead_e2e::{Cluster, Hub, Postgres, Site, eventually};
 use serde_json::Value;
 
-const SOON: Duration = Duration::from_secs(30);
+const STEP_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Sends a GET with a token of the other hub. Both hubs share their tokens.
 async fn get(hub: &Hub, token: &str, path: &str) -> anyhow::Result<(u16, Value)> {
@@ -68,12 +68,12 @@ async fn each_hub_tells_how_it_stands_with_a_cluster_of_the_other_one_and_when_t
     let joining = one.create_cluster("demo").await?;
     let path = format!("/clusters/{}", joining.id);
     let status = async || Some(get(&two, &token, &path).await.ok()?.1["status"].take());
-    eventually(SOON, "the cluster on the other hub", async || {
+    eventually(STEP_DEADLINE, "the cluster on the other hub", async || {
         status().await.filter(|it| it["state"] == "Never")
     })
     .await?;
     let _site = Site::start(&one, &cluster, &joining).await?;
-    let seen = eventually(SOON, "connected", async || {
+    let seen = eventually(STEP_DEADLINE, "connected", async || {
         status().await.filter(|it| it["state"] == "Connected")
     })
     .await?;
@@ -92,7 +92,7 @@ async fn each_hub_tells_how_it_stands_with_a_cluster_of_the_other_one_and_when_t
     ensure!(get(&one, &token, &version).await?.0 == 200);
 
     one.process.kill_9()?;
-    let lost = eventually(SOON, "lost with its hub", async || {
+    let lost = eventually(STEP_DEADLINE, "lost with its hub", async || {
         status().await.filter(|it| it["state"] == "Lost")
     })
     .await?;
@@ -129,11 +129,11 @@ async fn a_hub_that_is_told_to_end_loses_its_agent_to_the_other_and_no_stream_be
 
     pair.one.process.term()?;
     site.process
-        .wait_for_log("moved to another hub", SOON)
+        .wait_for_log("moved to another hub", STEP_DEADLINE)
         .await?;
     let (two, token) = (&pair.two, &pair.token);
     let version = format!("/k8s/clusters/{}/version", joining.id);
-    eventually(SOON, "requests by the other hub", async || {
+    eventually(STEP_DEADLINE, "requests by the other hub", async || {
         let (code, _) = get(two, token, &version).await.ok()?;
         (code == 200).then_some(())
     })
@@ -141,7 +141,7 @@ async fn a_hub_that_is_told_to_end_loses_its_agent_to_the_other_and_no_stream_be
     // The watch at the first hub continues.
     make(&cluster, "meanwhile").await?;
     while watch.next_line().await?.context("it has ended")? != "namespace/meanwhile" {}
-    ensure!(pair.one.process.wait(SOON).await?.success());
+    ensure!(pair.one.process.wait(STEP_DEADLINE).await?.success());
     while watch.next_line().await?.is_some() {}
     let log = pair.one.process.log()?;
     ensure!(log.contains("cutting off what did not finish"), "{log}");

@@ -17,11 +17,11 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-const SOON: Duration = Duration::from_secs(20);
+const STEP_DEADLINE: Duration = Duration::from_secs(20);
 /// Deadline for idle connections and streams to close, which they do after a minute.
-const IDLE: Duration = Duration::from_secs(100);
-const WATCHES: usize = 200;
-const EXECS: usize = 50;
+const IDLE_DEADLINE: Duration = Duration::from_secs(100);
+const WATCH_COUNT: usize = 200;
+const EXEC_COUNT: usize = 50;
 
 /// Numbers of open files, streams and connections.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -81,7 +81,7 @@ async fn watches_and_execs(
         hub.token()?
     );
     let mut opening = JoinSet::new();
-    for _ in 0..WATCHES {
+    for _ in 0..WATCH_COUNT {
         let (front, request): (Arc<RawClient>, _) = (front.clone(), request.clone());
         opening.spawn(async move { front.open(request.as_bytes()).await });
     }
@@ -97,7 +97,7 @@ async fn watches_and_execs(
     let pods = pods.run().await?.success()?;
     let pods: Vec<&str> = pods.lines().collect();
     let mut execs = Vec::new();
-    for number in 0..EXECS {
+    for number in 0..EXEC_COUNT {
         let pod = pods.get(number % pods.len()).context("no pod")?;
         let exec = kubectl.clone().deadline(Duration::from_secs(60));
         execs.push(exec.args(["exec", "-i", pod, "--", "cat"]).spawn()?);
@@ -130,22 +130,22 @@ async fn after_many_at_once_every_gauge_and_socket_is_back() -> anyhow::Result<(
         let open = open(&hub, &site).await.ok()?;
         (open.requests + open.upgrades + open.front == 0.0).then_some(open)
     };
-    let before = eventually(SOON, "quiet", quiet).await?;
+    let before = eventually(STEP_DEADLINE, "quiet", quiet).await?;
 
     let forty = forty_kubectl(&kubectl).await?;
-    eventually(SOON, "the end of 40 kubectl", quiet).await?;
+    eventually(STEP_DEADLINE, "the end of 40 kubectl", quiet).await?;
     let (many, busiest) = watches_and_execs(&hub, &site, &joining, &kubectl).await?;
-    ensure!(busiest.requests >= WATCHES as f64, "{busiest:?}");
-    ensure!(busiest.upgrades == EXECS as f64, "{busiest:?}");
+    ensure!(busiest.requests >= WATCH_COUNT as f64, "{busiest:?}");
+    ensure!(busiest.upgrades == EXEC_COUNT as f64, "{busiest:?}");
     let since = Instant::now();
-    eventually(SOON, "the end of watches and execs", quiet).await?;
+    eventually(STEP_DEADLINE, "the end of watches and execs", quiet).await?;
     let ended = since.elapsed();
     eprintln!(
-        "40 kubectl {forty:?}; {WATCHES} watches and {EXECS} execs {many:?}, gone {ended:?} later"
+        "40 kubectl {forty:?}; {WATCH_COUNT} watches and {EXEC_COUNT} execs {many:?}, gone {ended:?} later"
     );
 
     let mut last = before;
-    let back = eventually(IDLE, "everything let go of", async || {
+    let back = eventually(IDLE_DEADLINE, "everything let go of", async || {
         last = open(&hub, &site).await.ok()?;
         let fits = last.streams <= before.streams
             && last.agent_streams <= before.agent_streams
@@ -182,7 +182,7 @@ async fn tokens_are_refused_once_their_minute_is_over() -> anyhow::Result<()> {
         .args(["--data".as_ref(), home.path().join("data").as_os_str()])
         .args(["--ready-file".as_ref(), ready_file.as_os_str()])
         .spawn(home.path().join("hub.log"))?;
-    let ready: Value = serde_json::from_str(&hub.wait_for_file(&ready_file, SOON).await?)?;
+    let ready: Value = serde_json::from_str(&hub.wait_for_file(&ready_file, STEP_DEADLINE).await?)?;
     let text = |key: &str| ready[key].as_str().context("a text is missing");
     let (url, ca, token_file) = (text("url")?, text("ca_file")?, text("token_file")?);
     let env = [
@@ -228,5 +228,5 @@ async fn tokens_are_refused_once_their_minute_is_over() -> anyhow::Result<()> {
         .args([cluster.kubeconfig()])
         .args(["--state".as_ref(), home.path().join("state").as_os_str()])
         .spawn(home.path().join("agent.log"))?;
-    agent.wait_for_log("FL-2102", SOON).await
+    agent.wait_for_log("FL-2102", STEP_DEADLINE).await
 }

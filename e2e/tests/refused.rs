@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-const SOON: Duration = Duration::from_secs(20);
+const STEP_DEADLINE: Duration = Duration::from_secs(20);
 
 fn get(path: &str, headers: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}\r\n")
@@ -158,13 +158,16 @@ async fn a_spent_bootstrap_token_is_refused_and_the_first_agent_works_on() -> an
     let joining = hub.create_cluster("demo").await?;
     let _first = Site::start(&hub, &cluster, &joining).await?;
     let mut second = Site::begin(&hub, &cluster, &joining.join, "second")?;
-    second.process.wait_for_log("FL-2103", SOON).await?;
+    second
+        .process
+        .wait_for_log("FL-2103", STEP_DEADLINE)
+        .await?;
     let unknown = hub.create_cluster("gone").await?;
     hub.cli(["cluster", "delete", "gone", "--yes"])
         .await?
         .success()?;
     let mut third = Site::begin(&hub, &cluster, &unknown.join, "third")?;
-    third.process.wait_for_log("FL-2101", SOON).await?;
+    third.process.wait_for_log("FL-2101", STEP_DEADLINE).await?;
     let get = hub
         .kubectl(&cluster, "demo")
         .await?
@@ -178,7 +181,10 @@ async fn a_spent_bootstrap_token_is_refused_and_the_first_agent_works_on() -> an
         .await?;
     let renewed: Joining = serde_json::from_str(&renew.success()?)?;
     let mut fourth = Site::begin(&hub, &cluster, &renewed.join, "fourth")?;
-    fourth.process.wait_for_log("enrolled", SOON).await?;
+    fourth
+        .process
+        .wait_for_log("enrolled", STEP_DEADLINE)
+        .await?;
     Ok(())
 }
 
@@ -194,7 +200,7 @@ async fn of_two_agents_with_one_token_exactly_one_wins() -> anyhow::Result<()> {
         for racer in racers {
             sites.push(racer?);
         }
-        eventually(SOON, "one winner and one loser", async || {
+        eventually(STEP_DEADLINE, "one winner and one loser", async || {
             for (log, site) in logs.iter_mut().zip(&sites) {
                 *log = site.process.log().ok()?;
             }
@@ -207,7 +213,7 @@ async fn of_two_agents_with_one_token_exactly_one_wins() -> anyhow::Result<()> {
     }
     // Log lines appear a little later than their events.
     let issued = || Some(hub.process.log().ok()?.matches("agent enrolled").count());
-    eventually(SOON, "every round's line", async || {
+    eventually(STEP_DEADLINE, "every round's line", async || {
         issued().filter(|it| *it >= 5)
     })
     .await?;
@@ -237,7 +243,10 @@ async fn a_certificate_of_another_authority_gets_nobody_in() -> anyhow::Result<(
     }
     fs::write(&path, theirs.to_string())?;
     foreign.restart()?;
-    foreign.process.wait_for_log("FL-3109", SOON).await?;
+    foreign
+        .process
+        .wait_for_log("FL-3109", STEP_DEADLINE)
+        .await?;
     ensure!(hub.metrics().await?.sum("fairlead_sessions", &[]) == 1.0);
     ensure!(hub.cluster("demo").await?["status"]["state"] == "Connected");
     Ok(())
@@ -332,7 +341,7 @@ async fn a_thousand_sockets_that_never_finish_tls_keep_no_agent_out() -> anyhow:
     for _ in 0..1000 {
         idle.push(TcpStream::connect(hub.front()?.address()).await?);
     }
-    eventually(SOON, "all of them at the hub", async || {
+    eventually(STEP_DEADLINE, "all of them at the hub", async || {
         let metrics = hub.metrics().await.ok()?;
         let handshakes = metrics.sum("fairlead_handshakes_total", &["front", "evicted"]);
         let open = metrics.sum("fairlead_front_connections", &[]);
@@ -341,7 +350,7 @@ async fn a_thousand_sockets_that_never_finish_tls_keep_no_agent_out() -> anyhow:
     .await?;
     let since = Instant::now();
     let _site = Site::begin(&hub, &cluster, &joining.join, "demo")?;
-    eventually(SOON, "a session", async || {
+    eventually(STEP_DEADLINE, "a session", async || {
         let metrics = hub.metrics().await.ok()?;
         (metrics.sum("fairlead_sessions", &[]) == 1.0).then_some(())
     })

@@ -13,9 +13,9 @@ use anyhow::{Context, ensure};
 use fairlead_e2e::{Cluster, Hub, Output, eventually};
 use serde_json::{Value, json};
 
-const TENANTS: usize = 20;
-const CLUSTERS: usize = 200;
-const SOON: std::time::Duration = std::time::Duration::from_secs(20);
+const TENANT_COUNT: usize = 20;
+const CLUSTER_COUNT: usize = 200;
+const STEP_DEADLINE: std::time::Duration = std::time::Duration::from_secs(20);
 
 /// CRDs of the operator's API group, as far as an API server needs them. The operator's own definitions are
 /// not published in a package registry.
@@ -71,7 +71,7 @@ fn object(kind: &str, name: &str, spec: &Value, status: &Value) -> Value {
 /// Objects of a Lieutenant of some size, with every field.
 fn objects() -> Vec<Value> {
     let mut all = Vec::new();
-    for number in 0..TENANTS {
+    for number in 0..TENANT_COUNT {
         let spec = json!({
             "displayName": format!("Tenant {number}"),
             "gitRepoURL": format!("ssh://git@git.example/t-{number}/config.git"),
@@ -88,11 +88,11 @@ fn objects() -> Vec<Value> {
             &json!({}),
         ));
     }
-    for number in 0..CLUSTERS {
+    for number in 0..CLUSTER_COUNT {
         let name = format!("c-cluster-{number}");
         let spec = json!({
             "displayName": format!("Cluster {number}"),
-            "tenantRef": { "name": format!("t-tenant-{}", number % TENANTS) },
+            "tenantRef": { "name": format!("t-tenant-{}", number % TENANT_COUNT) },
             "gitRepoURL": format!("ssh://git@git.example/catalogs/{name}.git"),
             "gitHostKeys": "git.example ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAfuCHKVTjquxvt6CM6tdG4SLp1Btn",
             "gitRepoTemplate": { "deployKeys": { "steward": { "type": "ssh-rsa", "key": "QUJDRA==" } } },
@@ -135,7 +135,7 @@ async fn what_lieutenant_keeps_comes_over_whole_and_a_second_time_changes_nothin
         fs::write(folder.join(format!("{number:03}.yaml")), object.to_string())?;
     }
     let folder = folder.to_str().context("its path is no text")?;
-    let all = TENANTS + CLUSTERS;
+    let all = TENANT_COUNT + CLUSTER_COUNT;
     let dry = hub
         .cli(["import", "lieutenant", "-f", folder, "--dry-run"])
         .await?;
@@ -237,7 +237,7 @@ async fn a_cluster_with_lieutenants_objects_is_read_by_its_kubeconfig() -> anyho
     // More than one page of them.
     let some: Vec<String> = objects().iter().take(90).map(Value::to_string).collect();
     let yaml = some.join("\n---\n");
-    eventually(SOON, "the kinds to be served", async || {
+    eventually(STEP_DEADLINE, "the kinds to be served", async || {
         let apply = kubectl()
             .args(["apply", "-f", "-"])
             .stdin(yaml.clone())

@@ -15,7 +15,7 @@ use fairlead_e2e::{
 };
 use serde_json::{Value, json};
 
-const SOON: Duration = Duration::from_secs(30);
+const STEP_DEADLINE: Duration = Duration::from_secs(30);
 const NAMESPACE: &str = "fairlead";
 const ACCOUNT: &str = "fairlead-agent";
 
@@ -30,7 +30,7 @@ async fn install(cluster: &Cluster, manifest: &str) -> anyhow::Result<Pod> {
 }
 
 async fn sessions(hub: &Hub, count: f64) -> anyhow::Result<()> {
-    eventually(SOON, "as many sessions", async || {
+    eventually(STEP_DEADLINE, "as many sessions", async || {
         let metrics = hub.metrics().await.ok()?;
         (metrics.sum("fairlead_sessions", &[]) == count).then_some(())
     })
@@ -62,7 +62,7 @@ async fn exec_on_each(
     let mut found = [None, None];
     while found.iter().any(Option::is_none) {
         let before = requests(sites[0], "upgraded").await?;
-        let exec = kubectl.clone().deadline(2 * SOON);
+        let exec = kubectl.clone().deadline(2 * STEP_DEADLINE);
         let mut exec = exec
             .args(["exec", "-i", pod, "--", "sh", "-c", "echo up; cat"])
             .spawn()?;
@@ -89,12 +89,14 @@ async fn two_agents_of_one_deployment_serve_and_killing_one_touches_only_its_own
     let two = Site::begin_in(&hub, &pod, &joining.join, "two")?;
     hub.wait_state(&joining.id, "Connected").await?;
     sessions(&hub, 2.0).await?;
-    hub.process.wait_for_log("agent enrolled", SOON).await?;
+    hub.process
+        .wait_for_log("agent enrolled", STEP_DEADLINE)
+        .await?;
     let enrolled = hub.process.log()?.matches("agent enrolled").count();
     ensure!(enrolled == 1, "{enrolled} enrolments");
 
     let kubectl = hub.kubectl(&cluster, "pair").await?;
-    eventually(SOON, "both serve", async || {
+    eventually(STEP_DEADLINE, "both serve", async || {
         get(&kubectl, &["get", "nodes", "-o", "name"]).await.ok()?;
         let (first, second) =
             tokio::try_join!(requests(&one, "answered"), requests(&two, "answered")).ok()?;
@@ -191,9 +193,9 @@ async fn a_clone_is_refused_and_shown_and_the_original_notices_nothing() -> anyh
     let second = install(&elsewhere, &manifest).await?;
     copy_identity(&home, &elsewhere).await?;
     let mut clone = Site::begin_in(&hub, &second, &joining.join, "clone")?;
-    clone.process.wait_for_log("FL-2112", SOON).await?;
+    clone.process.wait_for_log("FL-2112", STEP_DEADLINE).await?;
     // Its join string is spent, so it is rejected.
-    clone.process.wait_for_log("FL-2103", SOON).await?;
+    clone.process.wait_for_log("FL-2103", STEP_DEADLINE).await?;
     let shown = hub.cluster(&joining.id).await?;
     ensure!(shown["clone"]["uid"] == theirs.as_str(), "{shown}");
     ensure!(shown["clone"]["from"] == "127.0.0.1", "{shown}");
@@ -231,8 +233,11 @@ async fn a_clone_is_refused_and_shown_and_the_original_notices_nothing() -> anyh
     let renewed: Joining = serde_json::from_str(&renew.success()?)?;
     clone.process.kill_9()?;
     let _moved = Site::begin_in(&hub, &second, &renewed.join, "moved")?;
-    original.process.wait_for_log("FL-2112", SOON).await?;
-    eventually(SOON, "requests in the new place", async || {
+    original
+        .process
+        .wait_for_log("FL-2112", STEP_DEADLINE)
+        .await?;
+    eventually(STEP_DEADLINE, "requests in the new place", async || {
         (get(&kubectl, &words).await.ok()? == theirs).then_some(())
     })
     .await?;

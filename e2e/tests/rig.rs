@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::process::Command;
 
 const BOTH: [Transport; 2] = [Transport::WebSocket, Transport::Spdy];
-const SOON: Duration = Duration::from_secs(20);
+const STEP_DEADLINE: Duration = Duration::from_secs(20);
 
 /// The pods of the Deployment in every full cluster.
 async fn pods(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
@@ -129,11 +129,11 @@ async fn exec_on_a_terminal_has_its_size_follows_it_and_ends_by_ctrl_c() -> anyh
             .transport(transport)
             .args(["exec", "-it", &pod, "--", "sh", "-c", script]);
         let mut terminal = exec.terminal(24, 80)?;
-        terminal.type_until("\r", "24 80", SOON).await?;
+        terminal.type_until("\r", "24 80", STEP_DEADLINE).await?;
         terminal.resize(41, 132)?;
-        terminal.type_until("\r", "41 132", SOON).await?;
+        terminal.type_until("\r", "41 132", STEP_DEADLINE).await?;
         terminal.write("\x03")?;
-        assert_eq!(terminal.wait(SOON).await?.code(), Some(130));
+        assert_eq!(terminal.wait(STEP_DEADLINE).await?.code(), Some(130));
     }
     Ok(())
 }
@@ -221,7 +221,7 @@ async fn what_arrives_is_recorded_with_who_asked() -> anyhow::Result<()> {
         .await?;
     assert_eq!(refused.status.code(), Some(1));
     assert!(refused.stderr.contains("Forbidden"), "{}", refused.stderr);
-    let event = eventually(SOON, "an event of alice", async || {
+    let event = eventually(STEP_DEADLINE, "an event of alice", async || {
         let events = cluster.audit().ok()?;
         events.into_iter().find(|event| {
             event["user"]["username"] == "alice" && event["objectRef"]["resource"] == "secrets"
@@ -253,15 +253,15 @@ async fn a_program_in_a_pod_sees_its_service_account_and_a_rotated_token() -> an
     let port = cluster.api_port();
     let length = cluster.ca_pem().len();
     let head = format!("127.0.0.1:{port} pod-test {length}\n");
-    program.wait_for_log(&head, SOON).await?;
+    program.wait_for_log(&head, STEP_DEADLINE).await?;
     // Tokens have a resolution of one second.
-    let second = eventually(SOON, "another token", async || {
+    let second = eventually(STEP_DEADLINE, "another token", async || {
         let token = pod.new_token().await.ok()?;
         (token != first).then_some(token)
     })
     .await?;
     pod.write_token(&second)?;
-    assert!(program.wait(SOON).await?.success());
+    assert!(program.wait(STEP_DEADLINE).await?.success());
     assert_eq!(program.log()?, format!("{head}{second}"));
     ensure!(
         !Path::new("/run/secrets/kubernetes.io").exists(),
@@ -275,8 +275,8 @@ async fn a_process_is_measured_and_killed() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let launch = Launch::new("sh").args(["-c", "echo up; exec cat /dev/zero > /dev/null"]);
     let mut program = launch.spawn(folder.path().join("log"))?;
-    program.wait_for_log("up", SOON).await?;
-    let busy = eventually(SOON, "CPU time", async || {
+    program.wait_for_log("up", STEP_DEADLINE).await?;
+    let busy = eventually(STEP_DEADLINE, "CPU time", async || {
         let usage = program.usage().ok()?;
         (!usage.cpu.is_zero()).then_some(usage)
     })
@@ -325,7 +325,7 @@ async fn a_cluster_ends_with_its_owner() -> anyhow::Result<()> {
         up
     };
     let ended = || {
-        eventually(SOON, "the end of the cluster", async || {
+        eventually(STEP_DEADLINE, "the end of the cluster", async || {
             processes(&dir).is_empty().then_some(())
         })
     };
@@ -339,7 +339,7 @@ async fn a_cluster_ends_with_its_owner() -> anyhow::Result<()> {
     // In the middle of its start, when `up` itself must be ended first.
     let mut half = owner()?;
     let mut starting = up(half.id()).stderr(Stdio::null()).spawn()?;
-    eventually(SOON, "a first server", async || {
+    eventually(STEP_DEADLINE, "a first server", async || {
         dir.join("pids/apiserver").exists().then_some(())
     })
     .await?;

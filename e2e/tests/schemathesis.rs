@@ -22,7 +22,7 @@ const LIEUTENANTS: &str = concat!(
     "/../control/tests/lieutenant/data/openapi.yaml"
 );
 /// Deadline for one hub; it takes some minutes.
-const LONG: Duration = Duration::from_secs(1800);
+const RUN_DEADLINE: Duration = Duration::from_secs(1800);
 
 async fn built(script: &str, args: &[&str]) -> anyhow::Result<String> {
     let built = Command::new(format!("{RIG}/{script}/build"))
@@ -80,8 +80,8 @@ async fn fuzz(hub: &Hub, document: Document, what: &[&str]) -> anyhow::Result<()
         .envs(hooks)
         .stdin(Stdio::null())
         .kill_on_drop(true);
-    let ended = timeout(LONG, command.output()).await;
-    let ended = ended.with_context(|| format!("it has not ended within {LONG:?}"))??;
+    let ended = timeout(RUN_DEADLINE, command.output()).await;
+    let ended = ended.with_context(|| format!("it has not ended within {RUN_DEADLINE:?}"))??;
     let said = String::from_utf8_lossy(&ended.stdout);
     eprintln!("{said}");
     ensure!(ended.status.success(), "it has found something");

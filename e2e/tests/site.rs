@@ -13,7 +13,7 @@ use fairlead_e2e::{Cluster, Hub, Joining, Kubectl, Pod, Site, admin::get_plain, 
 use serde_json::Value;
 use tokio::time::Instant;
 
-const SOON: Duration = Duration::from_secs(20);
+const STEP_DEADLINE: Duration = Duration::from_secs(20);
 const NAMESPACE: &str = "fairlead";
 const ACCOUNT: &str = "fairlead-agent";
 const ROBOT: &str = "system:serviceaccount:fairlead:fairlead-agent";
@@ -119,13 +119,17 @@ async fn an_agent_in_a_pod_enrols_works_and_comes_back_from_its_secret() -> anyh
         .args(["auth", "can-i", "--list", "--as", ROBOT, "-n", "default"]);
     let rights = direct.run().await?.success()?;
     ensure!(!rights.contains("secrets"), "{rights}");
-    let event = eventually(SOON, "an event of the impersonated user", async || {
-        let events = world.cluster.audit().ok()?;
-        events.into_iter().find(|event| {
-            event["impersonatedUser"]["username"] == "fairlead:admin"
-                && event["objectRef"]["resource"] == "namespaces"
-        })
-    })
+    let event = eventually(
+        STEP_DEADLINE,
+        "an event of the impersonated user",
+        async || {
+            let events = world.cluster.audit().ok()?;
+            events.into_iter().find(|event| {
+                event["impersonatedUser"]["username"] == "fairlead:admin"
+                    && event["objectRef"]["resource"] == "namespaces"
+            })
+        },
+    )
     .await?;
     ensure!(event["user"]["username"] == ROBOT, "{event}");
 
@@ -144,7 +148,7 @@ async fn an_agent_in_a_pod_enrols_works_and_comes_back_from_its_secret() -> anyh
         while watch.next_line().await?.is_some() {}
         anyhow::Ok(())
     };
-    tokio::time::timeout(SOON, ended)
+    tokio::time::timeout(STEP_DEADLINE, ended)
         .await
         .context("the watch goes on")??;
     ensure!(
@@ -169,7 +173,7 @@ async fn a_rotated_token_is_read_afresh() -> anyhow::Result<()> {
 
     // With an invalid token nothing works any more, which proves that the file was read again.
     world.pod.write_token("not-a-token")?;
-    let refused = eventually(SOON, "the bad token in use", async || {
+    let refused = eventually(STEP_DEADLINE, "the bad token in use", async || {
         let output = get().await.ok()?;
         (!output.status.success()).then_some(output.stderr)
     })
@@ -178,7 +182,7 @@ async fn a_rotated_token_is_read_afresh() -> anyhow::Result<()> {
     world.hub.wait_state("pod", "ApiUnreachable").await?;
 
     let fresh = world.pod.rotate_token().await?;
-    eventually(SOON, "the new token in use", async || {
+    eventually(STEP_DEADLINE, "the new token in use", async || {
         get().await.ok()?.status.success().then_some(())
     })
     .await?;
@@ -208,7 +212,7 @@ async fn deleting_the_cluster_ends_the_session_and_the_agent_stays_up() -> anyho
     let said = deleted.success()?;
     ensure!(said.starts_with(&format!("Deleted {}.\n", world.joining.id)));
     ensure!(said.contains("fairlead agent uninstall"), "{said}");
-    eventually(SOON, "the end of the session", async || {
+    eventually(STEP_DEADLINE, "the end of the session", async || {
         let metrics = world.hub.metrics().await.ok()?;
         (metrics.sum("fairlead_sessions", &[]) == 0.0).then_some(())
     })
@@ -216,8 +220,8 @@ async fn deleting_the_cluster_ends_the_session_and_the_agent_stays_up() -> anyho
     let took = since.elapsed();
     eprintln!("the session ended {took:?} after the deletion");
     watch.wait().await?;
-    agent.process.wait_for_log("FL-2109", SOON).await?;
-    eventually(SOON, "the gauge back at 0", async || {
+    agent.process.wait_for_log("FL-2109", STEP_DEADLINE).await?;
+    eventually(STEP_DEADLINE, "the gauge back at 0", async || {
         let metrics = agent.metrics().await.ok()?;
         (metrics.sum("fairlead_agent_connected", &[]) == 0.0).then_some(())
     })

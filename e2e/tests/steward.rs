@@ -14,9 +14,9 @@ use fairlead_e2e::{Cluster, Hub, RawExchange, eventually};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-const SOON: Duration = Duration::from_secs(20);
+const STEP_DEADLINE: Duration = Duration::from_secs(20);
 /// One report per minute for a day.
-const DAY: usize = 24 * 60;
+const REPORTS_PER_DAY: usize = 24 * 60;
 const MANIFESTS: [&str; 6] = [
     "namespace/syn",
     "clusterrole.rbac.authorization.k8s.io/syn-admin",
@@ -192,7 +192,7 @@ async fn a_day_of_reports_writes_what_has_changed_and_survives_restarts_of_both(
     let mut steward = Steward::new(&token, &key('A'));
     let mut versions = Vec::new();
     let mut keys = Vec::new();
-    for minute in 0..DAY {
+    for minute in 0..REPORTS_PER_DAY {
         match minute {
             // The hub is killed, and Steward continues with its state.
             300 | 900 => {
@@ -238,14 +238,14 @@ async fn a_day_of_reports_writes_what_has_changed_and_survives_restarts_of_both(
 
     refused_what_is_not_its_business(&hub, &token).await?;
     let last = steward.tick(&hub).await?;
-    ensure!(last["version"] == versions[DAY - 1], "{last}");
+    ensure!(last["version"] == versions[REPORTS_PER_DAY - 1], "{last}");
 
     // A new installation invalidates the token of the old one.
     let path = "/v1/clusters/c-edge/bootstrap-token";
     let renewed = admin(&hub, "POST", path, &json!({})).await?;
     install(&hub, &renewed).await?;
     // The hub caches a valid token for a second.
-    let refused = eventually(SOON, "the older token is void", async || {
+    let refused = eventually(STEP_DEADLINE, "the older token is void", async || {
         let refused = steward.tick(&hub).await.err()?;
         Some(refused.to_string())
     });
@@ -314,7 +314,7 @@ async fn its_manifests_are_applied_to_a_real_cluster() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn ten_thousand_wrong_tokens_are_limited_and_told_of_once_a_minute() -> anyhow::Result<()> {
-    const GUESSES: usize = 10_000;
+    const GUESS_COUNT: usize = 10_000;
     let hub = Hub::start().await?;
     let since = Instant::now();
     let lines = |hub: &Hub, text: &str| -> anyhow::Result<usize> {
@@ -341,7 +341,7 @@ async fn ten_thousand_wrong_tokens_are_limited_and_told_of_once_a_minute() -> an
     let mut guessing = front.open(guess(0).as_bytes()).await?;
     guessing.body().await?;
     let mut answers = vec![guessing.status];
-    for n in 1..GUESSES {
+    for n in 1..GUESS_COUNT {
         guessing.again(guess(n).as_bytes()).await?;
         answers.push(guessing.status);
         if n % 1000 == 0 {
@@ -353,7 +353,10 @@ async fn ten_thousand_wrong_tokens_are_limited_and_told_of_once_a_minute() -> an
     let windows = usize::try_from(since.elapsed().as_secs() / 60)? + 1;
     let refused = answers.iter().filter(|status| **status == 401).count();
     let limited = answers.iter().filter(|status| **status == 429).count();
-    ensure!(refused + limited == GUESSES, "something else was answered");
+    ensure!(
+        refused + limited == GUESS_COUNT,
+        "something else was answered"
+    );
     ensure!(refused >= 30 && refused <= 30 * windows, "{refused}");
     let told = lines(&hub, "wrong token")?;
     ensure!(
@@ -361,7 +364,7 @@ async fn ten_thousand_wrong_tokens_are_limited_and_told_of_once_a_minute() -> an
         "{told} lines in {windows} windows"
     );
     let all = lines(&hub, "")? - before;
-    ensure!(all < 100 * windows, "{all} lines of {GUESSES} guesses");
+    ensure!(all < 100 * windows, "{all} lines of {GUESS_COUNT} guesses");
     ensure!(lines(&hub, "flt_0000")? == 0, "a token is in the log");
     Ok(())
 }

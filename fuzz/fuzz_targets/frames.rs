@@ -11,11 +11,11 @@ use fairlead_dialer::{
 use libfuzzer_sys::fuzz_target;
 
 /// Longest input, in bytes. Longer ones only take more time.
-const MOST: usize = 4096;
+const MAX_FRAME_BYTES: usize = 4096;
 
 fuzz_target!(|bytes: &[u8]| {
     let [step, bytes @ ..] = bytes else { return };
-    let bytes = &bytes[..bytes.len().min(MOST)];
+    let bytes = &bytes[..bytes.len().min(MAX_FRAME_BYTES)];
     for protocol in [Protocol::WebSocket, Protocol::Spdy] {
         cut(protocol, bytes, usize::from(*step).max(1));
         pings(protocol, bytes);

@@ -29,11 +29,11 @@ use hyper_util::rt::TokioIo;
 use libfuzzer_sys::fuzz_target;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, empty, join, sink};
 
-const MOST: usize = 64 * 1024;
+const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 fuzz_target!(|bytes: &[u8]| {
     let [step, sent @ ..] = bytes else { return };
-    if sent.len() > MOST {
+    if sent.len() > MAX_HEAD_BYTES {
         return;
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -42,7 +42,7 @@ fuzz_target!(|bytes: &[u8]| {
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let whole = by_hyper(sent, MOST).await;
+        let whole = by_hyper(sent, MAX_HEAD_BYTES).await;
         let cut = by_hyper(sent, usize::from(*step).max(1)).await;
         assert_eq!(whole, cut);
         assert!(

@@ -22,11 +22,11 @@ use hyper_util::rt::TokioIo;
 use libfuzzer_sys::fuzz_target;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, empty, join, sink};
 
-const PIPE: usize = 1 << 20;
+const PIPE_BYTES: usize = 1 << 20;
 
 fuzz_target!(|bytes: &[u8]| {
     let [how, sent @ ..] = bytes else { return };
-    if sent.len() > PIPE / 2 {
+    if sent.len() > PIPE_BYTES / 2 {
         return;
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -114,7 +114,7 @@ async fn requests(sent: &[u8], pieces: (&[u8], &[u8])) {
         return;
     }
     let theirs = collected(|notes| async move {
-        let (mut near, far) = duplex(PIPE);
+        let (mut near, far) = duplex(PIPE_BYTES);
         near.write_all(sent).await.expect("room");
         near.shutdown().await.expect("a pipe");
         let service = service_fn(move |request| {
@@ -152,7 +152,7 @@ async fn answer(method: Method, sent: &[u8], pieces: (&[u8], &[u8])) {
     let Some(ours) = read(parts.status.to_string(), parts.headers, body).await else {
         return;
     };
-    let (mut near, far) = duplex(PIPE);
+    let (mut near, far) = duplex(PIPE_BYTES);
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(far));
     let (mut sender, connection) = handshake.await.expect("a pipe");
     let driving = tokio::spawn(connection);

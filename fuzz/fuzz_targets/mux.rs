@@ -17,9 +17,9 @@ use fairlead_dialer::{
 };
 use libfuzzer_sys::fuzz_target;
 
-const STREAMS: usize = 4;
+const STREAM_COUNT: usize = 4;
 /// Memory of all stream windows, and of one that grows.
-const BUDGET: usize = (STREAMS + 3) * 256 * 1024;
+const BUDGET_BYTES: usize = (STREAM_COUNT + 3) * 256 * 1024;
 const ZEROS: [u8; 70_000] = [0; 70_000];
 
 struct Input<'a>(&'a [u8]);
@@ -51,12 +51,12 @@ fuzz_target!(|bytes: &[u8]| {
         _ => Side::Hub,
     };
     let limits = Limits {
-        max_streams: STREAMS,
-        receive_budget: BUDGET,
+        max_streams: STREAM_COUNT,
+        receive_budget: BUDGET_BYTES,
         ..Limits::default()
     };
     let mut rig = Rig {
-        mux: Mux::new(side, &limits, STREAMS),
+        mux: Mux::new(side, &limits, STREAM_COUNT),
         streams: Vec::new(),
         wakes: Vec::new(),
     };
@@ -65,8 +65,8 @@ fuzz_target!(|bytes: &[u8]| {
             break;
         }
         let counts = rig.mux.counts();
-        assert!(counts.unread <= BUDGET && counts.open <= STREAMS);
-        assert!(rig.streams.len() <= 2 * STREAMS);
+        assert!(counts.unread <= BUDGET_BYTES && counts.open <= STREAM_COUNT);
+        assert!(rig.streams.len() <= 2 * STREAM_COUNT);
     }
     rig.end();
 });

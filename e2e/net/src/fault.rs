@@ -26,10 +26,10 @@ pub enum Fault {
 const NO_FAULT: &str = "table inet fault {}\ndelete table inet fault\n";
 
 /// Rules without a fault.
-pub(crate) const NONE: &str = NO_FAULT;
+pub(crate) const NO_FAULT_RULES: &str = NO_FAULT;
 
 /// Rules that let the site out only through a proxy.
-pub(crate) const WALL: &str = r#"
+pub(crate) const PROXY_ONLY_RULES: &str = r#"
 table inet wall {
     chain forward {
         type filter hook forward priority 0; policy accept;

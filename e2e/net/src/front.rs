@@ -15,7 +15,7 @@ use crate::HUB;
 use crate::net::{EDGE, HUB_ADDRESS, Net};
 use crate::pki::Ca;
 
-const SOON: Duration = Duration::from_secs(20);
+const START_DEADLINE: Duration = Duration::from_secs(20);
 
 /// How a load balancer treats TLS.
 #[derive(Debug, Clone, Copy)]
@@ -28,14 +28,14 @@ pub enum Mode<'a> {
 
 /// One load balancer at [`EDGE`].
 #[derive(Debug)]
-struct Front {
+struct LoadBalancer {
     launch: Launch,
     log: PathBuf,
     edge: NetNs,
     process: Process,
 }
 
-impl Front {
+impl LoadBalancer {
     async fn start(net: &Net, launch: Launch, log: PathBuf) -> anyhow::Result<Self> {
         let launch = launch.inside(&net.edge);
         let process = launch.clone().spawn(&log)?;
@@ -52,7 +52,7 @@ impl Front {
 
     async fn ready(&mut self) -> anyhow::Result<()> {
         let at = SocketAddr::new(EDGE.parse()?, 443);
-        let up = eventually(SOON, "the load balancer's port", async || {
+        let up = eventually(START_DEADLINE, "the load balancer's port", async || {
             self.edge.connect(at).ok()
         });
         let up = up.await.map(drop);
@@ -68,7 +68,7 @@ impl Front {
 /// A running haproxy. It is killed when dropped.
 #[derive(Debug)]
 pub struct Haproxy {
-    own: Front,
+    own: LoadBalancer,
     socket: PathBuf,
 }
 
@@ -104,7 +104,7 @@ impl Haproxy {
         let file = folder.join("haproxy.cfg");
         fs::write(&file, config)?;
         let launch = Launch::new("haproxy").args(["-db".as_ref(), "-f".as_ref(), file.as_os_str()]);
-        let own = Front::start(net, launch, folder.join("out.log")).await?;
+        let own = LoadBalancer::start(net, launch, folder.join("out.log")).await?;
         Ok(Self { own, socket })
     }
 
@@ -114,7 +114,7 @@ impl Haproxy {
     /// haproxy does not answer.
     pub fn end_sessions(&self) -> anyhow::Result<()> {
         let mut socket = UnixStream::connect(&self.socket).context("haproxy's socket")?;
-        socket.set_read_timeout(Some(SOON))?;
+        socket.set_read_timeout(Some(START_DEADLINE))?;
         socket.write_all(b"shutdown sessions server hubs/hub\n")?;
         let mut answer = String::new();
         socket.read_to_string(&mut answer)?;
@@ -142,7 +142,7 @@ impl Haproxy {
 /// A running nginx, which terminates TLS.
 #[derive(Debug)]
 pub struct Nginx {
-    own: Front,
+    own: LoadBalancer,
     folder: PathBuf,
 }
 
@@ -166,7 +166,7 @@ impl Nginx {
                 file.as_os_str(),
             ])
             .args(["-e", "stderr"]);
-        let own = Front::start(net, launch, folder.join("out.log")).await?;
+        let own = LoadBalancer::start(net, launch, folder.join("out.log")).await?;
         Ok(Self { own, folder })
     }
 

@@ -28,9 +28,9 @@ pub const EDGE: &str = "198.51.100.1";
 /// Address of the hub itself.
 pub const HUB_ADDRESS: &str = "203.0.113.2";
 
-const SOON: Duration = Duration::from_secs(10);
+const START_DEADLINE: Duration = Duration::from_secs(10);
 /// Fixed, so that a run can be repeated.
-const SEED: &str = "1";
+const LINK_SEED: &str = "1";
 
 /// Everything between a user's kubectl and the site. Dropping it removes all of it except the site.
 #[derive(Debug)]
@@ -67,10 +67,10 @@ impl Net {
         let socket = at.join("link.sock");
         let mut emulator = Launch::built("fairlead-e2e-link")?
             .args([socket.as_os_str()])
-            .args([SEED, "tosite", "tohub"])
+            .args([LINK_SEED, "tosite", "tohub"])
             .inside(&corp)
             .spawn(at.join("link.log"))?;
-        emulator.wait_for_log("ready", SOON).await?;
+        emulator.wait_for_log("ready", START_DEADLINE).await?;
         let net = Self {
             user,
             edge,
@@ -173,7 +173,7 @@ impl Net {
     /// # Errors
     /// nft fails.
     pub fn by_proxy_only(&self) -> anyhow::Result<()> {
-        self.rules(&self.corp, fault::WALL)
+        self.rules(&self.corp, fault::PROXY_ONLY_RULES)
     }
 
     /// Changes the properties of the link between corp and edge in both directions.
@@ -232,7 +232,7 @@ impl Net {
     /// # Errors
     /// A program fails.
     pub fn heal(&self) -> anyhow::Result<()> {
-        self.rules(&self.corp, fault::NONE)?;
+        self.rules(&self.corp, fault::NO_FAULT_RULES)?;
         let shape = *self.shape.lock().unwrap_or_else(PoisonError::into_inner);
         self.control.set(Toward::Both, shape)
     }

@@ -13,8 +13,8 @@ use fairlead_e2e::{Launch, NetNs, Process, eventually};
 use crate::net::{CORP, Net};
 use crate::pki::Ca;
 
-const PORT: u16 = 3128;
-const SOON: Duration = Duration::from_secs(20);
+const SQUID_PORT: u16 = 3128;
+const START_DEADLINE: Duration = Duration::from_secs(20);
 const HELPERS: &str = "/usr/lib/squid";
 
 /// Configuration of a company's proxy.
@@ -77,8 +77,10 @@ impl Squid {
     }
 
     async fn ready(&mut self) -> anyhow::Result<()> {
-        let at = SocketAddr::new(CORP.parse()?, PORT);
-        let up = eventually(SOON, "squid's port", async || self.corp.connect(at).ok());
+        let at = SocketAddr::new(CORP.parse()?, SQUID_PORT);
+        let up = eventually(START_DEADLINE, "squid's port", async || {
+            self.corp.connect(at).ok()
+        });
         let up = up.await.map(drop);
         up.map_err(|error| error.context(self.process.log().unwrap_or_default()))
     }
@@ -89,7 +91,7 @@ impl Squid {
         let person = person
             .map(|person| format!("{person}@"))
             .unwrap_or_default();
-        format!("http://{person}{CORP}:{PORT}")
+        format!("http://{person}{CORP}:{SQUID_PORT}")
     }
 
     /// Access log: one line per ended request.
@@ -131,7 +133,7 @@ fn launch(corp: &NetNs, folder: &Path) -> anyhow::Result<Process> {
 
 fn configure(folder: &Path, plan: &SquidPlan) -> anyhow::Result<()> {
     let at = folder.display();
-    let mut port = format!("http_port {CORP}:{PORT}");
+    let mut port = format!("http_port {CORP}:{SQUID_PORT}");
     let mut more = String::new();
     if let Some((name, password)) = &plan.person {
         let hashed = told(Command::new("openssl").args(["passwd", "-apr1", password]))?;

@@ -13,7 +13,7 @@ use crate::net::Net;
 use crate::pki::Ca;
 
 /// Deadline for kubectl to work again after any fault.
-pub const BACK: Duration = Duration::from_secs(35);
+pub const RECOVERY_DEADLINE: Duration = Duration::from_secs(35);
 
 /// A hub in its namespace with an admin logged in from the users' namespace, and the site's cluster
 /// registered as `demo`.
@@ -115,7 +115,7 @@ impl Stage {
     /// It does not in time.
     pub async fn works_again(&self) -> anyhow::Result<()> {
         let mut last = None;
-        let back = eventually(BACK, "a kubectl that works", async || {
+        let back = eventually(RECOVERY_DEADLINE, "a kubectl that works", async || {
             let works = self.get_nodes().await;
             let worked = works.is_ok().then_some(());
             last = works.err();

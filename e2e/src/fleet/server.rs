@@ -14,8 +14,8 @@ use crate::kube::Cluster;
 use crate::netns::NetNs;
 
 /// Address of the hub in its namespace, where no other program listens.
-const LISTEN: &str = "0.0.0.0:443";
-const ADMIN: &str = "127.0.0.1:9090";
+const LISTEN_ADDRESS: &str = "0.0.0.0:443";
+const ADMIN_ADDRESS: &str = "127.0.0.1:9090";
 
 impl Hub {
     /// Starts `fairlead server` on free ports of loopback, with additional flags.
@@ -77,7 +77,13 @@ impl Hub {
         let folder = tempfile::tempdir()?;
         let again = Launch::hub()?
             .env("HOME", folder.path())
-            .args(["server", "--listen", LISTEN, "--admin", ADMIN])
+            .args([
+                "server",
+                "--listen",
+                LISTEN_ADDRESS,
+                "--admin",
+                ADMIN_ADDRESS,
+            ])
             .args(["--public-url", &format!("https://{name}")])
             .args(["--data".as_ref(), folder.path().join("data").as_os_str()])
             .inside(net);

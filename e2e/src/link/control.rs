@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::shape::Shape;
 
 /// Deadline of one order.
-const DEADLINE: Duration = Duration::from_secs(5);
+const ORDER_DEADLINE: Duration = Duration::from_secs(5);
 /// Longest order, in bytes.
-const LINE: u64 = 4096;
+const MAX_ORDER_BYTES: u64 = 4096;
 
 /// Direction of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,12 +83,12 @@ pub fn serve(listener: &UnixListener, mut carry_out: impl FnMut(Order)) -> anyho
 }
 
 fn bound(stream: &UnixStream) -> anyhow::Result<()> {
-    stream.set_read_timeout(Some(DEADLINE))?;
-    Ok(stream.set_write_timeout(Some(DEADLINE))?)
+    stream.set_read_timeout(Some(ORDER_DEADLINE))?;
+    Ok(stream.set_write_timeout(Some(ORDER_DEADLINE))?)
 }
 
 fn line(stream: &UnixStream) -> anyhow::Result<String> {
     let mut line = String::new();
-    BufReader::new(stream.take(LINE)).read_line(&mut line)?;
+    BufReader::new(stream.take(MAX_ORDER_BYTES)).read_line(&mut line)?;
     Ok(line.trim_end().to_owned())
 }

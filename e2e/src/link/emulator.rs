@@ -11,7 +11,7 @@ use tokio_tun::Tun;
 use super::shape::{Pipe, Shape};
 
 /// Buffer of one packet, in bytes; larger than the MTU of 1500.
-const PACKET: usize = 4096;
+const PACKET_BUFFER_BYTES: usize = 4096;
 
 /// One direction.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Direction {
 
     /// Ends with the device, and with it the link.
     async fn take(&self, from: &Tun) {
-        let mut buffer = vec![0; PACKET];
+        let mut buffer = vec![0; PACKET_BUFFER_BYTES];
         while let Ok(length) = from.recv(&mut buffer).await {
             let packet = buffer.get(..length).unwrap_or_default();
             let mut lane = self.lane.lock().unwrap_or_else(PoisonError::into_inner);

@@ -71,7 +71,7 @@ impl Shape {
 }
 
 /// Most bytes in flight, half a second at 1 Gbit/s.
-const HELD: u64 = 64 * 1024 * 1024;
+const MAX_IN_FLIGHT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// One direction of a link.
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl Pipe {
     pub fn arrive(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
         let lost = self.random.share() < self.shape.loss;
         let late = self.random.share();
-        if lost || self.held + bytes > HELD {
+        if lost || self.held + bytes > MAX_IN_FLIGHT_BYTES {
             return None;
         }
         self.free = self.free.max(now);
@@ -163,7 +163,7 @@ impl Random {
 mod tests {
     use super::*;
 
-    const MS: Duration = Duration::from_millis(1);
+    const ONE_MILLISECOND: Duration = Duration::from_millis(1);
 
     fn pipe(shape: Shape) -> (Pipe, Instant) {
         let now = Instant::now();
@@ -180,16 +180,19 @@ mod tests {
 
     #[test]
     fn half_of_a_round_trip_is_spent_each_way() {
-        let (mut pipe, now) = pipe(Shape::round_trip(150 * MS));
-        assert_eq!(pipe.arrive(now, 1500), Some(now + 75 * MS));
+        let (mut pipe, now) = pipe(Shape::round_trip(150 * ONE_MILLISECOND));
+        assert_eq!(pipe.arrive(now, 1500), Some(now + 75 * ONE_MILLISECOND));
     }
 
     #[test]
     fn packets_leave_at_the_rate_of_the_link() {
         let (mut pipe, now) = pipe(Shape::default().rate(1_000_000, 1_000_000));
-        assert_eq!(pipe.arrive(now, 1000), Some(now + MS));
-        assert_eq!(pipe.arrive(now, 1000), Some(now + 2 * MS));
-        assert_eq!(pipe.arrive(now + 10 * MS, 1000), Some(now + 11 * MS));
+        assert_eq!(pipe.arrive(now, 1000), Some(now + ONE_MILLISECOND));
+        assert_eq!(pipe.arrive(now, 1000), Some(now + 2 * ONE_MILLISECOND));
+        assert_eq!(
+            pipe.arrive(now + 10 * ONE_MILLISECOND, 1000),
+            Some(now + 11 * ONE_MILLISECOND)
+        );
     }
 
     #[test]
@@ -198,7 +201,7 @@ mod tests {
         assert!(pipe.arrive(now, 1000).is_some());
         assert!(pipe.arrive(now, 1000).is_some());
         assert_eq!(pipe.arrive(now, 1000), None);
-        assert!(pipe.arrive(now + MS, 1000).is_some());
+        assert!(pipe.arrive(now + ONE_MILLISECOND, 1000).is_some());
     }
 
     #[test]
@@ -210,13 +213,13 @@ mod tests {
 
     #[test]
     fn jitter_never_puts_a_packet_before_an_earlier_one() {
-        let (mut pipe, now) = pipe(Shape::round_trip(20 * MS).jitter(30 * MS));
+        let (mut pipe, now) =
+            pipe(Shape::round_trip(20 * ONE_MILLISECOND).jitter(30 * ONE_MILLISECOND));
         let due: Vec<_> = (0..1000).filter_map(|_| pipe.arrive(now, 100)).collect();
         assert!(due.is_sorted());
-        assert!(
-            due.iter()
-                .all(|due| (*due - now) >= 10 * MS && (*due - now) <= 40 * MS)
-        );
+        assert!(due.iter().all(
+            |due| (*due - now) >= 10 * ONE_MILLISECOND && (*due - now) <= 40 * ONE_MILLISECOND
+        ));
     }
 
     #[test]
@@ -245,6 +248,6 @@ mod tests {
     fn what_a_link_holds_is_bounded() {
         let (mut pipe, now) = pipe(Shape::round_trip(Duration::from_secs(60)));
         let taken = (0..100_000).filter(|_| pipe.arrive(now, 1500).is_some());
-        assert_eq!(taken.count() as u64, HELD / 1500);
+        assert_eq!(taken.count() as u64, MAX_IN_FLIGHT_BYTES / 1500);
     }
 }

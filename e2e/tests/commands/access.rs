@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use fairlead_e2e::{Cluster, Hub, eventually};
 use serde_json::Value;
 
-use crate::{SOON, file};
+use crate::{STEP_DEADLINE, file};
 
 /// A hub where one display name is the id of another cluster, and two clusters have one name.
 async fn confusing_hub() -> anyhow::Result<Hub> {
@@ -135,23 +135,23 @@ async fn login_asks_on_the_terminal_and_shows_nothing_of_the_token() -> anyhow::
     let hub = Hub::start().await?;
     let (url, token) = (hub.ready().url.clone(), hub.token()?);
     let mut terminal = hub.terminal(&["login", &url], 120)?;
-    eventually(SOON, "the question", async || {
+    eventually(STEP_DEADLINE, "the question", async || {
         terminal.screen().contains("Token for ").then_some(())
     })
     .await?;
     terminal.write(&format!("{token}\r"))?;
-    let ended = terminal.wait(SOON).await?;
+    let ended = terminal.wait(STEP_DEADLINE).await?;
     let screen = terminal.screen();
     ensure!(ended.success() && screen.contains("as admin"), "{screen}");
     ensure!(!screen.contains(&token), "{screen}");
 
     let mut interrupted = hub.terminal(&["login", &url], 120)?;
-    eventually(SOON, "the question", async || {
+    eventually(STEP_DEADLINE, "the question", async || {
         interrupted.screen().contains("Token for ").then_some(())
     })
     .await?;
     interrupted.write("\x03")?;
-    ensure!(interrupted.wait(SOON).await?.code() == Some(1));
+    ensure!(interrupted.wait(STEP_DEADLINE).await?.code() == Some(1));
 
     let list = hub.cli(["hub", "list"]).await?.success()?;
     ensure!(list.contains(&format!("*        {url}")), "{list}");

@@ -4,13 +4,13 @@ use anyhow::{Context, ensure};
 use fairlead_e2e::{Hub, Terminal, eventually};
 use serde_json::Value;
 
-use crate::SOON;
+use crate::STEP_DEADLINE;
 
-const NARROW: usize = 60;
-const WIDE: u16 = 200;
+const NARROW_COLUMNS: usize = 60;
+const WIDE_COLUMNS: u16 = 200;
 
 async fn asked(terminal: &Terminal) -> anyhow::Result<()> {
-    eventually(SOON, "the question", async || {
+    eventually(STEP_DEADLINE, "the question", async || {
         terminal.screen().contains("[y/N] ").then_some(())
     })
     .await
@@ -18,10 +18,10 @@ async fn asked(terminal: &Terminal) -> anyhow::Result<()> {
 
 /// Types an answer to the question of a command and returns its exit code.
 async fn answered(hub: &Hub, args: &[&str], answer: &str) -> anyhow::Result<Option<i32>> {
-    let mut terminal = hub.terminal(args, WIDE)?;
+    let mut terminal = hub.terminal(args, WIDE_COLUMNS)?;
     asked(&terminal).await?;
     terminal.write(answer)?;
-    Ok(terminal.wait(SOON).await?.code())
+    Ok(terminal.wait(STEP_DEADLINE).await?.code())
 }
 
 #[tokio::test]
@@ -34,16 +34,16 @@ async fn a_table_fits_the_terminal_that_it_is_shown_on() -> anyhow::Result<()> {
     let list = ["cluster", "list"];
     let whole = hub.cli(list).await?.success()?;
     ensure!(whole.contains(name), "{whole}");
-    let mut terminal = hub.terminal(&list, u16::try_from(NARROW)?)?;
-    ensure!(terminal.wait(SOON).await?.success());
+    let mut terminal = hub.terminal(&list, u16::try_from(NARROW_COLUMNS)?)?;
+    ensure!(terminal.wait(STEP_DEADLINE).await?.success());
     let told = "the end of the table";
-    eventually(SOON, told, async || {
+    eventually(STEP_DEADLINE, told, async || {
         terminal.screen().contains("c-edge").then_some(())
     })
     .await?;
     let screen = terminal.screen();
     let longest = screen.lines().map(|line| line.chars().count()).max();
-    ensure!(longest.is_some_and(|it| it <= NARROW), "{screen:?}");
+    ensure!(longest.is_some_and(|it| it <= NARROW_COLUMNS), "{screen:?}");
     Ok(())
 }
 
@@ -65,7 +65,7 @@ async fn what_takes_something_away_asks_and_only_yes_is_a_yes() -> anyhow::Resul
     ensure!(answered(&hub, &backup, "yes\r").await? == Some(0));
 
     hub.process.term()?;
-    hub.process.wait(SOON).await?;
+    hub.process.wait(STEP_DEADLINE).await?;
     let restore = ["restore", &file, "--data", &data];
     ensure!(answered(&hub, &restore, "n\r").await? == Some(1));
     ensure!(answered(&hub, &restore, "y\r").await? == Some(0));

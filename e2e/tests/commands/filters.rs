@@ -5,7 +5,7 @@ use fairlead_e2e::{Hub, Launch};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::time::timeout;
 
-use crate::{FLEET, SOON, apply, file};
+use crate::{FLEET, STEP_DEADLINE, apply, file};
 
 #[tokio::test]
 async fn a_filter_that_can_match_nothing_is_an_error_with_its_next_step() -> anyhow::Result<()> {
@@ -105,17 +105,17 @@ async fn a_wait_ends_when_the_bootstrap_token_is_revoked() -> anyhow::Result<()>
         .kill_on_drop(true)
         .spawn()?;
     let mut steps = BufReader::new(create.stderr.take().context("stderr")?).lines();
-    let mut said = timeout(SOON, steps.next_line())
+    let mut said = timeout(STEP_DEADLINE, steps.next_line())
         .await??
         .context("no step")?;
     ensure!(said == "waiting for the agent to enrol", "{said}");
     hub.cli(["cluster", "token", "revoke", "demo", "--yes"])
         .await?
         .success()?;
-    while let Some(line) = timeout(SOON, steps.next_line()).await?? {
+    while let Some(line) = timeout(STEP_DEADLINE, steps.next_line()).await?? {
         said += &format!("\n{line}");
     }
-    let status = timeout(SOON, create.wait()).await??;
+    let status = timeout(STEP_DEADLINE, create.wait()).await??;
     ensure!(status.code() == Some(5), "{said}");
     ensure!(
         said.contains("was revoked") && said.contains("fairlead cluster token renew c-"),

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use fairlead_e2e::{Hub, Output};
 
-pub(crate) const SOON: Duration = Duration::from_secs(30);
+pub(crate) const STEP_DEADLINE: Duration = Duration::from_secs(30);
 
 /// A tenant and a cluster of it, in the wrong order.
 pub(crate) const FLEET: &str = "\

@@ -4,14 +4,14 @@
 use anyhow::ensure;
 use fairlead_e2e::{Cluster, Hub, Output, Site, eventually, fleet::fairlead};
 
-use crate::{SOON, apply, file};
+use crate::{STEP_DEADLINE, apply, file};
 
 /// Columns of the terminal.
-const WIDTH: usize = 80;
+const TERMINAL_COLUMNS: usize = 80;
 
 async fn within(hub: &Hub, args: &[&str]) -> anyhow::Result<Output> {
     let args: Vec<_> = args.iter().map(ToString::to_string).collect();
-    let columns = WIDTH.to_string();
+    let columns = TERMINAL_COLUMNS.to_string();
     let env = [
         ("HOME", hub.dir().to_str().unwrap_or_default()),
         ("COLUMNS", &columns),
@@ -82,7 +82,7 @@ async fn every_table_fits_80_columns_and_breaks_no_cell() -> anyhow::Result<()> 
         let shown = within(&hub, args).await?.success()?;
         println!("$ fairlead {}\n{shown}", args.join(" "));
         for line in shown.lines() {
-            ensure!(line.chars().count() <= WIDTH, "{args:?}: {line}");
+            ensure!(line.chars().count() <= TERMINAL_COLUMNS, "{args:?}: {line}");
         }
         for text in whole {
             ensure!(shown.contains(text), "{args:?} without {text:?}:\n{shown}");
@@ -220,7 +220,7 @@ async fn tables_of_a_connected_cluster_show_its_agent_and_fit_as_well() -> anyho
         hub.cli(["cluster", "create", name]).await?.success()?;
     }
     let mut site = Site::start(&hub, &cluster, &demo).await?;
-    let wide = eventually(SOON, "an agent with a round trip", async || {
+    let wide = eventually(STEP_DEADLINE, "an agent with a round trip", async || {
         let wide = hub.cli(["cluster", "list", "-o", "wide"]).await.ok()?;
         let wide = wide.success().ok()?;
         let mut lines = wide.lines();
@@ -237,7 +237,7 @@ async fn tables_of_a_connected_cluster_show_its_agent_and_fit_as_well() -> anyho
         "no version: {wide}"
     );
     site.process.kill_9()?;
-    eventually(SOON, "a lost cluster", async || {
+    eventually(STEP_DEADLINE, "a lost cluster", async || {
         let list = hub.cli(["cluster", "list"]).await.ok()?.success().ok()?;
         list.contains("Lost").then_some(())
     })
@@ -253,7 +253,7 @@ async fn tables_of_a_connected_cluster_show_its_agent_and_fit_as_well() -> anyho
         let shown = within(&hub, args).await?.success()?;
         println!("$ fairlead {}\n{shown}", args.join(" "));
         let longest = shown.lines().map(|line| line.chars().count()).max();
-        ensure!(longest <= Some(WIDTH), "{args:?}: {shown}");
+        ensure!(longest <= Some(TERMINAL_COLUMNS), "{args:?}: {shown}");
     }
     let shown = hub.cli(["cluster", "describe", id]).await?.success()?;
     println!("$ fairlead cluster describe {id}\n{shown}");

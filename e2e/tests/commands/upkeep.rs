@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::ensure;
 use fairlead_e2e::{Hub, Output};
 
-use crate::SOON;
+use crate::STEP_DEADLINE;
 
 /// Runs `fairlead ARGS` on the hub's own data.
 async fn on_data(hub: &Hub, args: &[&str]) -> anyhow::Result<Output> {
@@ -37,7 +37,7 @@ async fn a_backup_of_a_running_hub_brings_back_what_was_and_who_could_log_in() -
     let running = on_data(&hub, &["restore", &file, "--yes"]).await?;
     ensure!(!running.status.success(), "a hub runs on it: {running:?}");
     hub.process.term()?;
-    hub.process.wait(SOON).await?;
+    hub.process.wait(STEP_DEADLINE).await?;
     let unasked = on_data(&hub, &["restore", &file]).await?;
     ensure!(
         unasked.stderr.ends_with("code:  FL-4118\n"),
@@ -52,7 +52,7 @@ async fn a_backup_of_a_running_hub_brings_back_what_was_and_who_could_log_in() -
 
     let strange = at(&hub.dir().join("hub.log"));
     hub.process.term()?;
-    hub.process.wait(SOON).await?;
+    hub.process.wait(STEP_DEADLINE).await?;
     let damaged = on_data(&hub, &["restore", &strange, "--yes"]).await?;
     ensure!(
         !damaged.status.success() && damaged.stderr.contains("\ncode:  FL-"),
@@ -73,7 +73,7 @@ async fn a_store_is_looked_through_and_put_into_another_one() -> anyhow::Result<
     let whole = on_data(&hub, &["store", "check"]).await?.success()?;
     ensure!(whole == "The store is whole.\n", "{whole}");
     hub.process.term()?;
-    hub.process.wait(SOON).await?;
+    hub.process.wait(STEP_DEADLINE).await?;
 
     let from = format!("sqlite:{}", at(&hub.dir().join("data/fairlead.db")));
     let to = format!("sqlite:{}", at(&hub.dir().join("other.db")));

@@ -4,7 +4,7 @@ use anyhow::{Context, ensure};
 use fairlead_e2e::{Cluster, Hub, Launch, Process, Site, eventually};
 use serde_json::Value;
 
-use crate::{SOON, file};
+use crate::{STEP_DEADLINE, file};
 
 /// Starts `fairlead ARGS` in the background with its output in a file.
 fn going_on(hub: &Hub, name: &str, args: &[&str]) -> anyhow::Result<Process> {
@@ -35,12 +35,12 @@ async fn changes_are_followed_over_a_restart_of_the_hub_without_a_gap() -> anyho
         &["changes", "--since", &since, "-f", "-o", "json"],
     )?;
     hub.cli(["tenant", "create", "one"]).await?.success()?;
-    follow.wait_for_log("\"t-one\"", SOON).await?;
+    follow.wait_for_log("\"t-one\"", STEP_DEADLINE).await?;
     hub.kill_and_restart().await?;
     for name in ["two", "three"] {
         hub.cli(["tenant", "create", name]).await?.success()?;
     }
-    follow.wait_for_log("\"t-three\"", SOON).await?;
+    follow.wait_for_log("\"t-three\"", STEP_DEADLINE).await?;
     let log = follow.log()?;
     let seen = log
         .lines()
@@ -81,26 +81,29 @@ async fn what_is_watched_is_printed_when_it_is_another_and_as_it_is() -> anyhow:
         "tenant.log",
         &["tenant", "get", "t-default", "-w", "-o", "name"],
     )?;
-    get.wait_for_log("Never", SOON).await?;
-    list.wait_for_log(&format!("{id} Never"), SOON).await?;
-    tenant.wait_for_log("t-default\n", SOON).await?;
+    get.wait_for_log("Never", STEP_DEADLINE).await?;
+    list.wait_for_log(&format!("{id} Never"), STEP_DEADLINE)
+        .await?;
+    tenant.wait_for_log("t-default\n", STEP_DEADLINE).await?;
 
     let mut site = Site::start(&hub, &cluster, &joining).await?;
-    get.wait_for_log("Connected", SOON).await?;
-    list.wait_for_log(&format!("{id} Connected"), SOON).await?;
+    get.wait_for_log("Connected", STEP_DEADLINE).await?;
+    list.wait_for_log(&format!("{id} Connected"), STEP_DEADLINE)
+        .await?;
     hub.cli(["cluster", "set", id, "--name", "renamed"])
         .await?
         .success()?;
-    get.wait_for_log("renamed", SOON).await?;
+    get.wait_for_log("renamed", STEP_DEADLINE).await?;
     site.process.kill_9()?;
-    list.wait_for_log(&format!("{id} Lost"), SOON).await?;
+    list.wait_for_log(&format!("{id} Lost"), STEP_DEADLINE)
+        .await?;
 
     let rename = "{id: t-default, displayName: Ours}";
     let rename = file(&hub, "tenant.yaml", rename)?;
     hub.cli(["tenant", "apply", "-f", &rename])
         .await?
         .success()?;
-    eventually(SOON, "the tenant again", async || {
+    eventually(STEP_DEADLINE, "the tenant again", async || {
         (tenant.log().ok()? == "t-default\nt-default\n").then_some(())
     })
     .await?;
@@ -108,12 +111,14 @@ async fn what_is_watched_is_printed_when_it_is_another_and_as_it_is() -> anyhow:
     hub.cli(["cluster", "delete", id, "--yes"])
         .await?
         .success()?;
-    get.wait_for_log(&format!("{id} was deleted"), SOON).await?;
+    get.wait_for_log(&format!("{id} was deleted"), STEP_DEADLINE)
+        .await?;
     ensure!(
-        get.wait(SOON).await?.success(),
+        get.wait(STEP_DEADLINE).await?.success(),
         "what is gone is not waited for"
     );
-    list.wait_for_log(&format!("{id} true"), SOON).await?;
+    list.wait_for_log(&format!("{id} true"), STEP_DEADLINE)
+        .await?;
     let log = get.log()?;
     let states = ["Never", "Connected", "renamed", "Lost"].map(|state| log.find(state));
     ensure!(
@@ -139,22 +144,22 @@ async fn what_a_filter_keeps_out_of_a_watched_list_is_not_said_to_be_deleted() -
     let mut tenants = list("tenants.log", "tenant", "table")?;
     let mut clusters = list("clusters.log", "cluster", "table")?;
     let mut told = list("told.log", "cluster", "json")?;
-    tenants.wait_for_log("t-gold", SOON).await?;
-    clusters.wait_for_log(id, SOON).await?;
-    told.wait_for_log(id, SOON).await?;
+    tenants.wait_for_log("t-gold", STEP_DEADLINE).await?;
+    clusters.wait_for_log(id, STEP_DEADLINE).await?;
+    told.wait_for_log(id, STEP_DEADLINE).await?;
 
     hub.cli(["cluster", "set", id, "--name", "silver"])
         .await?
         .success()?;
     let parted = format!("{id} no longer matches");
-    clusters.wait_for_log(&parted, SOON).await?;
+    clusters.wait_for_log(&parted, STEP_DEADLINE).await?;
     let parted = format!(r#"{{"id":"{id}","matches":false}}"#);
-    told.wait_for_log(&parted, SOON).await?;
+    told.wait_for_log(&parted, STEP_DEADLINE).await?;
 
     hub.cli(["cluster", "set", id, "--name", "gold"])
         .await?
         .success()?;
-    eventually(SOON, "the cluster again", async || {
+    eventually(STEP_DEADLINE, "the cluster again", async || {
         let log = clusters.log().ok()?;
         let rows = log.lines().filter(|line| line.starts_with("gold "));
         (rows.count() == 2).then_some(())
@@ -167,11 +172,13 @@ async fn what_a_filter_keeps_out_of_a_watched_list_is_not_said_to_be_deleted() -
         .await?
         .success()?;
     clusters
-        .wait_for_log(&format!("{id} was deleted"), SOON)
+        .wait_for_log(&format!("{id} was deleted"), STEP_DEADLINE)
         .await?;
     let deleted = format!(r#"{{"deleted":true,"id":"{id}"}}"#);
-    told.wait_for_log(&deleted, SOON).await?;
-    tenants.wait_for_log("t-gold was deleted", SOON).await?;
+    told.wait_for_log(&deleted, STEP_DEADLINE).await?;
+    tenants
+        .wait_for_log("t-gold was deleted", STEP_DEADLINE)
+        .await?;
     Ok(())
 }
 
@@ -190,16 +197,16 @@ async fn a_change_of_a_clusters_configuration_reaches_its_connected_agent() -> a
         let one = answer["items"][0].clone();
         (one["desired"] == one["applied"]).then(|| one["desired"].to_string())
     };
-    let before = eventually(SOON, "a configuration", revision).await?;
+    let before = eventually(STEP_DEADLINE, "a configuration", revision).await?;
     hub.cli(["cluster", "set", "demo", "--tenant-revision", "v2"])
         .await?
         .success()?;
-    let after = eventually(SOON, "another configuration", async || {
+    let after = eventually(STEP_DEADLINE, "another configuration", async || {
         revision().await.filter(|it| *it != before)
     })
     .await?;
     site.process
-        .wait_for_log(after.trim_matches('"'), SOON)
+        .wait_for_log(after.trim_matches('"'), STEP_DEADLINE)
         .await?;
     let list = hub
         .cli(["cluster", "list", "-o", "wide"])

@@ -12,7 +12,7 @@ use crate::rules::{Rules, Way};
 use crate::world::World;
 
 /// Deadline for a command to end, or to print its expected text.
-const SOON: Duration = Duration::from_secs(30);
+const COMMAND_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Runs a command and returns its result as one line.
 pub(crate) async fn run(world: &World, command: &str) -> anyhow::Result<String> {
@@ -21,7 +21,7 @@ pub(crate) async fn run(world: &World, command: &str) -> anyhow::Result<String> 
         Some(Way::Left(reason)) => Ok(format!("not run: {reason}")),
         Some(Way::Until(text)) => {
             let mut process = start(world, &line)?;
-            process.wait_for_log(text, SOON).await?;
+            process.wait_for_log(text, COMMAND_DEADLINE).await?;
             end(process, text).await
         }
         Some(Way::Follow(text)) => follow(world, &line, text).await,
@@ -41,14 +41,14 @@ fn start(world: &World, line: &str) -> anyhow::Result<Process> {
 
 async fn end(mut process: Process, text: &str) -> anyhow::Result<String> {
     process.term()?;
-    process.wait(SOON).await?;
+    process.wait(COMMAND_DEADLINE).await?;
     Ok(format!("printed {text:?}, and was ended"))
 }
 
 /// Makes changes until the command shows one.
 async fn follow(world: &World, line: &str, text: &str) -> anyhow::Result<String> {
     let process = start(world, line)?;
-    let shown = eventually(SOON, line, async || {
+    let shown = eventually(COMMAND_DEADLINE, line, async || {
         if let Err(error) = world.stir().await {
             return Some(Err(error));
         }
@@ -71,8 +71,8 @@ async fn to_its_end(world: &World, line: &str, silent: bool) -> anyhow::Result<S
         .envs(world.environment())
         .stdin(Stdio::null())
         .kill_on_drop(true);
-    let output = timeout(SOON, command.output()).await;
-    let output = output.with_context(|| format!("not within {SOON:?}: {line}"))??;
+    let output = timeout(COMMAND_DEADLINE, command.output()).await;
+    let output = output.with_context(|| format!("not within {COMMAND_DEADLINE:?}: {line}"))??;
     let stdout = String::from_utf8_lossy(&output.stdout);
     let stderr = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {

@@ -12,7 +12,7 @@ use fairlead_e2e::fleet::fairlead;
 use fairlead_e2e::{Cluster, Hub, Joining, Launch, Site, eventually};
 use tokio::sync::OnceCell;
 
-const SOON: Duration = Duration::from_secs(30);
+const STEP_DEADLINE: Duration = Duration::from_secs(30);
 /// The public key in age's own documentation.
 const AGE: &str = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
 const SITE: &str = include_str!("data/site.yaml");
@@ -27,7 +27,7 @@ pub(crate) async fn cluster() -> anyhow::Result<&'static Cluster> {
         apply(cluster, SITE).await?;
         // The API server accepts objects of a new kind only shortly after its definition.
         let objects = async || apply(cluster, LIEUTENANT).await.ok();
-        eventually(SOON, "objects of Lieutenant's kinds", objects).await?;
+        eventually(STEP_DEADLINE, "objects of Lieutenant's kinds", objects).await?;
         anyhow::Ok(cluster)
     };
     FURNISHED.get_or_try_init(furnish).await.copied()
@@ -126,7 +126,7 @@ impl World {
         let set = ["cluster", "set", "prod", "--fact", "region=eu-1"].map(str::to_owned);
         let as_ann = [("FAIRLEAD_TOKEN", token.trim())];
         fairlead(self.hub.dir(), &set, &as_ann).await?.success()?;
-        let reported = eventually(SOON, "facts of demo", async || {
+        let reported = eventually(STEP_DEADLINE, "facts of demo", async || {
             let facts = self.cli(&["facts", "demo"]).await.ok()?;
             facts.contains("ingressHosts").then_some(())
         });
@@ -243,6 +243,6 @@ async fn lose_one(hub: &Hub, cluster: &Cluster) -> anyhow::Result<()> {
     let joining = hub.create_cluster("gone").await?;
     let mut site = Site::start(hub, cluster, &joining).await?;
     site.process.term()?;
-    site.process.wait(SOON).await?;
+    site.process.wait(STEP_DEADLINE).await?;
     hub.wait_state("gone", "Lost").await
 }

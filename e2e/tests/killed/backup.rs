@@ -10,24 +10,24 @@ use crate::{
     client::Client,
     kills,
     load::{Writer, same},
-    seen::{Seen, goes_on},
+    snapshot::{Snapshot, goes_on},
 };
 
 /// Acknowledged writes before each backup.
-const BETWEEN: u64 = 150;
+const WRITES_PER_BACKUP: u64 = 150;
 
 pub(crate) async fn are_states_that_were(mut trial: Trial) -> anyhow::Result<()> {
     let backups = kills()?.div_ceil(25);
     let (begun, load) = (trial.revision, trial.load()?);
     let mut taken = Vec::new();
     for number in 0..backups {
-        load.answers(BETWEEN).await?;
+        load.answers(WRITES_PER_BACKUP).await?;
         let known = load.answered();
         let file = trial.hub.dir().join(format!("{number}.backup"));
         back_up(&trial, &file).await?;
         taken.push((known, file));
     }
-    load.answers(BETWEEN).await?;
+    load.answers(WRITES_PER_BACKUP).await?;
     let ended = trial.kill(load).await?;
     trial.hub.restart().await?;
     let seen = trial.look(ended).await?;
@@ -36,7 +36,7 @@ pub(crate) async fn are_states_that_were(mut trial: Trial) -> anyhow::Result<()>
         // A backup of any store can be restored to a file.
         check(&restored, &[]).await?;
         let mut client = Client::new(restored.front()?);
-        let then = Seen::at(&mut client, &trial.token, begun).await?;
+        let then = Snapshot::at(&mut client, &trial.token, begun).await?;
         ensure!(
             then.revision >= begun + known,
             "it was begun with {known} answers, and is at {} of {begun}",
@@ -55,7 +55,7 @@ pub(crate) async fn are_states_that_were(mut trial: Trial) -> anyhow::Result<()>
 }
 
 /// Checks that replaying the log's changes of this writer leads to the restored state.
-fn was(writer: &Writer, then: &Seen) -> anyhow::Result<()> {
+fn was(writer: &Writer, then: &Snapshot) -> anyhow::Result<()> {
     let steps = then.steps(writer.number).len();
     let world = writer.worlds.get(steps).context("more than was done")?;
     same(writer.number, world, &then.world(writer.number))

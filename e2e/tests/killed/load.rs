@@ -20,11 +20,11 @@ use tokio::{
 
 use crate::{
     client::{Client, Request},
-    deed::{Deed, Secrets, Step, TOKEN, World, manifests},
-    seen::{Seen, read_page},
+    operation::{Operation, Secrets, Step, TOKEN, World, manifests},
+    snapshot::{Snapshot, read_page},
 };
 
-const SOON: Duration = Duration::from_secs(20);
+const STEP_DEADLINE: Duration = Duration::from_secs(20);
 
 /// A writer, and the state that it knows.
 pub(crate) struct Writer {
@@ -37,12 +37,12 @@ pub(crate) struct Writer {
     /// Acknowledged worlds since the load began: the first, and one per step.
     pub(crate) worlds: Vec<World>,
     pub(crate) steps: Vec<Step>,
-    pub(crate) under_way: Option<UnderWay>,
+    pub(crate) in_flight: Option<InFlight>,
 }
 
 /// An operation that is not acknowledged yet, and the world after it.
-pub(crate) struct UnderWay {
-    deed: Deed,
+pub(crate) struct InFlight {
+    operation: Operation,
     pub(crate) world: World,
     pub(crate) step: Step,
 }
@@ -64,7 +64,7 @@ impl Writer {
             secrets: Secrets::default(),
             worlds: vec![World::new()],
             steps: Vec::new(),
-            under_way: None,
+            in_flight: None,
         }
     }
 
@@ -79,21 +79,21 @@ impl Writer {
         loop {
             let before = self.world();
             let known = (&before, &self.secrets);
-            let deed = Deed::choose(self.number, self.begun, known, &mut self.random);
+            let operation = Operation::choose(self.number, self.begun, known, &mut self.random);
             self.begun += 1;
             let mut world = before.clone();
-            let step = deed.done(&mut world);
-            let request = deed.request(&self.token, &self.secrets, &before);
-            let under_way = self.under_way.insert(UnderWay { deed, world, step });
+            let step = operation.done(&mut world);
+            let request = operation.request(&self.token, &self.secrets, &before);
+            let in_flight = self.in_flight.insert(InFlight { operation, world, step });
             match client.good(&request).await {
-                Ok(answer) => under_way.deed.learn(&answer, &mut self.secrets)?,
+                Ok(answer) => in_flight.operation.learn(&answer, &mut self.secrets)?,
                 Err(_) if course.ends.load(SeqCst) => return Ok(self),
                 Err(error) => {
-                    let deed = &under_way.deed;
-                    return Err(error.context(format!("{deed:?} in {before:?}")));
+                    let operation = &in_flight.operation;
+                    return Err(error.context(format!("{operation:?} in {before:?}")));
                 }
             }
-            if let Some(done) = self.under_way.take() {
+            if let Some(done) = self.in_flight.take() {
                 self.worlds.push(done.world);
                 self.steps.push(done.step);
             }
@@ -102,7 +102,7 @@ impl Writer {
     }
 
     /// Compares the acknowledged state with the visible one. The operation in flight may be applied or not.
-    pub(crate) fn compare(&mut self, seen: &Seen) -> anyhow::Result<()> {
+    pub(crate) fn compare(&mut self, seen: &Snapshot) -> anyhow::Result<()> {
         let logged = seen.steps(self.number);
         let more = logged.strip_prefix(self.steps.as_slice());
         let more = more.with_context(|| {
@@ -113,13 +113,13 @@ impl Writer {
                 self.number
             )
         })?;
-        let under_way = self.under_way.take();
-        match (more, under_way) {
+        let in_flight = self.in_flight.take();
+        match (more, in_flight) {
             ([], _) => {}
             ([more], Some(it)) if *more == it.step => {
                 self.worlds.push(it.world);
                 self.steps.push(it.step);
-                self.secrets.forget(&it.deed);
+                self.secrets.forget(&it.operation);
             }
             _ => anyhow::bail!("writer {} has never asked for {more:?}", self.number),
         }
@@ -206,7 +206,11 @@ impl Load {
     pub(crate) async fn answers(&self, more: u64) -> anyhow::Result<()> {
         let mut answers = self.course.answers.subscribe();
         let enough = self.answered() + more;
-        let come = timeout(SOON, answers.wait_for(|answers| *answers >= enough)).await;
+        let come = timeout(
+            STEP_DEADLINE,
+            answers.wait_for(|answers| *answers >= enough),
+        )
+        .await;
         come.context("nothing is answered any more")??;
         Ok(())
     }

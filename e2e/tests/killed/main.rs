@@ -14,9 +14,9 @@
 
 mod backup;
 mod client;
-mod deed;
 mod load;
-mod seen;
+mod operation;
+mod snapshot;
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -31,16 +31,16 @@ use tokio::time::{sleep, timeout};
 
 use client::{Client, Request};
 use load::{Ended, Load, Writer};
-use seen::{Seen, goes_on, whole_log};
+use snapshot::{Snapshot, goes_on, whole_log};
 
-const WRITERS: usize = 8;
+const WRITER_COUNT: usize = 8;
 /// Longest life of a hub after its first answer.
-const LIFE: Duration = Duration::from_millis(400);
+const MAX_HUB_LIFE: Duration = Duration::from_millis(400);
 /// Share of hubs that are killed again during their start, and the length of that start.
-const AGAIN: f64 = 0.2;
-const BEGINNING: Duration = Duration::from_millis(100);
+const EARLY_KILL_SHARE: f64 = 0.2;
+const START_TIME: Duration = Duration::from_millis(100);
 /// Kills between two progress messages and full checks, which take longer each time.
-const STRETCH: u32 = 25;
+const KILLS_PER_CHECK: u32 = 25;
 
 /// A hub on a store of its own, and its writers with their acknowledged state.
 struct Trial {
@@ -93,10 +93,10 @@ impl Trial {
             anyhow::Ok(own.to_owned())
         };
         let mut writers = Vec::new();
-        for number in 0..WRITERS {
+        for number in 0..WRITER_COUNT {
             writers.push(Writer::new(number, own(number).await?, seed));
         }
-        let marker = own(WRITERS).await?;
+        let marker = own(WRITER_COUNT).await?;
         let now = client.good(&Request::get("/v1/changes", &token)).await?;
         Ok(Self {
             name,
@@ -106,7 +106,7 @@ impl Trial {
             token,
             marker,
             writers,
-            revision: seen::read_page(&now)?.0,
+            revision: snapshot::read_page(&now)?.0,
             answers: 0,
             unheard: 0,
             beginnings: 0,
@@ -126,10 +126,10 @@ impl Trial {
 
     /// Restarts the hub. Some are killed once more before they are ready.
     async fn come_back(&mut self, moments: &mut Random) -> anyhow::Result<()> {
-        while moments.share() < AGAIN {
+        while moments.share() < EARLY_KILL_SHARE {
             let begins = self.hub.restart();
             // Dropping the future kills the hub.
-            match timeout(BEGINNING.mul_f64(moments.share()), begins).await {
+            match timeout(START_TIME.mul_f64(moments.share()), begins).await {
                 Ok(ready) => return ready,
                 Err(_) => self.beginnings += 1,
             }
@@ -138,13 +138,13 @@ impl Trial {
     }
 
     /// Compares the acknowledged and the watched changes with the visible state.
-    async fn look(&mut self, mut ended: Ended) -> anyhow::Result<Seen> {
+    async fn look(&mut self, mut ended: Ended) -> anyhow::Result<Snapshot> {
         let mut client = Client::new(self.hub.front()?);
         // A change in flight to a database at the kill arrives before this one or never.
         let mark = json!({ "displayName": format!("after {}", self.revision) });
         let mark = Request::patch("/tenants/t-default", &self.marker, mark);
         client.good(&mark).await?;
-        let seen = Seen::at(&mut client, &self.token, self.revision).await?;
+        let seen = Snapshot::at(&mut client, &self.token, self.revision).await?;
         let watched = &ended.watched;
         ensure!(
             watched.revision <= seen.revision,
@@ -192,12 +192,12 @@ async fn killed_again_and_again(mut trial: Trial, seed: u64) -> anyhow::Result<(
     for round in 1..=kills {
         let load = trial.load()?;
         load.answers(1).await?;
-        sleep(LIFE.mul_f64(moments.share())).await;
+        sleep(MAX_HUB_LIFE.mul_f64(moments.share())).await;
         let ended = trial.kill(load).await?;
         trial.come_back(&mut moments).await?;
         let looked = trial.look(ended).await;
         looked.with_context(|| format!("after kill {round}"))?;
-        if round % STRETCH == 0 || round == kills {
+        if round % KILLS_PER_CHECK == 0 || round == kills {
             check(&trial.hub, &trial.store).await?;
             let Trial {
                 name,

@@ -10,8 +10,8 @@ use tokio::process::Command;
 
 use crate::world::{Way, World};
 
-const SIZE: u64 = 100 * 1024 * 1024;
-const PATIENCE: Duration = Duration::from_secs(90);
+const FILE_BYTES: u64 = 100 * 1024 * 1024;
+const COPY_DEADLINE: Duration = Duration::from_secs(90);
 
 async fn checksum(file: &Path) -> anyhow::Result<String> {
     let output = Command::new("sha256sum").arg(file).output().await?;
@@ -28,14 +28,14 @@ async fn there_and_back(way: Way, over: Transport) -> anyhow::Result<()> {
     let received = here.path().join("received");
     // No repetitions, so that no two chunks are equal.
     io::copy(
-        &mut File::open("/dev/urandom")?.take(SIZE),
+        &mut File::open("/dev/urandom")?.take(FILE_BYTES),
         &mut File::create(&sent)?,
     )?;
     let sum = checksum(&sent).await?;
     let name = format!("copy-{}-{over:?}", way.tag());
     let there = format!("{pod}:{name}");
     let call = async |args: &[&str]| {
-        let kubectl = world.kubectl(way).transport(over).deadline(PATIENCE);
+        let kubectl = world.kubectl(way).transport(over).deadline(COPY_DEADLINE);
         kubectl.args(args).run().await?.success()
     };
     call(&["cp", "--retries=0", &sent.display().to_string(), &there]).await?;

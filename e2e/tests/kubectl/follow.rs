@@ -7,7 +7,7 @@ use fairlead_e2e::Output;
 use rustix::process::Signal;
 use tokio::time::Instant;
 
-use crate::SOON;
+use crate::STEP_DEADLINE;
 use crate::row::{check, row};
 use crate::world::{Way, World};
 
@@ -34,7 +34,7 @@ async fn a_watch_tells_each_event_as_it_happens() -> anyhow::Result<()> {
         let watch = world.kubectl(way).args(watch);
         let fields = "jsonpath={.type} {.object.data.step}{'\\n'}";
         let watch = watch.args(["-w", "--output-watch-events", "-o", fields]);
-        let mut watch = watch.deadline(SOON).spawn()?;
+        let mut watch = watch.deadline(STEP_DEADLINE).spawn()?;
         let mut event = async || anyhow::Ok(watch.next_line().await?.unwrap_or_default());
         assert_eq!(event().await?, "ADDED 0", "{way:?}");
         for step in 1..=5 {
@@ -91,10 +91,10 @@ async fn a_wait_ends_with_what_it_waited_for() -> anyhow::Result<()> {
         let mut wait = world
             .kubectl(way)
             .args(wait.split(' '))
-            .deadline(SOON)
+            .deadline(STEP_DEADLINE)
             .spawn()?;
         // Its watch starts before there is anything to report.
-        fairlead_e2e::eventually(SOON, "the watch", async || {
+        fairlead_e2e::eventually(STEP_DEADLINE, "the watch", async || {
             wait.stderr().contains("watch=true").then_some(())
         })
         .await?;
@@ -162,7 +162,7 @@ async fn logs_are_shown_and_followed_line_by_line() -> anyhow::Result<()> {
         let mut follow = world
             .kubectl(way)
             .args(["logs", "-f", pod])
-            .deadline(SOON)
+            .deadline(STEP_DEADLINE)
             .spawn()?;
         assert_eq!(
             follow.next_line().await?.as_deref(),

@@ -10,17 +10,17 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::world::{Way, World};
-use crate::{BOTH, SOON};
+use crate::{BOTH, STEP_DEADLINE};
 
-const CONNECTIONS: usize = 100;
+const CONNECTION_COUNT: usize = 100;
 /// Bytes sent per connection.
-const LETTER: usize = 16 * 1024;
-const ECHO: u16 = 7;
+const MESSAGE_BYTES: usize = 16 * 1024;
+const ECHO_PORT: u16 = 7;
 
 /// All connections are open and have had an answer before any of them continues.
 async fn many_at_once(port: u16) -> anyhow::Result<()> {
     let mut open = JoinSet::new();
-    for number in 0..CONNECTIONS {
+    for number in 0..CONNECTION_COUNT {
         open.spawn(async move {
             let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
             said(&mut stream, format!("{number:04}").as_bytes()).await?;
@@ -29,7 +29,7 @@ async fn many_at_once(port: u16) -> anyhow::Result<()> {
     }
     let mut talk = JoinSet::new();
     let mut ready = Vec::new();
-    while let Some(opened) = timeout(SOON, open.join_next()).await? {
+    while let Some(opened) = timeout(STEP_DEADLINE, open.join_next()).await? {
         ready.push(opened??);
     }
     for (number, mut stream) in ready {
@@ -37,12 +37,12 @@ async fn many_at_once(port: u16) -> anyhow::Result<()> {
             let letter: Vec<u8> = format!("{number:04}")
                 .bytes()
                 .cycle()
-                .take(LETTER)
+                .take(MESSAGE_BYTES)
                 .collect();
             said(&mut stream, &letter).await
         });
     }
-    while let Some(done) = timeout(SOON, talk.join_next()).await? {
+    while let Some(done) = timeout(STEP_DEADLINE, talk.join_next()).await? {
         done??;
     }
     Ok(())
@@ -67,8 +67,8 @@ async fn a_hundred_connections_at_once_each_have_their_own_echo() -> anyhow::Res
     let target = format!("pod/{}", world.pod(0));
     for way in Way::ALL {
         for over in BOTH {
-            let forward = world.kubectl(way).transport(over).deadline(SOON);
-            let (port, mut forward) = forward.port_forward(&target, ECHO).await?;
+            let forward = world.kubectl(way).transport(over).deadline(STEP_DEADLINE);
+            let (port, mut forward) = forward.port_forward(&target, ECHO_PORT).await?;
             let fine = many_at_once(port).await;
             ensure!(
                 fine.is_ok(),
@@ -98,13 +98,16 @@ async fn a_refused_port_ends_its_own_connection_alone() -> anyhow::Result<()> {
     let world = World::shared().await?;
     let target = format!("pod/{}", world.pod(2));
     for way in Way::ALL {
-        let forward = world.kubectl(way).transport(Transport::Spdy).deadline(SOON);
+        let forward = world
+            .kubectl(way)
+            .transport(Transport::Spdy)
+            .deadline(STEP_DEADLINE);
         // No program listens on this port.
         let (port, running) = forward.port_forward(&target, 1).await?;
         let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
         let mut answer = Vec::new();
         // Closed or reset, the connection ends without data.
-        let _ = timeout(SOON, stream.read_to_end(&mut answer)).await?;
+        let _ = timeout(STEP_DEADLINE, stream.read_to_end(&mut answer)).await?;
         assert!(answer.is_empty(), "{way:?}");
         drop(running);
     }

@@ -2,7 +2,7 @@
 
 use fairlead_e2e::eventually;
 
-use crate::SOON;
+use crate::STEP_DEADLINE;
 use crate::row::{check, row};
 use crate::world::{GROUPS, LISTED, USER, Way, World};
 
@@ -103,7 +103,7 @@ async fn an_admin_becomes_a_user_that_the_site_lists_and_both_names_are_recorded
     }
     // The hub logs a request when it has ended.
     let log = world.hub.dir().join("hub.log");
-    let line = eventually(SOON, "the line of the request", async || {
+    let line = eventually(STEP_DEADLINE, "the line of the request", async || {
         let log = std::fs::read_to_string(&log).ok()?;
         let both = |line: &&str| line.contains(LISTED) && line.contains("selfsubjectreviews");
         log.lines().find(both).map(str::to_owned)

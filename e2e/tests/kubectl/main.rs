@@ -24,4 +24,4 @@ use fairlead_e2e::Transport;
 
 const BOTH: [Transport; 2] = [Transport::WebSocket, Transport::Spdy];
 /// Default deadline, far longer than any step on a busy machine of two cores.
-const SOON: Duration = Duration::from_secs(30);
+const STEP_DEADLINE: Duration = Duration::from_secs(30);

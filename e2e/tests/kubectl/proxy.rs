@@ -6,7 +6,7 @@ use anyhow::Context;
 use fairlead_e2e::{Kubectl, Running};
 
 use crate::world::{Way, World};
-use crate::{BOTH, SOON};
+use crate::{BOTH, STEP_DEADLINE};
 
 /// Starts `kubectl proxy` and returns a kubectl that knows only its address.
 async fn proxy(world: &World, way: Way, flags: &[&str]) -> anyhow::Result<(Running, Kubectl)> {
@@ -14,7 +14,7 @@ async fn proxy(world: &World, way: Way, flags: &[&str]) -> anyhow::Result<(Runni
     let proxy = world
         .kubectl(way)
         .args(["proxy", "--port=0", "--reject-paths=^$"]);
-    let mut proxy = proxy.args(flags).deadline(SOON).spawn()?;
+    let mut proxy = proxy.args(flags).deadline(STEP_DEADLINE).spawn()?;
     let line = proxy.next_line().await?.unwrap_or_default();
     let address = line.strip_prefix("Starting to serve on ");
     let address = address.with_context(|| format!("{line:?}: {}", proxy.stderr()))?;

@@ -7,12 +7,12 @@ use tokio::{task::JoinSet, time::sleep};
 
 use crate::row::{check, row};
 use crate::world::{Way, World};
-use crate::{BOTH, SOON};
+use crate::{BOTH, STEP_DEADLINE};
 
 /// Bytes beyond all buffers on the path.
-const MUCH: usize = 30_000_000;
+const LARGE_INPUT_BYTES: usize = 30_000_000;
 /// Lines of 1 KiB that a slow reader takes per second.
-const LINES: usize = 2000;
+const LINES_PER_SECOND: usize = 2000;
 
 #[tokio::test]
 async fn exec_has_input_both_outputs_and_an_exit_code() -> anyhow::Result<()> {
@@ -66,7 +66,9 @@ async fn input_that_nobody_reads_for_long_arrives_whole() -> anyhow::Result<()> 
                 "sleep 35; wc -c",
             ];
             let exec = world.kubectl(way).transport(over).args(exec);
-            let exec = exec.stdin(vec![b'x'; MUCH]).deadline(SOON + SOON + SOON);
+            let exec = exec
+                .stdin(vec![b'x'; LARGE_INPUT_BYTES])
+                .deadline(STEP_DEADLINE + STEP_DEADLINE + STEP_DEADLINE);
             calls.spawn(async move { (way, over, exec.run().await) });
         }
     }
@@ -75,7 +77,7 @@ async fn input_that_nobody_reads_for_long_arrives_whole() -> anyhow::Result<()> 
         let output = output?;
         assert_eq!(
             output.text().trim(),
-            MUCH.to_string(),
+            LARGE_INPUT_BYTES.to_string(),
             "{way:?} {over:?}: {output:?}"
         );
         assert_eq!(output.stderr, "", "{way:?} {over:?}");
@@ -93,7 +95,7 @@ async fn a_slow_reader_gets_all_of_an_output_whose_program_has_ended_long_ago() 
     // Varies the time between a ping and the end.
     for (seconds, way) in (7..12).zip(Way::TUNNELLED.into_iter().cycle()) {
         for over in BOTH {
-            let lines = seconds * LINES;
+            let lines = seconds * LINES_PER_SECOND;
             let script = format!("yes {} | head -n {lines}", "x".repeat(1023));
             let exec = ["exec", world.pod(0), "--", "sh", "-c", &script];
             let mut exec = world.kubectl(way).transport(over).args(exec).spawn()?;
@@ -101,7 +103,7 @@ async fn a_slow_reader_gets_all_of_an_output_whose_program_has_ended_long_ago() 
                 let mut read = 0;
                 while exec.next_line().await?.is_some() {
                     read += 1;
-                    if read % (LINES / 20) == 0 {
+                    if read % (LINES_PER_SECOND / 20) == 0 {
                         sleep(Duration::from_millis(50)).await;
                     }
                 }
@@ -150,12 +152,12 @@ async fn exec_on_a_terminal_has_its_size_follows_it_and_ends_by_ctrl_c() -> anyh
             let exec = ["exec", "-it", world.pod(0), "--", "sh", "-c", script];
             let exec = world.kubectl(way).transport(over).args(exec);
             let mut terminal = exec.terminal(24, 80)?;
-            terminal.type_until("\r", "24 80", SOON).await?;
+            terminal.type_until("\r", "24 80", STEP_DEADLINE).await?;
             terminal.resize(41, 132)?;
-            terminal.type_until("\r", "41 132", SOON).await?;
+            terminal.type_until("\r", "41 132", STEP_DEADLINE).await?;
             terminal.write("\x03")?;
             assert_eq!(
-                terminal.wait(SOON).await?.code(),
+                terminal.wait(STEP_DEADLINE).await?.code(),
                 Some(130),
                 "{way:?} {over:?}"
             );
@@ -169,7 +171,7 @@ async fn attach_speaks_to_the_main_process_until_its_input_ends() -> anyhow::Res
     let world = World::shared().await?;
     for way in Way::ALL {
         for over in BOTH {
-            let attach = world.kubectl(way).transport(over).deadline(SOON);
+            let attach = world.kubectl(way).transport(over).deadline(STEP_DEADLINE);
             let mut attach = attach.args(["attach", "-i", world.pod(1)]).spawn()?;
             for line in ["hello", "and again"] {
                 attach.write(format!("{line}\n").as_bytes()).await?;

@@ -7,7 +7,7 @@ use fairlead_e2e::{Cluster, Hub, Kubectl, Pod, Site, admin::get_plain, eventuall
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-use crate::SOON;
+use crate::STEP_DEADLINE;
 
 /// Service account of the install manifest, and the only rights of the agent.
 pub(crate) const AGENT: &str = "system:serviceaccount:fairlead:fairlead-agent";
@@ -118,7 +118,7 @@ impl World {
         let create = self.cluster.kubectl().args(["create", "namespace", name]);
         create.run().await?.success()?;
         // Initial objects of a namespace appear a moment later, and pods need them.
-        eventually(SOON, "its service account", async || {
+        eventually(STEP_DEADLINE, "its service account", async || {
             let get = ["get", "serviceaccount", "default", "-n", name];
             let get = self.cluster.kubectl().args(get).run().await.ok()?;
             get.status.success().then_some(())
@@ -133,7 +133,7 @@ impl World {
         what: impl Fn(&Value) -> bool,
     ) -> anyhow::Result<Vec<Value>> {
         let (agent, mut found) = (Value::from(AGENT), 0);
-        let events = eventually(SOON, "events in the audit log", async || {
+        let events = eventually(STEP_DEADLINE, "events in the audit log", async || {
             let mut events = self.cluster.audit().ok()?;
             events.retain(|event| event.pointer("/user/username") == Some(&agent) && what(event));
             found = events.len();

@@ -6,9 +6,9 @@ use anyhow::ensure;
 use fairlead_e2e::Site;
 use fairlead_e2e_net::{Ca, Haproxy, Mode, Nginx, Squid, SquidPlan, Stage};
 
-const SOON: Duration = Duration::from_secs(20);
+const STEP_DEADLINE: Duration = Duration::from_secs(20);
 /// Time during which a session carries only ack probes.
-const IDLE: Duration = Duration::from_secs(45);
+const IDLE_TIME: Duration = Duration::from_secs(45);
 
 #[tokio::test]
 async fn kubectl_works_over_a_bare_network() -> anyhow::Result<()> {
@@ -54,7 +54,9 @@ async fn a_wrong_password_is_one_clear_line_and_shows_in_none() -> anyhow::Resul
     let squid = Squid::start(&stage.net, &plan).await?;
     let url = squid.url(Some("robot:gu3ssed"));
     let mut site = stage.begin(|agent| agent.env("HTTPS_PROXY", url))?;
-    site.process.wait_for_log("dial failed", SOON).await?;
+    site.process
+        .wait_for_log("dial failed", STEP_DEADLINE)
+        .await?;
     let log = site.process.log()?;
     let line = log
         .lines()
@@ -109,7 +111,7 @@ async fn a_proxy_that_opens_tls_reads_nothing_and_is_no_hindrance() -> anyhow::R
 async fn lives_on(stage: &Stage, site: &Site) -> anyhow::Result<()> {
     stage.get_nodes().await?;
     let before = site.dials().await?;
-    tokio::time::sleep(IDLE).await;
+    tokio::time::sleep(IDLE_TIME).await;
     stage.get_nodes().await?;
     ensure!(
         site.dials().await? == before,

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use crate::work::Work;
 
 /// Deadline for a silent path to be detected and shown by `cluster get`.
-const NOTICED: Duration = Duration::from_secs(20);
+const DETECTION_DEADLINE: Duration = Duration::from_secs(20);
 
 /// Checks the state after a fault, with nothing restarted.
 async fn recovered(stage: &Stage, site: &Site) -> anyhow::Result<()> {
@@ -28,9 +28,11 @@ async fn recovered(stage: &Stage, site: &Site) -> anyhow::Result<()> {
 
 /// Waits until packets match the fault's rule. A fault on an idle path breaks nothing.
 async fn met(stage: &Stage) -> anyhow::Result<()> {
-    let met = fairlead_e2e::eventually(NOTICED, "packets that meet the fault", async || {
-        stage.net.hits().ok().filter(|hits| *hits > 0)
-    });
+    let met = fairlead_e2e::eventually(
+        DETECTION_DEADLINE,
+        "packets that meet the fault",
+        async || stage.net.hits().ok().filter(|hits| *hits > 0),
+    );
     met.await.map(drop)
 }
 
@@ -77,7 +79,7 @@ async fn a_proxy_that_dies_and_comes_back_is_dialled_through_again() -> anyhow::
         .await?;
     let _work = Work::start(&stage).await?;
     squid.kill()?;
-    stage.state_within("Lost", NOTICED).await?;
+    stage.state_within("Lost", DETECTION_DEADLINE).await?;
     squid.restart().await?;
     recovered(&stage, &site).await
 }
@@ -96,7 +98,7 @@ async fn silence(toward: Toward) -> anyhow::Result<()> {
     let site = stage.agent(|agent| agent).await?;
     let _work = Work::start(&stage).await?;
     stage.net.cut(Fault::Silence(toward))?;
-    stage.state_within("Lost", NOTICED).await?;
+    stage.state_within("Lost", DETECTION_DEADLINE).await?;
     stage.net.heal()?;
     recovered(&stage, &site).await
 }
@@ -121,7 +123,7 @@ async fn an_agent_that_is_stopped_is_lost_within_20_s_and_goes_on_later() -> any
     let stage = Stage::set().await?;
     let mut site = stage.agent(|agent| agent).await?;
     site.process.signal(Signal::STOP)?;
-    stage.state_within("Lost", NOTICED).await?;
+    stage.state_within("Lost", DETECTION_DEADLINE).await?;
     site.process.signal(Signal::CONT)?;
     recovered(&stage, &site).await
 }

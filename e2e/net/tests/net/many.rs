@@ -11,17 +11,17 @@ use tokio::time::sleep;
 use crate::size;
 
 /// Deadline for a loss of the path to be detected.
-const NOTICED: Duration = Duration::from_secs(20);
+const DETECTION_DEADLINE: Duration = Duration::from_secs(20);
 /// Deadline for the return of the path to be detected.
-const BACK: Duration = Duration::from_secs(20);
+const RECOVERY_DEADLINE: Duration = Duration::from_secs(20);
 /// kubectl's flag of a user who does not want to wait for a reconnect.
 const IMPATIENT: &str = "--request-timeout=2s";
 /// Deadline for kubectl to report the fault: two seconds, and its start on a busy machine.
-const SENTENCE: Duration = Duration::from_secs(5);
+const IMPATIENT_DEADLINE: Duration = Duration::from_secs(5);
 /// Deadline without that flag: a request waits for the link at most 20 s, less the time of the outage so far.
-const PATIENT: Duration = Duration::from_secs(25);
+const PATIENT_DEADLINE: Duration = Duration::from_secs(25);
 /// Fixed, so that every run has the same cuts.
-const SEED: u64 = 7;
+const CUT_SEED: u64 = 7;
 const FAULTS: [Fault; 7] = [
     Fault::Drop,
     Fault::Reset,
@@ -38,7 +38,7 @@ async fn kubectl_works_after_each_of_many_random_cuts() -> anyhow::Result<()> {
     let cuts = size("FAIRLEAD_NET_CUTS", 8, 200)?;
     let stage = Stage::set().await?;
     let site = stage.agent(|agent| agent).await?;
-    let mut random = Random::new(SEED);
+    let mut random = Random::new(CUT_SEED);
     for round in 0..cuts {
         let fault = *random.choose(&FAULTS).context("no faults")?;
         let long = Duration::from_secs_f64(8.0 * random.share());
@@ -64,12 +64,12 @@ async fn a_black_hole_is_told_in_a_sentence_and_leaves_nothing_behind() -> anyho
     stage.get_nodes().await?;
     let (hub_before, site_before) = (stage.hub.process.usage()?, site.process.usage()?);
     stage.net.cut(Fault::Silence(Toward::Both))?;
-    stage.state_within("Lost", NOTICED).await?;
+    stage.state_within("Lost", DETECTION_DEADLINE).await?;
     sleep(long).await;
     let get = stage.kubectl().await?.args(["get", "nodes"]);
     let asked = [
-        (get.clone().args([IMPATIENT]), SENTENCE),
-        (get.clone(), PATIENT),
+        (get.clone().args([IMPATIENT]), IMPATIENT_DEADLINE),
+        (get.clone(), PATIENT_DEADLINE),
     ];
     for (get, within) in asked {
         let told = get.deadline(within).run().await?;
@@ -77,13 +77,17 @@ async fn a_black_hole_is_told_in_a_sentence_and_leaves_nothing_behind() -> anyho
         ensure!(lost, "{told:?}\n{}", stage.said(&site));
     }
     stage.net.heal()?;
-    stage.state_within("Connected", BACK).await?;
+    stage.state_within("Connected", RECOVERY_DEADLINE).await?;
     stage.get_nodes().await?;
     // One connection more on either side may be in progress when files are counted.
-    let few = eventually(BACK, "as many files open as before", async || {
-        let hub = stage.hub.process.usage().ok()?.fds;
-        let site = site.process.usage().ok()?.fds;
-        (hub <= hub_before.fds + 1 && site <= site_before.fds + 1).then_some(())
-    });
+    let few = eventually(
+        RECOVERY_DEADLINE,
+        "as many files open as before",
+        async || {
+            let hub = stage.hub.process.usage().ok()?.fds;
+            let site = site.process.usage().ok()?.fds;
+            (hub <= hub_before.fds + 1 && site <= site_before.fds + 1).then_some(())
+        },
+    );
     few.await
 }

@@ -16,32 +16,32 @@ use tokio::time::{Instant, sleep};
 
 use crate::size;
 
-const MIB: u64 = 1024 * 1024;
+const BYTES_PER_MIB: u64 = 1024 * 1024;
 /// Size of one log line, in bytes.
-const LINE: usize = 64 * 1024;
-const PORT: u16 = 9;
+const LINE_BYTES: usize = 64 * 1024;
+const DISCARD_PORT: u16 = 9;
 /// Deadline of each transfer; a partial transfer counts.
-const LONGEST: Duration = Duration::from_secs(60);
+const TRANSFER_DEADLINE: Duration = Duration::from_secs(60);
 /// Smallest share of plain TCP's rate. A stream limited by a window has a tenth, while noise does not halve
 /// it.
-const LEAST: f64 = 0.5;
+const MIN_RATE_SHARE: f64 = 0.5;
 
 /// Bytes per second, from the first byte to the last.
 type Rate = f64;
 
 /// Plain TCP from the site to the hub: `bytes`, or as many as arrive within `most`.
 async fn plain(net: &Net, bytes: u64, most: Duration) -> anyhow::Result<Rate> {
-    let at = SocketAddr::new(HUB_ADDRESS.parse()?, PORT);
+    let at = SocketAddr::new(HUB_ADDRESS.parse()?, DISCARD_PORT);
     let listener = net.hub.listen(at)?;
     let mut stream = net.site.connect(at)?;
     let writer = spawn_blocking(move || {
-        let chunk = vec![7; LINE];
+        let chunk = vec![7; LINE_BYTES];
         // Ends when the reader closes.
         while stream.write_all(&chunk).is_ok() {}
     });
     let reader = spawn_blocking(move || {
         let (mut stream, _) = listener.accept()?;
-        let mut chunk = vec![0; LINE];
+        let mut chunk = vec![0; LINE_BYTES];
         stream.read_exact(chunk.get_mut(..1).unwrap_or_default())?;
         let (begun, mut read) = (Instant::now(), 1);
         while read < bytes && begun.elapsed() < most {
@@ -60,8 +60,8 @@ async fn plain(net: &Net, bytes: u64, most: Duration) -> anyhow::Result<Rate> {
 fn write_log(stage: &Stage, pod: &str, bytes: u64) -> anyhow::Result<()> {
     let path = stage.cluster.container_log("default", pod, "demo");
     let mut log = BufWriter::new(File::create(path)?);
-    let text = "x".repeat(LINE);
-    for _ in 0..bytes / LINE as u64 {
+    let text = "x".repeat(LINE_BYTES);
+    for _ in 0..bytes / LINE_BYTES as u64 {
         writeln!(log, "2026-01-01T00:00:00.000000000Z stdout F {text}")?;
     }
     Ok(log.flush()?)
@@ -100,7 +100,7 @@ async fn tunnel(stage: &Stage, pod: &str, bytes: u64, most: Duration) -> anyhow:
 /// Measures both in turns, over the same link.
 async fn beside_plain_tcp(shape: Shape, mib: u64, control: Option<&str>) -> anyhow::Result<()> {
     let rounds = size("FAIRLEAD_NET_ROUNDS", 1, 5)?;
-    let bytes = mib * MIB;
+    let bytes = mib * BYTES_PER_MIB;
     let stage = Stage::set().await?;
     if let Some(control) = control {
         stage.net.congestion_control(control)?;
@@ -113,8 +113,8 @@ async fn beside_plain_tcp(shape: Shape, mib: u64, control: Option<&str>) -> anyh
     write_log(&stage, &pod, bytes)?;
     let mut ratios = Vec::new();
     for _ in 0..rounds {
-        let plain = plain(&stage.net, bytes, LONGEST).await?;
-        let tunnel = tunnel(&stage, &pod, bytes, LONGEST).await;
+        let plain = plain(&stage.net, bytes, TRANSFER_DEADLINE).await?;
+        let tunnel = tunnel(&stage, &pod, bytes, TRANSFER_DEADLINE).await;
         let tunnel = tunnel.with_context(|| stage.said(&site))?;
         eprintln!(
             "{shape:?} {control:?}: plain TCP {:.2} MB/s, one stream {:.2} MB/s, ratio {:.2}",
@@ -126,7 +126,7 @@ async fn beside_plain_tcp(shape: Shape, mib: u64, control: Option<&str>) -> anyh
     }
     ratios.sort_by(f64::total_cmp);
     let median = *ratios.get(ratios.len() / 2).context("no rounds")?;
-    ensure!(median >= LEAST, "{median:.2} of plain TCP");
+    ensure!(median >= MIN_RATE_SHARE, "{median:.2} of plain TCP");
     Ok(())
 }
 
@@ -200,14 +200,14 @@ async fn a_stream_shares_a_path_with_a_tcp_of_others() -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     let _site = stage.agent(|agent| agent).await?;
     let pod = stage.pod().await?;
-    write_log(&stage, &pod, 512 * MIB)?;
+    write_log(&stage, &pod, 512 * BYTES_PER_MIB)?;
     for millis in [1, 20, 60] {
         stage.net.link(far(millis))?;
         stage.get_nodes().await?;
         let both = async {
             tokio::try_join!(
                 plain(&stage.net, u64::MAX, most),
-                tunnel(&stage, &pod, 512 * MIB, most)
+                tunnel(&stage, &pod, 512 * BYTES_PER_MIB, most)
             )
         };
         let ((plain, tunnel), took) = ask_beside(&stage, both).await?;

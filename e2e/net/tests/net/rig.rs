@@ -12,9 +12,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout};
 
 /// Deadline of an expected answer.
-const SOON: Duration = Duration::from_secs(10);
+const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 /// Wait for an answer that must not come; longer than any retransmission on these links.
-const SILENCE: Duration = Duration::from_millis(500);
+const SILENCE_TIME: Duration = Duration::from_millis(500);
 
 /// An echo server at the hub's address, and a connection to it from the site.
 struct Echo {
@@ -69,13 +69,13 @@ fn connect(from: &NetNs) -> anyhow::Result<TcpStream> {
 #[tokio::test]
 async fn a_long_link_is_as_long_as_it_says_and_short_again_when_told() -> anyhow::Result<()> {
     let mut echo = Echo::start().await?;
-    echo.round(SOON).await?;
+    echo.round(ANSWER_DEADLINE).await?;
     echo.net
         .link(Shape::round_trip(Duration::from_millis(150)))?;
-    let long = echo.round(SOON).await?;
+    let long = echo.round(ANSWER_DEADLINE).await?;
     ensure!(long >= Duration::from_millis(150), "{long:?}");
     echo.net.link(Shape::default())?;
-    let short = echo.round(SOON).await?;
+    let short = echo.round(ANSWER_DEADLINE).await?;
     ensure!(short < long, "{short:?} and {long:?}");
     Ok(())
 }
@@ -90,10 +90,10 @@ async fn a_fault_holds_a_connection_until_it_is_healed() -> anyhow::Result<()> {
         Fault::Silence(Toward::Site),
     ] {
         echo.net.cut(fault)?;
-        ensure!(echo.round(SILENCE).await.is_err(), "{fault:?}");
+        ensure!(echo.round(SILENCE_TIME).await.is_err(), "{fault:?}");
         echo.net.heal()?;
         // Arrives by retransmission.
-        let answered = echo.answer(SOON).await;
+        let answered = echo.answer(ANSWER_DEADLINE).await;
         answered.with_context(|| format!("after {fault:?}"))?;
     }
     Ok(())
@@ -103,36 +103,40 @@ async fn a_fault_holds_a_connection_until_it_is_healed() -> anyhow::Result<()> {
 async fn a_reset_ends_a_connection() -> anyhow::Result<()> {
     let mut echo = Echo::start().await?;
     echo.net.cut(Fault::Reset)?;
-    let error = echo.round(SOON).await.err().context("it was not reset")?;
+    let error = echo
+        .round(ANSWER_DEADLINE)
+        .await
+        .err()
+        .context("it was not reset")?;
     ensure!(error.to_string().contains("reset"), "{error:#}");
     ensure!(echo.net.hits()? > 0);
     echo.net.heal()?;
     echo.stream = connect(&echo.net.site)?;
-    echo.round(SOON).await.map(drop)
+    echo.round(ANSWER_DEADLINE).await.map(drop)
 }
 
 #[tokio::test]
 async fn a_nat_that_forgets_ends_a_connection_and_lets_new_ones_through() -> anyhow::Result<()> {
     let mut echo = Echo::start().await?;
-    echo.round(SOON).await?;
+    echo.round(ANSWER_DEADLINE).await?;
     echo.net.cut(Fault::NatLoss)?;
-    ensure!(echo.round(SOON).await.is_err());
+    ensure!(echo.round(ANSWER_DEADLINE).await.is_err());
     echo.stream = connect(&echo.net.site)?;
-    echo.round(SOON).await.map(drop)
+    echo.round(ANSWER_DEADLINE).await.map(drop)
 }
 
 #[tokio::test]
 async fn a_wall_lets_nothing_out() -> anyhow::Result<()> {
     let mut echo = Echo::start().await?;
     echo.net.by_proxy_only()?;
-    ensure!(echo.round(SILENCE).await.is_err());
+    ensure!(echo.round(SILENCE_TIME).await.is_err());
     Ok(())
 }
 
 #[tokio::test]
 async fn two_networks_one_after_the_other_share_the_site() -> anyhow::Result<()> {
     for _ in 0..2 {
-        Echo::start().await?.round(SOON).await?;
+        Echo::start().await?.round(ANSWER_DEADLINE).await?;
     }
     Ok(())
 }

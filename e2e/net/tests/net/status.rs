@@ -9,11 +9,11 @@ use fairlead_e2e_net::{Fault, Stage, Toward};
 use rustix::process::Signal;
 
 /// Deadline for a break to be reported.
-const RIGHT: Duration = Duration::from_secs(30);
+const BREAK_DEADLINE: Duration = Duration::from_secs(30);
 /// Deadline for a repair to be reported.
-const BACK: Duration = Duration::from_secs(15);
+const RECOVERY_DEADLINE: Duration = Duration::from_secs(15);
 /// Group id of the agent alone, so that a firewall rule affects nothing else at its site.
-const GROUP: u32 = 4242;
+const AGENT_GROUP: u32 = 4242;
 
 /// Firewall of a site between the API server and the processes of a group.
 struct Wall<'a>(&'a NetNs);
@@ -47,13 +47,13 @@ impl Drop for Wall<'_> {
 async fn an_api_server_that_the_agent_cannot_reach_is_told_from_a_lost_link() -> anyhow::Result<()>
 {
     let stage = Stage::set().await?;
-    let site = stage.agent(|agent| agent.in_group(GROUP)).await?;
+    let site = stage.agent(|agent| agent.in_group(AGENT_GROUP)).await?;
     let before = site.dials().await?;
     let (port, folder) = (stage.cluster.api_port(), stage.net.folder());
-    let wall = Wall::between(GROUP, port, &stage.net.site, folder)?;
-    stage.state_within("ApiUnreachable", RIGHT).await?;
+    let wall = Wall::between(AGENT_GROUP, port, &stage.net.site, folder)?;
+    stage.state_within("ApiUnreachable", BREAK_DEADLINE).await?;
     drop(wall);
-    stage.state_within("Connected", BACK).await?;
+    stage.state_within("Connected", RECOVERY_DEADLINE).await?;
     stage.get_nodes().await?;
     ensure!(
         site.dials().await? == before,
@@ -68,9 +68,9 @@ async fn a_stopped_agent_is_told_and_so_is_its_return() -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     let mut site = stage.agent(|agent| agent).await?;
     site.process.signal(Signal::STOP)?;
-    stage.state_within("Lost", RIGHT).await?;
+    stage.state_within("Lost", BREAK_DEADLINE).await?;
     site.process.signal(Signal::CONT)?;
-    stage.state_within("Connected", BACK).await
+    stage.state_within("Connected", RECOVERY_DEADLINE).await
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn a_hub_that_does_not_reach_its_agent_is_told_and_so_is_its_return() -> a
     let stage = Stage::set().await?;
     let _site = stage.agent(|agent| agent).await?;
     stage.net.cut(Fault::Silence(Toward::Site))?;
-    stage.state_within("Lost", RIGHT).await?;
+    stage.state_within("Lost", BREAK_DEADLINE).await?;
     stage.net.heal()?;
-    stage.state_within("Connected", BACK).await
+    stage.state_within("Connected", RECOVERY_DEADLINE).await
 }

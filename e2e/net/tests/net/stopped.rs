@@ -19,33 +19,33 @@ use tokio::time::{Instant, sleep};
 
 use crate::size;
 
-const MIB: u64 = 1024 * 1024;
-const LINE: u64 = 64 * 1024;
-const CLIENTS: usize = 200;
+const BYTES_PER_MIB: u64 = 1024 * 1024;
+const LINE_BYTES: u64 = 64 * 1024;
+const CLIENT_COUNT: usize = 200;
 /// Clients that connect at the same time, to avoid a connection burst.
-const DOORS: usize = 8;
+const MAX_CONNECTING: usize = 8;
 /// Time during which other clients are measured, before and while one is suspended.
-const WATCHED: Duration = Duration::from_secs(10);
+const MEASURE_TIME: Duration = Duration::from_secs(10);
 /// Memory that a hub may use for a suspended reader: a window, which grows to 1 MiB, and the allocator's
 /// share.
-const STOPPED: u64 = 4 * MIB;
+const MAX_READER_BYTES: u64 = 4 * BYTES_PER_MIB;
 /// Interval between two requests of a client. All clients together send 400 requests per second, a light
 /// load.
-const BETWEEN: Duration = Duration::from_millis(500);
-const DEADLINE: Duration = Duration::from_secs(900);
+const REQUEST_INTERVAL: Duration = Duration::from_millis(500);
+const TEST_DEADLINE: Duration = Duration::from_secs(900);
 
 /// Line `n`. No two lines are equal at any position.
 fn line(n: u64) -> String {
     let word = format!("{:016x}", (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    word.repeat(LINE as usize / word.len())
+    word.repeat(LINE_BYTES as usize / word.len())
 }
 
 /// Latencies of the requests of many clients, sorted.
 async fn watch(front: &RawClient, request: &str) -> anyhow::Result<Vec<Duration>> {
     let over = Arc::new(AtomicBool::new(false));
-    let doors = Arc::new(Semaphore::new(DOORS));
+    let doors = Arc::new(Semaphore::new(MAX_CONNECTING));
     let mut clients = JoinSet::new();
-    for n in 0..CLIENTS {
+    for n in 0..CLIENT_COUNT {
         let (front, request, over) = (front.clone(), request.to_owned(), Arc::clone(&over));
         let doors = Arc::clone(&doors);
         clients.spawn(async move {
@@ -53,10 +53,10 @@ async fn watch(front: &RawClient, request: &str) -> anyhow::Result<Vec<Duration>
             let mut exchange = front.open(request.as_bytes()).await?;
             exchange.body().await?;
             drop(door);
-            sleep(BETWEEN.mul_f64(n as f64 / CLIENTS as f64)).await;
+            sleep(REQUEST_INTERVAL.mul_f64(n as f64 / CLIENT_COUNT as f64)).await;
             let mut took = Vec::new();
             while !over.load(Ordering::Relaxed) {
-                sleep(BETWEEN).await;
+                sleep(REQUEST_INTERVAL).await;
                 let begun = Instant::now();
                 exchange.again(request.as_bytes()).await?;
                 ensure!(exchange.status == 200, "{}", exchange.head);
@@ -65,7 +65,7 @@ async fn watch(front: &RawClient, request: &str) -> anyhow::Result<Vec<Duration>
             anyhow::Ok(took)
         });
     }
-    sleep(WATCHED).await;
+    sleep(MEASURE_TIME).await;
     over.store(true, Ordering::Relaxed);
     let mut all = Vec::new();
     while let Some(took) = clients.join_next().await {
@@ -84,7 +84,7 @@ fn p99(sorted: &[Duration]) -> anyhow::Result<Duration> {
 
 #[tokio::test]
 async fn a_reader_that_stops_costs_a_window_and_nobody_else_anything() -> anyhow::Result<()> {
-    let lines = size("FAIRLEAD_NET_MIB", 64, 1024)? * MIB / LINE;
+    let lines = size("FAIRLEAD_NET_MIB", 64, 1024)? * BYTES_PER_MIB / LINE_BYTES;
     let stage = Stage::set().await?;
     let _site = stage.agent(|agent| agent).await?;
     let pod = stage.pod().await?;
@@ -109,7 +109,7 @@ async fn a_reader_that_stops_costs_a_window_and_nobody_else_anything() -> anyhow
     let before = p99(&watch(&front, &request).await?)?;
     let memory = stage.hub.process.usage()?.rss;
 
-    let logs = stage.kubectl().await?.deadline(DEADLINE);
+    let logs = stage.kubectl().await?.deadline(TEST_DEADLINE);
     let mut logs = logs.args(["logs", &pod]).spawn()?;
     for n in 0..lines / 2 {
         ensure!(logs.next_line().await? == Some(line(n)), "line {n}");
@@ -118,12 +118,12 @@ async fn a_reader_that_stops_costs_a_window_and_nobody_else_anything() -> anyhow
     let beside = p99(&watch(&front, &request).await?)?;
     let more = stage.hub.process.usage()?.rss.saturating_sub(memory);
     eprintln!(
-        "p99 of {CLIENTS} clients {before:?}, beside one that has stopped {beside:?}, ratio {:.2}; the hub has {:.2} MiB more",
+        "p99 of {CLIENT_COUNT} clients {before:?}, beside one that has stopped {beside:?}, ratio {:.2}; the hub has {:.2} MiB more",
         beside.as_secs_f64() / before.as_secs_f64(),
-        more as f64 / MIB as f64
+        more as f64 / BYTES_PER_MIB as f64
     );
 
-    ensure!(more <= STOPPED, "the hub holds {more} bytes more");
+    ensure!(more <= MAX_READER_BYTES, "the hub holds {more} bytes more");
 
     logs.signal(Signal::CONT)?;
     for n in lines / 2..lines {

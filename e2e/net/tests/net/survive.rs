@@ -15,12 +15,12 @@ use crate::size;
 use crate::work::Work;
 
 /// Deadline for everything to continue after the path is back.
-const PAUSE: Duration = Duration::from_secs(5);
-const SOON: Duration = Duration::from_secs(20);
+const RESUME_DEADLINE: Duration = Duration::from_secs(5);
+const STEP_DEADLINE: Duration = Duration::from_secs(20);
 /// Interval of the cuts in the long run.
-const EVERY: Duration = Duration::from_secs(20);
+const CUT_INTERVAL: Duration = Duration::from_secs(20);
 /// Deadline of one file in the long run.
-const COPY: Duration = Duration::from_secs(1500);
+const COPY_DEADLINE: Duration = Duration::from_secs(1500);
 
 /// Checks that everything sent meanwhile arrives once, in order and in time, and that the same agent
 /// continues to work.
@@ -29,7 +29,7 @@ async fn goes_on(stage: &Stage, site: &Site, work: &mut Work) -> anyhow::Result<
     work.see().await?;
     let pause = back.elapsed();
     ensure!(
-        pause <= PAUSE,
+        pause <= RESUME_DEADLINE,
         "a pause of {pause:?} after the path was back"
     );
     work.go_on(stage).await?;
@@ -127,7 +127,7 @@ impl Cut {
             }
             Self::Reset => {
                 stage.net.cut(Fault::Reset)?;
-                let met = eventually(SOON, "packets that meet the fault", async || {
+                let met = eventually(STEP_DEADLINE, "packets that meet the fault", async || {
                     stage.net.hits().ok().filter(|hits| *hits > 0)
                 });
                 met.await?;
@@ -138,7 +138,10 @@ impl Cut {
 }
 
 fn copy(kubectl: &Kubectl, from: &str, to: &str) -> JoinHandle<anyhow::Result<Output>> {
-    let cp = kubectl.clone().deadline(COPY).args(["cp", "--retries=0"]);
+    let cp = kubectl
+        .clone()
+        .deadline(COPY_DEADLINE)
+        .args(["cp", "--retries=0"]);
     tokio::spawn(cp.args([from, to]).run())
 }
 
@@ -177,7 +180,7 @@ async fn nothing_is_lost_on_a_long_lossy_path_that_is_cut_every_20_s() -> anyhow
     let up = copy(&kubectl, &place("sent"), &format!("{pod}:up"));
     let down = copy(&kubectl, &format!("{pod}:there"), &place("down"));
     for (round, cut) in CUTS.iter().cycle().take(cuts).enumerate() {
-        sleep(EVERY).await;
+        sleep(CUT_INTERVAL).await;
         work.feed(&stage).await?;
         cut.make(&stage, &mut front).await?;
         let went = goes_on(&stage, &site, &mut work).await;

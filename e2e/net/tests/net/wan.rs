@@ -8,9 +8,9 @@ use fairlead_e2e::Transport;
 use fairlead_e2e_net::{Shape, Stage};
 
 /// Size of the copied file in 4-byte words: 20 MiB.
-const WORDS: u32 = 5 * 1024 * 1024;
+const FILE_WORDS: u32 = 5 * 1024 * 1024;
 /// Deadline of 20 MiB over the worst of these links on a busy machine.
-const COPY: Duration = Duration::from_secs(180);
+const COPY_DEADLINE: Duration = Duration::from_secs(180);
 
 async fn works_at(round_trip: u64, loss: f64) -> anyhow::Result<()> {
     let stage = Stage::set().await?;
@@ -28,7 +28,7 @@ async fn works_at(round_trip: u64, loss: f64) -> anyhow::Result<()> {
         ensure!(echoed.success()? == "there and back\n", "{transport:?}");
     }
     // No repetitions, so that no two parts of it are equal.
-    let bytes: Vec<u8> = (0..WORDS)
+    let bytes: Vec<u8> = (0..FILE_WORDS)
         .flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes())
         .collect();
     let here = tempfile::tempdir()?;
@@ -39,7 +39,10 @@ async fn works_at(round_trip: u64, loss: f64) -> anyhow::Result<()> {
         (sent.display().to_string(), there.clone()),
         (there, received.display().to_string()),
     ] {
-        let cp = kubectl.clone().deadline(COPY).args(["cp", "--retries=0"]);
+        let cp = kubectl
+            .clone()
+            .deadline(COPY_DEADLINE)
+            .args(["cp", "--retries=0"]);
         let copied = cp.args([from, to]).run().await?.success();
         copied.with_context(|| stage.said(&site))?;
     }

@@ -9,7 +9,7 @@ use fairlead_e2e::{Running, Terminal, eventually};
 use fairlead_e2e_net::Stage;
 
 /// Deadline of a number's round trip; longer than any tolerated pause.
-const DEADLINE: Duration = Duration::from_secs(60);
+const NUMBER_DEADLINE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Work {
     pod: String,
@@ -30,7 +30,7 @@ impl Work {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         // The cluster is shared, so objects of earlier tests must have other names.
         let label = format!("work-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-        let kubectl = stage.kubectl().await?.deadline(DEADLINE);
+        let kubectl = stage.kubectl().await?.deadline(NUMBER_DEADLINE);
         let pod = stage.pod().await?;
         let exec = kubectl.clone().args(["exec", "-i", &pod, "--", "cat"]);
         let terminal = kubectl.clone().args(["exec", "-it", &pod, "--", "cat"]);
@@ -112,7 +112,9 @@ impl Work {
     /// Waits until the line appears twice, as typed and as returned, and returns the number of appearances.
     async fn on_terminal(&self, line: &str) -> anyhow::Result<usize> {
         let times = || self.terminal.screen().matches(line).count();
-        let shown = eventually(DEADLINE, line, async || Some(times()).filter(|&n| n >= 2));
+        let shown = eventually(NUMBER_DEADLINE, line, async || {
+            Some(times()).filter(|&n| n >= 2)
+        });
         let shown = shown.await;
         shown.with_context(|| format!("exec -it: {:?}", self.terminal.screen()))
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{CLUSTER, Deed, Secrets, What, World};
+use super::{CLUSTER, Operation, Secrets, What, World};
 use crate::client::Request;
 
-impl Deed {
+impl Operation {
     /// The request, with the writer's own token except for Steward's operations.
     pub(crate) fn request(&self, token: &str, secrets: &Secrets, world: &World) -> Request {
         let (id, number) = (&self.id, self.number);

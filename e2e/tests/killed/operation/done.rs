@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{CLUSTER, Deed, Step, TENANT, TOKEN, What, World, of_kind};
+use super::{CLUSTER, Operation, Step, TENANT, TOKEN, What, World, of_kind};
 
-impl Deed {
+impl Operation {
     /// Applies the operation to the world and returns its log lines.
     pub(crate) fn done(&self, world: &mut World) -> Step {
         let (id, said) = (&self.id, json!(self.number.to_string()));

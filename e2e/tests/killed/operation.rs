@@ -45,7 +45,7 @@ enum What {
 
 /// An operation. Its number is unique per writer and appears in everything that it writes.
 #[derive(Debug, Clone)]
-pub(crate) struct Deed {
+pub(crate) struct Operation {
     what: What,
     number: u64,
     id: String,
@@ -53,7 +53,7 @@ pub(crate) struct Deed {
     of: Option<String>,
 }
 
-impl Deed {
+impl Operation {
     /// A random operation that is possible now. Creations and deletions are balanced, so that the world stays
     /// small.
     pub(crate) fn choose(
@@ -67,17 +67,17 @@ impl Deed {
         // Steward's tokens are not deleted by users.
         tokens.retain(|name| name.starts_with('k'));
         let new = |prefix: &str| format!("{prefix}-w{writer}-{number}");
-        let deed = |what, id: &str, of: Option<&str>| Deed {
+        let operation = |what, id: &str, of: Option<&str>| Operation {
             what,
             number,
             id: id.to_owned(),
             of: of.map(str::to_owned),
         };
         let (Some(tenant), 2..) = (random.choose(&tenants), tenants.len()) else {
-            return deed(What::MakeTenant, &new("t"), None);
+            return operation(What::MakeTenant, &new("t"), None);
         };
         let Some(cluster) = random.choose(&clusters) else {
-            return deed(What::MakeCluster, &new("c"), Some(tenant));
+            return operation(What::MakeCluster, &new("c"), Some(tenant));
         };
         let there = world.get(&format!("{CLUSTER}{cluster}"));
         let stands = |field: &str| there?.get(field)?.as_str();
@@ -106,17 +106,17 @@ impl Deed {
         });
         let what = random.choose(&may).copied().unwrap_or(What::Patch);
         match what {
-            What::MakeTenant => deed(what, &new("t"), None),
-            What::MakeCluster => deed(what, &new("c"), Some(tenant)),
-            What::MakeToken if number.is_multiple_of(2) => deed(what, &new("k"), None),
-            What::MakeToken => deed(what, &new("k"), Some(cluster)),
+            What::MakeTenant => operation(what, &new("t"), None),
+            What::MakeCluster => operation(what, &new("c"), Some(tenant)),
+            What::MakeToken if number.is_multiple_of(2) => operation(what, &new("k"), None),
+            What::MakeToken => operation(what, &new("k"), Some(cluster)),
             What::DropToken => {
                 let token = random.choose(&tokens).copied().unwrap_or_default();
-                deed(what, token, None)
+                operation(what, token, None)
             }
-            What::RenameTenant | What::DropTenant => deed(what, tenant, None),
-            What::Move => deed(what, cluster, Some(tenant)),
-            _ => deed(what, cluster, None),
+            What::RenameTenant | What::DropTenant => operation(what, tenant, None),
+            What::Move => operation(what, cluster, Some(tenant)),
+            _ => operation(what, cluster, None),
         }
     }
 }

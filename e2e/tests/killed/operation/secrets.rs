@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use serde_json::Value;
 
-use super::{Deed, TOKEN, What, World};
+use super::{Operation, TOKEN, What, World};
 
 #[derive(Default)]
 pub(crate) struct Secrets {
@@ -22,10 +22,10 @@ pub(crate) struct Secrets {
 
 impl Secrets {
     /// Forgets the secrets of a deleted object.
-    pub(crate) fn forget(&mut self, deed: &Deed) {
-        self.bootstrap.remove(&deed.id);
-        self.steward.remove(&deed.id);
-        self.tokens.remove(&deed.id);
+    pub(crate) fn forget(&mut self, operation: &Operation) {
+        self.bootstrap.remove(&operation.id);
+        self.steward.remove(&operation.id);
+        self.tokens.remove(&operation.id);
     }
 
     /// Records the id of a token whose creation was not acknowledged.
@@ -42,7 +42,7 @@ impl Secrets {
     }
 }
 
-impl Deed {
+impl Operation {
     /// Stores secrets of an answer that are returned only once.
     pub(crate) fn learn(&self, answer: &Value, secrets: &mut Secrets) -> anyhow::Result<()> {
         let id = self.id.clone();

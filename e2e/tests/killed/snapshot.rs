@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     client::{Client, Request},
-    deed::{CLUSTER, Step, TENANT, TOKEN, World},
+    operation::{CLUSTER, Step, TENANT, TOKEN, World},
 };
 
 /// A change in the log, and its writer.
@@ -19,7 +19,7 @@ pub(crate) struct Logged {
 }
 
 /// State of a hub at one revision.
-pub(crate) struct Seen {
+pub(crate) struct Snapshot {
     pub(crate) revision: u64,
     pub(crate) log: Vec<Logged>,
     worlds: BTreeMap<usize, World>,
@@ -27,7 +27,7 @@ pub(crate) struct Seen {
     pub(crate) ids: BTreeMap<String, String>,
 }
 
-impl Seen {
+impl Snapshot {
     /// Reads all objects, and the complete log since `since`.
     pub(crate) async fn at(client: &mut Client, token: &str, since: u64) -> anyhow::Result<Self> {
         let mut get = async |path: &str| client.good(&Request::get(path, token)).await;
@@ -43,7 +43,7 @@ impl Seen {
             }
             lines.extend(more);
         }
-        let mut seen = Seen {
+        let mut seen = Snapshot {
             revision,
             log: whole_log(since, revision, &lines)?,
             worlds: BTreeMap::new(),
