@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_200_opens_the_way() {
+    async fn only_a_200_opens_the_tunnel() {
         assert!(
             answered(b"HTTP/1.1 200 Connection Established\r\n\r\n")
                 .await

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_is_given_out_once() {
+    fn port_is_given_out_once() {
         let one = free().unwrap();
         let other = free().unwrap();
         assert_ne!(one, other);

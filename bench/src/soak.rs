@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_beyond_the_pools_has_leaked() {
+    fn files_open_beyond_the_pools_have_leaked() {
         let before = reading(20, 1, 0);
         assert!(
             before

@@ -82,7 +82,7 @@ fn without_fairlead_direct_and_proxy_are_measured_and_every_round_is_written() {
 }
 
 #[test]
-fn requests_that_fail_on_the_way_through_fairlead_are_shown_and_fail_the_check() {
+fn requests_that_fail_through_fairlead_are_shown_and_fail_the_check() {
     let dir = TempDir::new().unwrap();
     let stand_in = program(dir.path(), STAND_IN);
     let args = ["--fairlead", stand_in.to_str().unwrap()];
@@ -100,7 +100,7 @@ fn requests_that_fail_on_the_way_through_fairlead_are_shown_and_fail_the_check()
 }
 
 #[test]
-fn a_hub_that_cannot_start_is_named_with_the_end_of_its_log() {
+fn hub_that_cannot_start_is_named_with_the_end_of_its_log() {
     let dir = TempDir::new().unwrap();
     let broken = program(dir.path(), "#!/bin/sh\necho port taken >&2\nexit 7\n");
     let output = smoke(
@@ -117,7 +117,7 @@ fn a_hub_that_cannot_start_is_named_with_the_end_of_its_log() {
 }
 
 #[test]
-fn a_run_writes_figures_a_table_and_plots_and_says_what_is_not_here() {
+fn run_writes_figures_table_and_plots_and_lists_missing_peers() {
     let dir = TempDir::new().unwrap();
     let build = program(dir.path(), "#!/bin/sh\necho frp - no luck\n");
     let out = dir.path().join("out");

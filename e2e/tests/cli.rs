@@ -138,7 +138,7 @@ async fn each_kind_of_failure_has_its_exit_code_and_one_shape() -> anyhow::Resul
 }
 
 #[tokio::test]
-async fn all_mistakes_of_flags_environment_and_file_are_told_at_once() -> anyhow::Result<()> {
+async fn all_errors_of_flags_environment_and_file_are_reported_at_once() -> anyhow::Result<()> {
     let home = tempfile::tempdir()?;
     let file = home.path().join("fairlead.toml");
     fs::write(
@@ -177,7 +177,7 @@ async fn all_mistakes_of_flags_environment_and_file_are_told_at_once() -> anyhow
 }
 
 #[tokio::test]
-async fn the_ready_file_and_the_kubeconfig_are_what_they_say() -> anyhow::Result<()> {
+async fn ready_file_and_kubeconfig_work() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     let joining = hub.create_cluster("demo").await?;
     let ready: Value = serde_json::from_str(&fs::read_to_string(hub.dir().join("ready.json"))?)?;
@@ -292,8 +292,7 @@ async fn creating_a_cluster_shows_each_step_until_kubectl_works() -> anyhow::Res
 }
 
 #[tokio::test]
-async fn a_hub_drains_within_its_timeout_and_a_second_signal_ends_it_at_once() -> anyhow::Result<()>
-{
+async fn hub_drains_within_its_timeout_and_a_second_signal_ends_it_at_once() -> anyhow::Result<()> {
     let cluster = Cluster::start_lite().await?;
     let watch_of = async |hub: &Hub| {
         let kubectl = hub.kubectl(&cluster, "demo").await?;

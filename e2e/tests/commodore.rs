@@ -291,7 +291,7 @@ async fn its_lists_have_every_order_filter_and_form() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_catalog_is_compiled_and_pushed_and_the_hub_knows_of_what() -> anyhow::Result<()> {
+async fn catalog_is_compiled_and_pushed_and_recorded_at_the_hub() -> anyhow::Result<()> {
     let compiler = Compiler::new().await?;
     let files = [
         ("class/hello.yml", CLASS),

@@ -96,7 +96,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn a_clusters_facts_are_known_found_and_forgotten() -> anyhow::Result<()> {
+async fn clusters_facts_are_known_found_and_forgotten() -> anyhow::Result<()> {
     let world = World::start().await?;
     let known = world
         .facts("the facts", |it| it["site"].is_string())

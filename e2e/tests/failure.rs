@@ -182,18 +182,17 @@ async fn work_dies_with(victim: Victim) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn what_runs_fails_when_the_agent_dies_and_works_when_it_is_back() -> anyhow::Result<()> {
+async fn commands_fail_when_the_agent_dies_and_work_when_it_is_back() -> anyhow::Result<()> {
     work_dies_with(Victim::Agent).await
 }
 
 #[tokio::test]
-async fn what_runs_fails_when_the_hub_dies_and_the_agent_comes_back_by_itself() -> anyhow::Result<()>
-{
+async fn commands_fail_when_the_hub_dies_and_the_agent_reconnects() -> anyhow::Result<()> {
     work_dies_with(Victim::Hub).await
 }
 
 #[tokio::test]
-async fn no_copy_that_was_cut_off_ever_succeeds() -> anyhow::Result<()> {
+async fn aborted_copy_never_succeeds() -> anyhow::Result<()> {
     let kills: u32 = match setting("FAIRLEAD_E2E_KILLS") {
         Some(kills) => kills.parse()?,
         None => 10,

@@ -52,7 +52,7 @@ async fn within(disk: &Path) -> anyhow::Result<()> {
         println!("SKIPPED: a hub whose disk is full: {why}");
         return Ok(());
     }
-    let told = who_writes_is_told_and_all_else_goes_on(disk).await;
+    let told = writes_fail_with_a_code_and_everything_else_continues(disk).await;
     // The mount ends with this process, but the folder must be empty when its owner deletes it.
     let _ = mounts::run("umount", &["--lazy"], disk);
     told?;
@@ -60,7 +60,7 @@ async fn within(disk: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn who_writes_is_told_and_all_else_goes_on(disk: &Path) -> anyhow::Result<()> {
+async fn writes_fail_with_a_code_and_everything_else_continues(disk: &Path) -> anyhow::Result<()> {
     let ballast = disk.join("ballast");
     fs::write(&ballast, vec![1; BALLAST_BYTES])?;
     let (cluster, mut hub) = tokio::try_join!(Cluster::start_lite(), Hub::start_server_on(disk))?;

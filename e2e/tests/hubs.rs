@@ -110,8 +110,8 @@ async fn make(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_hub_that_is_told_to_end_loses_its_agent_to_the_other_and_no_stream_before_its_time()
--> anyhow::Result<()> {
+async fn drained_hub_hands_its_agent_over_and_keeps_streams_until_the_timeout() -> anyhow::Result<()>
+{
     let drain = ["--drain-timeout", "15s"];
     let (cluster, mut pair) = tokio::try_join!(Cluster::start_lite(), Pair::start(&drain))?;
     let joining = pair.one.create_cluster("demo").await?;

@@ -41,7 +41,7 @@ fn text(value: &Value, at: &str) -> anyhow::Result<String> {
 }
 
 /// Checks that a rejection has the same code in header, body and status, and a sentence.
-fn is_told(answer: &RawAnswer, status: u16, code: &str) -> anyhow::Result<()> {
+fn is_rejection(answer: &RawAnswer, status: u16, code: &str) -> anyhow::Result<()> {
     ensure!(
         answer.status == status && answer.code() == code,
         "{answer:?}"
@@ -69,7 +69,7 @@ fn is_told(answer: &RawAnswer, status: u16, code: &str) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn callers_without_a_good_token_are_told_why() -> anyhow::Result<()> {
+async fn callers_without_a_valid_token_get_the_reason() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     let front = hub.front()?;
     let id = hub.create_cluster("demo").await?.id;
@@ -95,14 +95,14 @@ async fn callers_without_a_good_token_are_told_why() -> anyhow::Result<()> {
         (bearer(&good), 503, "FL-1401"),
     ] {
         let answer = front.send(get(&path, &headers)).await?;
-        is_told(&answer, status, code).with_context(|| headers.clone())?;
+        is_rejection(&answer, status, code).with_context(|| headers.clone())?;
         ensure!(!answer.text().contains(&good), "{answer:?}");
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn another_tenants_cluster_is_one_that_does_not_exist() -> anyhow::Result<()> {
+async fn cluster_of_another_tenant_looks_like_a_missing_one() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     let front = hub.front()?;
     hub.cli(["tenant", "create", "other"]).await?.success()?;
@@ -127,7 +127,7 @@ async fn another_tenants_cluster_is_one_that_does_not_exist() -> anyhow::Result<
                 let since = Instant::now();
                 let answer = front.send(request).await?;
                 times.push(since.elapsed());
-                is_told(&answer, 404, "FL-1301").context(kind)?;
+                is_rejection(&answer, 404, "FL-1301").context(kind)?;
                 let changing = ["fairlead-request-id", "date"];
                 let same = answer.head.lines().filter(|line| {
                     let name = line.split(':').next().unwrap_or_default();
@@ -153,7 +153,7 @@ async fn another_tenants_cluster_is_one_that_does_not_exist() -> anyhow::Result<
 }
 
 #[tokio::test]
-async fn a_spent_bootstrap_token_is_refused_and_the_first_agent_works_on() -> anyhow::Result<()> {
+async fn spent_bootstrap_token_is_rejected_and_the_first_agent_works() -> anyhow::Result<()> {
     let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
     let joining = hub.create_cluster("demo").await?;
     let _first = Site::start(&hub, &cluster, &joining).await?;
@@ -222,7 +222,7 @@ async fn of_two_agents_with_one_token_exactly_one_wins() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_certificate_of_another_authority_gets_nobody_in() -> anyhow::Result<()> {
+async fn certificate_of_another_ca_is_rejected() -> anyhow::Result<()> {
     let (cluster, hub, other) =
         tokio::try_join!(Cluster::start_lite(), Hub::start(), Hub::start())?;
     let document = async |hub: &Hub| {
@@ -253,7 +253,7 @@ async fn a_certificate_of_another_authority_gets_nobody_in() -> anyhow::Result<(
 }
 
 #[tokio::test]
-async fn forms_that_can_be_read_in_two_ways_are_refused() -> anyhow::Result<()> {
+async fn ambiguous_requests_are_rejected() -> anyhow::Result<()> {
     let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
     let joining = hub.create_cluster("demo").await?;
     let _site = Site::start(&hub, &cluster, &joining).await?;
@@ -334,7 +334,7 @@ async fn forms_that_can_be_read_in_two_ways_are_refused() -> anyhow::Result<()> 
 }
 
 #[tokio::test]
-async fn a_thousand_sockets_that_never_finish_tls_keep_no_agent_out() -> anyhow::Result<()> {
+async fn thousand_unfinished_tls_handshakes_keep_no_agent_out() -> anyhow::Result<()> {
     let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
     let joining = hub.create_cluster("demo").await?;
     let mut idle = Vec::new();
@@ -368,7 +368,7 @@ async fn a_thousand_sockets_that_never_finish_tls_keep_no_agent_out() -> anyhow:
 /// A kubectl without a discovery cache first requests the API's description. Of a rejection it shows only the
 /// text, and nothing of a Status.
 #[tokio::test]
-async fn a_kubectl_that_knows_nothing_of_the_cluster_shows_the_sentence_all_the_same()
+async fn kubectl_that_knows_nothing_of_the_cluster_shows_the_sentence_all_the_same()
 -> anyhow::Result<()> {
     let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
     let id = hub.create_cluster("demo").await?.id;

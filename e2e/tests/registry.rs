@@ -126,8 +126,7 @@ fn counts(output: Output) -> anyhow::Result<(String, String)> {
 }
 
 #[tokio::test]
-async fn what_lieutenant_keeps_comes_over_whole_and_a_second_time_changes_nothing()
--> anyhow::Result<()> {
+async fn import_from_lieutenant_is_complete_and_idempotent() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     let folder = hub.dir().join("lieutenant");
     fs::create_dir(&folder)?;
@@ -210,7 +209,7 @@ async fn what_lieutenant_keeps_comes_over_whole_and_a_second_time_changes_nothin
 }
 
 #[tokio::test]
-async fn a_cluster_with_lieutenants_objects_is_read_by_its_kubeconfig() -> anyhow::Result<()> {
+async fn cluster_with_lieutenants_objects_is_read_by_its_kubeconfig() -> anyhow::Result<()> {
     let (hub, cluster) = tokio::try_join!(Hub::start(), Cluster::start_lite())?;
     let kubeconfig = cluster.kubeconfig();
     let kubeconfig = kubeconfig.to_str().context("its path is no text")?;

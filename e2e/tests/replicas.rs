@@ -170,7 +170,7 @@ async fn copy_identity(from: &Cluster, to: &Cluster) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_clone_is_refused_and_shown_and_the_original_notices_nothing() -> anyhow::Result<()> {
+async fn clone_is_rejected_and_shown_and_does_not_affect_the_original() -> anyhow::Result<()> {
     let (home, elsewhere, hub) =
         tokio::try_join!(Cluster::start_lite(), Cluster::start_lite(), Hub::start())?;
     let joining = hub.create_cluster("demo").await?;

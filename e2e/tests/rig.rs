@@ -58,7 +58,7 @@ fn processes(dir: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_full_cluster_has_three_ready_nodes_of_its_version() -> anyhow::Result<()> {
+async fn full_cluster_has_three_ready_nodes_of_its_version() -> anyhow::Result<()> {
     let cluster = Cluster::shared().await?;
     let get = cluster.kubectl().args(["get", "nodes", "-o", "json"]);
     let nodes: Value = serde_json::from_str(&get.run().await?.success()?)?;
@@ -139,7 +139,7 @@ async fn exec_on_a_terminal_has_its_size_follows_it_and_ends_by_ctrl_c() -> anyh
 }
 
 #[tokio::test]
-async fn attach_speaks_to_the_main_process_until_its_input_ends() -> anyhow::Result<()> {
+async fn attach_reaches_the_main_process_until_its_input_ends() -> anyhow::Result<()> {
     let cluster = Cluster::shared().await?;
     let pod = pod(cluster, 1).await?;
     for transport in BOTH {
@@ -182,7 +182,7 @@ async fn files_are_copied_both_ways_unchanged() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_forwarded_port_leads_to_the_pod() -> anyhow::Result<()> {
+async fn forwarded_port_leads_to_the_pod() -> anyhow::Result<()> {
     let cluster = Cluster::shared().await?;
     let pod = pod(cluster, 0).await?;
     for transport in BOTH {
@@ -212,7 +212,7 @@ async fn a_forwarded_port_leads_to_the_pod() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn what_arrives_is_recorded_with_who_asked() -> anyhow::Result<()> {
+async fn audit_log_records_the_caller_of_each_request() -> anyhow::Result<()> {
     let cluster = Cluster::shared().await?;
     let get = cluster.kubectl().kubeconfig(cluster.alice_kubeconfig());
     let refused = get
@@ -233,7 +233,7 @@ async fn what_arrives_is_recorded_with_who_asked() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_program_in_a_pod_sees_its_service_account_and_a_rotated_token() -> anyhow::Result<()> {
+async fn program_in_a_pod_sees_its_service_account_and_a_rotated_token() -> anyhow::Result<()> {
     let cluster = Cluster::shared().await?;
     let manifest = "
         {apiVersion: v1, kind: List, items: [
@@ -271,7 +271,7 @@ async fn a_program_in_a_pod_sees_its_service_account_and_a_rotated_token() -> an
 }
 
 #[tokio::test]
-async fn a_process_is_measured_and_killed() -> anyhow::Result<()> {
+async fn process_is_measured_and_killed() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let launch = Launch::new("sh").args(["-c", "echo up; exec cat /dev/zero > /dev/null"]);
     let mut program = launch.spawn(folder.path().join("log"))?;
@@ -313,7 +313,7 @@ async fn two_lite_clusters_run_at_once_and_leave_nothing_behind() -> anyhow::Res
 }
 
 #[tokio::test]
-async fn a_cluster_ends_with_its_owner() -> anyhow::Result<()> {
+async fn cluster_ends_with_its_owner() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let dir = folder.path().canonicalize()?;
     let owner = || Command::new("sleep").arg("600").kill_on_drop(true).spawn();

@@ -98,20 +98,19 @@ async fn all(hub: &Hub) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn what_a_hub_with_a_file_answers_is_what_it_describes() -> anyhow::Result<()> {
+async fn answers_of_a_hub_with_a_file_match_its_description() -> anyhow::Result<()> {
     all(&Hub::start_server::<&str>(&[]).await?).await
 }
 
 #[tokio::test]
-async fn what_a_hub_with_a_postgresql_answers_is_what_it_describes() -> anyhow::Result<()> {
+async fn answers_of_a_hub_with_postgresql_match_its_description() -> anyhow::Result<()> {
     let server = Postgres::start()?;
     let hub = Hub::start_server(&["--store", &server.url()]).await?;
     all(&hub).await
 }
 
 #[tokio::test]
-async fn what_lieutenants_document_allows_is_answered_as_it_says_but_for_what_is_listed()
--> anyhow::Result<()> {
+async fn answers_match_lieutenants_description_except_listed_ones() -> anyhow::Result<()> {
     let hub = Hub::start_server::<&str>(&[]).await?;
     // Objects that its configuration names, so that not every answer is 404.
     hub.log_in().await?;

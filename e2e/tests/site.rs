@@ -84,7 +84,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn an_agent_in_a_pod_enrols_works_and_comes_back_from_its_secret() -> anyhow::Result<()> {
+async fn agent_in_a_pod_enrols_works_and_comes_back_from_its_secret() -> anyhow::Result<()> {
     let world = World::start().await?;
     let join = world.join().await?;
     ensure!(
@@ -164,7 +164,7 @@ async fn an_agent_in_a_pod_enrols_works_and_comes_back_from_its_secret() -> anyh
 }
 
 #[tokio::test]
-async fn a_rotated_token_is_read_afresh() -> anyhow::Result<()> {
+async fn rotated_token_is_read_afresh() -> anyhow::Result<()> {
     let world = World::start().await?;
     let agent = world.agent(&world.join().await?)?;
     world.hub.wait_state("pod", "Connected").await?;
@@ -236,7 +236,7 @@ async fn deleting_the_cluster_ends_the_session_and_the_agent_stays_up() -> anyho
 }
 
 #[tokio::test]
-async fn uninstall_removes_what_the_manifest_and_the_agent_made_and_names_the_rest()
+async fn uninstall_removes_everything_of_manifest_and_agent_and_lists_the_rest()
 -> anyhow::Result<()> {
     let world = World::start().await?;
     let agent = world.agent(&world.join().await?)?;

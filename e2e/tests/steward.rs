@@ -163,7 +163,7 @@ async fn install(hub: &Hub, invited: &Value) -> anyhow::Result<String> {
     Ok(token.context("no token for Steward")?.to_owned())
 }
 
-async fn refused_what_is_not_its_business(hub: &Hub, token: &str) -> anyhow::Result<()> {
+async fn rejects_other_requests(hub: &Hub, token: &str) -> anyhow::Result<()> {
     for (path, body, status) in [
         ("/clusters/c-other", "{}", 404),
         (
@@ -183,8 +183,7 @@ async fn refused_what_is_not_its_business(hub: &Hub, token: &str) -> anyhow::Res
 }
 
 #[tokio::test]
-async fn a_day_of_reports_writes_what_has_changed_and_survives_restarts_of_both()
--> anyhow::Result<()> {
+async fn day_of_reports_writes_only_changes_and_survives_restarts_of_both() -> anyhow::Result<()> {
     let mut hub = Hub::start().await?;
     let made = register(&hub).await?;
     let token = install(&hub, &made).await?;
@@ -236,7 +235,7 @@ async fn a_day_of_reports_writes_what_has_changed_and_survives_restarts_of_both(
     let values: Vec<_> = values.map(|it| &it["value"]).collect();
     ensure!(values == ["first", "second"], "{values:?}");
 
-    refused_what_is_not_its_business(&hub, &token).await?;
+    rejects_other_requests(&hub, &token).await?;
     let last = steward.tick(&hub).await?;
     ensure!(last["version"] == versions[REPORTS_PER_DAY - 1], "{last}");
 
@@ -313,7 +312,8 @@ async fn its_manifests_are_applied_to_a_real_cluster() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn ten_thousand_wrong_tokens_are_limited_and_told_of_once_a_minute() -> anyhow::Result<()> {
+async fn ten_thousand_wrong_tokens_are_rate_limited_and_logged_once_a_minute() -> anyhow::Result<()>
+{
     const GUESS_COUNT: usize = 10_000;
     let hub = Hub::start().await?;
     let since = Instant::now();

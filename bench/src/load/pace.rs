@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_late_request_counts_from_when_it_was_due() {
+    async fn late_request_counts_from_when_it_was_due() {
         let begin = Instant::now();
         let mut paces = paces(Some(10.0), 1).unwrap();
         let pace = paces.first_mut().unwrap();
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_rate_of_nothing_is_refused() {
+    async fn zero_rate_is_rejected() {
         assert!(paces(Some(0.0), 1).is_err());
     }
 }

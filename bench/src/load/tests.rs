@@ -154,7 +154,7 @@ async fn large_bodies_pass_both_ways_without_errors_direct_and_through_the_proxy
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_as_expected_is_an_error_and_no_request() {
+async fn answer_that_is_not_as_expected_is_an_error_and_no_request() {
     let rig = Rig::start();
     let ask = async |role, path, expect| {
         let none = Until::Answers(0);
@@ -172,7 +172,7 @@ async fn an_answer_that_is_not_as_expected_is_an_error_and_no_request() {
 }
 
 #[tokio::test]
-async fn bodies_without_an_end_are_broken_off_without_errors() {
+async fn endless_bodies_are_aborted_without_errors() {
     let rig = Rig::start();
     for (path, body) in [("/endless", Sent::Nothing), ("/sink", Sent::Endless)] {
         let outcome = rig.ask("proxy", path, body, None, Until::Cut).await;
@@ -182,7 +182,7 @@ async fn bodies_without_an_end_are_broken_off_without_errors() {
 }
 
 #[tokio::test]
-async fn what_the_upstream_has_had_is_asked_of_its_socket() {
+async fn upstream_reports_received_bytes_on_its_socket() {
     let dir = TempDir::new().unwrap();
     let socket = dir.path().join("count");
     let listener = tokio::net::UnixListener::bind(&socket).unwrap();

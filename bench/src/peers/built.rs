@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_has_a_folder_or_a_reason() {
+    fn peer_has_a_folder_or_a_reason() {
         let built = Built::parse("frp /c/frp-1\nwstunnel - no registry has it\n");
         let program = |peer| built.program(peer, "x").map_err(|error| error.to_string());
         assert_eq!(program("frp"), Ok(PathBuf::from("/c/frp-1/x")));

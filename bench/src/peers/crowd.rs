@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_found_behind_its_word_and_summed_over_labels() {
+    fn number_is_found_behind_its_word_and_summed_over_labels() {
         let page =
             "# HELP sessions x\nsessions_ended 7\nsessions 42\nopen{a=\"b\"} 2\nopen{a=\"c\"} 3\n";
         assert_eq!(number_behind(page, "sessions"), Some(42));

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_tells_how_far_a_figure_is_from_its_goal() {
+    fn table_shows_the_ratio_of_each_figure_to_its_goal() {
         let mut figures = Figures::of("sqlite");
         figures.add("get: CPU", 0.05, "ms", Some(0.1));
         figures.add("get: p50", 12.34, "ms", None);

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_backup_gets_another_history_and_the_tally_of_it() {
+    fn backup_gets_another_history_and_the_tally_of_it() {
         let dir = tempfile::tempdir().unwrap();
         let (before, after) = (dir.path().join("before"), dir.path().join("after"));
         let lines = [

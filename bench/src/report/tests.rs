@@ -47,7 +47,7 @@ fn ratios_are_taken_within_a_round_and_are_above_one_where_fairlead_is_better() 
 }
 
 #[test]
-fn the_table_has_a_row_for_each_peer_and_says_why_one_has_no_figures() {
+fn table_has_a_row_per_peer_and_a_reason_for_missing_figures() {
     let table = report(Better::Higher, [2000.0, 1000.0, 2000.0]).table();
     let lines: Vec<&str> = table
         .lines()
@@ -77,7 +77,7 @@ fn the_table_has_a_row_for_each_peer_and_says_why_one_has_no_figures() {
 }
 
 #[test]
-fn a_run_is_written_as_figures_a_table_and_plots_in_two_formats() {
+fn run_is_written_as_figures_a_table_and_plots_in_two_formats() {
     let dir = tempfile::TempDir::new().unwrap();
     report(Better::Higher, [1.0, 2.0, 3.0])
         .write(dir.path())
@@ -95,7 +95,7 @@ fn a_run_is_written_as_figures_a_table_and_plots_in_two_formats() {
 }
 
 #[test]
-fn what_a_readme_quotes_has_a_row_for_each_scenario_and_goal() {
+fn readme_tables_have_a_row_per_scenario_and_goal() {
     let quote = report(Better::Higher, [2000.0, 1000.0, 2000.0]).quote();
     let lines: Vec<&str> = quote
         .lines()
@@ -123,7 +123,7 @@ fn what_a_readme_quotes_has_a_row_for_each_scenario_and_goal() {
 }
 
 #[test]
-fn a_goal_missed_within_the_range_of_the_rounds_is_level() {
+fn goal_missed_within_the_range_of_rounds_is_level() {
     let level = report(Better::Higher, [900.0, 600.0, 900.0]);
     let is = |report: &Report| report.scenarios[0].verdicts[0].is;
     assert_eq!(is(&level), verdict::Is::Level);
@@ -132,7 +132,7 @@ fn a_goal_missed_within_the_range_of_the_rounds_is_level() {
 }
 
 #[test]
-fn a_round_that_failed_moves_no_other_rounds_beside_each_other() {
+fn failed_round_does_not_shift_other_rounds() {
     let title = title(Better::Higher);
     let mut report = Report::new(Head::new(2, 1.0, Legs::Tls, None));
     report.begin(&title);
@@ -147,7 +147,7 @@ fn a_round_that_failed_moves_no_other_rounds_beside_each_other() {
 }
 
 #[test]
-fn what_is_saved_on_the_way_can_be_read_again() {
+fn partial_results_can_be_read_again() {
     let dir = tempfile::TempDir::new().unwrap();
     let mut before = report(Better::Lower, [1.0, 2.0, 3.0]);
     before.save(dir.path()).unwrap();

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scenario_is_chosen_by_its_name_or_its_first_words() {
+    fn scenario_is_chosen_by_its_name_or_its_first_words() {
         assert_eq!(names(&["get-1k-c1"]), ["get-1k-c1"]);
         assert_eq!(
             names(&["wan-20ms", "list"]),

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_run_that_is_slower_than_planned_expects_to_stay_so() {
+    async fn run_that_is_slower_than_planned_expects_to_stay_so() {
         let minute = Duration::from_secs(60);
         let mut progress = Progress::new(60 * minute);
         assert_eq!(progress.said(), "[0 of about 60 min]");

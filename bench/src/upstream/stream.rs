@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_says_when_it_happened() {
+    fn event_carries_its_time() {
         let line = event();
         assert_eq!((line.len(), line.last()), (SMALL_BODY_BYTES, Some(&b'\n')));
         assert!(age(&line).unwrap() < Duration::from_secs(60));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_large_body_comes_whole_and_gives_way_after_each_piece() {
+    async fn large_body_is_complete_and_yields_after_each_piece() {
         let mut body = Stream::large(Bytes::from(vec![b'f'; 2 * YIELD_AFTER_BYTES + 1]));
         assert_eq!(
             body.size_hint().exact(),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_watches_gets_a_line_at_once_and_one_for_each_event() {
+    async fn watch_gets_a_line_at_once_and_one_per_event() {
         let sender = watch::Sender::new(event());
         let Stream::Events(mut events) = Stream::events(sender.subscribe()) else {
             panic!("events");

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_is_read() {
+    fn counter_is_read() {
         let listed = "table inet fault {\n\tcounter hits {\n\t\tpackets 12 bytes 560\n\t}\n}";
         assert_eq!(packets(listed).unwrap(), 12);
         assert!(packets("").is_err());

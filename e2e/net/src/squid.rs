@@ -136,7 +136,7 @@ fn configure(folder: &Path, plan: &SquidPlan) -> anyhow::Result<()> {
     let mut port = format!("http_port {CORP}:{SQUID_PORT}");
     let mut more = String::new();
     if let Some((name, password)) = &plan.person {
-        let hashed = told(Command::new("openssl").args(["passwd", "-apr1", password]))?;
+        let hashed = run_checked(Command::new("openssl").args(["passwd", "-apr1", password]))?;
         fs::write(folder.join("people"), format!("{name}:{hashed}"))?;
         more.push_str(&format!(
             "auth_param basic program {HELPERS}/basic_ncsa_auth {at}/people\n\
@@ -156,7 +156,7 @@ fn configure(folder: &Path, plan: &SquidPlan) -> anyhow::Result<()> {
             .args(["-M", "4MB"])
             .output()?;
         ensure!(made.status.success(), "{helper}: {made:?}");
-        told(Command::new("chmod").args(["-R", "a+rwX"]).arg(&store))?;
+        run_checked(Command::new("chmod").args(["-R", "a+rwX"]).arg(&store))?;
         // A copy that squid can read without root.
         fs::copy(hub_ca, folder.join("hub-ca.pem"))?;
         port.push_str(&format!(
@@ -181,7 +181,7 @@ fn configure(folder: &Path, plan: &SquidPlan) -> anyhow::Result<()> {
     Ok(fs::write(folder.join("squid.conf"), config)?)
 }
 
-fn told(command: &mut Command) -> anyhow::Result<String> {
+fn run_checked(command: &mut Command) -> anyhow::Result<String> {
     let output = command.output()?;
     ensure!(output.status.success(), "{command:?}: {output:?}");
     Ok(String::from_utf8(output.stdout)?)

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_loses_what_comes_and_has_room_again_later() {
+    fn full_queue_drops_packets_until_it_drains() {
         let (mut pipe, now) = pipe(Shape::default().rate(1_000_000, 2_500));
         assert!(pipe.arrive(now, 1000).is_some());
         assert!(pipe.arrive(now, 1000).is_some());
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_link_holds_is_bounded() {
+    fn bytes_in_flight_are_bounded() {
         let (mut pipe, now) = pipe(Shape::round_trip(Duration::from_secs(60)));
         let taken = (0..100_000).filter(|_| pipe.arrive(now, 1500).is_some());
         assert_eq!(taken.count() as u64, MAX_IN_FLIGHT_BYTES / 1500);

@@ -122,7 +122,7 @@ async fn kubeconfigs_of_two_hubs_join_without_a_collision() -> anyhow::Result<()
 }
 
 #[tokio::test]
-async fn kubeconfig_without_clusters_says_so() -> anyhow::Result<()> {
+async fn kubeconfig_without_clusters_reports_it() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     let none = hub.cli(["kubeconfig"]).await?;
     ensure!(none.stderr.starts_with("No clusters"), "{none:?}");

@@ -25,7 +25,7 @@ async fn answered(hub: &Hub, args: &[&str], answer: &str) -> anyhow::Result<Opti
 }
 
 #[tokio::test]
-async fn a_table_fits_the_terminal_that_it_is_shown_on() -> anyhow::Result<()> {
+async fn table_fits_the_terminal_that_it_is_shown_on() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     let name = "a cluster whose name is far longer than there is room for it";
     hub.cli(["cluster", "create", name, "--id", "c-edge"])
@@ -48,7 +48,7 @@ async fn a_table_fits_the_terminal_that_it_is_shown_on() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn what_takes_something_away_asks_and_only_yes_is_a_yes() -> anyhow::Result<()> {
+async fn deletions_ask_and_only_yes_confirms() -> anyhow::Result<()> {
     let mut hub = Hub::start().await?;
     let created = ["token", "create", "ci", "--role", "viewer", "-o", "json"];
     let created = hub.cli(created).await?.success()?;

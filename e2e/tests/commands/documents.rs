@@ -6,7 +6,7 @@ use fairlead_e2e::Hub;
 use crate::{FLEET, apply, file};
 
 #[tokio::test]
-async fn documents_are_applied_once_they_are_understood_as_a_whole() -> anyhow::Result<()> {
+async fn documents_are_applied_only_if_all_are_valid() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     let fleet = file(&hub, "fleet.yaml", FLEET)?;
     let dry = apply(&hub, &["-f", &fleet, "--dry-run"]).await?.success()?;
@@ -72,7 +72,7 @@ async fn documents_are_applied_once_they_are_understood_as_a_whole() -> anyhow::
 
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "it is a table")]
-async fn mistakes_in_documents_are_told_with_code_cause_and_next_step() -> anyhow::Result<()> {
+async fn errors_in_documents_have_code_cause_and_next_step() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     apply(&hub, &["-f", &file(&hub, "fleet.yaml", FLEET)?])
         .await?
@@ -177,8 +177,7 @@ async fn mistakes_in_documents_are_told_with_code_cause_and_next_step() -> anyho
 }
 
 #[tokio::test]
-async fn an_agents_settings_are_set_one_by_one_and_left_to_the_tenant_again() -> anyhow::Result<()>
-{
+async fn agents_settings_are_set_one_by_one_and_left_to_the_tenant_again() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     apply(&hub, &["-f", &file(&hub, "fleet.yaml", FLEET)?])
         .await?
@@ -219,7 +218,7 @@ async fn an_agents_settings_are_set_one_by_one_and_left_to_the_tenant_again() ->
 const SAME: &str = "0 created, 0 changed, 1 unchanged.\n";
 
 #[tokio::test]
-async fn a_printed_cluster_or_tenant_is_a_document_without_secrets_that_changes_nothing()
+async fn printed_cluster_or_tenant_is_a_document_without_secrets_that_changes_nothing()
 -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     let demo = hub.create_cluster("demo").await?;
@@ -272,8 +271,7 @@ async fn a_printed_cluster_or_tenant_is_a_document_without_secrets_that_changes_
 }
 
 #[tokio::test]
-async fn the_last_fact_or_annotation_is_taken_away_by_a_flag_and_by_a_document()
--> anyhow::Result<()> {
+async fn last_fact_or_annotation_is_taken_away_by_a_flag_and_by_a_document() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     apply(&hub, &["-f", &file(&hub, "fleet.yaml", FLEET)?])
         .await?
@@ -317,7 +315,7 @@ async fn the_last_fact_or_annotation_is_taken_away_by_a_flag_and_by_a_document()
 }
 
 #[tokio::test]
-async fn a_printed_catalog_is_set_again_and_what_no_agent_acts_on_is_noted() -> anyhow::Result<()> {
+async fn printed_catalog_can_be_applied_and_unused_settings_are_noted() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     let id = hub.create_cluster("demo").await?.id;
     let objects = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";

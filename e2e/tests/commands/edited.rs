@@ -33,7 +33,7 @@ fn kept(output: &Output) -> anyhow::Result<PathBuf> {
 }
 
 #[tokio::test]
-async fn an_edit_changes_what_was_edited_and_loses_nothing_when_it_cannot() -> anyhow::Result<()> {
+async fn edit_applies_the_edit_and_keeps_the_text_on_failure() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     apply(&hub, &["-f", &file(&hub, "fleet.yaml", FLEET)?])
         .await?

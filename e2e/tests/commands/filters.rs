@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use crate::{FLEET, STEP_DEADLINE, apply, file};
 
 #[tokio::test]
-async fn a_filter_that_can_match_nothing_is_an_error_with_its_next_step() -> anyhow::Result<()> {
+async fn filter_that_can_match_nothing_is_an_error_with_a_next_step() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     apply(&hub, &["-f", &file(&hub, "fleet.yaml", FLEET)?])
         .await?
@@ -94,7 +94,7 @@ async fn facts_that_have_changed_since_are_asked_for_in_pages() -> anyhow::Resul
 }
 
 #[tokio::test]
-async fn a_wait_ends_when_the_bootstrap_token_is_revoked() -> anyhow::Result<()> {
+async fn wait_ends_when_the_bootstrap_token_is_revoked() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     let mut create = tokio::process::Command::new(Launch::fairlead()?.program())
         .args(["cluster", "create", "demo", "--wait"])

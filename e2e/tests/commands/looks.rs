@@ -30,7 +30,7 @@ async fn hub() -> anyhow::Result<Hub> {
 }
 
 #[tokio::test]
-async fn a_cluster_is_looked_at_from_every_side() -> anyhow::Result<()> {
+async fn every_view_of_a_cluster_has_its_facts() -> anyhow::Result<()> {
     let hub = hub().await?;
     let effective = json_of(&hub, &["cluster", "effective", "Edge"]).await?;
     ensure!(
@@ -60,7 +60,7 @@ async fn a_cluster_is_looked_at_from_every_side() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_catalog_is_put_in_anothers_place_by_whoever_says_so() -> anyhow::Result<()> {
+async fn catalog_of_another_cluster_is_replaced_only_with_consent() -> anyhow::Result<()> {
     let hub = hub().await?;
     let objects = "{apiVersion: v1, kind: Namespace, metadata: {name: a}}\n---\n\
         {apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: a}}\n";
@@ -90,7 +90,7 @@ async fn a_catalog_is_put_in_anothers_place_by_whoever_says_so() -> anyhow::Resu
 }
 
 #[tokio::test]
-async fn what_was_changed_compiled_and_found_is_told_with_who_one_is() -> anyhow::Result<()> {
+async fn changes_catalogs_search_and_caller_are_shown() -> anyhow::Result<()> {
     let hub = hub().await?;
     said(
         &hub,
@@ -148,7 +148,7 @@ async fn what_was_changed_compiled_and_found_is_told_with_who_one_is() -> anyhow
 }
 
 #[tokio::test]
-async fn whoever_goes_on_before_a_revision_misses_no_line_of_the_audit() -> anyhow::Result<()> {
+async fn paging_back_from_a_revision_misses_no_line_of_the_audit() -> anyhow::Result<()> {
     let hub = hub().await?;
     for id in ["c-one", "c-two"] {
         let create = ["cluster", "create", id, "--id", id, "--tenant", "t-acme"];
@@ -188,7 +188,7 @@ async fn whoever_goes_on_before_a_revision_misses_no_line_of_the_audit() -> anyh
 }
 
 #[tokio::test]
-async fn what_takes_a_token_away_is_asked_for() -> anyhow::Result<()> {
+async fn deletion_of_a_token_needs_confirmation() -> anyhow::Result<()> {
     let hub = hub().await?;
     let created = ["token", "create", "ci", "--role", "viewer"];
     let created = json_of(&hub, &created).await?;

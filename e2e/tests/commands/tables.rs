@@ -108,7 +108,7 @@ async fn without_a_width_nothing_is_cut_and_wide_has_more_columns() -> anyhow::R
 }
 
 #[tokio::test]
-async fn an_empty_list_is_a_sentence_on_stderr_and_a_list_in_json() -> anyhow::Result<()> {
+async fn empty_list_is_a_sentence_on_stderr_and_a_list_in_json() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     for (args, told) in [
         (&["cluster", "list"][..], "No clusters found.\n"),
@@ -148,7 +148,7 @@ async fn lists_have_items_and_columns_of_ones_own() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_description_has_status_facts_and_changes_and_no_secret() -> anyhow::Result<()> {
+async fn description_has_status_facts_and_changes_but_no_secret() -> anyhow::Result<()> {
     let hub = crowded().await?;
     let long = format!("c-{}", "x".repeat(61));
     let text = "a text that goes on and on ".repeat(2);
@@ -190,7 +190,7 @@ async fn a_description_has_status_facts_and_changes_and_no_secret() -> anyhow::R
 }
 
 #[tokio::test]
-async fn a_refusal_names_the_role_that_is_needed() -> anyhow::Result<()> {
+async fn refusal_names_the_role_that_is_needed() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     hub.cli(["tenant", "create", "acme"]).await?.success()?;
     let create = [

@@ -22,8 +22,7 @@ async fn tenants(hub: &Hub) -> anyhow::Result<String> {
 }
 
 #[tokio::test]
-async fn a_backup_of_a_running_hub_brings_back_what_was_and_who_could_log_in() -> anyhow::Result<()>
-{
+async fn backup_of_a_running_hub_restores_data_and_logins() -> anyhow::Result<()> {
     let mut hub = Hub::start().await?;
     hub.cli(["tenant", "create", "kept"]).await?.success()?;
     let file = at(&hub.dir().join("hub.backup"));
@@ -67,7 +66,7 @@ async fn a_backup_of_a_running_hub_brings_back_what_was_and_who_could_log_in() -
 }
 
 #[tokio::test]
-async fn a_store_is_looked_through_and_put_into_another_one() -> anyhow::Result<()> {
+async fn store_is_checked_and_moved_to_another_one() -> anyhow::Result<()> {
     let mut hub = Hub::start().await?;
     hub.cli(["tenant", "create", "kept"]).await?.success()?;
     let whole = on_data(&hub, &["store", "check"]).await?.success()?;

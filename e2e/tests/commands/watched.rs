@@ -60,7 +60,7 @@ async fn changes_are_followed_over_a_restart_of_the_hub_without_a_gap() -> anyho
 }
 
 #[tokio::test]
-async fn what_is_watched_is_printed_when_it_is_another_and_as_it_is() -> anyhow::Result<()> {
+async fn watch_prints_each_changed_object_in_its_new_state() -> anyhow::Result<()> {
     let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
     let joining = hub.create_cluster("demo").await?;
     let id = joining.id.as_str();
@@ -129,8 +129,7 @@ async fn what_is_watched_is_printed_when_it_is_another_and_as_it_is() -> anyhow:
 }
 
 #[tokio::test]
-async fn what_a_filter_keeps_out_of_a_watched_list_is_not_said_to_be_deleted() -> anyhow::Result<()>
-{
+async fn filtered_object_of_a_watch_is_not_reported_as_deleted() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     hub.cli(["tenant", "create", "gold"]).await?.success()?;
     // A generated id may contain the text, for example c-golden-heron-1095.
@@ -183,7 +182,7 @@ async fn what_a_filter_keeps_out_of_a_watched_list_is_not_said_to_be_deleted() -
 }
 
 #[tokio::test]
-async fn a_change_of_a_clusters_configuration_reaches_its_connected_agent() -> anyhow::Result<()> {
+async fn change_of_a_clusters_configuration_reaches_its_connected_agent() -> anyhow::Result<()> {
     let (cluster, hub) = tokio::try_join!(Cluster::start_lite(), Hub::start())?;
     let joining = hub.create_cluster("demo").await?;
     let mut site = Site::start(&hub, &cluster, &joining).await?;

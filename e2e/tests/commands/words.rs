@@ -6,7 +6,7 @@ use fairlead_e2e::{Hub, fleet::fairlead};
 use crate::file;
 
 #[tokio::test]
-async fn flags_say_what_documents_say_and_a_protected_cluster_stays() -> anyhow::Result<()> {
+async fn flags_equal_documents_and_protected_clusters_stay() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     hub.cli([
         "cluster",
@@ -78,7 +78,7 @@ async fn flags_say_what_documents_say_and_a_protected_cluster_stays() -> anyhow:
 }
 
 #[tokio::test]
-async fn tenants_and_tokens_are_listed_as_asked() -> anyhow::Result<()> {
+async fn tenants_and_tokens_are_listed_by_filter_and_order() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     let tenants = "\
 {id: t-b, displayName: Alpha, gitRepo: {type: unmanaged}, annotations: {sla: gold}}
@@ -147,7 +147,7 @@ async fn completed(hub: &Hub, words: &[&str], env: &[(&str, &str)]) -> anyhow::R
 }
 
 #[tokio::test]
-async fn ids_and_names_complete_and_a_hub_that_is_away_is_no_trouble() -> anyhow::Result<()> {
+async fn ids_and_names_complete_even_without_a_hub() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     hub.cli(["cluster", "create", "production", "--id", "c-edge"])
         .await?

@@ -11,7 +11,7 @@ async fn list(home: &Path, env: &[(&str, &str)]) -> anyhow::Result<Output> {
     fairlead(home, &words, env).await
 }
 
-fn is_told(said: &Output, exit: i32, code: &str, words: &[&str]) -> anyhow::Result<()> {
+fn is_failure(said: &Output, exit: i32, code: &str, words: &[&str]) -> anyhow::Result<()> {
     ensure!(
         said.status.code() == Some(exit)
             && said.stderr.ends_with(&format!("code:  {code}\n"))
@@ -23,8 +23,7 @@ fn is_told(said: &Output, exit: i32, code: &str, words: &[&str]) -> anyhow::Resu
 }
 
 #[tokio::test]
-async fn what_is_wrong_about_the_way_to_a_hub_is_said_in_words_with_what_helps()
--> anyhow::Result<()> {
+async fn errors_on_the_path_to_a_hub_have_cause_and_next_step() -> anyhow::Result<()> {
     let (hub, home) = (Hub::start().await?, tempfile::tempdir()?);
     let (url, token) = (hub.ready().url.as_str(), hub.token()?);
     let ca = hub.ready().ca_file.display().to_string();
@@ -36,7 +35,7 @@ async fn what_is_wrong_about_the_way_to_a_hub_is_said_in_words_with_what_helps()
     list(home.path(), &way).await?.success()?;
 
     let said = list(home.path(), &way[..1]).await?;
-    is_told(
+    is_failure(
         &said,
         3,
         "FL-4106",
@@ -44,18 +43,17 @@ async fn what_is_wrong_about_the_way_to_a_hub_is_said_in_words_with_what_helps()
     )?;
     let said = list(home.path(), &way[..2]).await?;
     let words = ["certificate is not trusted", url, "FAIRLEAD_CA_FILE"];
-    is_told(&said, 5, "FL-3105", &words)?;
+    is_failure(&said, 5, "FL-3105", &words)?;
     let plain = hub.ready().admin_url.replace("http:", "https:");
     let said = list(home.path(), &[("FAIRLEAD_URL", &plain), way[1], way[2]]).await?;
-    is_told(&said, 5, "FL-4105", &["does not speak TLS", &plain])?;
+    is_failure(&said, 5, "FL-4105", &["does not speak TLS", &plain])?;
     let said = list(home.path(), &[way[0], ("FAIRLEAD_TOKEN", "a\nb"), way[2]]).await?;
-    is_told(&said, 2, "FL-4101", &["the token"])?;
+    is_failure(&said, 2, "FL-4101", &["the token"])?;
     Ok(())
 }
 
 #[tokio::test]
-async fn clusters_are_named_by_their_names_and_what_is_not_there_is_named_too() -> anyhow::Result<()>
-{
+async fn clusters_are_found_by_name_and_missing_ones_are_listed() -> anyhow::Result<()> {
     let hub = Hub::start().await?;
     let id = hub.create_cluster("demo").await?.id;
     let log = ["audit", "--cluster", "demo", "-o", "name"];
@@ -85,9 +83,9 @@ async fn clusters_are_named_by_their_names_and_what_is_not_there_is_named_too() 
     let log = hub.cli(log).await?.success()?;
     ensure!(log.contains("deleted"), "{log}");
     let gone = hub.cli(["audit", "--cluster", "demo"]).await?;
-    is_told(&gone, 4, "FL-1301", &["\"demo\""])?;
+    is_failure(&gone, 4, "FL-1301", &["\"demo\""])?;
     let gone = hub.cli(["token", "delete", "k-none", "--yes"]).await?;
-    is_told(
+    is_failure(
         &gone,
         4,
         "FL-4107",

@@ -51,7 +51,7 @@ async fn every_command_and_flag_that_a_document_mentions_exists() -> anyhow::Res
 }
 
 #[tokio::test]
-async fn every_rule_is_of_use() -> anyhow::Result<()> {
+async fn every_rule_matches_a_command() -> anyhow::Result<()> {
     let mut pages = documents()?;
     pages.extend(helps().await?);
     let commands: Vec<String> = pages.into_iter().flat_map(|page| page.commands).collect();

@@ -84,7 +84,11 @@ impl Writer {
             let mut world = before.clone();
             let step = operation.done(&mut world);
             let request = operation.request(&self.token, &self.secrets, &before);
-            let in_flight = self.in_flight.insert(InFlight { operation, world, step });
+            let in_flight = self.in_flight.insert(InFlight {
+                operation,
+                world,
+                step,
+            });
             match client.good(&request).await {
                 Ok(answer) => in_flight.operation.learn(&answer, &mut self.secrets)?,
                 Err(_) if course.ends.load(SeqCst) => return Ok(self),

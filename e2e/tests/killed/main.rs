@@ -215,27 +215,26 @@ async fn killed_again_and_again(mut trial: Trial, seed: u64) -> anyhow::Result<(
 }
 
 #[tokio::test]
-async fn what_was_answered_is_there_when_the_hub_was_killed_and_nothing_is_in_halves()
--> anyhow::Result<()> {
+async fn acknowledged_writes_survive_kills_and_none_is_partial() -> anyhow::Result<()> {
     let seed = seed()?;
     killed_again_and_again(Trial::on_sqlite(seed).await?, seed).await
 }
 
 #[tokio::test]
 #[ignore = "needs a PostgreSQL: `make e2e-hubs`"]
-async fn what_was_answered_is_in_postgresql_when_the_hub_was_killed_and_nothing_is_in_halves()
--> anyhow::Result<()> {
+async fn acknowledged_writes_in_postgresql_survive_kills_and_none_is_partial() -> anyhow::Result<()>
+{
     let seed = seed()?;
     killed_again_and_again(Trial::on_postgresql(seed).await?, seed).await
 }
 
 #[tokio::test]
-async fn a_backup_under_load_restores_to_a_state_that_was() -> anyhow::Result<()> {
+async fn backup_under_load_restores_a_consistent_state() -> anyhow::Result<()> {
     backup::are_states_that_were(Trial::on_sqlite(seed()?).await?).await
 }
 
 #[tokio::test]
 #[ignore = "needs a PostgreSQL: `make e2e-hubs`"]
-async fn a_backup_of_postgresql_under_load_restores_to_a_state_that_was() -> anyhow::Result<()> {
+async fn backup_of_postgresql_under_load_restores_a_consistent_state() -> anyhow::Result<()> {
     backup::are_states_that_were(Trial::on_postgresql(seed()?).await?).await
 }

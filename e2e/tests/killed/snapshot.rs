@@ -80,7 +80,7 @@ impl Snapshot {
     fn put(&mut self, kind: &str, name: &Value, shown: Value) {
         let name = text(name);
         // Objects without a writer existed before the writers.
-        if let (Some(writer), true) = (whose(name), name.contains('-')) {
+        if let (Some(writer), true) = (writer_of(name), name.contains('-')) {
             let world = self.worlds.entry(writer).or_default();
             world.insert(format!("{kind}{name}"), shown);
         }
@@ -126,7 +126,7 @@ pub(crate) fn whole_log(since: u64, until: u64, lines: &[Value]) -> anyhow::Resu
     let mut log: Vec<Logged> = Vec::new();
     for line in lines {
         let revision = line["revision"].as_u64().context("no revision")?;
-        let writer = whose(text(&line["actor"]));
+        let writer = writer_of(text(&line["actor"]));
         let writer = writer.with_context(|| format!("whose is that? {line}"))?;
         let (kind, operation) = (text(&line["kind"]), text(&line["operation"]));
         let what = match kind {
@@ -167,7 +167,7 @@ pub(crate) fn goes_on(log: &[Logged], before: &[Logged]) -> anyhow::Result<()> {
 }
 
 /// Writer in names such as `w3`, `c-w3-17`, `agent:c-w3-17`.
-fn whose(name: &str) -> Option<usize> {
+fn writer_of(name: &str) -> Option<usize> {
     let mut parts = name.split(['-', ':']);
     parts.find_map(|part| part.strip_prefix('w')?.parse().ok())
 }

@@ -49,31 +49,31 @@ async fn there_and_back(way: Way, over: Transport) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_large_file_goes_there_and_back_directly_over_websocket() -> anyhow::Result<()> {
+async fn large_file_goes_there_and_back_directly_over_websocket() -> anyhow::Result<()> {
     there_and_back(Way::Direct, Transport::WebSocket).await
 }
 
 #[tokio::test]
-async fn a_large_file_goes_there_and_back_directly_over_spdy() -> anyhow::Result<()> {
+async fn large_file_goes_there_and_back_directly_over_spdy() -> anyhow::Result<()> {
     there_and_back(Way::Direct, Transport::Spdy).await
 }
 
 #[tokio::test]
-async fn a_large_file_goes_there_and_back_by_path_over_websocket() -> anyhow::Result<()> {
+async fn large_file_goes_there_and_back_by_path_over_websocket() -> anyhow::Result<()> {
     there_and_back(Way::Path, Transport::WebSocket).await
 }
 
 #[tokio::test]
-async fn a_large_file_goes_there_and_back_by_path_over_spdy() -> anyhow::Result<()> {
+async fn large_file_goes_there_and_back_by_path_over_spdy() -> anyhow::Result<()> {
     there_and_back(Way::Path, Transport::Spdy).await
 }
 
 #[tokio::test]
-async fn a_large_file_goes_there_and_back_by_name_over_websocket() -> anyhow::Result<()> {
+async fn large_file_goes_there_and_back_by_name_over_websocket() -> anyhow::Result<()> {
     there_and_back(Way::Name, Transport::WebSocket).await
 }
 
 #[tokio::test]
-async fn a_large_file_goes_there_and_back_by_name_over_spdy() -> anyhow::Result<()> {
+async fn large_file_goes_there_and_back_by_name_over_spdy() -> anyhow::Result<()> {
     there_and_back(Way::Name, Transport::Spdy).await
 }

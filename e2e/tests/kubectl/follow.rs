@@ -19,7 +19,7 @@ async fn directly(world: &World, args: &str) -> anyhow::Result<Output> {
 }
 
 #[tokio::test]
-async fn a_watch_tells_each_event_as_it_happens() -> anyhow::Result<()> {
+async fn watch_prints_each_event_as_it_happens() -> anyhow::Result<()> {
     let world = World::shared().await?;
     for way in Way::ALL {
         let namespace = format!("watch-{}", way.tag());
@@ -55,7 +55,7 @@ async fn a_watch_tells_each_event_as_it_happens() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_wait_on_a_quiet_watch_ends_on_time() -> anyhow::Result<()> {
+async fn wait_on_a_quiet_watch_ends_on_time() -> anyhow::Result<()> {
     let world = World::shared().await?;
     world.namespace("quiet").await?;
     directly(world, "create configmap quiet -n quiet")
@@ -78,7 +78,7 @@ async fn a_wait_on_a_quiet_watch_ends_on_time() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_wait_ends_with_what_it_waited_for() -> anyhow::Result<()> {
+async fn wait_ends_with_its_condition() -> anyhow::Result<()> {
     let world = World::shared().await?;
     for way in Way::ALL {
         let namespace = format!("wait-{}", way.tag());
@@ -114,7 +114,7 @@ async fn a_wait_ends_with_what_it_waited_for() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_rollout_is_followed_to_its_end() -> anyhow::Result<()> {
+async fn rollout_is_followed_to_its_end() -> anyhow::Result<()> {
     let world = World::shared().await?;
     for way in Way::ALL {
         let namespace = format!("roll-{}", way.tag());

@@ -62,7 +62,7 @@ async fn said(stream: &mut TcpStream, letter: &[u8]) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_hundred_connections_at_once_each_have_their_own_echo() -> anyhow::Result<()> {
+async fn hundred_connections_at_once_each_have_their_own_echo() -> anyhow::Result<()> {
     let world = World::shared().await?;
     let target = format!("pod/{}", world.pod(0));
     for way in Way::ALL {
@@ -94,7 +94,7 @@ async fn a_hundred_connections_at_once_each_have_their_own_echo() -> anyhow::Res
 }
 
 #[tokio::test]
-async fn a_refused_port_ends_its_own_connection_alone() -> anyhow::Result<()> {
+async fn refused_port_ends_its_own_connection_alone() -> anyhow::Result<()> {
     let world = World::shared().await?;
     let target = format!("pod/{}", world.pod(2));
     for way in Way::ALL {

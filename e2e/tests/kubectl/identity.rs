@@ -7,7 +7,7 @@ use crate::row::{check, row};
 use crate::world::{GROUPS, LISTED, USER, Way, World};
 
 #[tokio::test]
-async fn rights_are_those_of_the_mapped_user_every_way() -> anyhow::Result<()> {
+async fn rights_are_those_of_the_mapped_user_on_every_route() -> anyhow::Result<()> {
     let rows = [
         row("auth whoami").says("fairlead:tenant:t-default:admin"),
         row("auth whoami -o yaml")
@@ -24,7 +24,7 @@ async fn rights_are_those_of_the_mapped_user_every_way() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn the_audit_log_names_the_mapped_user() -> anyhow::Result<()> {
+async fn audit_log_names_the_mapped_user() -> anyhow::Result<()> {
     let world = World::shared().await?;
     check(world, &[row("auth whoami").says(USER)]).await?;
     let events = world
@@ -46,7 +46,7 @@ async fn the_audit_log_names_the_mapped_user() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn who_asks_to_be_somebody_else_is_refused() -> anyhow::Result<()> {
+async fn impersonation_by_the_caller_is_rejected() -> anyhow::Result<()> {
     let world = World::shared().await?;
     for way in Way::TUNNELLED {
         for flags in [
@@ -64,8 +64,8 @@ async fn who_asks_to_be_somebody_else_is_refused() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn an_admin_becomes_a_user_that_the_site_lists_and_both_names_are_recorded()
--> anyhow::Result<()> {
+async fn admin_becomes_a_user_that_the_site_lists_and_both_names_are_recorded() -> anyhow::Result<()>
+{
     let world = World::shared().await?;
     for way in Way::TUNNELLED {
         let whoami = ["auth", "whoami", "-o", "yaml", "--as", LISTED];

@@ -63,7 +63,7 @@ async fn get_and_exec_through(world: &World, way: Way, flags: &[&str]) -> anyhow
 }
 
 #[tokio::test]
-async fn a_proxy_works_directly_and_by_name() -> anyhow::Result<()> {
+async fn proxy_works_directly_and_by_name() -> anyhow::Result<()> {
     let world = World::shared().await?;
     get_and_exec_through(world, Way::Direct, &[]).await?;
     get_and_exec_through(world, Way::Name, &[]).await
@@ -71,7 +71,7 @@ async fn a_proxy_works_directly_and_by_name() -> anyhow::Result<()> {
 
 /// It drops the path of the server's URL by default. The hub's error then names the requested path.
 #[tokio::test]
-async fn a_proxy_works_by_path_if_it_keeps_the_path() -> anyhow::Result<()> {
+async fn proxy_works_by_path_if_it_keeps_the_path() -> anyhow::Result<()> {
     let world = World::shared().await?;
     get_and_exec_through(world, Way::Path, &["--append-server-path"]).await?;
     let (_proxy, kubectl) = proxy(world, Way::Path, &[]).await?;

@@ -4,7 +4,7 @@ use crate::row::{check, row};
 use crate::world::World;
 
 #[tokio::test]
-async fn objects_read_the_same_every_way() -> anyhow::Result<()> {
+async fn objects_are_equal_on_every_route() -> anyhow::Result<()> {
     let rows = [
         row("get nodes").has_ages().says("node-0"),
         row("get pods -l app=demo").has_ages().says("Running"),
@@ -32,7 +32,7 @@ async fn objects_read_the_same_every_way() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn what_the_api_offers_reads_the_same_every_way() -> anyhow::Result<()> {
+async fn api_discovery_is_equal_on_every_route() -> anyhow::Result<()> {
     let rows = [
         row("api-resources").says("deployments"),
         row("api-resources -o wide --sort-by=kind").says("create,delete"),
@@ -46,7 +46,7 @@ async fn what_the_api_offers_reads_the_same_every_way() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn what_the_api_refuses_reads_the_same_every_way() -> anyhow::Result<()> {
+async fn api_errors_are_equal_on_every_route() -> anyhow::Result<()> {
     let rows = [
         row("get pod nosuch")
             .exits(1)

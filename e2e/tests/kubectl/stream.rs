@@ -51,7 +51,7 @@ async fn exec_has_input_both_outputs_and_an_exit_code() -> anyhow::Result<()> {
 /// A program may pause, and full buffers must not count as a dead peer, even after the 30 s at which TCP
 /// would give up. SPDY would lose the input and exit with 0.
 #[tokio::test]
-async fn input_that_nobody_reads_for_long_arrives_whole() -> anyhow::Result<()> {
+async fn input_to_a_slow_reader_arrives_whole() -> anyhow::Result<()> {
     let world = World::shared().await?;
     let mut calls = JoinSet::new();
     for way in Way::TUNNELLED {
@@ -88,7 +88,7 @@ async fn input_that_nobody_reads_for_long_arrives_whole() -> anyhow::Result<()> 
 /// kubectl pings every five seconds. A kube-apiserver that has closed by then answers with a reset, which
 /// loses up to megabytes of output; SPDY would not report it.
 #[tokio::test]
-async fn a_slow_reader_gets_all_of_an_output_whose_program_has_ended_long_ago() -> anyhow::Result<()>
+async fn slow_reader_gets_all_of_an_output_whose_program_has_ended_long_ago() -> anyhow::Result<()>
 {
     let world = World::shared().await?;
     let mut calls = JoinSet::new();
@@ -121,7 +121,7 @@ async fn a_slow_reader_gets_all_of_an_output_whose_program_has_ended_long_ago() 
 
 /// kubectl falls back silently. A WebSocket starts with GET, SPDY with POST.
 #[tokio::test]
-async fn exec_arrives_over_the_transport_that_was_asked_for() -> anyhow::Result<()> {
+async fn exec_uses_the_requested_transport() -> anyhow::Result<()> {
     let world = World::shared().await?;
     for (over, verb) in [(Transport::WebSocket, "get"), (Transport::Spdy, "create")] {
         let mark = format!("mark-{verb}");
@@ -167,7 +167,7 @@ async fn exec_on_a_terminal_has_its_size_follows_it_and_ends_by_ctrl_c() -> anyh
 }
 
 #[tokio::test]
-async fn attach_speaks_to_the_main_process_until_its_input_ends() -> anyhow::Result<()> {
+async fn attach_reaches_the_main_process_until_its_input_ends() -> anyhow::Result<()> {
     let world = World::shared().await?;
     for way in Way::ALL {
         for over in BOTH {

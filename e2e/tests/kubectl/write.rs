@@ -20,7 +20,7 @@ fn within(namespace: &str, rows: impl IntoIterator<Item = Row>) -> Vec<Row> {
 }
 
 #[tokio::test]
-async fn an_object_is_written_the_same_every_way() -> anyhow::Result<()> {
+async fn objects_are_written_equally_on_every_route() -> anyhow::Result<()> {
     let world = World::shared().await?;
     namespaces(world, "write").await?;
     let show = || row("get configmap one -o yaml").has_stamps();
@@ -52,7 +52,7 @@ async fn an_object_is_written_the_same_every_way() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn the_server_applies_the_same_every_way() -> anyhow::Result<()> {
+async fn server_side_apply_is_equal_on_every_route() -> anyhow::Result<()> {
     let world = World::shared().await?;
     namespaces(world, "apply").await?;
     // Larger than every buffer on the path.

@@ -67,7 +67,7 @@ fn ratios_are_taken_within_a_round_so_that_a_slow_round_changes_nothing() {
 }
 
 #[test]
-fn the_table_names_a_scenario_once_and_says_beside_each_ratio_whether_its_goal_is_met() {
+fn table_names_a_scenario_once_and_shows_the_result_of_each_goal() {
     let table = report([12_000, 5_500, 12_000]).table();
     let lines: Vec<&str> = table.lines().collect();
     let words = |line: usize| lines[line].split_whitespace().collect::<Vec<_>>().join(" ");
@@ -108,7 +108,7 @@ fn processor_time_gives_a_ratio_of_its_own() {
 }
 
 #[test]
-fn a_pinned_run_that_did_not_have_its_core_says_so() {
+fn pinned_run_without_a_whole_core_warns() {
     let said = |route_us: u64| {
         let mut busy = measured(Route::Direct, [10_000; 3]);
         busy.scenario = SCENARIOS[1];
@@ -130,7 +130,7 @@ fn a_pinned_run_that_did_not_have_its_core_says_so() {
 }
 
 #[test]
-fn a_missed_goal_and_a_failed_request_are_shown_and_do_not_pass() {
+fn missed_goal_and_a_failed_request_are_shown_and_do_not_pass() {
     let missed = report([9_000, 4_000, 9_000]);
     assert!(!missed.passed());
     assert!(

@@ -18,7 +18,7 @@ async fn kubectl_works_over_a_bare_network() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn an_agent_gets_out_through_a_proxy_and_by_no_other_way() -> anyhow::Result<()> {
+async fn agent_gets_out_through_a_proxy_and_by_no_other_way() -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     stage.net.by_proxy_only()?;
     let squid = Squid::start(&stage.net, &SquidPlan::open()).await?;
@@ -32,7 +32,7 @@ async fn an_agent_gets_out_through_a_proxy_and_by_no_other_way() -> anyhow::Resu
 }
 
 #[tokio::test]
-async fn a_proxy_that_asks_for_a_password_gets_it() -> anyhow::Result<()> {
+async fn proxy_that_asks_for_a_password_gets_it() -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     stage.net.by_proxy_only()?;
     let plan = SquidPlan::open().for_person("robot", "s3cret/&");
@@ -48,7 +48,7 @@ async fn a_proxy_that_asks_for_a_password_gets_it() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_one_clear_line_and_shows_in_none() -> anyhow::Result<()> {
+async fn wrong_proxy_password_is_one_clear_line_without_the_password() -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     let plan = SquidPlan::open().for_person("robot", "s3cret");
     let squid = Squid::start(&stage.net, &plan).await?;
@@ -70,7 +70,7 @@ async fn a_wrong_password_is_one_clear_line_and_shows_in_none() -> anyhow::Resul
 }
 
 #[tokio::test]
-async fn a_hub_that_no_proxy_names_is_dialled_directly() -> anyhow::Result<()> {
+async fn hub_that_no_proxy_names_is_dialled_directly() -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     let squid = Squid::start(&stage.net, &SquidPlan::open()).await?;
     let site = stage
@@ -91,7 +91,7 @@ async fn a_hub_that_no_proxy_names_is_dialled_directly() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_proxy_that_opens_tls_reads_nothing_and_is_no_hindrance() -> anyhow::Result<()> {
+async fn proxy_that_terminates_tls_reads_nothing_and_blocks_nothing() -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     stage.net.by_proxy_only()?;
     let ca = Ca::new("corp")?;
@@ -129,17 +129,17 @@ async fn behind_haproxy(idle: u64) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_session_outlives_the_idle_limit_of_haproxy_of_60_s() -> anyhow::Result<()> {
+async fn session_outlives_the_idle_limit_of_haproxy_of_60_s() -> anyhow::Result<()> {
     behind_haproxy(60).await
 }
 
 #[tokio::test]
-async fn a_session_outlives_the_idle_limit_of_haproxy_of_20_s() -> anyhow::Result<()> {
+async fn session_outlives_the_idle_limit_of_haproxy_of_20_s() -> anyhow::Result<()> {
     behind_haproxy(20).await
 }
 
 #[tokio::test]
-async fn a_session_outlives_the_idle_limit_of_a_haproxy_that_ends_tls() -> anyhow::Result<()> {
+async fn session_outlives_the_idle_limit_of_a_haproxy_that_ends_tls() -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     let ca = Ca::new("edge")?;
     let mode = Mode::Http(&ca);
@@ -163,11 +163,11 @@ async fn behind_nginx(idle: u64) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_session_outlives_the_idle_limit_of_nginx_of_60_s() -> anyhow::Result<()> {
+async fn session_outlives_the_idle_limit_of_nginx_of_60_s() -> anyhow::Result<()> {
     behind_nginx(60).await
 }
 
 #[tokio::test]
-async fn a_session_outlives_the_idle_limit_of_nginx_of_20_s() -> anyhow::Result<()> {
+async fn session_outlives_the_idle_limit_of_nginx_of_20_s() -> anyhow::Result<()> {
     behind_nginx(20).await
 }

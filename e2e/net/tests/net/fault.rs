@@ -37,7 +37,7 @@ async fn met(stage: &Stage) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_reset_from_a_firewall_costs_one_dial() -> anyhow::Result<()> {
+async fn reset_from_a_firewall_costs_one_dial() -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     let site = stage.agent(|agent| agent).await?;
     let mut work = Work::start(&stage).await?;
@@ -49,7 +49,7 @@ async fn a_reset_from_a_firewall_costs_one_dial() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn an_orderly_end_by_a_load_balancer_costs_one_dial() -> anyhow::Result<()> {
+async fn orderly_end_by_a_load_balancer_costs_one_dial() -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     let front = Haproxy::start(&stage.net, Mode::Tcp, Duration::from_secs(60)).await?;
     let site = stage.agent(|agent| agent).await?;
@@ -59,7 +59,7 @@ async fn an_orderly_end_by_a_load_balancer_costs_one_dial() -> anyhow::Result<()
 }
 
 #[tokio::test]
-async fn a_firewall_that_drops_for_10_s_is_waited_out() -> anyhow::Result<()> {
+async fn firewall_that_drops_for_10_s_is_waited_out() -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     let site = stage.agent(|agent| agent).await?;
     let _work = Work::start(&stage).await?;
@@ -70,7 +70,7 @@ async fn a_firewall_that_drops_for_10_s_is_waited_out() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_proxy_that_dies_and_comes_back_is_dialled_through_again() -> anyhow::Result<()> {
+async fn proxy_that_dies_and_comes_back_is_dialled_through_again() -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     stage.net.by_proxy_only()?;
     let mut squid = Squid::start(&stage.net, &SquidPlan::open()).await?;
@@ -85,7 +85,7 @@ async fn a_proxy_that_dies_and_comes_back_is_dialled_through_again() -> anyhow::
 }
 
 #[tokio::test]
-async fn a_nat_that_forgets_is_noticed() -> anyhow::Result<()> {
+async fn nat_that_forgets_is_noticed() -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     let site = stage.agent(|agent| agent).await?;
     let _work = Work::start(&stage).await?;
@@ -104,22 +104,22 @@ async fn silence(toward: Toward) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_link_that_goes_silent_is_lost_within_20_s() -> anyhow::Result<()> {
+async fn silent_link_is_lost_within_20_s() -> anyhow::Result<()> {
     silence(Toward::Both).await
 }
 
 #[tokio::test]
-async fn a_link_that_is_silent_towards_the_site_only_is_lost_within_20_s() -> anyhow::Result<()> {
+async fn link_that_is_silent_towards_the_site_only_is_lost_within_20_s() -> anyhow::Result<()> {
     silence(Toward::Site).await
 }
 
 #[tokio::test]
-async fn a_link_that_is_silent_towards_the_hub_only_is_lost_within_20_s() -> anyhow::Result<()> {
+async fn link_that_is_silent_towards_the_hub_only_is_lost_within_20_s() -> anyhow::Result<()> {
     silence(Toward::Hub).await
 }
 
 #[tokio::test]
-async fn an_agent_that_is_stopped_is_lost_within_20_s_and_goes_on_later() -> anyhow::Result<()> {
+async fn stopped_agent_is_lost_within_20_s_and_continues_later() -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     let mut site = stage.agent(|agent| agent).await?;
     site.process.signal(Signal::STOP)?;

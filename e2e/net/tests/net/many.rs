@@ -57,7 +57,7 @@ async fn kubectl_works_after_each_of_many_random_cuts() -> anyhow::Result<()> {
 
 /// `FAIRLEAD_NET_HOLE_SECONDS` sets the length.
 #[tokio::test]
-async fn a_black_hole_is_told_in_a_sentence_and_leaves_nothing_behind() -> anyhow::Result<()> {
+async fn black_hole_is_reported_in_a_sentence_and_leaks_nothing() -> anyhow::Result<()> {
     let long = Duration::from_secs(size("FAIRLEAD_NET_HOLE_SECONDS", 60, 600)?);
     let stage = Stage::set().await?;
     let site = stage.agent(|agent| agent).await?;

@@ -136,27 +136,27 @@ fn far(millis: u64) -> Shape {
 }
 
 #[tokio::test]
-async fn one_stream_over_20_ms_brings_what_plain_tcp_does() -> anyhow::Result<()> {
+async fn one_stream_over_20_ms_is_as_fast_as_plain_tcp() -> anyhow::Result<()> {
     beside_plain_tcp(far(20), 96, None).await
 }
 
 #[tokio::test]
-async fn one_stream_over_60_ms_brings_what_plain_tcp_does() -> anyhow::Result<()> {
+async fn one_stream_over_60_ms_is_as_fast_as_plain_tcp() -> anyhow::Result<()> {
     beside_plain_tcp(far(60), 96, None).await
 }
 
 #[tokio::test]
-async fn one_stream_over_150_ms_brings_what_plain_tcp_does() -> anyhow::Result<()> {
+async fn one_stream_over_150_ms_is_as_fast_as_plain_tcp() -> anyhow::Result<()> {
     beside_plain_tcp(far(150), 96, None).await
 }
 
 #[tokio::test]
-async fn one_stream_over_a_lossy_path_brings_what_plain_tcp_does() -> anyhow::Result<()> {
+async fn one_stream_over_a_lossy_path_is_as_fast_as_plain_tcp() -> anyhow::Result<()> {
     beside_plain_tcp(far(20).loss(0.01), 8, None).await
 }
 
 #[tokio::test]
-async fn one_stream_over_a_far_lossy_path_brings_what_plain_tcp_does() -> anyhow::Result<()> {
+async fn one_stream_over_a_far_lossy_path_is_as_fast_as_plain_tcp() -> anyhow::Result<()> {
     beside_plain_tcp(far(150).loss(0.01), 32, Some("bbr")).await
 }
 
@@ -195,7 +195,7 @@ async fn ask_beside<T>(
 
 /// Neither starves the other, and small requests continue.
 #[tokio::test]
-async fn a_stream_shares_a_path_with_a_tcp_of_others() -> anyhow::Result<()> {
+async fn stream_shares_a_path_fairly_with_other_tcp() -> anyhow::Result<()> {
     let most = Duration::from_secs(20);
     let stage = Stage::set().await?;
     let _site = stage.agent(|agent| agent).await?;

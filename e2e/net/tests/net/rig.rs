@@ -67,7 +67,7 @@ fn connect(from: &NetNs) -> anyhow::Result<TcpStream> {
 }
 
 #[tokio::test]
-async fn a_long_link_is_as_long_as_it_says_and_short_again_when_told() -> anyhow::Result<()> {
+async fn long_link_has_its_delay_until_it_is_changed() -> anyhow::Result<()> {
     let mut echo = Echo::start().await?;
     echo.round(ANSWER_DEADLINE).await?;
     echo.net
@@ -81,7 +81,7 @@ async fn a_long_link_is_as_long_as_it_says_and_short_again_when_told() -> anyhow
 }
 
 #[tokio::test]
-async fn a_fault_holds_a_connection_until_it_is_healed() -> anyhow::Result<()> {
+async fn fault_blocks_a_connection_until_it_is_healed() -> anyhow::Result<()> {
     let mut echo = Echo::start().await?;
     for fault in [
         Fault::Drop,
@@ -100,7 +100,7 @@ async fn a_fault_holds_a_connection_until_it_is_healed() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_reset_ends_a_connection() -> anyhow::Result<()> {
+async fn reset_ends_a_connection() -> anyhow::Result<()> {
     let mut echo = Echo::start().await?;
     echo.net.cut(Fault::Reset)?;
     let error = echo
@@ -116,7 +116,7 @@ async fn a_reset_ends_a_connection() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_nat_that_forgets_ends_a_connection_and_lets_new_ones_through() -> anyhow::Result<()> {
+async fn nat_that_forgets_ends_a_connection_and_lets_new_ones_through() -> anyhow::Result<()> {
     let mut echo = Echo::start().await?;
     echo.round(ANSWER_DEADLINE).await?;
     echo.net.cut(Fault::NatLoss)?;
@@ -126,7 +126,7 @@ async fn a_nat_that_forgets_ends_a_connection_and_lets_new_ones_through() -> any
 }
 
 #[tokio::test]
-async fn a_wall_lets_nothing_out() -> anyhow::Result<()> {
+async fn proxy_only_rules_let_nothing_out() -> anyhow::Result<()> {
     let mut echo = Echo::start().await?;
     echo.net.by_proxy_only()?;
     ensure!(echo.round(SILENCE_TIME).await.is_err());

@@ -44,8 +44,7 @@ impl Drop for Wall<'_> {
 }
 
 #[tokio::test]
-async fn an_api_server_that_the_agent_cannot_reach_is_told_from_a_lost_link() -> anyhow::Result<()>
-{
+async fn unreachable_api_server_is_distinguished_from_a_lost_link() -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     let site = stage.agent(|agent| agent.in_group(AGENT_GROUP)).await?;
     let before = site.dials().await?;
@@ -64,7 +63,7 @@ async fn an_api_server_that_the_agent_cannot_reach_is_told_from_a_lost_link() ->
 }
 
 #[tokio::test]
-async fn a_stopped_agent_is_told_and_so_is_its_return() -> anyhow::Result<()> {
+async fn stop_and_return_of_an_agent_are_reported() -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     let mut site = stage.agent(|agent| agent).await?;
     site.process.signal(Signal::STOP)?;
@@ -74,7 +73,7 @@ async fn a_stopped_agent_is_told_and_so_is_its_return() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_hub_that_does_not_reach_its_agent_is_told_and_so_is_its_return() -> anyhow::Result<()> {
+async fn loss_and_return_of_an_agents_path_are_reported() -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     let _site = stage.agent(|agent| agent).await?;
     stage.net.cut(Fault::Silence(Toward::Site))?;

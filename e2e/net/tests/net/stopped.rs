@@ -83,7 +83,7 @@ fn p99(sorted: &[Duration]) -> anyhow::Result<Duration> {
 }
 
 #[tokio::test]
-async fn a_reader_that_stops_costs_a_window_and_nobody_else_anything() -> anyhow::Result<()> {
+async fn stopped_reader_costs_a_window_and_affects_nobody_else() -> anyhow::Result<()> {
     let lines = size("FAIRLEAD_NET_MIB", 64, 1024)? * BYTES_PER_MIB / LINE_BYTES;
     let stage = Stage::set().await?;
     let _site = stage.agent(|agent| agent).await?;

@@ -50,32 +50,32 @@ async fn lives_through(fault: Fault, long: Duration) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn work_lives_through_a_reset() -> anyhow::Result<()> {
+async fn work_survives_a_reset() -> anyhow::Result<()> {
     lives_through(Fault::Reset, Duration::from_secs(3)).await
 }
 
 #[tokio::test]
-async fn work_lives_through_10_s_of_drops() -> anyhow::Result<()> {
+async fn work_survives_10_s_of_drops() -> anyhow::Result<()> {
     lives_through(Fault::Drop, Duration::from_secs(10)).await
 }
 
 #[tokio::test]
-async fn work_lives_through_a_nat_that_forgets() -> anyhow::Result<()> {
+async fn work_survives_a_nat_that_forgets() -> anyhow::Result<()> {
     lives_through(Fault::NatLoss, Duration::ZERO).await
 }
 
 #[tokio::test]
-async fn work_lives_through_silence_that_is_noticed() -> anyhow::Result<()> {
+async fn work_survives_detected_silence() -> anyhow::Result<()> {
     lives_through(Fault::Silence(Toward::Both), Duration::from_secs(30)).await
 }
 
 #[tokio::test]
-async fn work_lives_through_silence_of_one_direction() -> anyhow::Result<()> {
+async fn work_survives_silence_of_one_direction() -> anyhow::Result<()> {
     lives_through(Fault::Silence(Toward::Hub), Duration::from_secs(30)).await
 }
 
 #[tokio::test]
-async fn work_lives_through_an_orderly_end_by_a_load_balancer() -> anyhow::Result<()> {
+async fn work_survives_an_orderly_end_by_a_load_balancer() -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     let front = Haproxy::start(&stage.net, Mode::Tcp, Duration::from_secs(60)).await?;
     let site = stage.agent(|agent| agent).await?;
@@ -86,7 +86,7 @@ async fn work_lives_through_an_orderly_end_by_a_load_balancer() -> anyhow::Resul
 }
 
 #[tokio::test]
-async fn work_lives_through_the_death_of_a_proxy() -> anyhow::Result<()> {
+async fn work_survives_the_death_of_a_proxy() -> anyhow::Result<()> {
     let stage = Stage::set().await?;
     stage.net.by_proxy_only()?;
     let mut squid = Squid::start(&stage.net, &SquidPlan::open()).await?;

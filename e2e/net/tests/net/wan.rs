@@ -51,22 +51,22 @@ async fn works_at(round_trip: u64, loss: f64) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn a_site_20_ms_away_works() -> anyhow::Result<()> {
+async fn site_20_ms_away_works() -> anyhow::Result<()> {
     works_at(20, 0.0).await
 }
 
 #[tokio::test]
-async fn a_site_60_ms_away_works() -> anyhow::Result<()> {
+async fn site_60_ms_away_works() -> anyhow::Result<()> {
     works_at(60, 0.0).await
 }
 
 #[tokio::test]
-async fn a_site_150_ms_away_works() -> anyhow::Result<()> {
+async fn site_150_ms_away_works() -> anyhow::Result<()> {
     works_at(150, 0.0).await
 }
 
 /// With this loss, plain TCP reaches about 0.9 MB/s over 20 ms, and a seventh of it over 150 ms.
 #[tokio::test]
-async fn a_site_behind_a_link_that_loses_1_percent_works() -> anyhow::Result<()> {
+async fn site_behind_a_link_that_loses_1_percent_works() -> anyhow::Result<()> {
     works_at(20, 0.01).await
 }
