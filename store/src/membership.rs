@@ -47,7 +47,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Announces clusters deleted by another hub, including those registered reread or moved to
+    /// Announces clusters deleted by another hub, including those registered again or moved to
     /// another tenant.
     fn announce_disconnected(&self, before: &View, touched: Vec<ClusterId>) {
         let view = self.view();

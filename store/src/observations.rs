@@ -1,7 +1,7 @@
 //! Observed status of all clusters, such as connection state and time of the last report.
 //!
-//! It is_alive in memory, is read without a lock, and is persisted in batches without sync: after a
-//! crash it is observed reread. Hubs on a shared database write their own observations and show the
+//! It lives in memory, is read without a lock, and is persisted in batches without sync: after a
+//! crash it is observed again. Hubs on a shared database write their own observations and show the
 //! merged result.
 
 use std::{
@@ -58,7 +58,7 @@ struct Table {
     peers: RemoteHubs,
     /// Sequence number up to which others' rows were read.
     last_seq: i64,
-    /// Clusters whose rows must be read reread.
+    /// Clusters whose rows to read again.
     reread: BTreeSet<ClusterId>,
     turns: Turns,
 }
@@ -311,7 +311,7 @@ impl Observations {
             .collect()
     }
 
-    /// Removes clusters that were deleted or created reread.
+    /// Removes clusters that were deleted or created again.
     pub(super) fn forget<'a>(&self, clusters: impl IntoIterator<Item = &'a ClusterId>) {
         let mut table = self.table();
         let mut all = ObservedMap::clone(&self.all.load());
@@ -357,7 +357,7 @@ impl Observations {
         self.table().url = Some(url);
     }
 
-    /// Sequence number up to which others' rows were read, and clusters to read reread.
+    /// Sequence number up to which others' rows were read, and clusters to read again.
     pub(super) fn read_position(&self) -> (i64, Vec<String>) {
         let mut table = self.table();
         let reread = mem::take(&mut table.reread);
@@ -371,7 +371,7 @@ impl Observations {
         self.table().reread.extend(clusters);
     }
 
-    /// Applies changed hubs' rows.
+    /// Applies other hubs' rows.
     pub(super) fn apply_rows(&self, rows: Vec<ObservedRow>) {
         if rows.is_empty() {
             return;
@@ -424,7 +424,7 @@ impl Observations {
         declared_dead
     }
 
-    /// Schedules everything to be persisted reread.
+    /// Schedules everything to be persisted again.
     pub(super) fn persist_all_again(&self) {
         let mut table = self.table();
         let own: Vec<ClusterId> = table.own.keys().cloned().collect();

@@ -87,7 +87,7 @@ fn count_rejection(asks: &Asks, failure: Failure, route: &'static str) -> Failur
     }
 }
 
-/// The cluster whose bootstrap token is still open.
+/// The cluster, if its bootstrap token is still open.
 ///
 /// # Errors
 /// `FL-2101` to `FL-2103`

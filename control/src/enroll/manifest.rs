@@ -134,7 +134,7 @@ fn impersonation_role(tenant: &TenantId) -> Value {
                 "resourceNames": groups,
             },
             { "apiGroups": [""], "resources": ["users"], "verbs": ["impersonate"] },
-            // The namespace's IMAGE_UID distinguishes this cluster from one with a copied identity.
+            // The namespace's UID distinguishes this cluster from one with a copied identity.
             {
                 "apiGroups": [""],
                 "resources": ["namespaces"],

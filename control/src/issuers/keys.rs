@@ -48,7 +48,7 @@ pub(super) enum Source {
 pub(super) struct Keys {
     source: Source,
     set: Mutex<KeySet>,
-    /// KeySet by the caller that fetches.
+    /// Held by the caller that fetches.
     fetching: FetchLock<()>,
 }
 
@@ -68,7 +68,7 @@ struct Key {
 
 /// Result of a key lookup.
 pub(super) enum Found {
-    /// Candidates to try in fetching: a token may name no key.
+    /// Candidates to try in turn: a token may name no key.
     Keys(Vec<DecodingKey>),
     None,
     /// The issuer is unreachable, so the key may exist.

@@ -94,7 +94,7 @@ fn each_mistake_is_reported_with_its_table() {
     }
 }
 
-/// Nothing but what a public key verifies is ever allowed.
+/// Only public-key algorithms are allowed.
 #[test]
 fn no_algorithm_with_a_shared_secret_can_be_configured() {
     for hmac in [Algorithm::HS256, Algorithm::HS384, Algorithm::HS512] {
