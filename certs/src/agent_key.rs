@@ -1,4 +1,5 @@
-//! An agent's key pair, from before it has a certificate. The key is made where it is used and never travels.
+//! An agent's key pair, also before it has a certificate. The key is generated where it is used and never leaves the
+//! machine.
 
 use std::fmt;
 
@@ -13,7 +14,7 @@ use crate::{leaf::Leaf, tls::internal};
 pub struct AgentKey(KeyPair);
 
 impl AgentKey {
-    /// A new P-256 key.
+    /// Generates a P-256 key.
     ///
     /// # Errors
     /// `FL-5101` if the machine has no random numbers.
@@ -23,7 +24,7 @@ impl AgentKey {
             .map_err(internal)
     }
 
-    /// PKCS#8 in PEM, P-256 or Ed25519.
+    /// Reads a P-256 or Ed25519 key, PKCS#8 in PEM.
     ///
     /// # Errors
     /// `FL-4101` if it is not such a key.
@@ -40,13 +41,13 @@ impl AgentKey {
             })
     }
 
-    /// PKCS#8 in PEM, to be kept where only the agent reads.
+    /// The key as PKCS#8 in PEM, for storage that only the agent can read.
     #[must_use]
     pub fn to_pem(&self) -> SecretString {
         self.0.serialize_pem().into()
     }
 
-    /// PKCS#10 in PEM, without names: the hub puts in those that the token stands for.
+    /// A certificate request, PKCS#10 in PEM, without names: the hub adds those of the token.
     ///
     /// # Errors
     /// `FL-5101` if it cannot be signed.
@@ -59,7 +60,7 @@ impl AgentKey {
             .map_err(internal)
     }
 
-    /// With the certificate that was issued for it, leaf first.
+    /// Combines the key with the certificate issued for it, leaf first.
     ///
     /// # Errors
     /// `FL-3107` if that is not a certificate, or one for another key.

@@ -1,5 +1,7 @@
-//! The hub's certificate authority: one P-256 key, made on first start, that signs agents, the hub's end of the inner
-//! TLS and, where the web's own certificates are not used, the hub's front. The key never leaves this type.
+//! The hub's certificate authority: one P-256 key, generated on first start.
+//!
+//! It signs agents, the hub's end of the inner TLS, and the hub's front if no certificate of a public CA is configured.
+//! The key never leaves this type.
 
 use std::{fmt, path::Path};
 
@@ -36,21 +38,23 @@ pub struct Authority {
     not_after: OffsetDateTime,
 }
 
-/// A certificate for somebody else's key.
+/// A certificate for the key of a request.
 #[derive(Debug, Clone)]
 pub struct Signed {
     pub certificate_pem: String,
     pub not_before: OffsetDateTime,
     pub not_after: OffsetDateTime,
-    /// Lower-case hexadecimal.
+    /// Serial number in lower-case hexadecimal.
     pub serial: String,
-    /// As [`csr_fingerprint`](crate::csr_fingerprint) has it.
+    /// Hash of the public key, as by [`csr_fingerprint`](crate::csr_fingerprint).
     pub key_fingerprint: [u8; 32],
 }
 
 impl Authority {
-    /// Opens `ca.pem` and `ca.key` (0600) in `dir`; makes them on first start. Neither is ever written over. One
-    /// process at a time may call this for a directory. The trust domain is in the CA's URI SAN.
+    /// Opens `ca.pem` and `ca.key` (0600) in `dir`, or creates them on first start.
+    ///
+    /// Neither file is ever overwritten. One process at a time may call this for a directory. The trust domain is in
+    /// the CA's URI SAN.
     ///
     /// # Errors
     /// `FL-4103` if they are damaged, do not belong together, or others may read the key.
@@ -79,7 +83,8 @@ impl Authority {
         };
         let pem = match pem {
             Some(pem) => pem,
-            // First start, or one that was cut off between the two files: the key alone decides pin and trust domain.
+            // First start, or a start that was interrupted between the two files. Pin and trust domain come from the
+            // key alone.
             None => {
                 let pem = self_signed(&key, OffsetDateTime::now_utc())?;
                 keyfile::create_public(&pem_path, &pem)?;
@@ -123,23 +128,23 @@ impl Authority {
         self.pin
     }
 
-    /// Like `fl-` and 16 hexadecimal digits, as random as the authority's key.
+    /// The trust domain: `fl-` and 16 hexadecimal digits of the key's hash.
     #[must_use]
     pub fn trust_domain(&self) -> &str {
         &self.trust_domain
     }
 
-    /// When the authority itself expires.
+    /// End of the authority's own validity.
     #[must_use]
     pub fn not_after(&self) -> OffsetDateTime {
         self.not_after
     }
 
-    /// Leaf (24 h, for clients only) for the agent's key in `csr_pem`. Of the request only the key is used.
+    /// Signs a client certificate (24 h) for the agent's key in `csr_pem`. Only the key of the request is used.
     ///
     /// # Errors
-    /// `FL-2104` if it is not a request signed by its own P-256 or Ed25519 key, `FL-2105` if it names anybody else than
-    /// this cluster.
+    /// `FL-2104` if it is not a request signed by its own P-256 or Ed25519 key, `FL-2105` if it names anything but this
+    /// cluster.
     pub fn sign_agent(
         &self,
         csr_pem: &str,
@@ -150,7 +155,7 @@ impl Authority {
         self.sign_agent_of(Registration::random()?, csr_pem, tenant, cluster, now)
     }
 
-    /// As [`Authority::sign_agent`], for one registration of the cluster, which the serial number tells.
+    /// As [`Authority::sign_agent`], for one registration of the cluster, which becomes part of the serial number.
     ///
     /// # Errors
     /// As [`Authority::sign_agent`].
@@ -179,8 +184,8 @@ impl Authority {
         })
     }
 
-    /// Leaf (24 h) of the hub for the inner TLS, valid for [`HUB_SERVER_NAME`](crate::HUB_SERVER_NAME), with a key of
-    /// its own.
+    /// Issues the hub's certificate (24 h) for the inner TLS, valid for [`HUB_SERVER_NAME`](crate::HUB_SERVER_NAME),
+    /// with a new key.
     ///
     /// # Errors
     /// `FL-5101` if it cannot be signed.
@@ -188,8 +193,10 @@ impl Authority {
         self.issue(&profiles::hub(&self.trust_domain, now)?)
     }
 
-    /// Leaf (24 h) of the hub's front for these DNS names (also `*.domain`) and addresses, where no certificate of the
-    /// web is given. The chain holds the authority, so that a client with the pin alone can verify it.
+    /// Issues the front's certificate (24 h) for these DNS names (also `*.domain`) and addresses.
+    ///
+    /// Used if no certificate of a public CA is configured. The chain contains the authority, so that a client can
+    /// verify it by the pin alone.
     ///
     /// # Errors
     /// `FL-4101` if one of them is neither name nor address.
@@ -215,7 +222,7 @@ impl fmt::Debug for Authority {
     }
 }
 
-/// The trust domain comes from the key, so that the certificate can be made again from the key alone.
+/// The trust domain is derived from the key, so the certificate can be made again from the key alone.
 fn self_signed(key: &KeyPair, now: OffsetDateTime) -> Result<String, Failure> {
     let hash = sha256(&key.subject_public_key_info());
     let trust_domain = format!("fl-{}", hex::encode(hash.get(..8).unwrap_or_default()));

@@ -1,5 +1,6 @@
-//! Reads the certificate request that a stranger sent (PKCS#10, RFC 2986). Only its public key is ever used; whatever
-//! else it asks for is refused where it is a name, and dropped where it is not.
+//! Reads certificate requests (PKCS#10, RFC 2986) of unauthenticated peers.
+//!
+//! Only the public key is used. Foreign names are rejected, all other attributes are ignored.
 
 use fairlead_api::{Code, Failure};
 use rcgen::{PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PublicKeyData, SubjectPublicKeyInfo};
@@ -14,15 +15,15 @@ use x509_parser::{
 
 use crate::pin::sha256;
 
-/// The longest request that is looked at, in bytes of PEM.
+/// Limit of a request in bytes of PEM.
 const MAX_LEN: usize = 8 * 1024;
 
-/// A request whose signature proves that the sender holds the key.
+/// A request with a valid signature of its own key.
 pub(crate) struct Request {
     pub(crate) key: SubjectPublicKeyInfo,
     common_names: Vec<String>,
     uris: Vec<String>,
-    /// What kind of name that no agent ever has.
+    /// Kind of a name that no agent has.
     stranger: Option<&'static str>,
 }
 
@@ -61,7 +62,10 @@ impl Request {
         sha256(&self.key.subject_public_key_info())
     }
 
-    /// `FL-2105` if it names anything but the identity for which it is signed.
+    /// Rejects names other than those of the identity to sign.
+    ///
+    /// # Errors
+    /// `FL-2105` with the name.
     pub(crate) fn names_only(&self, common_name: &str, uri: &str) -> Result<(), Failure> {
         let foreign = |name: &str| Err(Failure::because(Code::ForeignName, format!("{name:?}")));
         if let Some(kind) = self.stranger {
@@ -122,7 +126,7 @@ fn usable_key(request: &X509CertificationRequest<'_>) -> Result<SubjectPublicKey
     let key = SubjectPublicKeyInfo::from_der(raw).map_err(|_| other())?;
     let bytes = key.der_bytes();
     let whole = if key.algorithm() == &PKCS_ECDSA_P256_SHA256 {
-        // Uncompressed, the one form that RFC 5480 has everybody understand.
+        // The uncompressed form, the only one that RFC 5480 requires.
         bytes.len() == 65 && bytes.first() == Some(&4)
     } else {
         key.algorithm() == &PKCS_ED25519 && bytes.len() == 32
@@ -130,7 +134,7 @@ fn usable_key(request: &X509CertificationRequest<'_>) -> Result<SubjectPublicKey
     if whole { Ok(key) } else { Err(other()) }
 }
 
-/// SHA-256 of the SubjectPublicKeyInfo in the request, to which a spent bootstrap token is bound.
+/// SHA-256 of the request's SubjectPublicKeyInfo, to which a spent bootstrap token is bound.
 ///
 /// # Errors
 /// `FL-2104` if it is not a request, is not signed by its own key, or has a key of another kind.

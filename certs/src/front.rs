@@ -1,4 +1,4 @@
-//! The hub's front: the TLS that kubectl, agents' WebSockets and browsers meet.
+//! TLS of the hub's front, for kubectl, agents' WebSockets and browsers.
 
 use std::sync::Arc;
 
@@ -10,8 +10,9 @@ use crate::{
     tls::{internal, provider},
 };
 
-/// The hub's front (outer TLS 1.2 and 1.3): h2 and http/1.1 by ALPN. No tickets and no resumption: the state would be
-/// kept for clients that never come back.
+/// TLS 1.2 and 1.3 of the hub's front: h2 and http/1.1 by ALPN.
+///
+/// No tickets and no resumption: their state would be kept for clients that never return.
 ///
 /// # Errors
 /// `FL-5101` if the provider lacks these versions.

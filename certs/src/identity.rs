@@ -1,4 +1,4 @@
-//! Whose certificate an agent showed. TLS has verified it; here it is read, as strictly as we write it.
+//! Reads the identity in an agent's certificate, which TLS has verified, as strictly as the authority writes it.
 
 use fairlead_api::{ClusterId, Code, Failure, TenantId, hex};
 use rustls::pki_types::CertificateDer;
@@ -10,19 +10,19 @@ use x509_parser::{
 
 use crate::pin::sha256;
 
-/// Who an agent is, from its certificate's URI SAN `spiffe://<trust domain>/tenant/<t>/cluster/<c>`.
+/// Identity of an agent, from the URI SAN `spiffe://<trust domain>/tenant/<t>/cluster/<c>` of its certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentIdentity {
     pub tenant: TenantId,
     pub cluster: ClusterId,
     pub not_after: OffsetDateTime,
-    /// Lower-case hexadecimal.
+    /// Serial number in lower-case hexadecimal.
     pub serial: String,
-    /// SHA-256 of its public key, as [`csr_fingerprint`](crate::csr_fingerprint) has it.
+    /// SHA-256 of the public key, as by [`csr_fingerprint`](crate::csr_fingerprint).
     pub key: [u8; 32],
 }
 
-/// Whose certificate this is (already verified by TLS), leaf first.
+/// Reads the identity from a chain that TLS has verified, leaf first.
 ///
 /// # Errors
 /// `FL-2107` if it names anything but one agent of this trust domain.

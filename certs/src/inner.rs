@@ -1,5 +1,6 @@
-//! Both ends of the inner TLS, which proves hub and agent to each other whatever ends the outer one. TLS 1.3 only, and
-//! never resumed: a resumed session would skip the verification of the agent's certificate.
+//! Both ends of the inner TLS, which authenticates hub and agent to each other even if a proxy ends the outer one.
+//!
+//! TLS 1.3 only, without resumption: a resumed session would skip the verification of the agent's certificate.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,12 +27,14 @@ use crate::{
     tls::{algorithms, internal, provider},
 };
 
-/// The name by which every agent asks for its hub inside of the tunnel. It is in no DNS and needs none.
+/// Server name of every hub inside the tunnel. It is in no DNS and needs none.
 pub const HUB_SERVER_NAME: &str = "hub.fairlead.internal";
 
-/// The hub's end of the inner TLS 1.3: a client certificate of `authority_pem` is believed, and for `late` after its end,
-/// too, when whoever admits it has to look at that; a peer without one is let in as anonymous, any other certificate ends
-/// the handshake with an alert.
+/// The hub's end of the inner TLS 1.3.
+///
+/// It accepts client certificates of `authority_pem`, and for the time `late` after their expiry too; the gateway then
+/// limits their rights. A peer without a certificate is anonymous. Any other certificate ends the handshake with an
+/// alert.
 ///
 /// # Errors
 /// `FL-4101` if there is no certificate in `authority_pem`.
@@ -62,7 +65,7 @@ pub fn session_server(
     Ok(Arc::new(config))
 }
 
-/// The agent's end of the inner TLS 1.3: believes a hub of the pinned authority only. Ask for [`HUB_SERVER_NAME`].
+/// The agent's end of the inner TLS 1.3: trusts only a hub of the pinned authority, by the name [`HUB_SERVER_NAME`].
 ///
 /// A hub of another authority fails with [`TrustError::NotPinned`](crate::TrustError::NotPinned).
 ///
@@ -82,7 +85,7 @@ pub fn session_client(pin: CaPin, identity: Option<&Leaf>) -> Result<Arc<ClientC
     Ok(Arc::new(config))
 }
 
-/// Takes a certificate for what it was at its end, if that was not too long ago.
+/// Verifies an expired certificate as of its end, if that was not too long ago.
 #[derive(Debug)]
 struct LateClients {
     punctual: Arc<dyn ClientCertVerifier>,

@@ -1,4 +1,4 @@
-//! Files that hold a key: readable by their owner alone, written whole or not at all, and never written over.
+//! Key files: readable by their owner alone, written as a whole, and never overwritten.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -10,13 +10,13 @@ use std::{
 use fairlead_api::{Code, Failure};
 use secrecy::SecretString;
 
-/// No key file of ours comes near this size, in bytes.
+/// Limit of a key file in bytes; real ones are far smaller.
 const MAX_LEN: u64 = 64 * 1024;
 
-/// Reads a key file.
+/// Reads a key file; `Ok(None)` if there is none.
 ///
 /// # Errors
-/// `FL-4103` if others than its owner may touch it, or it cannot be read as text; `Ok(None)` if there is none.
+/// `FL-4103` if others than its owner have access, or it cannot be read as text.
 pub fn read(path: &Path) -> Result<Option<SecretString>, Failure> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -39,7 +39,7 @@ pub fn read(path: &Path) -> Result<Option<SecretString>, Failure> {
     Ok(Some(text.into()))
 }
 
-/// Writes a key file, mode 0600.
+/// Writes a new key file, mode 0600.
 ///
 /// # Errors
 /// `FL-4103` if it exists or cannot be written.
@@ -52,7 +52,7 @@ pub(crate) fn create_public(path: &Path, text: &str) -> Result<(), Failure> {
     write_new(path, text, 0o644)
 }
 
-/// After a crash either the whole file is there or none: written beside its place, synced, then renamed into it.
+/// Writes a draft beside the target, syncs it, and renames it. After a crash the whole file is there or none.
 fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
     let fail = |error: io::Error| unusable(path, &error);
     if path.symlink_metadata().is_ok() {
@@ -61,7 +61,7 @@ fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
     let beside = Path::new(&beside);
-    // What a crash left behind is nobody's, and may have other permissions.
+    // A draft that a crash left behind may have other permissions.
     match fs::remove_file(beside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
         _ => {}

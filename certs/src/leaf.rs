@@ -1,4 +1,4 @@
-//! A certificate chain together with its key, ready to be shown to a peer.
+//! A certificate chain together with its key, ready for a TLS configuration.
 
 use std::{fmt, sync::Arc};
 
@@ -14,7 +14,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::tls::provider;
 
-/// A key with its chain. `Debug` hides the key; clones share it.
+/// A certificate chain with its key. `Debug` hides the key; clones share it.
 #[derive(Clone)]
 pub struct Leaf {
     key: Arc<CertifiedKey>,
@@ -23,7 +23,7 @@ pub struct Leaf {
 }
 
 impl Leaf {
-    /// From PEM files (`--tls-cert`, `--tls-key`): the chain leaf first, the key as PKCS#8, PKCS#1 or SEC1.
+    /// Reads PEM files (`--tls-cert`, `--tls-key`): the chain leaf first, the key as PKCS#8, PKCS#1 or SEC1.
     ///
     /// # Errors
     /// `FL-4101` if one of them cannot be read or they do not belong together.
@@ -72,7 +72,7 @@ impl Leaf {
         &self.key.cert
     }
 
-    /// Whether the leaf is valid for this DNS name or address, by the rules of RFC 6125 (`*` is one label).
+    /// Whether the leaf is valid for this DNS name or address (RFC 6125; `*` is one label).
     #[must_use]
     pub fn covers(&self, name: &str) -> bool {
         let Some(leaf) = self.chain().first() else {
@@ -101,7 +101,7 @@ impl fmt::Debug for Leaf {
     }
 }
 
-/// From when to when a certificate is valid.
+/// Start and end of a certificate's validity.
 pub(crate) fn validity(der: &[u8]) -> Option<(OffsetDateTime, OffsetDateTime)> {
     let (_, parsed) = X509Certificate::from_der(der).ok()?;
     let validity = parsed.validity();

@@ -1,6 +1,7 @@
-//! The only place where a certificate is made or believed: the hub's authority, what it signs, and the TLS
-//! configurations in which both sides believe each other. It never opens a socket, and no key leaves it in the clear but
-//! to the file or the Secret it is kept in.
+//! Certificates: the hub's authority, the certificates it signs, and the TLS configurations of all sides.
+//!
+//! Only this crate makes or trusts a certificate. It never opens a socket. No key leaves it in the clear, except to its
+//! file or Secret.
 
 pub mod keyfile;
 

@@ -1,5 +1,6 @@
-//! Outer TLS as agent and command line see it: the machine's own trust, a configured CA, or the pin. It protects
-//! against the casual listener only; nobody's identity hangs on it.
+//! Outer TLS of agents and of the command line: system roots, a configured CA, or the pin.
+//!
+//! It protects against passive listeners only. No identity depends on it.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -22,12 +23,13 @@ use crate::{
     tls::{TrustError, algorithms, internal, provider},
 };
 
-/// Outer TLS of agent and command line: the machine's roots, plus the certificates in `ca_pem`, plus a hub whose chain
-/// ends in the pinned authority; http/1.1 only by ALPN. The machine's roots are read once for what comes of each call, and
-/// only if they are needed: some hundred certificates are much to read for a hub that the pin leads to.
+/// Outer TLS of agents and of the command line; http/1.1 only by ALPN.
+///
+/// It trusts the system roots, the certificates in `ca_pem`, and a chain to the pinned authority. The system roots are
+/// read once per call, and only if they are needed: parsing a hundred certificates is slow.
 ///
 /// # Errors
-/// `FL-4101` if `ca_pem` holds no certificate, `FL-3105` if there is nothing at all to trust.
+/// `FL-4101` if `ca_pem` contains no certificate, `FL-3105` if there is nothing at all to trust.
 pub fn outer_client(
     ca_pem: Option<&str>,
     pin: Option<CaPin>,
@@ -35,8 +37,9 @@ pub fn outer_client(
     client(ca_pem, pin, false)
 }
 
-/// As [`outer_client`], but a certificate is believed before and after its time, too. Good for nothing but to ask a hub for
-/// its clock: a stolen key of long ago is believed as well.
+/// As [`outer_client`], but certificates count before and after their validity too.
+///
+/// For nothing but reading a hub's clock: a stolen key of long ago is accepted as well.
 ///
 /// # Errors
 /// As for [`outer_client`].
@@ -96,11 +99,11 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
 struct Outer {
     platform: Platform,
     pin: Option<CaPin>,
-    /// The leaf is judged at a moment of its own validity.
+    /// Verifies the leaf as of a moment within its own validity.
     any_time: bool,
 }
 
-/// The machine's own trust, and what is trusted beside it.
+/// System roots and additional ones.
 #[derive(Debug)]
 struct Platform {
     extra: Vec<CertificateDer<'static>>,
@@ -144,7 +147,7 @@ impl ServerCertVerifier for Outer {
         let by_platform =
             platform.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         by_platform.map_err(|error| match (by_pin, error) {
-            // It is our hub's chain, so what is wrong with that is what counts.
+            // The chain is our hub's, so its own error is the one to report.
             (Some(ours), _) if TrustError::find(&ours).is_none() => ours,
             (_, Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
                 unknown_issuer(end_entity)
@@ -176,7 +179,7 @@ impl ServerCertVerifier for Outer {
     }
 }
 
-/// `now`, or the edge of the certificate's validity that is next to it.
+/// `now`, or the nearest edge of the certificate's validity.
 fn within_validity(leaf: &CertificateDer<'_>, now: UnixTime) -> UnixTime {
     let Ok((_, parsed)) = X509Certificate::from_der(leaf) else {
         return now;
@@ -189,7 +192,7 @@ fn within_validity(leaf: &CertificateDer<'_>, now: UnixTime) -> UnixTime {
     UnixTime::since_unix_epoch(Duration::from_secs(at))
 }
 
-/// Says who signed it: behind a proxy that opens TLS, that name is what leads to the right CA.
+/// Reports the issuer: behind a proxy that opens TLS, its name leads to the right CA.
 fn unknown_issuer(leaf: &CertificateDer<'_>) -> Error {
     let issuer = X509Certificate::from_der(leaf)
         .map(|(_, parsed)| parsed.issuer().to_string())

@@ -1,5 +1,7 @@
-//! Belief in a pinned authority: the peer brings its CA along, the hash of that CA's key decides whether it is ours, and
-//! then the ordinary verification runs against exactly that one anchor.
+//! Trust in a pinned authority.
+//!
+//! The peer sends its CA along. If the hash of the CA's key is the pin, ordinary verification runs against this one
+//! anchor.
 
 use aws_lc_rs::digest;
 use fairlead_api::{CaPin, Code, Failure};
@@ -13,7 +15,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::tls::{TrustError, algorithms};
 
-/// How many certificates beside the leaf are looked at.
+/// Limit of certificates that are examined beside the leaf.
 const MAX_CHAIN: usize = 8;
 
 /// SHA-256 of these bytes.
@@ -24,7 +26,7 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     out
 }
 
-/// The pin of a certificate; none if it is not one.
+/// The pin of a certificate; `None` if it is not one.
 pub(crate) fn pin_of(certificate: &[u8]) -> Option<CaPin> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     Some(CaPin(sha256(parsed.public_key().raw)))
@@ -33,7 +35,7 @@ pub(crate) fn pin_of(certificate: &[u8]) -> Option<CaPin> {
 /// The pin of the first certificate in `ca_pem`: SHA-256 of its SubjectPublicKeyInfo (RFC 7469, section 2.4).
 ///
 /// # Errors
-/// `FL-4101` if there is no certificate in it.
+/// `FL-4101` if it contains no certificate.
 pub fn ca_pin(ca_pem: &str) -> Result<CaPin, Failure> {
     CertificateDer::from_pem_slice(ca_pem.as_bytes())
         .ok()
@@ -52,8 +54,8 @@ pub(crate) fn pinned<'a>(
         .find(|der| pin_of(der) == Some(pin))
 }
 
-/// Verifies that the pinned authority itself signed `leaf` (nothing may stand between), for a server, for this name
-/// and now.
+/// Verifies that the pinned authority itself, without intermediates, signed `leaf` for a server of this name, valid
+/// now.
 pub(crate) fn verify(
     pin: CaPin,
     leaf: &CertificateDer<'_>,

@@ -1,4 +1,4 @@
-//! What stands in each kind of certificate that the authority makes. Nothing that a request asks for gets in here.
+//! Contents of each kind of certificate that the authority makes. No attribute of a request gets in here.
 
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ use crate::{inner::HUB_SERVER_NAME, registration::Registration, tls::internal};
 pub const CA_LIFETIME: Duration = Duration::days(3650);
 /// Validity of every leaf from the moment it is issued.
 pub const LEAF_LIFETIME: Duration = Duration::hours(24);
-/// How far every certificate is dated back, for clocks that are behind.
+/// Time by which every certificate is backdated, for clocks that are behind.
 pub const CLOCK_SLACK: Duration = Duration::minutes(5);
 
 const CA_NAME: &str = "Fairlead CA";
@@ -26,14 +26,14 @@ pub(crate) fn uri(text: String) -> Result<SanType, Failure> {
         .map_err(internal)
 }
 
-/// `spiffe://<trust domain>/tenant/<t>/cluster/<c>`.
+/// SPIFFE ID of an agent: `spiffe://<trust domain>/tenant/<t>/cluster/<c>`.
 pub(crate) fn agent_uri(trust_domain: &str, tenant: &TenantId, cluster: &ClusterId) -> String {
     format!("spiffe://{trust_domain}/tenant/{tenant}/cluster/{cluster}")
 }
 
 pub(crate) fn ca(trust_domain: &str, now: OffsetDateTime) -> Result<CertificateParams, Failure> {
     let mut params = dated(CA_NAME, now, CA_LIFETIME)?;
-    // Tells one hub's authority from another's: else a stranger's signature only looks damaged.
+    // Distinguishes the authorities of hubs: else another hub's signature would only look damaged.
     params
         .distinguished_name
         .push(DnType::OrganizationName, trust_domain);
@@ -88,7 +88,7 @@ fn front_name(name: &str) -> Result<SanType, Failure> {
     let plain = name.strip_prefix("*.").unwrap_or(name);
     rustls::pki_types::DnsName::try_from(plain).map_err(|_| bad())?;
     if plain.eq_ignore_ascii_case(HUB_SERVER_NAME) {
-        // The front's key must never stand in for the inner TLS.
+        // The front's key must never be usable for the inner TLS.
         return Err(bad());
     }
     Ia5String::try_from(name)
@@ -110,7 +110,7 @@ fn dated(
     lifetime: Duration,
 ) -> Result<CertificateParams, Failure> {
     let mut params = CertificateParams::default();
-    // X.509 knows whole seconds only.
+    // X.509 has whole seconds only.
     let now = now.replace_nanosecond(0).map_err(internal)?;
     params.not_before = now - CLOCK_SLACK;
     params.not_after = now + lifetime;

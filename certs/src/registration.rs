@@ -1,5 +1,7 @@
-//! What tells a cluster from one that had its id before. It stands at the start of the serial number of every certificate
-//! issued to it, so that an identity ends with its registration, whatever the clocks say.
+//! Registration of a cluster, which distinguishes it from an earlier cluster with the same id.
+//!
+//! It is the first half of the serial number of every certificate issued to the cluster. So an identity ends with its
+//! registration, independent of clocks.
 
 use fairlead_api::{Failure, hex};
 use rcgen::SerialNumber;
@@ -13,27 +15,27 @@ const LEN: usize = 8;
 pub struct Registration([u8; LEN]);
 
 impl Registration {
-    /// A new one, like no other.
+    /// Generates a registration.
     ///
     /// # Errors
     /// `FL-5101` if the machine has no random numbers.
     pub fn random() -> Result<Self, Failure> {
         let mut bytes = random::<LEN>()?;
-        // Serial numbers are positive, and of the same length whether or not leading zeros are left out
-        // (RFC 5280, section 4.1.2.2).
+        // Serial numbers are positive, and of the same length with and without leading zeros (RFC 5280, section
+        // 4.1.2.2).
         if let Some(first) = bytes.first_mut() {
             *first = (*first & 0x7f) | 0x40;
         }
         Ok(Registration(bytes))
     }
 
-    /// As it was kept.
+    /// Restores a stored registration.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; LEN]) -> Self {
         Registration(bytes)
     }
 
-    /// As it is to be kept.
+    /// The bytes to store.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; LEN] {
         &self.0
@@ -45,7 +47,7 @@ impl Registration {
         serial.len() == 4 * LEN && serial.starts_with(&hex::encode(&self.0))
     }
 
-    /// A serial number that was not given before.
+    /// Generates a new serial number.
     pub(crate) fn serial(&self) -> Result<SerialNumber, Failure> {
         let mut serial = self.0.to_vec();
         serial.extend_from_slice(&random::<LEN>()?);

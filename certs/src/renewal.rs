@@ -1,8 +1,8 @@
-//! When a certificate is renewed.
+//! Time of a certificate's renewal.
 
 use time::OffsetDateTime;
 
-/// Two thirds into the lifetime: with 24 hours, eight are left for a hub that is down.
+/// Two thirds into the lifetime: of 24 hours, eight are left for a hub that is down.
 #[must_use]
 pub fn renew_at(not_before: OffsetDateTime, not_after: OffsetDateTime) -> OffsetDateTime {
     not_before + (not_after - not_before) * 2 / 3

@@ -1,4 +1,4 @@
-//! What all TLS configurations share: one cryptographic provider, named each time, and words for what went wrong.
+//! Parts shared by all TLS configurations: the cryptographic provider, and error texts.
 
 use std::{fmt, sync::Arc};
 
@@ -8,10 +8,10 @@ use rustls::{
     crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs},
 };
 
-/// Never the process default: which provider that is depends on what else is linked in.
+/// Never the process default: that depends on the other crates in the program.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     let mut provider = aws_lc_rs::default_provider();
-    // Between our own two ends the client chooses: 128 bits are as safe here, and a quarter cheaper than 256.
+    // Between our own two ends the client's order decides: 128 bits are as safe here, and a quarter cheaper than 256.
     provider
         .cipher_suites
         .sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
@@ -22,26 +22,27 @@ pub(crate) fn algorithms() -> WebPkiSupportedAlgorithms {
     aws_lc_rs::default_provider().signature_verification_algorithms
 }
 
-/// Nothing a stranger sent leads here.
+/// For errors that no peer can cause.
 pub(crate) fn internal(error: impl fmt::Display) -> Failure {
     Failure::because(Code::Internal, error)
 }
 
-/// Why a peer's certificate is not believed, where rustls has no words for it. Inside of
-/// [`CertificateError::Other`]; [`TrustError::find`] gets it out again.
+/// Reason to distrust a peer's certificate that rustls has no variant for.
+///
+/// It travels inside [`CertificateError::Other`]; [`TrustError::find`] extracts it.
 #[derive(Clone, thiserror::Error)]
 pub enum TrustError {
-    /// The peer showed no certificate of the pinned authority.
+    /// The peer sent no certificate of the pinned authority.
     #[error("the certificate is not of the pinned authority {0}")]
     NotPinned(CaPin),
-    /// Neither the machine's roots, nor a configured CA, nor the pin leads to the certificate.
+    /// Neither the system roots, nor a configured CA, nor the pin leads to the certificate.
     #[error(
         "the certificate's issuer {0:?} is trusted neither by this machine nor by the configuration"
     )]
     UnknownIssuer(String),
 }
 
-// rustls prints an error inside of an error by its `Debug`.
+// rustls prints a nested error by its `Debug`.
 impl fmt::Debug for TrustError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -49,7 +50,7 @@ impl fmt::Debug for TrustError {
 }
 
 impl TrustError {
-    /// The trust error inside of a TLS error, if that is what it is.
+    /// Extracts the trust error from a TLS error.
     #[must_use]
     pub fn find(error: &Error) -> Option<&TrustError> {
         match error {
@@ -67,7 +68,7 @@ impl From<TrustError> for Error {
     }
 }
 
-/// A TLS error as a person should read it: one clause, no full stop.
+/// A TLS error for users: one clause, no full stop.
 #[must_use]
 pub fn explain(error: &Error) -> String {
     if let Some(trust) = TrustError::find(error) {

@@ -1,5 +1,4 @@
-//! Everything about agents' sessions: how they begin and end, who has one, how it stands with their clusters, and what
-//! agents may ask of modules over them.
+//! Sessions of agents: their life, the table of them, cluster status, and the requests that agents send over them.
 
 mod arrivals;
 mod choice;
@@ -23,7 +22,7 @@ use std::sync::Arc;
 
 use crate::hub::Hub;
 
-/// Starts what runs beside the sessions.
+/// Starts the tasks that run for the whole gateway, not for one session.
 pub(crate) fn start(hub: &Arc<Hub>) {
     // Subscribed before the first session can begin, so that no deletion is missed.
     let deletions = hub.seam.directory.deleted();
@@ -36,7 +35,9 @@ pub(crate) fn start(hub: &Arc<Hub>) {
     hub.process.spawn(end(Arc::clone(hub)));
 }
 
-/// What still runs on a session of a hub that drains may have to go on over another link, so the door is open until then.
+/// Ends the draining once no session is left.
+///
+/// Until then the listeners stay open: an agent with a broken link has to come back for the requests that still run.
 async fn end(hub: Arc<Hub>) {
     hub.process.draining().await;
     hub.sessions.none().await;

@@ -1,8 +1,8 @@
-//! The front: from a TCP connection of a stranger to requests in the [`mod@stack`].
+//! The front: from a TCP connection to requests in the [`mod@stack`].
 //!
-//! Idle strangers cost a socket and a few KiB, never somebody else's turn: there is no queue for a handshake, a bounded
-//! number of them is under way and the one that takes longest makes room. What a handshake costs in CPU is one
-//! synchronous step, so no more of them run at once than there are cores.
+//! An idle client costs a socket and a few KiB, and takes no other client's turn: handshakes have no queue. Their
+//! number is bounded, and the slowest one makes way for a new one. The CPU work of a handshake is one synchronous step,
+//! so no more of them run at once than there are cores.
 
 pub(crate) mod address;
 mod audit;
@@ -67,13 +67,14 @@ use crate::{
 };
 
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// More than a request may have: what hyper refuses by itself is told without a code.
+/// Above the number that a request may have, because hyper rejects without a code.
 const HEAD_FIELDS: usize = 2 * headers::MAX_FIELDS;
-/// Longer than Go keeps an idle connection (90 s), so that a client seldom writes into one that is being closed.
+/// Longer than Go keeps an idle connection (90 s), so that a client seldom writes into a connection that is closing.
 const HEAD_OR_IDLE: Duration = Duration::from_secs(100);
-/// A little above what [`headers::check`] takes, so that most heads that are too large get an answer with a code;
-/// beyond it, and beyond 100 fields, hyper answers 431 by itself. (Told a number of fields, it would make room for so many
-/// anew for each request.)
+/// Above the limit of [`headers::check`], so that most oversized heads get an answer with a code.
+///
+/// Beyond it, and beyond 100 fields, hyper answers 431 by itself. An explicit number of fields would make hyper
+/// allocate that many for each request.
 const HEAD_BUFFER: usize = 2 * headers::MAX_HEAD;
 const H2_STREAMS: u32 = 512;
 const H2_STREAM_WINDOW: u32 = 1024 * 1024;
@@ -94,7 +95,7 @@ impl Front {
         }
     }
 
-    /// One connection, until it ends or was handed over to an upgrade.
+    /// Serves one connection until it ends or is handed over to an upgrade.
     pub(crate) async fn serve(self, socket: TcpStream, peer: SocketAddr) {
         let _open = Hold::of(&self.hub.metrics.connections);
         let cut = Cut::default();
@@ -117,7 +118,7 @@ impl Front {
         }
     }
 
-    /// The same without TLS, which somebody in front has ended.
+    /// Serves a connection without TLS, which a proxy in front has ended.
     pub(crate) async fn serve_plain(self, socket: TcpStream, peer: SocketAddr) {
         let _open = Hold::of(&self.hub.metrics.connections);
         let cut = Cut::default();
@@ -141,7 +142,7 @@ impl Front {
         let serving = h1()
             .serve_connection(TokioIo::new(Followed { io, framing }), service)
             .with_upgrades();
-        // Whoever comes to a hub that drains already may be an agent whose link broke, and is heard.
+        // A connection to a hub that drains may carry an agent with a broken link.
         let over = match hub.process.is_draining() {
             true => Either::Left(hub.over.cancelled()),
             false => Either::Right(hub.process.draining()),
@@ -179,7 +180,7 @@ impl Front {
         tls
     }
 
-    /// The request gets its id, and goes into the stack.
+    /// Gives the request its id and passes it to the stack.
     fn request(
         &self,
         request: Request<Incoming>,
@@ -196,7 +197,7 @@ impl Front {
     }
 }
 
-/// Serves until the connection ends; told to shut down when it is `over`, it ends with what runs on it.
+/// Serves until the connection ends; once `over` completes, it ends after the requests that run on it.
 async fn to_end<C>(
     serving: C,
     shut_down: fn(Pin<&mut C>),
@@ -241,7 +242,7 @@ fn h2(process: &Process) -> http2::Builder<Owned> {
     builder
 }
 
-/// Runs what hyper spawns as tasks of the process.
+/// Runs hyper's background futures as tasks of the process.
 #[derive(Clone)]
 struct Owned(Process);
 

@@ -1,4 +1,4 @@
-//! HTTP that the front and agents' sessions share: bodies, paths, answers that report a failure, calls of modules.
+//! HTTP shared by the front and by agents' sessions: bodies, paths, answers that report a failure, calls of modules.
 
 pub(crate) mod agent_failure;
 pub(crate) mod body;

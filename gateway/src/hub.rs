@@ -1,4 +1,4 @@
-//! What every part of the gateway shares: the modules, the session table, the metrics, the process.
+//! State shared by all parts of the gateway: modules, session table, metrics, process.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,15 +19,17 @@ use crate::{
     waiting::WaitingRoom,
 };
 
-/// Connections whose TLS handshake is not finished, of the front and inside sessions. A thousand idle ones leave room
-/// for every agent; more than this push each other out, the oldest of the address that has most first.
+/// Limit of unfinished TLS handshakes, of the front and inside sessions.
+///
+/// A thousand idle ones leave capacity for every agent. Beyond the limit the address with the most handshakes loses its
+/// oldest one.
 const MAX_HANDSHAKES: usize = 4096;
-/// Sessions without an identity; an agent that enrols needs one for a second or two.
+/// Limit of sessions without a valid identity; an agent that enrols needs one for a second or two.
 const MAX_VISITORS: usize = 512;
 
 pub(crate) struct Hub {
     pub(crate) process: Process,
-    /// The process drains, and no session is left for whose sake anybody should be heard.
+    /// The process drains and no session is left: listeners may close.
     pub(crate) over: CancellationToken,
     pub(crate) seam: Seam,
     pub(crate) shares: Shares,
@@ -35,7 +37,7 @@ pub(crate) struct Hub {
     pub(crate) names: Names,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) sessions: Arc<Sessions>,
-    /// The modules' routes on the front.
+    /// Routes of the modules on the front.
     pub(crate) modules: Router,
     pub(crate) agents: Router,
     pub(crate) front_tls: watch::Receiver<Arc<ServerConfig>>,

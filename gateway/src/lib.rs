@@ -1,8 +1,8 @@
-//! Accepts agents, accepts kubectl, joins the two; the module seam. It never holds the CA key and never reads a
+//! Gateway: accepts agents and kubectl and joins the two; the module seam. It never holds the CA key and never reads a
 //! database.
 //!
-//! `front` is the way of a request from a socket to a session, `agents` is everything about sessions, `seam` is what
-//! modules are asked and what they give.
+//! `front` is the request pipeline from a socket to a session, `agents` is everything about sessions, `http` is shared
+//! by both, and `seam` is the interface to modules.
 
 mod agents;
 mod config;
@@ -39,7 +39,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Everything that can fail fails here.
+    /// Builds a gateway; all fallible setup happens here.
     ///
     /// # Errors
     /// `FL-4104` if `listener` has no address, `FL-5101` if this process has a gateway already.
@@ -63,8 +63,9 @@ impl Gateway {
         })
     }
 
-    /// Serves the same on `listener` over plain HTTP/1.1, for a proxy that ends TLS. Whoever can read that network reads
-    /// the tokens of people; agents' sessions are sealed anyway.
+    /// Also serves plain HTTP/1.1 on `listener`, for a proxy that ends TLS.
+    ///
+    /// Anyone who can read that network reads the users' tokens; agents' sessions have a TLS of their own.
     #[must_use]
     pub fn with_plain(mut self, listener: Option<TcpListener>) -> Self {
         self.plain = listener;
@@ -76,9 +77,11 @@ impl Gateway {
         self.address
     }
 
-    /// Until the process drains. Requests and sessions are tasks of the process, so its drain waits for them; an agent is
-    /// told as soon as nothing runs on its session, and until then may come back to it over another link. As long as there
-    /// is a session connections are accepted for that, and whatever else comes is refused.
+    /// Serves until the process drains.
+    ///
+    /// Requests and sessions are tasks of the process, so its drain waits for them. A session of an agent is closed
+    /// once no request runs on it; until then the agent may come back over another link. The listeners accept
+    /// connections for that as long as a session is left, and reject all other requests.
     ///
     /// # Errors
     /// None at present.

@@ -1,5 +1,5 @@
-//! What the gateway counts. Labels are enums, never text from a request or an error; gauges count down on every way
-//! out, because a guard's drop does it.
+//! Metrics of the gateway. Labels are enums, never text from a request or an error. Gauges are guards that count down
+//! on drop.
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -10,7 +10,7 @@ use prometheus::{
     core::Collector,
 };
 
-/// Rule of a violation: a peer sent bytes that are not HTTP.
+/// Violation rule: a peer sent bytes that are not HTTP.
 pub(crate) const HTTP_VIOLATION: &str = "http";
 
 /// From half a millisecond to two minutes.
@@ -19,22 +19,22 @@ const SECONDS: &[f64] = &[
     60.0, 120.0,
 ];
 
-/// How a request ended, as a label.
+/// End of a request, as a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The API server or a module answered with less than 400.
+    /// The API server or a module answered below 400.
     Ok,
-    /// They answered with 4xx.
+    /// The API server or a module answered 4xx.
     Declined,
-    /// They answered with 5xx.
+    /// The API server or a module answered 5xx.
     Erred,
-    /// The gateway said no, with 4xx.
+    /// The gateway rejected the request, with 4xx.
     Refused,
-    /// The gateway could not, with 5xx.
+    /// The gateway failed, with 5xx.
     Failed,
     /// The answer broke off after its head.
     Aborted,
-    /// The user left before the end.
+    /// The client left before the end.
     Left,
 }
 
@@ -54,16 +54,16 @@ impl Outcome {
     }
 }
 
-/// How a handshake ended, as a label.
+/// End of a handshake, as a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Handshake {
     Ok,
     Failed,
     Timeout,
     Evicted,
-    /// By the hub.
+    /// Ended by the hub.
     Refused,
-    /// By an agent that wants its old session or none.
+    /// Ended by an agent that accepts only its old session.
     Declined,
 }
 
@@ -80,7 +80,7 @@ impl Handshake {
     }
 }
 
-/// Which TLS a handshake was for.
+/// The TLS that a handshake was for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layer {
     Front,
@@ -100,18 +100,18 @@ pub(crate) struct Metrics {
     pub(crate) requests_open: IntGauge,
     requests: IntCounterVec,
     request_seconds: HistogramVec,
-    /// Of these two, those that were needed so far, by outcome: to find one by its labels takes as long as much else.
+    /// Cache of the two vectors above, by outcome: a lookup by labels is slow.
     seen: [Seen; Outcome::COUNT],
     handshakes: IntCounterVec,
     module_panics: IntCounterVec,
     tunnel_rtt: Histogram,
 }
 
-/// Where the time until the head of an answer went.
+/// Parts of the time until the head of an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Phases {
     pub(crate) gateway: Duration,
-    /// None where the request never reached a tunnel.
+    /// `None` for a request that never reached a tunnel.
     pub(crate) tunnel: Option<Duration>,
     pub(crate) api: Option<Duration>,
 }
@@ -119,11 +119,13 @@ pub(crate) struct Phases {
 #[derive(Default)]
 struct Seen {
     requests: OnceLock<IntCounter>,
-    /// Gateway, tunnel, API server.
+    /// In this order: gateway, tunnel, API server.
     seconds: [OnceLock<Histogram>; 3],
 }
 
 impl Metrics {
+    /// Registers all metrics.
+    ///
     /// # Errors
     /// `FL-5101` if the registry has metrics of these names already.
     pub(crate) fn register(registry: &Registry) -> Result<Self, Failure> {
@@ -156,7 +158,7 @@ impl Metrics {
                 )
                 .map_err(Registrar::fault)?,
             )?,
-            // These three are brought up to date by the session table's collector, so it registers them.
+            // The collector of the session table updates these three, so it registers them.
             streams_open: IntGauge::new("fairlead_streams_open", "Open streams of all sessions.")
                 .map_err(Registrar::fault)?,
             streams: IntCounter::new("fairlead_streams_total", "Streams opened on all sessions.")
@@ -231,7 +233,7 @@ impl Metrics {
             .inc();
     }
 
-    /// The name is a constant of the program.
+    /// Counts a panic. The name is a constant of the program, so it may be a label.
     pub(crate) fn module_panicked(&self, module: &'static str) {
         self.module_panics.with_label_values(&[module]).inc();
     }

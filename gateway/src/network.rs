@@ -1,8 +1,8 @@
-//! Who counts as one stranger, where strangers are counted.
+//! Networks that count as one client in rate limits and fair shares.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// One machine has all addresses of a /64.
+/// The network of an address: itself for IPv4, its /64 for IPv6, all of which one machine can have.
 #[must_use]
 pub fn network(from: IpAddr) -> IpAddr {
     match from.to_canonical() {

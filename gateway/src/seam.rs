@@ -1,4 +1,4 @@
-//! The module seam: what the gateway asks modules, and what a module gives. The gateway knows no module by name.
+//! The module seam: the interface between the gateway and its modules. The gateway knows no module by name.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -17,28 +17,28 @@ use http::{HeaderValue, StatusCode, header};
 use secrecy::SecretString;
 use tokio::sync::broadcast;
 
-/// An authenticated person or program on the kubectl side.
+/// An authenticated user or program on the kubectl side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// Becomes the user `fairlead:<name>`.
+    /// Name of the caller; in clusters the user `fairlead:<name>`.
     pub name: String,
-    /// Id of the API token; none of a caller that an issuer vouches for.
+    /// Id of the API token; `None` for a caller that an issuer vouches for.
     pub token: Option<String>,
     pub role: Role,
-    /// None: on all tenants. Those below it count as it.
+    /// Tenant that the caller is limited to, with all tenants below it; `None`: all tenants.
     pub tenant: Option<TenantId>,
-    /// The one cluster that it is about; none: all of the tenant.
+    /// Cluster that the caller is limited to; `None`: all clusters of the tenant.
     pub cluster: Option<ClusterId>,
 }
 
 /// The sender of a request to a module, in the extensions of that request.
 ///
-/// The token is not checked before the module calls [`Asker::caller`]: a module may judge the request first, and open
-/// routes never call it.
+/// The token is not checked before the module calls [`Principal::caller`]: a module may check the request first, and
+/// open routes never call it.
 #[derive(Clone)]
 pub struct Asker(Arc<dyn Identify>);
 
-/// Identifies the sender of a request.
+/// Authenticates the sender of a request.
 #[async_trait]
 pub(crate) trait Identify: Send + Sync {
     async fn caller(&self) -> Result<Caller, Failure>;
@@ -73,41 +73,42 @@ impl Asker {
         Asker(Arc::new(identify))
     }
 
-    /// A sender that is known already.
+    /// A principal that is authenticated already.
     #[must_use]
     pub fn known(caller: Caller, from: IpAddr) -> Self {
         Asker::new(Known(caller, from))
     }
 
-    /// Authenticates the sender; the request counts as one of the caller's from then on.
+    /// Authenticates the sender; the request counts against the caller's limit from then on.
     ///
     /// # Errors
-    /// `FL-1101` to `FL-1104`, `FL-1407`, or `FL-5102` if that cannot be checked now.
+    /// `FL-1101` to `FL-1104`, `FL-1407`, or `FL-5102` if the token cannot be checked now.
     pub async fn caller(&self) -> Result<Caller, Failure> {
         self.0.caller().await
     }
 
-    /// Re-checks that the sender's token still stands for this caller. True where that cannot be checked now.
+    /// Re-checks that the token still stands for this caller; true if it cannot be checked now.
     ///
-    /// For answers that last: call it now and then.
+    /// Long answers call it periodically.
     pub async fn is_still(&self, caller: &Caller) -> bool {
         self.0.is_still(caller).await
     }
 
-    /// Address of the connection's other end, which may be a proxy.
+    /// Address of the other end of the connection, which may be a proxy.
     #[must_use]
     pub fn from(&self) -> IpAddr {
         self.0.from()
     }
 
-    /// Counts a wrong secret; the failure to answer with: `failure`, or `FL-1104` where too many came from this address.
+    /// Counts a wrong secret, and returns the failure to report: `failure`, or `FL-1104` above the rate limit of the
+    /// address.
     #[must_use]
     pub fn wrong(&self, failure: Failure) -> Failure {
         self.0.wrong(failure)
     }
 }
 
-/// A module's word that a caller may work in a cluster, and as what. The gateway makes the permit of it.
+/// Permission of a caller in a cluster. The gateway makes the permit from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     pub role: Role,
@@ -115,20 +116,22 @@ pub struct Grant {
     pub tenant: TenantId,
 }
 
-/// Who is at the other end of an agent's session.
+/// The other end of an agent's session.
 #[derive(Debug, Clone)]
 pub enum AgentPeer {
-    /// No certificate: may enrol, nothing else.
+    /// A peer without a certificate: may enrol, nothing else.
     Anonymous,
-    /// A verified certificate of our authority, of a cluster that still exists.
+    /// A verified certificate of our authority, of a cluster that exists.
     Agent(Arc<AgentIdentity>),
-    /// As it, but that the certificate had expired when the session began: may renew it, nothing else. (That of an
-    /// [`AgentPeer::Agent`] may have expired since, and have been renewed over the session.)
+    /// A certificate that had expired when the session began: may be renewed, nothing else.
+    ///
+    /// The certificate of an [`AgentPeer::Agent`] may have expired since, and have been renewed over the session.
     Lapsed(Arc<AgentIdentity>),
 }
 
-/// A module's answer that something failed: a [`Reason`], with the HTTP status of its code. (The failure is carried in the
-/// extensions of the response as well: the audit log gets its code.)
+/// A module's answer that reports a failure: a [`Reason`], with the HTTP status of its code.
+///
+/// The response carries the failure in its extensions too, for the audit log.
 #[must_use]
 pub fn refuse(failure: Failure) -> Response {
     let http_status = fairlead_api::status::http_status(failure.code);
@@ -140,49 +143,53 @@ pub fn refuse(failure: Failure) -> Response {
     response
 }
 
-/// Who is this caller? Called for every request, so an answer that costs a signature or a network round trip is for the
-/// implementation to cache.
+/// Authenticates callers.
+///
+/// Called for every request: an implementation caches checks that cost a signature or a network round trip.
 #[async_trait]
 pub trait Authenticator: Send + Sync {
-    /// By a token that came from there: what asking somebody else costs is not to be paid by who comes from elsewhere.
+    /// Authenticates a token that came from this address. The address bounds the cost that one client may cause.
     ///
     /// # Errors
-    /// `FL-1102`, `FL-1103`, or `FL-5102` if that cannot be told now.
+    /// `FL-1102`, `FL-1103`, or `FL-5102` if the token cannot be checked now.
     async fn authenticate(&self, token: &SecretString, from: IpAddr) -> Result<Caller, Failure>;
 }
 
-/// May they? Called for every request to a cluster.
+/// Authorizes callers for clusters. Called for every request to a cluster.
 #[async_trait]
 pub trait Authorizer: Send + Sync {
+    /// Returns the caller's permission in a cluster.
+    ///
     /// # Errors
-    /// `FL-1301` if there is no such cluster *or* the caller may not know of it, in the same time; `FL-1201`.
+    /// `FL-1201`; `FL-1301` if there is no such cluster *or* the caller may not see it, in the same time.
     async fn authorize(&self, caller: &Caller, cluster: &ClusterId) -> Result<Grant, Failure>;
 }
 
-/// Whether an agent is in the Kubernetes cluster that its identity was issued to.
+/// Result of matching an agent's Kubernetes cluster with the one that its identity was issued to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recognition {
-    /// It is.
+    /// The agent is in its cluster.
     Known,
-    /// That cannot be told: it did not say, or it has an older key than the one that enrolled last.
+    /// Not known: the agent sent no UID, or it has an older key than the last enrolled one.
     Unknown,
 }
 
-/// Which clusters exist?
+/// The list of clusters and their status.
 #[async_trait]
 pub trait Directory: Send + Sync {
-    /// May an agent of this identity have a session?
+    /// Checks that an agent with this identity may have a session.
     ///
     /// # Errors
-    /// `FL-2109` if its cluster is gone, `FL-2107` if this certificate is no longer good.
+    /// `FL-2109` if its cluster is gone, `FL-2107` if this certificate is no longer valid.
     async fn admit(&self, identity: &AgentIdentity) -> Result<(), Failure>;
 
-    /// Is an agent of this identity, which says that its namespace `kube-system` has this UID, where it belongs? `from` is
-    /// where its connection comes from. The first that says it binds the cluster.
+    /// Checks the UID of an agent's namespace `kube-system` against its cluster; the first UID binds the cluster.
+    ///
+    /// `from` is the address of its connection.
     ///
     /// # Errors
-    /// `FL-2112` if it is in another cluster, which is written down; as of [`Directory::admit`]; `FL-5102` if that cannot
-    /// be told now.
+    /// `FL-2112` if the agent is in another cluster, which is recorded; the errors of [`Directory::admit`]; `FL-5102`
+    /// if it cannot be checked now.
     async fn recognise(
         &self,
         identity: &AgentIdentity,
@@ -190,34 +197,34 @@ pub trait Directory: Send + Sync {
         from: IpAddr,
     ) -> Result<Recognition, Failure>;
 
-    /// The last thing known of a cluster that has no session now; `None` if it does not exist.
+    /// Last known status of a cluster without a session here; `None` if the cluster does not exist.
     async fn last_status(&self, cluster: &ClusterId) -> Result<Option<ClusterStatus>, Failure>;
 
-    /// Where the other hub is that has a session of this cluster now, as far as that is sure.
+    /// Address of another hub that certainly has a session of this cluster now.
     fn elsewhere(&self, _cluster: &ClusterId) -> Option<HubUrl> {
         None
     }
 
-    /// The gateway saw a cluster's status change.
+    /// Stores a changed status of a cluster.
     async fn report(&self, cluster: &ClusterId, status: ClusterStatus) -> Result<(), Failure>;
 
-    /// Clusters as they are deleted, or become another tenant's; their sessions end at once.
+    /// Clusters that were deleted or moved to another tenant; their sessions end at once.
     fn deleted(&self) -> broadcast::Receiver<ClusterId>;
 
-    /// Names the configuration by which the cluster's agent should work; it is told on each probe.
+    /// Revision of the desired configuration of a cluster's agent; sent with each probe.
     fn wanted(&self, _cluster: &ClusterId) -> Option<Arc<str>> {
         None
     }
 
-    /// Clusters whose agent should work by another configuration from now on; they are told at once.
+    /// Clusters with a changed desired configuration; their agents are notified at once.
     fn wanting(&self) -> Option<broadcast::Receiver<ClusterId>> {
         None
     }
 }
 
-/// What the gateway knows of sessions at this moment. Answered from memory.
+/// The sessions of clusters at this moment, from memory.
 pub trait Presence: Send + Sync {
-    /// Those of a cluster that serve, in the order in which they came.
+    /// The registered sessions of a cluster, oldest first.
     fn sessions(&self, cluster: &ClusterId) -> Vec<AgentSession>;
 }
 
@@ -226,34 +233,37 @@ pub trait Presence: Send + Sync {
 pub trait Module: Send + Sync {
     fn name(&self) -> &'static str;
 
-    /// What the module may ask of the gateway. Called once, before anything else but [`Module::name`].
+    /// Gives the module access to the gateway. Called once, before all other methods but [`Module::name`].
     fn attach(&self, presence: &Arc<dyn Presence>) {
         let _ = presence;
     }
 
-    /// Routes for people, with their full path; an `Extension<Asker>` is there. A slash at the end is taken off.
+    /// Routes for users, with their full path; each request has an `Extension<Principal>`. A trailing slash is removed.
     fn people(&self) -> Router {
         Router::new()
     }
 
-    /// Routes for anybody (the install manifests), with their full path.
+    /// Routes without authentication (the install manifests), with their full path.
     fn open(&self) -> Router {
         Router::new()
     }
 
-    /// Routes for agents, over their own sessions, with their full path below `/agent/v1/`; an `Extension<AgentPeer>`
-    /// is there. The gateway lets anonymous peers reach [`fairlead_api::enroll::ENROLL_PATH`] only.
+    /// Routes for agents, over their own sessions, with their full path below `/agent/v1/`.
+    ///
+    /// Each request has an `Extension<AgentPeer>`. Anonymous peers reach [`fairlead_api::enroll::ENROLL_PATH`] only.
     fn agents(&self) -> Router {
         Router::new()
     }
 
-    /// Background work; returns when `process` drains. Where it panics it is begun anew, so it comes into what it has left.
+    /// Background work; returns when `process` drains.
+    ///
+    /// After a panic it is restarted, and finds the state that it has left.
     async fn run(&self, process: Process) {
         process.draining().await;
     }
 }
 
-/// All that is plugged into one gateway.
+/// All modules of one gateway.
 #[derive(Clone)]
 pub struct Seam {
     pub authenticator: Arc<dyn Authenticator>,

@@ -1,9 +1,8 @@
-//! A waiting room of bounded size for peers that have not proved anything yet. When it is full, the address that has the
-//! most places gives up its oldest: idle strangers push each other out, never keep a newcomer from coming in, and
-//! seldom cost somebody else's place.
+//! Admission pool of bounded size for peers that are not authenticated yet.
 //!
-//! So an address may have all the room while nobody else wants any, as thousands of agents behind one NAT do, and is
-//! sure of no more than its even share of it: who has less loses nothing to who has more.
+//! When the pool is full, the address with the most slots loses its oldest one. So idle clients evict each other and
+//! never keep a new one out. One address may use the whole pool while it is free, as thousands of agents behind one NAT
+//! do. Under pressure it is sure of an even share only.
 
 use std::{
     cmp::Reverse,
@@ -28,11 +27,11 @@ struct Room {
 struct Guests {
     next: u64,
     count: usize,
-    /// By address, or what counts as one, the oldest first.
+    /// By network, oldest first.
     waiting: HashMap<IpAddr, BTreeMap<u64, CancellationToken>>,
 }
 
-/// A place in the room; given back on drop.
+/// A slot in the pool; given back on drop.
 pub(crate) struct Place {
     room: Arc<Room>,
     from: IpAddr,
@@ -48,7 +47,7 @@ impl WaitingRoom {
         }))
     }
 
-    /// Always succeeds, at the cost of whoever takes most of the room.
+    /// Takes a slot; never fails. A full pool evicts the oldest slot of the largest holder.
     pub(crate) fn enter(&self, from: IpAddr) -> Place {
         let from = network(from);
         let evicted = CancellationToken::new();
@@ -84,7 +83,7 @@ impl Guests {
         number
     }
 
-    /// Behind a load balancer all have one address, and the oldest of all leaves.
+    /// Behind a load balancer all peers have one address, so the oldest of all is evicted.
     fn evict(&mut self) {
         let most = self.waiting.iter().max_by_key(|(_, of_one)| {
             let oldest = of_one.keys().next().copied();
@@ -110,7 +109,7 @@ impl Guests {
 }
 
 impl Place {
-    /// Completes when the place is needed for somebody else.
+    /// Completes when the pool needs the slot for another peer.
     pub(crate) async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
@@ -169,7 +168,7 @@ mod tests {
         let few: Vec<_> = (0..30).map(|_| room.enter(BOB)).collect();
         let flood: Vec<_> = (0..10_000).map(|_| room.enter(ANN)).collect();
         assert_eq!((still(&few), still(&flood)), (30, 70));
-        // Whoever comes later gets in as well, and it is the flood that makes room.
+        // Later peers get in too, at the cost of the flood.
         let late: Vec<_> = (0..20).map(|_| room.enter([192, 0, 2, 3].into())).collect();
         let (few, late) = (still(&few), still(&late));
         assert_eq!((few, late, still(&flood)), (30, 20, 50));
@@ -182,7 +181,7 @@ mod tests {
         for (address, share) in [(1, 90_usize), (2, 45), (3, 30)] {
             let come = (0..1000).map(|_| room.enter([192, 0, 2, address].into()));
             all.push(come.collect());
-            // Where two have as many, either makes room.
+            // On a tie either loses a slot.
             assert!(all.iter().all(|of_one| still(of_one).abs_diff(share) <= 1));
         }
     }

@@ -1,5 +1,5 @@
-//! The background work of the modules. A panic there is a bug of ours: it is logged and counted, and the work begins anew after a
-//! rest. Without it the hub would serve on and what it tells would be old.
+//! Supervisor of the modules' background work. A panic there is a bug of ours: it is logged and counted, and the work
+//! restarts after a back-off. Without a restart the hub would serve outdated data.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -10,11 +10,11 @@ use tracing::error;
 
 use crate::{http::panic::message, metrics::Metrics, seam::Module};
 
-/// The rest after a panic; twice as long after each one that follows soon.
+/// Delay after the first panic; it doubles with each further one.
 const REST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Until the process drains.
+/// Runs the work of a module until the process drains.
 pub(crate) async fn work(module: Arc<dyn Module>, process: Process, metrics: Arc<Metrics>) {
     let mut backoff = ExponentialDelay::new(REST, LONGEST);
     loop {
@@ -47,7 +47,7 @@ mod tests {
 
     use super::*;
 
-    /// Panics so many times, and notes when it was begun.
+    /// Panics a number of times, and records each start.
     struct Clumsy {
         falls: usize,
         begun: Mutex<Vec<Instant>>,

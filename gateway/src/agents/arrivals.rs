@@ -1,23 +1,23 @@
-//! Whether agents come in a crowd, as they do when their hub was gone. Pure: the time is handed in.
+//! Detects a burst of new sessions, as after an outage of the hub. Pure: the caller passes the time.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 const WINDOW: Duration = Duration::from_secs(1);
-/// So many in a second are no crowd.
+/// Sessions per window up to which there is no burst.
 const FEW: u32 = 100;
 
 #[derive(Default)]
 pub(super) struct Arrivals {
-    /// When this window began, and how many came in it.
+    /// Start of the current window, and the sessions in it.
     window: Option<(Instant, u32)>,
-    /// The window right before it was one of a crowd.
+    /// The window before this one had a burst.
     crowded: bool,
 }
 
 impl Arrivals {
-    /// One more; true if it comes in a crowd.
+    /// Counts a session; true if it is part of a burst.
     pub(super) fn one(&mut self, now: Instant) -> bool {
         let (began, count) = match self.window {
             Some((began, count)) if now < began + WINDOW => (began, count + 1),
@@ -36,7 +36,7 @@ impl Arrivals {
 mod tests {
     use super::*;
 
-    /// How many of those that come at these times come in a crowd.
+    /// Number of sessions at these times that are part of a burst.
     fn crowd(times: impl Iterator<Item = u64>) -> usize {
         let begin = Instant::now();
         let mut arrivals = Arrivals::default();

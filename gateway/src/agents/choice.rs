@@ -1,23 +1,23 @@
-//! Which of a cluster's sessions a request goes to. Pure.
+//! Choice of the session for a request, among those of a cluster. Pure.
 
 use std::time::Duration;
 
 use super::health::Probed;
 
-/// Round trips up to so many milliseconds are alike.
+/// Round trips up to this are alike.
 const NEAR_MILLIS: u128 = 16;
 
-/// What the last probe over a session found.
+/// Result of the last probe over a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Probe {
     /// The API server is ready.
     Good,
-    /// None has come back yet.
+    /// No probe has come back yet.
     #[default]
     Never,
-    /// The API server is not well.
+    /// The API server is not ready.
     Bad,
-    /// The agent has not answered.
+    /// The agent did not answer.
     Silent,
 }
 
@@ -31,29 +31,29 @@ impl From<&Probed> for Probe {
     }
 }
 
-/// How a session stands beside the others of its cluster.
+/// Properties of a session that decide the choice.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Standing {
     /// Its link is down.
     pub(crate) down: bool,
-    /// That it is in the cluster it should be in was not shown.
+    /// Its agent was not recognised as being in its cluster.
     pub(crate) unknown: bool,
     /// It takes no more requests.
     pub(crate) full: bool,
     pub(crate) probe: Probe,
-    /// Requests on it.
+    /// Requests that run on it.
     pub(crate) running: usize,
-    /// Of its link, once it was measured.
+    /// Round trip of its link; `None` until measured.
     pub(crate) rtt: Option<Duration>,
-    /// When it was chosen last; counts up.
+    /// Turn in which it was chosen last.
     pub(crate) chosen: u64,
 }
 
 impl Standing {
-    /// The least is the best: one that works, then the least work with the shortest way, then whose turn it is.
+    /// Rank of the session, the least is the best: a working one first, then the cheapest one, then round robin.
     pub(crate) fn rank(&self) -> impl Ord + use<> {
-        // Round trips that nobody feels are taken for the same, so that agents side by side share the work; and one that is
-        // ten times as far gets its share when the near one has ten times as much to do.
+        // Round trips below perception count as equal, so that agents side by side share the work. A session ten times
+        // as far gets its share when the near one has ten times as many requests.
         let millis = self.rtt.map_or(0, |rtt| rtt.as_millis());
         let distance = u64::try_from(millis.div_ceil(NEAR_MILLIS)).unwrap_or(u64::MAX);
         let distance = distance.max(1);

@@ -1,4 +1,4 @@
-//! The sessions of a cluster that was deleted, or is another tenant's, end at once.
+//! Ends the sessions of clusters that were deleted or moved to another tenant, at once.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tracing::{info, warn};
 
 use crate::{agents::group::lost, hub::Hub};
 
-/// Until the process drains.
+/// Follows deletions until the process drains.
 pub(crate) async fn end_sessions(hub: Arc<Hub>, mut deletions: broadcast::Receiver<ClusterId>) {
     loop {
         let deletion = tokio::select! {
@@ -34,7 +34,7 @@ pub(crate) async fn end_sessions(hub: Arc<Hub>, mut deletions: broadcast::Receiv
 
 async fn end(hub: &Hub, cluster: &ClusterId) {
     let stays = match hub.seam.directory.last_status(cluster).await {
-        // One that was made anew under the id of a deleted one was never seen, whatever its agents were.
+        // A cluster that was created again with the id of a deleted one is `Never` too.
         Ok(Some(status)) if status.state != ClusterState::Never => Some(moved()),
         _ => None,
     };

@@ -1,4 +1,4 @@
-//! One session of an agent, as the hub holds it: who is at its other end, what runs on it, and how it is asked to end.
+//! One session of an agent in the session table: its peer, its requests, and the request to end it.
 
 use std::{
     net::IpAddr,
@@ -16,7 +16,7 @@ use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 use super::silence::{Party, Silence};
 use crate::metrics::Metrics;
 
-/// Streams of a session that requests leave to probes and to what the agent asks.
+/// Streams of a session reserved for probes and for the agent's own requests.
 const OTHER_STREAMS: usize = 32;
 
 /// One session of a cluster.
@@ -25,27 +25,27 @@ pub(crate) struct Entry {
     exchanges: Exchanges,
     from: IpAddr,
     opened: OffsetDateTime,
-    /// Requests at once.
+    /// Limit of concurrent requests.
     most: usize,
-    /// Requests whose answers have not ended; closed when no more may come.
+    /// Requests with unfinished answers; closed when no more may come.
     running: TaskTracker,
     standing: Watched<Standing>,
-    /// There is something to be told on a probe.
+    /// Wakes the next probe.
     news: Notify,
     counted: Mutex<Stats>,
     _open: Hold,
 }
 
-/// What of a session changes while it lives.
+/// State of a session that changes while it lives.
 struct Standing {
-    /// It is known whose it is, so that it may serve.
+    /// The agent has named itself, so the session may serve.
     introduced: bool,
     end: Option<CloseReason>,
     good_until: OffsetDateTime,
     silence: Option<Arc<Silence>>,
 }
 
-/// Given back when a request has ended.
+/// Guard of one request on a session.
 pub(crate) type Running = TaskTrackerToken;
 
 impl Entry {
@@ -82,7 +82,7 @@ impl Entry {
         &self.identity
     }
 
-    /// Where its connection came from at first.
+    /// Address of the first connection.
     pub(crate) fn from(&self) -> IpAddr {
         self.from
     }
@@ -110,13 +110,13 @@ impl Entry {
     }
 
     async fn link_is(&self, so: impl FnMut(&LinkState) -> bool) {
-        // The sender lives as long as the session, whose end is told otherwise.
+        // The sender lives as long as the session, and the end of the session is observed elsewhere.
         if self.session().link().wait_for(so).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// What the last probe has found: a silence, or none.
+    /// Sets the silence that the last probe found, or ends it.
     pub(super) fn set_silence(&self, silence: Option<Silence>) {
         let party = |silence: Option<&Silence>| silence.map(|silence| silence.party);
         let before = self.standing.look(|it| party(it.silence.as_deref()));
@@ -126,18 +126,18 @@ impl Entry {
         }
     }
 
-    /// Nothing is heard of the agent.
+    /// The current silence of the agent, if any.
     pub(crate) fn silence_of_agent(&self) -> Option<Arc<Silence>> {
         let silence = self.standing.look(|it| it.silence.clone());
         silence.filter(|silence| silence.party == Party::Agent)
     }
 
-    /// Completes when no answer is to be expected over this session.
+    /// Completes when an answer over this session is no longer expected.
     pub(crate) async fn silence(&self) -> Arc<Silence> {
         self.standing.found(|it| it.silence.clone()).await
     }
 
-    /// Completes when this silence is over, or another one has begun.
+    /// Completes when this silence has ended, or another one has begun.
     pub(crate) async fn is_otherwise(&self, silence: &Arc<Silence>) {
         let other = |it: &Standing| {
             let same = it
@@ -149,13 +149,13 @@ impl Entry {
         self.standing.found(other).await;
     }
 
-    /// Completes when a silence is over.
+    /// Completes when there is no silence.
     pub(crate) async fn answers(&self) {
         let silent = |it: &Standing| it.silence.is_none().then_some(());
         self.standing.found(silent).await;
     }
 
-    /// Completes when the agent can be asked: it has a link, and is not silent.
+    /// Completes when the agent is reachable: it has a link and is not silent.
     pub(super) async fn within_reach(&self) {
         loop {
             self.up().await;
@@ -171,12 +171,12 @@ impl Entry {
         }
     }
 
-    /// The next probe comes at once.
+    /// Triggers a probe at once, which notifies the agent.
     pub(super) fn has_news(&self) {
         self.news.notify_one();
     }
 
-    /// Completes when there is something to be told on a probe.
+    /// Completes when a probe was triggered.
     pub(super) async fn news(&self) {
         self.news.notified().await;
     }
@@ -189,12 +189,12 @@ impl Entry {
         self.standing.look(|it| it.introduced)
     }
 
-    /// Completes when it is known whose session it is.
+    /// Completes when the session is registered.
     pub(crate) async fn introduced(&self) {
         self.standing.found(|it| it.introduced.then_some(())).await;
     }
 
-    /// Asks the session's task to end it.
+    /// Requests the session's task to end it.
     pub(super) fn end(&self, reason: CloseReason) {
         self.standing.change(|it| it.end = Some(reason));
     }
@@ -203,13 +203,13 @@ impl Entry {
         self.standing.look(|it| it.end.is_some())
     }
 
-    /// Completes when the session was asked to end for another reason than `before`.
+    /// Completes when an end was requested for another reason than `before`.
     pub(crate) async fn asked_to_end(&self, before: Option<CloseReason>) -> Option<CloseReason> {
         let other = |it: &Standing| (it.end != before).then_some(it.end);
         self.standing.found(other).await
     }
 
-    /// How many requests run.
+    /// Number of requests that run.
     pub(super) fn load(&self) -> usize {
         self.running.len()
     }
@@ -222,7 +222,7 @@ impl Entry {
         self.running.token()
     }
 
-    /// Completes when no request runs and none can come.
+    /// Completes when no request runs; accepts no more.
     pub(crate) async fn idle(&self) {
         self.running.close();
         self.running.wait().await;
@@ -232,7 +232,7 @@ impl Entry {
         self.standing.look(|it| it.good_until)
     }
 
-    /// Completes when the certificate is good for longer than that.
+    /// Completes when the certificate is valid for longer than `until`.
     pub(crate) async fn good_beyond(&self, until: OffsetDateTime) {
         let good = |it: &Standing| (it.good_until > until).then_some(());
         self.standing.found(good).await;
@@ -243,7 +243,7 @@ impl Entry {
             .change(|it| it.good_until = until.max(it.good_until));
     }
 
-    /// Adds to the counters what has happened since the last time. How many streams are open.
+    /// Adds the traffic since the last call to the counters; returns the number of open streams.
     pub(super) fn settle(&self, metrics: &Metrics) -> usize {
         let now = self.session().stats();
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);

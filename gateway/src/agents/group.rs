@@ -1,5 +1,5 @@
-//! The sessions of one cluster: who sits where, who is chosen, and how the cluster stands by the best of them. Nothing
-//! here waits, but [`Down`], which is taken out of the lock.
+//! The registered sessions of one cluster: registration, choice, and the status of the cluster, which is that of its
+//! best session. Only [`DownSessions`] waits, outside the lock.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,17 +21,17 @@ use super::{
     silence::Silence,
 };
 
-/// How often it is told when agents were heard, while nothing else changes.
+/// Interval of reports while only the times of contact change.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
-/// Sessions of one cluster that serve at once: two agents with as many links as they may have.
+/// Limit of registered sessions of one cluster: two agents with the maximum of links.
 const MOST: usize = 16;
 
-/// Whose session it is, as far as that is known.
+/// Peer of a session, as it has named itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Introduction {
     pub(crate) name: (Instance, LinkIndex),
     pub(crate) uid: Option<ClusterUid>,
-    /// It is in the very cluster that it should be in.
+    /// The directory has recognised its cluster.
     pub(crate) known: bool,
     /// Version of the agent, printable and short.
     pub(crate) version: Box<str>,
@@ -47,12 +47,12 @@ struct Seat {
     chosen: u64,
 }
 
-/// When an agent was heard last.
+/// Times of the last contact with an agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Contact {
-    /// It answered.
+    /// Last answer.
     pub(super) seen: Option<OffsetDateTime>,
-    /// It answered that its API server is ready.
+    /// Last answer with a ready API server.
     pub(super) good: Option<OffsetDateTime>,
 }
 
@@ -68,7 +68,7 @@ impl Contact {
         }
     }
 
-    /// The status, with what is known of the agents beside it.
+    /// The status with these times in it.
     pub(super) fn of(self, status: ClusterStatus) -> ClusterStatus {
         ClusterStatus {
             last_seen: self.seen,
@@ -80,16 +80,16 @@ impl Contact {
 
 #[derive(Default)]
 pub(super) struct Group {
-    /// In the order in which they came.
+    /// Oldest first.
     seats: Vec<Seat>,
-    /// Somebody has come. Made when somebody waits for that, which is for few clusters.
+    /// Notifies of new sessions. Created when a request waits for one, which is rare.
     news: Option<watch::Sender<()>>,
-    /// Of all that have a seat or had one.
+    /// Last contact of all sessions, those that have ended included.
     contact: Contact,
     told: Option<Told>,
 }
 
-/// What was reported of a cluster last.
+/// Last report of a cluster's status.
 struct Told {
     status: ClusterStatus,
     at: Instant,
@@ -143,13 +143,13 @@ impl Group {
             .find(|seat| Arc::ptr_eq(&seat.entry, entry))
     }
 
-    /// Gives a session its seat, or takes note of what it knows by now.
+    /// Registers a session, or updates its identity.
     ///
     /// # Errors
-    /// `FL-1304` if it had another name before.
+    /// `FL-1304` if the session had another name before.
     pub(super) fn seat(&mut self, entry: &Arc<Entry>, of: Introduction) -> Result<(), Failure> {
         if of.known {
-            // The cluster was enrolled anew somewhere else: those who are still in the old place have no say any more.
+            // The cluster was enrolled again somewhere else: agents in the old cluster are evicted.
             self.part(CloseReason::Cloned, |seat| {
                 seat.of.uid.is_some() && seat.of.uid != of.uid
             });
@@ -164,12 +164,12 @@ impl Group {
         }
         self.part(CloseReason::Replaced, |seat| seat.of.name == of.name);
         if self.seats.len() >= MOST {
-            // One that does not work, else the one that has been there longest.
+            // Evicts one without a link, else the oldest one.
             let down = |seat: &Seat| !seat.entry.session().is_up();
             let index = self.seats.iter().position(down).unwrap_or(0);
             self.seats.remove(index).entry.end(CloseReason::Replaced);
         }
-        // Most clusters have one; a vector that grows by itself has room for four.
+        // Most clusters have one session; `push` alone would allocate four.
         self.seats.reserve_exact(1);
         self.seats.push(Seat {
             entry: Arc::clone(entry),
@@ -186,7 +186,7 @@ impl Group {
         Ok(())
     }
 
-    /// Asks the sessions of these seats to end.
+    /// Requests these sessions to end.
     fn part(&mut self, reason: CloseReason, who: impl Fn(&Seat) -> bool) {
         self.seats.retain(|seat| {
             let goes = who(seat);
@@ -197,16 +197,16 @@ impl Group {
         });
     }
 
-    /// Whether the session had one.
+    /// Removes a session; true if it was registered.
     pub(super) fn unseat(&mut self, entry: &Arc<Entry>) -> bool {
         let before = self.seats.len();
         self.seats.retain(|seat| !Arc::ptr_eq(&seat.entry, entry));
         self.seats.len() < before
     }
 
-    /// The best session, whose `turn` it is.
+    /// The best session; it is marked as chosen in this `turn`.
     pub(super) fn choose(&mut self, turn: u64) -> Option<Arc<Entry>> {
-        // Most clusters have one.
+        // Most clusters have one session.
         let seat = match self.seats.as_mut_slice() {
             [only] => only,
             seats => seats.iter_mut().min_by_key(|seat| seat.standing().rank())?,
@@ -230,21 +230,20 @@ impl Group {
         }
     }
 
-    /// Since when it has been so, if that was told last, for whatever reason.
+    /// Start of this state, if the last report had the same state, for any reason.
     fn since(&self, state: ClusterState) -> Option<OffsetDateTime> {
         let told = self.told.as_ref().map(|told| &told.status);
         told.filter(|told| told.state == state)
             .map(|told| told.since)
     }
 
-    /// How the cluster stands when its last session has ended. It may have been lost before that.
+    /// Status after the last session has ended. The cluster may have been lost before that.
     pub(super) fn obituary(&self, status: ClusterStatus) -> ClusterStatus {
         let since = self.since(status.state).unwrap_or(status.since);
         self.contact.of(ClusterStatus { since, ..status })
     }
 
-    /// Reports how the cluster stands if that is another way than the one that was told last; if it is not, now and then
-    /// when its agents were heard.
+    /// Reports the status if state or code differ from the last report, or [`REPORT_INTERVAL`] is over.
     pub(super) fn tell(&mut self, cluster: &ClusterId, reports: &Reports) {
         let Some(best) = best(self.seats.iter().filter_map(|seat| seat.status.as_ref())) else {
             return;
@@ -276,7 +275,7 @@ impl Group {
         self.seats.iter().map(Seat::shown).collect()
     }
 
-    /// For whoever waits until there is a link again.
+    /// Waits until a session has a link again.
     pub(super) fn wait(&mut self) -> Down {
         Down {
             entries: self.seats.iter().map(|seat| seat.entry.clone()).collect(),
@@ -285,7 +284,7 @@ impl Group {
     }
 }
 
-/// A cluster without a session from now on, for this reason.
+/// Status of a cluster without a session from now on.
 pub(super) fn lost(why: LastError) -> ClusterStatus {
     ClusterStatus {
         state: ClusterState::Lost,
@@ -297,7 +296,7 @@ pub(super) fn lost(why: LastError) -> ClusterStatus {
     }
 }
 
-/// The best of several sessions' statuses is the cluster's; of two that are alike, the one that holds for longer.
+/// The best status of several sessions; of two alike, the one that has lasted longer.
 fn best<'a>(all: impl Iterator<Item = &'a ClusterStatus>) -> Option<&'a ClusterStatus> {
     let order = |state| match state {
         ClusterState::Connected => 0,
@@ -308,14 +307,14 @@ fn best<'a>(all: impl Iterator<Item = &'a ClusterStatus>) -> Option<&'a ClusterS
     all.min_by_key(|status| (order(status.state), status.since))
 }
 
-/// All of a cluster's links are down, or their agents silent.
+/// Sessions of a cluster that are all without a link, or with silent agents.
 pub(crate) struct Down {
     entries: Vec<Arc<Entry>>,
     news: watch::Receiver<()>,
 }
 
 impl Down {
-    /// Completes when an agent is within reach again, a session has ended, or a new one has come.
+    /// Completes when an agent is reachable again, a session has ended, or a new one has come.
     pub(crate) async fn over(&mut self) {
         let Down { entries, news } = self;
         let entries = entries.iter().map(|entry| {
@@ -328,19 +327,19 @@ impl Down {
         });
         tokio::select! {
             _ = select_all(entries) => {}
-            // The group is gone: its last session has ended.
+            // The sender is gone: the last session has ended.
             _ = news.changed() => {}
         }
     }
 
-    /// The silence of all agents; None where one of them has just lost its link.
+    /// The last silence to begin, if all agents are silent; `None` if one has just lost its link.
     pub(crate) fn silence(&self) -> Option<Arc<Silence>> {
         let silences = self.entries.iter().map(|entry| entry.silence_of_agent());
         let silences = silences.collect::<Option<Vec<_>>>()?;
         silences.into_iter().max_by_key(|silence| silence.since)
     }
 
-    /// Since when there is no link, and why.
+    /// Time and cause of the last link's loss.
     pub(crate) fn since(&self) -> Option<(Instant, String)> {
         let links = self.entries.iter().map(|entry| entry.session().link());
         let states = links.map(|link| link.borrow().clone());

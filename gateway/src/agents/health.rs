@@ -1,5 +1,5 @@
-//! How it stands with a cluster, from what its probes say. "Connected" means that a probe came back from the API server
-//! within the last 15 seconds. Pure: the clock is passed in.
+//! Status of a cluster, as its probes show it. "Connected" means that a probe came back from the API server within the
+//! last 15 seconds. Pure: the caller passes the time.
 
 use std::time::Duration;
 
@@ -10,26 +10,26 @@ use fairlead_api::{
 use time::OffsetDateTime;
 use tokio::time::Instant;
 
-/// How long a good probe is good.
+/// Validity of a good probe.
 pub(crate) const GOOD_FOR: Duration = Duration::from_secs(15);
 
-/// What one probe found.
+/// Result of one probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Probed {
     /// The API server is ready.
     Good,
-    /// The agent answered, the API server is not.
+    /// The agent answered, the API server is not ready.
     Bad(LastError),
     /// The agent did not answer.
     Silent(LastError),
-    /// There is no link to ask over.
+    /// There was no link.
     Down(LastError),
 }
 
 pub(crate) struct Health {
-    /// The last good probe, or the begin of the session.
+    /// The last good probe, or the start of the session.
     good: Instant,
-    /// The last answer of the agent, likewise.
+    /// The last answer of the agent, or the start of the session.
     heard: Instant,
     was_good: bool,
     told: Option<(ClusterState, Option<Code>)>,
@@ -45,7 +45,7 @@ impl Health {
         }
     }
 
-    /// The status to report, if it has changed.
+    /// The status to report after a probe, if it has changed.
     pub(crate) fn after(&mut self, probed: Probed, now: Instant) -> Option<ClusterStatus> {
         if matches!(probed, Probed::Good | Probed::Bad(_)) {
             self.heard = now;
@@ -56,7 +56,7 @@ impl Health {
                 self.was_good = true;
                 (ClusterState::Connected, None)
             }
-            // Until the last good one has aged, it still stands. A session without one has nothing that stands.
+            // An earlier good probe stays valid for its time. A session without one has nothing to keep.
             Probed::Bad(_) if self.was_good && now - self.good < GOOD_FOR => return None,
             Probed::Silent(_) if now - self.heard < GOOD_FOR => return None,
             Probed::Bad(error) => (ClusterState::ApiUnreachable, Some(error)),

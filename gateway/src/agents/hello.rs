@@ -1,5 +1,7 @@
-//! An agent names itself on its session: only then it serves. One that has its identity in another Kubernetes cluster than
-//! the one this was issued to is refused here, before it takes anybody's place.
+//! Receives an agent's hello, which registers its session.
+//!
+//! An agent with its identity in another Kubernetes cluster is a clone, and is rejected here, before it replaces any
+//! session.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,11 +21,13 @@ use crate::{
     seam::Recognition,
 };
 
-/// For its body.
+/// Deadline for the body.
 const DEADLINE: Duration = Duration::from_secs(10);
 
+/// Registers the session.
+///
 /// # Errors
-/// `FL-1304` for what is no hello, `FL-2112` for a clone, and what the directory cannot tell.
+/// `FL-1304` for an invalid hello, `FL-2112` for a clone, and the errors of the directory.
 pub(crate) async fn receive(
     hub: &Hub,
     entry: &Arc<Entry>,

@@ -1,4 +1,4 @@
-//! The life of one session, from its inner TLS to its end. Its task is the only one that closes it.
+//! The life of one session, from its inner TLS to its end. Only the session's own task closes it.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -25,20 +25,20 @@ use crate::{
     hub::Hub,
 };
 
-/// How long requests on a replaced session may go on.
+/// Time for the requests of a replaced session to finish.
 const GRACE: Duration = Duration::from_secs(30);
-/// How long a peer without a good identity may ask nothing.
+/// Idle timeout of a peer without a valid identity.
 const VISITOR_IDLE: Duration = Duration::from_secs(60);
-/// How long an agent may take to name itself.
+/// Deadline for an agent's hello.
 const INTRODUCTION: Duration = Duration::from_secs(10);
-/// How long one that is refused may take to read why.
+/// Time for a rejected agent to read the reason.
 const REFUSED: Duration = Duration::from_secs(1);
-/// How long closing may take, the peer being told why.
+/// Deadline for closing, so that the peer receives the reason.
 const CLOSING: Duration = Duration::from_secs(5);
-/// Sleeping towards an expiry looks at the wall clock this often, for that clock may be set.
+/// Interval of reading the wall clock while waiting for an expiry, because the clock may be set.
 const CLOCK_LOOK: Duration = Duration::from_secs(60);
 
-/// A session without an identity, or with one that has expired and may be renewed.
+/// Serves a session without an identity, or with an expired one that may be renewed.
 pub(crate) async fn visitor(
     hub: &Arc<Hub>,
     session: Session,
@@ -68,21 +68,21 @@ fn count(hub: &Hub, error: &SessionError) {
     }
 }
 
-/// A session of an agent that may have one.
+/// Serves a session of an admitted agent.
 pub(crate) async fn agent(hub: &Arc<Hub>, entry: Arc<Entry>) {
     let directory = Arc::clone(&hub.seam.directory);
     let session = entry.session();
     info!(cluster = %entry.cluster(), serial = entry.identity().serial, "session opened");
-    // A deletion or a move between the first question and the table would not have found this session.
+    // A deletion or move between the first check and the table would have missed this session.
     let still = directory.admit(entry.identity()).await;
     let error = match still.map_err(|failure| failure.code) {
         Err(Code::ClusterDeleted) => {
             hub.sessions.part(entry.cluster(), None);
             close(session, CloseReason::Deleted).await
         }
-        // Whoever has the cluster now stays.
+        // The sessions of the new tenant's agent stay.
         Err(Code::ForeignCertificate) => close(session, CloseReason::Protocol).await,
-        // What cannot be asked now is asked with whatever the agent does.
+        // If it cannot be checked now, each of the agent's requests checks it again.
         Ok(()) | Err(_) => tokio::select! {
             error = session.closed() => error,
             reason = ending(hub, &entry) => close(session, reason).await,
@@ -95,7 +95,8 @@ pub(crate) async fn agent(hub: &Arc<Hub>, entry: Arc<Entry>) {
     info!(cluster = %entry.cluster(), end, error = %error, "session ended");
 }
 
-/// Neither ends before the session does. What runs here is made here: a future that is given to another one is kept twice.
+/// Neither future ends before the session. Both are created here: a future passed as an argument takes its memory
+/// twice.
 async fn working(hub: &Arc<Hub>, entry: &Arc<Entry>) -> SessionError {
     let session = entry.session();
     tokio::join!(
@@ -108,8 +109,9 @@ async fn working(hub: &Arc<Hub>, entry: &Arc<Entry>) -> SessionError {
     session.closed().await
 }
 
-/// Completes when the session should be closed, and says why. There is a task of this for each session, for as long as it
-/// lives, so what happens once at most has its room only then.
+/// Completes with the reason to close the session.
+///
+/// Each session has this future for its whole life, so rare branches are boxed.
 async fn ending(hub: &Hub, entry: &Entry) -> CloseReason {
     let drained = async {
         hub.process.draining().await;
@@ -128,7 +130,7 @@ async fn ending(hub: &Hub, entry: &Entry) -> CloseReason {
     }
 }
 
-/// Whether the agent says who it is in good time; that begins anew with each link, without which it cannot say anything.
+/// True if the agent sends its hello in time. Time without a link does not count.
 async fn introduces_itself(entry: &Entry) -> bool {
     while timeout(INTRODUCTION, entry.introduced()).await.is_err() {
         if entry.session().is_up() {
@@ -139,7 +141,7 @@ async fn introduces_itself(entry: &Entry) -> bool {
     true
 }
 
-/// Completes when the session was asked to end, and has had the time that this leaves it.
+/// Completes when an end was requested and its grace period is over.
 async fn told(entry: &Entry) -> CloseReason {
     let mut reason = None;
     loop {
@@ -151,7 +153,7 @@ async fn told(entry: &Entry) -> CloseReason {
         };
         tokio::select! {
             reason = time => return reason,
-            // For another reason than before.
+            // A new reason replaces the former one.
             other = entry.asked_to_end(reason) => reason = other,
         }
     }
@@ -159,20 +161,20 @@ async fn told(entry: &Entry) -> CloseReason {
 
 async fn last_time(entry: &Entry, reason: CloseReason) -> CloseReason {
     match reason {
-        // Its requests may finish; new ones go to the session that replaced it, or are refused. Whoever came in its place
-        // may be the same agent, begun anew; who has lost the old one's link waits for nothing.
+        // Running requests may finish; new ones go to the session that replaced this one. The replacement may be the
+        // same agent, restarted: without a link there is nothing to wait for.
         CloseReason::Replaced => tokio::select! {
             _ = timeout(GRACE, entry.idle()) => {}
             () = entry.down() => {}
         },
-        // To read why.
+        // Time to read the reason.
         CloseReason::Cloned => sleep(REFUSED).await,
         _ => {}
     }
     reason
 }
 
-/// Completes when the certificate has expired and was not renewed.
+/// Completes when the certificate has expired without renewal.
 async fn expiry(entry: &Entry) {
     loop {
         let until = entry.good_until();
@@ -186,7 +188,7 @@ async fn expiry(entry: &Entry) {
     }
 }
 
-/// Closes, and waits a moment for the peer to have heard of it.
+/// Closes the session, and waits until the peer has received the reason.
 pub(crate) async fn close(session: &Session, reason: CloseReason) -> SessionError {
     session.close(reason);
     timeout(CLOSING, session.closed())
@@ -194,7 +196,7 @@ pub(crate) async fn close(session: &Session, reason: CloseReason) -> SessionErro
         .unwrap_or(SessionError::Here(reason))
 }
 
-/// What is said of a session that ended: a label, and the cluster's status.
+/// Label and final status of a session that has ended.
 fn obituary(error: &SessionError) -> (&'static str, ClusterStatus) {
     let (end, code) = match error {
         SessionError::Here(reason) | SessionError::Peer(reason) => match reason {

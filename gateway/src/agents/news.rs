@@ -1,4 +1,4 @@
-//! That there is another configuration for an agent, it learns on a probe which comes at once.
+//! Notifies agents of a changed configuration by an immediate probe.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::hub::Hub;
 
-/// Until the process drains.
+/// Follows changes until the process drains.
 pub(crate) async fn tell(hub: Arc<Hub>, mut wanting: broadcast::Receiver<ClusterId>) {
     loop {
         let cluster = tokio::select! {
@@ -16,7 +16,7 @@ pub(crate) async fn tell(hub: Arc<Hub>, mut wanting: broadcast::Receiver<Cluster
         };
         match cluster {
             Ok(cluster) => hub.sessions.has_news(&cluster),
-            // Those that were missed learn of it on their next probe, some seconds later.
+            // Agents of missed changes see them on their next regular probe.
             Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => return,
         }

@@ -1,6 +1,7 @@
-//! A cluster that has just been lost is likely to be back in a moment: its links blink, its agent or the hub is begun anew.
-//! Requests for it wait a while instead of failing at once. A watch does not: whoever watches has a retry of its own, and
-//! wants to know.
+//! Wait budget of requests to a cluster without a session.
+//!
+//! A cluster that has just been lost is likely to return soon: its link reconnects, its agent or the hub restarts.
+//! Requests wait for it instead of failing. A watch fails at once: its client has a retry of its own.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,14 +23,14 @@ use super::{
 use crate::hub::Hub;
 
 const LONGEST: Duration = Duration::from_secs(20);
-/// For a cluster that has been away for longer than that.
+/// Wait for a cluster that has been away for longer than [`MAX_WAIT`].
 const LEAST: Duration = Duration::from_secs(1);
 const MOMENT: Duration = Duration::from_millis(5);
-/// How much sooner than its client gives up a request is answered: a quarter of that time, and no more than this. An answer at
-/// the very moment comes too late.
+/// Maximum time by which the answer precedes the client's own timeout; a quarter of that timeout if less. An answer at
+/// the very timeout is too late.
 const HEADWAY: Duration = Duration::from_millis(500);
 
-/// How long a request for this path may wait: not quite as long as the client itself does, and a watch not at all.
+/// Wait budget of a request: a little less than the client's own timeout; none for a watch.
 pub(crate) fn patience(path: &PathAndQuery) -> Duration {
     if is_streaming(path.path(), path.query()) {
         return Duration::ZERO;
@@ -40,7 +41,7 @@ pub(crate) fn patience(path: &PathAndQuery) -> Duration {
         .map_or(LONGEST, |own| (own - HEADWAY.min(own / 4)).min(LONGEST))
 }
 
-/// A duration as Go writes and reads it, in which kubectl tells `--request-timeout`: `1.5s`, `1m30s`, `500ms`.
+/// Parses a duration of Go, the format of kubectl's `--request-timeout`: `1.5s`, `1m30s`, `500ms`.
 fn span(text: &str) -> Option<Duration> {
     let mut total = Duration::ZERO;
     let mut rest = text;
@@ -69,11 +70,12 @@ fn span(text: &str) -> Option<Duration> {
     Some(total)
 }
 
-/// The best session of a cluster, for one request, once there is one with a link.
+/// Acquires the best session of a cluster for one request; waits within the budget for one with a link.
 ///
 /// # Errors
-/// `FL-1402` where the cluster stays away, `FL-1408` where another hub has its session, `FL-1401` where it has never been there, `FL-1301` if it was deleted meanwhile,
-/// `FL-1403` as for [`Sessions::hold`](super::table::Sessions::hold).
+/// `FL-1402` if the cluster stays away, `FL-1408` if another hub has its session, `FL-1401` if it has never connected,
+/// `FL-1301` if it was deleted meanwhile, `FL-1403` as for
+/// [`SessionTable::acquire`](super::table::SessionTable::acquire).
 pub(crate) async fn hold(
     hub: &Hub,
     cluster: &ClusterId,
@@ -94,7 +96,7 @@ pub(crate) async fn hold(
                 if timeout_at(until, down.over()).await.is_err() {
                     return Err(unlinked(&down));
                 }
-                // A session that has ended is in the table until its own task has run.
+                // A session that has ended stays in the table until its own task has run.
                 sleep(MOMENT).await;
             }
             Held::Absent(arrival) => {
@@ -108,7 +110,7 @@ pub(crate) async fn hold(
     }
 }
 
-/// What has been away for long will hardly be back just now.
+/// A cluster that has been away for long will hardly return just now.
 fn bounded(patience: Duration, away: Duration) -> Duration {
     patience.min(LONGEST.saturating_sub(away).max(LEAST))
 }
@@ -129,10 +131,10 @@ fn unlinked(down: &Down) -> Failure {
     )
 }
 
-/// Why there is no session, and for how long there has been none; after a restart of the hub that is since then.
+/// The failure for a cluster without a session, and the time since its loss or since the start of the hub.
 ///
 /// # Errors
-/// What does not get better by waiting.
+/// Failures that waiting does not change.
 async fn absent(hub: &Hub, cluster: &ClusterId) -> Result<(Failure, Duration), Failure> {
     let status = hub.seam.directory.last_status(cluster).await?;
     let status = status.ok_or(Code::NoSuchCluster)?;
@@ -140,7 +142,7 @@ async fn absent(hub: &Hub, cluster: &ClusterId) -> Result<(Failure, Duration), F
         return Err(Code::NeverConnected.into());
     }
     if let Some(url) = hub.seam.directory.elsewhere(cluster) {
-        // It may be on its way, and hardly is.
+        // Its agent may be moving to this hub, but hardly is.
         return Ok((Failure::because(Code::OtherHub, url), LONGEST));
     }
     let away = OffsetDateTime::now_utc() - status.since;
@@ -154,7 +156,7 @@ fn lost(status: &ClusterStatus) -> Failure {
             format!("since {since}, last error {}: {}", last.code, last.cause)
         }
         (ClusterState::Lost, None) => format!("since {since}"),
-        // The store knows of a session that this hub never had: it ended with the hub before this one.
+        // The store has the status of a session that ended with an earlier hub.
         _ => format!("it was last seen as {} since {since}", status.state),
     };
     Failure::because(Code::Lost, what)

@@ -1,6 +1,7 @@
-//! Asks the cluster's API server, through the tunnel, whether it is ready: at once when a session begins, then every five
-//! seconds, and at once when the hub begins to drain or there is another configuration, which the agent learns from it. Where
-//! many sessions begin at once the first question waits for up to five seconds: until all are back there is enough to do.
+//! Probes a cluster's API server through the tunnel: at the start of a session, and then every five seconds.
+//!
+//! The drain of the hub and a changed configuration trigger a probe at once, because the agent learns of both from it.
+//! In a burst of new sessions the first probe waits for up to five seconds, to leave the CPU to the others.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -31,16 +32,16 @@ use crate::{
 
 const EVERY: Duration = Duration::from_secs(5);
 const DEADLINE: Duration = Duration::from_secs(5);
-/// Of the body of a good answer, in bytes. Nobody looks at it.
+/// Limit of a good answer's body, in bytes, which is not used.
 const MAX_READY: usize = 256;
-/// How wide agents should spread, for each of them, and at least: a core establishes a session in half a millisecond.
+/// Reconnect spread per agent. A core establishes a session in half a millisecond.
 const SPREAD_OF_ONE: Duration = Duration::from_micros(750);
 const MIN_SPREAD: Duration = Duration::from_millis(250);
 
-/// As long as the session lives.
+/// Probes until the session ends.
 pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
     let (mut health, mut listener) = (Health::new(Instant::now()), Listener::new(Instant::now()));
-    // Sessions that began together, after an outage, are not probed together for ever.
+    // Spreads the probes of sessions that began together, after an outage.
     let mut wait = jitter(EVERY);
     if hub.sessions.in_a_crowd() {
         tokio::select! {
@@ -50,7 +51,8 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
         }
     }
     let mut link = entry.session().link();
-    // What an agent is to be told does not wait for an API server that hangs; but however often it is, some are heard out.
+    // A notification interrupts a probe that hangs, but not two in a row: else frequent changes would leave no probe
+    // complete.
     let mut heard_out = false;
     loop {
         let began = Instant::now();
@@ -66,9 +68,9 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
                 code: Code::SessionBroke,
                 cause: last_error,
             }),
-            // A link that breaks meanwhile is no matter of the API server's.
+            // A lost link says nothing about the API server.
             LinkState::Up => tokio::select! {
-                // Boxed: between two probes there is nothing of it.
+                // Boxed: it takes no memory between two probes.
                 probed = Box::pin(probe(hub, entry)) => probed,
                 Ok(()) = link.changed() => continue,
                 () = entry.news(), if !heard_out => {
@@ -97,7 +99,7 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
             );
             hub.sessions.report(entry, status);
         }
-        // Without a link there is nothing to ask: it counts as silent once it has been so for long enough.
+        // No probe without a link, but the session becomes silent after its grace period.
         let grace = down_since.map(|since| LINK_GRACE.saturating_sub(since.elapsed()));
         let rest = async {
             match grace {
@@ -160,7 +162,7 @@ async fn probe(hub: &Hub, entry: &Entry) -> Probed {
             }
             match response.status() {
                 StatusCode::OK => {
-                    // Dropped unread, it would take its stream with it, and each probe would need another.
+                    // An unread body would end its stream, and each probe would need a new one.
                     let _ = timeout_at(end, body::read(response.into_body(), MAX_READY)).await;
                     Probed::Good
                 }

@@ -1,4 +1,4 @@
-//! Reports the status of clusters to the directory, one at a time, so that an older one never comes after a newer one.
+//! Writes the status of clusters to the directory, one at a time, so that an older one never overtakes a newer one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::hub::Hub;
 const STORE_TIME: Duration = Duration::from_secs(10);
 const REST: Duration = Duration::from_secs(1);
 
-/// Until the process drains and the last session has ended.
+/// Writes until the process drains and the last session has ended.
 pub(crate) async fn run(hub: Arc<Hub>) {
     let reports = hub.sessions.reports();
     loop {
@@ -26,7 +26,7 @@ pub(crate) async fn run(hub: Arc<Hub>) {
         }
         tokio::select! {
             () = reports.changed() => {}
-            // What the last one had to say is waiting by then.
+            // The status of the last session is queued by then.
             () = hub.over.cancelled() => if reports.is_empty() {
                 return;
             },
@@ -34,7 +34,7 @@ pub(crate) async fn run(hub: Arc<Hub>) {
     }
 }
 
-/// Whether that is settled: taken, or about a cluster that is gone.
+/// True if the status is settled: written, or about a cluster that is gone.
 async fn told(hub: &Hub, cluster: &ClusterId, status: &ClusterStatus) -> bool {
     let report = hub.seam.directory.report(cluster, status.clone());
     match timeout(STORE_TIME, report).await {

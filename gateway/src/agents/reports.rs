@@ -1,5 +1,5 @@
-//! Tells the directory how it stands with clusters: the latest status of each, one at a time, so that an older one never
-//! comes after a newer one. What the directory does not take now is told again.
+//! Queue of statuses to write: the latest one of each cluster. A failed write goes back, unless a newer status has
+//! come.
 
 use std::{
     collections::HashMap,
@@ -9,7 +9,7 @@ use std::{
 use fairlead_api::{ClusterId, resources::ClusterStatus};
 use tokio::sync::Notify;
 
-/// At most one status for each cluster is waiting.
+/// Holds at most one status per cluster.
 #[derive(Default)]
 pub(crate) struct Reports {
     waiting: Mutex<HashMap<ClusterId, ClusterStatus>>,
@@ -41,7 +41,7 @@ impl Reports {
         self.news.notified().await;
     }
 
-    /// Unless something newer has come meanwhile.
+    /// Puts a status back, unless a newer one has come meanwhile.
     pub(super) fn put_back(&self, cluster: ClusterId, status: ClusterStatus) {
         self.waiting().entry(cluster).or_insert(status);
     }

@@ -1,5 +1,7 @@
-//! What agents ask of modules, over streams that they open themselves. A peer without an identity reaches the enrolment
-//! route and nothing else, one whose identity has expired the renewal, and one that names itself nothing before it has.
+//! Requests of agents to modules, over streams that the agents open.
+//!
+//! A peer without an identity reaches only the enrolment, one with an expired identity only the renewal. An agent sends
+//! its hello before anything else.
 
 use std::{io, net::IpAddr, panic::AssertUnwindSafe, sync::Arc};
 
@@ -28,20 +30,20 @@ use crate::{
     seam::AgentPeer,
 };
 
-/// Largest answer to a renewal that is looked into, in bytes: a certificate chain and a few names.
+/// Limit of a renewal's answer, in bytes: a certificate chain and a few names.
 const MAX_ISSUED: usize = 16 * MAX_ENROLL_BODY_BYTES;
 
-/// Whose streams are served.
+/// Peer of a session, for the rights of its requests.
 #[derive(Clone)]
 pub(crate) enum Guest {
-    /// From where; told of each request, so that an idle one can be sent away.
+    /// Address of the peer, and a wake-up for its idle timeout.
     Anonymous(IpAddr, Arc<Notify>),
-    /// As that, with an identity that was good until not too long ago.
+    /// As an anonymous peer, with an identity that expired not too long ago.
     Lapsed(Arc<AgentIdentity>, Arc<Notify>),
     Agent(Arc<Entry>),
 }
 
-/// Until the session ends.
+/// Serves streams until the session ends.
 pub(crate) async fn serve_streams(hub: &Arc<Hub>, session: &Session, guest: Guest) {
     let mut streams = JoinSet::new();
     loop {
@@ -56,7 +58,7 @@ pub(crate) async fn serve_streams(hub: &Arc<Hub>, session: &Session, guest: Gues
         let metrics = Arc::clone(&hub.metrics);
         streams.spawn(async move {
             let served = serve(stream, move |request| {
-                // Boxed: an agent's streams wait for a minute, with nothing to answer.
+                // Boxed: a stream of an agent idles for a minute without a request.
                 Box::pin(answer(Arc::clone(&hub), guest.clone(), request))
             });
             if let Err(error) = served.await {
@@ -121,7 +123,7 @@ async fn ask(
     }
 }
 
-/// A wrong bootstrap token counts as any other secret that is guessed, whichever door it comes through.
+/// Wrong bootstrap tokens count against the same limit as all other secrets.
 fn counted(hub: &Hub, from: IpAddr, response: Response<Body>) -> Result<Response<Body>, Failure> {
     let Some(failure) = response.extensions().get::<Failure>().cloned() else {
         return Ok(response);
@@ -133,7 +135,7 @@ fn counted(hub: &Hub, from: IpAddr, response: Response<Body>) -> Result<Response
     }
 }
 
-/// Learns from the answer until when the session is good now.
+/// Extends the session's validity to that of the certificate in the answer.
 async fn note_renewal(entry: &Entry, response: Response<Body>) -> Result<Response<Body>, Failure> {
     let (head, answer) = response.into_parts();
     let answer = body::read(answer, MAX_ISSUED)

@@ -1,5 +1,4 @@
-//! What sessions can tell only when they are asked: they are, when somebody asks for the metrics. Of what is told of each
-//! cluster nothing is kept in between.
+//! Metrics of sessions that are read on each scrape. Values per cluster are not kept in between.
 
 use std::{
     collections::HashMap,
@@ -19,6 +18,8 @@ use crate::metrics::Metrics;
 
 const CLUSTER: &str = "cluster";
 
+/// Registers the collector.
+///
 /// # Errors
 /// `FL-5101` if the registry has metrics of these names already.
 pub(crate) fn register(
@@ -69,7 +70,7 @@ impl Collector for OnScrape {
     }
 }
 
-/// A gauge with a value for each cluster, in Unix time.
+/// A gauge with a value per cluster, in Unix time.
 struct PerCluster(Desc);
 
 impl PerCluster {

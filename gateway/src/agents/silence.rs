@@ -1,7 +1,7 @@
-//! Silence of an agent or of its API server: who asks is not kept waiting for an answer that will hardly come.
+//! Silence of an agent or of its API server: requests fail early instead of waiting for an unlikely answer.
 //!
-//! A link that breaks is no silence: agents dial again within seconds, so requests wait for [`LINK_GRACE`]. An agent that leaves
-//! probes unanswered over a link is silent after [`GOOD_FOR`], which is when its cluster is `Lost`.
+//! A broken link is no silence: agents reconnect within seconds, so requests wait for [`LINK_GRACE`]. An agent that
+//! answers no probe over a link is silent after [`PROBE_VALIDITY`], when its cluster becomes `Lost`.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use tokio::time::Instant;
 
 use super::health::{GOOD_FOR, Probed};
 
-/// How long a link may be down before its session counts as silent.
+/// Time without a link after which a session counts as silent.
 pub(crate) const LINK_GRACE: Duration = Duration::from_secs(20);
-/// How long a request may go on over a session that is silent.
+/// Time for a request to continue over a silent session.
 pub(crate) const ANSWER_GRACE: Duration = Duration::from_secs(1);
 
-/// Who is silent.
+/// The side that is silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Party {
     Agent,
@@ -33,8 +33,9 @@ pub(crate) struct Silence {
 }
 
 impl Silence {
-    /// The answer to a request whose head has not come; None: it goes on waiting. A request that only reads is safe to give
-    /// up; any other may have been carried out.
+    /// The failure of a request without an answer's head; `None`: it keeps waiting.
+    ///
+    /// A read-only request may fail early. Any other one may have been carried out.
     pub(crate) fn gives_up(&self, reads: bool) -> Option<Failure> {
         let since = self.since_text();
         let LastError { code, cause } = &self.error;
@@ -69,15 +70,15 @@ impl Silence {
     }
 }
 
-/// Whether a request changes nothing, so that it may be given up whatever became of it.
+/// True for a request that changes nothing and may fail early.
 pub(crate) fn reads(method: &Method, upgrades: bool) -> bool {
     !upgrades && matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-/// From probe to probe, who was heard when. Pure: the clock is passed in.
+/// Tracks the last answers of agent and API server from probe to probe. Pure: the caller passes the time.
 pub(crate) struct Listener {
     agent: Instant,
-    /// None until it has answered for the first time.
+    /// `None` until its first answer.
     api_server: Option<Instant>,
     began: Instant,
 }
@@ -91,10 +92,10 @@ impl Listener {
         }
     }
 
-    /// What is to be expected after a probe. `down_since`: when the link broke, if there is none.
+    /// The silence after a probe, if any. `down_since`: loss of the link, if there is none.
     ///
     /// # Errors
-    /// Nothing has changed.
+    /// [`Unchanged`] if the probe changes nothing.
     pub(crate) fn after(
         &mut self,
         probed: &Probed,
@@ -113,7 +114,7 @@ impl Listener {
                     None => (Party::ApiServer, self.began, Duration::ZERO, error),
                 }
             }
-            // The agent says at once what is wrong with its API server.
+            // The agent reports at once that its API server is unreachable.
             Probed::Bad(_) => {
                 (self.agent, self.api_server) = (now, Some(now));
                 return Ok(None);
@@ -148,7 +149,7 @@ mod tests {
         }
     }
 
-    /// Who is silent after each probe: at a second, with what it found; None: as before.
+    /// The silent side after each probe; `None`: unchanged. Probes are pairs of a second and a result.
     fn hear(probes: &[(u64, Probed)]) -> Vec<Option<Option<Party>>> {
         let start = Instant::now();
         let mut listener = Listener::new(start);

@@ -1,6 +1,7 @@
-//! Which cluster has which sessions: several agents of it, and several links of each. A request goes to the best of them
-//! (`choice`), and the cluster stands as well as the best of them does. A session whose place was taken is drained by its
-//! own task. Nothing here waits.
+//! The session table: the sessions of each cluster, from several agents with several links each.
+//!
+//! A request goes to the best session (`choice`), and the status of a cluster is that of its best session. A replaced
+//! session is drained by its own task. Nothing here waits.
 
 use std::{
     collections::{HashMap, hash_map::Entry as Place},
@@ -37,27 +38,27 @@ pub(crate) struct Sessions {
     table: Mutex<Table>,
     reports: Reports,
     metrics: Arc<Metrics>,
-    /// The last one has ended.
+    /// Notified when the last session has ended.
     left: Notify,
 }
 
 #[derive(Default)]
 struct Table {
-    /// Those that serve.
+    /// Registered sessions.
     groups: HashMap<ClusterId, Group>,
-    /// Every one that is open: those that are not introduced yet and those that are drained, too.
+    /// All open sessions, those not registered yet and draining ones included.
     open: Vec<Arc<Entry>>,
-    /// Without a session, and somebody waits for one.
+    /// Clusters without a session that requests wait for.
     awaited: HashMap<ClusterId, watch::Sender<()>>,
-    /// How often a session was chosen.
+    /// Number of choices so far.
     turns: u64,
     arrivals: Arrivals,
 }
 
-/// What there is for a request.
+/// Result of acquiring a session.
 pub(crate) enum Held {
     Up(Arc<Entry>, Running),
-    /// Every link is down, or its agent silent.
+    /// All links are down, or all agents silent.
     Down(Down),
     /// There is no session.
     Absent(Arrival),
@@ -77,14 +78,14 @@ pub(crate) struct Arrival(watch::Receiver<()>);
 impl Arrival {
     /// Completes when there is one.
     pub(crate) async fn over(mut self) {
-        // Its sender goes when the session comes.
+        // The sender is dropped when the session comes.
         while self.0.changed().await.is_ok() {}
     }
 }
 
 impl Table {
     fn arrival(&mut self, cluster: &ClusterId) -> Arrival {
-        // Nobody is left to wait for some of them; there are never more than requests that wait.
+        // Removes entries without a waiter; there are never more entries than waiting requests.
         self.awaited
             .retain(|_, waiting| waiting.receiver_count() > 0);
         let waiting = self.awaited.entry(cluster.clone()).or_default();
@@ -110,12 +111,12 @@ impl Sessions {
         &self.reports
     }
 
-    /// How many are open, those that do not serve too.
+    /// Number of open sessions, those that do not serve included.
     pub(crate) fn count(&self) -> usize {
         self.table().open.len()
     }
 
-    /// Completes when none is open.
+    /// Completes when no session is open.
     pub(crate) async fn none(&self) {
         loop {
             let left = self.left.notified();
@@ -126,14 +127,14 @@ impl Sessions {
         }
     }
 
-    /// Of the agents whose sessions are open.
+    /// Identities of the agents with open sessions.
     pub(crate) fn identities(&self) -> Vec<Arc<AgentIdentity>> {
         let table = self.table();
         let open = table.open.iter();
         open.map(|entry| Arc::clone(entry.identity())).collect()
     }
 
-    /// A session that serves nobody yet.
+    /// Adds a session that is not registered yet.
     pub(crate) fn open(
         &self,
         session: Session,
@@ -145,13 +146,13 @@ impl Sessions {
         entry
     }
 
-    /// Whether this many sessions begin just now that what can wait should.
+    /// Counts a new session; true in a burst, when deferrable work should wait.
     pub(super) fn in_a_crowd(&self) -> bool {
         self.table().arrivals.one(Instant::now())
     }
 
-    /// From here on requests may go to this session; the one of the same name is asked to end. Said again, it says what is
-    /// known by now.
+    /// Registers a session: requests may go to it, and the session of the same name is requested to end. A second call
+    /// updates the identity.
     ///
     /// # Errors
     /// `FL-1304` if it had another name before; `FL-1406` if it is about to end.
@@ -173,7 +174,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// The session's agent is where it does not belong: it serves nobody from here on.
+    /// Evicts the session of a clone, which then serves nothing.
     pub(crate) fn refuse(&self, entry: &Arc<Entry>, why: &Failure) {
         let Failure { code, cause, .. } = why.clone();
         let mut table = self.table();
@@ -181,7 +182,7 @@ impl Sessions {
         entry.end(CloseReason::Cloned);
     }
 
-    /// `status` is the cluster's from now on, if this was its last session that served.
+    /// Removes a session from its cluster. `status` becomes the cluster's, if this was its last registered session.
     fn unseat(&self, table: &mut Table, entry: &Arc<Entry>, status: ClusterStatus) {
         let Place::Occupied(mut group) = table.groups.entry(entry.cluster().clone()) else {
             return;
@@ -197,11 +198,13 @@ impl Sessions {
         }
     }
 
-    /// The best session of a cluster, for one request. Counted under the lock: a session that is replaced at this moment
-    /// either has this request to finish, or this request goes to another one.
+    /// Acquires the best session of a cluster for one request.
+    ///
+    /// The request is counted under the lock: a session that is replaced at this moment either finishes it or does not
+    /// get it.
     ///
     /// # Errors
-    /// `FL-1403` where so many requests run on each that no stream would be left for probes and renewal.
+    /// `FL-1403` if all sessions have so many requests that only the streams for probes and renewal are left.
     pub(crate) fn hold(&self, cluster: &ClusterId) -> Result<Held, Failure> {
         let mut table = self.table();
         table.turns += 1;
@@ -221,8 +224,7 @@ impl Sessions {
         Ok(Held::Up(entry, running))
     }
 
-    /// Has every session of a cluster ended at once that was deleted, or is another tenant's: then it stays, and stands like
-    /// this.
+    /// Ends all sessions of a deleted or moved cluster at once. `stays`: the status of a moved cluster.
     pub(crate) fn part(&self, cluster: &ClusterId, stays: Option<ClusterStatus>) {
         let mut table = self.table();
         let group = table.groups.remove(cluster);
@@ -236,14 +238,14 @@ impl Sessions {
         }
     }
 
-    /// There is something to be told to a cluster's agents.
+    /// Notifies a cluster's agents by an immediate probe.
     pub(crate) fn has_news(&self, cluster: &ClusterId) {
         if let Some(group) = self.table().groups.get(cluster) {
             group.has_news();
         }
     }
 
-    /// What a probe over the session has found, and how far it is.
+    /// Notes the result of a probe over the session, and its round trip.
     pub(crate) fn probed(&self, entry: &Arc<Entry>, probed: &Probed, rtt: Option<Duration>) {
         if let Some(group) = self.table().groups.get_mut(entry.cluster()) {
             group.probed(entry, probed, rtt);
@@ -251,7 +253,7 @@ impl Sessions {
         }
     }
 
-    /// How it stands with the cluster as this session sees it, if it serves.
+    /// Notes the status of the cluster as this session observes it.
     pub(crate) fn report(&self, entry: &Arc<Entry>, status: ClusterStatus) {
         if let Some(group) = self.table().groups.get_mut(entry.cluster()) {
             group.report(entry, status);
@@ -259,7 +261,7 @@ impl Sessions {
         }
     }
 
-    /// The session has ended. `status` is the cluster's from now on, if this was its last.
+    /// Removes a session that has ended. `status` becomes the cluster's, if this was its last one.
     pub(crate) fn leave(&self, entry: &Arc<Entry>, end: &'static str, status: ClusterStatus) {
         entry.settle(&self.metrics);
         self.metrics.sessions_ended.with_label_values(&[end]).inc();
@@ -271,7 +273,7 @@ impl Sessions {
         self.unseat(&mut table, entry, status);
     }
 
-    /// Brings the metrics up to date. When the first certificate of each cluster's agents expires.
+    /// Updates the metrics; returns the first expiry of a certificate per cluster.
     pub(super) fn settle(&self) -> HashMap<ClusterId, OffsetDateTime> {
         let entries = self.table().open.clone();
         let mut streams = 0;

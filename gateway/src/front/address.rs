@@ -1,8 +1,10 @@
-//! Where a request is for: the hub itself or a cluster, which has two addresses. By name, `<id>.<cluster domain>` as
-//! SNI or Host, with the path as the API server has it; or by path, `/k8s/clusters/<id>/...`, on any other host.
+//! Destination of a request: the hub itself or a cluster.
 //!
-//! SNI and Host that name different clusters are refused, and so is a cluster's Host inside a connection that was made
-//! to the hub: a proxy that checked the one would have let the other through.
+//! A cluster has two addresses. By name it is `<id>.<cluster domain>` as SNI or Host, and the path is the API server's.
+//! By path it is `/k8s/clusters/<id>/...` on any other host.
+//!
+//! SNI and Host that name different clusters are rejected. So is a cluster's Host inside a connection to the hub's
+//! name: a proxy that checked only the name would let the other one through.
 
 use std::net::IpAddr;
 
@@ -11,29 +13,29 @@ use http::{Uri, uri::PathAndQuery};
 
 const PATH_PREFIX: &str = "/k8s/clusters/";
 
-/// What a request is for.
+/// Destination of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Address {
     Hub,
-    /// The path and query are as the API server has them.
+    /// A cluster, with path and query of the API server.
     Cluster(ClusterId, PathAndQuery),
 }
 
-/// The hub's own names.
+/// The names of the hub and the domain of its clusters.
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
-    /// With a dot in front.
+    /// The cluster domain with a leading dot.
     suffix: String,
     hub: String,
 }
 
-/// Whom a name stands for.
+/// Owner of a host name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Named {
     Cluster(ClusterId),
-    /// Below the cluster domain, but nothing that could be a cluster.
+    /// A name below the cluster domain that no cluster can have.
     Nothing,
-    /// The hub's own name, or an address: says nothing about a cluster.
+    /// The hub's own name, or an address; it names no cluster.
     Hub,
     Stranger,
 }
@@ -47,10 +49,10 @@ impl Names {
         }
     }
 
-    /// `host` is the authority of the request, `sni` the name in the TLS handshake.
+    /// Finds the destination; `host` is the authority of the request, `sni` the name in the TLS handshake.
     ///
     /// # Errors
-    /// `FL-1302` where the two disagree, `FL-1304` for a host that is none, `FL-1301` for what cannot be a cluster.
+    /// `FL-1302` where the two disagree, `FL-1304` for an invalid host, `FL-1301` for a name that no cluster can have.
     pub(crate) fn locate(
         &self,
         sni: Option<&str>,
@@ -70,7 +72,7 @@ impl Names {
             (Some(Named::Cluster(_)), Some(Named::Stranger)) => {
                 return disagree("TLS names a cluster, Host names something else");
             }
-            // kubeconfigs with `tls-server-name` say the cluster there and the hub's address in Host.
+            // kubeconfigs with `tls-server-name` have the cluster there and the hub's address in Host.
             (Some(Named::Cluster(a)), Some(Named::Hub) | None) => Some(a),
             (Some(_), Some(Named::Cluster(_))) => {
                 return disagree("Host names a cluster, TLS names something else");
@@ -84,7 +86,7 @@ impl Names {
         }
     }
 
-    /// Whether a request is for a cluster, as far as that can be said of one that may make no sense.
+    /// Whether a request is for a cluster; also answers for a request that [`HubNames::locate`] rejects.
     pub(crate) fn is_for_a_cluster(
         &self,
         sni: Option<&str>,

@@ -1,5 +1,6 @@
-//! Tells of each request once, when it has ended: the record goes along with the body of the answer. The line itself is
-//! written by [`Record`](super::record::Record).
+//! The step that logs each request once, when its answer has ended: the record goes along with the body.
+//!
+//! [`Record`](super::record::Record) writes the log line.
 
 use std::future::Future;
 
@@ -9,7 +10,7 @@ use http_body_util::BodyExt;
 
 use crate::front::{record::Inbound, transfer::Download};
 
-/// The step around all others.
+/// Runs all other steps inside.
 pub(crate) async fn audit<F>(
     inbound: Box<Inbound>,
     inner: impl FnOnce(Box<Inbound>) -> F,
@@ -18,7 +19,7 @@ where
     F: Future<Output = Response<Body>>,
 {
     let record = inbound.record.clone();
-    // Only here is the end of the connection the end of the body.
+    // Only in HTTP/1.0 the end of the connection ends the body.
     let until_close = inbound.request.version() == Version::HTTP_10;
     let cut = until_close.then(|| inbound.connection.cut.clone());
     let bodiless = inbound.request.method() == Method::HEAD;

@@ -1,4 +1,4 @@
-//! Request to [`Caller`]: exactly one bearer token, asked of the modules.
+//! The step from a request to its [`Caller`]: the modules check exactly one bearer token.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -13,15 +13,17 @@ use crate::{
     seam::{Caller, Identify},
 };
 
-/// Longest token in bytes: some providers write all groups of somebody into it.
+/// Maximum length of a token, in bytes; some providers put all groups of a user into it.
 const MAX_TOKEN: usize = 16 * 1024;
 
-/// Something whose caller is known.
+/// A request with its authenticated caller.
 pub(crate) struct Known<T> {
     pub(crate) caller: Caller,
     pub(crate) asked: T,
 }
 
+/// Authenticates the caller of a request.
+///
 /// # Errors
 /// `FL-1101` to `FL-1104`, `FL-5102`.
 pub(crate) async fn authenticate<T>(hub: &Arc<Hub>, asked: T) -> Result<Known<T>, Failure>
@@ -32,7 +34,7 @@ where
     Ok(Known { caller, asked })
 }
 
-/// Somebody of whom nobody has asked yet who it is.
+/// The sender of a request, not authenticated yet.
 pub(crate) struct Unasked {
     hub: Arc<Hub>,
     authorization: Vec<HeaderValue>,
@@ -45,7 +47,7 @@ impl Unasked {
         let given = inbound.request.headers().get_all(header::AUTHORIZATION);
         Unasked {
             hub: Arc::clone(hub),
-            // More than one is wrong, however many.
+            // Two are enough to see that there is more than one.
             authorization: given.iter().take(2).cloned().collect(),
             record: inbound.record.clone(),
             from: inbound.connection.peer.ip(),
@@ -62,7 +64,7 @@ impl Unasked {
         Ok(caller)
     }
 
-    /// Asks the modules for every request, so that a revoked token is rejected from the next one on.
+    /// Calls the modules for every request: a revoked token is rejected from the next request on.
     async fn authenticate(&self, token: &SecretString) -> Result<Caller, Failure> {
         let authenticator = &self.hub.seam.authenticator;
         authenticator.authenticate(token, self.from).await

@@ -1,5 +1,5 @@
-//! [`Caller`] to [`Permit`], before any work is done. Nothing else can make a permit, and nothing reaches a cluster
-//! without one.
+//! The step from [`Caller`] to [`Permit`], before any work for the request. Only this step makes permits, and no
+//! request reaches a cluster without one.
 
 use fairlead_api::{ClusterId, Code, Failure, impersonation, resources::Role};
 use http::HeaderValue;
@@ -10,35 +10,37 @@ use crate::{
     seam::{Caller, Grant},
 };
 
-/// Proof that a caller may work in this cluster, with the names to impersonate there.
+/// Proof that a caller may work in a cluster, with the names to impersonate there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Permit {
     cluster: ClusterId,
     whom: Whom,
 }
 
-/// The names to impersonate.
+/// The names to impersonate in a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Whom {
-    /// The caller's own.
+    /// The caller's own user and groups.
     Caller {
         user: HeaderValue,
         groups: [HeaderValue; 2],
     },
-    /// Another user, whom an admin has asked for. The site has the last word.
+    /// The user of an admin's `kubectl --as`. The agent decides whether to impersonate it.
     Other(HeaderValue),
 }
 
 impl Permit {
+    /// Makes the permit from a module's grant.
+    ///
     /// # Errors
-    /// `FL-1202` for another user where the caller is no admin.
+    /// `FL-1202` for `kubectl --as` of a caller that is not an admin.
     fn new(
         cluster: &ClusterId,
         caller: &Caller,
         grant: &Grant,
         asked_as: Option<HeaderValue>,
     ) -> Result<Self, Failure> {
-        // Every name has our prefix, so `system:` cannot be one of them whatever a module says.
+        // The prefix keeps names of modules out of `system:`.
         let value = |text: String| {
             HeaderValue::try_from(text)
                 .map_err(|_| Failure::because(Code::Internal, "the name of the caller is no name"))
@@ -76,6 +78,8 @@ pub(crate) struct Allowed {
     pub(crate) aimed: Aimed,
 }
 
+/// Authorizes the caller for the cluster of the request.
+///
 /// # Errors
 /// `FL-1301`, `FL-1201`, `FL-1202`, `FL-5102`.
 pub(crate) async fn authorize(hub: &Hub, known: Known<Aimed>) -> Result<Allowed, Failure> {

@@ -1,4 +1,4 @@
-//! The door for agents: from an upgrade request on the front to a session with a known peer.
+//! The step that accepts an agent: from an upgrade request to a session with an authenticated peer.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -25,12 +25,14 @@ use crate::{
     metrics::{Handshake, Layer},
 };
 
-/// How long the connection may take to turn into bytes, and then the inner TLS to finish.
+/// Deadline for the upgrade to take effect, and for the inner TLS after it.
 const SWITCH: Duration = Duration::from_secs(10);
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
+/// Upgrades the connection of an agent and runs its session in a task.
+///
 /// # Errors
-/// `FL-1304` if it is no WebSocket of ours.
+/// `FL-1304` for anything but our WebSocket.
 pub(crate) fn connect(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Response<Body>, Failure> {
     let mut request = inbound.request;
     let head = match upgrade_response(&request) {
@@ -53,7 +55,7 @@ pub(crate) fn connect(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Response<
     let hub = Arc::clone(hub);
     let owner = hub.process.clone();
     owner.spawn(async move {
-        // Boxed, so that the task of a session is not as large as a handshake for ever.
+        // Boxed: the task of a session would keep the size of the handshake for its whole life.
         let (outcome, arrived) = Box::pin(handshake(&hub, upgraded, peer.ip())).await;
         hub.metrics.handshake(Layer::Session, outcome);
         match arrived {
@@ -63,7 +65,7 @@ pub(crate) fn connect(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Response<
                     lifetime::agent(&hub, entry).await;
                 }
             }
-            // The session's own task has it by now, and says so.
+            // The session's own task continues over this link, and logs it.
             Ok(Arrival::Resumed) => {}
             Ok(Arrival::Declined) => {
                 debug!(peer.ip = %peer.ip(), "an agent came for a session that is not known here");
@@ -108,7 +110,7 @@ async fn handshake(
             let came_back = come_back(io, &limits, &hub.resumable).await?;
             Ok(came_back.then_some(Arrival::Resumed))
         };
-        // It has a deadline of its own; this one is for the case that it does not keep it.
+        // The handshake has a deadline of its own; this one is a second line of defence.
         match timeout(2 * HANDSHAKE, arriving).await {
             Ok(Ok(Some(arrived @ Arrival::Declined))) => (Handshake::Declined, Ok(arrived)),
             Ok(Ok(Some(arrived))) => (Handshake::Ok, Ok(arrived)),
@@ -132,7 +134,7 @@ fn refused() -> (Handshake, Result<Arrival, String>) {
     (Handshake::Refused, Err(cause.to_owned()))
 }
 
-/// Who is it, and may it? None: it may not, or no more than a visitor, and has gone.
+/// Authenticates and admits the peer; `None` if it was rejected, or was a visitor and has gone.
 async fn admit(hub: &Arc<Hub>, accepted: Accepted, from: IpAddr) -> Option<Arc<Entry>> {
     let Accepted {
         session,
@@ -162,7 +164,7 @@ async fn admit(hub: &Arc<Hub>, accepted: Accepted, from: IpAddr) -> Option<Arc<E
     None
 }
 
-/// An agent hears a reason, not a code; one that it can do nothing about sends it away for a while only.
+/// The reason to close for this failure. An agent that cannot change anything about it retries later.
 const fn reason_of(code: Code) -> CloseReason {
     match code {
         Code::ClusterDeleted => CloseReason::Deleted,

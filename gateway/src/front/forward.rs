@@ -1,5 +1,5 @@
-//! A permitted request to its cluster's agent, and the answer back. Bodies stream both ways; after the head of the
-//! answer nothing but the body is said any more: what breaks then breaks the connection.
+//! The step that sends a permitted request to its cluster's agent, and the answer back. Bodies stream both ways. After
+//! the head of the answer a failure can only break the connection.
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,7 +34,7 @@ use crate::{
     metrics::HTTP_VIOLATION,
 };
 
-/// The agent puts its API server's own name in.
+/// The agent replaces it by its API server's own name.
 const NEUTRAL_HOST: HeaderValue = HeaderValue::from_static("kubernetes.default.svc");
 /// Parsed once.
 static USER: HeaderName = HeaderName::from_static(USER_HEADER);
@@ -43,9 +43,11 @@ static AS: HeaderName = HeaderName::from_static(AS_HEADER);
 static REQUEST_ID: HeaderName = HeaderName::from_static(ours::REQUEST_ID);
 static UPSTREAM_MICROS: HeaderName = HeaderName::from_static(ours::UPSTREAM_MICROS);
 
+/// Forwards a request over the best session of its cluster.
+///
 /// # Errors
-/// `FL-1301`, `FL-1304`, `FL-1401` to `FL-1405`, `FL-1407` where clients that have stopped reading hold all memory there is, and
-/// what the agent says for itself.
+/// `FL-1301`, `FL-1304`, `FL-1401` to `FL-1405`, the agent's own failures, and `FL-1407` while slow clients fill the
+/// memory budget (back-pressure).
 pub(crate) async fn forward(hub: &Arc<Hub>, allowed: Allowed) -> Result<Response<Body>, Failure> {
     if hub.reserve.is_clogged() {
         let detail = "clients that have stopped reading hold all of --session-memory";
@@ -61,7 +63,7 @@ pub(crate) async fn forward(hub: &Arc<Hub>, allowed: Allowed) -> Result<Response
         record,
         ..
     } = *inbound;
-    // The session lets go of a drained agent only when this is given back.
+    // A draining session ends only after this guard is dropped.
     record.hold(running);
 
     let wanted = headers::wanted_upgrade(&request);
@@ -114,7 +116,7 @@ pub(crate) async fn forward(hub: &Arc<Hub>, allowed: Allowed) -> Result<Response
     }
 }
 
-/// What the gateway says to the agent.
+/// Sets the headers that the gateway sends to the agent.
 fn say(
     headers: &mut HeaderMap,
     permit: &Permit,
@@ -143,7 +145,7 @@ fn say(
     Ok(())
 }
 
-/// The deadline is on silence: while the upload moves, the API server cannot be expected to answer.
+/// The deadline restarts while the upload moves: the API server may answer only after the last byte.
 async fn send(
     session: &Entry,
     request: Request<Body>,
@@ -161,7 +163,7 @@ async fn send(
     }
 }
 
-/// Completes when no answer is to be expected any more.
+/// Completes when an answer is no longer expected.
 async fn silence(session: &Entry, reads: bool) -> Failure {
     loop {
         let silence = session.silence().await;

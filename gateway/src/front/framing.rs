@@ -1,8 +1,10 @@
-//! Follows the framing of HTTP/1 requests as they are read, for one thing that hyper does not tell: it takes a head with
-//! both `Content-Length` and `Transfer-Encoding`, or with the same length twice, and hides what it dropped. That is
-//! lawful (RFC 9112, 6.3), but whoever sends it wants two servers to see two different requests, so it is refused.
+//! Follows the framing of HTTP/1 requests, to find heads with an ambiguous length.
 //!
-//! This only raises doubts. It decides nothing about where a request ends, and nothing is passed on by it.
+//! hyper accepts a head with both `Content-Length` and `Transfer-Encoding`, or with the same length twice, and hides
+//! the dropped field. RFC 9112, section 6.3, allows that. But its sender wants two servers to see two different
+//! requests, so the gateway rejects it.
+//!
+//! The follower only detects ambiguity. It never decides where a request ends.
 
 use std::{
     collections::VecDeque,
@@ -14,12 +16,12 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Of each line, as much as holds the name of a header and a number.
+/// Bytes kept of each line: enough for a header's name and a number.
 const PREFIX: usize = 64;
-/// Heads that hyper has read but not served: it reads one buffer ahead.
+/// Limit of heads that hyper has read but not served; it reads one buffer ahead.
 const MAX_AHEAD: usize = 16 * 1024;
 
-/// What was seen on one connection; clones name the same.
+/// Observed framing of one connection; clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Framing(Arc<Mutex<Follower>>);
 
@@ -28,23 +30,23 @@ impl Framing {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the length of the next request was given in two ways. To be called once for each request, in order.
+    /// Whether the next request gave its length in two ways. Call it once for each request, in order.
     pub(crate) fn next_is_doubtful(&self) -> bool {
         self.next().unwrap_or(false)
     }
 
-    /// The same; none: no such request was seen.
+    /// As [`Framing::next_is_ambiguous`]; `None` if no such request was observed.
     pub(crate) fn next(&self) -> Option<bool> {
         self.follower().doubts.pop_front()
     }
 
-    /// What follows is no HTTP any more.
+    /// Stops following: no more HTTP comes on this connection.
     pub(crate) fn stop(&self) {
         self.follower().at = At::Blind;
     }
 }
 
-/// An IO whose reads are followed.
+/// An IO with its reads followed.
 pub(crate) struct Followed<IO> {
     pub(crate) io: IO,
     pub(crate) framing: Framing,
@@ -104,7 +106,7 @@ struct Follower {
     doubts: VecDeque<bool>,
 }
 
-/// Where in the framing the next byte stands.
+/// Position of the next byte in the framing.
 enum At {
     Head(Lengths),
     Body(u64),
@@ -121,7 +123,7 @@ impl Default for At {
     }
 }
 
-/// How the head gives the length of its body.
+/// The length of a body, as its head gives it.
 #[derive(Default)]
 struct Lengths {
     request_line: bool,
@@ -151,7 +153,7 @@ impl Follower {
         }
     }
 
-    /// Takes bytes up to the end of a line, and gives back what follows.
+    /// Takes bytes up to the end of a line, and returns the rest.
     fn take_line<'a>(&mut self, read: &'a [u8]) -> &'a [u8] {
         let end = read.iter().position(|&byte| byte == b'\n');
         let (part, rest) = read.split_at(end.unwrap_or(read.len()));
@@ -201,7 +203,7 @@ impl Follower {
 impl Lengths {
     fn line(&mut self, line: &[u8]) {
         if !self.request_line {
-            // Empty lines before a request are passed over.
+            // Skips empty lines before a request.
             self.request_line = !line.is_empty();
             return;
         }

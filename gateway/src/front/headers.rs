@@ -1,5 +1,5 @@
-//! Which headers of a client pass. What could be read in two ways, and what would make somebody else of the client, is
-//! refused; what is meant for this hop or for the gateway is taken off.
+//! Headers that pass between client and agent. Ambiguous ones and attempts to impersonate are rejected. Headers of one
+//! hop and headers for the gateway are removed.
 
 use fairlead_api::{
     Code, Failure,
@@ -7,16 +7,16 @@ use fairlead_api::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Version, header};
 
-/// Largest head in bytes, names, values and path together.
+/// Limit of a head in bytes: names, values and path together.
 pub(crate) const MAX_HEAD: usize = 64 * 1024;
-/// Most header fields: with those that the gateway adds, not above the 100 that an agent takes.
+/// Limit of header fields. An agent takes 100, and the gateway adds some.
 pub(crate) const MAX_FIELDS: usize = 90;
-/// What `kubectl --as` sends.
+/// Header of `kubectl --as`.
 const IMPERSONATE_USER: &str = "impersonate-user";
-/// By this subprotocol a browser hands the API server a bearer token.
+/// WebSocket subprotocol by which a browser sends a bearer token to the API server.
 const TOKEN_PROTOCOL: &[u8] = b"base64url.bearer.authorization.k8s.io.";
 
-/// Refuses what no request may have, to whomever it goes.
+/// Rejects heads that no request may have, whatever its destination.
 ///
 /// # Errors
 /// `FL-1306`, `FL-1304`.
@@ -75,7 +75,7 @@ fn framing(headers: &HeaderMap) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What `Connection` lists, in lower case.
+/// The names that `Connection` lists, in lower case.
 fn listed(headers: &HeaderMap) -> Vec<String> {
     headers
         .get_all(header::CONNECTION)
@@ -85,7 +85,8 @@ fn listed(headers: &HeaderMap) -> Vec<String> {
         .collect()
 }
 
-/// A client that has one of these removed on the way wants something else to be seen behind than in front.
+/// Headers that `Connection` may not list: their removal would make this request and the forwarded one differ in
+/// meaning.
 fn matters(listed: &str) -> bool {
     matches!(
         listed,
@@ -94,12 +95,12 @@ fn matters(listed: &str) -> bool {
         || listed.starts_with(PREFIX)
 }
 
-/// By whatever spelling: some servers take `_` for `-`.
+/// In any spelling: some servers take `_` for `-`.
 fn impersonates(name: &str) -> bool {
     name.starts_with("impersonate")
 }
 
-/// The one user that the caller asks to be impersonated as (`kubectl --as`). Every other form of impersonation is refused.
+/// The user of `kubectl --as`. All other forms of impersonation are rejected.
 ///
 /// # Errors
 /// `FL-1202`, `FL-1304`.
@@ -132,8 +133,9 @@ pub(crate) fn impersonated(headers: &HeaderMap) -> Result<Option<HeaderValue>, F
     Ok(user)
 }
 
-/// The one protocol that the client wants to change to, if it is one that Kubernetes speaks. Any other is not passed
-/// on (`h2c` would make a second, unchecked connection of this one).
+/// The one protocol that the client wants to upgrade to, if Kubernetes uses it.
+///
+/// Others are not forwarded: `h2c` would open a second, unchecked connection inside this one.
 pub(crate) fn wanted_upgrade<B>(request: &Request<B>) -> Option<HeaderValue> {
     if request.version() != Version::HTTP_11
         || !listed(request.headers())
@@ -150,7 +152,7 @@ pub(crate) fn wanted_upgrade<B>(request: &Request<B>) -> Option<HeaderValue> {
     (known(b"websocket") || known(b"SPDY/3.1")).then(|| first.clone())
 }
 
-/// Takes off what is for this hop, for the gateway, or not the client's to say.
+/// Removes request headers of this hop, for the gateway, or reserved for it.
 pub(crate) fn strip(headers: &mut HeaderMap) {
     let listed = listed(headers);
     let trailers = headers
@@ -168,7 +170,7 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
     }
 }
 
-/// Takes off what an answer may not bring back. `Connection` and `Upgrade` are part of an answer that upgrades.
+/// Removes headers that an answer may not contain. `Connection` and `Upgrade` stay in an upgrade's answer.
 pub(crate) fn strip_answer(headers: &mut HeaderMap, upgraded: bool) {
     let listed = listed(headers);
     remove(headers, |name| {
@@ -182,7 +184,7 @@ pub(crate) fn strip_answer(headers: &mut HeaderMap, upgraded: bool) {
     });
 }
 
-/// Trailers come after every check, so nothing that is checked may be among them.
+/// Removes trailers that the checks of the head cover: trailers arrive after every check.
 pub(crate) fn strip_trailers(trailers: &mut HeaderMap) {
     remove(trailers, |name| {
         is_hop_by_hop(name.as_str())
@@ -203,7 +205,7 @@ fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
     }
 }
 
-/// Said by the gateway, or about the way to it.
+/// Headers that only the gateway sets, and those about the path to it.
 fn ours(name: &HeaderName) -> bool {
     let name = name.as_str();
     matches!(

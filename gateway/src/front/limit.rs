@@ -1,4 +1,4 @@
-//! The step that limits how many requests of one caller run at once.
+//! The step that limits concurrent requests of one caller.
 
 use fairlead_api::Failure;
 
@@ -7,7 +7,7 @@ use crate::{
     hub::Hub,
 };
 
-/// The step: the share is held until the answer's last byte, so a watch counts for as long as it runs.
+/// Takes a slot of the caller until the answer's last byte: a watch counts for as long as it runs.
 ///
 /// # Errors
 /// `FL-1407`.

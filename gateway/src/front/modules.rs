@@ -1,4 +1,4 @@
-//! Requests that modules answer.
+//! The step for requests to modules.
 
 use std::sync::Arc;
 
@@ -13,8 +13,10 @@ use crate::{
     seam::Asker,
 };
 
+/// Forwards a request to the modules' routes.
+///
 /// # Errors
-/// `FL-1308` if it takes too long.
+/// `FL-1308` if the module takes too long.
 pub(crate) async fn module(
     hub: &Arc<Hub>,
     inbound: Box<Inbound>,
@@ -28,7 +30,7 @@ pub(crate) async fn module(
     modules::call(hub.modules.clone(), request).await
 }
 
-/// Clients of Lieutenant's API put one behind any path.
+/// Clients of Lieutenant's API append a slash to any path.
 fn without_last_slash(uri: &Uri) -> Option<Uri> {
     let path = uri
         .path()

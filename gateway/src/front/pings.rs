@@ -1,6 +1,8 @@
-//! WebSocket pings on a client's upgraded connection that says nothing (RFC 6455, 5.5.2): boxes on its way forget a
-//! connection that is idle, and an `exec` that waits for a key is. They go between the frames of whoever serves, which
-//! are followed for that and not changed. The client's pongs go on to the server, for which they mean nothing (5.5.3).
+//! WebSocket pings on a client's idle upgraded connection (RFC 6455, section 5.5.2).
+//!
+//! Middle boxes drop idle connections, and an `exec` that waits for a key is idle. Pings go between the frames of the
+//! server, which are followed for that and not changed. The client's pongs go on to the server, for which they mean
+//! nothing (section 5.5.3).
 
 use std::{
     future::Future,
@@ -16,16 +18,16 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
-/// After so long without a byte either way: boxes that forget after 20 s are the least patient ones in the field.
+/// Idle time before a ping. The least patient middle boxes in the field drop a connection after 20 s.
 pub(crate) const IDLE: Duration = Duration::from_secs(15);
-/// A whole frame from a server: FIN and opcode 9, unmasked, no body.
+/// A whole frame of a server: FIN and opcode 9, unmasked, no body.
 const PING: &[u8] = &[0x89, 0x00];
 
-/// A client's connection that speaks WebSocket from its first byte on.
+/// A client's connection that uses WebSocket from its first byte on.
 pub(crate) struct Pinged<IO> {
     io: IO,
     said: Frames,
-    /// What of a ping is to be written before anything else.
+    /// Rest of a ping, to be written before anything else.
     ping: &'static [u8],
     unflushed: bool,
     idle: Pin<Box<Sleep>>,
@@ -48,7 +50,7 @@ impl<IO> Pinged<IO> {
 }
 
 impl<IO: AsyncWrite + Unpin> Pinged<IO> {
-    /// What is begun of a ping, whole.
+    /// Writes the rest of a ping that has begun.
     fn poll_ping(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.ping.is_empty() {
             match ready!(Pin::new(&mut self.io).poll_write(cx, self.ping))? {
@@ -64,7 +66,7 @@ impl<IO: AsyncWrite + Unpin> Pinged<IO> {
         Poll::Ready(Ok(()))
     }
 
-    /// Sets the timer, and pings where it is time and a frame may begin.
+    /// Sets the timer, and writes a ping when it is due and a frame may begin.
     fn attend(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         while self.idle.as_mut().poll(cx).is_ready() {
             self.awake();
@@ -89,7 +91,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for Pinged<IO> {
         if read.is_ready() {
             self.awake();
         }
-        // Whoever reads waits here, so the timer wakes them.
+        // The reader waits here, so the timer wakes it.
         self.attend(cx)?;
         read
     }
@@ -131,7 +133,7 @@ mod tests {
         (Pinged::new(server), client)
     }
 
-    /// Reads for as long as `client` takes, as a splice does.
+    /// Reads until `client` completes, as a splice does.
     async fn serve<T>(server: &mut Pinged<DuplexStream>, client: impl Future<Output = T>) -> T {
         let mut nothing = [0; 16];
         let mut client = std::pin::pin!(client);

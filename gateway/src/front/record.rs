@@ -1,5 +1,7 @@
-//! One request from its first byte to its last: what is told of it in the audit log, and what must be held until then.
-//! Clones name the same request; it ends when the last of them is dropped, on whatever way out.
+//! Record of one request from its first byte to its last: the fields of its audit log line, and guards to keep until it
+//! ends.
+//!
+//! Clones share the record. The request ends when the last clone is dropped.
 
 use std::{
     any::Any,
@@ -25,11 +27,13 @@ use crate::{
     seam::Caller,
 };
 
-/// A request on its way in. In a box: each step hands it to the next, and every future it rests in would be twice its size larger.
+/// A request on its way in.
+///
+/// Steps pass it in a box: each future that it moves through would be larger by twice its size.
 pub(crate) struct Inbound {
     pub(crate) request: Request<Body>,
     pub(crate) connection: Connection,
-    /// Its head gave the length of its body in two ways, and hyper chose one.
+    /// The head gave the length of the body in two ways, and hyper chose one.
     pub(crate) doubtful_length: bool,
     pub(crate) record: Record,
 }
@@ -71,7 +75,7 @@ impl Record {
         Record(Arc::new(Inner {
             id: new_id(),
             method: request.method().clone(),
-            // Without the query: it may hold a secret of whoever wrote the client.
+            // Without the query, which may contain a secret.
             path: request.uri().path().to_owned(),
             peer,
             started: Instant::now(),
@@ -95,7 +99,7 @@ impl Record {
         facts.token.clone_from(&caller.token);
     }
 
-    /// The user of `kubectl --as`, be it allowed or not.
+    /// Notes the user of `kubectl --as`, allowed or not.
     pub(crate) fn asked_as(&self, user: &HeaderValue) {
         self.facts().asked_as = Some(String::from_utf8_lossy(user.as_bytes()).into_owned());
     }
@@ -104,29 +108,29 @@ impl Record {
         self.facts().cluster = Some(cluster.clone());
     }
 
-    /// Keeps `what` until the request has ended.
+    /// Keeps a guard until the request has ended.
     pub(crate) fn hold(&self, what: impl Any + Send) {
         self.facts().held.push(Box::new(what));
     }
 
-    /// Nothing of it goes into the audit log: one of very many that somebody without a name sends.
+    /// Omits the request from the audit log: it is one of very many unauthenticated ones.
     pub(crate) fn hush(&self) {
         self.facts().hushed = true;
     }
 
-    /// The gateway itself answers, with this.
+    /// Notes the code of the gateway's own failure.
     pub(crate) fn failed(&self, code: Code) {
         self.facts().code = Some(code);
     }
 
-    /// How long the tunnel took to the head of the answer, and how long of that the API server.
+    /// Notes the time in the tunnel until the head of the answer, and the API server's part of it.
     pub(crate) fn took(&self, tunnel: Duration, api: Option<Duration>) {
         let mut facts = self.facts();
         facts.tunnel = Some(tunnel.saturating_sub(api.unwrap_or_default()));
         facts.api = api;
     }
 
-    /// The head of the answer goes out.
+    /// Notes the status of the answer when its head is sent.
     pub(crate) fn answered(&self, status: StatusCode) {
         let mut facts = self.facts();
         facts.status = Some(status);
@@ -141,7 +145,7 @@ impl Record {
         });
     }
 
-    /// The body ended otherwise than well.
+    /// Notes that the body did not end well.
     pub(crate) fn broke(&self, outcome: Outcome) {
         self.facts().outcome = Some(outcome);
     }
@@ -187,12 +191,12 @@ impl Drop for Inner {
                 "request"
             );
         }
-        // Held things give back slots that a waiting request may take: last, when all is told.
+        // Guards give back slots to waiting requests: last, after all is reported.
         facts.held.clear();
     }
 }
 
-/// Sixteen hexadecimal digits that nobody can foresee and that do not repeat.
+/// Sixteen hexadecimal digits, unpredictable and unique in this process.
 fn new_id() -> String {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     static NEXT: AtomicU64 = AtomicU64::new(0);

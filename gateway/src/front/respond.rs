@@ -1,5 +1,7 @@
-//! Every failure becomes one answer: for a cluster a `metav1.Status` in the encoding the client asked for, for the hub
-//! itself a `Reason`. The id of the request is a header too, for scripts.
+//! The step that answers failures.
+//!
+//! Clients of a cluster get a `metav1.Status` in the encoding that they accept, clients of the hub itself a `Reason`.
+//! The id of the request is a header too, for scripts.
 
 use std::{future::Future, sync::Arc};
 
@@ -13,7 +15,7 @@ use crate::{
     hub::Hub,
 };
 
-/// The step that answers whatever fails inside.
+/// Runs the inner steps, and answers their failure.
 pub(crate) async fn respond<F>(
     hub: &Hub,
     inbound: Box<Inbound>,
@@ -39,7 +41,7 @@ where
     };
     record.failed(code);
     if code == Code::Draining && asker.version <= Version::HTTP_11 {
-        // Whoever comes again may find another hub at this address.
+        // The client's next connection may reach another hub at this address.
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(header::CONNECTION, close);
     }
@@ -49,7 +51,7 @@ where
     response
 }
 
-/// What decides about the shape of a failure, kept in case there is one.
+/// Parts of the request that decide the format of a failure.
 struct Asker {
     sni: Option<Arc<str>>,
     host: Option<HeaderValue>,
@@ -83,7 +85,7 @@ impl Asker {
     }
 }
 
-/// Whether whoever asks for this path takes the hub for an API server: a proxy has dropped the path of a cluster, say.
+/// Whether the client takes the hub for an API server, as when a proxy has dropped the path prefix of a cluster.
 fn is_of_kubernetes(path: &str) -> bool {
     let mut segments = path.split('/').skip(1);
     let (first, second) = (segments.next(), segments.next());

@@ -1,5 +1,5 @@
-//! Where a request goes: to a cluster, to a module's route, or to the door for agents. What may not be passed on at all is
-//! refused here, before anybody is asked anything.
+//! The step that finds the destination of a request: a cluster, a module's route, or the session of an agent. It
+//! rejects all that must not pass, before anything is authenticated.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::{
     hub::Hub,
 };
 
-/// A request for a cluster.
+/// A request to a cluster.
 pub(crate) struct Aimed {
     pub(crate) inbound: Box<Inbound>,
     pub(crate) cluster: ClusterId,
-    /// As the API server has it.
+    /// Path and query of the API server.
     pub(crate) path: PathAndQuery,
     /// The user of `kubectl --as`, not checked yet.
     pub(crate) asked_as: Option<HeaderValue>,
@@ -35,6 +35,8 @@ pub(crate) enum Routed {
     Module(Box<Inbound>),
 }
 
+/// Checks the request and finds its destination.
+///
 /// # Errors
 /// `FL-1202`, `FL-1301` to `FL-1304`, `FL-1306`.
 pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Routed, Failure> {
@@ -70,7 +72,7 @@ pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Routed, Fai
     }
 }
 
-/// The host that the request names. HTTP/2 says it in the target, HTTP/1 in a header and nowhere else.
+/// The host that the request names. HTTP/2 has it in the target, HTTP/1 in a header and nowhere else.
 fn authority(inbound: &Inbound) -> Result<Option<String>, Failure> {
     let request = &inbound.request;
     let header = request

@@ -1,5 +1,4 @@
-//! How much one caller may have under way at once: a script that runs away takes its owner's share of the hub, and
-//! nobody else's.
+//! Limit of concurrent requests per caller: a script that runs away uses up its owner's slots, not others'.
 
 use std::{
     collections::HashMap,
@@ -11,16 +10,16 @@ use std::{
 
 use fairlead_api::{Code, Failure};
 
-/// Callers with nothing under way are forgotten when there are more than this many.
+/// Number of callers beyond which those without a request are forgotten.
 const REMEMBERED: usize = 1024;
 
-/// Requests under way, by caller.
+/// Concurrent requests by caller.
 pub(crate) struct Shares {
     most: usize,
     taken: Mutex<HashMap<String, Arc<AtomicUsize>>>,
 }
 
-/// One request's part; given back on drop.
+/// Slot of one request; given back on drop.
 #[derive(Debug)]
 pub(crate) struct Share(Arc<AtomicUsize>);
 
@@ -38,8 +37,10 @@ impl Shares {
         }
     }
 
+    /// Takes a slot of this caller.
+    ///
     /// # Errors
-    /// `FL-1407` with the number.
+    /// `FL-1407` with the limit.
     pub(crate) fn take(&self, caller: &str) -> Result<Share, Failure> {
         let share = Share(self.of(caller));
         if share.0.fetch_add(1, Ordering::Relaxed) < self.most {

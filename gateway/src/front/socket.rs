@@ -1,5 +1,6 @@
-//! The TCP socket under a connection of the front. It can be told to end with a reset: Go's TLS takes a plain close
-//! between two records for a clean end, so an exec that broke would look as if it had finished.
+//! The TCP socket of a connection of the front, which can end with a reset.
+//!
+//! Go's TLS takes a plain close between two records for a clean end, so a broken exec would look like a finished one.
 
 use std::{
     io,
@@ -26,21 +27,21 @@ use tokio_util::either::Either;
 
 use crate::front::framing::{Followed, Framing};
 
-/// A user whose machine vanished during a quiet watch is noticed after about this time plus nine intervals.
+/// Idle time before the first keep-alive probe. A vanished client is noticed after this time plus nine intervals.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What is known of the connection a request came on.
+/// The connection that a request came on.
 #[derive(Clone)]
 pub(crate) struct Connection {
     pub(crate) peer: SocketAddr,
-    /// The name in the TLS handshake.
+    /// The server name in the TLS handshake.
     pub(crate) sni: Option<Arc<str>>,
     pub(crate) cut: Cut,
     pub(crate) framing: Framing,
 }
 
-/// Whether the socket ends with a reset when it is dropped.
+/// Whether the socket ends with a reset when it is dropped; clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Cut(Arc<AtomicBool>);
 
@@ -64,17 +65,18 @@ impl Socket {
         let keepalive = TcpKeepalive::new()
             .with_time(KEEPALIVE)
             .with_interval(KEEPALIVE_INTERVAL);
-        // Fails only on a socket that is dead already; its first read will say so.
+        // Fails only on a dead socket; its first read reports that.
         let _ = SockRef::from(&tcp).set_tcp_keepalive(&keepalive);
         Socket { tcp, cut }
     }
 }
 
-/// What is below hyper once an agent's request has been upgraded, with the web's TLS or without: the connection itself,
-/// given up by the kernel as soon as a link would be.
+/// The connection below hyper after the upgrade of an agent's request, with TLS or without.
+///
+/// The kernel gives it up as soon as a link would be.
 ///
 /// # Errors
-/// It sent something before it was answered, or is no HTTP/1 connection of the front.
+/// The agent sent data before the answer, or this is no HTTP/1 connection of the front.
 pub(crate) fn of_agent(
     upgraded: Upgraded,
 ) -> Result<Either<TlsStream<Ahead<Socket>>, Socket>, &'static str> {
@@ -85,7 +87,7 @@ pub(crate) fn of_agent(
             Err(_) => return Err("it came by another way"),
         },
     };
-    // RFC 6455, 4.1: the client waits for the answer.
+    // The client waits for the answer (RFC 6455, section 4.1).
     if !read.is_empty() {
         return Err("it did not wait for the answer");
     }

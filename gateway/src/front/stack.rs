@@ -1,5 +1,6 @@
-//! The whole way of a request, on one screen. Steps are plain functions, each called once: no request pays for copies of
-//! what stands below a step.
+//! The request pipeline on one screen.
+//!
+//! Steps are plain functions, each called once, so no request pays for a copy of the inner steps.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use crate::{
     hub::Hub,
 };
 
-/// Requests whose answers have not ended, of all users together.
+/// Limit of requests with unfinished answers, of all callers together.
 const MAX_REQUESTS: usize = 16_384;
 
 #[derive(Clone)]
@@ -43,16 +44,16 @@ impl Stack {
         }
     }
 
-    /// Outermost first. An [`Inbound`] has its request id already, given as soon as its head was read.
+    /// Runs the steps, outermost first. An [`Inbound`] has its request id already, from the moment its head was read.
     pub(crate) async fn answer(self, inbound: Box<Inbound>) -> Response<Body> {
         let hub = &self.hub;
-        // Tells of refused requests too, and of how the body ended.
+        // Logs rejected requests too, and the end of the body.
         audit(inbound, |inbound| {
-            // So that whoever is refused hears of it, and knows whether the connection goes on.
+            // Reads the rest of a rejected request, so that its client gets the answer.
             read_all(inbound, |inbound| {
                 // Turns any error below into one answer.
                 respond(hub, inbound, |inbound| {
-                    // So that a bug of ours is one answer, not a lost connection.
+                    // Turns a bug of ours into one answer, not a lost connection.
                     catch_panic(inbound.record.clone(), self.way(inbound))
                 })
             })
@@ -63,24 +64,24 @@ impl Stack {
     async fn way(&self, inbound: Box<Inbound>) -> Result<Response<Body>, Failure> {
         let hub = &self.hub;
         self.admit(&inbound)?; // before it costs anything
-        // What must not be passed on is refused before anybody is asked anything.
+        // Rejects all that must not pass, before anything is authenticated.
         let routed = route(hub, inbound)?;
         let is_draining = hub.process.is_draining();
         match routed {
-            Routed::Agent(inbound) => connect(hub, inbound), // proves itself inside, by certificate
-            _ if is_draining => Err(Code::Draining.into()),  // only what runs goes on
+            Routed::Agent(inbound) => connect(hub, inbound), // authenticates inside the session, by certificate
+            _ if is_draining => Err(Code::Draining.into()),  // only running requests go on
             Routed::Cluster(aimed) => {
                 let known = authenticate(hub, aimed).await?; // request -> Caller
                 let known = limit(hub, known)?; // before it costs others anything
                 let allowed = authorize(hub, known).await?; // Caller -> Permit, before any work is done
                 Box::pin(forward(hub, allowed)).await // takes a Permit, which only `authorize` can make
             }
-            // A module asks itself who the caller is, when it has looked at the request, and decides what they may.
+            // A module authenticates the caller itself, after a look at the request, and authorizes it.
             Routed::Module(inbound) => Box::pin(module(hub, inbound)).await,
         }
     }
 
-    /// A slot is held until the answer's last byte: a watch is a request under way for as long as it runs.
+    /// Takes a slot until the answer's last byte: a watch counts for as long as it runs.
     fn admit(&self, inbound: &Inbound) -> Result<(), Failure> {
         let slot = Arc::clone(&self.load).try_acquire_owned();
         inbound

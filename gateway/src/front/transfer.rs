@@ -1,5 +1,6 @@
-//! Bodies on their way through: counted, watched for progress, and holding the record of their request until they end.
-//! What passes is never changed, but for trailers of a request that no check has seen.
+//! Bodies on their way through: counted, watched for progress, and keeping the record of their request until they end.
+//!
+//! Only trailers of a request are changed, because no check has covered them.
 
 use std::{
     pin::Pin,
@@ -19,7 +20,7 @@ use crate::{
     metrics::Outcome,
 };
 
-/// How many frames of a request's body were taken so far.
+/// Number of frames of a request's body taken so far; clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Progress(Arc<AtomicU64>);
 
@@ -65,19 +66,19 @@ impl HttpBody for Upload {
     }
 }
 
-/// The body of an answer. Dropped early, the user has left; failed, the answer broke.
+/// The body of an answer. An early drop means that the client left; an error means that the answer broke.
 pub(crate) struct Download {
     inner: Body,
     record: Record,
-    /// Armed when the body breaks, where the end of the connection is the end of the body.
+    /// Armed when the body breaks, if only the end of the connection ends the body.
     cut: Option<Cut>,
-    /// Bytes still to come, where that is known: hyper asks for no more than these.
+    /// Bytes still to come, if known: hyper takes no more than these.
     left: Option<u64>,
     over: bool,
 }
 
 impl Download {
-    /// `bodiless` where hyper sends no body whatever there is, as to a HEAD.
+    /// `bodiless` if hyper sends no body in any case, as to a HEAD.
     pub(crate) fn new(inner: Body, record: Record, cut: Option<Cut>, bodiless: bool) -> Self {
         Download {
             over: bodiless || inner.is_end_stream(),

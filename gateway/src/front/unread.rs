@@ -1,7 +1,8 @@
-//! What of a request's body is unread when the request is answered: a refusal seldom waits for it. hyper closes such a connection
-//! as soon as the answer is written, of which the client knows nothing: its next request breaks, or even the answer is lost on its
-//! way, where the kernel resets what has bytes that nobody read. So a rest of some size is read, and else the answer says that
-//! the connection ends.
+//! The step that drains the unread rest of a request's body after an early answer.
+//!
+//! hyper closes such a connection as soon as the answer is written. The client's next request breaks then, or even the
+//! answer is lost, because the kernel resets a connection with unread bytes. So a small rest is read; for a large one
+//! the answer announces the end of the connection.
 
 use std::{
     future::Future,
@@ -20,11 +21,12 @@ use tokio::time::timeout;
 
 use crate::front::record::Inbound;
 
-/// How much is read for nothing, in bytes, and for how long.
+/// Limit of bytes that are drained.
 const MOST: u64 = 4 * 1024 * 1024;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The step that leaves nothing unread, or says so. HTTP/2 has no need of it: there a request is a stream of its own.
+/// Runs the inner steps and drains the body after them. HTTP/2 needs none of this: there a request is a stream of its
+/// own.
 pub(crate) async fn read_all<F>(
     mut inbound: Box<Inbound>,
     inner: impl FnOnce(Box<Inbound>) -> F,
@@ -37,9 +39,9 @@ where
     if whole || request.version() > Version::HTTP_11 {
         return inner(inbound).await;
     }
-    // What follows may be the rest of it to one server and a request to another (RFC 9112, 6.3).
+    // One server may take the rest for the body, another one for a request (RFC 9112, section 6.3).
     let doubtful = inbound.doubtful_length;
-    // Who waits to be told to go on sends nothing after another answer, and would be told so by reading.
+    // A client with `Expect` sends no body after a final answer, and a read would send it `100 Continue`.
     let waits = request.headers().contains_key(header::EXPECT);
     let left = Left::default();
     inbound.request = inbound.request.map(|body| left.lend(body));
@@ -56,7 +58,7 @@ where
     response
 }
 
-/// Whether it has come to its end.
+/// Drains a body; true if it has ended.
 async fn read(mut body: Body) -> bool {
     if body.size_hint().lower() > MOST {
         return false;
@@ -75,7 +77,7 @@ async fn read(mut body: Body) -> bool {
     timeout(PATIENCE, reading).await.unwrap_or(false)
 }
 
-/// A body that somebody has dropped before its end.
+/// A body that was dropped before its end.
 #[derive(Default, Clone)]
 struct Left(Arc<Mutex<Option<Body>>>);
 
@@ -88,14 +90,14 @@ impl Left {
         lent.boxed_unsync()
     }
 
-    /// None as long as somebody has it, and where nothing is left.
+    /// `None` while the body is in use, and after its end.
     fn take(&self) -> Option<Body> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 struct Lent {
-    /// Until it has ended.
+    /// `None` after the end.
     body: Option<Body>,
     left: Left,
 }

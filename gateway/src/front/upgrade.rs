@@ -1,5 +1,5 @@
-//! After a `101`: joins the user's connection with the agent's stream. If that breaks, the user's connection ends with
-//! a reset, on every way out but a clean one.
+//! After a `101`: joins the client's connection with the agent's stream. A broken tunnel ends the client's connection
+//! with a reset.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,10 +15,10 @@ use crate::{
     metrics::Outcome,
 };
 
-/// How long the user's connection may take to send the `101` and turn into bytes.
+/// Deadline for hyper to send the `101` and hand over the connection.
 const SWITCH: Duration = Duration::from_secs(10);
 
-/// Takes both ends, which now speak `protocol`; runs as a task of the process.
+/// Joins both ends, which use `protocol` now, in a task of the process.
 pub(crate) fn join(
     hub: &Arc<Hub>,
     record: Record,
@@ -28,7 +28,7 @@ pub(crate) fn join(
 ) {
     let websocket = protocol.as_bytes().eq_ignore_ascii_case(b"websocket");
     let open = Hold::of(&hub.metrics.upgrades_open);
-    // Armed until the end was clean, so that being cut off with the process is a reset too.
+    // Armed until the end was clean, so that the end of the process is a reset too.
     cut.arm();
     hub.process.spawn(async move {
         let _open = open;

@@ -1,5 +1,7 @@
-//! How many wrong tokens came from where: whoever guesses is slowed down and told of once, and nobody else notices. A right
-//! token is let in all the time, so an address that many share is shut for none of them.
+//! Rate limit of wrong tokens per address.
+//!
+//! A correct token is always accepted, so an address that many clients share is blocked for none of them. Guesses from
+//! one address are logged once per window.
 
 use std::{
     collections::HashMap,
@@ -14,13 +16,13 @@ use tracing::warn;
 
 use crate::network::network;
 
-/// How many wrong tokens an address may send in [`WINDOW`].
+/// Wrong tokens that an address may send in each [`WINDOW`].
 const ALLOWED: u32 = 30;
 const WINDOW: Duration = Duration::from_secs(60);
-/// Addresses that are told apart; those beyond count as one.
+/// Limit of addresses counted separately; all others count as one.
 const REMEMBERED: usize = 4096;
 
-/// What one more wrong token is.
+/// Result of counting one more wrong token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Wrong,
@@ -36,7 +38,7 @@ struct Count {
 }
 
 impl WrongTokens {
-    /// What to tell of a secret that was refused: where it was guessed, and too many came from the same address, that.
+    /// The failure to report for a wrong secret: `failure`, or `FL-1104` above the limit. Only guesses count.
     pub(crate) fn told(&self, from: IpAddr, failure: Failure) -> Failure {
         let guessed = matches!(
             failure.code,
@@ -61,7 +63,7 @@ impl WrongTokens {
         }
     }
 
-    /// The how manieth it is of its window, and whose: of none in particular where there are too many to tell apart.
+    /// Number of wrong tokens in this window, and their address; `None` once there are too many addresses.
     fn count(&self, from: IpAddr) -> (u32, Option<IpAddr>) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();

@@ -1,4 +1,4 @@
-//! Failures that an agent reports of itself: a code in a header, and its cause as text.
+//! Failures that an agent reports about itself: a code in a header, and its cause as text.
 
 use std::time::Duration;
 
@@ -11,12 +11,13 @@ use super::body;
 
 /// Parsed once.
 static CODE: HeaderName = HeaderName::from_static(AGENT_CODE);
-/// Longest cause in an agent's own failure, in bytes, and how long it may take to come.
+/// Maximum length of an agent's cause, in bytes.
 const MAX_CAUSE: usize = 2048;
 const CAUSE_TIME: Duration = Duration::from_secs(5);
 
-/// An agent speaks about itself, its API server, and users that it does not impersonate. It has no say in who the caller is or
-/// what clusters there are.
+/// Accepts only codes about the agent itself, its API server, and users that it does not impersonate.
+///
+/// Callers and the list of clusters are the hub's business.
 fn agents_own(code: &HeaderValue) -> Option<Code> {
     let code: Code = code.to_str().ok()?.parse().ok()?;
     let its_own = matches!(
@@ -26,7 +27,7 @@ fn agents_own(code: &HeaderValue) -> Option<Code> {
     its_own.then_some(code)
 }
 
-/// An agent's own failure, told by its code and a line of text.
+/// Builds the failure that an agent reported by its code and a line of text.
 pub(crate) async fn failure_from(code: Option<Code>, body: Body) -> Failure {
     let Some(code) = code else {
         return Failure::because(
@@ -52,7 +53,7 @@ pub(crate) async fn failure_from(code: Option<Code>, body: Body) -> Failure {
     }
 }
 
-/// The code in an agent's answer, if it is one that an agent may give.
+/// The code in an agent's answer; `Some(None)` for a code that no agent may report.
 pub(crate) fn agent_code(headers: &HeaderMap) -> Option<Option<Code>> {
     headers.get(&CODE).map(agents_own)
 }

@@ -12,20 +12,20 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 
 use super::body;
 
-/// What failures look like to whoever asked.
+/// Format of a failure in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Status(Encoding),
     Reason,
 }
 
-/// Writes down a failure that a module left in the extensions, with the headers it has set (`Allow`, for one).
+/// Renders a failure that a module left in the extensions, with the headers that the module has set (such as `Allow`).
 pub(crate) fn tell(mut response: Response<Body>, shape: Shape) -> (Response<Body>, Option<Code>) {
     let Some(failure) = response.extensions_mut().remove::<Failure>() else {
         return (response, None);
     };
     if shape == Shape::Reason {
-        // As the module has written it.
+        // The module has written the body already.
         mark(&mut response, failure.code);
         return (response, Some(failure.code));
     }
@@ -38,12 +38,12 @@ pub(crate) fn tell(mut response: Response<Body>, shape: Shape) -> (Response<Body
     (told, Some(failure.code))
 }
 
-/// What the client's `Accept` headers ask for.
+/// The encoding that the client's `Accept` headers ask for.
 pub(crate) fn accepted(headers: &HeaderMap) -> Encoding {
     encoding(headers.get_all(header::ACCEPT))
 }
 
-/// The encoding that these `Accept` headers ask for.
+/// The encoding that these values of `Accept` ask for.
 pub(crate) fn encoding<'a>(accepts: impl IntoIterator<Item = &'a HeaderValue>) -> Encoding {
     let accepts: Vec<&str> = accepts
         .into_iter()
@@ -76,7 +76,7 @@ pub(crate) fn render(failure: &Failure, shape: Shape) -> Response<Body> {
     response
 }
 
-/// The headers of an answer that tells a failure.
+/// Sets the headers of an answer that reports a failure.
 fn mark(response: &mut Response<Body>, code: Code) {
     let http_status = response.status().as_u16();
     let headers = response.headers_mut();
@@ -87,9 +87,9 @@ fn mark(response: &mut Response<Body>, code: Code) {
     if http_status == 401 {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
-    // With this header client-go waits and asks again before it shows anything. That serves who asks too much, and where the
-    // database is away: it comes back by itself, and what was refused has not happened. Of a lost cluster a person hears at
-    // once, and a program finds the seconds in the `Status`.
+    // client-go retries on this header before it reports anything. That fits rate limits, and an unavailable database:
+    // it recovers by itself, and the rejected request had no effect. A lost cluster is reported to the user at once;
+    // programs find the seconds in the `Status`.
     let asks_again = http_status == 429 || code == Code::StoreAway;
     if let Some(seconds) = status::retry_after(code).filter(|_| asks_again) {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));

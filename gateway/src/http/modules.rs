@@ -10,7 +10,7 @@ use http_body_util::BodyExt;
 use tokio::time::timeout;
 use tower::ServiceExt;
 
-/// How long a module may take to the head of its answer, the request's body included.
+/// Time for the head of a module's answer, the request's body included.
 pub(crate) const MODULE_TIME: Duration = Duration::from_secs(30);
 
 /// Sends the request to the router of the modules.

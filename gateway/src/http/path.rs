@@ -1,13 +1,15 @@
-//! Which paths may be passed on. Two parsers that read one path differently are how a check is walked around, so
-//! whatever could be read in two ways is refused, never repaired. The query is not looked at.
+//! Paths that may pass. Two parsers that read one path differently open a way around checks, so ambiguous paths are
+//! rejected, never repaired. The query is not checked.
 //!
-//! Kubernetes itself needs none of what is refused here; an encoded slash or dot in a path below a service's `/proxy/`
-//! is refused too.
+//! Kubernetes itself needs none of the rejected forms. An encoded slash or dot below a service's `/proxy/` is rejected
+//! too.
 
 use fairlead_api::{Code, Failure};
 
+/// Rejects ambiguous paths.
+///
 /// # Errors
-/// `FL-1303` with what is ambiguous about it.
+/// `FL-1303` with the ambiguity.
 pub(crate) fn check(path: &str) -> Result<(), Failure> {
     match ambiguity(path) {
         None => Ok(()),
@@ -15,8 +17,7 @@ pub(crate) fn check(path: &str) -> Result<(), Failure> {
     }
 }
 
-/// Whether it is one that nobody reads in two ways, as most are: slashes between names that do not begin with a dot, and
-/// nothing that is encoded.
+/// Fast path: slashes between names that do not begin with a dot, and no encoding. Most paths are like this.
 fn is_plain(path: &str) -> bool {
     let mut before = 0;
     let plain = |byte| {
@@ -44,7 +45,7 @@ fn ambiguity(path: &str) -> Option<&'static str> {
     }
     let mut segments = inside.split('/').peekable();
     while let Some(segment) = segments.next() {
-        // What stands before a `;` is the whole segment to servers that know path parameters.
+        // Servers with path parameters take the part before `;` for the whole segment.
         let name = segment.split(';').next().unwrap_or(segment);
         if name == "." || name == ".." {
             return Some("it has a dot segment");
@@ -69,13 +70,13 @@ fn stray_byte(byte: u8) -> Option<&'static str> {
     }
 }
 
-/// One decoding may show a letter, a second one too: `%252e` is looked at as `.`, for a server behind that decodes twice.
+/// Decodes twice: `%252e` counts as `.`, because a server behind may decode twice.
 fn stray_escape(segment: &str) -> Option<&'static str> {
     let mut rest = segment;
     while let Some(at) = rest.find('%') {
         rest = rest.get(at + 1..).unwrap_or_default();
         let mut escape = rest;
-        // `%25` is a percent sign, and what follows may be the escape proper.
+        // `%25` is a percent sign; the escape itself may follow.
         while let Some(deeper) = escape.strip_prefix("25") {
             escape = deeper;
         }
