@@ -41,8 +41,11 @@ pub struct Authority {
 /// A certificate for the key of a request.
 #[derive(Debug, Clone)]
 pub struct Signed {
+    /// The certificate in PEM.
     pub certificate_pem: String,
+    /// Start of its validity.
     pub not_before: OffsetDateTime,
+    /// End of its validity.
     pub not_after: OffsetDateTime,
     /// Serial number in lower-case hexadecimal.
     pub serial: String,
@@ -118,11 +121,13 @@ impl Authority {
         })
     }
 
+    /// The authority's certificate in PEM.
     #[must_use]
     pub fn certificate_pem(&self) -> &str {
         &self.pem
     }
 
+    /// Pin of the authority's key.
     #[must_use]
     pub fn pin(&self) -> CaPin {
         self.pin

@@ -13,8 +13,11 @@ use crate::pin::sha256;
 /// Identity of an agent, from the URI SAN `spiffe://<trust domain>/tenant/<t>/cluster/<c>` of its certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentIdentity {
+    /// Tenant of the cluster.
     pub tenant: TenantId,
+    /// The cluster of the agent.
     pub cluster: ClusterId,
+    /// End of the validity of its certificate.
     pub not_after: OffsetDateTime,
     /// Serial number in lower-case hexadecimal.
     pub serial: String,

@@ -56,11 +56,13 @@ impl Leaf {
         })
     }
 
+    /// Start of the leaf's validity.
     #[must_use]
     pub fn not_before(&self) -> OffsetDateTime {
         self.not_before
     }
 
+    /// End of the leaf's validity.
     #[must_use]
     pub fn not_after(&self) -> OffsetDateTime {
         self.not_after

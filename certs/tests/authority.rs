@@ -1,4 +1,4 @@
-//! The authority's files, and what it signs: whatever a request asks for, the certificate holds what the profile says.
+//! The authority's files and certificates: a certificate has the contents of its profile, independent of the request.
 
 #![allow(
     clippy::unwrap_used,
@@ -105,7 +105,7 @@ fn an_agents_certificate_is_what_the_profile_says() {
     let dir = tempfile::tempdir().unwrap();
     let ca = Authority::open_or_create(dir.path()).unwrap();
     let (tenant, cluster) = ids();
-    // A request for much more than an agent gets.
+    // A request for far more than an agent gets.
     let key = KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();

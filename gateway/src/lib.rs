@@ -65,13 +65,14 @@ impl Gateway {
 
     /// Also serves plain HTTP/1.1 on `listener`, for a proxy that ends TLS.
     ///
-    /// Anyone who can read that network reads the users' tokens; agents' sessions have a TLS of their own.
+    /// That network carries the users' tokens in the clear; agents' sessions have a TLS of their own.
     #[must_use]
     pub fn with_plain(mut self, listener: Option<TcpListener>) -> Self {
         self.plain = listener;
         self
     }
 
+    /// Address of the TLS listener.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.address

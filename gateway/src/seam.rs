@@ -24,6 +24,7 @@ pub struct Caller {
     pub name: String,
     /// Id of the API token; `None` for a caller that an issuer vouches for.
     pub token: Option<String>,
+    /// Role of the caller.
     pub role: Role,
     /// Tenant that the caller is limited to, with all tenants below it; `None`: all tenants.
     pub tenant: Option<TenantId>,
@@ -111,6 +112,7 @@ impl Asker {
 /// Permission of a caller in a cluster. The gateway makes the permit from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
+    /// Role of the caller in the cluster.
     pub role: Role,
     /// The tenant of the cluster.
     pub tenant: TenantId,
@@ -231,6 +233,7 @@ pub trait Presence: Send + Sync {
 /// A pluggable part of the hub.
 #[async_trait]
 pub trait Module: Send + Sync {
+    /// Unique name, for logs and metrics.
     fn name(&self) -> &'static str;
 
     /// Gives the module access to the gateway. Called once, before all other methods but [`Module::name`].
@@ -266,8 +269,12 @@ pub trait Module: Send + Sync {
 /// All modules of one gateway.
 #[derive(Clone)]
 pub struct Seam {
+    /// Authenticates callers.
     pub authenticator: Arc<dyn Authenticator>,
+    /// Authorizes callers for clusters.
     pub authorizer: Arc<dyn Authorizer>,
+    /// List and status of clusters.
     pub directory: Arc<dyn Directory>,
+    /// Modules with routes and background work.
     pub modules: Vec<Arc<dyn Module>>,
 }

@@ -24,7 +24,8 @@ use crate::{listen, process::Process};
 
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Serves the admin routes, and `more` beside them, until the process drains. The process itself is among the metrics.
+/// Serves the admin routes, and `more` beside them, until the process drains. Metrics of the process itself are
+/// included.
 pub async fn serve(listener: TcpListener, process: Process, more: Router) {
     #[cfg(target_os = "linux")]
     if let Err(error) = process.measure(ProcessCollector::for_self()) {

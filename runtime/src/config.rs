@@ -1,5 +1,7 @@
-//! Settings from three layers: flags, then `FAIRLEAD_*`, then one table of a TOML file. The first layer that has a
-//! setting wins. Mistakes are collected and told all at once; a key that nobody asks for is one.
+//! Settings from three layers: flags, then `FAIRLEAD_*`, then one table of a TOML file.
+//!
+//! The first layer with a setting wins. Mistakes are collected and reported together. An unknown key in the file is a
+//! mistake.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +25,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// `flags` by their long names, without those that were not given; `environment` as the process got it.
+    /// A reader of flags and environment. `flags` are the given ones, by their long names.
     #[must_use]
     pub fn new(
         command: &'static str,
@@ -44,8 +46,9 @@ impl Reader {
         }
     }
 
-    /// Adds the lowest layer: the table named like the command, of this TOML text. Tables of other commands may
-    /// stand beside it.
+    /// Adds the lowest layer: the table of this TOML text with the command's name.
+    ///
+    /// Tables of the other `commands` may be there too.
     pub fn add_file(&mut self, name: &str, text: &str, commands: &[&str]) {
         name.clone_into(&mut self.file_name);
         let mut tables: Table = match text.parse() {
@@ -69,7 +72,7 @@ impl Reader {
         }
     }
 
-    /// The file that `--config` or `FAIRLEAD_CONFIG` names.
+    /// The path from `--config` or `FAIRLEAD_CONFIG`.
     #[must_use]
     pub fn config_file(&self) -> Option<String> {
         let flag = self.flags.get("config").and_then(|values| values.first());
@@ -77,7 +80,7 @@ impl Reader {
             .cloned()
     }
 
-    /// One setting, if any layer has it.
+    /// Reads an optional setting.
     pub fn optional<T>(&mut self, key: &'static str) -> Option<T>
     where
         T: FromStr<Err: Display>,
@@ -86,7 +89,7 @@ impl Reader {
         self.parse(&source, &text)
     }
 
-    /// One setting that some layer must have; `hint` says what it is. A value that cannot be read is one mistake, not two.
+    /// Reads a required setting; `hint` describes it in the mistake. An invalid value is one mistake, not two.
     pub fn required<T>(&mut self, key: &'static str, hint: &str) -> Option<T>
     where
         T: FromStr<Err: Display>,
@@ -99,7 +102,7 @@ impl Reader {
         found
     }
 
-    /// One setting, with what holds where no layer has it.
+    /// Reads a setting with a default.
     pub fn or<T>(&mut self, key: &'static str, default: T) -> T
     where
         T: FromStr<Err: Display>,
@@ -107,7 +110,7 @@ impl Reader {
         self.optional(key).unwrap_or(default)
     }
 
-    /// A setting that may be given several times: repeated flags, commas in the environment, an array in the file.
+    /// Reads a repeatable setting: repeated flags, commas in the environment, an array in the file.
     pub fn list<T>(&mut self, key: &'static str) -> Vec<T>
     where
         T: FromStr<Err: Display>,
@@ -119,12 +122,12 @@ impl Reader {
             .collect()
     }
 
-    /// Notes a mistake that only the caller can see, like two settings that exclude each other.
+    /// Adds a mistake that only the caller can detect, such as settings that exclude each other.
     pub fn mistake(&mut self, text: impl Into<String>) {
         self.mistakes.push(text.into());
     }
 
-    /// All mistakes at once, if there are any.
+    /// Reports all mistakes together.
     ///
     /// # Errors
     /// `FL-4101`, one line for each mistake.
@@ -203,7 +206,7 @@ impl Reader {
     {
         match text.parse() {
             Ok(value) => Some(value),
-            // The value itself is left out: it may be a secret in the wrong place.
+            // Without the value: it may be a secret in the wrong place.
             Err(error) => {
                 self.mistakes.push(format!("{source}: {error}"));
                 None
@@ -212,8 +215,9 @@ impl Reader {
     }
 }
 
-/// An address to listen on: `127.0.0.1:8443`, `[::1]:8443`, `localhost:8443`, or `:8443` for all addresses of this
-/// machine. Another name is looked up once.
+/// An address to listen on: `127.0.0.1:8443`, `[::1]:8443`, `localhost:8443`, or `:8443` for all addresses.
+///
+/// Other names are resolved once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listen(pub SocketAddr);
 
@@ -244,7 +248,7 @@ impl FromStr for Listen {
     }
 }
 
-/// A span of time as people write it: `90s`, `30m`, `8h`, `7d`.
+/// A duration with a unit: `90s`, `30m`, `8h`, `7d`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span(pub std::time::Duration);
 
@@ -271,7 +275,7 @@ impl FromStr for Span {
     }
 }
 
-/// A size of memory as people write it: `64KiB`, `512MiB`, `2GiB`.
+/// A memory size with a unit: `64KiB`, `512MiB`, `2GiB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size(pub usize);
 

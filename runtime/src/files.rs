@@ -1,14 +1,15 @@
-//! How many files the process may have open: a hub has one for each agent and each client.
+//! Limit of open files: a hub has one for each agent and each client.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Takes as many as the system allows; the limit at the start is often 1,024, for programs that use `select`. Returns the limit
-/// now, none if there is none.
+/// Raises the limit to the maximum that the system allows; returns it, or `None` for no limit.
+///
+/// The initial limit is often 1,024, for programs that use `select`.
 pub fn open_as_many_as_allowed() -> Option<u64> {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
         limit.current = limit.maximum;
-        // Refused it is as it was, which whoever asks is told.
+        // If the system refuses, the returned limit shows it.
         let _ = setrlimit(Resource::Nofile, limit);
     }
     getrlimit(Resource::Nofile).current

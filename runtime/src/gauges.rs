@@ -1,5 +1,4 @@
-//! Gauges that come right by themselves: of what somebody holds, and of what changes too often to be counted along, which is
-//! looked up when somebody asks for the metrics.
+//! Gauges that keep themselves correct: guards that count down on drop, and values that are read on each scrape.
 
 use fairlead_api::{Code, Failure};
 use prometheus::{
@@ -10,10 +9,11 @@ use prometheus::{
 
 use crate::metrics::Registry;
 
-/// One more in a gauge until it is dropped, whatever the way out.
+/// Counts one in a gauge until it is dropped.
 pub struct Hold(IntGauge);
 
 impl Hold {
+    /// Counts one in this gauge.
     #[must_use]
     pub fn of(gauge: &IntGauge) -> Self {
         gauge.inc();
@@ -27,7 +27,7 @@ impl Drop for Hold {
     }
 }
 
-/// Of something that can be asked: a metric's name behind the program's own, what it tells, and how it is asked for.
+/// A gauge that is read on each scrape: name without the program's prefix, help, and reader.
 pub type Figure<T> = (&'static str, &'static str, Read<T>);
 type Read<T> = fn(&T) -> usize;
 
@@ -36,7 +36,7 @@ struct OnScrape<T> {
     gauges: Vec<(IntGauge, Read<T>)>,
 }
 
-/// Has the `figures` of something among the metrics, under names that begin with `program`.
+/// Registers the `figures` of a value as gauges; their names begin with `program`.
 ///
 /// # Errors
 /// `FL-5101` if the registry has metrics of these names already.

@@ -1,5 +1,6 @@
-//! Listening sockets and accept loops. A loop rests on errors, so that a full file table does not spin a core, and
-//! never waits for a peer.
+//! Listening sockets and accept loops.
+//!
+//! A loop pauses after an error, so that a full file table does not spin a core. It never waits for a peer.
 
 use std::{future::Future, io, net::SocketAddr, pin::pin, time::Duration};
 
@@ -9,15 +10,15 @@ use tracing::warn;
 
 use crate::process::Process;
 
-/// tokio's own bind takes 128, with which a few thousand agents that come back at once wait for retransmits.
+/// tokio's default is 128: a few thousand agents that reconnect at once would wait for retransmits.
 const BACKLOG: u32 = 4096;
-/// How long a loop rests after a failed accept.
+/// Pause after a failed accept.
 const REST: Duration = Duration::from_millis(100);
 
 /// Listens on `address`; port 0 chooses a free one.
 ///
 /// # Errors
-/// `FL-4104` with the address and the system's words.
+/// `FL-4104` with the address and the system's error.
 pub fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     let listen = || -> io::Result<TcpListener> {
         let socket = if address.is_ipv4() {
@@ -33,8 +34,9 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
         .map_err(|error| Failure::because(Code::AddressInUse, format_args!("{address}: {error}")))
 }
 
-/// Accepts until it is `over`. Each connection is a task of the process, with TCP_NODELAY set, on the core whose
-/// turn it is.
+/// Accepts connections until `over` completes.
+///
+/// Each connection is a task of the process, with TCP_NODELAY set, on the next core in turn.
 pub async fn accept_loop<H, F>(
     listener: TcpListener,
     process: &Process,
@@ -52,7 +54,7 @@ pub async fn accept_loop<H, F>(
         };
         match accepted {
             Ok((socket, peer)) => {
-                // Fails only on a socket that is dead already; its first read will say so.
+                // Fails only on a dead socket; its first read reports that.
                 let _ = socket.set_nodelay(true);
                 match socket.into_std() {
                     Ok(socket) => process.spawn_spread(serve(socket, peer, handle.clone())),
@@ -67,7 +69,7 @@ pub async fn accept_loop<H, F>(
     }
 }
 
-/// Takes the socket to the poll of the runtime it runs on.
+/// Registers the socket with the poll of the runtime that it runs on.
 async fn serve<H, F>(socket: std::net::TcpStream, peer: SocketAddr, handle: H)
 where
     H: Fn(TcpStream, SocketAddr) -> F,

@@ -1,8 +1,8 @@
-//! Logging, set up once: to stderr, as text for people or as JSON lines for machines. `info` unless told otherwise by a
-//! filter in the syntax of `tracing_subscriber::EnvFilter`.
+//! Logging to stderr, as text or as JSON lines. The default filter is `info`; filters have the syntax of
+//! `tracing_subscriber::EnvFilter`.
 //!
-//! A busy hub writes a line for each request, and a system call for each line would be a third of its work. So lines are
-//! gathered for 50 ms at most and written together; warnings, errors and whatever a terminal shows go out at once.
+//! A busy hub writes a line per request, and a system call per line would be a third of its work. So lines are buffered
+//! for up to 50 ms and written together. Warnings, errors, and all lines on a terminal are written at once.
 
 mod clock;
 mod digits;
@@ -23,10 +23,12 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-/// How a log line looks.
+/// Format of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
+    /// Readable text.
     Text,
+    /// One JSON object per line.
     Json,
 }
 
@@ -41,26 +43,26 @@ impl FromStr for Format {
     }
 }
 
-/// Dependencies that log as errors what their caller reports, too: a certificate that is not trusted.
+/// Dependencies that log errors which their caller reports too, such as an untrusted certificate.
 const SILENT: &str = "rustls_platform_verifier=off";
 
-/// A filter that can be used. It may name the silent dependencies as well, and then it counts.
+/// Parses a filter. Directives for the silenced dependencies override the default.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The mistake in the filter.
 pub fn filter(text: &str) -> Result<EnvFilter, String> {
     let wanted = EnvFilter::try_new(text).map_err(|error| error.to_string())?;
-    // Of two directives for one target the last one counts.
+    // The last directive for a target wins.
     let filter = EnvFilter::try_new(format!("{SILENT},{text}"));
     Ok(filter.unwrap_or(wanted))
 }
 
-/// How long a line may wait for others.
+/// Maximum time of a line in the buffer.
 const GATHER: Duration = Duration::from_millis(50);
-/// As many bytes of lines do not wait.
+/// Buffer size in bytes that triggers a write.
 const ENOUGH: usize = 64 * 1024;
 
-/// Lines on their way to stderr.
+/// Buffer of lines for stderr.
 #[derive(Default)]
 struct Lines {
     gathered: Mutex<Vec<u8>>,
@@ -76,13 +78,13 @@ impl Lines {
 
     fn flush(&self) {
         let mut gathered = self.lock();
-        // Where stderr is closed there is nobody left to tell.
+        // A closed stderr leaves nowhere to report to.
         let _ = std::io::stderr().lock().write_all(&gathered);
         gathered.clear();
     }
 }
 
-/// Takes the parts of one line.
+/// Writer of one line, in parts.
 struct Line {
     at_once: bool,
 }
@@ -126,7 +128,7 @@ impl<'a> MakeWriter<'a> for MakeLine {
     }
 }
 
-/// Writes gathered lines when they have waited long enough. Runs beside the process's work for as long as that lasts.
+/// Writes buffered lines when they are due. Runs for the life of the process.
 pub async fn write_gathered() {
     loop {
         LINES.some.notified().await;
@@ -135,19 +137,19 @@ pub async fn write_gathered() {
     }
 }
 
-/// Writes what is gathered: the last thing a process does.
+/// Writes the buffer; the last action of a process.
 pub fn flush() {
     LINES.flush();
 }
 
-/// Starts logging; a second call changes nothing. [`write_gathered`] has to run somewhere.
+/// Starts logging; a second call changes nothing. [`write_gathered`] has to run too.
 pub fn start(format: Format, filter: EnvFilter) {
     let registry = tracing_subscriber::registry().with(filter);
     let terminal = std::io::stderr().is_terminal();
     let lines = fmt::layer()
         .with_timer(clock::Clock)
         .with_writer(MakeLine { terminal });
-    // Fails only if logging was started before, which is then as good.
+    // Fails only if logging was started before, which is as good.
     let _ = match format {
         Format::Text if terminal => registry.with(lines).try_init(),
         Format::Text => registry

@@ -1,7 +1,7 @@
-//! The life of the process: who owns its tasks, when it is ready, how it ends.
+//! The life of the process: its tasks, its readiness, its end.
 //!
-//! SIGTERM or SIGINT: unready, stop accepting, finish what runs, end within the drain timeout. A second signal ends at
-//! once.
+//! SIGTERM or SIGINT start the drain: not ready, no new connections, running work may finish within the drain timeout.
+//! A second signal ends the process at once.
 
 use std::{
     future::Future,
@@ -19,7 +19,7 @@ use tracing::{info, warn};
 
 use crate::{metrics::Registry, workers::Workers};
 
-/// Handle to the running process; clones name the same.
+/// Handle to the running process; clones share it.
 #[derive(Clone, Default)]
 pub struct Process {
     drain: CancellationToken,
@@ -31,13 +31,13 @@ pub struct Process {
 }
 
 impl Process {
-    /// On the caller's runtime alone.
+    /// A process on the caller's runtime alone.
     #[must_use]
     pub fn new() -> Self {
         Process::default()
     }
 
-    /// Spread over the cores.
+    /// A process spread over these cores.
     #[must_use]
     pub fn on(workers: Workers) -> Self {
         Process {
@@ -46,16 +46,16 @@ impl Process {
         }
     }
 
-    /// Where every part of this process registers its metrics.
+    /// The registry for the metrics of all parts of this process.
     #[must_use]
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// Registers what is measured, if it is not there already: who begins anew measures on.
+    /// Registers a collector, unless it is registered already: restarted work keeps its metrics.
     ///
     /// # Errors
-    /// Where another metric has its name.
+    /// Another metric has the same name.
     pub fn measure(&self, what: impl Collector + 'static) -> prometheus::Result<()> {
         match self.registry.register(Box::new(what)) {
             Err(prometheus::Error::AlreadyReg) => Ok(()),
@@ -63,7 +63,7 @@ impl Process {
         }
     }
 
-    /// Runs a task that the process owns: draining waits for it, the end of the process cuts it off.
+    /// Runs a task of the process: the drain waits for it, and the end of the process cancels it.
     pub fn spawn<F>(&self, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -71,7 +71,7 @@ impl Process {
         self.tasks.spawn(self.owned(task));
     }
 
-    /// The same, on the next core in turn. What the task spawns stays with it.
+    /// As [`Process::spawn`], on the next core in turn. Tasks spawned by the task stay on that core.
     pub fn spawn_spread<F>(&self, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -87,7 +87,7 @@ impl Process {
         F: Future<Output = ()> + Send + 'static,
     {
         let end = self.end.clone();
-        // Boxed before it is moved: else there would be room for it twice, as what was given and as what is polled.
+        // Boxed before it is moved into the future, which would reserve its size twice otherwise.
         let task = Box::pin(task);
         async move {
             tokio::select! {
@@ -102,27 +102,30 @@ impl Process {
         self.drain.cancelled().await;
     }
 
+    /// Whether the drain has started.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.drain.is_cancelled()
     }
 
-    /// Starts to drain, as a signal does.
+    /// Starts the drain, as a signal does.
     pub fn start_drain(&self) {
         self.set_ready(false);
         self.drain.cancel();
     }
 
+    /// Sets whether `/readyz` reports ready.
     pub fn set_ready(&self, ready: bool) {
         self.ready.store(ready, Ordering::Release);
     }
 
+    /// Whether `/readyz` reports ready.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)
     }
 
-    /// Drains: waits for every task up to `timeout`, then cuts off what is left. Says whether all ended by themselves.
+    /// Drains: waits for all tasks up to `timeout`, then cancels the rest. True if all tasks ended by themselves.
     pub async fn finish(&self, timeout: Duration) -> bool {
         self.start_drain();
         self.tasks.close();
@@ -172,7 +175,7 @@ impl Process {
 /// Runs `main` until it returns, then drains for at most `drain_timeout`.
 ///
 /// # Errors
-/// The error of `main`, or that signals cannot be watched.
+/// The error of `main`, or that of installing the signal handlers.
 pub async fn run<F, T, E>(process: Process, drain_timeout: Duration, main: F) -> Result<T, E>
 where
     F: AsyncFnOnce(Process) -> Result<T, E>,

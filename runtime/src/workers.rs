@@ -1,7 +1,7 @@
-//! One single-threaded runtime per core. What belongs together (a connection and all that it causes) is woken where it
-//! runs, so a request crosses no thread; work is spread by giving each new connection to the next core in turn.
+//! One single-threaded runtime per core.
 //!
-//! The caller's own runtime is the first of them; threads are started for the others.
+//! A connection and all its tasks run on one core, so no request crosses threads. New connections go to the cores in
+//! turn. The caller's own runtime is the first one; the others get a thread each.
 
 use std::{
     io,
@@ -16,21 +16,21 @@ use std::{
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio_util::sync::CancellationToken;
 
-/// A runtime as every core has one.
+/// A runtime for one core.
 ///
 /// # Errors
-/// The system gives no poll or no timer.
+/// The system provides no poll or no timer.
 pub fn single() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-/// How many cores this process may use.
+/// Number of cores that this process may use.
 #[must_use]
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Where new connections may run; clones name the same.
+/// The runtimes for new connections; clones share them.
 #[derive(Clone, Default)]
 pub struct Workers(Arc<Others>);
 
@@ -40,17 +40,17 @@ struct Others {
     turn: AtomicUsize,
 }
 
-/// The threads behind [`Workers`]: dropped, they end, and what still runs on them is dropped.
+/// The threads behind [`Workers`]. Dropping them ends the threads and cancels their tasks.
 pub struct Threads {
     stop: CancellationToken,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Workers {
-    /// `cores` in all, the caller's included.
+    /// Starts `cores` runtimes, the caller's included.
     ///
     /// # Errors
-    /// A thread or its runtime cannot be made.
+    /// A thread or its runtime cannot be created.
     pub fn start(cores: usize) -> io::Result<(Workers, Threads)> {
         let stop = CancellationToken::new();
         let (mut handles, mut threads) = (Vec::new(), Vec::new());
@@ -65,7 +65,7 @@ impl Workers {
         Ok((workers, Threads { stop, threads }))
     }
 
-    /// The next in turn; `None` is the caller's own.
+    /// The next runtime in turn; `None` is the caller's own.
     pub(crate) fn next(&self) -> Option<&Handle> {
         let Others { handles, turn } = &*self.0;
         let cores = handles.len() + 1;
@@ -78,7 +78,7 @@ impl Drop for Threads {
     fn drop(&mut self) {
         self.stop.cancel();
         for thread in self.threads.drain(..) {
-            // It panicked: its tasks are gone already, and nothing is left to end.
+            // A thread that panicked has no tasks left.
             drop(thread.join());
         }
     }

@@ -1,4 +1,4 @@
-//! A process that may open no more files, in a process of its own, for the limit is the process'.
+//! Accept loop at the limit of open files; in a process of its own, because the limit belongs to the process.
 
 #![cfg(test)]
 
@@ -17,13 +17,13 @@ use tracing_subscriber::{
     registry,
 };
 
-/// How many files it may have open: a few more than it has at the beginning.
+/// Limit of open files, a few above the initial number.
 const FILES: u64 = 64;
-/// How long a loop rests.
+/// Pause of a loop after an error.
 const REST: Duration = Duration::from_millis(100);
 const TRIES: usize = 5;
 
-/// When the loop complained.
+/// Times of the loop's warnings.
 struct Complaints(watch::Sender<Vec<Instant>>);
 
 impl<S: Subscriber> Layer<S> for Complaints {
@@ -34,7 +34,7 @@ impl<S: Subscriber> Layer<S> for Complaints {
     }
 }
 
-/// Every file that there was still room for.
+/// Opens files until the table is full.
 fn fill() -> Vec<File> {
     let mut files = Vec::new();
     while let Ok(file) = File::open("/dev/null") {
@@ -70,7 +70,7 @@ async fn a_loop_that_can_open_nothing_rests_between_its_tries_and_recovers() {
         };
         listen::accept_loop(listener, &looping, looping.draining(), handle).await;
     });
-    // Their ends of the connections are there before the table is full.
+    // The sockets of the clients exist before the table is full.
     let clients = [client(), client(), client()];
     let full = fill();
     let mut connected = Vec::new();

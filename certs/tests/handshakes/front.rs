@@ -1,4 +1,4 @@
-//! The outer TLS, and the chains that are shown in it.
+//! The outer TLS and its certificate chains.
 
 use super::*;
 

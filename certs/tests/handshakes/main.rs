@@ -1,4 +1,4 @@
-//! Real handshakes of both TLS layers, in memory: who believes whom, and what is said when they do not.
+//! Handshakes of both TLS layers, in memory: trust, and the reported errors.
 
 #![allow(
     clippy::unwrap_used,
@@ -45,7 +45,7 @@ fn hub(authority: &Authority, at: OffsetDateTime) -> Arc<ServerConfig> {
     late_hub(authority, at, std::time::Duration::ZERO)
 }
 
-/// One that lets agents in for so long after their certificates' end.
+/// A hub that accepts agents' certificates for this time after their expiry.
 fn late_hub(
     authority: &Authority,
     at: OffsetDateTime,
@@ -55,14 +55,14 @@ fn late_hub(
     session_server(&leaf, authority.certificate_pem(), late).unwrap()
 }
 
-/// Who ended a handshake, and why in the client's eyes.
+/// The side that ended a handshake, and the client's error.
 #[derive(Debug)]
 enum Refused {
     ByClient(Box<Error>),
     ByServer(Box<Error>),
 }
 
-/// Both ends after a handshake and some rounds more, in which tickets would have come.
+/// Both ends after a handshake and a few more rounds, in which tickets would arrive.
 fn shake(
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,

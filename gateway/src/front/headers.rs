@@ -16,7 +16,7 @@ const IMPERSONATE_USER: &str = "impersonate-user";
 /// WebSocket subprotocol by which a browser sends a bearer token to the API server.
 const TOKEN_PROTOCOL: &[u8] = b"base64url.bearer.authorization.k8s.io.";
 
-/// Rejects heads that no request may have, whatever its destination.
+/// Rejects heads that no request may have, to any destination.
 ///
 /// # Errors
 /// `FL-1306`, `FL-1304`.

@@ -1,4 +1,4 @@
-//! A real agent's end of a session, in front of an API server that does what the path says.
+//! A real agent's end of a session, in front of a fake API server that the request path controls.
 
 use std::{
     sync::{
@@ -43,27 +43,27 @@ pub(crate) struct Agent {
     serving: JoinHandle<()>,
 }
 
-/// What a body does next.
+/// Next step of a body.
 pub(crate) type Step = Result<Frame<Bytes>, BodyError>;
 
 /// The API server behind the agent.
 pub(crate) struct Api {
-    /// What a probe is answered: a status, and a code and cause if it is the agent's own.
+    /// Answer to a probe: a status, and code and cause of the agent's own failure.
     pub(crate) ready: Mutex<(u16, Option<(&'static str, &'static str)>)>,
     /// Probes are not answered at all.
     pub(crate) hangs: AtomicBool,
     /// Bodies for `/stream`, in order.
     streams: Mutex<Vec<mpsc::Receiver<Step>>>,
-    /// Tells of each request as it arrives.
+    /// Sends each request line on arrival.
     seen: mpsc::Sender<String>,
     pub(crate) requests: tokio::sync::Mutex<mpsc::Receiver<String>>,
-    /// A probe has said that the hub is about to go.
+    /// A probe has announced the drain of the hub.
     pub(crate) draining: AtomicBool,
-    /// The configuration that the last probe has named.
+    /// The configuration revision of the last probe.
     pub(crate) wanted: watch::Sender<Option<String>>,
 }
 
-/// What an agent says of itself.
+/// Contents of an agent's hello.
 #[derive(Clone, Copy)]
 pub(crate) enum Says {
     /// No hello.
@@ -92,7 +92,7 @@ impl Agent {
         Agent::by(rig, rig.address.port(), cluster, says).await
     }
 
-    /// By another port of loopback that leads to the hub.
+    /// Connects through another loopback port that leads to the hub.
     pub(crate) async fn by(rig: &Rig, port: u16, cluster: &str, says: Says) -> Self {
         let now = OffsetDateTime::now_utc();
         Agent::issued_at(rig, port, Some(cluster), says, now).await
@@ -180,14 +180,14 @@ impl Agent {
         drop(timeout(TEST_DEADLINE, lost).await.unwrap().unwrap());
     }
 
-    /// Dials the hub again, for its session or for another one.
+    /// Reconnects to the hub, resuming the session or with a new one.
     pub(crate) async fn redial(&self, rig: &Rig) -> Result<Redialed, DialError> {
         let hub = format!("https://localhost:{}", rig.address.port());
         let (hub, inner) = (hub.parse().unwrap(), self.inner.clone());
         Box::pin(self.dialer.redial(&hub, inner, &self.session)).await
     }
 
-    /// Dials a hub for its session and for no other one.
+    /// Reconnects to a hub for the old session only.
     pub(crate) async fn asks_for_its_session_at(&self, rig: &Rig) -> Result<Redialed, DialError> {
         let dialer = Dialer {
             outer: rig.client_config("http/1.1"),
@@ -225,14 +225,14 @@ impl Agent {
         }
     }
 
-    /// The next `/stream` answers with what is sent here.
+    /// Sends the next `/stream` answer.
     pub(crate) fn next_stream(&self) -> mpsc::Sender<Step> {
         let (sender, receiver) = mpsc::channel(16);
         self.api.streams.lock().unwrap().push(receiver);
         sender
     }
 
-    /// From now on, what the hub asks on a new stream is answered with what is no HTTP.
+    /// Answers the hub's requests on new streams with bytes that are not HTTP.
     pub(crate) fn garble(&self) -> JoinHandle<()> {
         self.serving.abort();
         let session = self.session.clone();
@@ -244,7 +244,7 @@ impl Agent {
         })
     }
 
-    /// Waits for a request whose line starts like this.
+    /// Waits for a request line with this start.
     pub(crate) async fn saw(&self, start: &str) -> String {
         let mut requests = self.api.requests.lock().await;
         loop {
@@ -262,7 +262,7 @@ impl Drop for Agent {
     }
 }
 
-/// An agent like no other.
+/// A hello with a new instance.
 fn somebody() -> Says {
     static NUMBER: AtomicU8 = AtomicU8::new(100);
     hello(NUMBER.fetch_add(1, SeqCst), 0, None)
@@ -375,7 +375,7 @@ fn told(headers: &HeaderMap) -> String {
     lines.concat()
 }
 
-/// Answers at once, and says at the end how much it has read.
+/// Answers at once, and reports at the end how much it has read.
 fn early(mut upload: Body) -> Response<Body> {
     let (sender, receiver) = mpsc::channel(4);
     tokio::spawn(async move {
@@ -390,7 +390,7 @@ fn early(mut upload: Body) -> Response<Body> {
     Response::new(steps(receiver))
 }
 
-/// Changes to a protocol that gives every byte back, and says `bye` after the other's end.
+/// Upgrades to a protocol that echoes every byte, and sends `bye` after the other's end.
 fn switch(upgrade: Option<OnUpgrade>) -> Response<Body> {
     tokio::spawn(async move {
         let mut io = upgrade.unwrap().await.unwrap();

@@ -1,4 +1,4 @@
-//! What a client does, and what a test waits for.
+//! Actions of a client, and conditions to wait for.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub(crate) async fn read_until(tls: &mut (impl AsyncReadExt + Unpin), end: &str)
     String::from_utf8(read).unwrap()
 }
 
-/// Everything up to the end, and how that was.
+/// Reads to the end; the text, and the result of the last read.
 pub(crate) async fn rest(
     tls: &mut (impl AsyncReadExt + Unpin),
 ) -> (String, std::io::Result<usize>) {
@@ -69,7 +69,7 @@ pub(crate) async fn status(rig: &Rig, state: ClusterState) -> ClusterStatus {
     all[&cluster].clone()
 }
 
-/// Nothing may be left of any request, session or connection.
+/// Asserts that no request, session or connection is left.
 pub(crate) async fn all_back_to_zero(rig: &Rig) {
     assert!(
         rig.process.finish(TEST_DEADLINE).await,
@@ -86,7 +86,7 @@ pub(crate) async fn all_back_to_zero(rig: &Rig) {
     }
 }
 
-/// Looks until it is so, where nothing tells.
+/// Polls a condition that notifies nobody.
 pub(crate) async fn until(is_so: impl AsyncFn() -> bool) {
     let looking = async {
         while !is_so().await {

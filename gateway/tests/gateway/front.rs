@@ -1,4 +1,4 @@
-//! What the front does with people, honest or not, before any agent comes into it.
+//! The front with honest and hostile clients, without an agent.
 
 use std::sync::atomic::Ordering;
 
@@ -67,7 +67,7 @@ async fn a_panic_is_one_answer_and_the_connection_lives_on() {
     assert_eq!(rig.metric("fairlead_requests_total", &["failed"]), 1.0);
 }
 
-/// A request whose body comes after its head, of a length that is told or in one chunk; and the next one on the same connection.
+/// Sends a request with a late body, of a known length or in one chunk, and the next request on the same connection.
 async fn refused_before_its_body(rig: &Rig, length: usize, chunked: bool) -> (Answer, bool) {
     let mut tls = rig.connect(HUB, "http/1.1").await;
     let framing = match chunked {
@@ -83,7 +83,7 @@ async fn refused_before_its_body(rig: &Rig, length: usize, chunked: bool) -> (An
         body.extend(b"\r\n0\r\n\r\n");
     }
     let (mut from, mut to) = tokio::io::split(&mut tls);
-    // Who is told that the connection ends need not take all of it.
+    // The gateway may stop reading once it has announced the end of the connection.
     let (answer, _) = tokio::join!(Answer::read(&mut from), async {
         to.write_all(&body).await?;
         to.flush().await
@@ -100,7 +100,7 @@ async fn refused_before_its_body(rig: &Rig, length: usize, chunked: bool) -> (An
 #[tokio::test]
 async fn who_is_refused_before_the_body_hears_of_it_and_goes_on_on_the_same_connection() {
     let rig = Rig::start();
-    // However long it takes until the body is read.
+    // Independent of the time that reading the body takes.
     let _clock = PausedClock::start();
     for length in [1, 100_000, 3_000_000] {
         for chunked in [false, true] {
@@ -200,7 +200,7 @@ async fn clusters_are_told_apart_from_those_that_do_not_exist() {
     }
 }
 
-/// Each with a good token: what is refused is the form. `None`: hyper's own parser refuses it, without a code.
+/// All with a valid token, so the form is rejected. `None`: rejected by hyper's own parser, without a code.
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "it is a table")]
 async fn forms_of_smuggling_are_refused() {
@@ -408,7 +408,7 @@ async fn sockets_that_never_finish_tls_keep_nobody_out() {
     timeout(TEST_DEADLINE, Agent::of(&rig, "c-a"))
         .await
         .unwrap();
-    // Nobody's time had to be over for that.
+    // No timeout had to expire for that.
     let ended = |outcome| rig.metric("fairlead_handshakes_total", &["front", outcome]);
     assert_eq!((ended("ok"), ended("timeout")), (2.0, 0.0));
     drop(idle);

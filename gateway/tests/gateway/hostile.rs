@@ -1,4 +1,4 @@
-//! Agents that break the rules: it is counted by which, and nobody else notices.
+//! Agents that break the rules: each violation is counted by its rule, and other agents are not affected.
 
 use fairlead_api::resources::ClusterState;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -9,7 +9,7 @@ use crate::{
     rig::{HUB, Rig},
 };
 
-/// Until so many were counted; a stream is reset before it is.
+/// Waits for this count; a stream is reset before it is counted.
 async fn violations(rig: &Rig, count: usize) {
     let counted = || rig.metric("fairlead_violations_total", &["http"]);
     until(async || counted() >= count as f64).await;
@@ -44,7 +44,7 @@ async fn an_agent_that_answers_in_no_http_fails_that_request_alone_and_is_counte
     status(&rig, ClusterState::Connected).await;
     let _other = Agent::of(&rig, "c-b").await;
     let garbled = agent.garble();
-    // Streams that were opened before are served well: each is held by a request that does not end.
+    // Streams opened before are served well: each is used by a request that does not end.
     let mut held = Vec::new();
     let refused = loop {
         let more = agent.next_stream();

@@ -1,4 +1,4 @@
-//! Sessions whose links are lost: over which others they go on, and who is sent away.
+//! Sessions with lost links: resumption over other links, and rejected resumption.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ async fn while_a_hub_drains_what_runs_goes_on_over_another_link_and_nothing_new_
     assert!(matches!(again.unwrap(), Redialed::Resumed { .. }));
     events.send(data("late")).await.unwrap();
     read_until(&mut watch, "late\r\n").await;
-    // Who comes for anything else is sent away, and the connection does not stay.
+    // Any other agent is rejected, and its connection ends.
     let refused = other.redial(&rig).await.err().expect("a session");
     assert!(refused.cause.contains("Draining"), "{refused}");
     let mut late = open(&rig, &head("GET", "/who", "")).await;
@@ -56,7 +56,7 @@ async fn while_a_hub_drains_what_runs_goes_on_over_another_link_and_nothing_new_
     assert!(TcpStream::connect(rig.address).await.is_err());
 }
 
-/// It has not broken a rule: without a link it could not say anything.
+/// It has not broken a rule: without a link it could not send a hello.
 #[tokio::test]
 async fn an_agent_whose_link_is_lost_before_it_has_named_itself_has_its_time_on_the_next_one() {
     let rig = Rig::start();
@@ -64,7 +64,7 @@ async fn an_agent_whose_link_is_lost_before_it_has_named_itself_has_its_time_on_
     let agent = Agent::by(&rig, port, "c-a", Says::Nothing).await;
     way.abort();
     agent.loses_its_link().await;
-    // The hub's end was closed at the same moment; it looks before its time is over.
+    // The hub's end was closed at the same moment; the agent detects that before its timeout.
     tokio::time::pause();
     for _ in 0..15 {
         tokio::time::advance(Duration::from_secs(1)).await;
@@ -77,7 +77,7 @@ async fn an_agent_whose_link_is_lost_before_it_has_named_itself_has_its_time_on_
     assert_eq!(rig.metric("fairlead_sessions_total", &[]), 0.0);
 }
 
-/// It costs the hub no handshake, and is no fault of anybody's.
+/// It costs the hub no handshake, and counts as nobody's failure.
 #[tokio::test]
 async fn an_agent_that_wants_only_its_session_back_and_has_come_to_another_hub_has_declined_a_new_one()
  {

@@ -1,4 +1,4 @@
-//! What all sessions of a hub hold together, when many of them have something that nobody takes.
+//! Memory budget of all sessions, with many uploads that no API server reads.
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy},
@@ -12,16 +12,16 @@ use crate::{
     rig::{HUB, Rig},
 };
 
-/// Of all sessions together.
+/// Budget of all sessions, in bytes.
 const LIMIT: usize = 5 << 20;
-/// What a session takes of it at a time.
+/// Reservation of a session at a time, in bytes.
 const SHARE: usize = 64 << 10;
-/// All of these at once are more than twice the limit, beside what each session has for itself; and each is too short to wait
-/// for its peer's acknowledgements.
+/// Together more than twice the budget, beside the sessions' own memory. Each upload is too short to wait for its
+/// peer's acknowledgements.
 const UPLOADS: usize = 60;
 const UPLOAD: usize = 56_000;
 
-/// A way to the hub that loses what the hub says once it is told to.
+/// A path to the hub that drops the hub's bytes while `loses` is true.
 async fn losing(rig: &Rig, loses: watch::Receiver<bool>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (port, hub) = (listener.local_addr().unwrap().port(), rig.address);
@@ -41,7 +41,7 @@ async fn losing(rig: &Rig, loses: watch::Receiver<bool>) -> u16 {
     port
 }
 
-/// Sends a body that nobody will read. What is returned holds the connection.
+/// Sends a body that is never read. The returned connection keeps it going.
 async fn upload(rig: &Rig, cluster: &str) -> TcpStream {
     let mut socket = TcpStream::connect(rig.plain).await.unwrap();
     let head = format!(
@@ -52,7 +52,7 @@ async fn upload(rig: &Rig, cluster: &str) -> TcpStream {
     socket
 }
 
-/// Of what may be taken.
+/// Bytes reserved from the budget.
 fn taken(rig: &Rig) -> usize {
     let taken = rig.metric("fairlead_session_memory_bytes", &[]) as usize;
     assert!(taken <= LIMIT, "{taken}");
@@ -83,7 +83,7 @@ async fn sessions_whose_agents_take_nothing_stay_within_what_all_have_together()
         }
     }
     until(async || taken(&rig) > LIMIT - stuck.len() * SHARE).await;
-    // Who has nothing to do with it notices nothing.
+    // Other clusters are not affected.
     let answer = rig.get(HUB, "/k8s/clusters/c-e/who", "").await;
     assert_eq!(answer.status, 200, "{}", answer.text());
     taken(&rig);

@@ -1,4 +1,4 @@
-//! Clusters that are deleted, or become another tenant's: their sessions end.
+//! Clusters that are deleted or moved to another tenant: their sessions end.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ async fn deleting_a_cluster_ends_its_session_at_once() {
         rest(&mut watch).await.1.is_err(),
         "what ran on it is cut off"
     );
-    // And it does not come back.
+    // The agent does not come back.
     let again = Agent::saying(&rig, "c-a", Says::Nothing).await;
     let ended = timeout(TEST_DEADLINE, again.session.closed())
         .await
@@ -67,7 +67,7 @@ async fn a_move_that_was_missed_among_very_many_deletions_ends_the_session_all_t
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
     status(&rig, ClusterState::Connected).await;
-    // All are said before anybody listens, which is more than are kept.
+    // More deletions than the channel keeps, all before anybody receives one.
     *rig.modules.moves_after.lock().unwrap() = Some(0);
     for cluster in std::iter::once("c-a".to_owned()).chain((0..50).map(|n| format!("c-{n}"))) {
         rig.modules.deleted.send(cluster.parse().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Several sessions of one cluster: several agents, several links of each, and agents that do not belong there.
+//! Several sessions of one cluster: several agents, several links of each, and clones.
 
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
@@ -19,7 +19,7 @@ async fn get(rig: &Rig) -> Answer {
     rig.get(HUB, &format!("{ROOT}/who"), "").await
 }
 
-/// How many requests have come since this was asked last.
+/// Number of requests since the last call.
 async fn asked(agent: &Agent) -> usize {
     let mut requests = agent.api.requests.lock().await;
     let mut count = 0;
@@ -29,7 +29,7 @@ async fn asked(agent: &Agent) -> usize {
     count
 }
 
-/// Waits until the agent is asked.
+/// Waits until the agent gets a request.
 async fn serves(rig: &Rig, agent: &Agent) {
     let asking = async {
         while asked(agent).await == 0 {
@@ -58,7 +58,7 @@ async fn two_agents_of_one_cluster_serve_and_the_end_of_one_touches_its_own_stre
     serves(&rig, &two).await;
     assert_eq!(rig.metric("fairlead_sessions", &[]), 2.0);
 
-    // The first one gets busier and busier, so that the second has its turn at last.
+    // The load of the first session grows until the second one is chosen.
     let (others, mut busy) = (two.next_stream(), Vec::new());
     let mut beside = loop {
         let ones = one.next_stream();
@@ -99,7 +99,7 @@ async fn two_links_of_one_agent_share_the_work() {
     serves(&rig, &two).await;
 }
 
-/// While the first agent's session waits for its agent, so does a request, and for anybody else.
+/// While the first agent's session waits for its agent, its requests wait too; other sessions serve.
 #[tokio::test]
 async fn a_request_that_finds_no_link_goes_to_the_first_session_that_has_one() {
     let rig = Rig::start();
@@ -136,7 +136,7 @@ async fn a_clone_is_refused_and_the_original_notices_nothing() {
     let mut watch = open(&rig, &head("GET", "/stream", "")).await;
     events.send(data("one")).await.unwrap();
     read_until(&mut watch, "one\r\n").await;
-    // Even under the very name: what is refused takes nobody's place.
+    // Even with the same name: a rejected session replaces none.
     let clone = Agent::saying(&rig, "c-a", Says::Nothing).await;
     assert_eq!(clone.say(hello(1, 0, ELSEWHERE)).await, 403);
     let end = ended(&clone).await;

@@ -45,7 +45,7 @@ pub(crate) use fairlead_testkit::clock::{PausedClock, TEST_DEADLINE};
 
 pub(crate) const HUB: &str = "hub.test";
 pub(crate) const DOMAIN: &str = "clusters.hub.test";
-/// For how long after its end an agent's certificate may be shown.
+/// Time after its expiry in which an agent's certificate is accepted.
 const LATE: Duration = Duration::from_secs(3600);
 pub(crate) struct Rig {
     pub(crate) address: SocketAddr,
@@ -62,23 +62,23 @@ pub(crate) struct Fake {
     pub(crate) clusters: Mutex<HashMap<ClusterId, Option<ClusterStatus>>>,
     pub(crate) reported: watch::Sender<HashMap<ClusterId, ClusterStatus>>,
     pub(crate) deleted: broadcast::Sender<ClusterId>,
-    /// By what its agents should work.
+    /// Desired configuration revision of the agents.
     pub(crate) wanted: Mutex<Option<Arc<str>>>,
     pub(crate) wanting: broadcast::Sender<ClusterId>,
-    /// How often a cluster's last status was asked for.
+    /// Number of lookups of a cluster's last status.
     pub(crate) asked: watch::Sender<usize>,
-    /// While it is shut, agents stand before the door.
+    /// While it is set, the admission of agents waits.
     pub(crate) shut: watch::Sender<bool>,
-    /// How many have come to the door.
+    /// Number of agents that asked for admission.
     pub(crate) knocked: watch::Sender<usize>,
-    /// How many are let in before their clusters are another tenant's.
+    /// Number of agents to admit before their clusters move to another tenant.
     pub(crate) moves_after: Mutex<Option<usize>>,
     pub(crate) presence: OnceLock<Arc<dyn Presence>>,
-    /// The UID that agents must have, if they say one.
+    /// The UID that all agents must have, bound by the first one.
     pub(crate) uid: Mutex<Option<ClusterUid>>,
-    /// Until when a renewal makes a session good.
+    /// Validity of a session after a renewal.
     pub(crate) renew_until: OffsetDateTime,
-    /// How many tokens were asked about.
+    /// Number of authenticated tokens.
     pub(crate) tokens: AtomicUsize,
     /// The token `good` has been revoked.
     pub(crate) revoked: AtomicBool,
@@ -89,7 +89,7 @@ impl Rig {
         Rig::with(|_| {})
     }
 
-    /// With another configuration than the usual one.
+    /// Starts with a changed configuration.
     pub(crate) fn with(change: impl FnOnce(&mut Config)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::open_or_create(dir.path() as &Path).unwrap();
@@ -155,7 +155,7 @@ impl Rig {
         }
     }
 
-    /// A port by which one connection comes to the hub, for as long as it is not aborted.
+    /// A port that forwards one connection to the hub, until it is aborted.
     pub(crate) async fn way(&self) -> (u16, AbortHandle) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (port, hub) = (listener.local_addr().unwrap().port(), self.address);
@@ -192,7 +192,7 @@ impl Rig {
             .unwrap()
     }
 
-    /// A GET with a good token and these headers more.
+    /// Sends a GET with a valid token and these additional headers.
     pub(crate) async fn get(&self, sni: &str, path: &str, headers: &str) -> Answer {
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: {sni}\r\nAuthorization: Bearer good\r\n{headers}\r\n"
@@ -200,7 +200,7 @@ impl Rig {
         self.raw(sni, request.as_bytes()).await
     }
 
-    /// The value of a metric, all labels that hold `labels` summed up.
+    /// The sum of a metric over all rows with these labels.
     pub(crate) fn metric(&self, name: &str, labels: &[&str]) -> f64 {
         let families = self.process.registry().gather();
         let of_name = families.iter().filter(|family| family.name() == name);
@@ -216,7 +216,7 @@ impl Rig {
     }
 }
 
-/// What came back over HTTP/1.
+/// An answer over HTTP/1.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -384,7 +384,7 @@ impl Directory for Fake {
     }
 }
 
-/// A module's routes cannot borrow the module, so what they need is shared with it.
+/// Handlers cannot borrow the module, so they share its state.
 impl Module for Fake {
     fn name(&self) -> &'static str {
         "fake"
@@ -428,7 +428,7 @@ fn issued(until: OffsetDateTime) -> Issued {
     }
 }
 
-/// A token is its query.
+/// The query stands for the token.
 async fn enroll(Extension(peer): Extension<AgentPeer>, uri: Uri) -> axum::response::Response {
     match uri.query() {
         Some("wrong") => fairlead_gateway::seam::refuse(Code::BootstrapUnknown.into()),

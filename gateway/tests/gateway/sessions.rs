@@ -1,4 +1,4 @@
-//! How sessions begin and end, and what agents may ask over them.
+//! Begin and end of sessions, and the requests of agents over them.
 
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
@@ -52,7 +52,7 @@ async fn an_agent_is_told_of_another_configuration_on_a_probe_that_comes_at_once
     assert_eq!(begun.elapsed(), Duration::ZERO, "it waits for nothing");
 }
 
-/// Until a probe has named it to the agent.
+/// Waits until a probe has sent the revision to the agent.
 async fn named(rig: &Rig, agent: &Agent, revision: &str) {
     let mut wanted = agent.api.wanted.subscribe();
     *rig.modules.wanted.lock().unwrap() = Some(revision.into());
@@ -170,7 +170,7 @@ async fn whoever_guesses_bootstrap_tokens_is_slowed_down_over_all_sessions_and_r
         let [one, other] = &exchanges;
         let by = if n % 2 == 0 { one } else { other };
         assert_eq!(ask(by, "POST", guess).await, (401, "FL-2101".to_owned()));
-        // Whoever has a token of this hub guesses nothing.
+        // A spent token of this hub is no guess.
         assert_eq!(ask(by, "POST", spent).await.1, "FL-2103");
     }
     for exchanges in &exchanges {
@@ -208,7 +208,7 @@ async fn an_agent_reaches_the_modules_routes_for_agents_and_no_others() {
 #[tokio::test]
 async fn a_session_ends_with_its_certificate_unless_that_is_renewed() {
     let rig = Rig::start();
-    // Long enough to get as far as to the renewal, by what that takes on this machine now: a certificate's clock cannot be paused.
+    // Long enough for the renewal at this machine's present speed: the clock of a certificate cannot be paused.
     let begun = Instant::now();
     let first = Agent::of(&rig, "c-a").await;
     assert_eq!(
@@ -227,7 +227,7 @@ async fn a_session_ends_with_its_certificate_unless_that_is_renewed() {
         matches!(ended, SessionError::Peer(CloseReason::Expired)),
         "{ended:?}"
     );
-    // The other's first certificate has expired before that.
+    // The first certificate has expired before that.
     assert_eq!(ask(&exchanges, "GET", "/agent/v1/catalog").await.0, 200);
 }
 

@@ -1,4 +1,4 @@
-//! Requests for a cluster whose agent, or whose API server, has stopped answering.
+//! Requests to a cluster with a silent agent or a silent API server.
 
 use std::{
     sync::{atomic::Ordering::SeqCst, mpsc},
@@ -17,11 +17,11 @@ use crate::{
     rig::{Answer, PausedClock, Rig},
 };
 
-/// The bound for every answer once a cluster is `Lost`.
+/// Deadline of every answer once a cluster is `Lost`.
 const BOUND: Duration = Duration::from_secs(2);
 const EMPTY: &str = "content-length: 0\r\n";
 
-/// A cluster that was connected, and whose agent leaves everything unanswered from now on.
+/// A cluster that was connected, with an agent that answers nothing from now on.
 async fn stopped(rig: &Rig) -> Agent {
     let agent = Agent::of(rig, "c-a").await;
     status(rig, ClusterState::Connected).await;
@@ -29,7 +29,8 @@ async fn stopped(rig: &Rig) -> Agent {
     agent
 }
 
-/// Lets time pass in small steps until it is so. After each step bytes on their way have a real moment to arrive.
+/// Advances the clock in small steps until the condition holds. After each step bytes in flight have real time to
+/// arrive.
 async fn pass_until(is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -53,19 +54,19 @@ fn is(rig: &Rig, state: ClusterState) -> impl Fn() -> bool {
     }
 }
 
-/// Requests that the hub has, and has not answered to their end.
+/// Number of requests with unfinished answers.
 fn under_way(rig: &Rig) -> f64 {
     rig.metric("fairlead_requests_open", &[])
 }
 
-/// Waits for bytes on their way, for which the clock stands still.
+/// Waits for bytes in flight, while the clock is paused.
 async fn spin_until(is_so: impl Fn() -> bool) {
     while !is_so() {
         tokio::task::yield_now().await;
     }
 }
 
-/// The answer to a request, and how long the hub took for it by the clock of the test.
+/// The answer to a request, and the hub's time for it by the test's clock.
 async fn timed(rig: &Rig, method: &str, path: &str) -> (Answer, Duration) {
     let before = under_way(rig);
     let mut asked = open(rig, &head(method, path, EMPTY)).await;
@@ -92,14 +93,14 @@ async fn lost_cluster_answers_new_requests_within_two_seconds() {
         agent.session.is_up(),
         "the link is there, the agent does not answer"
     );
-    // Neither was sent.
+    // Neither request was sent.
     for method in ["GET", "POST"] {
         let (answer, took) = timed(&rig, method, "/silent").await;
         assert_eq!((answer.status, answer.code()), (503, "FL-1402"), "{method}");
         assert!(took <= BOUND, "{method}: {took:?}");
     }
 
-    // It answers again, and all is as before.
+    // The agent answers again, and all works as before.
     agent.api.hangs.store(false, SeqCst);
     pass_until(is(&rig, ClusterState::Connected)).await;
     let (answer, _) = timed(&rig, "GET", "/who").await;
@@ -128,7 +129,7 @@ async fn request_in_flight_is_answered_within_two_seconds_of_the_loss() {
         agent.api.hangs.store(false, SeqCst);
         pass_until(is(&rig, ClusterState::Connected)).await;
     }
-    // What had its head goes on.
+    // An answer that has its head continues.
     events.send(data("two")).await.unwrap();
     read_until(&mut watch, "two\r\n").await;
 }
@@ -144,7 +145,7 @@ async fn api_server_that_hangs_keeps_no_reader_waiting() {
     let (answer, took) = timed(&rig, "GET", "/silent").await;
     assert_eq!((answer.status, answer.code()), (504, "FL-1504"));
     assert!(took <= BOUND, "{took:?}");
-    // What is answered all the same passes.
+    // A request that is answered all the same passes.
     let (answer, _) = timed(&rig, "GET", "/who").await;
     assert_eq!(answer.status, 200);
 }

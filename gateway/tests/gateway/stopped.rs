@@ -1,4 +1,4 @@
-//! Clients that have stopped reading: each holds a window of its stream, and all together no more than the hub lets them.
+//! Clients that have stopped reading: each uses a window of its stream, and all together at most the memory budget.
 
 use fairlead_api::resources::ClusterState;
 
@@ -8,9 +8,9 @@ use crate::{
     rig::{HUB, Rig},
 };
 
-/// Of all sessions together.
+/// Budget of all sessions, in bytes.
 const LIMIT: usize = 1 << 20;
-/// A window of 256 KiB has half of that unread at least when its reader has stopped for good: theirs are more than the limit.
+/// A stopped reader leaves at least half of a 256 KiB window unread, so these exceed the budget.
 const CLIENTS: usize = 12;
 
 #[tokio::test]
@@ -25,13 +25,13 @@ async fn clients_that_stop_reading_are_joined_by_no_others_once_they_hold_all_th
         let mut client = open(&rig, &head("GET", "/stream", "")).await;
         read_until(&mut client, "\r\n\r\n").await;
         stopped.push(client);
-        // Until nobody wants it any more.
+        // Until the receiver is gone.
         tokio::spawn(async move { while more.send(data(piece)).await.is_ok() {} });
     }
     let unread = async || rig.metric("fairlead_session_unread_bytes", &[]) as usize;
     let presence = rig.modules.presence.get().unwrap();
     let cluster = "c-a".parse().unwrap();
-    // On the way to the sockets, what the hub holds goes up and down.
+    // The buffered bytes vary while data moves to the sockets.
     until(async || unread().await >= LIMIT).await;
     until(async || presence.sessions(&cluster)[0].unread_bytes >= LIMIT).await;
     let ask = async || rig.get(HUB, &format!("{ROOT}/headers"), "").await;

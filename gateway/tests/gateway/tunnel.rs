@@ -102,7 +102,7 @@ async fn answers_of_the_api_server_pass_unchanged() {
     let mut tls = open(&rig, &head("HEAD", "/not-found", "")).await;
     let answer = read_until(&mut tls, "\r\n\r\n").await;
     assert!(answer.contains("content-length: 13"), "{answer}");
-    // Nothing of a body stands between this answer and the next.
+    // No body byte between this answer and the next.
     tls.write_all(head("GET", "/next", "").as_bytes())
         .await
         .unwrap();
@@ -129,7 +129,7 @@ async fn a_watch_is_flushed_at_once_head_first() {
     read_until(&mut tls, "0\r\n\r\n").await;
     drop(tls);
     all_back_to_zero(&rig).await;
-    // The watch, and the agent's own.
+    // The watch, and the agent's own request.
     assert_eq!(rig.metric("fairlead_requests_total", &["ok"]), 2.0);
 }
 
@@ -188,7 +188,7 @@ async fn a_break_after_the_head_is_never_a_clean_end() {
         "no close_notify"
     );
 
-    // The same when the whole session goes.
+    // The same when the whole session ends.
     let events = agent.next_stream();
     let mut tls = open(&rig, &head("GET", "/stream", "")).await;
     events.send(data("one")).await.unwrap();

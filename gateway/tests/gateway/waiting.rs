@@ -1,4 +1,4 @@
-//! Requests for a cluster without any session: who waits for it, and for how long.
+//! Requests to a cluster without a session: wait budgets.
 
 use fairlead_api::{
     ClusterId,
@@ -34,7 +34,7 @@ async fn a_request_waits_for_a_cluster_that_was_lost_a_moment_ago() {
     let path = format!("{ROOT}/who");
     let request = rig.get(HUB, &path, "");
     let agent = async {
-        // It has found no session by then.
+        // The request has found no session by then.
         let mut asked = rig.modules.asked.subscribe();
         let found_none = asked.wait_for(|asked| *asked > 0);
         timeout(TEST_DEADLINE, found_none).await.unwrap().unwrap();
@@ -81,8 +81,8 @@ async fn who_asks_the_wrong_one_of_several_hubs_is_told_the_right_one() {
         watch.text()
     );
     assert!(watch.text().contains("\"Status\""), "{}", watch.text());
-    // The agent may be on its way. A second is waited for that, which is not over before it is there: it has come as far as
-    // to the door, and the clock stands still then.
+    // The agent may be on its way, so the request waits for a second. The clock is paused once the agent asks for
+    // admission.
     rig.modules.shut.send_replace(true);
     let (mut knocked, mut asked) = (
         rig.modules.knocked.subscribe(),

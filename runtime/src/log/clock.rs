@@ -1,5 +1,5 @@
-//! The time of a line, as `tracing_subscriber` writes it. From one line to the next only its last digits change, so the rest
-//! is formatted once a second.
+//! Timestamp of a log line, in the format of `tracing_subscriber`. All but the last digits are formatted once per
+//! second.
 
 use std::{
     cell::RefCell,
@@ -13,7 +13,7 @@ use tracing_subscriber::fmt::{format::Writer, time::FormatTime};
 use super::digits::Digits;
 
 thread_local! {
-    /// The last second, and how it is written.
+    /// The last second and its text.
     static SECOND: RefCell<(u64, String)> = RefCell::default();
 }
 

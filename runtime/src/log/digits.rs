@@ -1,4 +1,4 @@
-//! Decimal digits of a number, without general formatting.
+//! Decimal digits of a number, without the cost of general formatting.
 
 pub(super) struct Digits {
     text: [u8; Self::MOST],
@@ -6,7 +6,7 @@ pub(super) struct Digits {
 }
 
 impl Digits {
-    /// Of the largest number.
+    /// Digits of `u64::MAX`.
     const MOST: usize = 20;
 
     pub(super) fn of(mut number: u64) -> Self {
@@ -29,7 +29,7 @@ impl Digits {
         self.at_least(1)
     }
 
-    /// With zeros before it where it has fewer.
+    /// The digits, padded with zeros to this width.
     pub(super) fn at_least(&self, digits: usize) -> &str {
         let from = self.from.min(Self::MOST.saturating_sub(digits));
         let text = self.text.get(from..).unwrap_or_default();

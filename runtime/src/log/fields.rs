@@ -1,5 +1,6 @@
-//! The fields of a line of text, as `tracing_subscriber` writes them without colours: `message key=value key="text"`. A hub
-//! writes one such line a request, of a dozen fields, and general formatting of each was a seventh of its own work.
+//! Fields of a text log line, in the uncoloured format of `tracing_subscriber`: `message key=value key="text"`.
+//!
+//! A hub writes such a line per request, with a dozen fields. General formatting of each was a seventh of its work.
 
 use std::fmt::{self, Debug};
 
@@ -32,7 +33,7 @@ struct Visitor<'writer> {
 }
 
 impl Visitor<'_> {
-    /// What belongs before a value: nothing before the message.
+    /// Writes the key of a field; the message has none.
     fn key(&mut self, field: &Field) -> fmt::Result {
         if !std::mem::take(&mut self.first) {
             self.writer.write_char(' ')?;
@@ -48,7 +49,7 @@ impl Visitor<'_> {
     }
 
     fn put(&mut self, field: &Field, value: impl FnOnce(&mut Writer<'_>) -> fmt::Result) {
-        // Where in a dependency's source a line of the crate `log` was written.
+        // Source location in a dependency, of records from the crate `log`.
         if field.name().starts_with("log.") {
             return;
         }
@@ -101,7 +102,7 @@ impl Visit for Visitor<'_> {
     }
 }
 
-/// Whether it stands for itself within quotes.
+/// Whether the byte needs no escape inside quotes.
 fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')
 }
