@@ -82,7 +82,7 @@ async fn agree(rig: &Rig, tenant: Option<&str>, query: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_hub_knows_influxdb_answers_to_whoever_may_see_it() {
+async fn influxdb_answers_like_the_hub_within_visibility() {
     let mut server = InfluxDb::start().unwrap();
     let rig = rig(&server).await;
     rig.tenant("acme").await;

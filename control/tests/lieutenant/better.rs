@@ -4,4 +4,4 @@ mod bootstrap;
 mod changes;
 mod log;
 mod requests;
-mod seen;
+mod visibility;

@@ -74,7 +74,7 @@ fn every_promise_has_its_test_and_every_test_its_promise() {
 }
 
 #[test]
-fn a_line_is_called_as_its_bold_words_are() {
+fn a_line_is_named_after_its_bold_words() {
     let document = "## Keep\n\n- **A `200` isn't 201:** never.\n- **Again.**\n## Better\n- **Again.**\n- **Again.**\n";
     let expected = [
         ("better::again", 2),

@@ -55,7 +55,7 @@ fn parameters(document: &Value, operation: &Value) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn it_contains_every_path_parameter_field_and_response_of_lieutenants() {
+async fn the_document_contains_all_of_lieutenants() {
     let rig = Rig::new().await;
     let ours = rig.send("GET", "/openapi.json", &[], "").await.good();
     assert_eq!(ours["openapi"], "3.1.0");
@@ -87,7 +87,7 @@ async fn it_contains_every_path_parameter_field_and_response_of_lieutenants() {
 }
 
 #[tokio::test]
-async fn every_operation_in_it_is_there() {
+async fn every_described_operation_exists() {
     let rig = Rig::new().await;
     rig.demo().await;
     let ours = rig.send("GET", "/openapi.json", &[], "").await.good();
@@ -115,7 +115,7 @@ async fn every_operation_in_it_is_there() {
 }
 
 #[tokio::test]
-async fn what_is_answered_has_no_field_that_it_does_not_know() {
+async fn responses_contain_described_fields_only() {
     let rig = Rig::new().await;
     let made = rig.demo().await;
     let ours = rig.send("GET", "/openapi.json", &[], "").await.good();
@@ -165,7 +165,7 @@ async fn what_is_answered_has_no_field_that_it_does_not_know() {
 }
 
 #[tokio::test]
-async fn its_page_loads_nothing_from_elsewhere() {
+async fn the_page_loads_from_its_own_origin_only() {
     let rig = Rig::new().await;
     let page = rig.send("GET", "/docs", &[], "").await;
     assert!(page.header("content-type").starts_with("text/html"));

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::rig::Rig;
 
 #[tokio::test]
-async fn tenants_are_never_above_themselves() {
+async fn tenants_never_become_their_own_ancestors() {
     let rig = Rig::new().await;
     for id in ["t-a", "t-b"] {
         rig.tenant(id).await;
@@ -63,7 +63,7 @@ async fn lists_are_filtered_by_facts_selectors_status_and_text() {
 }
 
 #[tokio::test]
-async fn a_change_is_not_lost_between_two_who_change() {
+async fn concurrent_changes_are_not_lost() {
     let rig = Rig::new().await;
     rig.demo().await;
     let read = rig.get("/clusters/c-demo").await;
@@ -145,7 +145,7 @@ async fn an_admin_moves_a_cluster_and_its_agent_enrols_anew() {
 }
 
 #[tokio::test]
-async fn changes_are_told_from_a_revision_on() {
+async fn changes_are_reported_since_a_revision() {
     let rig = Rig::new().await;
     rig.demo().await;
     let list = rig.get("/clusters").await;
@@ -168,7 +168,7 @@ async fn changes_are_told_from_a_revision_on() {
 }
 
 #[tokio::test]
-async fn who_watches_changes_does_not_keep_the_hub_from_ending() {
+async fn streams_do_not_delay_the_shutdown() {
     let rig = Rig::new().await;
     rig.demo().await;
     let token = rig.token(Role::Viewer, None, None).await;
@@ -195,7 +195,7 @@ async fn who_watches_changes_does_not_keep_the_hub_from_ending() {
 }
 
 #[tokio::test]
-async fn who_is_told_of_changes_is_cut_off_when_their_token_is_revoked() {
+async fn a_stream_ends_when_its_token_is_revoked() {
     let rig = Rig::new().await;
     for path in ["/v1/changes", "/v1/status"] {
         let token = rig.token(Role::Viewer, None, None).await;
@@ -217,7 +217,7 @@ async fn who_is_told_of_changes_is_cut_off_when_their_token_is_revoked() {
 }
 
 #[tokio::test]
-async fn a_poll_ends_as_well_when_its_token_is_revoked() {
+async fn a_poll_ends_when_its_token_is_revoked() {
     let rig = Rig::new().await;
     let now = rig.get("/v1/changes").await.good()["revision"].clone();
     let cursor = rig.get("/v1/status").await.good()["cursor"].clone();
@@ -240,12 +240,12 @@ async fn a_poll_ends_as_well_when_its_token_is_revoked() {
 }
 
 #[tokio::test]
-async fn a_thousand_wrong_tokens_take_nothing_that_others_wait_for() {
+async fn wrong_tokens_cost_no_shared_resource() {
     let rig = Rig::new().await;
     rig.demo().await;
-    let start = (rig.turns_of_the_writer().await, rig.reads_of_the_database());
+    let start = (rig.writer_turns().await, rig.database_reads());
     let good = rig.bearer(Role::Viewer).await;
-    let made = rig.turns_of_the_writer().await;
+    let made = rig.writer_turns().await;
     assert_eq!(made, start.0 + 1.0, "the token itself");
     let mut refused = 0;
     for n in 0..1000 {
@@ -267,6 +267,6 @@ async fn a_thousand_wrong_tokens_take_nothing_that_others_wait_for() {
         }
     }
     assert_eq!(refused, 1000);
-    let end = (rig.turns_of_the_writer().await, rig.reads_of_the_database());
+    let end = (rig.writer_turns().await, rig.database_reads());
     assert_eq!(end, (made, start.1));
 }

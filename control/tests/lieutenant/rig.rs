@@ -268,12 +268,12 @@ impl Rig {
     }
 
     /// Number of decided changes, with any result.
-    pub(crate) async fn turns_of_the_writer(&self) -> f64 {
+    pub(crate) async fn writer_turns(&self) -> f64 {
         self.until(|| self.metric("fairlead_store_changes_total"))
             .await
     }
 
-    pub(crate) fn reads_of_the_database(&self) -> Option<f64> {
+    pub(crate) fn database_reads(&self) -> Option<f64> {
         self.metric("fairlead_store_reads_total")
     }
 

@@ -47,7 +47,7 @@ async fn a_catalog_changes_from_the_version_that_was_read() {
 }
 
 #[tokio::test]
-async fn an_object_that_no_api_server_could_take_is_refused_by_its_place() {
+async fn invalid_objects_are_rejected_by_index() {
     let rig = Rig::new().await;
     rig.cluster("demo", "t-default").await;
     for (bad, says) in [
@@ -82,7 +82,7 @@ async fn an_object_that_no_api_server_could_take_is_refused_by_its_place() {
 }
 
 #[tokio::test]
-async fn an_agent_is_given_its_own_catalog_when_it_has_changed() {
+async fn an_agent_pulls_its_own_catalog_when_changed() {
     let rig = Rig::new().await;
     let join = rig.cluster("demo", "t-default").await;
     rig.cluster("other", "t-default").await;

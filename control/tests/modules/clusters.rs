@@ -81,7 +81,7 @@ async fn a_cluster_is_registered_with_one_command_for_its_site() {
 }
 
 #[tokio::test]
-async fn a_cluster_without_name_is_given_one() {
+async fn a_cluster_without_name_gets_a_generated_one() {
     let rig = Rig::new().await;
     let info = rig
         .post(&admin(), "/clusters", json!({ "tenant": "t-default" }))
@@ -93,7 +93,7 @@ async fn a_cluster_without_name_is_given_one() {
 }
 
 #[tokio::test]
-async fn unique_name_is_refused_where_it_would_not_find_this_cluster_alone() {
+async fn ambiguous_unique_names_are_rejected() {
     let rig = Rig::new().await;
     let named = |name: &str, id: Option<&str>| {
         let mut body = json!({ "displayName": name, "tenant": "t-default" });
@@ -138,7 +138,7 @@ async fn unique_name_is_refused_where_it_would_not_find_this_cluster_alone() {
 }
 
 #[tokio::test]
-async fn a_deleted_cluster_is_announced_and_its_identity_is_no_good_any_more() {
+async fn a_deleted_cluster_is_announced_and_its_identity_invalid() {
     let rig = Rig::new().await;
     let directory = rig.control.seam().directory;
     let mut deleted = directory.deleted();
@@ -223,7 +223,7 @@ async fn a_restart_keeps_everything_but_the_sessions() {
 }
 
 #[tokio::test]
-async fn where_its_server_has_a_repository_is_kept_and_filled_by_templates_without_any_secret() {
+async fn repository_locations_come_from_templates_without_secrets() {
     let rig = Rig::new().await;
     let template =
         json!({ "clusterTemplate": { "gitRepo": { "path": "customers", "repoName": "x" } } });

@@ -41,7 +41,7 @@ fn tag(reply: &Reply) -> String {
 }
 
 #[tokio::test]
-async fn an_agent_is_given_its_own_document_when_it_is_another_one() {
+async fn an_agent_pulls_its_own_configuration_when_changed() {
     let rig = Rig::new().await;
     let demo = agent(&rig, "demo", "t-default").await;
     let other = agent(&rig, "other", "t-default").await;
@@ -77,7 +77,7 @@ async fn an_agent_is_given_its_own_document_when_it_is_another_one() {
 }
 
 #[tokio::test]
-async fn who_works_by_an_older_document_lags() {
+async fn an_agent_with_an_older_configuration_is_outdated() {
     let rig = Rig::new().await;
     rig.tenant("acme").await;
     let demo = agent(&rig, "demo", "t-default").await;
@@ -124,7 +124,7 @@ async fn who_works_by_an_older_document_lags() {
 }
 
 #[tokio::test]
-async fn a_change_is_told_to_whoever_listens() {
+async fn subscribers_are_notified_of_changes() {
     let rig = Rig::new().await;
     agent(&rig, "demo", "t-default").await;
     let directory = rig.control.seam().directory;
@@ -141,7 +141,7 @@ async fn a_change_is_told_to_whoever_listens() {
 }
 
 #[tokio::test]
-async fn a_change_is_told_within_a_second_though_nobody_asks() {
+async fn changes_are_announced_within_a_second() {
     let rig = Rig::new().await;
     agent(&rig, "demo", "t-default").await;
     let mut changes = rig.control.seam().directory.wanting().unwrap();
@@ -162,7 +162,7 @@ async fn a_change_is_told_within_a_second_though_nobody_asks() {
 }
 
 #[tokio::test]
-async fn settings_are_for_the_tenants_admins_and_must_make_sense() {
+async fn settings_require_admin_and_valid_values() {
     let rig = Rig::new().await;
     rig.cluster("demo", "t-default").await;
     let operator = caller(Role::Operator, None);
@@ -187,14 +187,14 @@ async fn settings_are_for_the_tenants_admins_and_must_make_sense() {
 }
 
 #[tokio::test]
-async fn settings_are_changed_from_what_was_read_or_not_at_all() {
+async fn outdated_settings_are_not_overwritten() {
     let rig = Rig::new().await;
     agent(&rig, "demo", "t-default").await;
     let read = rig.get(&admin(), AGENT).await;
     let put = async |demand: &str, version: &str| {
         let demand = (header::IF_MATCH, demand);
         let said = json!({ "version": version });
-        rig.demanding(&admin(), Method::PUT, AGENT, demand, said)
+        rig.with_precondition(&admin(), Method::PUT, AGENT, demand, said)
             .await
     };
     let first = put(&tag(&read), "1").await;
@@ -213,7 +213,7 @@ async fn settings_are_changed_from_what_was_read_or_not_at_all() {
     let known = (header::IF_NONE_MATCH, tag(&rig.get(&admin(), AGENT).await));
     let known = (known.0, known.1.as_str());
     let same = rig
-        .demanding(&admin(), Method::GET, AGENT, known, json!({}))
+        .with_precondition(&admin(), Method::GET, AGENT, known, json!({}))
         .await;
     assert_eq!(same.status, StatusCode::NOT_MODIFIED);
 }

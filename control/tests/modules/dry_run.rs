@@ -12,7 +12,7 @@ async fn revision(rig: &Rig) -> Value {
 
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "a table")]
-async fn a_change_that_is_tried_is_judged_and_answered_as_for_real_and_leaves_nothing() {
+async fn a_dry_run_answers_like_the_change_and_has_no_effect() {
     let rig = Rig::new().await;
     rig.tenant("acme").await;
     rig.cluster("demo", "acme").await;
@@ -115,7 +115,7 @@ async fn a_change_that_is_tried_is_judged_and_answered_as_for_real_and_leaves_no
     let old = (header::IF_MATCH, "\"99-aa\"");
     let path = "/clusters/c-demo?dryRun=true";
     let stale = rig
-        .demanding(
+        .with_precondition(
             &admin(),
             Method::PATCH,
             path,
@@ -128,7 +128,7 @@ async fn a_change_that_is_tried_is_judged_and_answered_as_for_real_and_leaves_no
 }
 
 #[tokio::test]
-async fn what_opens_a_repository_is_kept_in_no_url() {
+async fn credentials_in_repository_urls_are_rejected() {
     let rig = Rig::new().await;
     rig.tenant("acme").await;
     rig.cluster("demo", "acme").await;
@@ -165,7 +165,7 @@ async fn what_opens_a_repository_is_kept_in_no_url() {
 }
 
 #[tokio::test]
-async fn all_changes_that_are_kept_are_there_for_who_knows_no_revision() {
+async fn since_first_returns_the_whole_retained_log() {
     let rig = Rig::new().await;
     rig.tenant("acme").await;
     let all = rig.get(&admin(), "/v1/changes?since=first").await.good();

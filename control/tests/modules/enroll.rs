@@ -70,7 +70,7 @@ async fn a_token_becomes_an_identity() {
 
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "a table")]
-async fn each_refusal_has_its_own_code() {
+async fn each_rejection_has_its_own_code() {
     let rig = Rig::new().await;
     let (spent, old) = (
         rig.cluster("spent", "t-default").await,
@@ -268,7 +268,7 @@ async fn an_identity_is_renewed_for_itself_alone() {
 }
 
 #[tokio::test]
-async fn an_identity_that_has_expired_is_renewed_for_a_while_by_the_key_that_enrolled_last() {
+async fn an_expired_identity_is_renewed_by_the_last_enrolled_key() {
     let rig = Rig::new().await;
     let (own, identity) = enrolled(&rig).await;
     let lapsed = AgentPeer::Lapsed(Arc::new(identity.clone()));
@@ -311,7 +311,7 @@ async fn invited_anew(rig: &Rig) -> JoinInfo {
 }
 
 #[tokio::test]
-async fn an_invitation_takes_nothing_from_who_has_enrolled_until_another_key_enrols() {
+async fn an_invitation_keeps_the_enrolled_agent_until_another_key_enrols() {
     let rig = Rig::new().await;
     let (own, identity) = enrolled(&rig).await;
     let again = invited_anew(&rig).await;
@@ -328,7 +328,7 @@ async fn an_invitation_takes_nothing_from_who_has_enrolled_until_another_key_enr
 }
 
 #[tokio::test]
-async fn steward_beside_an_agent_takes_neither_its_renewal_nor_its_place() {
+async fn steward_and_an_agent_coexist() {
     let rig = Rig::new().await;
     let (own, identity) = enrolled(&rig).await;
     let again = invited_anew(&rig).await;
@@ -345,7 +345,7 @@ async fn steward_beside_an_agent_takes_neither_its_renewal_nor_its_place() {
 }
 
 #[tokio::test]
-async fn the_install_url_answers_a_manifest_until_the_token_is_spent() {
+async fn the_install_url_serves_a_manifest_until_the_token_is_spent() {
     let rig = Rig::new().await;
     rig.tenant("acme").await;
     let join = rig.cluster("demo", "acme").await;

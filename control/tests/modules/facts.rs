@@ -62,7 +62,7 @@ async fn shown(rig: &Rig) -> Value {
 }
 
 #[tokio::test]
-async fn a_report_is_taken_once_and_a_change_on_its_base() {
+async fn reports_are_idempotent_and_changes_apply_to_their_base() {
     let rig = Rig::new().await;
     let agent = agent(&rig, "demo", "t-default").await;
     let whole = report(1, None, json!({ "nodes": { "count": 3 }, "racks": 12 }));
@@ -106,7 +106,7 @@ async fn a_report_is_taken_once_and_a_change_on_its_base() {
 }
 
 #[tokio::test]
-async fn facts_say_since_when_they_are_known_and_get_stale() {
+async fn facts_show_their_age_and_become_stale() {
     let rig = Rig::new().await;
     let agent = agent(&rig, "demo", "t-default").await;
     let etag = told(&rig, &agent, &report(1, None, json!({ "racks": 12 }))).await;
@@ -127,7 +127,7 @@ async fn facts_say_since_when_they_are_known_and_get_stale() {
 }
 
 #[tokio::test]
-async fn what_is_refused_of_steward_makes_its_facts_no_fresher() {
+async fn rejected_patches_do_not_refresh_facts() {
     let rig = Rig::new().await;
     rig.cluster("demo", "t-default").await;
     let mut steward = caller(Role::Cluster, None);
@@ -141,7 +141,7 @@ async fn what_is_refused_of_steward_makes_its_facts_no_fresher() {
 
     rig.advance(Duration::hours(1));
     let stale = (header::IF_MATCH, "\"77\"");
-    let lost = rig.demanding(&steward, Method::PATCH, path, stale, facts());
+    let lost = rig.with_precondition(&steward, Method::PATCH, path, stale, facts());
     assert_eq!(lost.await.code(), Code::ChangedMeanwhile);
     let mut of_no_repo = facts();
     of_no_repo["gitRepo"] = json!({ "deployKey": "ssh-ed25519 AAAA" });
@@ -161,7 +161,7 @@ async fn what_is_refused_of_steward_makes_its_facts_no_fresher() {
 }
 
 #[tokio::test]
-async fn an_agent_speaks_for_its_own_cluster_and_within_bounds() {
+async fn an_agent_reports_for_its_own_cluster_within_limits() {
     let rig = Rig::new().await;
     let agent = agent(&rig, "demo", "t-default").await;
     let anonymous = post(&rig, &AgentPeer::Anonymous, &report(1, None, json!({}))).await;
@@ -185,7 +185,7 @@ async fn an_agent_speaks_for_its_own_cluster_and_within_bounds() {
 }
 
 #[tokio::test]
-async fn clusters_are_found_by_their_facts_by_those_who_may_see_them() {
+async fn clusters_are_found_by_facts_within_visibility() {
     let rig = Rig::new().await;
     rig.tenant("acme").await;
     let old = agent(&rig, "old", "t-default").await;
@@ -252,7 +252,7 @@ async fn clusters_are_found_by_their_facts_by_those_who_may_see_them() {
 }
 
 #[tokio::test]
-async fn lists_and_searches_know_the_same_facts_of_people_templates_and_programs() {
+async fn lists_and_searches_use_the_same_effective_facts() {
     let rig = Rig::new().await;
     let template = json!({ "clusterTemplate": { "facts": { "sla": "gold", "zone": "a" } } });
     rig.call(&admin(), Method::PATCH, "/tenants/t-default", template)
@@ -285,7 +285,7 @@ async fn lists_and_searches_know_the_same_facts_of_people_templates_and_programs
 }
 
 #[tokio::test]
-async fn a_fact_that_is_not_reported_any_more_is_marked_and_need_not_count() {
+async fn a_silent_sources_facts_are_stale_and_can_be_excluded() {
     let rig = Rig::new().await;
     let agent = agent(&rig, "demo", "t-default").await;
     told(&rig, &agent, &report(1, None, json!({ "racks": "12" }))).await;
@@ -317,7 +317,7 @@ async fn a_fact_that_is_not_reported_any_more_is_marked_and_need_not_count() {
 
 /// Both sources report the fact with different fields, as for `kubernetesVersion`.
 #[tokio::test]
-async fn steward_and_the_agent_tell_one_fact_and_no_version_is_made_of_it() {
+async fn steward_and_agent_do_not_alternate_versions_of_a_fact() {
     let rig = Rig::new().await;
     let agent = agent(&rig, "demo", "t-default").await;
     let steward = fairlead_gateway::Caller {

@@ -22,7 +22,7 @@ async fn two_hubs_never_share_a_directory() {
 }
 
 #[tokio::test]
-async fn keys_are_the_owners_alone() {
+async fn keys_are_readable_by_their_owner_only() {
     use std::os::unix::fs::PermissionsExt;
     let rig = Rig::new().await;
     let data = rig.dir.path().join("data");
@@ -35,7 +35,7 @@ async fn keys_are_the_owners_alone() {
 }
 
 #[tokio::test]
-async fn mistakes_in_the_configuration_are_told() {
+async fn configuration_mistakes_are_reported() {
     for (spoil, code) in [
         (
             (|c| c.cluster_domain = "not a domain".to_owned()) as fn(&mut fairlead_control::Config),
@@ -60,7 +60,7 @@ async fn mistakes_in_the_configuration_are_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn database_that_is_away_is_named_with_its_cause() {
+async fn an_unreachable_database_is_named_with_its_cause() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = config(&dir);
     // Nothing listens on this port.
@@ -97,7 +97,7 @@ async fn ended() -> (tempfile::TempDir, std::path::PathBuf) {
 }
 
 #[tokio::test]
-async fn hub_whose_keys_or_database_are_gone_does_not_start_unless_that_is_accepted() {
+async fn lost_keys_or_database_prevent_the_start_unless_accepted() {
     for (gone, lost) in [
         (&["ca.key", "ca.pem"][..], "enrol again"),
         (&["ca.key"], "enrol again"),
@@ -129,7 +129,7 @@ async fn hub_whose_keys_or_database_are_gone_does_not_start_unless_that_is_accep
 }
 
 #[tokio::test]
-async fn store_of_a_running_hub_is_neither_moved_nor_written_over() {
+async fn the_store_of_a_running_hub_is_neither_migrated_nor_overwritten() {
     let rig = Rig::new().await;
     let there = Place::File(rig.dir.path().join("data/fairlead.db"));
     let other = Place::File(rig.dir.path().join("other.db"));
@@ -144,7 +144,7 @@ async fn store_of_a_running_hub_is_neither_moved_nor_written_over() {
 }
 
 #[tokio::test]
-async fn operator_on_the_hubs_machine_makes_a_token_whether_the_hub_runs_or_not() {
+async fn a_local_operator_creates_tokens_with_and_without_a_running_hub() {
     let rig = Rig::new().await;
     let data = HubData {
         data_dir: rig.dir.path().join("data"),
@@ -237,7 +237,7 @@ async fn the_hubs_certificates_are_renewed_at_two_thirds() {
 }
 
 #[tokio::test]
-async fn a_given_certificate_is_served_as_it_is() {
+async fn a_configured_certificate_is_served_unchanged() {
     let elsewhere = tempfile::tempdir().unwrap();
     let corporate = Authority::open_or_create(elsewhere.path()).unwrap();
     let leaf = corporate

@@ -27,7 +27,7 @@ async fn known(rig: &Rig) -> Value {
 }
 
 #[tokio::test]
-async fn an_imported_fact_is_stale_until_stewards_next_word_and_no_import_overrules_that() {
+async fn an_imported_fact_is_stale_until_reported() {
     let rig = Rig::new().await;
     rig.cluster("demo", "t-default").await;
     let version = json!({ "major": "1", "minor": "30" });
@@ -64,7 +64,7 @@ async fn an_imported_fact_is_stale_until_stewards_next_word_and_no_import_overru
 }
 
 #[tokio::test]
-async fn a_cluster_whose_agent_is_there_already_is_made_without_an_open_token() {
+async fn an_uninvited_cluster_has_no_open_token() {
     let rig = Rig::new().await;
     let path = format!("{CLUSTER}?withoutBootstrapToken=true");
     let body = json!({ "tenant": "t-default" });

@@ -112,7 +112,7 @@ async fn asked(rig: &Rig, who: &Caller, q: &str, by: &str) -> Reply {
 const BY_IT: &str = "&backend=influxdb";
 
 #[tokio::test]
-async fn a_query_goes_there_as_it_was_understood_and_with_the_rights_of_who_asks() {
+async fn queries_are_forwarded_in_parsed_form_within_the_callers_visibility() {
     let (rig, fake) = rig(false).await;
     let two = "((\"tenant\"::tag = 't-acme' AND (\"cluster\"::tag = 'c-one' OR \"cluster\"::tag = 'c-two')))";
     let one = "((\"tenant\"::tag = 't-acme' AND (\"cluster\"::tag = 'c-one')))";
@@ -169,7 +169,7 @@ async fn a_query_goes_there_as_it_was_understood_and_with_the_rights_of_who_asks
 }
 
 #[tokio::test]
-async fn who_answers_is_chosen_by_the_operator_and_by_who_asks() {
+async fn the_query_backend_is_chosen_by_operator_and_caller() {
     for (answers, by, is_asked) in [
         (false, "", false),
         (false, BY_IT, true),
@@ -195,7 +195,7 @@ async fn who_answers_is_chosen_by_the_operator_and_by_who_asks() {
 }
 
 #[tokio::test]
-async fn where_it_cannot_answer_that_is_said_and_nothing_of_what_it_said() {
+async fn failures_of_influxdb_are_reported_without_its_texts() {
     let (rig, fake) = rig(false).await;
     let long = "x".repeat(17 << 20);
     let refused = r#"{"results":[{"statement_id":0,"error":"secret"}]}"#;
@@ -217,7 +217,7 @@ async fn where_it_cannot_answer_that_is_said_and_nothing_of_what_it_said() {
 }
 
 #[tokio::test]
-async fn what_facts_become_goes_there_while_the_hub_runs() {
+async fn changed_facts_are_written_while_the_hub_runs() {
     let (rig, fake) = rig(false).await;
     let process = fairlead_runtime::Process::new();
     let modules = rig.control.seam().modules;

@@ -49,7 +49,7 @@ async fn rig() -> Rig {
 }
 
 #[tokio::test]
-async fn the_history_of_a_cluster_is_told_at_a_time_and_between_two() {
+async fn the_history_of_a_cluster_answers_by_time_and_range() {
     let rig = rig().await;
     let history = async |query: &str| {
         let path = format!("/v1/clusters/c-one/facts/history{query}");
@@ -93,7 +93,7 @@ async fn the_history_of_a_cluster_is_told_at_a_time_and_between_two() {
 }
 
 #[tokio::test]
-async fn who_has_changed_a_fact_is_told_of_those_that_the_caller_may_see() {
+async fn changes_of_a_fact_are_limited_to_visible_clusters() {
     let rig = rig().await;
     let changed = async |tenant: Option<&str>, query: &str| {
         let path = format!("/v1/facts/nodes/changes{query}");
@@ -151,7 +151,7 @@ async fn inventory_is_queried_within_the_callers_rights() {
 }
 
 #[tokio::test]
-async fn what_is_posted_is_a_fact_if_the_caller_may_say_so() {
+async fn posted_inventory_becomes_facts_with_permission() {
     let rig = rig().await;
     let viewer = caller(Role::Viewer, None);
     let body = json!({ "cluster": "c-one", "inventory": { "a": 1 } });

@@ -20,7 +20,7 @@ roles = [{ claim = "groups", value = "acme-ops", role = "operator", tenant = "t-
 "#;
 
 #[tokio::test]
-async fn a_token_of_an_issuer_is_a_caller_and_the_hubs_own_go_on() {
+async fn tokens_of_issuers_and_of_the_hub_coexist() {
     let dir = tempfile::tempdir().unwrap();
     let pair = rcgen::KeyPair::generate().unwrap();
     let key = EncodingKey::from_ec_der(&pair.serialize_der());

@@ -20,7 +20,7 @@ fn hub(dir: &TempDir, shared: &TempDir, key: &str) -> Config {
 }
 
 #[tokio::test]
-async fn a_second_hub_takes_the_first_ones_keys_and_is_the_same_authority() {
+async fn a_second_hub_shares_the_first_ones_authority() {
     let (one, two) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let first = Control::open(hub(&one, &one, KEY)).await.unwrap();
     let ca = first.ca_pem().to_owned();

@@ -57,7 +57,7 @@ fn next(reply: &Reply) -> Option<String> {
 }
 
 #[tokio::test]
-async fn pages_of_every_list_are_all_of_it_and_what_is_known_is_not_told_again() {
+async fn pages_are_complete_and_known_lists_answer_304() {
     let rig = world().await;
     let of_top = caller(Role::Admin, Some("t-top"));
     for (path, count) in [
@@ -79,7 +79,7 @@ async fn pages_of_every_list_are_all_of_it_and_what_is_known_is_not_told_again()
         assert!(whole.headers.contains_key("fairlead-revision"), "{path}");
         let etag = whole.headers[header::ETAG].to_str().unwrap();
         let known = (header::IF_NONE_MATCH, etag);
-        let again = rig.demanding(&of_top, Method::GET, path, known, Value::Null);
+        let again = rig.with_precondition(&of_top, Method::GET, path, known, Value::Null);
         let again = again.await;
         assert_eq!(again.status, StatusCode::NOT_MODIFIED, "{path}");
         assert_eq!(again.text, "", "{path}");
@@ -108,7 +108,7 @@ async fn pages_of_every_list_are_all_of_it_and_what_is_known_is_not_told_again()
 }
 
 #[tokio::test]
-async fn tenants_are_listed_as_asked_and_odd_parameters_are_400() {
+async fn tenants_are_filtered_and_invalid_parameters_are_400() {
     let rig = world().await;
     for (query, ids) in [
         ("", "t-default t-low t-mid t-other t-top"),
@@ -153,7 +153,7 @@ async fn tenants_are_listed_as_asked_and_odd_parameters_are_400() {
 }
 
 #[tokio::test]
-async fn what_is_below_a_tenant_is_told_to_who_sees_that_tenant() {
+async fn descendants_are_visible_to_a_tenants_members() {
     let rig = world().await;
     let of_mid = caller(Role::Viewer, Some("t-mid"));
     let below = async |tenant: &str| {
@@ -168,7 +168,7 @@ async fn what_is_below_a_tenant_is_told_to_who_sees_that_tenant() {
 }
 
 #[tokio::test]
-async fn lists_of_what_belongs_to_tenants_are_filtered_by_tenant_and_text() {
+async fn lists_filter_by_tenant_and_text() {
     let rig = world().await;
     let of_cluster = json!({ "name": "steward", "role": "cluster", "cluster": "c-of-mid-0" });
     rig.post(&admin(), "/v1/tokens", of_cluster).await.good();
@@ -215,14 +215,14 @@ async fn lists_of_what_belongs_to_tenants_are_filtered_by_tenant_and_text() {
 }
 
 #[tokio::test]
-async fn facts_of_a_cluster_that_are_known_are_not_told_again() {
+async fn known_facts_answer_304() {
     let rig = world().await;
     let path = "/v1/clusters/c-of-top-0/facts";
     let first = rig.get(&admin(), path).await;
     let known = first.headers[header::ETAG].to_str().unwrap();
     let again = async || {
         let known = (header::IF_NONE_MATCH, known);
-        rig.demanding(&admin(), Method::GET, path, known, Value::Null)
+        rig.with_precondition(&admin(), Method::GET, path, known, Value::Null)
             .await
     };
     assert_eq!(again().await.status, StatusCode::NOT_MODIFIED);
@@ -235,7 +235,7 @@ async fn facts_of_a_cluster_that_are_known_are_not_told_again() {
 }
 
 #[tokio::test]
-async fn a_filter_by_tenant_means_all_below_it_in_every_list_and_tells_nobody_what_is_above() {
+async fn tenant_filters_include_descendants_and_hide_ancestors() {
     let rig = world().await;
     let of_low = caller(Role::Viewer, Some("t-low"));
     let mut steward = caller(Role::Cluster, None);

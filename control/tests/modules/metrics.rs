@@ -72,7 +72,7 @@ fn row(line: &str) -> (String, f64) {
 }
 
 #[tokio::test]
-async fn what_is_registered_is_counted_under_lieutenants_names() {
+async fn resources_are_counted_under_lieutenants_metric_names() {
     let rig = Rig::new().await;
     rig.tenant("acme").await;
     rig.cluster("demo", "acme").await;
@@ -97,7 +97,7 @@ async fn what_is_registered_is_counted_under_lieutenants_names() {
 }
 
 #[tokio::test]
-async fn a_cluster_stands_in_the_metrics_as_the_api_tells_it_also_without_a_session() {
+async fn metrics_and_api_agree_on_the_status_of_clusters() {
     let rig = Rig::new().await;
     rig.cluster("demo", "default").await;
     rig.cluster("new", "default").await;
@@ -141,7 +141,7 @@ async fn a_cluster_stands_in_the_metrics_as_the_api_tells_it_also_without_a_sess
 }
 
 #[tokio::test]
-async fn what_was_compiled_has_a_row_for_each_instance_and_package_up_to_a_bound() {
+async fn compile_metadata_has_a_bounded_row_per_instance_and_package() {
     let rig = Rig::new().await;
     rig.cluster("demo", "default").await;
     let version = |n: usize| json!({ "url": "https://git.example/x", "version": format!("v{n}") });
@@ -193,7 +193,7 @@ async fn what_was_compiled_has_a_row_for_each_instance_and_package_up_to_a_bound
 }
 
 #[tokio::test]
-async fn chosen_facts_are_labels_and_a_source_that_went_silent_is_stale() {
+async fn selected_facts_are_labels_and_silent_sources_stale() {
     let rig = Rig::new().await;
     rig.cluster("demo", "default").await;
     let steward = fairlead_gateway::Caller {
@@ -228,7 +228,7 @@ async fn chosen_facts_are_labels_and_a_source_that_went_silent_is_stale() {
 }
 
 #[tokio::test]
-async fn the_store_counts_what_became_of_changes_and_how_long_they_took() {
+async fn the_store_counts_changes_by_outcome_and_duration() {
     let rig = Rig::new().await;
     rig.cluster("demo", "default").await;
     let metrics = Metrics::of(&rig).await;
@@ -242,7 +242,7 @@ async fn the_store_counts_what_became_of_changes_and_how_long_they_took() {
         (Method::DELETE, Value::Null),
     ] {
         let lost = rig
-            .demanding(
+            .with_precondition(
                 &admin(),
                 method,
                 "/clusters/c-demo",

@@ -51,7 +51,7 @@ async fn tokens(rig: &Rig, join: &JoinInfo) -> [String; 2] {
 }
 
 #[tokio::test]
-async fn api_tokens_of_a_cluster_end_where_it_becomes_another_tenants() {
+async fn api_tokens_of_a_cluster_end_when_it_moves() {
     for by_put in [false, true] {
         let (rig, join) = world().await;
         let others = rig.token(Role::Viewer).await;
@@ -78,7 +78,7 @@ async fn api_tokens_of_a_cluster_end_where_it_becomes_another_tenants() {
 }
 
 #[tokio::test]
-async fn what_changes_nothing_of_whose_a_cluster_is_leaves_its_tokens_alone() {
+async fn changes_within_a_tenant_keep_the_clusters_tokens() {
     let (rig, join) = world().await;
     let held = tokens(&rig, &join).await;
     let body = json!({ "tenant": "t-a", "displayName": "Demo" });
@@ -108,7 +108,7 @@ async fn an_open_invitation_is_void_and_the_new_one_enrols() {
 }
 
 #[tokio::test]
-async fn the_old_agents_session_ends_and_its_identity_is_no_good_any_more() {
+async fn the_old_agents_session_ends_and_its_identity_is_invalid() {
     let (rig, join) = world().await;
     let (_, identity) = rig.enrolled(&join).await;
     let directory = rig.control.seam().directory;
@@ -123,7 +123,7 @@ async fn the_old_agents_session_ends_and_its_identity_is_no_good_any_more() {
 }
 
 #[tokio::test]
-async fn a_move_is_in_the_log_and_the_configuration_is_that_of_the_new_tenant() {
+async fn a_move_is_logged_and_changes_the_configuration() {
     let (rig, _) = world().await;
     let template = json!({ "clusterTemplate": { "agent": { "version": "9.9.9" } } });
     rig.call(&admin(), Method::PATCH, "/tenants/t-b", template)

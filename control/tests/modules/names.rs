@@ -16,7 +16,7 @@ async fn made(rig: &Rig, by: &Caller, asked: Value) -> (Caller, String) {
 }
 
 #[tokio::test]
-async fn a_tenants_token_is_never_mistaken_for_another_callers() {
+async fn tokens_of_tenants_never_share_a_callers_name() {
     let rig = Rig::new().await;
     rig.tenant("acme").await;
     rig.cluster("demo", "t-acme").await;
@@ -58,7 +58,7 @@ async fn a_tenants_token_is_never_mistaken_for_another_callers() {
 }
 
 #[tokio::test]
-async fn a_bootstrap_token_that_is_not_valid_is_told_with_its_reason_and_no_agent_has_enrolled() {
+async fn an_invalid_bootstrap_token_is_shown_with_its_reason() {
     let rig = Rig::new().await;
     let show = async |id: &str| {
         let path = format!("/v1/clusters/c-{id}/bootstrap-token");

@@ -80,7 +80,7 @@ fn parameters<'a>(document: &'a Value, path: &str) -> BTreeSet<&'a str> {
 }
 
 #[tokio::test]
-async fn a_history_knows_the_parameters_that_are_described_and_no_others() {
+async fn a_history_accepts_exactly_the_described_parameters() {
     let rig = Rig::new().await;
     rig.cluster("demo", "default").await;
     let document = rig.open("/openapi.json").await.good();
@@ -126,7 +126,7 @@ async fn a_history_knows_the_parameters_that_are_described_and_no_others() {
 }
 
 #[tokio::test]
-async fn what_is_answered_has_no_field_that_is_not_described() {
+async fn responses_contain_described_fields_only() {
     let rig = Rig::new().await;
     rig.cluster("demo", "default").await;
     let facts = json!({ "facts": { "region": "eu" } });
@@ -164,7 +164,7 @@ async fn what_is_answered_has_no_field_that_is_not_described() {
 
 /// Other responses contain secrets, and a compressed length could reveal them (BREACH).
 #[tokio::test]
-async fn public_documents_alone_are_compressed_and_only_on_demand() {
+async fn only_public_documents_are_compressed_and_on_request() {
     let rig = Rig::new().await;
     let get = async |path: &str, encoding: Option<&str>| {
         let mut router = axum::Router::new();

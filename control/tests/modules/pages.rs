@@ -47,7 +47,7 @@ async fn pages(rig: &Rig, who: &Caller, path: &str) -> Vec<Vec<Value>> {
 }
 
 #[tokio::test]
-async fn pages_of_a_history_are_all_of_it() {
+async fn pages_of_a_history_are_complete() {
     let rig = world().await;
     let of_a = caller(Role::Viewer, Some("t-a"));
     for (path, count) in [
@@ -77,7 +77,7 @@ async fn pages_of_a_history_are_all_of_it() {
 }
 
 #[tokio::test]
-async fn a_cursor_is_one_of_ours_or_refused() {
+async fn foreign_cursors_are_rejected() {
     let rig = world().await;
     for path in [
         "/v1/facts/racks/changes",

@@ -13,7 +13,7 @@ use time::Duration;
 use crate::rig::{FROM, Rig, admin, caller};
 
 #[tokio::test]
-async fn a_hub_tells_what_a_kubeconfig_needs() {
+async fn the_hub_info_contains_kubeconfig_settings() {
     let rig = Rig::new().await;
     let about = rig
         .get(&caller(Role::Viewer, Some("t-default")), "/v1/hub")
@@ -72,7 +72,7 @@ async fn a_tenant_lives_from_creation_to_deletion() {
 
 #[tokio::test]
 #[expect(clippy::too_many_lines, reason = "a table")]
-async fn what_cannot_be_understood_is_refused_by_name() {
+async fn invalid_fields_are_rejected_by_name() {
     let rig = Rig::new().await;
     let table = [
         (
@@ -178,7 +178,7 @@ async fn what_cannot_be_understood_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_wrong_method_is_told_with_the_right_ones() {
+async fn a_wrong_method_lists_the_allowed_ones() {
     let rig = Rig::new().await;
     for (path, method, allow) in [
         ("/v1/hub", Method::POST, "GET,HEAD"),
@@ -266,7 +266,7 @@ async fn a_token_is_shown_once_and_opens_until_it_expires_or_is_deleted() {
 }
 
 #[tokio::test]
-async fn the_store_holds_no_token_in_any_form() {
+async fn the_store_contains_no_token() {
     let rig = Rig::new().await;
     let token = rig.token(Role::Admin).await;
     let join = rig.cluster("demo", "t-default").await;
@@ -284,7 +284,7 @@ async fn the_store_holds_no_token_in_any_form() {
 }
 
 #[tokio::test]
-async fn old_tokens_are_forgotten_in_the_background() {
+async fn expired_tokens_are_deleted_in_the_background() {
     let rig = Rig::new().await;
     let token = rig.token(Role::Viewer).await;
     let seam = rig.control.seam();
@@ -318,7 +318,7 @@ async fn old_tokens_are_forgotten_in_the_background() {
 }
 
 #[tokio::test]
-async fn the_first_token_is_in_its_holders_hands_before_the_hub_knows_it() {
+async fn the_first_token_is_handed_over_before_it_is_valid() {
     let rig = Rig::new().await;
     let create = || CreateToken {
         name: "admin".into(),

@@ -204,7 +204,7 @@ fn refused(reason: &str) -> Option<GitServerError> {
 }
 
 #[tokio::test]
-async fn a_repository_is_created_as_it_is_wanted_and_unknown_as_soon_as_another_is() {
+async fn a_changed_desired_state_resets_the_repository_to_unknown() {
     let world = World::new().await;
     world.make("one", json!({ "url": URL })).await;
     let state = world
@@ -230,7 +230,7 @@ async fn a_repository_is_created_as_it_is_wanted_and_unknown_as_soon_as_another_
 }
 
 #[tokio::test]
-async fn what_failed_is_tried_again_and_created_once_its_server_will() {
+async fn a_failed_repository_is_retried_until_created() {
     let world = World::new().await;
     world.server.says("c-one", refused("no such group"));
     world.make("one", json!({ "url": URL })).await;
@@ -244,7 +244,7 @@ async fn what_failed_is_tried_again_and_created_once_its_server_will() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_takes_nothing_back_and_one_that_says_nothing_is_told_so() {
+async fn an_unavailable_server_keeps_the_phase_and_a_silent_one_is_reported() {
     let world = World::new().await;
     world.make("one", json!({ "url": URL })).await;
     world
@@ -269,8 +269,7 @@ async fn a_server_that_is_away_takes_nothing_back_and_one_that_says_nothing_is_t
 }
 
 #[tokio::test]
-async fn one_that_is_wanted_otherwise_while_its_server_is_asked_waits_for_that_and_keeps_nobody_busy()
- {
+async fn a_change_during_a_call_waits_without_busy_polling() {
     let world = World::new().await;
     world.server.said().is_silent = true;
     let make = world.make("one", json!({ "url": URL }));
@@ -297,7 +296,7 @@ async fn one_that_is_wanted_otherwise_while_its_server_is_asked_waits_for_that_a
 }
 
 #[tokio::test]
-async fn a_server_that_panics_has_failed_and_is_asked_again() {
+async fn a_panicking_server_is_retried() {
     let world = World::new().await;
     world.server.said().panics = true;
     world.make("one", json!({ "url": URL })).await;
@@ -311,7 +310,7 @@ async fn a_server_that_panics_has_failed_and_is_asked_again() {
 }
 
 #[tokio::test]
-async fn what_only_its_server_can_say_fills_what_was_left_empty_also_for_a_template() {
+async fn the_servers_answer_fills_empty_fields() {
     let world = World::new().await;
     let template = json!({ "clusterTemplate": { "gitRepo": { "path": "clusters" } } });
     world.patch("/tenants/t-default", template).await;
@@ -348,7 +347,7 @@ async fn what_only_its_server_can_say_fills_what_was_left_empty_also_for_a_templ
 }
 
 #[tokio::test]
-async fn tenants_have_theirs_and_nobody_is_asked_for_what_is_unmanaged_or_elsewhere() {
+async fn unmanaged_and_unserved_repositories_cause_no_call() {
     let world = World::new().await;
     let tenant = |id: &str, repo: Value| json!({ "id": id, "gitRepo": repo });
     for body in [
@@ -377,7 +376,7 @@ async fn tenants_have_theirs_and_nobody_is_asked_for_what_is_unmanaged_or_elsewh
 }
 
 #[tokio::test]
-async fn a_hub_that_looks_after_none_says_so_and_keeps_them_as_data() {
+async fn without_git_servers_repositories_are_plain_data() {
     let rig = Rig::new().await;
     let body = json!({ "id": "one", "tenant": "t-default", "gitRepo": { "url": URL } });
     rig.post(&admin(), "/clusters", body).await.good();

@@ -180,7 +180,7 @@ impl Rig {
     }
 
     /// Like [`Rig::call`], with a precondition header.
-    pub(crate) async fn demanding(
+    pub(crate) async fn with_precondition(
         &self,
         who: &Caller,
         method: Method,

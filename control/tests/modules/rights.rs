@@ -193,7 +193,7 @@ fn is_open(path: &str) -> bool {
 }
 
 #[tokio::test]
-async fn nobody_in_particular_may_call_no_route_but_the_open_ones() {
+async fn anonymous_callers_reach_public_routes_only() {
     let rig = Rig::new().await;
     world(&rig).await;
     for (method, path, text, _) in TABLE {
@@ -243,7 +243,7 @@ fn more(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> Vec<(S
 }
 
 #[tokio::test]
-async fn what_one_may_not_see_answers_byte_for_byte_and_by_the_same_work_as_what_is_not_there() {
+async fn hidden_resources_answer_like_missing_ones_at_equal_cost() {
     let rig = Rig::new().await;
     let metrics = Metrics::of(&rig).await;
     for role in [
@@ -344,7 +344,7 @@ async fn lists_show_what_the_caller_may_see() {
 }
 
 #[tokio::test]
-async fn a_tenants_admin_hands_out_tokens_for_its_own_and_sees_no_others() {
+async fn a_tenants_admin_manages_its_own_tokens_only() {
     let rig = Rig::new().await;
     world(&rig).await;
     let own = caller(Role::Admin, Some("t-a"));

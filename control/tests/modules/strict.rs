@@ -33,7 +33,7 @@ async fn typed(
 }
 
 #[tokio::test]
-async fn a_path_that_is_no_text_is_refused_with_a_code() {
+async fn non_utf8_paths_are_rejected_with_a_code() {
     let rig = Rig::new().await;
     for path in [
         "/clusters/%ff",
@@ -189,7 +189,7 @@ async fn a_patch_names_no_unknown_field_at_any_depth() {
 }
 
 #[tokio::test]
-async fn a_tenant_that_never_had_a_repository_is_put_as_it_is() {
+async fn a_tenant_without_repository_can_be_replaced() {
     let rig = Rig::new().await;
     rig.tenant("acme").await;
     let put = async |path: &str| {

@@ -40,7 +40,7 @@ async fn invited_again(rig: &Rig) -> JoinInfo {
 }
 
 #[tokio::test]
-async fn the_first_agent_that_tells_binds_the_cluster_and_a_clone_is_refused_and_shown() {
+async fn the_first_reported_uid_binds_the_cluster_and_clones_are_rejected() {
     let rig = Rig::new().await;
     let (_, agent) = rig.enrolled(&rig.cluster("demo", "t-default").await).await;
     assert_eq!(
@@ -72,7 +72,7 @@ async fn the_first_agent_that_tells_binds_the_cluster_and_a_clone_is_refused_and
 }
 
 #[tokio::test]
-async fn a_new_enrolment_binds_anew_and_who_is_left_in_the_old_place_has_no_say() {
+async fn a_new_enrolment_rebinds_and_excludes_the_old_agent() {
     let rig = Rig::new().await;
     let (_, old) = rig.enrolled(&rig.cluster("demo", "t-default").await).await;
     assert!(recognise(&rig, &old, Some("uid-1")).await.is_ok());
@@ -93,7 +93,7 @@ async fn a_new_enrolment_binds_anew_and_who_is_left_in_the_old_place_has_no_say(
 }
 
 #[tokio::test]
-async fn who_knows_where_it_is_when_it_enrols_binds_the_cluster_with_that() {
+async fn an_enrolment_with_uid_binds_the_cluster() {
     let rig = Rig::new().await;
     let join = rig.cluster("demo", "t-default").await;
     let key = AgentKey::generate().unwrap();
@@ -116,7 +116,7 @@ async fn who_knows_where_it_is_when_it_enrols_binds_the_cluster_with_that() {
 }
 
 #[tokio::test]
-async fn of_two_that_tell_at_once_one_binds_and_the_other_is_a_clone() {
+async fn of_two_concurrent_agents_one_binds_and_the_other_is_a_clone() {
     let rig = Rig::new().await;
     let (_, agent) = rig.enrolled(&rig.cluster("demo", "t-default").await).await;
     let (one, two) = tokio::join!(
@@ -130,7 +130,7 @@ async fn of_two_that_tell_at_once_one_binds_and_the_other_is_a_clone() {
 }
 
 #[tokio::test]
-async fn nobody_is_recognised_in_a_cluster_that_is_gone() {
+async fn agents_of_deleted_clusters_are_not_recognised() {
     let rig = Rig::new().await;
     let (_, agent) = rig.enrolled(&rig.cluster("demo", "t-default").await).await;
     rig.delete(&admin(), "/clusters/c-demo").await.good();

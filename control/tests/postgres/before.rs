@@ -33,8 +33,7 @@ async fn database_of(home: &Home, known: &[(&str, &str)]) -> PgConnection {
 }
 
 #[tokio::test]
-async fn what_was_connected_to_a_hub_of_the_version_before_is_lost_and_its_facts_reports_are_kept()
-{
+async fn sessions_of_the_previous_version_are_lost_and_report_times_kept() {
     let home = home().await;
     let mut database = database_of(&home, &OLD[..2]).await;
     let body = serde_json::to_string(&cluster("c-1", "t-default")).unwrap();
@@ -74,13 +73,13 @@ async fn what_was_connected_to_a_hub_of_the_version_before_is_lost_and_its_facts
 }
 
 #[tokio::test]
-async fn a_log_that_does_not_say_who_could_see_it_is_read_on_and_goes_on() {
+async fn log_lines_without_audience_stay_readable() {
     let home = home().await;
     let mut database = database_of(&home, &OLD).await;
-    sqlx::raw_sql(history::LINE_OF_THE_VERSION_BEFORE)
+    sqlx::raw_sql(history::LINE_WITHOUT_AUDIENCE)
         .execute(&mut database)
         .await
         .unwrap();
     database.close().await.unwrap();
-    history::goes_on_behind_a_line_of_the_version_before(&open(&home).await).await;
+    history::reads_past_a_line_without_audience(&open(&home).await).await;
 }

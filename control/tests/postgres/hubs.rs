@@ -51,7 +51,7 @@ async fn of_two_hundred_on_two_hubs_that_race_for_one_token_exactly_one_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn hubs_that_write_at_once_lose_nothing_and_come_to_the_same() {
+async fn concurrent_hubs_lose_no_write_and_converge() {
     let (one, home) = store().await;
     let two = open(&home).await;
     let writers: Vec<_> = (0..100)
@@ -86,7 +86,7 @@ async fn hubs_that_write_at_once_lose_nothing_and_come_to_the_same() {
 
 /// The cluster exists again under another registration: agents of the old one are evicted.
 #[tokio::test]
-async fn a_cluster_that_another_hub_has_registered_anew_parts_from_its_sessions() {
+async fn sessions_end_when_another_hub_registers_the_cluster_again() {
     let (one, home) = store().await;
     let two = open(&home).await;
     put_cluster(&one, cluster("c-anew", "t-default"))
@@ -105,7 +105,7 @@ async fn a_cluster_that_another_hub_has_registered_anew_parts_from_its_sessions(
 }
 
 #[tokio::test]
-async fn a_hub_learns_what_another_one_has_made_changed_and_deleted() {
+async fn a_hub_applies_changes_of_another_hub() {
     let (one, home) = store().await;
     let two = open(&home).await;
     let mut told = two.watch();
@@ -133,7 +133,7 @@ async fn a_hub_learns_what_another_one_has_made_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn store_that_hubs_run_on_is_neither_moved_nor_written_over() {
+async fn a_store_in_use_is_neither_migrated_nor_overwritten() {
     let (one, home) = store().await;
     let presented = Presented {
         url: "https://one.hub.example".parse().unwrap(),
@@ -154,7 +154,7 @@ async fn store_that_hubs_run_on_is_neither_moved_nor_written_over() {
 }
 
 #[tokio::test]
-async fn token_is_made_while_hubs_run_and_they_take_it_in() {
+async fn a_token_created_while_hubs_run_is_picked_up() {
     let (one, home) = store().await;
     let dir = tempfile::tempdir().unwrap();
     let data = HubData {

@@ -41,7 +41,7 @@ async fn has(lines: &Lines, fact: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_of_two_hubs_writes_what_it_has_accepted() {
+async fn each_hub_writes_the_facts_it_accepted() {
     let home = home().await;
     let mut hubs = Vec::new();
     for _ in 0..2 {

@@ -25,7 +25,7 @@ async fn resumed(mut server: Server) -> Server {
 }
 
 #[tokio::test]
-async fn writes_wait_for_a_restart_and_give_up_when_it_takes_too_long() {
+async fn writes_wait_for_a_server_restart_within_the_budget() {
     let mut server = Postgres::start().unwrap();
     let home = home_in(server.folder()).await;
     let store = open(&home).await;
@@ -93,7 +93,7 @@ impl Connections {
 }
 
 #[tokio::test]
-async fn however_many_wait_for_a_server_no_more_connections_come_back_to_it_than_a_hub_has() {
+async fn reconnects_are_bounded_by_the_pool_size() {
     let mut server =
         Postgres::start_with(&["log_connections=on", "log_disconnections=on"]).unwrap();
     let home = home_in(server.folder()).await;

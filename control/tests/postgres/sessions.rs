@@ -60,7 +60,7 @@ fn on<'a>(state: ClusterState, hub: Option<&'a str>) -> impl Fn(&Observed) -> bo
 }
 
 #[tokio::test]
-async fn each_hub_tells_how_it_stands_with_a_cluster_and_which_one_has_it() {
+async fn each_hub_reports_a_clusters_status_and_its_hub() {
     let (one, two, _home) = hubs().await;
     let id = cluster_id("c-1");
     one.set_status(&id, status(ClusterState::Connected, NOW));
@@ -83,7 +83,7 @@ async fn each_hub_tells_how_it_stands_with_a_cluster_and_which_one_has_it() {
 }
 
 #[tokio::test]
-async fn of_two_hubs_that_have_sessions_the_better_one_counts_and_a_move_is_no_gap() {
+async fn the_better_status_of_two_hubs_wins_and_a_move_is_no_gap() {
     let (one, two, _home) = hubs().await;
     let id = cluster_id("c-1");
     one.set_status(&id, status(ClusterState::Connected, NOW));
@@ -100,7 +100,7 @@ async fn of_two_hubs_that_have_sessions_the_better_one_counts_and_a_move_is_no_g
 }
 
 #[tokio::test]
-async fn a_hub_that_ends_takes_its_sessions_along_and_one_that_begins_says_nothing_of_others() {
+async fn sessions_end_with_their_hub_only() {
     let (one, two, home) = hubs().await;
     let id = cluster_id("c-1");
     one.set_status(&id, status(ClusterState::Connected, NOW));
@@ -118,7 +118,7 @@ async fn a_hub_that_ends_takes_its_sessions_along_and_one_that_begins_says_nothi
 }
 
 #[tokio::test]
-async fn a_hub_that_takes_the_place_of_a_dead_one_knows_that_it_is_dead() {
+async fn a_successor_marks_its_predecessor_dead() {
     let (one, two, home) = hubs().await;
     let id = cluster_id("c-1");
     one.set_status(&id, status(ClusterState::Connected, NOW));
@@ -130,7 +130,7 @@ async fn a_hub_that_takes_the_place_of_a_dead_one_knows_that_it_is_dead() {
 }
 
 #[tokio::test]
-async fn a_hub_that_falls_silent_loses_its_sessions_and_one_that_was_only_asleep_has_them_again() {
+async fn a_silent_hub_loses_its_sessions_until_it_is_heard_again() {
     let (one, two, home) = hubs().await;
     let id = cluster_id("c-1");
     one.set_status(&id, status(ClusterState::Connected, NOW));
@@ -151,7 +151,7 @@ async fn a_hub_that_falls_silent_loses_its_sessions_and_one_that_was_only_asleep
 }
 
 #[tokio::test]
-async fn what_a_hub_that_is_gone_has_seen_stays_known_when_its_rows_are_taken_over() {
+async fn observations_of_a_dead_hub_survive_the_merge_of_its_rows() {
     let (one, two, home) = hubs().await;
     let id = cluster_id("c-1");
     one.set_status(&id, status(ClusterState::Connected, NOW));
@@ -177,7 +177,7 @@ async fn what_a_hub_that_is_gone_has_seen_stays_known_when_its_rows_are_taken_ov
 }
 
 #[tokio::test]
-async fn a_cluster_that_was_made_anew_stands_as_the_hubs_see_the_new_one() {
+async fn a_recreated_cluster_has_the_status_of_its_new_registration() {
     let (one, two, _home) = hubs().await;
     let id = cluster_id("c-1");
     two.set_status(&id, status(ClusterState::Connected, NOW));

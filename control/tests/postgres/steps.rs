@@ -56,7 +56,7 @@ async fn rows(home: &Home, query: &'static str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn each_step_keeps_what_hubs_of_the_version_before_have_written() {
+async fn each_migration_keeps_data_of_the_previous_version() {
     let home = home().await;
     let scripts = tempfile::tempdir().unwrap();
     bring_to(&home, scripts.path(), 1).await;

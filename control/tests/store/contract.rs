@@ -20,7 +20,7 @@ async fn a_new_store_holds_the_default_tenant_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_was_written_is_there_after_a_restart() {
+async fn writes_survive_a_restart() {
     let (store, dir) = store().await;
     put_tenant(&store, tenant("t-acme")).await.unwrap();
     put_tenant(&store, child("t-below", "t-acme"))
@@ -60,7 +60,7 @@ async fn what_was_written_is_there_after_a_restart() {
 }
 
 #[tokio::test]
-async fn what_one_thing_says_of_another_holds() {
+async fn references_stay_valid() {
     let (store, _dir) = store().await;
     put_tenant(&store, tenant("t-acme")).await.unwrap();
     let homeless = put_cluster(&store, cluster("c-demo", "t-none")).await;
@@ -122,7 +122,7 @@ async fn tokens_end_with_their_tenant_and_with_their_cluster() {
 }
 
 #[tokio::test]
-async fn tokens_of_a_cluster_end_where_it_becomes_another_tenants() {
+async fn tokens_of_a_cluster_end_when_it_moves() {
     let (store, _dir) = store().await;
     put_tenant(&store, tenant("t-a")).await.unwrap();
     let mut demo = cluster("c-demo", "t-default");
@@ -165,7 +165,7 @@ async fn a_catalog_goes_with_its_cluster() {
 }
 
 #[tokio::test]
-async fn sealed_keys_are_kept_once_and_stay() {
+async fn sealed_keys_are_stored_once_and_kept() {
     let (store, home) = store().await;
     assert_eq!(store.keys().await.unwrap(), None);
     assert!(store.keep_keys("sealed").await.unwrap());
@@ -175,7 +175,7 @@ async fn sealed_keys_are_kept_once_and_stay() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_moves_is_found_where_it_is() {
+async fn a_moved_cluster_is_indexed_under_its_new_tenant() {
     let (store, _dir) = store().await;
     put_tenant(&store, tenant("t-a")).await.unwrap();
     let demo = cluster("c-demo", "t-a");
@@ -192,7 +192,7 @@ async fn a_cluster_that_moves_is_found_where_it_is() {
 }
 
 #[tokio::test]
-async fn a_version_rises_once_a_change_and_what_changes_nothing_writes_nothing() {
+async fn a_change_raises_the_version_once_and_no_change_writes_nothing() {
     let (store, _dir) = store().await;
     let demo = cluster("c-demo", "t-default");
     put_cluster(&store, demo.clone()).await.unwrap();
@@ -221,7 +221,7 @@ async fn a_version_rises_once_a_change_and_what_changes_nothing_writes_nothing()
 }
 
 #[tokio::test]
-async fn a_change_that_is_refused_leaves_nothing_of_itself() {
+async fn a_rejected_change_has_no_effect() {
     let (store, _dir) = store().await;
     let before = store.view().revision();
     let half = |draft: &mut Draft| {
@@ -277,7 +277,7 @@ async fn of_two_hundred_that_race_for_one_version_exactly_one_wins() {
 }
 
 #[tokio::test]
-async fn who_watches_is_told_when_it_can_be_seen() {
+async fn watchers_are_notified_once_a_change_is_visible() {
     let (store, _dir) = store().await;
     let mut watched = store.watch();
     watched.mark_unchanged();
@@ -292,7 +292,7 @@ async fn who_watches_is_told_when_it_can_be_seen() {
 }
 
 #[tokio::test]
-async fn a_caller_that_hangs_up_does_not_part_memory_from_disk() {
+async fn a_disconnected_caller_leaves_memory_and_disk_consistent() {
     let (store, dir) = store().await;
     for n in 0..20 {
         let id = format!("c-{n}");

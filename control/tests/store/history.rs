@@ -58,7 +58,7 @@ async fn all(store: &Store) -> Vec<Change> {
 }
 
 #[tokio::test]
-async fn the_log_says_who_did_what_and_what_differs_and_no_secrets() {
+async fn the_log_contains_actor_and_differences_but_no_secrets() {
     let (store, _dir, now) = clocked().await;
     put_tenant(&store, tenant("t-acme")).await.unwrap();
     let mut demo = cluster("c-demo", "t-acme");
@@ -107,7 +107,7 @@ async fn the_log_says_who_did_what_and_what_differs_and_no_secrets() {
 }
 
 #[tokio::test]
-async fn whoever_reads_the_log_page_by_page_misses_nothing() {
+async fn paging_through_the_log_misses_nothing() {
     let (store, _dir, _) = clocked().await;
     for n in 0..10 {
         // Three lines each.
@@ -143,7 +143,7 @@ async fn whoever_reads_the_log_page_by_page_misses_nothing() {
 }
 
 #[tokio::test]
-async fn the_log_is_cut_by_age_and_by_length_and_says_where_it_begins() {
+async fn the_log_is_trimmed_by_age_and_length_and_reports_its_start() {
     let (store, dir, now) = clocked().await;
     for n in 0..20 {
         now.store(n * 1000, Ordering::SeqCst);
@@ -180,7 +180,7 @@ async fn the_log_is_cut_by_age_and_by_length_and_says_where_it_begins() {
 }
 
 #[tokio::test]
-async fn an_auditor_asks_by_thing_by_tenant_and_by_person() {
+async fn the_audit_filters_by_resource_tenant_and_actor() {
     let (store, _dir, _) = clocked().await;
     put_tenant(&store, tenant("t-a")).await.unwrap();
     put_cluster(&store, cluster("c-a", "t-a")).await.unwrap();
@@ -228,7 +228,7 @@ async fn an_auditor_asks_by_thing_by_tenant_and_by_person() {
 }
 
 #[tokio::test]
-async fn history_says_what_was_when_what_changed_and_where() {
+async fn history_answers_by_time_range_and_fact() {
     let (store, _dir, now) = clocked().await;
     put_cluster(&store, cluster("c-demo", "t-default"))
         .await
@@ -306,7 +306,7 @@ async fn history_says_what_was_when_what_changed_and_where() {
 }
 
 #[tokio::test]
-async fn a_report_of_what_is_known_writes_no_history_and_a_deletion_ends_every_fact() {
+async fn unchanged_reports_write_no_history_and_deletion_ends_facts() {
     let (store, _dir, now) = clocked().await;
     put_cluster(&store, cluster("c-demo", "t-default"))
         .await
@@ -330,7 +330,7 @@ async fn a_report_of_what_is_known_writes_no_history_and_a_deletion_ends_every_f
 }
 
 #[tokio::test]
-async fn old_facts_are_forgotten_but_for_what_was_when_memory_begins() {
+async fn old_facts_are_trimmed_except_the_version_at_the_cutoff() {
     let (store, _dir, now) = clocked().await;
     put_cluster(&store, cluster("c-demo", "t-default"))
         .await
@@ -363,12 +363,12 @@ async fn old_facts_are_forgotten_but_for_what_was_when_memory_begins() {
 }
 
 /// SQL for both databases.
-pub(crate) const LINE_OF_THE_VERSION_BEFORE: &str = "
+pub(crate) const LINE_WITHOUT_AUDIENCE: &str = "
     INSERT INTO changes (revision, part, at, actor, kind, id, tenant, operation)
     VALUES (2, 0, 1795262400000, 'alice', 'tenant', 't-old', 't-old', 'created');
     UPDATE revision SET revision = 2;";
 
-pub(crate) async fn goes_on_behind_a_line_of_the_version_before(store: &Store) {
+pub(crate) async fn reads_past_a_line_without_audience(store: &Store) {
     put_tenant(store, tenant("t-a")).await.unwrap();
     put_tenant(store, child("t-b", "t-a")).await.unwrap();
     put_cluster(store, cluster("c-b", "t-b")).await.unwrap();
@@ -402,7 +402,7 @@ pub(crate) async fn goes_on_behind_a_line_of_the_version_before(store: &Store) {
 }
 
 #[tokio::test]
-async fn a_line_says_who_could_see_the_thing_before_and_after() {
+async fn a_log_line_contains_its_audience() {
     let (store, _dir, _) = clocked().await;
     put_tenant(&store, tenant("t-a")).await.unwrap();
     put_tenant(&store, child("t-b", "t-a")).await.unwrap();
@@ -448,7 +448,7 @@ async fn a_line_says_who_could_see_the_thing_before_and_after() {
 }
 
 #[tokio::test]
-async fn changes_of_a_fact_go_on_behind_any_of_them() {
+async fn changes_of_a_fact_resume_after_any_position() {
     let (store, _dir, now) = clocked().await;
     for n in 0..3 {
         let mut new = cluster(&format!("c-{n}"), "t-default");

@@ -64,7 +64,7 @@ async fn a_status_is_kept_and_a_restart_loses_every_session() {
 }
 
 #[tokio::test]
-async fn who_goes_on_from_a_turn_is_told_what_was_seen_since_and_not_that_time_went_by() {
+async fn a_turn_yields_later_status_changes_but_not_passing_time() {
     let (store, _home) = store().await;
     for id in ["c-1", "c-2", "c-3"] {
         put_cluster(&store, cluster(id, "t-default")).await.unwrap();
@@ -88,7 +88,7 @@ async fn who_goes_on_from_a_turn_is_told_what_was_seen_since_and_not_that_time_w
 }
 
 #[tokio::test]
-async fn what_is_seen_changes_no_revision_and_is_written_down_without_being_asked() {
+async fn observed_status_is_persisted_without_a_revision() {
     let (store, home) = store().await;
     put_cluster(&store, cluster("c-1", "t-default"))
         .await
@@ -112,7 +112,7 @@ async fn what_is_seen_changes_no_revision_and_is_written_down_without_being_aske
 }
 
 #[tokio::test]
-async fn a_cluster_that_takes_the_id_of_a_deleted_one_was_never_seen() {
+async fn a_reused_id_starts_without_observed_status() {
     let (store, dir) = store().await;
     let id = cluster_id("c-1");
     for _ in 0..2 {

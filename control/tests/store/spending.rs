@@ -78,7 +78,7 @@ async fn a_token_is_spent_by_one_key_once_current_and_in_time() {
 }
 
 #[tokio::test]
-async fn a_token_for_which_nothing_can_be_signed_is_not_spent() {
+async fn a_failed_signature_leaves_the_token_unspent() {
     let (store, _dir) = store().await;
     let demo = cluster("c-demo", "t-default");
     put_cluster(&store, demo).await.unwrap();

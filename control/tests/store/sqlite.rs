@@ -18,7 +18,7 @@ pub(crate) async fn other_program(home: &Home) -> SqliteConnection {
 }
 
 #[tokio::test]
-async fn a_file_that_another_program_holds_is_said_to_be_so_and_nothing_changes() {
+async fn a_locked_file_is_reported_and_unchanged() {
     let home = home().await;
     let place = Place::File(home.path());
     let store = Store::open_with(&place, Clock::system(), Duration::from_millis(50)).await;
@@ -44,7 +44,7 @@ async fn a_file_that_another_program_holds_is_said_to_be_so_and_nothing_changes(
 }
 
 #[tokio::test]
-async fn a_damaged_file_or_one_of_a_newer_version_is_left_alone() {
+async fn damaged_files_and_newer_versions_are_not_modified() {
     let home = home().await;
     let path = home.path();
     std::fs::write(
@@ -130,7 +130,7 @@ async fn file_of(home: &Home, known: &[(&str, &str)]) -> SqliteConnection {
 }
 
 /// A file left by a hub of the first version.
-async fn file_of_the_version_before(home: &Home) {
+async fn file_of_the_first_version(home: &Home) {
     let mut file = file_of(home, &OLD).await;
     sqlx::raw_sql(include_str!("before.sql"))
         .execute(&mut file)
@@ -141,9 +141,9 @@ async fn file_of_the_version_before(home: &Home) {
 
 /// Data written by the previous version stays valid.
 #[tokio::test]
-async fn a_file_of_the_version_before_is_brought_up_to_date() {
+async fn a_file_of_the_previous_version_is_migrated() {
     let home = home().await;
-    file_of_the_version_before(&home).await;
+    file_of_the_first_version(&home).await;
     let store = open(&home).await;
     let view = store.view();
     assert_eq!(view.revision().0, 1);
@@ -220,7 +220,7 @@ async fn a_file_of_the_version_before_is_brought_up_to_date() {
 }
 
 #[tokio::test]
-async fn a_check_finds_what_nothing_of_ours_has_done() {
+async fn a_check_finds_manipulations() {
     let (store, home) = store().await;
     put_tenant(&store, tenant("t-acme")).await.unwrap();
     put_cluster(&store, cluster("c-demo", "t-acme"))
@@ -325,7 +325,7 @@ async fn a_change_may_be_of_any_size() {
 
 /// Not supposed to happen, but nothing is overwritten or lost.
 #[tokio::test]
-async fn what_another_program_has_written_is_taken_in_first() {
+async fn writes_of_another_program_are_applied_first() {
     let (store, home) = store().await;
     put_tenant(&store, tenant("t-acme")).await.unwrap();
     let other = open(&home).await;
@@ -340,13 +340,13 @@ async fn what_another_program_has_written_is_taken_in_first() {
 }
 
 #[tokio::test]
-async fn a_log_that_does_not_say_who_could_see_it_is_read_on_and_goes_on() {
+async fn log_lines_without_audience_stay_readable() {
     let home = home().await;
     let mut file = file_of(&home, &[&OLD[..], &LATER].concat()).await;
-    sqlx::raw_sql(history::LINE_OF_THE_VERSION_BEFORE)
+    sqlx::raw_sql(history::LINE_WITHOUT_AUDIENCE)
         .execute(&mut file)
         .await
         .unwrap();
     file.close().await.unwrap();
-    history::goes_on_behind_a_line_of_the_version_before(&open(&home).await).await;
+    history::reads_past_a_line_without_audience(&open(&home).await).await;
 }

@@ -116,7 +116,7 @@ impl File {
 }
 
 #[tokio::test]
-async fn each_step_keeps_what_the_version_before_has_written() {
+async fn each_migration_keeps_data_of_the_previous_version() {
     let file = File::new().await;
     file.bring_to(1).await;
     file.write(FIRST).await;

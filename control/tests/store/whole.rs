@@ -76,7 +76,7 @@ async fn fill(store: &Store, n: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_under_load_restores_to_a_state_that_was() {
+async fn a_backup_under_load_restores_a_consistent_state() {
     let (store, home) = store().await;
     let (there, _there) = data(&home);
     std::fs::write(there.data_dir.join("ca.key"), "a key").unwrap();
@@ -118,7 +118,7 @@ async fn a_backup_under_load_restores_to_a_state_that_was() {
 }
 
 #[tokio::test]
-async fn restore_that_fails_leaves_nothing_behind() {
+async fn a_failed_restore_leaves_nothing_behind() {
     let (store, home) = store().await;
     let (there, _there) = data(&home);
     fill(&store, 1).await;
@@ -147,7 +147,7 @@ async fn home_of_its_own() -> Home {
 }
 
 #[tokio::test]
-async fn nothing_is_overwritten_unless_that_is_said() {
+async fn overwriting_requires_the_flag() {
     let (store, home) = store().await;
     let (there, _there) = data(&home);
     fill(&store, 1).await;
@@ -205,7 +205,7 @@ async fn a_damaged_backup_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_store_moves_to_a_file_and_back_and_stays_the_same() {
+async fn a_store_migrates_to_a_file_and_back_unchanged() {
     let (store, home) = store().await;
     for n in 0..700 {
         put_tenant(&store, tenant(&format!("t-many-{n}")))
@@ -231,7 +231,7 @@ async fn a_store_moves_to_a_file_and_back_and_stays_the_same() {
 }
 
 #[tokio::test]
-async fn an_encrypted_backup_is_opened_by_whom_it_is_for_and_by_nobody_else() {
+async fn an_encrypted_backup_opens_with_its_identity_only() {
     let (store, home) = store().await;
     let (there, _there) = data(&home);
     fill(&store, 1).await;

@@ -94,7 +94,7 @@ async fn the_token_is_accepted_in_a_header_too() {
 async fn a_wrong_bootstrap_token_costs_the_same_whatever_it_names() {
     let rig = Rig::new().await;
     let path = install_path(&rig.demo().await);
-    let turns = rig.turns_of_the_writer().await;
+    let turns = rig.writer_turns().await;
     let (says, hash) = path.rsplit_once('.').unwrap();
     let mut told = Vec::new();
     for wrong in [
@@ -113,9 +113,9 @@ async fn a_wrong_bootstrap_token_costs_the_same_whatever_it_names() {
     told.sort_unstable();
     told.dedup();
     assert_eq!(told.len(), 2, "one answer at each of both paths: {told:?}");
-    assert_eq!(rig.turns_of_the_writer().await, turns);
+    assert_eq!(rig.writer_turns().await, turns);
     assert_eq!(rig.send("GET", &path, &[], "").await.status, 200);
-    assert_eq!(rig.turns_of_the_writer().await, turns + 1.0);
+    assert_eq!(rig.writer_turns().await, turns + 1.0);
 }
 
 #[tokio::test]

@@ -46,7 +46,7 @@ async fn world() -> (Rig, Caller) {
 }
 
 #[tokio::test]
-async fn who_knows_nothing_is_told_all_and_then_what_has_become_another() {
+async fn a_first_poll_gets_a_snapshot_and_later_polls_changes() {
     let (rig, of_a) = world().await;
     let all = told(&rig, &admin(), "").await;
     assert!(all.snapshot && !all.changed);
@@ -77,7 +77,7 @@ async fn who_knows_nothing_is_told_all_and_then_what_has_become_another() {
 }
 
 #[tokio::test]
-async fn clusters_that_come_and_go_are_told_and_what_moves_has_all_told_anew() {
+async fn created_and_deleted_clusters_are_sent_and_moves_cause_a_snapshot() {
     let (rig, of_a) = world().await;
     let mut own = told(&rig, &of_a, "").await;
     rig.cluster("new", "t-a").await;
@@ -100,7 +100,7 @@ async fn clusters_that_come_and_go_are_told_and_what_moves_has_all_told_anew() {
 }
 
 #[tokio::test]
-async fn a_cursor_of_another_hub_is_no_reason_to_tell_less_and_what_is_none_is_refused() {
+async fn another_hubs_cursor_yields_a_snapshot_and_invalid_ones_are_rejected() {
     let (rig, _) = world().await;
     let known = told(&rig, &admin(), "").await.cursor;
     let rest = known.split_once('-').unwrap().1;
@@ -111,7 +111,7 @@ async fn a_cursor_of_another_hub_is_no_reason_to_tell_less_and_what_is_none_is_r
 }
 
 #[tokio::test]
-async fn a_poll_and_a_stream_wait_for_what_comes() {
+async fn polls_and_streams_wait_for_changes() {
     let (rig, _) = world().await;
     let known = told(&rig, &admin(), "").await.cursor;
     // Further events come from memory.

@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn no_demand_tells_what_one_may_not_see_from_what_is_not_there() {
+async fn preconditions_do_not_reveal_hidden_resources() {
     let rig = Rig::new().await;
     world(&rig).await;
     let demands = [
@@ -56,7 +56,8 @@ async fn no_demand_tells_what_one_may_not_see_from_what_is_not_there() {
                 let ask = async |path: &str| {
                     let method = method.parse().unwrap();
                     let demand = demand.clone();
-                    rig.demanding(&who, method, path, demand, body(text)).await
+                    rig.with_precondition(&who, method, path, demand, body(text))
+                        .await
                 };
                 let hidden = ask(path).await;
                 let none = path.replace("c-of-b", "c-none").replace("t-b", "t-none");
@@ -73,7 +74,7 @@ async fn no_demand_tells_what_one_may_not_see_from_what_is_not_there() {
 }
 
 #[tokio::test]
-async fn an_id_of_others_is_taken_and_no_more_is_told_of_it() {
+async fn a_hidden_id_is_taken_and_reveals_nothing_else() {
     let rig = Rig::new().await;
     world(&rig).await;
     let who = caller(Role::Tenant, Some("t-a"));
@@ -81,9 +82,11 @@ async fn an_id_of_others_is_taken_and_no_more_is_told_of_it() {
     let body = json!({ "tenant": "t-a" });
     let path = "/clusters/c-of-b";
     let plain = rig.call(&who, Method::PUT, path, body.clone()).await;
-    let demanding = rig.demanding(&who, Method::PUT, path, new, body).await;
+    let with_precondition = rig
+        .with_precondition(&who, Method::PUT, path, new, body)
+        .await;
     assert_eq!(plain.code(), Code::Conflict);
-    assert_eq!(plain.text, demanding.text);
+    assert_eq!(plain.text, with_precondition.text);
 }
 
 /// A route's path as written in the OpenAPI document.
@@ -97,7 +100,7 @@ fn described(path: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_document_tells_of_412_where_it_can_come_and_nowhere_else() {
+async fn the_document_describes_412_exactly_where_it_occurs() {
     let rig = Rig::new().await;
     let document = rig.open("/openapi.json").await.good();
     let changing = |it: &&(&str, &str, &str, &str)| it.0 != "GET";
@@ -108,7 +111,7 @@ async fn the_document_tells_of_412_where_it_can_come_and_nowhere_else() {
         let none = (header::IF_MATCH, "\"7777\"");
         let method: Method = method.parse().unwrap();
         let reply = rig
-            .demanding(&admin(), method.clone(), path, none, body(text))
+            .with_precondition(&admin(), method.clone(), path, none, body(text))
             .await;
         let lost = reply.status == StatusCode::PRECONDITION_FAILED;
         assert_eq!(lost, told, "{method} {path}");
@@ -116,7 +119,7 @@ async fn the_document_tells_of_412_where_it_can_come_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn what_was_read_is_what_is_changed() {
+async fn changes_require_the_version_that_was_read() {
     let rig = Rig::new().await;
     world(&rig).await;
     for (method, path, text, read) in [
@@ -144,7 +147,7 @@ async fn what_was_read_is_what_is_changed() {
         let method: Method = method.parse().unwrap();
         let change = async || {
             let (method, demand) = (method.clone(), demand.clone());
-            rig.demanding(&admin(), method, path, demand, body(text))
+            rig.with_precondition(&admin(), method, path, demand, body(text))
                 .await
         };
         change().await.good();
@@ -154,7 +157,7 @@ async fn what_was_read_is_what_is_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_two_hundred_who_change_the_same_version_exactly_one_wins() {
+async fn of_two_hundred_changes_of_one_version_exactly_one_wins() {
     let rig = Arc::new(Rig::new().await);
     world(&rig).await;
     let path = "/clusters/c-of-a";
@@ -164,7 +167,7 @@ async fn of_two_hundred_who_change_the_same_version_exactly_one_wins() {
         tokio::spawn(async move {
             let demand = (header::IF_MATCH, tag.to_str().unwrap());
             let body = json!({ "displayName": format!("racer {n}") });
-            rig.demanding(&admin(), Method::PATCH, path, demand, body)
+            rig.with_precondition(&admin(), Method::PATCH, path, demand, body)
                 .await
         })
     });
@@ -183,7 +186,7 @@ async fn of_two_hundred_who_change_the_same_version_exactly_one_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_two_hundred_who_make_one_id_exactly_one_wins() {
+async fn of_two_hundred_creations_of_one_id_exactly_one_wins() {
     let rig = Arc::new(Rig::new().await);
     let repo = json!({ "type": "unmanaged" });
     for (path, body) in [

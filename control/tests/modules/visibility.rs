@@ -63,7 +63,7 @@ fn viewer(tenant: &str) -> Caller {
 }
 
 #[tokio::test]
-async fn a_cluster_that_moves_goes_from_the_one_and_comes_to_the_other() {
+async fn a_moved_cluster_is_deleted_for_one_tenant_and_created_for_the_other() {
     let rig = world().await;
     let from = now(&rig).await;
     move_to(&rig, "c-a", "t-b").await;
@@ -97,7 +97,7 @@ async fn a_cluster_that_moves_goes_from_the_one_and_comes_to_the_other() {
 }
 
 #[tokio::test]
-async fn what_is_deleted_below_a_tenant_is_told_above_it() {
+async fn deletions_of_descendants_are_visible_to_ancestors() {
     let rig = world().await;
     let from = now(&rig).await;
     rig.delete(&admin(), "/clusters/c-grand").await.good();
@@ -120,7 +120,7 @@ async fn what_is_deleted_below_a_tenant_is_told_above_it() {
 }
 
 #[tokio::test]
-async fn a_tenant_that_is_put_below_another_one_takes_along_what_is_below_it() {
+async fn a_moved_tenant_takes_its_descendants_along() {
     let rig = world().await;
     let from = now(&rig).await;
     let named = json!({ "displayName": "before" });
@@ -151,7 +151,7 @@ async fn a_tenant_that_is_put_below_another_one_takes_along_what_is_below_it() {
 }
 
 #[tokio::test]
-async fn who_follows_is_told_as_who_comes_later() {
+async fn followers_and_late_readers_get_the_same_changes() {
     let rig = world().await;
     let from = now(&rig).await;
     let events = (header::ACCEPT, "text/event-stream");
@@ -181,7 +181,7 @@ async fn who_follows_is_told_as_who_comes_later() {
 
 /// A connection may break between any two events.
 #[tokio::test]
-async fn who_was_told_half_of_a_change_is_told_all_of_it_again() {
+async fn a_half_received_change_is_sent_again() {
     let rig = world().await;
     let from = now(&rig).await;
     rig.delete(&admin(), "/tenants/t-child?cascade=true")
@@ -203,7 +203,7 @@ async fn who_was_told_half_of_a_change_is_told_all_of_it_again() {
 
 /// A list plus the changes after it equals the next list, after any move.
 #[tokio::test]
-async fn a_list_and_what_follows_it_are_the_next_list() {
+async fn a_list_plus_its_changes_equals_the_next_list() {
     let rig = world().await;
     let whos = ["t-a", "t-b", "t-child", "t-grand"].map(viewer);
     let ids = async |who: &Caller| {
@@ -267,7 +267,7 @@ fn next(reply: &Reply) -> Option<String> {
 }
 
 #[tokio::test]
-async fn others_lines_take_no_place_in_an_audit() {
+async fn hidden_lines_do_not_shorten_audit_pages() {
     let rig = world().await;
     for n in 0..30 {
         let body = json!({ "displayName": format!("{n}") });
@@ -310,7 +310,7 @@ async fn others_lines_take_no_place_in_an_audit() {
 }
 
 #[tokio::test]
-async fn an_audit_goes_on_in_the_middle_of_a_change() {
+async fn an_audit_resumes_within_a_change() {
     let rig = world().await;
     rig.delete(&admin(), "/tenants/t-a?cascade=true")
         .await
@@ -324,7 +324,7 @@ async fn an_audit_goes_on_in_the_middle_of_a_change() {
 }
 
 #[tokio::test]
-async fn an_audit_says_of_what_has_moved_what_the_auditor_could_see_of_it() {
+async fn an_audit_shows_moves_within_the_auditors_visibility() {
     let rig = world().await;
     move_to(&rig, "c-a", "t-b").await;
     let line = async |tenant: &str| {
@@ -351,7 +351,7 @@ async fn an_audit_says_of_what_has_moved_what_the_auditor_could_see_of_it() {
 }
 
 #[tokio::test]
-async fn a_token_for_one_cluster_is_in_the_log_of_those_whose_that_is() {
+async fn a_cluster_token_is_logged_for_the_clusters_tenant() {
     let rig = world().await;
     let from = now(&rig).await;
     let asked = json!({ "name": "ci", "role": "cluster", "cluster": "c-child" });
@@ -364,7 +364,7 @@ async fn a_token_for_one_cluster_is_in_the_log_of_those_whose_that_is() {
 }
 
 #[tokio::test]
-async fn changes_and_the_audit_are_filtered_by_kind_by_id_and_by_tenant_with_all_below_it() {
+async fn changes_and_audit_filter_by_kind_id_and_tenant() {
     let rig = world().await;
     let of_child = caller(Role::Admin, Some("t-child"));
     rig.delete(&admin(), "/clusters/c-grand").await;
