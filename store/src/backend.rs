@@ -13,7 +13,7 @@ use crate::{
     history::{Asked, Change, FactPlace, FactVersion, LogPlace, Span},
     record::Kind,
     revision::Revision,
-    tables::Part,
+    tables::DumpPart,
 };
 
 /// A stored document.
@@ -29,7 +29,7 @@ pub(super) struct DocumentRow {
 
 /// Several changes committed together.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct ChangeBatch {
     /// Revision of the last change.
     pub(super) revision: Revision,
     /// Deleted clusters, including those created again: their dependent rows are removed before any
@@ -52,7 +52,7 @@ pub(super) enum Committed {
 
 /// Full content, or the changes since a revision.
 #[derive(Debug, Default)]
-pub(super) struct Loaded {
+pub(super) struct LoadedRows {
     pub(super) revision: Revision,
     /// Applied before everything else.
     pub(super) deleted: Vec<DocumentRow>,
@@ -63,7 +63,7 @@ pub(super) struct Loaded {
 
 /// A page of the change log.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct LogPage {
     /// Newest revision.
     pub(super) revision: Revision,
     /// Lines up to this revision were removed.
@@ -73,7 +73,7 @@ pub(super) struct Page {
 
 /// Consistency data of the change log.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct LogSummary {
     pub(super) revision: u64,
     pub(super) compacted: u64,
     /// Number of distinct changes.
@@ -113,10 +113,10 @@ pub(super) enum Heartbeat<'a> {
 pub(super) trait Backend: Send + Sync {
     /// Loads rows written after `since` at one consistent revision, or everything if `since` is 0.
     /// `None` if deletions since then are no longer known.
-    async fn load(&self, since: Revision) -> Result<Option<Loaded>>;
+    async fn load(&self, since: Revision) -> Result<Option<LoadedRows>>;
 
     /// Commits a batch atomically if `on` is the newest revision. Durable on return.
-    async fn commit(&self, batch: &Batch, on: Revision) -> Result<Committed>;
+    async fn commit(&self, batch: &ChangeBatch, on: Revision) -> Result<Committed>;
 
     /// A catalog's version and its objects as JSON.
     async fn catalog(&self, cluster: &ClusterId) -> Result<Option<(u64, String)>>;
@@ -149,7 +149,7 @@ pub(super) trait Backend: Send + Sync {
     async fn beat(&self, hub: &str, url: &str, beat: Heartbeat<'_>) -> Result<()>;
 
     /// Complete changes after `since`; the page ends with the change that reaches `limit` lines.
-    async fn changes(&self, since: Revision, limit: u32) -> Result<Page>;
+    async fn changes(&self, since: Revision, limit: u32) -> Result<LogPage>;
 
     /// Lines before a position, newest first.
     async fn audit(&self, asked: &Asked, before: LogPlace, limit: u32) -> Result<Vec<Change>>;
@@ -197,13 +197,13 @@ pub(super) trait Backend: Send + Sync {
     /// Defects reported by the database's own check.
     async fn integrity(&self) -> Result<Vec<String>>;
 
-    async fn ledger(&self) -> Result<Ledger>;
+    async fn log_summary(&self) -> Result<LogSummary>;
 
     /// Sends all rows of one snapshot, and an end marker.
-    async fn export(&self, to: mpsc::Sender<Part>) -> Result<()>;
+    async fn export(&self, to: mpsc::Sender<DumpPart>) -> Result<()>;
 
     /// Replaces all rows; nothing changes without an end marker.
-    async fn import(&self, from: mpsc::Receiver<Part>) -> Result<()>;
+    async fn import(&self, from: mpsc::Receiver<DumpPart>) -> Result<()>;
 
     /// Completes when another hub may have committed.
     async fn remote_commit(&self);

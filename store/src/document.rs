@@ -8,7 +8,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     backend::Backend,
-    backend::{DocumentRow, Loaded},
+    backend::{DocumentRow, LoadedRows},
     error::{Result, StoreError},
     model::{Cluster, Tenant, Token},
     record::{Kind, Record},
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// A type stored as a document and held in the view.
-pub(super) trait Document:
+pub(super) trait StoredDocument:
     Serialize + DeserializeOwned + Clone + PartialEq + Send + Sync + 'static
 {
     type Id: Ord + Clone + fmt::Display + FromStr;
@@ -42,7 +42,7 @@ pub(super) fn above(view: &View, tenant: &TenantId) -> Vec<TenantId> {
     view.lineage(tenant).cloned().collect()
 }
 
-impl Document for Tenant {
+impl StoredDocument for Tenant {
     type Id = TenantId;
     const KIND: Kind = Kind::Tenant;
 
@@ -70,7 +70,7 @@ impl Document for Tenant {
     }
 }
 
-impl Document for Cluster {
+impl StoredDocument for Cluster {
     type Id = ClusterId;
     const KIND: Kind = Kind::Cluster;
 
@@ -96,7 +96,7 @@ impl Document for Cluster {
     }
 }
 
-impl Document for Token {
+impl StoredDocument for Token {
     type Id = String;
     const KIND: Kind = Kind::Token;
     const HIDDEN: &'static [&'static str] = &["hash"];
@@ -126,7 +126,7 @@ impl Document for Token {
 
 impl View {
     /// Inserts or removes a record and updates the indices.
-    pub(super) fn set<T: Document>(&mut self, id: &T::Id, record: Option<Arc<Record<T>>>) {
+    pub(super) fn set<T: StoredDocument>(&mut self, id: &T::Id, record: Option<Arc<Record<T>>>) {
         let after = record.clone();
         let records = T::records_mut(self);
         let before = match record {
@@ -138,7 +138,7 @@ impl View {
     }
 
     /// Applies a stored row.
-    pub(super) fn take<T: Document>(&mut self, row: &DocumentRow) -> Result<()> {
+    pub(super) fn take<T: StoredDocument>(&mut self, row: &DocumentRow) -> Result<()> {
         let damaged = || StoreError::Damaged(format!("{} {}", T::KIND, row.id));
         let id = row.id.parse().map_err(|_| damaged())?;
         let record = match &row.body {
@@ -160,7 +160,7 @@ pub(super) async fn whole(backend: &dyn Backend) -> Result<View> {
 }
 
 /// Applies loaded rows to a view.
-pub(super) fn with(mut view: View, loaded: &Loaded) -> Result<View> {
+pub(super) fn with(mut view: View, loaded: &LoadedRows) -> Result<View> {
     view.revision = loaded.revision;
     for row in loaded.deleted.iter().chain(&loaded.documents) {
         match row.kind {

@@ -12,7 +12,7 @@ use fairlead_api::{ClusterId, TenantId};
 use serde_json::Value;
 
 use crate::{
-    document::Document,
+    document::StoredDocument,
     error::{Result, StoreError},
     model::{Cluster, Tenant, Token},
     record::Record,
@@ -199,7 +199,7 @@ impl Draft {
 
     /// Repeated puts raise the version once; a put of the original value restores the original
     /// record.
-    fn put<T: Document>(&mut self, value: T) {
+    fn put<T: StoredDocument>(&mut self, value: T) {
         let id = value.id().clone();
         let before = T::records(&self.base).get(&id);
         let record = match before {

@@ -23,7 +23,7 @@ use crate::{
     open::{as_it_is, up_to_date},
     place::Place,
     revision::Revision,
-    tables::{Part, Row, TABLES},
+    tables::{DumpPart, JsonRow, TABLES},
     unusable::unusable,
 };
 
@@ -51,9 +51,9 @@ pub type Files = BTreeMap<String, SecretString>;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Line {
+enum DumpLine {
     Fairlead(u32),
-    Table(String, Vec<Row>),
+    Table(String, Vec<JsonRow>),
     File(String, String),
     End(Tallies),
 }
@@ -69,7 +69,7 @@ impl Counter {
             .update(bytes);
     }
 
-    fn rows(&mut self, table: &str, rows: &[Row]) {
+    fn rows(&mut self, table: &str, rows: &[JsonRow]) {
         self.add(table, b"", 0);
         for row in rows {
             let text = serde_json::Value::from(row.clone()).to_string();
@@ -128,26 +128,26 @@ pub async fn write<W: Write + Send + 'static>(
 
 /// `None` if the end marker of the rows is missing.
 fn write_lines<W: Write>(
-    mut rows: mpsc::Receiver<Part>,
+    mut rows: mpsc::Receiver<DumpPart>,
     files: &Files,
     mut sink: W,
     finish: impl FnOnce(W) -> std::io::Result<()>,
 ) -> std::io::Result<Option<Tallies>> {
     let mut counter = Counter::default();
-    let mut line = |line: &Line| {
+    let mut line = |line: &DumpLine| {
         serde_json::to_writer(&mut sink, line)?;
         sink.write_all(b"\n")
     };
-    line(&Line::Fairlead(FORMAT_VERSION))?;
+    line(&DumpLine::Fairlead(FORMAT_VERSION))?;
     loop {
         match rows.blocking_recv() {
             None => return Ok(None),
-            Some(Part::End) => break,
-            Some(Part::Rows(at, rows)) => {
+            Some(DumpPart::End) => break,
+            Some(DumpPart::Rows(at, rows)) => {
                 let name = TABLES.get(at).map_or("", |table| table.name);
                 counter.rows(name, &rows);
                 if !rows.is_empty() {
-                    line(&Line::Table(name.to_owned(), rows))?;
+                    line(&DumpLine::Table(name.to_owned(), rows))?;
                 }
             }
         }
@@ -155,10 +155,10 @@ fn write_lines<W: Write>(
     for (name, text) in files {
         counter.add(name, text.expose_secret().as_bytes(), 1);
         let text = text.expose_secret().to_owned();
-        line(&Line::File(name.clone(), text))?;
+        line(&DumpLine::File(name.clone(), text))?;
     }
     let tallies = counter.finish();
-    line(&Line::End(tallies.clone()))?;
+    line(&DumpLine::End(tallies.clone()))?;
     finish(sink)?;
     Ok(Some(tallies))
 }
@@ -213,7 +213,7 @@ async fn read_into(
 
 fn read_lines(
     mut source: Box<dyn BufRead + Send>,
-    rows: &mpsc::Sender<Part>,
+    rows: &mpsc::Sender<DumpPart>,
     stage: Stage,
 ) -> std::result::Result<Tallies, Failure> {
     let (mut counter, mut files) = (Counter::default(), Files::new());
@@ -225,8 +225,8 @@ fn read_lines(
             .map_err(|_| unreadable("it is damaged, truncated, or not a backup"))
     };
     match next()? {
-        Line::Fairlead(FORMAT_VERSION) => {}
-        Line::Fairlead(other) => {
+        DumpLine::Fairlead(FORMAT_VERSION) => {}
+        DumpLine::Fairlead(other) => {
             let detail =
                 format_args!("its format is {other}, and this version reads {FORMAT_VERSION}");
             return Err(unreadable(detail));
@@ -242,23 +242,23 @@ fn read_lines(
     };
     loop {
         match next()? {
-            Line::Fairlead(_) => return Err(unreadable("duplicate header")),
-            Line::Table(name, rows) => {
+            DumpLine::Fairlead(_) => return Err(unreadable("duplicate header")),
+            DumpLine::Table(name, rows) => {
                 let at = TABLES.iter().position(|table| table.name == name);
                 let at = at.ok_or_else(|| unreadable("unknown table"))?;
                 counter.rows(&name, &rows);
-                send(Part::Rows(at, rows))?;
+                send(DumpPart::Rows(at, rows))?;
             }
-            Line::File(name, text) => {
+            DumpLine::File(name, text) => {
                 counter.add(&name, text.as_bytes(), 1);
                 files.insert(name, text.into());
             }
-            Line::End(tallies) => {
+            DumpLine::End(tallies) => {
                 if counter.finish() != tallies {
                     return Err(unreadable("counts or hashes do not match"));
                 }
                 stage(&files)?;
-                send(Part::End)?;
+                send(DumpPart::End)?;
                 return Ok(tallies);
             }
         }
@@ -306,10 +306,13 @@ pub async fn migrate(
     Ok(after)
 }
 
-async fn count(mut rows: mpsc::Receiver<Part>, forward: Option<mpsc::Sender<Part>>) -> Tallies {
+async fn count(
+    mut rows: mpsc::Receiver<DumpPart>,
+    forward: Option<mpsc::Sender<DumpPart>>,
+) -> Tallies {
     let mut counter = Counter::default();
     while let Some(part) = rows.recv().await {
-        if let Part::Rows(at, rows) = &part {
+        if let DumpPart::Rows(at, rows) = &part {
             let name = TABLES.get(*at).map_or("", |table| table.name);
             counter.rows(name, rows);
         }

@@ -9,8 +9,8 @@ use time::OffsetDateTime;
 
 use crate::{
     audience::Audience,
-    backend::{Batch, DocumentRow},
-    document::Document,
+    backend::{ChangeBatch, DocumentRow},
+    document::StoredDocument,
     draft::Draft,
     error::{Result, StoreError},
     history::{Change, FactVersion, Operation},
@@ -49,7 +49,7 @@ impl fmt::Display for Actor {
 
 /// Actor and time shared by all lines of one change.
 struct Journal<'a> {
-    batch: &'a mut Batch,
+    batch: &'a mut ChangeBatch,
     revision: Revision,
     actor: String,
     actor_token: Option<String>,
@@ -62,7 +62,7 @@ pub(super) fn record(
     draft: &Draft,
     actor: &Actor,
     at: OffsetDateTime,
-    batch: &mut Batch,
+    batch: &mut ChangeBatch,
 ) -> Result<bool> {
     let mut journal = Journal {
         batch,
@@ -99,7 +99,11 @@ pub(super) fn record(
 type Pair<T> = (Option<Arc<Record<T>>>, Option<Arc<Record<T>>>);
 
 impl Journal<'_> {
-    fn document<T: Document>(&mut self, draft: &Draft, id: &T::Id) -> Result<Option<Pair<T>>> {
+    fn document<T: StoredDocument>(
+        &mut self,
+        draft: &Draft,
+        id: &T::Id,
+    ) -> Result<Option<Pair<T>>> {
         let before = T::records(&draft.base).get(id).cloned();
         let after = T::records(&draft.view).get(id).cloned();
         let (operation, record) = match (&before, &after) {
@@ -235,16 +239,16 @@ impl Journal<'_> {
     }
 }
 
-fn seen_by<T: Document>(view: &View, record: Option<&Record<T>>) -> Vec<TenantId> {
+fn seen_by<T: StoredDocument>(view: &View, record: Option<&Record<T>>) -> Vec<TenantId> {
     record.map_or_else(Vec::new, |it| it.value.seen_by(view))
 }
 
-fn json_of<T: Document>(record: Option<&Record<T>>) -> Result<Option<Value>> {
+fn json_of<T: StoredDocument>(record: Option<&Record<T>>) -> Result<Option<Value>> {
     let value = record.map(|it| serde_json::to_value(&it.value)).transpose();
     value.map_err(|error| StoreError::Damaged(error.to_string()))
 }
 
-fn hide<T: Document>(value: &mut Value) {
+fn hide<T: StoredDocument>(value: &mut Value) {
     for name in T::HIDDEN {
         if let Some(field) = value.get_mut(*name) {
             *field = REDACTED.into();

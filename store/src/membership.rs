@@ -14,7 +14,7 @@ use crate::{
     error::Result,
     heartbeats::{HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT},
     record::Kind,
-    shared::Shared,
+    shared::StoreState,
     view::View,
 };
 
@@ -24,7 +24,7 @@ const OBSERVATIONS_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// heartbeat.
 const ANNOUNCE_END_DEADLINE: Duration = Duration::from_secs(1);
 
-impl Shared {
+impl StoreState {
     /// Applies changes committed by another hub.
     pub(super) async fn catch_up(&self) -> Result<()> {
         let before = self.view();
@@ -66,7 +66,7 @@ impl Shared {
 }
 
 /// Runs until `end`.
-pub(super) async fn run(shared: Arc<Shared>, end: CancellationToken) {
+pub(super) async fn run(shared: Arc<StoreState>, end: CancellationToken) {
     if !shared.backend.is_shared() {
         return;
     }
@@ -88,7 +88,7 @@ pub(super) async fn run(shared: Arc<Shared>, end: CancellationToken) {
     end.run_until_cancelled(polling).await;
 }
 
-async fn read_observations(shared: &Shared) -> Result<()> {
+async fn read_observations(shared: &StoreState) -> Result<()> {
     let (last_seq, reread) = shared.observations.read_position();
     match shared.backend.seen(last_seq, &reread).await {
         Ok(rows) => {
@@ -102,7 +102,7 @@ async fn read_observations(shared: &Shared) -> Result<()> {
     }
 }
 
-async fn send_heartbeat(shared: &Shared) -> Result<()> {
+async fn send_heartbeat(shared: &StoreState) -> Result<()> {
     let hubs = shared.backend.hubs().await?;
     let declared_dead = shared.observations.apply_hubs(hubs, HEARTBEAT_TIMEOUT);
     // A program that only reads is not a hub.
@@ -122,7 +122,7 @@ async fn send_heartbeat(shared: &Shared) -> Result<()> {
 }
 
 /// Called after everything was persisted.
-pub(super) async fn announce_end(shared: &Shared) {
+pub(super) async fn announce_end(shared: &StoreState) {
     let Some(url) = shared.url.get() else { return };
     let me = shared.observations.me();
     let url = url.to_string();

@@ -15,7 +15,7 @@ const DURATION_BUCKETS: [f64; 14] = [
 
 /// Result of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum ChangeOutcome {
     /// Durable on disk.
     Written,
     /// Nothing to change.
@@ -28,22 +28,22 @@ pub(super) enum Outcome {
     Failed,
 }
 
-impl Outcome {
-    const ALL: [Outcome; 5] = [
-        Outcome::Written,
-        Outcome::Unchanged,
-        Outcome::Conflict,
-        Outcome::Refused,
-        Outcome::Failed,
+impl ChangeOutcome {
+    const ALL: [ChangeOutcome; 5] = [
+        ChangeOutcome::Written,
+        ChangeOutcome::Unchanged,
+        ChangeOutcome::Conflict,
+        ChangeOutcome::Refused,
+        ChangeOutcome::Failed,
     ];
 
     const fn as_str(self) -> &'static str {
         match self {
-            Outcome::Written => "written",
-            Outcome::Unchanged => "unchanged",
-            Outcome::Conflict => "conflict",
-            Outcome::Refused => "refused",
-            Outcome::Failed => "failed",
+            ChangeOutcome::Written => "written",
+            ChangeOutcome::Unchanged => "unchanged",
+            ChangeOutcome::Conflict => "conflict",
+            ChangeOutcome::Refused => "refused",
+            ChangeOutcome::Failed => "failed",
         }
     }
 }
@@ -74,7 +74,7 @@ impl Meter {
             ),
             &["outcome"],
         )?;
-        for outcome in Outcome::ALL {
+        for outcome in ChangeOutcome::ALL {
             changes.with_label_values(&[outcome.as_str()]);
         }
         Ok(Meter {
@@ -102,7 +102,7 @@ impl Meter {
         self.reads.inc();
     }
 
-    pub(super) fn changed(&self, outcome: Outcome) {
+    pub(super) fn changed(&self, outcome: ChangeOutcome) {
         self.changes.with_label_values(&[outcome.as_str()]).inc();
     }
 

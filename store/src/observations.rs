@@ -40,14 +40,14 @@ pub(super) struct Observations {
     /// Merged observations shown to readers.
     all: ArcSwap<ObservedMap>,
     /// Held while changing `all`.
-    table: Mutex<Table>,
+    table: Mutex<ObservationTable>,
     pub(super) wake: Notify,
     /// Number of changes of `all`.
     turn: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct Table {
+struct ObservationTable {
     /// URL of this hub, once it takes part in the membership.
     url: Option<HubUrl>,
     own: ObservedMap,
@@ -95,7 +95,7 @@ pub(super) struct PendingRows {
     pub(super) merged_rows: Vec<(String, String)>,
 }
 
-impl Table {
+impl ObservationTable {
     /// Merged observation of a cluster.
     fn shown(&self, cluster: &ClusterId) -> Option<Arc<Observed>> {
         let own = self.own.get(cluster);
@@ -144,7 +144,7 @@ impl Table {
         own: Observed,
         merged_rows: &mut Vec<(String, String)>,
     ) -> Observed {
-        let Table { others, peers, .. } = self;
+        let ObservationTable { others, peers, .. } = self;
         let Some(rows) = others.get_mut(cluster) else {
             return own;
         };
@@ -168,7 +168,7 @@ impl Table {
 impl Observations {
     /// `me` is this hub's name on a shared database; empty if it is the only user.
     pub(super) fn load(me: String, rows: Vec<ObservedRow>, hubs: Vec<HubRow>) -> Result<Self> {
-        let mut table = Table::default();
+        let mut table = ObservationTable::default();
         table.peers.update(hubs, Instant::now());
         let alone = me.is_empty();
         for row in rows {
@@ -259,7 +259,7 @@ impl Observations {
 
     fn amend(
         &self,
-        table: &mut Table,
+        table: &mut ObservationTable,
         cluster: &ClusterId,
         start: impl FnOnce() -> Observed,
         change: impl FnOnce(&mut Observed),
@@ -276,7 +276,11 @@ impl Observations {
         self.wake.notify_one();
     }
 
-    fn show<'a>(&self, table: &mut Table, clusters: impl IntoIterator<Item = &'a ClusterId>) {
+    fn show<'a>(
+        &self,
+        table: &mut ObservationTable,
+        clusters: impl IntoIterator<Item = &'a ClusterId>,
+    ) {
         let mut all = ObservedMap::clone(&self.all.load());
         for cluster in clusters {
             let shown = table.shown(cluster);
@@ -462,7 +466,7 @@ impl Observations {
         self.wake.notify_one();
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, ObservationTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

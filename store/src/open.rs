@@ -15,13 +15,13 @@ pub(crate) async fn backend(
     as_it_is: bool,
 ) -> Result<Arc<dyn Backend>, Failure> {
     match place {
-        Place::File(path) => match sqlite::Sqlite::open(path, busy, as_it_is).await {
+        Place::File(path) => match sqlite::SqliteBackend::open(path, busy, as_it_is).await {
             Ok(file) => Ok(Arc::new(file)),
             Err(error) => Err(unusable(place, error.as_ref())),
         },
         Place::Postgres(it) => {
             let options = it.options.clone();
-            match postgres::Postgres::open(options, as_it_is).await {
+            match postgres::PostgresBackend::open(options, as_it_is).await {
                 Ok(database) => Ok(Arc::new(database)),
                 Err(error) => Err(unusable(place, error.as_ref())),
             }

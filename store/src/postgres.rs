@@ -23,15 +23,17 @@ use tokio::{
 };
 
 use crate::{
-    backend::{Backend, Batch, Committed, Heartbeat, Ledger, Loaded, ObservedRow, Page},
+    backend::{
+        Backend, ChangeBatch, Committed, Heartbeat, LoadedRows, LogPage, LogSummary, ObservedRow,
+    },
     error::{Result, StoreError, cannot_be_reached, has_ended},
     heartbeats::HubRow,
     history::{Asked, Change, FactPlace, FactVersion, LogPlace, Span},
     random,
     revision::Revision,
     rows::uint,
-    schema::{Tables, VERSION, newest},
-    tables::Part,
+    schema::{SchemaMismatch, VERSION, newest},
+    tables::DumpPart,
 };
 
 mod moves {
@@ -72,12 +74,12 @@ const SESSION_LIMITS: [(&str, &str); 3] = [
 /// A database of a newer version is refused.
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations/postgres");
 
-pub(super) struct Postgres {
+pub(super) struct PostgresBackend {
     pool: PgPool,
     listener: Mutex<Option<PgListener>>,
 }
 
-impl Postgres {
+impl PostgresBackend {
     pub(super) async fn open(
         options: PgConnectOptions,
         as_it_is: bool,
@@ -90,15 +92,15 @@ impl Postgres {
         let there = reads::tables(&pool).await?;
         match there {
             Some((version, program)) if as_it_is || version > newest(&MIGRATIONS) => {
-                Tables::check(version, newest(&MIGRATIONS), program)?;
+                SchemaMismatch::check(version, newest(&MIGRATIONS), program)?;
             }
-            None if as_it_is => return Err(Tables::Missing.into()),
+            None if as_it_is => return Err(SchemaMismatch::Missing.into()),
             _ => MIGRATIONS.run(&pool).await?,
         }
         if !as_it_is {
             reads::opened_by(&pool, VERSION).await?;
         }
-        Ok(Postgres {
+        Ok(PostgresBackend {
             pool,
             listener: Mutex::new(None),
         })
@@ -171,13 +173,13 @@ async fn with_retries<T, F: Future<Output = Result<T>>>(work: impl Fn() -> F) ->
 }
 
 #[async_trait]
-impl Backend for Postgres {
-    async fn load(&self, since: Revision) -> Result<Option<Loaded>> {
+impl Backend for PostgresBackend {
+    async fn load(&self, since: Revision) -> Result<Option<LoadedRows>> {
         // No deadline: loading everything may take long.
         reads::load(&self.pool, since).await
     }
 
-    async fn commit(&self, batch: &Batch, on: Revision) -> Result<Committed> {
+    async fn commit(&self, batch: &ChangeBatch, on: Revision) -> Result<Committed> {
         let nonce = random::bytes().map_err(|_| StoreError::CutOff)?;
         let nonce = i64::from_ne_bytes(nonce);
         with_retries(|| write::commit(&self.pool, batch, on, nonce)).await
@@ -225,7 +227,7 @@ impl Backend for Postgres {
         beaten.await.unwrap_or(Err(StoreError::Away))
     }
 
-    async fn changes(&self, since: Revision, limit: u32) -> Result<Page> {
+    async fn changes(&self, since: Revision, limit: u32) -> Result<LogPage> {
         with_retries(|| reads::changes(&self.pool, since, limit)).await
     }
 
@@ -283,16 +285,16 @@ impl Backend for Postgres {
         Ok(Vec::new())
     }
 
-    async fn export(&self, to: mpsc::Sender<Part>) -> Result<()> {
+    async fn export(&self, to: mpsc::Sender<DumpPart>) -> Result<()> {
         moves::export(&self.pool, to).await
     }
 
-    async fn import(&self, from: mpsc::Receiver<Part>) -> Result<()> {
+    async fn import(&self, from: mpsc::Receiver<DumpPart>) -> Result<()> {
         moves::import(&self.pool, from).await
     }
 
-    async fn ledger(&self) -> Result<Ledger> {
-        reads::ledger(&self.pool).await
+    async fn log_summary(&self) -> Result<LogSummary> {
+        reads::log_summary(&self.pool).await
     }
 
     async fn remote_commit(&self) {

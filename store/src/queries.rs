@@ -140,7 +140,7 @@ macro_rules! reads {
 
         use crate::{
             audience::Audience,
-            backend::{Ledger, Loaded, Page},
+            backend::{LoadedRows, LogPage, LogSummary},
             error::Result,
             history::{Asked, Change, FactPlace, FactVersion, LogPlace, Span},
             queries,
@@ -150,13 +150,16 @@ macro_rules! reads {
 
         type Database = $database;
 
-        pub(super) async fn load(pool: &Pool<Database>, since: Revision) -> Result<Option<Loaded>> {
+        pub(super) async fn load(
+            pool: &Pool<Database>,
+            since: Revision,
+        ) -> Result<Option<LoadedRows>> {
             let mut tx = pool.begin_with($snapshot).await?;
             let since_number = int(since.0)?;
             let (revision, compacted): (i64, i64) = sqlx::query_as(queries::REVISION)
                 .fetch_one(&mut *tx)
                 .await?;
-            let mut found: [Vec<rows::Document>; 3] = Default::default();
+            let mut found: [Vec<rows::DocumentColumns>; 3] = Default::default();
             let all = [queries::DELETED, queries::DOCUMENTS, queries::CATALOGS];
             for (query, found) in all.into_iter().zip(&mut found) {
                 if since.0 == 0 && query == queries::DELETED {
@@ -169,7 +172,7 @@ macro_rules! reads {
             if since.0 > 0 && since_number < compacted {
                 return Ok(None);
             }
-            Ok(Some(Loaded {
+            Ok(Some(LoadedRows {
                 revision: Revision(uint(revision)?),
                 deleted: rows::all(deleted)?,
                 documents: rows::all(documents)?,
@@ -177,7 +180,7 @@ macro_rules! reads {
             }))
         }
 
-        pub(super) async fn ledger(pool: &Pool<Database>) -> Result<Ledger> {
+        pub(super) async fn log_summary(pool: &Pool<Database>) -> Result<LogSummary> {
             let mut tx = pool.begin_with($snapshot).await?;
             let (revision, compacted): (i64, i64) = sqlx::query_as(queries::REVISION)
                 .fetch_one(&mut *tx)
@@ -185,10 +188,10 @@ macro_rules! reads {
             let (changes, torn): (i64, i64) = sqlx::query_as(queries::LOG_SHAPE)
                 .fetch_one(&mut *tx)
                 .await?;
-            let last: Vec<rows::Document> = sqlx::query_as(queries::LAST_LINES)
+            let last: Vec<rows::DocumentColumns> = sqlx::query_as(queries::LAST_LINES)
                 .fetch_all(&mut *tx)
                 .await?;
-            Ok(Ledger {
+            Ok(LogSummary {
                 revision: uint(revision)?,
                 compacted: uint(compacted)?,
                 changes: uint(changes)?,
@@ -252,17 +255,17 @@ macro_rules! reads {
             pool: &Pool<Database>,
             since: Revision,
             limit: u32,
-        ) -> Result<Page> {
+        ) -> Result<LogPage> {
             let mut tx = pool.begin_with($snapshot).await?;
             let (revision, compacted): (i64, i64) = sqlx::query_as(queries::REVISION)
                 .fetch_one(&mut *tx)
                 .await?;
-            let lines: Vec<rows::Line> = sqlx::query_as(queries::CHANGES)
+            let lines: Vec<rows::ChangeColumns> = sqlx::query_as(queries::CHANGES)
                 .bind(int(since.0)?)
                 .bind(i64::from(limit))
                 .fetch_all(&mut *tx)
                 .await?;
-            Ok(Page {
+            Ok(LogPage {
                 revision: Revision(uint(revision)?),
                 compacted: Revision(uint(compacted)?),
                 changes: rows::all(lines)?,
@@ -289,7 +292,7 @@ macro_rules! reads {
             if let Some((kind, id)) = &asked.thing {
                 query = query.bind(kind.as_str()).bind(id);
             }
-            let lines: Vec<rows::Line> = query.fetch_all(pool).await?;
+            let lines: Vec<rows::ChangeColumns> = query.fetch_all(pool).await?;
             rows::all(lines)
         }
 
@@ -299,7 +302,7 @@ macro_rules! reads {
             name: Option<&str>,
             at: i64,
         ) -> Result<Vec<FactVersion>> {
-            let found: Vec<rows::Fact> = sqlx::query_as(queries::FACTS_AT)
+            let found: Vec<rows::FactColumns> = sqlx::query_as(queries::FACTS_AT)
                 .bind(cluster.as_str())
                 .bind(at)
                 .bind(name)
@@ -327,7 +330,7 @@ macro_rules! reads {
             if let Some(name) = name {
                 query = query.bind(name);
             }
-            let found: Vec<rows::Fact> = query.fetch_all(pool).await?;
+            let found: Vec<rows::FactColumns> = query.fetch_all(pool).await?;
             rows::all(found)
         }
 
@@ -344,7 +347,7 @@ macro_rules! reads {
                 Some(it) if it.at < end => (it.at, it.cluster.as_str(), it.dynamic, it.revision),
                 _ => (end, "", false, Revision(0)),
             };
-            let found: Vec<rows::Fact> = sqlx::query_as(queries::CHANGED)
+            let found: Vec<rows::FactColumns> = sqlx::query_as(queries::CHANGED)
                 .bind(name)
                 .bind(span.after)
                 .bind(at)
@@ -362,7 +365,7 @@ macro_rules! reads {
             (since, until): (Revision, Revision),
             (from, to): (i64, i64),
         ) -> Result<Vec<FactVersion>> {
-            let found: Vec<rows::Fact> = sqlx::query_as(queries::VERSIONS_SINCE)
+            let found: Vec<rows::FactColumns> = sqlx::query_as(queries::VERSIONS_SINCE)
                 .bind(int(since.0)?)
                 .bind(int(until.0)?)
                 .bind(from)

@@ -15,16 +15,16 @@ use crate::revision::Revision;
 const MAX_RANGES: usize = 16_384;
 
 #[derive(Default)]
-pub(super) struct RemoteCommits(Mutex<Known>);
+pub(super) struct RemoteCommits(Mutex<RangeLog>);
 
 #[derive(Default)]
-struct Known {
-    ranges: VecDeque<Range>,
+struct RangeLog {
+    ranges: VecDeque<RevisionRange>,
     /// A commit of this hub got no answer: it may be among the next ones.
     next_may_be_own: bool,
 }
 
-struct Range {
+struct RevisionRange {
     after: Revision,
     until: Revision,
 }
@@ -42,7 +42,7 @@ impl RemoteCommits {
         let ranges = &mut known.ranges;
         match ranges.back_mut() {
             Some(last) if last.until == after => last.until = until,
-            _ => ranges.push_back(Range { after, until }),
+            _ => ranges.push_back(RevisionRange { after, until }),
         }
         if ranges.len() > MAX_RANGES {
             ranges.pop_front();
@@ -67,7 +67,7 @@ impl RemoteCommits {
         ranges.drain(..old);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, RangeLog> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

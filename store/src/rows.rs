@@ -1,4 +1,4 @@
-//! Row types of both databases.
+//! JsonRow types of both databases.
 
 use crate::{
     backend::DocumentRow,
@@ -9,7 +9,7 @@ use crate::{
 };
 
 #[derive(sqlx::FromRow)]
-pub(super) struct Document {
+pub(super) struct DocumentColumns {
     kind: String,
     id: String,
     version: i64,
@@ -17,9 +17,9 @@ pub(super) struct Document {
     body: Option<String>,
 }
 
-impl TryFrom<Document> for DocumentRow {
+impl TryFrom<DocumentColumns> for DocumentRow {
     type Error = StoreError;
-    fn try_from(row: Document) -> Result<Self> {
+    fn try_from(row: DocumentColumns) -> Result<Self> {
         Ok(DocumentRow {
             kind: row.kind.parse()?,
             id: row.id,
@@ -31,7 +31,7 @@ impl TryFrom<Document> for DocumentRow {
 }
 
 #[derive(sqlx::FromRow)]
-pub(super) struct Line {
+pub(super) struct ChangeColumns {
     revision: i64,
     part: i32,
     at: i64,
@@ -46,9 +46,9 @@ pub(super) struct Line {
     actor_token: Option<String>,
 }
 
-impl TryFrom<Line> for Change {
+impl TryFrom<ChangeColumns> for Change {
     type Error = StoreError;
-    fn try_from(row: Line) -> Result<Self> {
+    fn try_from(row: ChangeColumns) -> Result<Self> {
         Ok(Change {
             revision: Revision(uint(row.revision)?),
             part: u32::try_from(row.part).map_err(|_| damaged(&row.part))?,
@@ -67,7 +67,7 @@ impl TryFrom<Line> for Change {
 }
 
 #[derive(sqlx::FromRow)]
-pub(super) struct Fact {
+pub(super) struct FactColumns {
     cluster: String,
     name: String,
     dynamic: bool,
@@ -78,9 +78,9 @@ pub(super) struct Fact {
     value: Option<String>,
 }
 
-impl TryFrom<Fact> for FactVersion {
+impl TryFrom<FactColumns> for FactVersion {
     type Error = StoreError;
-    fn try_from(row: Fact) -> Result<Self> {
+    fn try_from(row: FactColumns) -> Result<Self> {
         Ok(FactVersion {
             cluster: parse(&row.cluster)?,
             name: row.name,

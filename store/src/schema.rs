@@ -3,9 +3,9 @@
 /// Version of this program, common to the whole workspace.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Tables incompatible with this version.
+/// SchemaMismatch incompatible with this version.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Tables {
+pub(super) enum SchemaMismatch {
     #[error("it was written by {}: its tables have version {there}, and Fairlead {VERSION} knows version {known}", program(.by.as_deref()))]
     Newer {
         there: i64,
@@ -25,25 +25,27 @@ fn program(version: Option<&str>) -> String {
     )
 }
 
-impl Tables {
+impl SchemaMismatch {
     /// Compares the newest migration of a store with this program's.
     pub(super) fn check(there: i64, known: i64, by: Option<String>) -> Result<(), Self> {
         match there.cmp(&known) {
             std::cmp::Ordering::Equal => Ok(()),
-            std::cmp::Ordering::Greater => Err(Tables::Newer { there, known, by }),
-            std::cmp::Ordering::Less => Err(Tables::Older { there, known }),
+            std::cmp::Ordering::Greater => Err(SchemaMismatch::Newer { there, known, by }),
+            std::cmp::Ordering::Less => Err(SchemaMismatch::Older { there, known }),
         }
     }
 
     pub(super) fn next_step(&self) -> &'static str {
         match self {
-            Tables::Newer { .. } => {
+            SchemaMismatch::Newer { .. } => {
                 "Start the Fairlead version that wrote it, or restore a backup of this version into a new folder."
             }
-            Tables::Older { .. } => {
+            SchemaMismatch::Older { .. } => {
                 "Start this version's hub once to bring the tables up to date, or use the version that wrote them."
             }
-            Tables::Missing => "Check `--data` and `--store`: no hub has used this store yet.",
+            SchemaMismatch::Missing => {
+                "Check `--data` and `--store`: no hub has used this store yet."
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// State shared by the writer and the readers.
-pub(crate) struct Shared {
+pub(crate) struct StoreState {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) clock: Clock,
     pub(crate) view: ArcSwap<View>,
@@ -35,7 +35,7 @@ pub(crate) struct Shared {
     pub(crate) url: OnceLock<HubUrl>,
 }
 
-impl Shared {
+impl StoreState {
     pub(crate) fn view(&self) -> Arc<View> {
         self.view.load_full()
     }

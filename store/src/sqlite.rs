@@ -33,14 +33,16 @@ use sqlx::{
 use tokio::sync::mpsc;
 
 use crate::{
-    backend::{Backend, Batch, Committed, Heartbeat, Ledger, Loaded, ObservedRow, Page},
+    backend::{
+        Backend, ChangeBatch, Committed, Heartbeat, LoadedRows, LogPage, LogSummary, ObservedRow,
+    },
     error::Result,
     heartbeats::HubRow,
     history::{Asked, Change, FactPlace, FactVersion, LogPlace, Span},
     revision::Revision,
     rows::uint,
-    schema::{Tables, VERSION, newest},
-    tables::Part,
+    schema::{SchemaMismatch, VERSION, newest},
+    tables::DumpPart,
 };
 use commit::{Committer, observe};
 
@@ -51,7 +53,7 @@ const ACQUIRE_DEADLINE: Duration = Duration::from_secs(10);
 /// A file of a newer version is refused.
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations/sqlite");
 
-pub(super) struct Sqlite {
+pub(super) struct SqliteBackend {
     /// Synced on every commit: a spent token stays spent after a power failure.
     committer: Committer,
     /// Connection for other writes that must be durable on return.
@@ -61,7 +63,7 @@ pub(super) struct Sqlite {
     readers: SqlitePool,
 }
 
-impl Sqlite {
+impl SqliteBackend {
     pub(super) async fn open(
         path: &Path,
         busy: Duration,
@@ -85,15 +87,15 @@ impl Sqlite {
         let there = reads::tables(&writer).await?;
         match there {
             Some((version, program)) if as_it_is || version > newest(&MIGRATIONS) => {
-                Tables::check(version, newest(&MIGRATIONS), program)?;
+                SchemaMismatch::check(version, newest(&MIGRATIONS), program)?;
             }
-            None if as_it_is => return Err(Tables::Missing.into()),
+            None if as_it_is => return Err(SchemaMismatch::Missing.into()),
             _ => MIGRATIONS.run(&writer).await?,
         }
         if !as_it_is {
             reads::opened_by(&writer, VERSION).await?;
         }
-        Ok(Sqlite {
+        Ok(SqliteBackend {
             committer: Committer::new(synced(SqliteSynchronous::Full), busy + ACQUIRE_DEADLINE),
             reporter: pool(1, SqliteSynchronous::Normal, false).await?,
             readers: pool(MAX_READERS, SqliteSynchronous::Full, true).await?,
@@ -103,12 +105,12 @@ impl Sqlite {
 }
 
 #[async_trait]
-impl Backend for Sqlite {
-    async fn load(&self, since: Revision) -> Result<Option<Loaded>> {
+impl Backend for SqliteBackend {
+    async fn load(&self, since: Revision) -> Result<Option<LoadedRows>> {
         reads::load(&self.readers, since).await
     }
 
-    async fn commit(&self, batch: &Batch, on: Revision) -> Result<Committed> {
+    async fn commit(&self, batch: &ChangeBatch, on: Revision) -> Result<Committed> {
         self.committer.commit(batch, on).await
     }
 
@@ -161,7 +163,7 @@ impl Backend for Sqlite {
         Ok(())
     }
 
-    async fn changes(&self, since: Revision, limit: u32) -> Result<Page> {
+    async fn changes(&self, since: Revision, limit: u32) -> Result<LogPage> {
         reads::changes(&self.readers, since, limit).await
     }
 
@@ -221,16 +223,16 @@ impl Backend for Sqlite {
         Ok(defects)
     }
 
-    async fn export(&self, to: mpsc::Sender<Part>) -> Result<()> {
+    async fn export(&self, to: mpsc::Sender<DumpPart>) -> Result<()> {
         moves::export(&self.readers, to).await
     }
 
-    async fn import(&self, from: mpsc::Receiver<Part>) -> Result<()> {
+    async fn import(&self, from: mpsc::Receiver<DumpPart>) -> Result<()> {
         moves::import(&self.writer, from).await
     }
 
-    async fn ledger(&self) -> Result<Ledger> {
-        reads::ledger(&self.readers).await
+    async fn log_summary(&self) -> Result<LogSummary> {
+        reads::log_summary(&self.readers).await
     }
 
     /// Never: no other hub writes to this file.

@@ -26,7 +26,7 @@ use crate::{
     error::{Refusal, Result, StoreError},
     journal::Actor,
     membership,
-    metrics::{Meter, Outcome},
+    metrics::{ChangeOutcome, Meter},
     model::{Cluster, FactSource, hex},
     observations::Observations,
     observed::Observed,
@@ -36,10 +36,10 @@ use crate::{
     record::Record,
     remote_commits::RemoteCommits,
     revision::Revision,
-    shared::Shared,
+    shared::StoreState,
     unusable::unusable,
     view::View,
-    writer::{self, Done, Job, PendingChange, QUEUE_CAPACITY},
+    writer::{self, Done, PendingChange, QUEUE_CAPACITY, QueuedChange},
 };
 
 /// Capacity of a slow subscriber's queue of disconnected clusters.
@@ -48,8 +48,8 @@ const DISCONNECTED_QUEUE_CAPACITY: usize = 1024;
 /// Handle of a store; clones share it.
 #[derive(Clone)]
 pub struct Store {
-    shared: Arc<Shared>,
-    queue: mpsc::Sender<Box<dyn Job>>,
+    shared: Arc<StoreState>,
+    queue: mpsc::Sender<Box<dyn QueuedChange>>,
     end: CancellationToken,
     tasks: TaskTracker,
 }
@@ -97,7 +97,7 @@ impl Store {
         };
         let (observed, hubs) = (backend.seen(-1, &[]).await?, backend.hubs().await?);
         let observations = Observations::load(name, observed, hubs)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(StoreState {
             revision: watch::Sender::new(view.revision),
             view: ArcSwap::from_pointee(view),
             backend,
@@ -187,7 +187,7 @@ impl Store {
 
     /// Counts a change that was rejected before its turn because of an outdated precondition.
     pub fn has_lost(&self) {
-        self.shared.meter.changed(Outcome::Conflict);
+        self.shared.meter.changed(ChangeOutcome::Conflict);
     }
 
     /// The store's metrics.
@@ -294,7 +294,11 @@ impl Store {
 }
 
 /// Runs until `end`. Then it persists everything and tells the other hubs that this one has ended.
-async fn work(shared: Arc<Shared>, queue: mpsc::Receiver<Box<dyn Job>>, end: CancellationToken) {
+async fn work(
+    shared: Arc<StoreState>,
+    queue: mpsc::Receiver<Box<dyn QueuedChange>>,
+    end: CancellationToken,
+) {
     let writing = async {
         writer::run(Arc::clone(&shared), queue, end.clone()).await;
         // All handles are gone.

@@ -4,13 +4,13 @@
 use serde_json::Value;
 
 /// One row, values in column order.
-pub(super) type Row = Vec<Value>;
+pub(super) type JsonRow = Vec<Value>;
 
 /// Rows in transit.
 #[derive(Debug)]
-pub(super) enum Part {
+pub(super) enum DumpPart {
     /// Some rows of a table, by its index in [`TABLES`].
-    Rows(usize, Vec<Row>),
+    Rows(usize, Vec<JsonRow>),
     /// End marker; without it the import is rolled back.
     End,
 }
@@ -19,27 +19,27 @@ pub(super) enum Part {
 pub(super) const ROWS_PER_SLICE: usize = 500;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Type {
+pub(super) enum ColumnType {
     Text,
     Int,
     Flag,
 }
 
-pub(super) struct Table {
+pub(super) struct TableSpec {
     pub(super) name: &'static str,
-    pub(super) columns: &'static [(&'static str, Type)],
+    pub(super) columns: &'static [(&'static str, ColumnType)],
     pub(super) key: &'static str,
 }
 
-use Type::{Flag, Int, Text};
+use ColumnType::{Flag, Int, Text};
 
-pub(super) const TABLES: [Table; 6] = [
-    Table {
+pub(super) const TABLES: [TableSpec; 6] = [
+    TableSpec {
         name: "revision",
         columns: &[("one", Int), ("revision", Int), ("compacted", Int)],
         key: "one",
     },
-    Table {
+    TableSpec {
         name: "documents",
         columns: &[
             ("kind", Text),
@@ -50,7 +50,7 @@ pub(super) const TABLES: [Table; 6] = [
         ],
         key: "kind, id",
     },
-    Table {
+    TableSpec {
         name: "catalogs",
         columns: &[
             ("cluster", Text),
@@ -60,12 +60,12 @@ pub(super) const TABLES: [Table; 6] = [
         ],
         key: "cluster",
     },
-    Table {
+    TableSpec {
         name: "observed",
         columns: &[("cluster", Text), ("hub", Text), ("body", Text)],
         key: "cluster, hub",
     },
-    Table {
+    TableSpec {
         name: "changes",
         columns: &[
             ("revision", Int),
@@ -83,7 +83,7 @@ pub(super) const TABLES: [Table; 6] = [
         ],
         key: "revision, part",
     },
-    Table {
+    TableSpec {
         name: "fact_history",
         columns: &[
             ("cluster", Text),
@@ -106,10 +106,10 @@ pub(super) const INDICES: [(&str, &str); 2] = [
     ("fact_history_by_time", "fact_history (at)"),
 ];
 
-impl Table {
+impl TableSpec {
     /// A query for all rows, each as a JSON array built by `function`.
     pub(super) fn select(&self, function: &str) -> String {
-        let column = |(name, kind): &(&str, Type)| match kind {
+        let column = |(name, kind): &(&str, ColumnType)| match kind {
             Flag => format!("CAST({name} AS INTEGER)"),
             Int | Text => (*name).to_owned(),
         };
@@ -120,7 +120,7 @@ impl Table {
 
     /// A statement that inserts the rows of `source`, each a JSON array in `item`.
     pub(super) fn insert(&self, source: &str) -> String {
-        let value = |(at, (_, kind)): (usize, &(&str, Type))| match kind {
+        let value = |(at, (_, kind)): (usize, &(&str, ColumnType))| match kind {
             Text => format!("source.item ->> {at}"),
             Int => format!("CAST(source.item ->> {at} AS BIGINT)"),
             Flag => format!("CAST(CAST(source.item ->> {at} AS INTEGER) AS BOOLEAN)"),
@@ -146,11 +146,14 @@ macro_rules! moves {
 
         use crate::{
             error::{Result, StoreError},
-            tables::{INDICES, Part, ROWS_PER_SLICE, Row, TABLES},
+            tables::{DumpPart, INDICES, JsonRow, ROWS_PER_SLICE, TABLES},
         };
 
         /// All rows of one snapshot.
-        pub(super) async fn export(pool: &Pool<$database>, to: mpsc::Sender<Part>) -> Result<()> {
+        pub(super) async fn export(
+            pool: &Pool<$database>,
+            to: mpsc::Sender<DumpPart>,
+        ) -> Result<()> {
             let mut tx = pool.begin_with($snapshot).await?;
             let settings: &[&'static str] = &$settings;
             for setting in settings {
@@ -161,25 +164,25 @@ macro_rules! moves {
                 let mut found = sqlx::query_scalar::<$database, String>(query).fetch(&mut *tx);
                 let mut rows = Vec::new();
                 while let Some(text) = found.try_next().await? {
-                    let row: Row = serde_json::from_str(&text)
+                    let row: JsonRow = serde_json::from_str(&text)
                         .map_err(|_| StoreError::Damaged(table.name.to_owned()))?;
                     rows.push(row);
                     if rows.len() == ROWS_PER_SLICE {
                         let rows = std::mem::take(&mut rows);
-                        let sent = to.send(Part::Rows(at, rows)).await;
+                        let sent = to.send(DumpPart::Rows(at, rows)).await;
                         sent.map_err(|_| StoreError::CutOff)?;
                     }
                 }
-                let sent = to.send(Part::Rows(at, rows)).await;
+                let sent = to.send(DumpPart::Rows(at, rows)).await;
                 sent.map_err(|_| StoreError::CutOff)?;
             }
-            to.send(Part::End).await.map_err(|_| StoreError::CutOff)
+            to.send(DumpPart::End).await.map_err(|_| StoreError::CutOff)
         }
 
         /// Replaces all rows, or nothing.
         pub(super) async fn import(
             pool: &Pool<$database>,
-            mut from: mpsc::Receiver<Part>,
+            mut from: mpsc::Receiver<DumpPart>,
         ) -> Result<()> {
             let mut tx = pool.begin_with($write).await?;
             let settings: &[&'static str] = &$settings;
@@ -198,8 +201,8 @@ macro_rules! moves {
             sqlx::query("DELETE FROM keys").execute(&mut *tx).await?;
             loop {
                 let (at, rows) = match from.recv().await {
-                    Some(Part::Rows(at, rows)) => (at, rows),
-                    Some(Part::End) => break,
+                    Some(DumpPart::Rows(at, rows)) => (at, rows),
+                    Some(DumpPart::End) => break,
                     None => return Err(StoreError::CutOff),
                 };
                 let table = TABLES.get(at).ok_or(StoreError::CutOff)?;

@@ -8,12 +8,12 @@ use sqlx::migrate::MigrateError;
 use crate::{
     error::{StoreError, cannot_be_reached},
     place::Place,
-    schema::Tables,
+    schema::SchemaMismatch,
 };
 
 /// The failure for a store that cannot be opened or read.
 pub fn unusable(place: &Place, error: &(dyn Error + 'static)) -> Failure {
-    if let Some(tables) = error.downcast_ref::<Tables>() {
+    if let Some(tables) = error.downcast_ref::<SchemaMismatch>() {
         let cause = format!("the store {place} cannot be used: {tables}");
         return Failure::with_cause(Code::DataDir, cause).next(tables.next_step());
     }
@@ -107,13 +107,13 @@ mod tests {
 
     #[test]
     fn newer_and_older_tables_have_their_own_next_steps() {
-        assert!(Tables::check(6, 6, None).is_ok());
+        assert!(SchemaMismatch::check(6, 6, None).is_ok());
         let place: Place = "sqlite:/data/fairlead.db".parse().unwrap();
-        let newer = Tables::check(9, 6, Some("9.1.0".to_owned())).unwrap_err();
+        let newer = SchemaMismatch::check(9, 6, Some("9.1.0".to_owned())).unwrap_err();
         let failure = unusable(&place, &newer);
         assert!(failure.cause.contains("newer Fairlead 9.1.0"), "{failure}");
         assert!(failure.next_step().contains("that wrote it"), "{failure:?}");
-        let failure = unusable(&place, &Tables::check(5, 6, None).unwrap_err());
+        let failure = unusable(&place, &SchemaMismatch::check(5, 6, None).unwrap_err());
         assert!(failure.next_step().contains("up to date"), "{failure:?}");
     }
 

@@ -17,15 +17,15 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use crate::{
-    backend::{Batch, Committed},
+    backend::{ChangeBatch, Committed},
     draft::Draft,
     error::{Refusal, Result, StoreError},
     journal::{self, Actor},
-    metrics::Outcome,
+    metrics::ChangeOutcome,
     millis::whole_millis,
     observations::PERSIST_DELAY,
     revision::Revision,
-    shared::Shared,
+    shared::StoreState,
     view::View,
 };
 
@@ -47,9 +47,9 @@ pub struct Done<T> {
 }
 
 /// A change with erased types.
-pub(super) trait Job: Send {
+pub(super) trait QueuedChange: Send {
     /// Decides, possibly repeatedly; returns the outcome if the draft is to be dropped.
-    fn decide(&mut self, draft: &mut Draft) -> std::result::Result<(), Outcome>;
+    fn decide(&mut self, draft: &mut Draft) -> std::result::Result<(), ChangeOutcome>;
     fn actor(&self) -> &Actor;
     /// Sends the result.
     fn complete(self: Box<Self>, revision: Revision);
@@ -63,20 +63,20 @@ pub(super) struct PendingChange<T, E, Decide> {
     pub(super) reply: oneshot::Sender<std::result::Result<Done<T>, E>>,
 }
 
-impl<T, E, Decide> Job for PendingChange<T, E, Decide>
+impl<T, E, Decide> QueuedChange for PendingChange<T, E, Decide>
 where
     T: Send,
     E: Refusal,
     Decide: FnMut(&mut Draft) -> std::result::Result<T, E> + Send,
 {
-    fn decide(&mut self, draft: &mut Draft) -> std::result::Result<(), Outcome> {
+    fn decide(&mut self, draft: &mut Draft) -> std::result::Result<(), ChangeOutcome> {
         // One caller's panic must not end the writer.
         let decided = catch_unwind(AssertUnwindSafe(|| (self.decide)(draft)));
         let outcome = decided.unwrap_or_else(|_| Err(E::from(StoreError::CutOff)));
         match self.outcome.insert(outcome) {
             Ok(_) => Ok(()),
-            Err(error) if error.has_lost() => Err(Outcome::Conflict),
-            Err(_) => Err(Outcome::Refused),
+            Err(error) if error.has_lost() => Err(ChangeOutcome::Conflict),
+            Err(_) => Err(ChangeOutcome::Refused),
         }
     }
 
@@ -99,8 +99,8 @@ where
 
 /// Runs until `end`, then drains the queue.
 pub(super) async fn run(
-    shared: Arc<Shared>,
-    mut queue: mpsc::Receiver<Box<dyn Job>>,
+    shared: Arc<StoreState>,
+    mut queue: mpsc::Receiver<Box<dyn QueuedChange>>,
     end: CancellationToken,
 ) {
     let mut due = None;
@@ -134,7 +134,7 @@ pub(super) async fn run(
 }
 
 /// Wakes the writer when another hub may have committed.
-pub(super) async fn listen(shared: Arc<Shared>, end: CancellationToken) {
+pub(super) async fn listen(shared: Arc<StoreState>, end: CancellationToken) {
     loop {
         tokio::select! {
             () = end.cancelled() => return,
@@ -144,7 +144,7 @@ pub(super) async fn listen(shared: Arc<Shared>, end: CancellationToken) {
 }
 
 /// Applies other hubs' commits.
-async fn apply_remote_changes(shared: &Shared) {
+async fn apply_remote_changes(shared: &StoreState) {
     let known = shared.view().revision;
     let applied = match shared.backend.revision().await {
         Ok(last) if last == known => Ok(()),
@@ -158,7 +158,7 @@ async fn apply_remote_changes(shared: &Shared) {
 }
 
 /// Persists observations; false on failure.
-async fn persist_observations(shared: &Shared) -> bool {
+async fn persist_observations(shared: &StoreState) -> bool {
     let pending = shared.observations.take_pending();
     let backend = &shared.backend;
     let hub = shared.observations.me();
@@ -175,12 +175,12 @@ async fn persist_observations(shared: &Shared) -> bool {
 /// Result of deciding a queue of changes.
 struct Decided {
     view: View,
-    batch: Batch,
-    /// Outcome and visible revision of each change, in order.
-    changes: Vec<(Outcome, Revision)>,
+    batch: ChangeBatch,
+    /// ChangeOutcome and visible revision of each change, in order.
+    changes: Vec<(ChangeOutcome, Revision)>,
 }
 
-async fn process(shared: &Shared, mut jobs: Vec<Box<dyn Job>>) {
+async fn process(shared: &StoreState, mut jobs: Vec<Box<dyn QueuedChange>>) {
     match commit(shared, &mut jobs).await {
         Ok(decided) => {
             shared.publish(decided.view, decided.batch.documents.values());
@@ -191,14 +191,14 @@ async fn process(shared: &Shared, mut jobs: Vec<Box<dyn Job>>) {
         }
         Err(error) => {
             for job in jobs {
-                shared.meter.changed(Outcome::Failed);
+                shared.meter.changed(ChangeOutcome::Failed);
                 job.fail(error.clone());
             }
         }
     }
 }
 
-async fn commit(shared: &Shared, jobs: &mut [Box<dyn Job>]) -> Result<Decided> {
+async fn commit(shared: &StoreState, jobs: &mut [Box<dyn QueuedChange>]) -> Result<Decided> {
     loop {
         let base = shared.view();
         let decided = decide(shared, &base, jobs)?;
@@ -221,11 +221,11 @@ async fn commit(shared: &Shared, jobs: &mut [Box<dyn Job>]) -> Result<Decided> {
     }
 }
 
-fn decide(shared: &Shared, base: &View, jobs: &mut [Box<dyn Job>]) -> Result<Decided> {
+fn decide(shared: &StoreState, base: &View, jobs: &mut [Box<dyn QueuedChange>]) -> Result<Decided> {
     let at = whole_millis(shared.clock.now());
     let mut decided = Decided {
         view: base.clone(),
-        batch: Batch::default(),
+        batch: ChangeBatch::default(),
         changes: Vec::with_capacity(jobs.len()),
     };
     for job in jobs {
@@ -234,9 +234,9 @@ fn decide(shared: &Shared, base: &View, jobs: &mut [Box<dyn Job>]) -> Result<Dec
             outcome
         } else if journal::record(&draft, job.actor(), at, &mut decided.batch)? {
             decided.view = draft.view;
-            Outcome::Written
+            ChangeOutcome::Written
         } else {
-            Outcome::Unchanged
+            ChangeOutcome::Unchanged
         };
         decided.changes.push((outcome, decided.view.revision));
     }

@@ -4,7 +4,7 @@
 use sqlx::{PgConnection, PgPool};
 
 use crate::{
-    backend::{Batch, Committed, DocumentRow},
+    backend::{ChangeBatch, Committed, DocumentRow},
     error::Result,
     history::{Change, FactVersion},
     millis::millis,
@@ -20,7 +20,7 @@ const MAX_NONCES: i64 = 100_000;
 
 pub(super) async fn commit(
     pool: &PgPool,
-    batch: &Batch,
+    batch: &ChangeBatch,
     on: Revision,
     nonce: i64,
 ) -> Result<Committed> {
@@ -69,7 +69,7 @@ pub(super) async fn commit(
     Ok(Committed::Done)
 }
 
-async fn forget(tx: &mut PgConnection, batch: &Batch) -> Result<()> {
+async fn forget(tx: &mut PgConnection, batch: &ChangeBatch) -> Result<()> {
     let gone: Vec<&str> = batch.gone.iter().map(String::as_str).collect();
     if !gone.is_empty() {
         for query in [
@@ -94,7 +94,7 @@ async fn forget(tx: &mut PgConnection, batch: &Batch) -> Result<()> {
     Ok(())
 }
 
-async fn put_documents(tx: &mut PgConnection, batch: &Batch) -> Result<()> {
+async fn put_documents(tx: &mut PgConnection, batch: &ChangeBatch) -> Result<()> {
     let rows = batch.documents.values().filter(|row| row.body.is_some());
     let rows: Vec<&DocumentRow> = rows.collect();
     if rows.is_empty() {
@@ -116,7 +116,7 @@ async fn put_documents(tx: &mut PgConnection, batch: &Batch) -> Result<()> {
     Ok(())
 }
 
-async fn put_catalogs(tx: &mut PgConnection, batch: &Batch) -> Result<()> {
+async fn put_catalogs(tx: &mut PgConnection, batch: &ChangeBatch) -> Result<()> {
     let rows: Vec<&DocumentRow> = batch.catalogs.values().collect();
     if rows.is_empty() {
         return Ok(());

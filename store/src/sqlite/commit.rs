@@ -7,9 +7,9 @@ use sqlx::{
 };
 use tokio::{sync::Mutex, time::timeout};
 
-use super::script::Script;
+use super::script::SqlScript;
 use crate::{
-    backend::{Batch, Committed, DocumentRow},
+    backend::{ChangeBatch, Committed, DocumentRow},
     error::{Result, StoreError},
     history::{Change, FactVersion},
     millis::millis,
@@ -38,7 +38,7 @@ impl Committer {
         }
     }
 
-    pub(super) async fn commit(&self, batch: &Batch, on: Revision) -> Result<Committed> {
+    pub(super) async fn commit(&self, batch: &ChangeBatch, on: Revision) -> Result<Committed> {
         let connection = self.connection.lock().await.take();
         let mut connection = match connection {
             Some(connection) => connection,
@@ -78,9 +78,9 @@ fn is_behind(error: &StoreError) -> bool {
     error.is_some_and(|error| error.kind() == ErrorKind::CheckViolation)
 }
 
-async fn write(connection: &mut SqliteConnection, batch: &Batch, on: Revision) -> Result<()> {
+async fn write(connection: &mut SqliteConnection, batch: &ChangeBatch, on: Revision) -> Result<()> {
     let (from, to) = (int(on.0)?, int(batch.revision.0)?);
-    let mut script = Script::begin(connection);
+    let mut script = SqlScript::begin(connection);
     script.statement(|text| {
         // The constraint requires `one` = 1: with another revision the whole batch fails.
         text.push("UPDATE revision SET one = revision = ")
@@ -106,7 +106,7 @@ async fn write(connection: &mut SqliteConnection, batch: &Batch, on: Revision) -
     script.commit().await
 }
 
-async fn documents(script: &mut Script<'_>, batch: &Batch) -> Result<()> {
+async fn documents(script: &mut SqlScript<'_>, batch: &ChangeBatch) -> Result<()> {
     let (kept, gone): (Vec<&DocumentRow>, Vec<&DocumentRow>) =
         batch.documents.values().partition(|row| row.body.is_some());
     let deleted = "DELETE FROM documents WHERE (kind, id) IN (VALUES";
@@ -129,7 +129,7 @@ async fn documents(script: &mut Script<'_>, batch: &Batch) -> Result<()> {
     bind.await
 }
 
-async fn catalogs(script: &mut Script<'_>, batch: &Batch) -> Result<()> {
+async fn catalogs(script: &mut SqlScript<'_>, batch: &ChangeBatch) -> Result<()> {
     let rows: Vec<&DocumentRow> = batch.catalogs.values().collect();
     let put = "INSERT INTO catalogs (cluster, version, revision, objects) VALUES";
     let on_conflict = " ON CONFLICT (cluster) DO UPDATE SET version = excluded.version, revision = excluded.revision, objects = excluded.objects";
@@ -144,7 +144,7 @@ async fn catalogs(script: &mut Script<'_>, batch: &Batch) -> Result<()> {
     bind.await
 }
 
-async fn changes(script: &mut Script<'_>, log: &[Change]) -> Result<()> {
+async fn changes(script: &mut SqlScript<'_>, log: &[Change]) -> Result<()> {
     let put = "INSERT INTO changes (revision, part, at, actor, kind, id, tenant, operation, before, after, audience, actor_token) VALUES";
     let bind = script.add(put, log, "", |values, row| {
         values
@@ -165,7 +165,7 @@ async fn changes(script: &mut Script<'_>, log: &[Change]) -> Result<()> {
     bind.await
 }
 
-async fn facts(script: &mut Script<'_>, versions: &[FactVersion]) -> Result<()> {
+async fn facts(script: &mut SqlScript<'_>, versions: &[FactVersion]) -> Result<()> {
     let put = "INSERT INTO fact_history (cluster, name, dynamic, at, revision, source, observed, value) VALUES";
     let bind = script.add(put, versions, "", |values, row| {
         values
@@ -187,7 +187,7 @@ pub(super) async fn observe(
     rows: &[(String, String)],
     folded: &[(String, String)],
 ) -> Result<()> {
-    let mut script = Script::begin(connection);
+    let mut script = SqlScript::begin(connection);
     let put = "INSERT INTO observed (cluster, hub, body) SELECT column1, '', column2 FROM (VALUES";
     let there = ") WHERE EXISTS (SELECT 1 FROM documents WHERE kind = 'cluster' AND id = column1)
          ON CONFLICT (cluster, hub) DO UPDATE SET body = excluded.body";

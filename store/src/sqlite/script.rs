@@ -17,20 +17,20 @@ const MAX_TEXT_BYTES: usize = 32 * 1024;
 /// Texts with at most this many rows per statement are cached: they are few and frequent.
 const MAX_CACHED_ROWS: usize = 8;
 
-pub(super) type Values<'a> = Separated<'a, Sqlite, &'static str>;
+pub(super) type BoundValues<'a> = Separated<'a, Sqlite, &'static str>;
 
-/// A transaction. If it fails, or is dropped without [`Script::commit`], its connection must be
+/// A transaction. If it fails, or is dropped without [`SqlScript::commit`], its connection must be
 /// closed.
-pub(super) struct Script<'c> {
+pub(super) struct SqlScript<'c> {
     connection: &'c mut SqliteConnection,
     text: QueryBuilder<Sqlite>,
     rows: usize,
 }
 
-impl<'c> Script<'c> {
+impl<'c> SqlScript<'c> {
     /// Takes the write lock at once: upgrading from a read lock could fail.
     pub(super) fn begin(connection: &'c mut SqliteConnection) -> Self {
-        Script {
+        SqlScript {
             connection,
             text: QueryBuilder::new("BEGIN IMMEDIATE;"),
             rows: 0,
@@ -38,12 +38,12 @@ impl<'c> Script<'c> {
     }
 
     /// One statement: a prefix, a row of values for each of `rows`, and a suffix.
-    pub(super) async fn add<Row>(
+    pub(super) async fn add<JsonRow>(
         &mut self,
         prefix: &str,
-        rows: &[Row],
+        rows: &[JsonRow],
         suffix: &str,
-        bind: impl Fn(&mut Values<'_>, &Row) -> Result<()>,
+        bind: impl Fn(&mut BoundValues<'_>, &JsonRow) -> Result<()>,
     ) -> Result<()> {
         for rows in rows.chunks(MAX_ROWS_PER_STATEMENT) {
             self.text.push(prefix);

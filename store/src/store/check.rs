@@ -8,7 +8,7 @@ use fairlead_api::ClusterId;
 
 use super::Store;
 use crate::{
-    backend::Ledger, document::whole, error::Result, model::Facts, record::Kind,
+    backend::LogSummary, document::whole, error::Result, model::Facts, record::Kind,
     revision::Revision, view::View,
 };
 
@@ -22,14 +22,14 @@ impl Store {
         let backend = self.shared.backend.as_ref();
         let mut defects = backend.integrity().await?;
         let view = whole(backend).await?;
-        let ledger = backend.ledger().await?;
-        if ledger.revision != view.revision.0 {
+        let log_summary = backend.log_summary().await?;
+        if log_summary.revision != view.revision.0 {
             // A concurrent write happened; the remaining checks would compare two states.
             return Ok(defects);
         }
         references(&view, &mut defects);
-        log(&ledger, &mut defects);
-        last_lines(&view, &ledger, &mut defects);
+        log(&log_summary, &mut defects);
+        last_lines(&view, &log_summary, &mut defects);
         for cluster in view.clusters() {
             let id = &cluster.value.id;
             let facts = (&cluster.value.facts, &cluster.value.dynamic_facts);
@@ -105,20 +105,23 @@ fn references(view: &View, defects: &mut Vec<String>) {
     }
 }
 
-fn log(ledger: &Ledger, defects: &mut Vec<String>) {
-    let expected = ledger.revision.saturating_sub(ledger.compacted);
-    if ledger.changes != expected {
-        let found = ledger.changes;
+fn log(log_summary: &LogSummary, defects: &mut Vec<String>) {
+    let expected = log_summary.revision.saturating_sub(log_summary.compacted);
+    if log_summary.changes != expected {
+        let found = log_summary.changes;
         defects.push(format!("the log has {found} changes, expected {expected}"));
     }
-    if ledger.torn > 0 {
-        defects.push(format!("{} changes lack a line in the log", ledger.torn));
+    if log_summary.torn > 0 {
+        defects.push(format!(
+            "{} changes lack a line in the log",
+            log_summary.torn
+        ));
     }
 }
 
 /// The last log line of each resource matches its current state.
-fn last_lines(view: &View, ledger: &Ledger, defects: &mut Vec<String>) {
-    for line in &ledger.last {
+fn last_lines(view: &View, log_summary: &LogSummary, defects: &mut Vec<String>) {
+    for line in &log_summary.last {
         let kept = kept(view, line.kind, &line.id);
         let logged = line.body.as_ref().map(|_| line.revision);
         // A catalog is deleted with its cluster, without a log line of its own.
