@@ -8,8 +8,10 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use clap::ArgMatches;
 use fairlead_api::{Code, Failure, HubUrl};
 use fairlead_certs::Leaf;
-use fairlead_control::{BOOTSTRAP_TTL, Control, Discovery, InfluxConfig, Network, Reporting};
+use fairlead_control::{BOOTSTRAP_TTL, Control, Network};
+use fairlead_facts::InfluxConfig;
 use fairlead_gateway::Gateway;
+use fairlead_registry::{Discovery, stale::Reporting};
 use fairlead_runtime::{
     Process, admin,
     config::{Listen, Reader, Size, Span},

@@ -1,8 +1,6 @@
 //! Catalog: the desired Kubernetes objects of each cluster. Admins of the tenant write it; each
 //! agent can read its own cluster's only.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use axum::{
     Json, Router,
@@ -15,19 +13,18 @@ use fairlead_api::{
     catalog::{CATALOG_PATH, Catalog, MAX_CATALOG_BYTES},
 };
 use fairlead_gateway::{AgentPeer, Module};
-use fairlead_store::{Draft, View};
+use fairlead_registry::{
+    Right, admit, allow, by,
+    reply::{Answer, Path, Peer, Refused, Sent, Who, finish},
+    still_tagged, visible,
+};
+use fairlead_store::{Draft, Store, View};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Deserialize;
 use serde_json::Value;
 use tracing::info;
 
-use crate::{
-    hub::{Hub, by},
-    registry::{Right, admit, allow, still_tagged, visible},
-    reply::{Answer, Path, Peer, Refused, Sent, Who, finish},
-};
-
-pub(crate) struct CatalogModule(pub(crate) Arc<Hub>);
+pub(crate) struct CatalogModule(pub(crate) Store);
 
 #[async_trait]
 impl Module for CatalogModule {
@@ -37,35 +34,35 @@ impl Module for CatalogModule {
 
     fn people(&self) -> Router {
         let router = Router::new().route("/v1/clusters/{id}/catalog", get(show).put(put));
-        finish(router.with_state(Arc::clone(&self.0)))
+        finish(router.with_state(self.0.clone()))
     }
 
     fn agents(&self) -> Router {
         let router = Router::new().route(CATALOG_PATH, get(pull));
-        finish(router.with_state(Arc::clone(&self.0)))
+        finish(router.with_state(self.0.clone()))
     }
 }
 
 /// A catalog may contain Secrets, which a viewer cannot read in the cluster either.
 async fn show(
-    State(hub): State<Arc<Hub>>,
+    State(store): State<Store>,
     Who(caller): Who,
     Path(id): Path<String>,
 ) -> Answer<impl IntoResponse> {
-    let cluster = visible(&hub.store.view(), &caller, &id)?;
+    let cluster = visible(&store.view(), &caller, &id)?;
     allow(&caller, Right::ReadCatalog)?;
-    let catalog = hub.store.catalog(&cluster.value.id).await?;
+    let catalog = store.catalog(&cluster.value.id).await?;
     Ok((etag(catalog.version)?, Json(catalog)))
 }
 
 async fn put(
-    State(hub): State<Arc<Hub>>,
+    State(store): State<Store>,
     Who(caller): Who,
     Path(id): Path<String>,
     headers: HeaderMap,
     Sent(catalog): Sent<Catalog, MAX_CATALOG_BYTES>,
 ) -> Answer<impl IntoResponse> {
-    visible(&hub.store.view(), &caller, &id)?;
+    visible(&store.view(), &caller, &id)?;
     allow(&caller, Right::WriteCatalog)?;
     for (at, object) in catalog.objects.iter().enumerate() {
         check_object(object).map_err(|field| {
@@ -84,7 +81,7 @@ async fn put(
         draft.put_catalog(&id, catalog.objects.clone())?;
         Ok((version_of(draft, &id), id))
     };
-    let (version, id) = hub.store.change(by(&caller), decide).await?.value;
+    let (version, id) = store.change(by(&caller), decide).await?.value;
     answer.version = version;
     info!(cluster = %id, caller = caller.name, version = answer.version, "catalog changed");
     Ok((etag(answer.version)?, Json(answer)))
@@ -120,7 +117,7 @@ struct Asked {
 }
 
 async fn pull(
-    State(hub): State<Arc<Hub>>,
+    State(store): State<Store>,
     Peer(peer): Peer,
     Query(asked): Query<Asked>,
     headers: HeaderMap,
@@ -134,12 +131,12 @@ async fn pull(
     {
         return Err(Code::ForeignCluster.into());
     }
-    admit(&hub, &identity)?;
-    let version = version_of(&hub.store.view(), &identity.cluster);
+    admit(&store, &identity)?;
+    let version = version_of(&store.view(), &identity.cluster);
     if matches(&headers, version) {
         return Ok((StatusCode::NOT_MODIFIED, etag(version)?).into_response());
     }
-    let catalog = hub.store.catalog(&identity.cluster).await?;
+    let catalog = store.catalog(&identity.cluster).await?;
     Ok((etag(catalog.version)?, Json(catalog)).into_response())
 }
 

@@ -5,7 +5,7 @@
 //! certificate through a watch.
 
 use std::{
-    sync::{Arc, OnceLock, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -14,13 +14,12 @@ use fairlead_api::{Failure, moment::timestamp};
 use fairlead_certs::{Authority, Leaf, front_server, renew_at, session_server};
 use fairlead_gateway::Module;
 use fairlead_runtime::Process;
+use fairlead_store::Clock;
 use prometheus::{IntGaugeVec, Opts};
 use rustls::ServerConfig;
 use time::OffsetDateTime;
 use tokio::sync::watch;
 use tracing::{info, warn};
-
-use crate::hub::Hub;
 
 /// Interval of wall-clock checks: a 16-hour timer would not advance while the machine is suspended.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
@@ -158,15 +157,18 @@ impl Certificates {
 }
 
 pub(crate) struct CertificatesModule {
-    hub: Arc<Hub>,
-    expiry: OnceLock<Option<IntGaugeVec>>,
+    certificates: Arc<Certificates>,
+    clock: Clock,
+    /// `None` if the metric could not be created.
+    expiry: Option<IntGaugeVec>,
 }
 
 impl CertificatesModule {
-    pub(crate) fn new(hub: Arc<Hub>) -> Self {
+    pub(crate) fn new(certificates: Arc<Certificates>, clock: Clock) -> Self {
         CertificatesModule {
-            hub,
-            expiry: OnceLock::new(),
+            certificates,
+            clock,
+            expiry: expiry_gauge(),
         }
     }
 }
@@ -178,13 +180,16 @@ impl Module for CertificatesModule {
     }
 
     async fn run(&self, process: Process) {
-        let gauge = self.expiry.get_or_init(|| register(&process));
+        let gauge = self.expiry.as_ref();
+        if let Some(Err(error)) = gauge.map(|gauge| process.measure(gauge.clone())) {
+            warn!(%error, "metric not registered");
+        }
         loop {
-            if let Err(error) = self.hub.certificates.renew_due(self.hub.now()) {
+            if let Err(error) = self.certificates.renew_due(self.clock.now()) {
                 warn!(code = %error.code, cause = error.cause, "hub certificates not renewed");
             }
             if let Some(gauge) = gauge {
-                show(gauge, self.hub.certificates.expiry());
+                show(gauge, self.certificates.expiry());
             }
             tokio::select! {
                 () = process.draining() => return,
@@ -194,17 +199,12 @@ impl Module for CertificatesModule {
     }
 }
 
-fn register(process: &Process) -> Option<IntGaugeVec> {
+fn expiry_gauge() -> Option<IntGaugeVec> {
     let opts = Opts::new(
         "fairlead_certificate_expiry_timestamp_seconds",
         "Expiry of the hub's certificates, in seconds since 1970.",
     );
-    let gauge = IntGaugeVec::new(opts, &["kind"]);
-    let registered = gauge.and_then(|gauge| {
-        let registered = process.measure(gauge.clone());
-        registered.map(|()| gauge)
-    });
-    registered
+    IntGaugeVec::new(opts, &["kind"])
         .inspect_err(|error| warn!(%error, "metric not registered"))
         .ok()
 }

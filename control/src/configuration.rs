@@ -19,23 +19,39 @@ use fairlead_api::{
     resources::List,
 };
 use fairlead_gateway::{AgentPeer, Asker, Module};
+use fairlead_registry::{
+    Listing, Right, admit, agent_settings, allow, by, listed,
+    reply::{Answer, Path, Peer, Sent, Who, finish},
+    still, tagged, visible,
+};
 use fairlead_runtime::Process;
 use fairlead_store::{
-    Record, View, millis,
+    Clock, Record, Store, View, millis,
     model::{AgentSettings, Cluster},
 };
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use tracing::info;
 
-use crate::{
-    hub::{Hub, by},
-    registry::{Listing, Right, admit, allow, listed, still, tagged, visible},
-    reply::{Answer, Path, Peer, Sent, Who, finish},
-};
-pub(crate) use document::check;
 pub(crate) use wanted::Wanted;
 
-pub(crate) struct ConfigurationModule(pub(crate) Arc<Hub>);
+/// Desired configurations, and the store that they are made from.
+struct Configuration {
+    store: Store,
+    clock: Clock,
+    wanted: Arc<Wanted>,
+}
+
+pub(crate) struct ConfigurationModule(Arc<Configuration>);
+
+impl ConfigurationModule {
+    pub(crate) fn new(store: Store, clock: Clock, wanted: Arc<Wanted>) -> Self {
+        ConfigurationModule(Arc::new(Configuration {
+            store,
+            clock,
+            wanted,
+        }))
+    }
+}
 
 #[async_trait]
 impl Module for ConfigurationModule {
@@ -66,32 +82,27 @@ impl Module for ConfigurationModule {
 
 /// `GET /v1/agents`: agents with an outdated configuration.
 async fn list(
-    State(hub): State<Arc<Hub>>,
+    State(state): State<Arc<Configuration>>,
     Who(caller): Who,
     uri: Uri,
     headers: HeaderMap,
 ) -> Answer<Response> {
     let asked = Listing::of(&uri)?;
-    let view = hub.store.view();
+    let view = state.store.view();
     let (found, link) = asked.clusters(&view, &caller);
-    let items = found.into_iter().map(|it| configured(&hub, &view, it));
+    let items = found.into_iter().map(|it| configured(&state, &view, it));
     let items = items.collect();
     Ok(listed(&headers, &view, &List { items }, link)?)
 }
 
-/// True if a cluster's agent applies an older configuration than the desired one.
-pub(crate) fn outdated(hub: &Hub, view: &View, cluster: &Record<Cluster>) -> bool {
-    let observed = hub.store.observed_of(cluster);
-    let applied = observed.applied.as_deref();
-    applied.is_some_and(|applied| *applied != *hub.wanted.of(view, cluster))
-}
-
-fn configured(hub: &Hub, view: &View, cluster: &Record<Cluster>) -> AgentConfigStatus {
-    let desired = hub.wanted.of(view, cluster);
-    let applied = hub.store.observed_of(cluster).applied.clone();
+fn configured(state: &Configuration, view: &View, cluster: &Record<Cluster>) -> AgentConfigStatus {
+    let desired = state.wanted.of(view, cluster);
+    let applied = state.store.observed_of(cluster).applied.clone();
     AgentConfigStatus {
         cluster: cluster.value.id.clone(),
-        outdated: outdated(hub, view, cluster),
+        outdated: applied
+            .as_deref()
+            .is_some_and(|applied| *applied != *desired),
         desired: desired.to_string(),
         applied,
     }
@@ -99,11 +110,11 @@ fn configured(hub: &Hub, view: &View, cluster: &Record<Cluster>) -> AgentConfigS
 
 /// `GET /v1/clusters/{id}/config`: the document as its agent receives it.
 async fn show(
-    State(hub): State<Arc<Hub>>,
+    State(state): State<Arc<Configuration>>,
     Path(id): Path<String>,
     Who(caller): Who,
 ) -> Answer<Response> {
-    let view = hub.store.view();
+    let view = state.store.view();
     let cluster = visible(&view, &caller, &id)?;
     let (document, revision) = wanted::current(&view, &cluster);
     Ok((etag(&revision)?, Json(document)).into_response())
@@ -111,12 +122,12 @@ async fn show(
 
 /// `GET /v1/clusters/{id}/agent`: the settings of this cluster alone.
 async fn settings(
-    State(hub): State<Arc<Hub>>,
+    State(state): State<Arc<Configuration>>,
     Path(id): Path<String>,
     Who(caller): Who,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let cluster = visible(&hub.store.view(), &caller, &id)?;
+    let cluster = visible(&state.store.view(), &caller, &id)?;
     Ok(tagged(
         &headers,
         StatusCode::OK,
@@ -127,18 +138,18 @@ async fn settings(
 
 /// `PUT /v1/clusters/{id}/agent`: replaces them.
 async fn put(
-    State(hub): State<Arc<Hub>>,
+    State(state): State<Arc<Configuration>>,
     Path(id): Path<String>,
     Extension(asker): Extension<Asker>,
     headers: HeaderMap,
     Sent(settings): Sent<AgentSettings>,
 ) -> Answer<Response> {
-    check(&settings)?;
+    agent_settings::check(&settings)?;
     let caller = asker.caller().await?;
-    visible(&hub.store.view(), &caller, &id)?;
+    visible(&state.store.view(), &caller, &id)?;
     allow(&caller, Right::WriteCluster)?;
     let (principal, sent) = (caller.clone(), settings.clone());
-    let changed = hub.store.change(by(&caller), move |draft| {
+    let changed = state.store.change(by(&caller), move |draft| {
         let cluster = visible(draft, &principal, &id)?;
         still(&headers, &cluster.value.agent)?;
         let id = cluster.value.id.clone();
@@ -152,27 +163,27 @@ async fn put(
 
 /// `GET /agent/v1/config`
 async fn pull(
-    State(hub): State<Arc<Hub>>,
+    State(state): State<Arc<Configuration>>,
     Peer(peer): Peer,
     headers: HeaderMap,
 ) -> Answer<Response> {
     let AgentPeer::Agent(identity) = peer else {
         return Err(Code::EnrolOnly.into());
     };
-    let cluster = admit(&hub, &identity)?;
+    let cluster = admit(&state.store, &identity)?;
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let applied = text(APPLIED_REVISION_HEADER).filter(|revision| is_revision(revision));
     if let Some(revision) = applied {
-        let now = millis(hub.now());
-        hub.store.observe(&identity.cluster, |observed| {
+        let now = millis(state.clock.now());
+        state.store.observe(&identity.cluster, |observed| {
             if observed.applied.as_deref() != Some(revision) {
                 observed.applied = Some(revision.to_owned());
                 observed.applied_at = Some(now);
             }
         });
     }
-    let view = hub.store.view();
-    let wanted = hub.wanted.of(&view, &cluster);
+    let view = state.store.view();
+    let wanted = state.wanted.of(&view, &cluster);
     let known = text(header::IF_NONE_MATCH.as_str()).map(|tag| tag.trim_matches('"'));
     if known == Some(&*wanted) {
         return Ok((StatusCode::NOT_MODIFIED, etag(&wanted)?).into_response());

@@ -6,11 +6,12 @@
 mod install;
 mod issue;
 mod manifest;
+mod proxies;
 mod spend;
 mod steward;
 mod token;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use axum::{
@@ -18,20 +19,21 @@ use axum::{
     routing::{get, post},
 };
 use fairlead_api::{
-    Code, Failure, JoinString,
+    Code, Failure, HubUrl, JoinString,
     enroll::{ENROLL_PATH, RENEW_PATH},
     resources::JoinInfo,
 };
+use fairlead_certs::Authority;
 use fairlead_gateway::Module;
-use fairlead_store::model::Cluster;
+use fairlead_registry::{Invitations, reply::finish};
+use fairlead_store::{Clock, Store, model::Cluster};
 use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;
 
 pub use manifest::{ManifestInput, manifest};
+pub use proxies::Network;
 pub use spend::{Claim, Enrolled, SpendError, spend};
 pub(crate) use token::BootstrapKey;
-
-use crate::{hub::Hub, reply::finish};
 
 /// Path of our agent's install manifest; the bootstrap token is its query. This is the one secret
 /// in a URL: single use, valid for half an hour, never logged.
@@ -39,10 +41,52 @@ pub const AGENT_PATH: &str = "/install/agent.yaml";
 /// Path of the install manifests of Project Syn's Steward.
 pub const STEWARD_PATH: &str = "/install/steward.json";
 
-pub(crate) struct Enroll(pub(crate) Arc<Hub>);
+/// Settings of enrolment, chosen by the platform operator.
+#[derive(Debug)]
+pub(crate) struct EnrollSettings {
+    pub(crate) public_url: HubUrl,
+    /// Prefix of install URLs.
+    pub(crate) install_base: String,
+    /// Time after its expiry within which an identity may renew itself.
+    pub(crate) renew_grace: Duration,
+    pub(crate) version: String,
+    /// The agent's image.
+    pub(crate) image: String,
+    /// Image of Project Syn's Steward, for its install manifests.
+    pub(crate) steward_image: String,
+    pub(crate) trusted_proxies: Vec<Network>,
+}
+
+/// Issues invitations and identities.
+pub(crate) struct Enroll {
+    pub(crate) settings: EnrollSettings,
+    pub(crate) store: Store,
+    pub(crate) clock: Clock,
+    pub(crate) authority: Arc<Authority>,
+    pub(crate) bootstrap: BootstrapKey,
+}
+
+impl Enroll {
+    fn now(&self) -> OffsetDateTime {
+        self.clock.now()
+    }
+
+    /// The join string for a bootstrap token.
+    fn join_string(&self, token: SecretString) -> Result<SecretString, Failure> {
+        let join = JoinString {
+            hubs: vec![self.settings.public_url.clone()],
+            ca_pin: self.authority.pin(),
+            token,
+        };
+        join.encode()
+            .map_err(|error| Failure::because(Code::Internal, error))
+    }
+}
+
+pub(crate) struct EnrollModule(pub(crate) Arc<Enroll>);
 
 #[async_trait]
-impl Module for Enroll {
+impl Module for EnrollModule {
     fn name(&self) -> &'static str {
         "enroll"
     }
@@ -62,22 +106,13 @@ impl Module for Enroll {
     }
 }
 
-impl Hub {
-    /// Expiry of a bootstrap token issued now, in whole seconds as encoded in the token.
-    pub(crate) fn bootstrap_expiry(&self, now: OffsetDateTime) -> OffsetDateTime {
-        let now = now.replace_nanosecond(0).unwrap_or(now);
-        now + self.settings.bootstrap_ttl
+impl Invitations for Enroll {
+    fn invitation(&self, cluster: &Cluster) -> Result<JoinInfo, Failure> {
+        invitation(self, cluster)
     }
 
-    /// The join string for a bootstrap token.
-    pub(crate) fn join_string(&self, token: SecretString) -> Result<SecretString, Failure> {
-        let join = JoinString {
-            hubs: vec![self.settings.public_url.clone()],
-            ca_pin: self.authority.pin(),
-            token,
-        };
-        join.encode()
-            .map_err(|error| Failure::because(Code::Internal, error))
+    fn install_url(&self, cluster: &Cluster) -> SecretString {
+        install_url(self, cluster)
     }
 }
 
@@ -86,15 +121,17 @@ impl Hub {
 ///
 /// # Errors
 /// `FL-5101`
-pub(crate) fn invitation(hub: &Hub, cluster: &Cluster) -> Result<JoinInfo, Failure> {
-    let token = hub.bootstrap.token(&cluster.id, &cluster.binding.bootstrap);
-    let url = |path: &str| install_url_of(hub, path, &token);
+fn invitation(enroll: &Enroll, cluster: &Cluster) -> Result<JoinInfo, Failure> {
+    let token = enroll
+        .bootstrap
+        .token(&cluster.id, &cluster.binding.bootstrap);
+    let url = |path: &str| install_url_of(enroll, path, &token);
     let (agent_install_url, install_url) = (url(AGENT_PATH), url(STEWARD_PATH));
     Ok(JoinInfo {
         id: cluster.id.clone(),
         tenant: cluster.tenant.clone(),
         display_name: cluster.shown_name().to_owned(),
-        join: hub.join_string(token)?,
+        join: enroll.join_string(token)?,
         agent_install_url,
         install_url,
         expires: cluster.binding.bootstrap.expires,
@@ -102,21 +139,21 @@ pub(crate) fn invitation(hub: &Hub, cluster: &Cluster) -> Result<JoinInfo, Failu
 }
 
 /// Steward's install URL alone: lists contain it for every cluster.
-pub(crate) fn install_url(hub: &Hub, cluster: &Cluster) -> SecretString {
-    let mut url = install_url_without_token(hub, STEWARD_PATH);
-    (hub.bootstrap).write(&cluster.id, &cluster.binding.bootstrap, &mut url);
+fn install_url(enroll: &Enroll, cluster: &Cluster) -> SecretString {
+    let mut url = install_url_without_token(enroll, STEWARD_PATH);
+    (enroll.bootstrap).write(&cluster.id, &cluster.binding.bootstrap, &mut url);
     url.into()
 }
 
-fn install_url_of(hub: &Hub, path: &str, token: &SecretString) -> SecretString {
-    let mut url = install_url_without_token(hub, path);
+fn install_url_of(enroll: &Enroll, path: &str, token: &SecretString) -> SecretString {
+    let mut url = install_url_without_token(enroll, path);
     url.push_str(token.expose_secret());
     url.into()
 }
 
 /// Reserves capacity for the token.
-fn install_url_without_token(hub: &Hub, path: &str) -> String {
-    let parts = [&hub.settings.install_base, path, "?token="];
+fn install_url_without_token(enroll: &Enroll, path: &str) -> String {
+    let parts = [&enroll.settings.install_base, path, "?token="];
     let length: usize = parts.iter().map(|part| part.len()).sum();
     let mut url = String::with_capacity(length + token::MAX_TOKEN_BYTES);
     url.extend(parts);

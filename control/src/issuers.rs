@@ -16,7 +16,10 @@ mod turns;
 
 use std::{net::IpAddr, path::Path};
 
+use async_trait::async_trait;
 use fairlead_api::{ClusterId, Code, Failure, TenantId, resources::Role};
+use fairlead_gateway::Caller;
+use fairlead_registry::TokenVerifier;
 use secrecy::{ExposeSecret, SecretString};
 use time::OffsetDateTime;
 
@@ -142,6 +145,30 @@ impl Issuers {
             }
         }
         unreachable.map_or(Ok(None), Err)
+    }
+}
+
+#[async_trait]
+impl TokenVerifier for Issuers {
+    async fn verify(
+        &self,
+        token: &SecretString,
+        from: IpAddr,
+        now: OffsetDateTime,
+    ) -> Result<Option<Caller>, Failure> {
+        Ok(self.vouch(token, from, now).await?.map(Caller::from))
+    }
+}
+
+impl From<Vouched> for Caller {
+    fn from(vouched: Vouched) -> Self {
+        Caller {
+            name: vouched.name,
+            token: None,
+            role: vouched.role,
+            tenant: vouched.tenant,
+            cluster: vouched.cluster,
+        }
     }
 }
 

@@ -17,10 +17,8 @@ use fairlead_store::{DataDir, Store};
 use secrecy::{ExposeSecret, SecretString};
 use tracing::info;
 
-use crate::enroll::BootstrapKey;
+use crate::{enroll::BootstrapKey, files::KEYS};
 
-/// Files that a hub needs besides its store.
-pub(crate) const KEYS: [&str; 3] = ["ca.pem", "ca.key", "bootstrap.key"];
 /// Domain separation of this use of the sealing key.
 const PURPOSE: &[u8] = b"fairlead keys of the hub v1";
 const NONCE_BYTES: usize = 12;

@@ -10,25 +10,24 @@ pub mod import;
 pub mod issuers;
 pub mod upkeep;
 
+mod about;
 mod catalog;
 mod certificates;
+mod config;
 mod configuration;
 mod control;
-mod facts;
-mod hub;
+mod files;
 mod keys;
 mod local;
 mod loss;
-mod proxies;
-mod registry;
-mod reply;
+mod opening;
 mod repositories;
+mod wiring;
 
 pub use certificates::CertificateExpiry;
-pub use control::{BOOTSTRAP_TTL, Config, Control};
-pub use facts::{InfluxConfig, InfluxLogin, InfluxUrl, Reporting};
-pub use hub::Discovery;
-pub use proxies::Network;
+pub use config::{BOOTSTRAP_TTL, Config};
+pub use control::Control;
+pub use enroll::Network;
 pub use repositories::{
     DesiredRepo, GitServer, GitServerError, GitServers, RepoOwner, ReportedRepo,
 };

@@ -1,7 +1,7 @@
 //! Access for the platform operator on the hub's own machine: `hub.sock` in the data folder, open
 //! to the hub's user and root. It creates tokens for an operator without a valid one.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use axum::{Json, Router, extract::State, routing::post};
 use bytes::Bytes;
@@ -9,8 +9,12 @@ use fairlead_api::{
     Code, Failure, Reason,
     resources::{CreateToken, CreatedToken},
 };
+use fairlead_registry::{
+    mint,
+    reply::{Refused, Secret},
+};
 use fairlead_runtime::Process;
-use fairlead_store::Actor;
+use fairlead_store::{Actor, Clock, Store};
 use http::{Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
@@ -21,19 +25,13 @@ use tokio::{
 };
 use tracing::warn;
 
-use crate::{
-    hub::Hub,
-    registry::mint,
-    reply::{Refused, Secret},
-};
-
 pub(crate) const SOCKET: &str = "hub.sock";
 const PATH: &str = "/tokens";
 /// A write to an unreachable database takes some seconds.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Serves the socket until the process drains. If it cannot be opened, the hub runs without it.
-pub(crate) fn serve(hub: Arc<Hub>, dir: &Path, process: &Process) {
+pub(crate) fn serve(store: Store, clock: Clock, dir: &Path, process: &Process) {
     let path = dir.join(SOCKET);
     let listener = match listen(&path) {
         Ok(listener) => listener,
@@ -42,7 +40,9 @@ pub(crate) fn serve(hub: Arc<Hub>, dir: &Path, process: &Process) {
             return;
         }
     };
-    let router = Router::new().route(PATH, post(create)).with_state(hub);
+    let router = Router::new()
+        .route(PATH, post(create))
+        .with_state((store, clock));
     let draining = process.clone();
     process.spawn(async move {
         let drained = async move { draining.draining().await };
@@ -65,10 +65,10 @@ fn listen(path: &Path) -> std::io::Result<UnixListener> {
 }
 
 async fn create(
-    State(hub): State<Arc<Hub>>,
+    State((store, clock)): State<(Store, Clock)>,
     Json(asked): Json<CreateToken>,
 ) -> Result<Secret<CreatedToken>, Refused> {
-    Ok(Secret(mint(&hub, Actor::Hub, asked).await?))
+    Ok(Secret(mint(&store, clock.now(), Actor::Hub, asked).await?))
 }
 
 /// Requests a token from the hub running in this folder; `None` if no hub answers there.

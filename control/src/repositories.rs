@@ -12,9 +12,8 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use fairlead_gateway::Module;
 use fairlead_runtime::Process;
+use fairlead_store::{Clock, Store};
 
-use crate::hub::Hub;
-pub(crate) use state::{ShownRepoState, shown_of_cluster, shown_of_tenant};
 pub use wanted::{DesiredRepo, RepoOwner};
 
 /// A Git server, or a company's own process for repositories. Its reasons are shown to everyone
@@ -86,7 +85,24 @@ impl fmt::Debug for GitServers {
     }
 }
 
-pub(crate) struct RepositoriesModule(pub(crate) Arc<Hub>);
+/// Git servers, and the store with the repositories that they provide.
+struct Repositories {
+    store: Store,
+    clock: Clock,
+    git_servers: GitServers,
+}
+
+pub(crate) struct RepositoriesModule(Arc<Repositories>);
+
+impl RepositoriesModule {
+    pub(crate) fn new(store: Store, clock: Clock, git_servers: GitServers) -> Self {
+        RepositoriesModule(Arc::new(Repositories {
+            store,
+            clock,
+            git_servers,
+        }))
+    }
+}
 
 #[async_trait]
 impl Module for RepositoriesModule {

@@ -15,11 +15,15 @@ use fairlead_api::{
     Code, Failure,
     resources::{CreateToken, CreatedToken},
 };
+use fairlead_registry::mint;
 use fairlead_store::{
     Actor, Clock, DataDir, Place, Store, Tallies, claim::Claim, dump, unusable as unusable_store,
 };
 
-use crate::{control::STORE_FILE, keys::KEYS, local, registry::mint_in};
+use crate::{
+    files::{KEYS, STORE_FILE},
+    local,
+};
 use leftovers::Leftovers;
 use stage::Stage;
 
@@ -110,7 +114,7 @@ impl HubData {
         };
         let clock = Clock::system();
         let store = Store::open_as_it_is(&place, clock.clone()).await?;
-        let created = mint_in(&store, clock.now(), Actor::Hub, asked, |_| Ok(())).await;
+        let created = mint(&store, clock.now(), Actor::Hub, asked).await;
         store.close().await;
         created
     }

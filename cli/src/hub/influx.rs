@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fairlead_control::{InfluxConfig, InfluxLogin};
+use fairlead_facts::{InfluxConfig, InfluxLogin};
 use fairlead_runtime::config::{Reader, Size};
 
 use super::read_secret;

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fairlead_api::{
-    Code, Failure,
-    config::{AgentConfig, CollectorKind, Repository, Revisions},
-};
+use fairlead_api::config::{AgentConfig, Repository, Revisions};
 use fairlead_store::model::{AgentSettings, Cluster, GitRepo, Tenant};
 
 /// Settings of the cluster; missing ones come from its tenant's template.
@@ -55,57 +52,8 @@ pub(super) fn document(cluster: &Cluster, tenant: Option<&Tenant>) -> AgentConfi
     }
 }
 
-/// Rejects settings that no agent could apply.
-///
-/// # Errors
-/// `FL-4109`
-pub(crate) fn check(settings: &AgentSettings) -> Result<(), Failure> {
-    let invalid = |detail: &str| Err(Failure::because(Code::Invalid, detail));
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_');
-    let version = settings.version.as_deref().unwrap_or("0");
-    if version.is_empty() || version.len() > 64 || !version.chars().all(plain) {
-        return invalid("version: 1 to 64 letters, digits, dots, dashes, plusses and underscores");
-    }
-    if let Some(facts) = &settings.facts {
-        let prefixes = [&facts.annotation_prefixes, &facts.contact_prefixes];
-        let mut prefixes = prefixes.into_iter().flatten();
-        let count = prefixes
-            .clone()
-            .count()
-            .max(facts.disabled_collectors.len());
-        if count > 64 || prefixes.any(|it| it.is_empty() || it.len() > 253) {
-            return invalid(
-                "facts: at most 64 prefixes of 1 to 253 characters, and at most 64 disabled collectors",
-            );
-        }
-        if facts.interval_seconds == Some(0) {
-            return invalid("facts.intervalSeconds: at least one second");
-        }
-        let known = |name: &String| CollectorKind::ALL.iter().any(|kind| kind.as_str() == name);
-        if let Some(unknown) = facts.disabled_collectors.iter().find(|name| !known(name)) {
-            let unknown: String = unknown.chars().take(64).collect();
-            let known = CollectorKind::ALL.map(CollectorKind::as_str).join(", ");
-            let detail = format!(
-                "facts.disabledCollectors: unknown collector {unknown:?}; expected one of {known}"
-            );
-            return invalid(&detail);
-        }
-    }
-    let targets = settings.allow_connect.iter().flatten();
-    let is_target = |target: &String| {
-        let parts = target.rsplit_once(':');
-        target.len() <= 261
-            && parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
-    };
-    if targets.clone().count() > 64 || !targets.clone().all(is_target) {
-        return invalid("allowConnect: at most 64 targets, each host:port");
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
-    use fairlead_api::config::FactCollection;
     use fairlead_certs::Registration;
     use fairlead_store::model::hex::hash_of;
     use fairlead_store::model::{Binding, Bootstrap, ClusterTemplate};
@@ -186,47 +134,5 @@ mod tests {
             "facts are not part of the agent's settings"
         );
         assert_eq!(document(&self::cluster(), None), AgentConfig::default());
-    }
-
-    #[test]
-    fn unusable_settings_are_rejected() {
-        let facts = |facts: FactCollection| AgentSettings {
-            facts: Some(facts),
-            ..AgentSettings::default()
-        };
-        let targets = |targets: &[&str]| AgentSettings {
-            allow_connect: Some(targets.iter().map(ToString::to_string).collect()),
-            ..AgentSettings::default()
-        };
-        assert!(check(&targets(&["db:5432", "[::1]:80"])).is_ok());
-        assert!(check(&facts(FactCollection::default())).is_ok());
-        let version = AgentSettings {
-            version: Some("a b".to_owned()),
-            ..AgentSettings::default()
-        };
-        for bad in [
-            version,
-            targets(&["db"]),
-            targets(&[":80"]),
-            targets(&["db:x"]),
-            facts(FactCollection {
-                interval_seconds: Some(0),
-                ..FactCollection::default()
-            }),
-            facts(FactCollection {
-                disabled_collectors: vec!["x".repeat(65)],
-                ..FactCollection::default()
-            }),
-            facts(FactCollection {
-                contact_prefixes: vec![String::new()],
-                ..FactCollection::default()
-            }),
-            facts(FactCollection {
-                annotation_prefixes: vec!["a".to_owned(); 65],
-                ..FactCollection::default()
-            }),
-        ] {
-            assert!(check(&bad).is_err(), "{bad:?}");
-        }
     }
 }

@@ -8,6 +8,7 @@ use std::{
 };
 
 use fairlead_api::{ClusterId, config::AgentConfig};
+use fairlead_registry::DesiredConfigs;
 use fairlead_store::{
     Record, Revision, Store, View,
     model::{Cluster, hex},
@@ -42,13 +43,19 @@ impl Default for Wanted {
     }
 }
 
+impl DesiredConfigs for Wanted {
+    fn revision(&self, view: &View, cluster: &Record<Cluster>) -> Arc<str> {
+        self.of(view, cluster)
+    }
+
+    fn changed(&self) -> broadcast::Receiver<ClusterId> {
+        self.changed.subscribe()
+    }
+}
+
 impl Wanted {
     fn known(&self) -> MutexGuard<'_, HashMap<ClusterId, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn changed(&self) -> broadcast::Receiver<ClusterId> {
-        self.changed.subscribe()
     }
 
     /// The desired revision of a cluster. Notifies subscribers if it is new.

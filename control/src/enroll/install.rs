@@ -22,14 +22,13 @@ use time::Duration;
 use tracing::{info, warn};
 
 use super::{
-    ManifestInput, manifest,
+    Enroll, ManifestInput, manifest,
+    proxies::outside,
     steward::{self, Steward},
     token::Claims,
 };
-use crate::{
-    hub::Hub,
-    proxies::outside,
-    registry::new_token,
+use fairlead_registry::{
+    new_token,
     reply::{Answer, Asks, Refused},
 };
 
@@ -64,13 +63,13 @@ fn private(content_type: &'static str) -> [(header::HeaderName, HeaderValue); 3]
 }
 
 pub(super) async fn agent(
-    State(hub): State<Arc<Hub>>,
+    State(enroll): State<Arc<Enroll>>,
     asks: Asks,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Answer<impl IntoResponse> {
     let token = token(query.as_deref(), &headers).unwrap_or_default();
-    let body = render(&hub, token)
+    let body = render(&enroll, token)
         .map_err(|failure| Refused::from(count_rejection(&asks, failure, "agent.yaml")))?;
     Ok((private("application/yaml; charset=utf-8"), body))
 }
@@ -109,40 +108,43 @@ fn open_for(
     Ok(cluster.clone())
 }
 
-fn render(hub: &Hub, token: SecretString) -> Result<String, Failure> {
-    let claims = hub.bootstrap.read(&token).ok_or(Code::BootstrapUnknown)?;
-    let view = hub.store.view();
+fn render(enroll: &Enroll, token: SecretString) -> Result<String, Failure> {
+    let claims = enroll
+        .bootstrap
+        .read(&token)
+        .ok_or(Code::BootstrapUnknown)?;
+    let view = enroll.store.view();
     let cluster = view.cluster(&claims.cluster).map(|it| &it.value);
-    let cluster = open_for(&claims, cluster, hub.now())?;
+    let cluster = open_for(&claims, cluster, enroll.now())?;
     info!(cluster = %cluster.id, "install manifest served");
     manifest(&ManifestInput {
         cluster: cluster.id,
         tenant: cluster.tenant,
-        join: hub.join_string(token)?,
-        image: hub.settings.image.clone(),
-        version: hub.settings.version.clone(),
+        join: enroll.join_string(token)?,
+        image: enroll.settings.image.clone(),
+        version: enroll.settings.version.clone(),
     })
 }
 
 /// `GET /install/steward.json`, with the texts that Lieutenant's clients expect.
 pub(super) async fn steward(
-    State(hub): State<Arc<Hub>>,
+    State(enroll): State<Arc<Enroll>>,
     asks: Asks,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Answer<Response> {
     let missing = || Refused::saying(Code::Invalid, StatusCode::BAD_REQUEST, "missing token");
     let token = token(query.as_deref(), &headers).ok_or_else(missing)?;
-    let issued = issue_steward_token(&hub, &token).await;
+    let issued = issue_steward_token(&enroll, &token).await;
     let (cluster, token) = issued
         .map_err(|failure| lieutenant_rejection(count_rejection(&asks, failure, "steward.json")))?;
     info!(%cluster, "Steward manifests issued");
     let from = asks.asker().map(fairlead_gateway::Asker::from);
     let manifests = steward::manifests(&Steward {
-        api: &api_url(&hub, from, &headers),
+        api: &api_url(&enroll, from, &headers),
         cluster: &cluster,
         token: token.expose_secret(),
-        image: &hub.settings.steward_image,
+        image: &enroll.settings.steward_image,
     });
     Ok((private("application/json"), Json(manifests)).into_response())
 }
@@ -157,19 +159,19 @@ fn lieutenant_rejection(failure: Failure) -> Refused {
 }
 
 /// URL of this API as Steward reaches it.
-fn api_url(hub: &Hub, from: Option<IpAddr>, headers: &HeaderMap) -> String {
-    let external = from.and_then(|from| outside(&hub.settings.trusted_proxies, from, headers));
-    external.unwrap_or_else(|| hub.settings.public_url.to_string())
+fn api_url(enroll: &Enroll, from: Option<IpAddr>, headers: &HeaderMap) -> String {
+    let external = from.and_then(|from| outside(&enroll.settings.trusted_proxies, from, headers));
+    external.unwrap_or_else(|| enroll.settings.public_url.to_string())
 }
 
 /// Exchanges the bootstrap token for a token limited to this cluster. Of several concurrent
 /// requests one succeeds. Tokens of earlier installations are revoked.
 async fn issue_steward_token(
-    hub: &Hub,
+    enroll: &Enroll,
     token: &SecretString,
 ) -> Result<(ClusterId, SecretString), Failure> {
-    let claims = hub.bootstrap.read(token).ok_or(Code::BootstrapUnknown)?;
-    let (id, now) = (claims.cluster.clone(), hub.now());
+    let claims = enroll.bootstrap.read(token).ok_or(Code::BootstrapUnknown)?;
+    let (id, now) = (claims.cluster.clone(), enroll.now());
     let (mut kept, token) = new_token(
         id.as_str(),
         Role::Cluster,
@@ -193,7 +195,10 @@ async fn issue_steward_token(
         draft.put_cluster(cluster)?;
         Ok::<_, Failure>(draft.put_token(kept.clone())?)
     };
-    hub.store.change(Actor::Agent(id.clone()), decide).await?;
+    enroll
+        .store
+        .change(Actor::Agent(id.clone()), decide)
+        .await?;
     Ok((id, token))
 }
 

@@ -14,6 +14,10 @@ use fairlead_api::{
 };
 use fairlead_certs::{AgentIdentity, Signed, csr_fingerprint};
 use fairlead_gateway::AgentPeer;
+use fairlead_registry::{
+    admit,
+    reply::{Answer, Peer, Refused, Sent},
+};
 use fairlead_store::{
     Actor, Draft, StoreError,
     model::{Cluster, LateRenewal, hex},
@@ -21,23 +25,17 @@ use fairlead_store::{
 };
 use tracing::{info, warn};
 
-use super::{Claim, Enrolled, SpendError, spend};
-use crate::{
-    hub::Hub,
-    registry::admit,
-    reply::{Answer, Peer, Refused, Sent},
-};
-
+use super::{Claim, Enroll, Enrolled, SpendError, spend};
 pub(super) async fn enroll(
-    State(hub): State<Arc<Hub>>,
+    State(issuer): State<Arc<Enroll>>,
     Sent(asked): Sent<EnrollRequest, MAX_ENROLL_BODY_BYTES>,
 ) -> Answer<Json<Issued>> {
-    let answer = try_enroll(&hub, asked).await;
+    let answer = try_enroll(&issuer, asked).await;
     answer.map_err(|failure| rejected("enrolment", failure))
 }
 
-async fn try_enroll(hub: &Arc<Hub>, asked: EnrollRequest) -> Result<Json<Issued>, Failure> {
-    let claims = hub
+async fn try_enroll(issuer: &Arc<Enroll>, asked: EnrollRequest) -> Result<Json<Issued>, Failure> {
+    let claims = issuer
         .bootstrap
         .read(&asked.token)
         .ok_or(Code::BootstrapUnknown)?;
@@ -49,11 +47,11 @@ async fn try_enroll(hub: &Arc<Hub>, asked: EnrollRequest) -> Result<Json<Issued>
         uid: asked.cluster_uid,
     };
     let (signer, cluster, csr) = (
-        Arc::clone(&hub.authority),
+        Arc::clone(&issuer.authority),
         claims.cluster.clone(),
         asked.csr,
     );
-    let now = hub.now();
+    let now = issuer.now();
     let sign = move |it: &Cluster| {
         signer.sign_agent_of(it.binding.registration, &csr, &it.tenant, &cluster, now)
     };
@@ -61,21 +59,21 @@ async fn try_enroll(hub: &Arc<Hub>, asked: EnrollRequest) -> Result<Json<Issued>
         tenant,
         signed,
         again,
-    } = spend(&hub.store, claim, now, sign).await?;
+    } = spend(&issuer.store, claim, now, sign).await?;
     info!(cluster = %claims.cluster, %tenant, again, serial = signed.serial, agent.version = printable(&asked.agent_version), "agent enrolled");
     let identity = (claims.cluster, tenant);
-    Ok(Json(issued(hub, identity, signed)))
+    Ok(Json(issued(issuer, identity, signed)))
 }
 
 pub(super) async fn renew(
-    State(hub): State<Arc<Hub>>,
+    State(issuer): State<Arc<Enroll>>,
     Peer(peer): Peer,
     Sent(asked): Sent<RenewRequest, MAX_ENROLL_BODY_BYTES>,
 ) -> Answer<Json<Issued>> {
     let answer = match peer {
-        AgentPeer::Agent(identity) => try_renew(&hub, &identity, &asked),
-        AgentPeer::Lapsed(identity) => match check_late_renewal(&hub, &identity, &asked).await {
-            Ok(()) => try_renew(&hub, &identity, &asked),
+        AgentPeer::Agent(identity) => try_renew(&issuer, &identity, &asked),
+        AgentPeer::Lapsed(identity) => match check_late_renewal(&issuer, &identity, &asked).await {
+            Ok(()) => try_renew(&issuer, &identity, &asked),
             Err(failure) => Err(failure),
         },
         AgentPeer::Anonymous => Err(Code::EnrolOnly.into()),
@@ -84,16 +82,21 @@ pub(super) async fn renew(
 }
 
 fn try_renew(
-    hub: &Hub,
+    issuer: &Enroll,
     identity: &AgentIdentity,
     asked: &RenewRequest,
 ) -> Result<Json<Issued>, Failure> {
-    let home = admit(hub, identity)?;
+    let home = admit(&issuer.store, identity)?;
     let (cluster, tenant) = (&identity.cluster, &home.value.tenant);
-    let (registration, now) = (home.value.binding.registration, hub.now());
-    let signed = (hub.authority).sign_agent_of(registration, &asked.csr, tenant, cluster, now)?;
+    let (registration, now) = (home.value.binding.registration, issuer.now());
+    let signed =
+        (issuer.authority).sign_agent_of(registration, &asked.csr, tenant, cluster, now)?;
     info!(%cluster, %tenant, serial = signed.serial, agent.version = printable(&asked.agent_version), "agent certificate renewed");
-    Ok(Json(issued(hub, (cluster.clone(), tenant.clone()), signed)))
+    Ok(Json(issued(
+        issuer,
+        (cluster.clone(), tenant.clone()),
+        signed,
+    )))
 }
 
 /// Checks an expired identity: it may renew only with the key that enrolled last. The renewal is
@@ -102,16 +105,16 @@ fn try_renew(
 /// # Errors
 /// `FL-2110`, `FL-2109`, `FL-5102`
 async fn check_late_renewal(
-    hub: &Hub,
+    issuer: &Enroll,
     identity: &AgentIdentity,
     asked: &RenewRequest,
 ) -> Result<(), Failure> {
     let ended = |detail: &str| Failure::because(Code::CertificateExpired, detail);
     let renewal = LateRenewal {
-        at: whole_millis(hub.now()),
+        at: whole_millis(issuer.now()),
         expired: identity.not_after,
     };
-    if renewal.at - renewal.expired > hub.settings.renew_grace {
+    if renewal.at - renewal.expired > issuer.settings.renew_grace {
         return Err(ended("the identity expired too long ago"));
     }
     if csr_fingerprint(&asked.csr)? != identity.key {
@@ -127,7 +130,7 @@ async fn check_late_renewal(
         Ok(known)
     };
     let actor = Actor::Agent(identity.cluster.clone());
-    match hub.store.change(actor, decide).await {
+    match issuer.store.change(actor, decide).await {
         Ok(done) if done.value => {
             warn!(cluster = %identity.cluster, serial = identity.serial, expired = timestamp(identity.not_after), "expired identity renewed");
             Ok(())
@@ -139,7 +142,7 @@ async fn check_late_renewal(
 }
 
 fn issued(
-    hub: &Hub,
+    issuer: &Enroll,
     (cluster, tenant): (fairlead_api::ClusterId, fairlead_api::TenantId),
     signed: Signed,
 ) -> Issued {
@@ -147,7 +150,7 @@ fn issued(
         cluster,
         tenant,
         certificate: signed.certificate_pem,
-        ca: hub.authority.certificate_pem().to_owned(),
+        ca: issuer.authority.certificate_pem().to_owned(),
         not_before: signed.not_before,
         not_after: signed.not_after,
     }

@@ -7,7 +7,7 @@ use super::{
     Vouched,
     config::{Mapping, Named, Pattern},
 };
-use crate::registry::caller_name;
+use fairlead_registry::caller_name;
 
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 

@@ -19,11 +19,11 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    DesiredRepo, GitServer, GitServerError, RepoOwner, ReportedRepo,
+    DesiredRepo, GitServer, GitServerError, RepoOwner, ReportedRepo, Repositories,
     plans::{Call, Plans, Sources},
     state::state_after,
 };
-use crate::{hub::Hub, registry::template_of};
+use fairlead_registry::template_of;
 
 /// Maximum number of concurrent server calls.
 const MAX_CONCURRENT_CALLS: usize = 8;
@@ -34,17 +34,17 @@ const BATCH_DELAY: Duration = Duration::from_millis(300);
 const STANDBY_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Never returns.
-pub(super) async fn run(hub: &Arc<Hub>) {
+pub(super) async fn run(repositories: &Arc<Repositories>) {
     loop {
-        if hub.store.leads() {
-            Reconciler::new(Arc::clone(hub)).reconcile().await;
+        if repositories.store.leads() {
+            Reconciler::new(Arc::clone(repositories)).reconcile().await;
         }
         sleep(STANDBY_POLL_INTERVAL).await;
     }
 }
 
 struct Reconciler {
-    hub: Arc<Hub>,
+    repositories: Arc<Repositories>,
     plans: Plans,
     calls: JoinSet<Completed>,
 }
@@ -58,9 +58,9 @@ struct Completed {
 }
 
 impl Reconciler {
-    fn new(hub: Arc<Hub>) -> Self {
+    fn new(repositories: Arc<Repositories>) -> Self {
         Reconciler {
-            hub,
+            repositories,
             plans: Plans::default(),
             calls: JoinSet::new(),
         }
@@ -68,9 +68,9 @@ impl Reconciler {
 
     /// Returns when another hub becomes responsible.
     async fn reconcile(mut self) {
-        let mut revisions = self.hub.store.watch();
+        let mut revisions = self.repositories.store.watch();
         self.refresh();
-        while self.hub.store.leads() {
+        while self.repositories.store.leads() {
             self.start_calls();
             let has_capacity = self.calls.len() < MAX_CONCURRENT_CALLS;
             let due = self.plans.next().filter(|_| has_capacity);
@@ -95,7 +95,7 @@ impl Reconciler {
 
     /// Refreshes the plans from the store.
     fn refresh(&mut self) {
-        let view = self.hub.store.view();
+        let view = self.repositories.store.view();
         for record in view.tenants() {
             let tenant = &record.value;
             let sources = (record.revision, Revision(0));
@@ -132,7 +132,7 @@ impl Reconciler {
         if self.plans.is_planned(&owner, sources) {
             return;
         }
-        let servers = &self.hub.git_servers;
+        let servers = &self.repositories.git_servers;
         match desired().filter(|it| servers.of(it).is_some()) {
             Some(desired) => self.plans.add(desired, sources, known),
             None => self.plans.forget(&owner),
@@ -143,10 +143,10 @@ impl Reconciler {
     fn start_calls(&mut self) {
         let capacity = MAX_CONCURRENT_CALLS.saturating_sub(self.calls.len());
         for Call { desired, of } in self.plans.take_due(capacity) {
-            let hub = Arc::clone(&self.hub);
+            let repositories = Arc::clone(&self.repositories);
             let owner = desired.owner.clone();
             self.calls.spawn(async move {
-                let outcome = ensure(&hub, desired, &of).await;
+                let outcome = ensure(&repositories, desired, &of).await;
                 Completed { owner, of, outcome }
             });
         }
@@ -163,11 +163,11 @@ impl Reconciler {
 
 /// Calls the server and records the result, if the repository is still desired in that form.
 async fn ensure(
-    hub: &Arc<Hub>,
+    repositories: &Arc<Repositories>,
     desired: DesiredRepo,
     of: &str,
 ) -> Result<Option<(String, RepoPhase)>, Failure> {
-    let Some(server) = hub.git_servers.of(&desired) else {
+    let Some(server) = repositories.git_servers.of(&desired) else {
         return Ok(None);
     };
     let result = call(server.as_ref(), &desired).await;
@@ -176,10 +176,10 @@ async fn ensure(
     let answer = Answer {
         of: of.to_owned(),
         result,
-        at: whole_millis(hub.now()),
+        at: whole_millis(repositories.clock.now()),
     };
     let decide = move |draft: &mut Draft| settle(draft, &desired.owner, &answer);
-    Ok(hub.store.change(Actor::Hub, decide).await?.value)
+    Ok(repositories.store.change(Actor::Hub, decide).await?.value)
 }
 
 /// Calls the server with a deadline. A panic counts as a failure that may be retried.

@@ -11,12 +11,11 @@
 
 use std::borrow::Cow;
 
+use fairlead_registry::{Effective, RepoStatus, ShownRepoState};
 use fairlead_store::model::{Cluster, ClusterTemplate, RepoPhase, RepoState, Tenant};
-use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::{DesiredRepo, GitServerError, GitServers, ReportedRepo};
-use crate::registry::Effective;
 
 /// Maximum length of a reason, in characters.
 const MAX_REASON_CHARS: usize = 500;
@@ -55,54 +54,24 @@ fn line(reason: &str) -> String {
     words.join(" ").chars().take(MAX_REASON_CHARS).collect()
 }
 
-/// Status as shown by the API.
-#[derive(Debug, PartialEq, Serialize)]
-pub(crate) struct ShownRepoState<'a> {
-    phase: RepoPhase,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<Cow<'a, str>>,
-    #[serde(
-        with = "time::serde::rfc3339::option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    since: Option<OffsetDateTime>,
-}
-
-impl ShownRepoState<'_> {
-    pub(crate) fn phase(&self) -> RepoPhase {
-        self.phase
+impl RepoStatus for GitServers {
+    fn of_tenant<'a>(&self, tenant: &'a Tenant) -> Option<ShownRepoState<'a>> {
+        tenant.git_repo.as_ref()?;
+        let desired = || DesiredRepo::of_tenant(tenant);
+        Some(shown(self, desired, tenant.repo_state.as_ref()))
     }
 
-    fn unknown(reason: &'static str) -> Self {
-        ShownRepoState {
-            phase: RepoPhase::Unknown,
-            reason: Some(reason.into()),
-            since: None,
+    fn of_cluster<'a>(
+        &self,
+        cluster: &'a Cluster,
+        template: Option<&ClusterTemplate>,
+    ) -> Option<ShownRepoState<'a>> {
+        if !Effective::of(cluster, template).has_repo() {
+            return None;
         }
+        let desired = || DesiredRepo::of_cluster(cluster, template);
+        Some(shown(self, desired, cluster.repo_state.as_ref()))
     }
-}
-
-/// `None` without a repository.
-pub(crate) fn shown_of_tenant<'a>(
-    servers: &GitServers,
-    tenant: &'a Tenant,
-) -> Option<ShownRepoState<'a>> {
-    tenant.git_repo.as_ref()?;
-    let desired = || DesiredRepo::of_tenant(tenant);
-    Some(shown(servers, desired, tenant.repo_state.as_ref()))
-}
-
-/// Like [`shown_of_tenant`].
-pub(crate) fn shown_of_cluster<'a>(
-    servers: &GitServers,
-    cluster: &'a Cluster,
-    template: Option<&ClusterTemplate>,
-) -> Option<ShownRepoState<'a>> {
-    if !Effective::of(cluster, template).has_repo() {
-        return None;
-    }
-    let desired = || DesiredRepo::of_cluster(cluster, template);
-    Some(shown(servers, desired, cluster.repo_state.as_ref()))
 }
 
 fn shown<'a>(

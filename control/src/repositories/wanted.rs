@@ -4,12 +4,11 @@
 use std::{collections::BTreeMap, fmt};
 
 use fairlead_api::{ClusterId, TenantId};
+use fairlead_registry::Effective;
 use fairlead_store::model::{
     Cluster, ClusterTemplate, CreationPolicy, Credentials, DeployKey, RepoKind, Tenant, hex,
 };
 use serde::Serialize;
-
-use crate::registry::Effective;
 
 /// Owner of a repository's content.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

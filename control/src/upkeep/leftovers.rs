@@ -8,7 +8,8 @@ use std::{
 
 use fairlead_store::{DataDir, LOCK, Place, claim::lock_file};
 
-use super::{KEYS, stage::staged};
+use super::stage::staged;
+use crate::files::KEYS;
 
 /// Paths that did not exist before, in the order of removal.
 pub(super) struct Leftovers(Vec<PathBuf>);

@@ -8,7 +8,8 @@ use fairlead_certs::keyfile;
 use fairlead_store::{DataDir, dump::Files};
 use secrecy::ExposeSecret;
 
-use super::{KEYS, unusable};
+use super::unusable;
+use crate::files::KEYS;
 
 /// Name, staging path and final path of each key.
 #[derive(Clone)]

@@ -13,7 +13,7 @@ mod rig;
 use std::time::Duration;
 
 use fairlead_api::resources::Role;
-use fairlead_control::{InfluxConfig, InfluxLogin};
+use fairlead_facts::{InfluxConfig, InfluxLogin};
 use fairlead_testkit::influxdb::{InfluxDb, PASSWORD, USER};
 use http::Method;
 use serde_json::{Value, json};

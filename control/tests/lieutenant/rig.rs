@@ -8,8 +8,9 @@ use std::{
 };
 
 use fairlead_api::resources::{CreateToken, Role};
-use fairlead_control::{BOOTSTRAP_TTL, Config, Control, Discovery, GitServers};
+use fairlead_control::{BOOTSTRAP_TTL, Config, Control, GitServers};
 use fairlead_gateway::Gateway;
+use fairlead_registry::Discovery;
 use fairlead_runtime::{Process, listen};
 use fairlead_store::Clock;
 use http::{HeaderMap, Request};
@@ -86,7 +87,7 @@ impl Rig {
         let mut config = Config {
             store: None,
             retention: fairlead_store::Retention::default(),
-            reporting: fairlead_control::Reporting::default(),
+            reporting: fairlead_registry::stale::Reporting::default(),
             store_key: None,
             influx: None,
             accept_data_loss: false,

@@ -255,8 +255,8 @@ async fn a_configured_certificate_is_served_unchanged() {
     run_once(&control).await;
     assert!(!front.has_changed().unwrap(), "it is not ours to renew");
     let modules = control.seam().modules;
-    let registry = modules.iter().find(|m| m.name() == "registry").unwrap();
-    let people = registry
+    let about = modules.iter().find(|m| m.name() == "about").unwrap();
+    let people = about
         .people()
         .layer(axum::Extension(crate::rig::asker(&crate::rig::admin())));
     let request = http::Request::get("/v1/hub")
@@ -266,7 +266,7 @@ async fn a_configured_certificate_is_served_unchanged() {
     let body = axum::body::to_bytes(response.into_body(), 100_000)
         .await
         .unwrap();
-    let about: serde_json::Value = serde_json::from_slice(&body).unwrap();
-    assert_eq!(about["namesCovered"], false);
-    assert_eq!(about["ca"], serde_json::Value::Null);
+    let shown: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(shown["namesCovered"], false);
+    assert_eq!(shown["ca"], serde_json::Value::Null);
 }

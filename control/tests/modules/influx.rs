@@ -9,7 +9,7 @@ use axum::{
     routing::post,
 };
 use fairlead_api::{Code, resources::Role};
-use fairlead_control::{InfluxConfig, InfluxLogin};
+use fairlead_facts::{InfluxConfig, InfluxLogin};
 use fairlead_gateway::Caller;
 use http::{HeaderMap, Method, StatusCode, header};
 use serde_json::{Value, json};

@@ -11,8 +11,9 @@ use fairlead_api::{
     resources::{CreateToken, JoinInfo, Role},
 };
 use fairlead_certs::{AgentIdentity, AgentKey, Leaf, agent_identity};
-use fairlead_control::{Config, Control, Discovery, GitServers};
+use fairlead_control::{Config, Control, GitServers};
 use fairlead_gateway::{AgentPeer, Asker, Caller};
+use fairlead_registry::Discovery;
 use fairlead_store::Clock;
 use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
@@ -40,7 +41,7 @@ pub(crate) fn config(dir: &TempDir) -> Config {
         front_leaf: None,
         store: None,
         retention: fairlead_store::Retention::default(),
-        reporting: fairlead_control::Reporting::default(),
+        reporting: fairlead_registry::stale::Reporting::default(),
         store_key: None,
         influx: None,
         accept_data_loss: false,

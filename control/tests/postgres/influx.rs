@@ -3,7 +3,7 @@
 use std::{io::Read, sync::Arc};
 
 use axum::{Router, body::Bytes, extract::State, routing::post};
-use fairlead_control::{InfluxConfig, InfluxLogin};
+use fairlead_facts::{InfluxConfig, InfluxLogin};
 use http::{Method, StatusCode};
 use serde_json::json;
 use tokio::{net::TcpListener, sync::watch};

@@ -1,0 +1,45 @@
+//! `GET /v1/hub`: what a kubeconfig needs to know of the hub.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::{Json, Router, extract::State, routing::get};
+use fairlead_api::{HubUrl, resources::HubInfo};
+use fairlead_gateway::Module;
+use fairlead_registry::reply::{Who, finish};
+
+/// The hub as clients see it.
+pub(crate) struct About {
+    pub(crate) public_url: HubUrl,
+    pub(crate) cluster_domain: String,
+    pub(crate) version: String,
+    /// CA that clients need to trust the front; `None` if public CAs suffice.
+    pub(crate) front_ca_pem: Option<String>,
+    /// True if the front's certificate covers the names below a domain.
+    pub(crate) covers: Box<dyn Fn(&str) -> bool + Send + Sync>,
+}
+
+pub(crate) struct AboutModule(pub(crate) Arc<About>);
+
+#[async_trait]
+impl Module for AboutModule {
+    fn name(&self) -> &'static str {
+        "about"
+    }
+
+    fn people(&self) -> Router {
+        let router = Router::new().route("/v1/hub", get(show));
+        finish(router.with_state(Arc::clone(&self.0)))
+    }
+}
+
+async fn show(State(about): State<Arc<About>>, Who(caller): Who) -> Json<HubInfo> {
+    Json(HubInfo {
+        version: about.version.clone(),
+        public_url: about.public_url.clone(),
+        cluster_domain: about.cluster_domain.clone(),
+        names_covered: (about.covers)(&about.cluster_domain),
+        ca: about.front_ca_pem.clone(),
+        caller: caller.name,
+    })
+}

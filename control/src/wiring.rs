@@ -1,0 +1,155 @@
+//! Wires the modules of one hub, in the order of their dependencies. A new module is one line in [`wire`].
+
+use std::sync::Arc;
+
+use fairlead_api::Failure;
+use fairlead_certs::Authority;
+use fairlead_facts::{FactsModule, Influx};
+use fairlead_gateway::Module;
+use fairlead_registry::{Registry, RegistryModule, RegistrySettings, Services};
+use fairlead_store::{Clock, DataDir, Store, claim::Claim};
+use tracing::info;
+
+use crate::{
+    about::{About, AboutModule},
+    catalog::CatalogModule,
+    certificates::{Certificates, CertificatesModule, Front},
+    config::Config,
+    configuration::{ConfigurationModule, Wanted},
+    enroll::{BootstrapKey, Enroll, EnrollModule, EnrollSettings},
+    issuers::Issuers,
+    opening::{begin_membership, front_names, open_store},
+    repositories::RepositoriesModule,
+};
+
+/// All parts of one hub.
+pub(crate) struct Wired {
+    pub(crate) store: Store,
+    pub(crate) clock: Clock,
+    pub(crate) authority: Arc<Authority>,
+    pub(crate) certificates: Arc<Certificates>,
+    pub(crate) issuers: Arc<Issuers>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) modules: Vec<Arc<dyn Module>>,
+    // Dropped last: the locks must outlive everything above.
+    _claim: Claim,
+    pub(crate) data_dir: DataDir,
+}
+
+/// Opens the data directory and the store, creates missing parts, and builds each module.
+///
+/// # Errors
+/// `FL-4103` if the directory cannot be used or another hub runs in it, `FL-4101` for an invalid
+/// setting.
+pub(crate) async fn wire(config: Config, clock: Clock) -> Result<Wired, Failure> {
+    let registry_settings = registry_settings(&config);
+    // Configuration mistakes surface before anything is created.
+    registry_settings.check()?;
+    let issuers = config.issuers.as_deref().map(Issuers::open).transpose()?;
+    let issuers = Arc::new(issuers.unwrap_or_default());
+    let data_dir = DataDir::open(&config.data_dir)?;
+    let influx = config.influx.clone();
+    let influx = influx.map(|it| Influx::open(it, &data_dir, clock.clone()));
+    let influx = influx.transpose()?;
+    let (place, claim, store) = open_store(&config, &data_dir, &clock).await?;
+    let authority = Arc::new(Authority::open_or_create(data_dir.path())?);
+    let bootstrap = BootstrapKey::open_or_create(&data_dir)?;
+    let now = clock.now();
+    let (front, front_ca_pem) = front(&config, &authority);
+    let certificates = Certificates::new(Arc::clone(&authority), front, config.renew_grace, now)?;
+    let certificates = Arc::new(certificates);
+    let lost = begin_membership(&store, &data_dir, &config.public_url, now).await?;
+    info!(data = %data_dir.path().display(), store = %place, trust_domain = authority.trust_domain(), pin = %authority.pin(), lost, "modules opened");
+    let enroll = Arc::new(Enroll {
+        store: store.clone(),
+        clock: clock.clone(),
+        authority: Arc::clone(&authority),
+        bootstrap,
+        settings: enroll_settings(&config),
+    });
+    let wanted = Arc::new(Wanted::default());
+    let services = Services {
+        issuers: issuers.clone(),
+        invitations: enroll.clone(),
+        repositories: Arc::new(config.git_servers.clone()),
+        configurations: wanted.clone(),
+    };
+    let registry = Registry::new(store.clone(), clock.clone(), registry_settings, services)?;
+    let registry = Arc::new(registry);
+    let covering = Arc::clone(&certificates);
+    let about = About {
+        public_url: config.public_url,
+        cluster_domain: config.cluster_domain,
+        version: config.version,
+        front_ca_pem,
+        covers: Box::new(move |domain| covering.covers(domain)),
+    };
+    let modules: Vec<Arc<dyn Module>> = vec![
+        Arc::new(RegistryModule::new(registry.clone())),
+        Arc::new(EnrollModule(enroll)),
+        Arc::new(CatalogModule(store.clone())),
+        Arc::new(FactsModule::new(
+            store.clone(),
+            clock.clone(),
+            config.reporting,
+            influx,
+        )),
+        Arc::new(ConfigurationModule::new(
+            store.clone(),
+            clock.clone(),
+            wanted,
+        )),
+        Arc::new(CertificatesModule::new(certificates.clone(), clock.clone())),
+        Arc::new(RepositoriesModule::new(
+            store.clone(),
+            clock.clone(),
+            config.git_servers,
+        )),
+        Arc::new(AboutModule(Arc::new(about))),
+    ];
+    Ok(Wired {
+        store,
+        clock,
+        authority,
+        certificates,
+        issuers,
+        registry,
+        modules,
+        _claim: claim,
+        data_dir,
+    })
+}
+
+fn registry_settings(config: &Config) -> RegistrySettings {
+    RegistrySettings {
+        bootstrap_ttl: config.bootstrap_ttl,
+        retention: config.retention,
+        reporting: config.reporting,
+        discovery: config.discovery.clone(),
+        metric_facts: config.metric_facts.clone(),
+    }
+}
+
+fn enroll_settings(config: &Config) -> EnrollSettings {
+    let install_base = config.install_base.clone();
+    EnrollSettings {
+        install_base: install_base.unwrap_or_else(|| config.public_url.to_string()),
+        public_url: config.public_url.clone(),
+        renew_grace: config.renew_grace,
+        version: config.version.clone(),
+        image: config.image.clone(),
+        steward_image: config.steward_image.clone(),
+        trusted_proxies: config.trusted_proxies.clone(),
+    }
+}
+
+/// The front's certificate, and the CA that clients need to trust it.
+fn front(config: &Config, authority: &Authority) -> (Front, Option<String>) {
+    match &config.front_leaf {
+        Some(leaf) => (Front::Given(leaf.clone()), None),
+        None => (
+            Front::Own(front_names(config)),
+            Some(authority.certificate_pem().to_owned()),
+        ),
+    }
+}

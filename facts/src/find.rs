@@ -1,0 +1,94 @@
+//! `GET /v1/find`: the clusters of which all is so that is asked for, among those that the caller may see, with the facts that
+//! say so. It reads what is in memory, and writes and waits for nothing.
+
+mod term;
+mod version;
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use fairlead_api::{
+    Code,
+    facts::{ClusterMatch, FactMatch},
+    resources::List,
+};
+use fairlead_registry::stale::is_stale;
+use fairlead_registry::{
+    Page, Place, Said, listed,
+    reply::{Answer, Refused, Who},
+    sees_cluster, template_of,
+};
+use fairlead_store::millis;
+use http::{HeaderMap, Uri};
+
+use crate::state::FactsState;
+use term::{Hit, Term};
+
+/// Terms of one search.
+const MOST: usize = 16;
+/// Facts that are shown of one cluster.
+const HITS: usize = 20;
+
+pub(super) async fn find(
+    State(state): State<Arc<FactsState>>,
+    Who(caller): Who,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let page = Page::of(&uri)?;
+    let asked: Vec<_> = page.words().collect();
+    let refuse = |detail: &str| Err(Refused::because(Code::Invalid, detail));
+    if asked.is_empty() {
+        return refuse("search for a host, a version, a service or a fact");
+    }
+    if asked.len() > MOST {
+        return refuse("16 terms at the most");
+    }
+    let terms: Result<Vec<Term>, _> = asked
+        .iter()
+        .map(|(kind, text)| Term::read(kind, text))
+        .collect();
+    let terms = terms?;
+    let (view, now) = (state.store.view(), millis(state.now()));
+    let mut all = Vec::new();
+    // What others' clusters are is not even looked at.
+    let seen = view
+        .clusters()
+        .filter(|it| sees_cluster(&view, &caller, &it.value));
+    for cluster in seen {
+        let about = &cluster.value;
+        let template = template_of(&view, &about.tenant);
+        let mut hits = Vec::new();
+        let is_all = terms.iter().all(|term| {
+            let found = term.hits(about, template);
+            let is_so = !found.is_empty();
+            hits.extend(found);
+            is_so
+        });
+        if is_all {
+            all.push((Place::of(about.id.as_str()), (cluster, hits)));
+        }
+    }
+    let (part, link) = page.cut(all);
+    let items = part.into_iter().map(|(cluster, hits)| {
+        let about = &cluster.value;
+        let observed = state.store.observed_of(cluster);
+        let found = |hit: Hit<'_>| FactMatch {
+            fact: hit.name.to_owned(),
+            key: hit.key,
+            value: hit.value,
+            stale: match hit.said {
+                Said::Fact(fact) => is_stale(fact, &observed, &state.reporting, now),
+                Said::OfTemplate(_) => false,
+            },
+        };
+        ClusterMatch {
+            id: about.id.clone(),
+            tenant: about.tenant.clone(),
+            display_name: about.shown_name().to_owned(),
+            matches: hits.into_iter().take(HITS).map(found).collect(),
+        }
+    });
+    let items = items.collect();
+    Ok(listed(&headers, &view, &List { items }, link)?)
+}

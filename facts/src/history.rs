@@ -1,0 +1,294 @@
+//! What facts were: of one cluster at a time or between two, and in which clusters one has changed.
+
+use std::{fmt, sync::Arc};
+
+use axum::{
+    Json,
+    extract::{Query, State, rejection::QueryRejection},
+};
+use fairlead_api::{ClusterId, Code, Failure, facts::FactHistoryEntry, resources::List};
+use fairlead_gateway::Caller;
+use fairlead_registry::{
+    next_page,
+    reply::{Answer, Path, Refused, Who},
+    visible,
+};
+use fairlead_store::{FactPlace, FactVersion, MAX_PAGE, Revision, Span, View, millis};
+use http::{HeaderMap, Uri};
+use serde::Deserialize;
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+
+use crate::{show::time, state::FactsState};
+
+/// How many versions of a cluster's facts are answered where nobody says otherwise: they lie beside each other.
+const LIMIT: u32 = 1000;
+/// How many changes of one fact: in the database, each is somewhere else.
+const CHANGES: u32 = 100;
+/// What is read of the store at once.
+const PAGE: u32 = 1000;
+/// A search for changes that others' clusters fill goes on for so many pages; the next answer goes on behind them.
+const PAGES: usize = 200;
+/// Databases count with a sign.
+const LAST: Revision = Revision(i64::MAX as u64);
+const NO_CURSOR: &str = "cursor: it is not one of ours";
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Asked {
+    fact: Option<String>,
+    at: Option<String>,
+    from: Option<String>,
+    to: Option<String>,
+    limit: Option<u32>,
+    cursor: Option<String>,
+}
+
+type AskedOf = Result<Query<Asked>, QueryRejection>;
+
+impl Asked {
+    fn read(asked: AskedOf) -> Answer<Asked> {
+        let asked = asked.map_err(|error| Refused::because(Code::Invalid, error.body_text()))?;
+        // No fact's name has one, and a database may not be asked for it.
+        if asked.fact.as_ref().is_some_and(|fact| fact.contains('\0')) {
+            return Err(Refused::because(Code::Invalid, "fact: it has a NUL"));
+        }
+        Ok(asked.0)
+    }
+
+    /// From `from` to `to`, both included.
+    fn span(&self) -> Answer<Span> {
+        let all = Span::default();
+        let from = self.from.as_deref().map(|text| moment("from", text));
+        let to = self.to.as_deref().map(|text| moment("to", text));
+        Ok(Span {
+            after: from
+                .transpose()?
+                .map_or(all.after, |from| from.saturating_sub(1)),
+            until: to.transpose()?.unwrap_or(all.until),
+        })
+    }
+
+    fn limit(&self, unless_said: u32) -> u32 {
+        self.limit.unwrap_or(unless_said).clamp(1, MAX_PAGE)
+    }
+}
+
+/// In milliseconds since 1970.
+fn moment(name: &str, text: &str) -> Answer<i64> {
+    let moment = OffsetDateTime::parse(text, &Rfc3339);
+    let moment = moment.map_err(|_| {
+        Refused::because(
+            Code::Invalid,
+            format_args!("{name}: {text:?} is no time of RFC 3339"),
+        )
+    })?;
+    Ok(millis(moment))
+}
+
+/// `GET /v1/clusters/{id}/facts/history`: with `at` the facts as they were then, else what became of them, the oldest first.
+pub(super) async fn of_cluster(
+    State(state): State<Arc<FactsState>>,
+    Path(id): Path<String>,
+    uri: Uri,
+    asked: AskedOf,
+    Who(caller): Who,
+) -> Answer<(HeaderMap, Json<List<FactHistoryEntry>>)> {
+    let asked = Asked::read(asked)?;
+    let at = asked
+        .at
+        .as_deref()
+        .map(|text| moment("at", text))
+        .transpose()?;
+    let span = asked.span()?;
+    let cursor = asked.cursor.as_deref().map(Given::read).transpose()?;
+    if at.is_some() && (span != Span::default() || cursor.is_some()) {
+        let detail = "at goes without from, to and cursor";
+        return Err(Refused::because(Code::Invalid, detail));
+    }
+    let cluster = visible(&state.store.view(), &caller, &id)?;
+    let (id, fact) = (&cluster.value.id, asked.fact.as_deref());
+    let (versions, next) = match at {
+        Some(at) => (state.store.facts_at(id, fact, at).await?, None),
+        None => became(&state, id, fact, (span, cursor), asked.limit(LIMIT)).await?,
+    };
+    let link = next.map(|next| next_page(&uri, &next.to_string()));
+    let items = versions.into_iter().map(past).collect();
+    let link = link.transpose()?.unwrap_or_default();
+    Ok((link, Json(List { items })))
+}
+
+/// How far a cluster's history was given: all before this millisecond, and so many versions of it.
+struct Given {
+    at: i64,
+    of_it: u32,
+}
+
+impl Given {
+    fn read(cursor: &str) -> Result<Self, Failure> {
+        let read = || {
+            let (at, of_it) = cursor.split_once('.')?;
+            Some(Given {
+                at: at.parse().ok()?,
+                of_it: of_it.parse().ok().filter(|it| *it < MAX_PAGE)?,
+            })
+        };
+        read().ok_or_else(|| Failure::because(Code::Invalid, NO_CURSOR))
+    }
+}
+
+impl fmt::Display for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.at, self.of_it)
+    }
+}
+
+/// A page of what became of a cluster's facts, and where the next one begins.
+async fn became(
+    state: &FactsState,
+    id: &ClusterId,
+    fact: Option<&str>,
+    (mut span, given): (Span, Option<Given>),
+    limit: u32,
+) -> Result<(Vec<FactVersion>, Option<Given>), Failure> {
+    let mut skip = 0;
+    if let Some(given) = given.filter(|it| it.at > span.after) {
+        span.after = given.at.saturating_sub(1);
+        skip = given.of_it;
+    }
+    // One more tells whether there is more.
+    let most = MAX_PAGE.min(skip.saturating_add(limit).saturating_add(1));
+    let mut found = state.store.fact_versions(id, fact, span, most).await?;
+    let length = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+    let is_all = found.len() < length(most);
+    if !is_all {
+        found.pop();
+    }
+    let last = found.last().map_or(i64::MIN, |it| it.at);
+    let of_it = found.iter().rev().take_while(|it| it.at == last).count();
+    let next = Given {
+        at: last,
+        of_it: u32::try_from(of_it).unwrap_or(u32::MAX),
+    };
+    let rest = found.split_off(length(skip).min(found.len()));
+    Ok((rest, (!is_all).then_some(next)))
+}
+
+/// `GET /v1/facts/{name}/changes`: in which clusters, of those that the caller may see, it has become another one, the latest
+/// first.
+pub(super) async fn of_fact(
+    State(state): State<Arc<FactsState>>,
+    Path(name): Path<String>,
+    uri: Uri,
+    asked: AskedOf,
+    Who(caller): Who,
+) -> Answer<(HeaderMap, Json<List<FactHistoryEntry>>)> {
+    let asked = Asked::read(asked)?;
+    if asked.at.is_some() || asked.fact.is_some() {
+        let detail = "it takes from, to, limit and cursor";
+        return Err(Refused::because(Code::Invalid, detail));
+    }
+    let limit = asked.limit(CHANGES);
+    let walk = Walk {
+        span: asked.span()?,
+        behind: asked.cursor.as_deref().map(place_of).transpose()?,
+        // One more tells whether there is more.
+        wanted: limit.saturating_add(1),
+    };
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let mut items = Vec::new();
+    let view = state.store.view();
+    let cut = each_change(&state, &view, &caller, &name, walk, |version| {
+        let takes = items.len() < limit;
+        if takes {
+            items.push(past(version));
+        }
+        takes
+    });
+    let link = cut.await?.map(|place| next_page(&uri, &cursor_of(&place)));
+    let link = link.transpose()?.unwrap_or_default();
+    Ok((link, Json(List { items })))
+}
+
+fn cursor_of(place: &FactPlace) -> String {
+    let dynamic = u8::from(place.dynamic);
+    format!(
+        "{}.{}.{dynamic}.{}",
+        place.at, place.cluster, place.revision
+    )
+}
+
+fn place_of(cursor: &str) -> Result<FactPlace, Failure> {
+    let read = || {
+        let mut parts = cursor.split('.');
+        let place = FactPlace {
+            at: parts.next()?.parse().ok()?,
+            cluster: parts.next()?.parse().ok()?,
+            dynamic: match parts.next()? {
+                "0" => false,
+                "1" => true,
+                _ => return None,
+            },
+            revision: parts.next()?.parse().ok().filter(|it| *it <= LAST)?,
+        };
+        parts.next().is_none().then_some(place)
+    };
+    read().ok_or_else(|| Failure::because(Code::Invalid, NO_CURSOR))
+}
+
+/// What of a fact's changes is looked at: those of a time, behind a place.
+pub(super) struct Walk {
+    pub(super) span: Span,
+    pub(super) behind: Option<FactPlace>,
+    /// About how many.
+    pub(super) wanted: u32,
+}
+
+/// Gives each change of a fact in clusters that the caller may see to `take`, the latest first, until that wants no more.
+/// None when there are no more; else behind which place to go on: `take` wanted none of what follows, or there were too many
+/// to look at.
+pub(super) async fn each_change(
+    state: &FactsState,
+    view: &View,
+    caller: &Caller,
+    name: &str,
+    walk: Walk,
+    mut take: impl FnMut(FactVersion) -> bool,
+) -> Answer<Option<FactPlace>> {
+    let Walk {
+        span,
+        mut behind,
+        wanted,
+    } = walk;
+    // Where the first page is not enough, it is others' clusters that fill it.
+    let first = wanted.clamp(1, PAGE);
+    for number in 0..PAGES {
+        let size = if number == 0 { first } else { PAGE };
+        let page = state.store.facts_changed(name, span, behind.as_ref(), size);
+        let page = page.await?;
+        let is_last = page.len() < usize::try_from(size).unwrap_or(usize::MAX);
+        for version in page {
+            let place = FactPlace::from(&version);
+            let is_visible = visible(view, caller, version.cluster.as_str()).is_ok();
+            if is_visible && !take(version) {
+                return Ok(behind);
+            }
+            behind = Some(place);
+        }
+        if is_last {
+            return Ok(None);
+        }
+    }
+    Ok(behind)
+}
+
+fn past(version: FactVersion) -> FactHistoryEntry {
+    FactHistoryEntry {
+        cluster: version.cluster,
+        name: version.name,
+        value: version.value,
+        dynamic: version.dynamic,
+        source: version.source.as_str().to_owned(),
+        at: time(version.at),
+        observed: time(version.observed),
+    }
+}

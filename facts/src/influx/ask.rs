@@ -1,0 +1,159 @@
+//! A query that InfluxDB answers: handed on as it was understood, about the clusters that the caller may see and no others.
+
+use std::collections::BTreeMap;
+
+use fairlead_api::{
+    Code, Failure,
+    influxql::{Query, Selected, Tag, Within},
+};
+use fairlead_gateway::Caller;
+use fairlead_registry::sees_cluster;
+use fairlead_store::View;
+use serde_json::{Value, json};
+use tracing::warn;
+
+use crate::{
+    influx::{Influx, client::AskError},
+    state::FactsState,
+};
+
+/// Clusters that a query may be about, for a caller who may not see all: each is a condition.
+const CLUSTERS: usize = 2000;
+
+impl Influx {
+    /// Whether it answers where nobody says otherwise.
+    pub(crate) fn answers(&self) -> bool {
+        self.answers
+    }
+}
+
+/// The result of the statement.
+///
+/// # Errors
+/// `FL-5105` if InfluxDB cannot be asked, `FL-5106` if it does not take the query, `FL-4109` if the answer would be too long.
+pub(crate) async fn answer(
+    state: &FactsState,
+    influx: &Influx,
+    caller: &Caller,
+    query: &Query,
+) -> Result<Value, Failure> {
+    let view = state.store.view();
+    let within = within(&view, caller, query)?;
+    if within.as_ref().is_some_and(Vec::is_empty) {
+        return Ok(json!({ "statement_id": 0 }));
+    }
+    let text = query.print(state.now(), within.as_ref());
+    let told = |error: &AskError| warn!(%error, "a query is not answered by InfluxDB");
+    let answered = influx.client.ask(&text).await;
+    let mut answered = answered.map_err(|error| match error {
+        AskError::Away(_) => {
+            told(&error);
+            Code::InfluxAway.into()
+        }
+        AskError::Refused(_) => {
+            told(&error);
+            Code::InfluxRefused.into()
+        }
+        AskError::TooLong => {
+            let detail = "q: the answer is longer than 16 MiB: narrow its time, name a cluster, or say LIMIT";
+            Failure::because(Code::Invalid, detail)
+        }
+    })?;
+    if query.select.iter().any(|it| it.what == Selected::All) {
+        leave_out_empty(&mut answered);
+    }
+    Ok(answered)
+}
+
+/// For `*` InfluxDB names all fields that the measurement has, those of clusters that the caller may not see, too, and the
+/// name of a field may be the name of somebody's host.
+fn leave_out_empty(result: &mut Value) {
+    let series = result.get_mut("series").and_then(Value::as_array_mut);
+    for one in series.into_iter().flatten() {
+        let rows = one.get("values").and_then(Value::as_array);
+        let mut is_used = Vec::new();
+        for row in rows.into_iter().flatten().filter_map(Value::as_array) {
+            is_used.resize(is_used.len().max(row.len()), false);
+            for (used, value) in is_used.iter_mut().zip(row) {
+                *used |= !value.is_null();
+            }
+        }
+        if let Some(columns) = one.get_mut("columns") {
+            keep(columns, &is_used);
+        }
+        let rows = one.get_mut("values").and_then(Value::as_array_mut);
+        for row in rows.into_iter().flatten() {
+            keep(row, &is_used);
+        }
+    }
+}
+
+fn keep(list: &mut Value, is_kept: &[bool]) {
+    let mut is_kept = is_kept.iter();
+    if let Some(list) = list.as_array_mut() {
+        list.retain(|_| is_kept.next().copied().unwrap_or(false));
+    }
+}
+
+/// None of a caller who may see all there is, and was. A cluster counts as one of the tenant that it is of now: what it was
+/// with another one is that one's.
+fn within<'a>(
+    view: &'a View,
+    caller: &Caller,
+    query: &Query,
+) -> Result<Option<Within<'a>>, Failure> {
+    if caller.tenant.is_none() && caller.cluster.is_none() {
+        return Ok(None);
+    }
+    let mut by_tenant: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut count = 0;
+    for cluster in view.clusters().map(|it| &it.value) {
+        let is_asked_for = query.conditions.iter().all(|condition| {
+            let tag = match condition.tag {
+                Tag::Cluster => cluster.id.as_str(),
+                Tag::Tenant => cluster.tenant.as_str(),
+                Tag::Source => return true,
+            };
+            (tag == condition.text) == condition.equals
+        });
+        if !is_asked_for || !sees_cluster(view, caller, cluster) {
+            continue;
+        }
+        count += 1;
+        if count > CLUSTERS {
+            let detail = format_args!(
+                "q: it is about more than {CLUSTERS} clusters: name a tenant or a cluster"
+            );
+            return Err(Failure::because(Code::Invalid, detail));
+        }
+        let of_tenant = by_tenant.entry(cluster.tenant.as_str()).or_default();
+        of_tenant.push(cluster.id.as_str());
+    }
+    Ok(Some(by_tenant.into_iter().collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_that_nobody_who_may_be_seen_has_are_not_named() {
+        let mut result = json!({ "statement_id": 0, "series": [
+            { "name": "hosts", "columns": ["time", "a.example", "secret.example", "cluster"], "values": [
+                ["t1", null, null, "c-a"], ["t2", 1, null, "c-a"]] },
+            { "name": "empty", "columns": ["time", "secret.example"], "values": [] },
+        ] });
+        leave_out_empty(&mut result);
+        assert_eq!(
+            result,
+            json!({ "statement_id": 0, "series": [
+                { "name": "hosts", "columns": ["time", "a.example", "cluster"], "values": [
+                    ["t1", null, "c-a"], ["t2", 1, "c-a"]] },
+                { "name": "empty", "columns": [], "values": [] },
+            ] })
+        );
+        let mut none = json!({ "statement_id": 0 });
+        leave_out_empty(&mut none);
+        assert_eq!(none, json!({ "statement_id": 0 }));
+    }
+}

@@ -1,0 +1,119 @@
+//! How far InfluxDB has everything: a line in a file beside the spool, replaced as a whole. Where it is missing, damaged, or of
+//! another InfluxDB, all facts are written anew; so it is on the disk before anything goes on from it.
+
+use fairlead_runtime::atomic_file;
+use std::{fs, io, path::Path};
+
+use fairlead_store::Revision;
+use flate2::Crc;
+
+use crate::influx::spool::Place;
+
+const NAME: &str = "cursor";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cursor {
+    /// Which InfluxDB it is about.
+    pub(super) target: u32,
+    /// Changes up to here are there, or in the spool. None: nobody has begun.
+    pub(super) since: Option<Revision>,
+    /// Where the spool begins.
+    pub(super) place: Place,
+}
+
+/// A checksum of where the facts go.
+pub(super) fn target(url: &str, database: &str) -> u32 {
+    sum(&format!("{url} {database}"))
+}
+
+fn sum(text: &str) -> u32 {
+    let mut crc = Crc::new();
+    crc.update(text.as_bytes());
+    crc.sum()
+}
+
+impl Cursor {
+    /// None where there is none that makes sense.
+    ///
+    /// # Errors
+    /// It is there and cannot be read.
+    pub(super) fn read(folder: &Path) -> io::Result<Option<Cursor>> {
+        match fs::read(folder.join(NAME)) {
+            Ok(bytes) => Ok(String::from_utf8(bytes).ok().as_deref().and_then(parse)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// # Errors
+    /// The disk is full, or does not work. What was there before still is.
+    pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
+        atomic_file::replace(&folder.join(NAME), self.line().as_bytes(), 0o644)
+    }
+
+    fn line(&self) -> String {
+        let since = self
+            .since
+            .map_or_else(|| "-".to_owned(), |it| it.to_string());
+        let Place { file, offset } = self.place;
+        let text = format!("1 {} {since} {file} {offset}", self.target);
+        format!("{text} {}\n", sum(&text))
+    }
+}
+
+fn parse(line: &str) -> Option<Cursor> {
+    let (text, told) = line.trim_end().rsplit_once(' ')?;
+    if told.parse() != Ok(sum(text)) {
+        return None;
+    }
+    let mut words = text.split(' ');
+    let (version, target, since) = (words.next()?, words.next()?, words.next()?);
+    let (file, offset) = (words.next()?, words.next()?);
+    (version == "1").then_some(())?;
+    Some(Cursor {
+        target: target.parse().ok()?,
+        since: match since {
+            "-" => None,
+            since => Some(since.parse().ok()?),
+        },
+        place: Place {
+            file: file.parse().ok()?,
+            offset: offset.parse().ok()?,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_reads_back_and_half_of_it_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Cursor::read(dir.path()).unwrap(), None);
+        for since in [None, Some(Revision(4711))] {
+            let place = Place {
+                file: 3,
+                offset: 1024,
+            };
+            let cursor = Cursor {
+                target: target("http://one", "facts"),
+                since,
+                place,
+            };
+            cursor.write(dir.path()).unwrap();
+            assert_eq!(Cursor::read(dir.path()).unwrap(), Some(cursor));
+        }
+        let whole = fs::read(dir.path().join(NAME)).unwrap();
+        for cut in 0..whole.len() - 1 {
+            fs::write(dir.path().join(NAME), &whole[..cut]).unwrap();
+            assert_eq!(Cursor::read(dir.path()).unwrap(), None, "{cut}");
+        }
+    }
+
+    #[test]
+    fn another_influxdb_is_another_target() {
+        assert_ne!(target("http://one", "facts"), target("http://two", "facts"));
+        assert_ne!(target("http://one", "facts"), target("http://one", "other"));
+    }
+}

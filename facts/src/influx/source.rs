@@ -1,0 +1,227 @@
+//! What is to be written: first all facts as they are, then what each change has made of them, by the log of changes. Where
+//! the log does not go back far enough any more, it is all facts again.
+
+use std::io;
+
+use fairlead_api::{ClusterId, TenantId};
+use fairlead_store::{
+    Change, FactVersion, Kind, Operation, Record, Revision, Store, StoreError, View, millis,
+    model::Cluster,
+};
+use serde_json::Value;
+use tracing::warn;
+
+use crate::influx::{
+    batch::{Batch, MAX_BYTES, Packer},
+    line::{Point, line},
+};
+
+/// Lines of the log that are looked at together.
+const PAGE: u32 = 100;
+/// Clusters whose facts are looked at together.
+const CLUSTERS: usize = 100;
+
+/// How far it got.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Position {
+    /// All facts as they are, of clusters behind this one; then what changed since.
+    Whole {
+        behind: Option<ClusterId>,
+        since: Revision,
+    },
+    /// What changed since.
+    Since(Revision),
+}
+
+/// What is next.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) batches: Vec<Batch>,
+    /// Where it goes on when these are safe.
+    pub(super) then: Position,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TakeError {
+    #[error("the log of changes cannot be read")]
+    Store(#[from] StoreError),
+    #[error("lines cannot be packed")]
+    Pack(#[from] io::Error),
+}
+
+impl Position {
+    pub(super) fn whole(store: &Store) -> Self {
+        Position::Whole {
+            behind: None,
+            since: store.view().revision(),
+        }
+    }
+
+    /// The revision to go on from, where nothing else is missing.
+    pub(super) fn since(&self) -> Option<Revision> {
+        match self {
+            Position::Whole { .. } => None,
+            Position::Since(revision) => Some(*revision),
+        }
+    }
+}
+
+/// About a batch of what comes behind `position`; None if that is nothing.
+///
+/// # Errors
+/// [`TakeError`]
+pub(super) async fn take(store: &Store, position: &Position) -> Result<Option<Taken>, TakeError> {
+    match position {
+        Position::Whole { behind, since } => {
+            Ok(Some(of_clusters(&store.view(), behind.as_ref(), *since)?))
+        }
+        Position::Since(revision) => since(store, *revision).await,
+    }
+}
+
+fn of_clusters(
+    view: &View,
+    behind: Option<&ClusterId>,
+    since: Revision,
+) -> Result<Taken, TakeError> {
+    let mut packer = Packer::default();
+    let mut last = None;
+    let rest = view.clusters();
+    let rest = rest.skip_while(|it| behind.is_some_and(|behind| it.value.id <= *behind));
+    for cluster in rest.take(CLUSTERS) {
+        add_facts(&mut packer, cluster)?;
+        last = Some(cluster.value.id.clone());
+        if packer.gathered() >= MAX_BYTES {
+            break;
+        }
+    }
+    packer.close()?;
+    Ok(Taken {
+        batches: packer.done,
+        then: match last {
+            None => Position::Since(since),
+            behind => Position::Whole { behind, since },
+        },
+    })
+}
+
+/// At the time at which they became known.
+fn add_facts(packer: &mut Packer, cluster: &Record<Cluster>) -> io::Result<()> {
+    let about = &cluster.value;
+    for (name, fact) in about.facts.iter().chain(&about.dynamic_facts) {
+        let point = Point {
+            name,
+            cluster: &about.id,
+            tenant: Some(&about.tenant),
+            source: fact.source,
+            at: fact.received,
+            value: &fact.value,
+        };
+        if let Some(line) = line(&point) {
+            packer.add(line, point.at)?;
+        }
+    }
+    Ok(())
+}
+
+async fn since(store: &Store, mut since: Revision) -> Result<Option<Taken>, TakeError> {
+    let begin = since;
+    // A commit of another hub is in the log before this hub has taken it in, and until then it passes for one of its own.
+    let known = store.view().revision();
+    let mut packer = Packer::default();
+    while since < known && packer.gathered() < MAX_BYTES {
+        let mut page = match store.changes(since, PAGE).await {
+            Err(StoreError::Compacted { oldest }) if since == begin => {
+                warn!(%since, %oldest, "what facts were meanwhile is not written to InfluxDB: the log of changes does not go back so far; what they are now is");
+                return Ok(Some(Taken {
+                    batches: Vec::new(),
+                    then: Position::whole(store),
+                }));
+            }
+            // What there is goes first.
+            Err(StoreError::Compacted { .. }) => break,
+            page => page?,
+        };
+        page.changes.retain(|change| change.revision <= known);
+        add_changes(&mut packer, store, &page.changes).await?;
+        since = page.revision.min(known);
+    }
+    packer.close()?;
+    let is_something = since != begin;
+    Ok(is_something.then_some(Taken {
+        batches: packer.done,
+        then: Position::Since(since),
+    }))
+}
+
+async fn add_changes(
+    packer: &mut Packer,
+    store: &Store,
+    changes: &[Change],
+) -> Result<(), TakeError> {
+    let of_clusters = changes.iter();
+    let of_clusters: Vec<&Change> = of_clusters
+        .filter(|it| it.kind == Kind::Cluster && it.operation != Operation::Deleted)
+        .collect();
+    let versions = match of_clusters.iter().any(|it| touches(it, &FACTS)) {
+        true => store.facts_of(changes).await?,
+        false => Vec::new(),
+    };
+    for change in of_clusters {
+        if is_moved(change) && !store.is_foreign(change.revision) {
+            add_moved(packer, store, change).await?;
+        }
+        let of_it =
+            |it: &&FactVersion| it.revision == change.revision && it.cluster.as_str() == change.id;
+        for version in versions.iter().filter(of_it) {
+            add(packer, version, version.at, change.tenant.as_ref())?;
+        }
+    }
+    Ok(())
+}
+
+const FACTS: [&str; 2] = ["facts", "dynamicFacts"];
+
+fn touches(change: &Change, fields: &[&str]) -> bool {
+    let has = |value: &Option<Value>| {
+        let value = value.as_ref();
+        value.is_some_and(|it| fields.iter().any(|field| it.get(field).is_some()))
+    };
+    has(&change.before) || has(&change.after)
+}
+
+fn is_moved(change: &Change) -> bool {
+    change.operation == Operation::Updated && touches(change, &["tenant"])
+}
+
+/// A cluster that has come to another tenant has its facts there from then on.
+async fn add_moved(packer: &mut Packer, store: &Store, change: &Change) -> Result<(), TakeError> {
+    let Ok(cluster) = change.id.parse() else {
+        return Ok(());
+    };
+    let at = millis(change.at);
+    for version in store.facts_at(&cluster, None, at).await? {
+        add(packer, &version, at, change.tenant.as_ref())?;
+    }
+    Ok(())
+}
+
+/// Removals are no points.
+fn add(
+    packer: &mut Packer,
+    version: &FactVersion,
+    at: i64,
+    tenant: Option<&TenantId>,
+) -> io::Result<()> {
+    let line = version.value.as_ref().and_then(|value| {
+        line(&Point {
+            name: &version.name,
+            cluster: &version.cluster,
+            tenant,
+            source: version.source,
+            at,
+            value,
+        })
+    });
+    line.map_or(Ok(()), |line| packer.add(line, at))
+}

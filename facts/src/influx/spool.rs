@@ -1,0 +1,232 @@
+//! What waits for InfluxDB while it is away: batches in files, each with its checksum, the oldest first. They are on the disk
+//! when they are said to be. There is a most of them: then the oldest file goes, and is counted.
+//!
+//! All of this waits for the disk: never call it where others wait, too.
+
+mod file;
+
+use std::{
+    collections::VecDeque,
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+};
+
+use crate::influx::batch::Batch;
+use file::{Entry, append, create, read, scan, sync_folder};
+
+/// Files at the most, when all is full: dropping one drops that part of all.
+const FILES: u64 = 16;
+/// The largest and the smallest size at which another one is begun, in bytes.
+const MAX_FILE: u64 = 8 * 1024 * 1024;
+const MIN_FILE: u64 = 4 * 1024;
+/// Batches that are remembered; as many are all there can be.
+const MAX_ENTRIES: usize = 200_000;
+
+/// Where a batch lies; they come in this order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) file: u64,
+    pub(super) offset: u64,
+}
+
+/// What was found wrong, or had no room.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Lost {
+    pub(super) lines: u64,
+    /// Batches whose lines nobody can count any more.
+    pub(super) damaged: u64,
+}
+
+pub(super) struct Spool {
+    folder: PathBuf,
+    max: u64,
+    /// All that are there, read or not, the one that is written last.
+    files: VecDeque<(u64, u64)>,
+    waiting: VecDeque<(Place, Entry)>,
+    writes: Option<File>,
+    next: u64,
+}
+
+impl Spool {
+    /// Takes up what is there, from `from` on; what was torn off at an end of a file by a crash is cut off there.
+    ///
+    /// # Errors
+    /// The folder cannot be read or written.
+    pub(super) fn open(folder: &Path, max: u64, from: Place) -> io::Result<(Spool, Lost)> {
+        let mut spool = Spool {
+            folder: folder.to_owned(),
+            max,
+            files: VecDeque::new(),
+            waiting: VecDeque::new(),
+            writes: None,
+            next: from.file.max(1),
+        };
+        let mut numbers = Vec::new();
+        for found in fs::read_dir(folder)? {
+            numbers.extend(number(&found?.path()));
+        }
+        numbers.sort_unstable();
+        let mut lost = Lost::default();
+        for file in numbers {
+            spool.next = spool.next.max(file.saturating_add(1));
+            if file < from.file {
+                fs::remove_file(spool.path(file))?;
+                continue;
+            }
+            let (entries, length, torn) = scan(&spool.path(file))?;
+            lost.damaged += u64::from(torn);
+            spool.files.push_back((file, length));
+            let mut offset = 0;
+            for entry in entries {
+                let place = Place { file, offset };
+                offset += entry.size();
+                if place >= from {
+                    spool.waiting.push_back((place, entry));
+                }
+            }
+        }
+        spool.tidy()?;
+        Ok((spool, lost))
+    }
+
+    /// On the disk, all of them or none; what had to go for them.
+    ///
+    /// # Errors
+    /// The disk is full, or does not work. Nothing of them is there then.
+    pub(super) fn append(&mut self, batches: &[Batch]) -> io::Result<Lost> {
+        let records: Vec<(Entry, Vec<u8>)> = batches.iter().map(Entry::of).collect();
+        let size: u64 = records.iter().map(|(entry, _)| entry.size()).sum();
+        let file = self.file_for(size)?;
+        let lost = self.make_room(size)?;
+        let begin = self.files.back().map_or(0, |(_, length)| *length);
+        let written = match &mut self.writes {
+            Some(writes) => append(writes, begin, &records),
+            None => Err(io::ErrorKind::NotFound.into()),
+        };
+        if let Err(error) = written {
+            // Another one is begun: who knows what is in this one behind its end.
+            self.writes = None;
+            return Err(error);
+        }
+        let mut offset = begin;
+        for (entry, _) in records {
+            self.waiting.push_back((Place { file, offset }, entry));
+            offset += entry.size();
+        }
+        if let Some((_, length)) = self.files.back_mut() {
+            *length = offset;
+        }
+        Ok(lost)
+    }
+
+    /// The oldest; None if nothing waits. One that cannot be read any more is left out, and counted.
+    ///
+    /// # Errors
+    /// The disk does not work.
+    pub(super) fn front(&mut self) -> io::Result<(Option<Batch>, Lost)> {
+        let mut lost = Lost::default();
+        while let Some((place, entry)) = self.waiting.front().copied() {
+            if let Some(batch) = read(&self.path(place.file), place.offset, entry)? {
+                return Ok((Some(batch), lost));
+            }
+            lost.lines += u64::from(entry.lines);
+            lost.damaged += 1;
+            self.pop()?;
+        }
+        Ok((None, lost))
+    }
+
+    /// The oldest is where it belongs.
+    ///
+    /// # Errors
+    /// A file that is empty now cannot be removed.
+    pub(super) fn pop(&mut self) -> io::Result<()> {
+        self.waiting.pop_front();
+        self.tidy()
+    }
+
+    /// From where on it is to be opened the next time.
+    pub(super) fn place(&self) -> Place {
+        let end = Place {
+            file: self.next,
+            offset: 0,
+        };
+        self.waiting.front().map_or(end, |(place, _)| *place)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Bytes on the disk.
+    pub(super) fn bytes(&self) -> u64 {
+        self.files.iter().map(|(_, length)| length).sum()
+    }
+
+    /// Since when the oldest waits, in milliseconds since 1970.
+    pub(super) fn oldest(&self) -> Option<i64> {
+        self.waiting.front().map(|(_, entry)| entry.at)
+    }
+
+    fn path(&self, file: u64) -> PathBuf {
+        self.folder.join(format!("{file:020}.spool"))
+    }
+
+    /// The one that is written; another one where that is full.
+    fn file_for(&mut self, size: u64) -> io::Result<u64> {
+        let full = (self.max / FILES).clamp(MIN_FILE, MAX_FILE);
+        if let (Some(_), Some((file, length))) = (&self.writes, self.files.back())
+            && (*length == 0 || length + size <= full)
+        {
+            return Ok(*file);
+        }
+        let file = self.next;
+        self.writes = Some(create(&self.path(file))?);
+        self.next += 1;
+        self.files.push_back((file, 0));
+        sync_folder(&self.folder)?;
+        Ok(file)
+    }
+
+    /// Drops the oldest files, never the one that is written.
+    fn make_room(&mut self, size: u64) -> io::Result<Lost> {
+        let mut lost = Lost::default();
+        while self.files.len() > 1
+            && (self.bytes() + size > self.max || self.waiting.len() >= MAX_ENTRIES)
+        {
+            let Some((file, _)) = self.files.front().copied() else {
+                break;
+            };
+            fs::remove_file(self.path(file))?;
+            self.files.pop_front();
+            while let Some((_, entry)) = self.waiting.pop_front_if(|(it, _)| it.file <= file) {
+                lost.lines += u64::from(entry.lines);
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Removes what nobody reads any more.
+    fn tidy(&mut self) -> io::Result<()> {
+        let first = self.waiting.front().map(|(place, _)| place.file);
+        while let Some((file, _)) = self.files.front().copied()
+            && first.is_none_or(|first| file < first)
+        {
+            fs::remove_file(self.path(file))?;
+            self.files.pop_front();
+        }
+        if self.files.is_empty() {
+            self.writes = None;
+        }
+        Ok(())
+    }
+}
+
+fn number(path: &Path) -> Option<u64> {
+    let name = path.file_name()?.to_str()?;
+    name.strip_suffix(".spool")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,376 @@
+mod fake;
+
+use std::{
+    fs,
+    sync::{
+        Mutex,
+        atomic::{AtomicI64, Ordering},
+    },
+};
+
+use fairlead_certs::Registration;
+use fairlead_store::{
+    Actor, Place, Retention, StoreError, millis,
+    model::{Binding, Bootstrap, Cluster, Fact, FactSource},
+};
+use prometheus::core::Collector;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use time::{Duration as Days, OffsetDateTime};
+
+use super::*;
+use crate::influx::feed::Trouble;
+use fake::{Fake, WRONG};
+
+const START: i64 = 1_795_262_400;
+
+struct Rig {
+    dir: TempDir,
+    fake: Fake,
+    store: Store,
+    clock: Clock,
+    seconds: Arc<AtomicI64>,
+    meter: Mutex<Option<Meter>>,
+}
+
+impl Rig {
+    async fn new() -> Rig {
+        Rig::with(true).await
+    }
+
+    async fn with(is_helpful: bool) -> Rig {
+        let dir = tempfile::tempdir().unwrap();
+        let seconds = Arc::new(AtomicI64::new(START));
+        let clock = Clock::new({
+            let seconds = Arc::clone(&seconds);
+            move || {
+                let seconds = seconds.load(Ordering::SeqCst);
+                OffsetDateTime::from_unix_timestamp(seconds).unwrap()
+            }
+        });
+        let place = Place::File(dir.path().join("store.db"));
+        let store = Store::open(&place, clock.clone()).await.unwrap();
+        let rig = Rig {
+            fake: Fake::start(is_helpful).await,
+            store,
+            clock,
+            seconds,
+            dir,
+            meter: Mutex::default(),
+        };
+        let now = rig.clock.now();
+        let bootstrap = Bootstrap::new(1, now, None);
+        let binding = Binding::open(Registration::random().unwrap(), bootstrap);
+        let id = "c-a".parse().unwrap();
+        let cluster = Cluster::new(id, "t-default".parse().unwrap(), binding, now);
+        rig.change(move |draft| draft.put_cluster(cluster.clone()))
+            .await;
+        rig
+    }
+
+    async fn change(
+        &self,
+        decide: impl FnMut(&mut fairlead_store::Draft) -> Result<(), StoreError> + Send + 'static,
+    ) {
+        self.store.change(Actor::Hub, decide).await.unwrap();
+    }
+
+    /// A fact becomes another one, a second later.
+    async fn set(&self, name: &str, value: Value) {
+        self.seconds.fetch_add(1, Ordering::SeqCst);
+        let (name, now) = (name.to_owned(), millis(self.clock.now()));
+        self.change(move |draft| {
+            let mut cluster = draft
+                .cluster(&"c-a".parse().unwrap())
+                .unwrap()
+                .value
+                .clone();
+            let fact = Fact {
+                value: value.clone(),
+                source: FactSource::Agent,
+                received: now,
+                observed: now,
+            };
+            cluster.dynamic_facts.insert(name.clone(), fact);
+            draft.put_cluster(cluster)
+        })
+        .await;
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.dir.path().join("influx")
+    }
+
+    async fn feed_for(&self, database: &str) -> Feed {
+        let login = InfluxLogin::Password {
+            user: "me".to_owned(),
+            password: "secret".to_owned().into(),
+        };
+        let url = self.fake.url.parse::<InfluxUrl>().unwrap();
+        let client = Client::new(&url.0, "facts", login, None).unwrap();
+        let meter = Meter::new(self.clock.clone()).unwrap();
+        *self.meter.lock().unwrap() = Some(meter.clone());
+        let target = cursor::target(&self.fake.url, database);
+        let place = (self.folder(), 1024 * 1024);
+        Feed::open(place, target, self.store.clone(), Arc::new(client), meter)
+            .await
+            .unwrap()
+    }
+
+    async fn feed(&self) -> Feed {
+        self.feed_for("facts").await
+    }
+
+    fn metric(&self, name: &str, label: &str) -> f64 {
+        let meter = self.meter.lock().unwrap();
+        let families = meter.as_ref().unwrap().collect();
+        let family = families.iter().find(|it| it.name() == name).unwrap();
+        let mut rows = family.get_metric().iter();
+        let row = rows.find(|row| row.get_label().iter().all(|it| it.value() == label));
+        let row = row.unwrap();
+        row.get_counter().get_value() + row.get_gauge().get_value()
+    }
+}
+
+/// Until there is nothing to do; whether InfluxDB wants to be left alone.
+async fn run(feed: &mut Feed, may_send: bool) -> bool {
+    for _ in 0..1000 {
+        match feed.step(may_send).await.unwrap() {
+            Step::More => {}
+            Step::Idle => return false,
+            Step::Rest => return true,
+        }
+    }
+    panic!("it comes to no end");
+}
+
+#[tokio::test]
+async fn first_go_all_facts_and_then_what_becomes_of_them() {
+    let rig = Rig::new().await;
+    rig.set("nodes", json!({ "count": 3 })).await;
+    rig.set("nodes", json!({ "count": 4 })).await;
+    let mut feed = rig.feed().await;
+    assert!(!run(&mut feed, true).await);
+    let at = (START + 2) * 1000;
+    let tags = "cluster=c-a,source=agent,tenant=t-default";
+    assert_eq!(
+        rig.fake.taken_whole(),
+        [format!("nodes,{tags} count=4i {at}")]
+    );
+    rig.set("nodes", json!({ "count": 5 })).await;
+    rig.set("site", json!("Bern")).await;
+    rig.change(|draft| {
+        let mut cluster = draft
+            .cluster(&"c-a".parse().unwrap())
+            .unwrap()
+            .value
+            .clone();
+        cluster.dynamic_facts.remove("site");
+        cluster.display_name = Some("no fact".to_owned());
+        draft.put_cluster(cluster)
+    })
+    .await;
+    run(&mut feed, true).await;
+    assert_eq!(rig.fake.taken(), ["nodes count=5i", "site value=\"Bern\""]);
+    assert_eq!(rig.metric("fairlead_influx_lines_written_total", ""), 3.0);
+    // Begun anew it has nothing to do.
+    run(&mut rig.feed().await, true).await;
+    assert!(rig.fake.taken().is_empty());
+    // But another InfluxDB has nothing yet.
+    run(&mut rig.feed_for("others").await, true).await;
+    assert_eq!(rig.fake.taken(), ["nodes count=5i"]);
+}
+
+#[tokio::test]
+async fn what_comes_while_it_is_away_waits_on_the_disk_and_goes_in_order() {
+    let rig = Rig::new().await;
+    let mut feed = rig.feed().await;
+    run(&mut feed, true).await;
+    rig.fake.answers(503);
+    for n in 1..=3 {
+        rig.set("n", json!(n)).await;
+        assert_eq!(run(&mut feed, n == 1).await, n == 1);
+    }
+    assert_eq!(rig.metric("fairlead_influx_state", "away"), 1.0);
+    assert_eq!(
+        rig.metric("fairlead_influx_oldest_wait_duration_seconds", ""),
+        2.0
+    );
+    assert!(rig.metric("fairlead_influx_spool_bytes", "") > 100.0);
+    assert!(run(&mut feed, true).await);
+    drop(feed);
+    // The hub was killed and is begun anew; the log of changes is not needed for what waits.
+    let mut feed = rig.feed().await;
+    rig.set("n", json!(4)).await;
+    rig.fake.answers(0);
+    assert!(!run(&mut feed, true).await);
+    assert_eq!(
+        rig.fake.taken(),
+        ["n value=1i", "n value=2i", "n value=3i", "n value=4i"]
+    );
+    assert_eq!(rig.metric("fairlead_influx_state", "up"), 1.0);
+    assert_eq!(rig.metric("fairlead_influx_spool_bytes", ""), 0.0);
+    run(&mut rig.feed().await, true).await;
+    assert!(rig.fake.taken().is_empty());
+}
+
+#[tokio::test]
+async fn killed_between_a_write_and_its_cursor_it_writes_the_same_again() {
+    let rig = Rig::new().await;
+    let mut feed = rig.feed().await;
+    run(&mut feed, true).await;
+    let cursor = rig.folder().join("cursor");
+    for away in [false, true] {
+        rig.set("n", json!(i32::from(away))).await;
+        if away {
+            run(&mut feed, false).await;
+        }
+        let before = fs::read(&cursor).unwrap();
+        let spooled: Vec<_> = fs::read_dir(rig.folder())
+            .unwrap()
+            .map(|it| it.unwrap().path())
+            .map(|path| (fs::read(&path).unwrap(), path))
+            .collect();
+        run(&mut feed, true).await;
+        let first = rig.fake.taken_whole();
+        assert_eq!(first.len(), 1);
+        assert_ne!(fs::read(&cursor).unwrap(), before);
+        for (bytes, path) in spooled {
+            fs::write(path, bytes).unwrap();
+        }
+        feed = rig.feed().await;
+        run(&mut feed, true).await;
+        assert_eq!(rig.fake.taken_whole(), first, "the same point");
+    }
+}
+
+#[tokio::test]
+async fn a_line_that_is_wrong_is_left_out_and_the_others_are_taken() {
+    for is_helpful in [false, true] {
+        let rig = Rig::with(is_helpful).await;
+        let mut feed = rig.feed().await;
+        run(&mut feed, true).await;
+        for n in 1..=9 {
+            rig.set(
+                &format!("n{n}"),
+                json!(if n % 4 == 3 { WRONG } else { "good" }),
+            )
+            .await;
+        }
+        assert!(!run(&mut feed, true).await);
+        let mut taken = rig.fake.taken();
+        taken.sort();
+        let good = [1, 2, 4, 5, 6, 8, 9].map(|n| format!("n{n} value=\"good\""));
+        assert_eq!(taken, good);
+        let dropped = rig.metric("fairlead_influx_lines_dropped_total", "refused");
+        assert_eq!(dropped, 2.0);
+        assert_eq!(rig.metric("fairlead_influx_lines_written_total", ""), 7.0);
+    }
+}
+
+#[tokio::test]
+async fn credentials_and_a_database_that_it_does_not_know_may_be_put_right() {
+    for status in [401, 403, 404, 500] {
+        let rig = Rig::new().await;
+        rig.set("n", json!(1)).await;
+        let mut feed = rig.feed().await;
+        rig.fake.answers(status);
+        assert!(run(&mut feed, true).await, "{status}");
+        rig.fake.answers(0);
+        run(&mut feed, true).await;
+        assert_eq!(rig.fake.taken(), ["n value=1i"], "{status}");
+    }
+}
+
+#[tokio::test]
+async fn what_neither_influxdb_nor_the_disk_takes_stays_in_the_log() {
+    let rig = Rig::new().await;
+    let mut feed = rig.feed().await;
+    run(&mut feed, true).await;
+    rig.fake.answers(503);
+    rig.set("n", json!(1)).await;
+    fs::remove_dir_all(rig.folder()).unwrap();
+    assert!(matches!(feed.step(true).await, Err(Trouble::Disk(_))));
+    fs::create_dir(rig.folder()).unwrap();
+    assert!(run(&mut feed, true).await);
+    rig.fake.answers(0);
+    run(&mut feed, true).await;
+    assert_eq!(rig.fake.taken(), ["n value=1i"]);
+}
+
+#[tokio::test]
+async fn where_the_log_is_cut_all_facts_go_again() {
+    let rig = Rig::new().await;
+    let mut feed = rig.feed().await;
+    run(&mut feed, true).await;
+    rig.set("n", json!(1)).await;
+    rig.set("n", json!(2)).await;
+    rig.seconds
+        .fetch_add(Days::days(30).whole_seconds(), Ordering::SeqCst);
+    let tidied = rig.store.tidy(&Retention::default()).await.unwrap();
+    assert!(tidied.lines > 0);
+    run(&mut feed, true).await;
+    assert_eq!(rig.fake.taken(), ["n value=2i"]);
+    rig.set("n", json!(3)).await;
+    run(&mut feed, true).await;
+    assert_eq!(rig.fake.taken(), ["n value=3i"]);
+}
+
+#[tokio::test]
+async fn a_cluster_that_has_come_to_another_tenant_has_its_facts_there() {
+    let rig = Rig::new().await;
+    rig.set("n", json!(1)).await;
+    let mut feed = rig.feed().await;
+    run(&mut feed, true).await;
+    rig.fake.taken();
+    rig.seconds.fetch_add(1, Ordering::SeqCst);
+    let now = rig.clock.now();
+    rig.change(move |draft| {
+        let tenant = fairlead_store::model::Tenant::new("t-b".parse().unwrap(), now);
+        draft.put_tenant(tenant)?;
+        let mut cluster = draft
+            .cluster(&"c-a".parse().unwrap())
+            .unwrap()
+            .value
+            .clone();
+        cluster.tenant = "t-b".parse().unwrap();
+        draft.put_cluster(cluster)
+    })
+    .await;
+    run(&mut feed, true).await;
+    let at = (START + 2) * 1000;
+    assert_eq!(
+        rig.fake.taken_whole(),
+        [format!(
+            "n,cluster=c-a,source=agent,tenant=t-b value=1i {at}"
+        )]
+    );
+}
+
+#[test]
+fn an_address_holds_no_secret() {
+    for bad in [
+        "influx:8086",
+        "ftp://influx",
+        "http://me:secret@influx:8086",
+        "http://me@influx",
+        "http://influx/?p=secret",
+        "http://",
+    ] {
+        let error = bad.parse::<InfluxUrl>().unwrap_err();
+        assert!(!error.to_string().contains("secret"));
+    }
+    let url: InfluxUrl = "https://influx.example:8086/base/".parse().unwrap();
+    assert_eq!(url.to_string(), "https://influx.example:8086/base/");
+}
+
+#[test]
+fn pauses_grow_and_have_an_end() {
+    let mut pause = Pause::default();
+    let mut whole = REST;
+    for _ in 0..12 {
+        let next = pause.next();
+        assert!(whole / 2 <= next && next <= whole, "{next:?}");
+        whole = (whole * 2).min(LONGEST);
+    }
+}

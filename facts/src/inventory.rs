@@ -1,0 +1,321 @@
+//! `/inventory`, as Lieutenant has it: what is posted becomes facts, and a query in a part of InfluxQL is answered from the
+//! history of all facts of the clusters that the caller may see. The answer is InfluxDB's own, within Lieutenant's.
+
+mod answer;
+
+use std::sync::Arc;
+
+use axum::{
+    Extension, Json,
+    extract::{Query, State, rejection::QueryRejection},
+};
+use fairlead_api::{
+    Code, Failure,
+    facts::{
+        FactName, Inventory, MAX_FACT_BYTES, MAX_FACT_DEPTH, MAX_FACTS, MAX_TOTAL_FACT_BYTES, depth,
+    },
+    influxql::{self, Condition, Tag},
+};
+use fairlead_gateway::{Asker, Caller};
+use fairlead_store::{
+    FactVersion, Span, StoreError, View, millis,
+    model::{Cluster, Fact, FactSource},
+};
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use fairlead_registry::{
+    Right, allow, by,
+    reply::{Answer, Refused, Sent, Who},
+    visible,
+};
+
+use crate::{
+    history::{Walk, each_change},
+    influx::{self, Influx},
+    state::FactsState,
+};
+use answer::Point;
+
+/// Points that one query may look at.
+const POINTS: usize = 50_000;
+/// What they may hold together, in bytes of JSON.
+const BYTES: usize = 16 * 1024 * 1024;
+const NANOS: i64 = 1_000_000;
+
+/// Each entry of `inventory` becomes a fact, `null` removes one. What the cluster's agent tells stays as that tells it.
+pub(super) async fn store(
+    State(state): State<Arc<FactsState>>,
+    Extension(asker): Extension<Asker>,
+    Sent(sent): Sent<Inventory, MAX_TOTAL_FACT_BYTES>,
+) -> Answer<StatusCode> {
+    for (name, value) in &sent.inventory {
+        check(name, value)?;
+    }
+    let caller = asker.caller().await?;
+    let id = visible(&state.store.view(), &caller, &sent.cluster)?
+        .value
+        .id
+        .clone();
+    allow(&caller, Right::Inventory)?;
+    let now = millis(state.now());
+    let changed = state.store.change(by(&caller), {
+        let id = id.clone();
+        move |draft| {
+            let before = draft.cluster(&id).ok_or(StoreError::Missing)?;
+            let mut cluster = before.value.clone();
+            for (name, value) in &sent.inventory {
+                put(&mut cluster, name, value, now)?;
+            }
+            if cluster.dynamic_facts.len() > 2 * MAX_FACTS {
+                return Err(Failure::because(
+                    Code::Invalid,
+                    "the cluster has too many facts",
+                ));
+            }
+            draft.put_cluster(cluster)?;
+            Ok::<_, Failure>(())
+        }
+    });
+    changed.await?;
+    state.store.facts_reported(&id, FactSource::Inventory, now);
+    Ok(StatusCode::CREATED)
+}
+
+fn check(name: &str, value: &Value) -> Result<(), Failure> {
+    let invalid = |detail: String| Failure::because(Code::Invalid, detail);
+    name.parse::<FactName>()
+        .map_err(|error| invalid(format!("{name:?}: {error}")))?;
+    if depth(value) > MAX_FACT_DEPTH || value.to_string().len() > MAX_FACT_BYTES {
+        return Err(invalid(format!(
+            "{name} is more than {MAX_FACT_DEPTH} levels deep, or longer than {MAX_FACT_BYTES} bytes"
+        )));
+    }
+    Ok(())
+}
+
+fn put(cluster: &mut Cluster, name: &str, value: &Value, now: i64) -> Result<(), Failure> {
+    let before = cluster.dynamic_facts.get(name);
+    if before.is_some_and(|before| before.value == *value) {
+        return Ok(());
+    }
+    if before.is_some_and(|before| before.source == FactSource::Agent) {
+        let detail = format!("{name} is told by the cluster's agent");
+        return Err(Failure::because(Code::Conflict, detail));
+    }
+    if value.is_null() {
+        cluster.dynamic_facts.remove(name);
+        return Ok(());
+    }
+    let fact = Fact {
+        value: value.clone(),
+        source: FactSource::Inventory,
+        received: now,
+        observed: now,
+    };
+    cluster.dynamic_facts.insert(name.to_owned(), fact);
+    Ok(())
+}
+
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    q: Option<String>,
+    backend: Option<Backend>,
+}
+
+/// Backend that answers a query; the default is set by the platform operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Backend {
+    Hub,
+    InfluxDb,
+}
+
+pub(super) async fn query(
+    State(state): State<Arc<FactsState>>,
+    asked: Result<Query<Asked>, QueryRejection>,
+    Who(caller): Who,
+) -> Answer<Json<Value>> {
+    let Query(asked) =
+        asked.map_err(|error| Refused::because(Code::BadRequest, error.body_text()))?;
+    let text = asked.q.unwrap_or_default();
+    if text.contains('\0') {
+        return Err(Refused::because(Code::Invalid, "q: it has a NUL"));
+    }
+    let query = influxql::parse(&text)
+        .map_err(|error| Refused::because(Code::Invalid, format_args!("q: {error}")))?;
+    let result = match influx(&state, asked.backend)? {
+        Some(influx) => influx::ask::answer(&state, influx, &caller, &query).await?,
+        None => own_answer(&state, &caller, &query).await?,
+    };
+    let cluster = one_cluster(&query.conditions).unwrap_or_default();
+    Ok(Json(
+        json!({ "cluster": cluster, "inventory": { "results": [result] } }),
+    ))
+}
+
+/// Where somebody else is to answer.
+fn influx(state: &FactsState, backend: Option<Backend>) -> Answer<Option<&Influx>> {
+    match (state.influx.as_deref(), backend) {
+        (None, Some(Backend::InfluxDb)) => {
+            let detail = "backend: this hub has no InfluxDB (`--influx-url`)";
+            Err(Refused::because(Code::Invalid, detail))
+        }
+        (Some(influx), Some(Backend::InfluxDb)) => Ok(Some(influx)),
+        (Some(influx), None) if influx.answers() => Ok(Some(influx)),
+        _ => Ok(None),
+    }
+}
+
+/// From the history of facts in the store.
+async fn own_answer(state: &FactsState, caller: &Caller, query: &influxql::Query) -> Answer<Value> {
+    let view = state.store.view();
+    let now = state.now();
+    let edge = |moment: Option<influxql::Moment>| moment.map(|moment| moment.at(now));
+    let (from, to) = (edge(query.range.from), edge(query.range.to));
+    let all = Span::default();
+    let span = Span {
+        // Facts are kept by the millisecond, the first that counts is the next whole one.
+        after: from.map_or(all.after, |from| from.saturating_sub(1).div_euclid(NANOS)),
+        until: to.map_or(all.until, |to| to.div_euclid(NANOS)),
+    };
+    let wanted = |version: &FactVersion| is_wanted(&query.conditions, &view, version);
+    let mut series = Vec::new();
+    let mut room = Room::default();
+    for measurement in &query.from {
+        let mut points = Vec::new();
+        let mut take = |version: FactVersion| {
+            if wanted(&version) {
+                points.extend(point(&view, version).filter(|point| room.takes(point)));
+            }
+            room.is_left()
+        };
+        let whole = match one_cluster(&query.conditions) {
+            Some(id) => of_one(state, &view, caller, (id, measurement), span, &mut take).await?,
+            None => {
+                let all = Walk {
+                    span,
+                    behind: None,
+                    wanted: u32::MAX,
+                };
+                let cut = each_change(state, &view, caller, measurement, all, &mut take).await?;
+                cut.is_none()
+            }
+        };
+        if !whole || !room.is_left() {
+            let detail = "q: it is about more than 50,000 versions of facts: narrow its time, or name a cluster";
+            return Err(Refused::because(Code::Invalid, detail));
+        }
+        points.sort_by_key(|point| point.at);
+        series.extend(answer::answer(query, measurement, points, from));
+    }
+    Ok(match series.is_empty() {
+        true => json!({ "statement_id": 0 }),
+        false => json!({ "statement_id": 0, "series": series }),
+    })
+}
+
+/// What the points of one query may be together.
+struct Room {
+    points: usize,
+    bytes: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Room {
+            points: POINTS,
+            bytes: BYTES,
+        }
+    }
+}
+
+impl Room {
+    fn takes(&mut self, point: &Point) -> bool {
+        self.points = self.points.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(point.length());
+        self.is_left()
+    }
+
+    fn is_left(&self) -> bool {
+        self.points > 0 && self.bytes > 0
+    }
+}
+
+/// The cluster that the query is about, where it names one.
+fn one_cluster(conditions: &[Condition]) -> Option<&str> {
+    let mut named = conditions
+        .iter()
+        .filter(|condition| condition.tag == Tag::Cluster && condition.equals);
+    named.next().map(|condition| condition.text.as_str())
+}
+
+async fn of_one(
+    state: &FactsState,
+    view: &View,
+    caller: &Caller,
+    (id, name): (&str, &str),
+    mut span: Span,
+    take: &mut impl FnMut(FactVersion) -> bool,
+) -> Answer<bool> {
+    const PAGE: u32 = 1000;
+    // What nobody may see is not there.
+    let Ok(cluster) = visible(view, caller, id) else {
+        return Ok(true);
+    };
+    loop {
+        let id = &cluster.value.id;
+        let mut page = state
+            .store
+            .fact_versions(id, Some(name), span, PAGE)
+            .await?;
+        let is_last = page.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
+        let first = page.first().map_or(i64::MAX, |version| version.at);
+        let last = page.last().map_or(i64::MAX, |version| version.at);
+        span.after = last;
+        if !is_last && first < last {
+            // Those of the same millisecond come with the next page, all of them.
+            page.retain(|version| version.at < last);
+            span.after = last.saturating_sub(1);
+        }
+        for version in page {
+            if !take(version) {
+                return Ok(false);
+            }
+        }
+        if is_last {
+            return Ok(true);
+        }
+    }
+}
+
+fn is_wanted(conditions: &[Condition], view: &View, version: &FactVersion) -> bool {
+    let tenant = view
+        .cluster(&version.cluster)
+        .map(|it| it.value.tenant.as_str());
+    conditions.iter().all(|condition| {
+        let tag = match condition.tag {
+            Tag::Cluster => version.cluster.as_str(),
+            Tag::Tenant => tenant.unwrap_or_default(),
+            Tag::Source => version.source.as_str(),
+        };
+        (tag == condition.text) == condition.equals
+    })
+}
+
+/// None of what was removed.
+fn point(view: &View, version: FactVersion) -> Option<Point> {
+    let fields = match version.value? {
+        Value::Object(object) => object,
+        value => serde_json::Map::from_iter([("value".to_owned(), value)]),
+    };
+    let tenant = view.cluster(&version.cluster)?.value.tenant.clone();
+    Some(Point {
+        at: version.at.saturating_mul(NANOS),
+        cluster: version.cluster.to_string(),
+        tenant: tenant.to_string(),
+        source: version.source.as_str(),
+        fields,
+    })
+}

@@ -1,0 +1,75 @@
+//! Facts as a module of the hub.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::{
+    Router,
+    routing::{get, post},
+};
+use fairlead_api::facts::{FACTS_PATH, FIND_PATH};
+use fairlead_gateway::Module;
+use fairlead_registry::{reply::finish, stale::Reporting};
+use fairlead_runtime::Process;
+use fairlead_store::{Clock, Store};
+
+use crate::{
+    find, history,
+    influx::Influx,
+    inventory,
+    report::{self, Reports},
+    show,
+    state::FactsState,
+};
+
+/// Reports, history, search and export of facts.
+pub struct FactsModule {
+    state: Arc<FactsState>,
+    reports: Arc<Reports>,
+}
+
+impl FactsModule {
+    /// The module over an open store.
+    #[must_use]
+    pub fn new(store: Store, clock: Clock, reporting: Reporting, influx: Option<Influx>) -> Self {
+        FactsModule {
+            state: Arc::new(FactsState {
+                store,
+                clock,
+                reporting,
+                influx: influx.map(Box::new),
+            }),
+            reports: Arc::default(),
+        }
+    }
+}
+
+#[async_trait]
+impl Module for FactsModule {
+    fn name(&self) -> &'static str {
+        "facts"
+    }
+
+    fn people(&self) -> Router {
+        let router = Router::new()
+            .route("/v1/clusters/{id}/facts", get(show::show))
+            .route("/v1/clusters/{id}/facts/history", get(history::of_cluster))
+            .route("/v1/facts/{name}/changes", get(history::of_fact))
+            .route("/inventory", get(inventory::query).post(inventory::store))
+            .route(FIND_PATH, get(find::find));
+        finish(router.with_state(Arc::clone(&self.state)))
+    }
+
+    async fn run(&self, process: Process) {
+        match &self.state.influx {
+            Some(influx) => influx.run(&self.state.store, &process).await,
+            None => process.draining().await,
+        }
+    }
+
+    fn agents(&self) -> Router {
+        let state = (Arc::clone(&self.state), Arc::clone(&self.reports));
+        let router = Router::new().route(FACTS_PATH, post(report::take));
+        finish(router.with_state(state))
+    }
+}

@@ -1,0 +1,128 @@
+//! `POST /agent/v1/facts`: what an agent reports of its own cluster, and of no other. A report that says nothing new writes
+//! nothing but when it came.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use axum::{Json, extract::State};
+use fairlead_api::{
+    ClusterId, Code, Failure,
+    facts::{MAX_REPORT_BYTES, Report, ReportReceipt},
+    hello::Instance,
+};
+use fairlead_gateway::AgentPeer;
+use fairlead_registry::{
+    admit,
+    reply::{Answer, Peer, Sent},
+};
+use fairlead_store::{
+    Actor, Record, StoreError, millis,
+    model::{Cluster, FactSource},
+};
+
+use crate::{
+    apply::{apply, check, etag},
+    state::FactsState,
+};
+
+/// What is remembered of the reports of each cluster. It may be lost: then a report is compared as a whole.
+#[derive(Default)]
+pub(super) struct Reports(Mutex<HashMap<ClusterId, Remembered>>);
+
+#[derive(Default)]
+struct Remembered {
+    /// Of a version of the cluster's record.
+    etag: Option<(u64, String)>,
+    /// The last report of each of the last runs of its agents.
+    last: VecDeque<(Instance, u64)>,
+}
+
+/// Runs of agents of one cluster that are told apart.
+const RUNS: usize = 16;
+/// Beyond that, what is remembered of clusters that are gone is forgotten.
+const SPARE: usize = 1024;
+
+impl Reports {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ClusterId, Remembered>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the cluster's agent has said so far, by name.
+    fn etag(&self, cluster: &Record<Cluster>) -> String {
+        let id = &cluster.value.id;
+        if let Some((version, etag)) = self.lock().get(id).and_then(|it| it.etag.as_ref())
+            && *version == cluster.version
+        {
+            return etag.clone();
+        }
+        let etag = etag(&cluster.value.dynamic_facts);
+        let remembered = Some((cluster.version, etag.clone()));
+        self.lock().entry(id.clone()).or_default().etag = remembered;
+        etag
+    }
+
+    /// Whether a report of the same run that is newer than this one was taken already; if not, this one counts.
+    fn is_late(&self, cluster: &ClusterId, report: &Report) -> bool {
+        let mut all = self.lock();
+        let last = &mut all.entry(cluster.clone()).or_default().last;
+        match last.iter_mut().find(|(run, _)| *run == report.instance) {
+            Some((_, sequence)) if *sequence > report.sequence => return true,
+            Some((_, sequence)) => *sequence = report.sequence,
+            None => {
+                last.truncate(RUNS - 1);
+                last.push_front((report.instance, report.sequence));
+            }
+        }
+        false
+    }
+
+    fn forget_deleted(&self, state: &FactsState) {
+        let view = state.store.view();
+        let mut all = self.lock();
+        if all.len() > view.clusters().count() + SPARE {
+            all.retain(|id, _| view.cluster(id).is_some());
+        }
+    }
+}
+
+pub(super) async fn take(
+    State((state, reports)): State<(Arc<FactsState>, Arc<Reports>)>,
+    Peer(peer): Peer,
+    Sent(report): Sent<Report, MAX_REPORT_BYTES>,
+) -> Answer<Json<ReportReceipt>> {
+    let AgentPeer::Agent(identity) = peer else {
+        return Err(Code::EnrolOnly.into());
+    };
+    let cluster = admit(&state.store, &identity)?;
+    check(&report)?;
+    let id = identity.cluster.clone();
+    let now = millis(state.now());
+    let is_known = report.facts.is_empty() && report.base.as_ref() == Some(&reports.etag(&cluster));
+    if is_known {
+        state.store.facts_reported(&id, FactSource::Agent, now);
+        return Ok(Json(ReportReceipt { etag: report.base }));
+    }
+    reports.forget_deleted(&state);
+    let (changed, order) = (id.clone(), Arc::clone(&reports));
+    let taken = state.store.change(Actor::Agent(id.clone()), move |draft| {
+        if order.is_late(&changed, &report) {
+            let detail = "a newer report of the same agent was taken";
+            return Err(Failure::because(Code::Conflict, detail));
+        }
+        let before = draft.cluster(&changed).ok_or(StoreError::Missing)?;
+        let mut cluster = before.value.clone();
+        if apply(&mut cluster.dynamic_facts, &report, now)?.is_none() {
+            return Ok(None);
+        }
+        let etag = etag(&cluster.dynamic_facts);
+        draft.put_cluster(cluster)?;
+        Ok(Some(etag))
+    });
+    let etag = taken.await?.value;
+    if etag.is_some() {
+        state.store.facts_reported(&id, FactSource::Agent, now);
+    }
+    Ok(Json(ReportReceipt { etag }))
+}

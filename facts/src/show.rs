@@ -1,0 +1,65 @@
+//! `GET /v1/clusters/{id}/facts`: what is known of one cluster, by whom, since when, and whether it may be believed still.
+
+use std::sync::Arc;
+
+use axum::{extract::State, response::Response};
+use fairlead_api::{facts::ClusterFact, resources::List};
+use fairlead_registry::stale::{self, Reporting};
+use fairlead_registry::{
+    reply::{Answer, Path, Who},
+    tagged, visible,
+};
+use fairlead_store::{
+    Observed, millis,
+    model::{Cluster, Facts},
+};
+use http::{HeaderMap, StatusCode};
+use time::OffsetDateTime;
+
+use crate::state::FactsState;
+
+pub(super) async fn show(
+    State(state): State<Arc<FactsState>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let cluster = visible(&state.store.view(), &caller, &id)?;
+    let observed = state.store.observed_of(&cluster);
+    let reporting = &state.reporting;
+    let items = known(&cluster.value, &observed, reporting, millis(state.now()));
+    Ok(tagged(&headers, StatusCode::OK, None, &List { items })?)
+}
+
+/// Static facts first, each by name.
+fn known(
+    cluster: &Cluster,
+    observed: &Observed,
+    reporting: &Reporting,
+    now: i64,
+) -> Vec<ClusterFact> {
+    let all = |facts: &Facts, dynamic: bool| {
+        let facts = facts.iter().map(|(name, fact)| {
+            let seen = stale::seen(fact, observed.reported.get(&fact.source).copied());
+            ClusterFact {
+                name: name.clone(),
+                value: fact.value.clone(),
+                dynamic,
+                source: fact.source.as_str().to_owned(),
+                received: time(fact.received),
+                observed: time(fact.observed),
+                last_reported: time(seen),
+                stale: stale::is_stale(fact, observed, reporting, now),
+            }
+        });
+        facts.collect::<Vec<_>>()
+    };
+    let mut items = all(&cluster.facts, false);
+    items.extend(all(&cluster.dynamic_facts, true));
+    items
+}
+
+pub(super) fn time(millis: i64) -> OffsetDateTime {
+    let nanos = i128::from(millis) * 1_000_000;
+    OffsetDateTime::from_unix_timestamp_nanos(nanos).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+}

@@ -1,0 +1,173 @@
+//! What the hub says of itself and of who asks, and what is known of one cluster beside its document.
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    extract::State,
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use fairlead_api::{
+    Code, Failure, TenantId, impersonation,
+    resources::{AgentSession, List, WhoAmI},
+};
+use fairlead_certs::Registration;
+use fairlead_store::{
+    Draft,
+    model::{Binding, Bootstrap},
+    whole_millis,
+};
+use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    clusters::{invited, move_to, moved},
+    etag::{self, Demand},
+    registry::{Registry, by},
+    reply::{Answer, Path, Sent, Who},
+    rights::{Right, allow, visible},
+    template::{Effective, template_of},
+};
+
+/// Which of Lieutenant's APIs this is one of.
+const API_VERSION: &str = "v0.5.0";
+
+/// Routes for people.
+pub(super) fn routes() -> Router<Arc<Registry>> {
+    Router::new()
+        .route("/v1/whoami", get(who_am_i))
+        .route("/v1/clusters/{id}/status", get(status))
+        .route("/v1/clusters/{id}/sessions", get(sessions))
+        .route("/v1/clusters/{id}/effective", get(effective))
+        .route("/v1/clusters/{id}/tenant", post(to_tenant))
+}
+
+/// Routes for anybody.
+pub(super) fn open() -> Router<Arc<Registry>> {
+    Router::new()
+        .route("/", get(root))
+        .route("/healthz", get(async || "ok"))
+}
+
+async fn root(State(registry): State<Arc<Registry>>) -> Json<Value> {
+    let mut root = json!({ "apiVersion": API_VERSION });
+    let settings = &registry.settings.discovery;
+    if let Some(root) = root.as_object_mut() {
+        if let Some((url, client)) = &settings.oidc {
+            let oidc = json!({ "discoveryUrl": url, "clientId": client });
+            root.insert("oidc".to_owned(), oidc);
+        }
+        if let Some((addr, method)) = &settings.vault {
+            let mut vault = json!({ "addr": addr });
+            if let (Some(method), Some(vault)) = (method, vault.as_object_mut()) {
+                vault.insert("loginMethod".to_owned(), method.as_str().into());
+            }
+            root.insert("vault".to_owned(), vault);
+        }
+    }
+    Json(root)
+}
+
+async fn who_am_i(Who(caller): Who) -> Json<WhoAmI> {
+    let group = caller.role.in_clusters();
+    Json(WhoAmI {
+        user: group.map(|_| impersonation::user(&caller.name)),
+        group: group.map(impersonation::group),
+        name: caller.name,
+        token: caller.token,
+        role: caller.role,
+        tenant: caller.tenant,
+        cluster: caller.cluster,
+    })
+}
+
+async fn status(
+    State(registry): State<Arc<Registry>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let record = visible(&registry.store.view(), &caller, &id)?;
+    let observed = registry.store.observed_of(&record);
+    Ok(etag::answer(
+        &headers,
+        StatusCode::OK,
+        None,
+        &observed.status,
+    )?)
+}
+
+async fn sessions(
+    State(registry): State<Arc<Registry>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+) -> Answer<Json<List<AgentSession>>> {
+    let record = visible(&registry.store.view(), &caller, &id)?;
+    let presence = registry.presence.get();
+    let items = presence.map(|it| it.sessions(&record.value.id));
+    Ok(Json(List {
+        items: items.unwrap_or_default(),
+    }))
+}
+
+async fn effective(
+    State(registry): State<Arc<Registry>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let view = registry.store.view();
+    let record = visible(&view, &caller, &id)?;
+    let template = template_of(&view, &record.value.tenant);
+    let effective = Effective::of(&record.value, template).explained();
+    let version = Some(record.version);
+    Ok(etag::answer(&headers, StatusCode::OK, version, &effective)?)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Move {
+    tenant: TenantId,
+}
+
+/// Answers with what lets the cluster's agent come to its new identity.
+async fn to_tenant(
+    State(registry): State<Arc<Registry>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    Sent(asked): Sent<Move>,
+) -> Answer<Response> {
+    let demand = Demand::of(&headers);
+    visible(&registry.store.view(), &caller, &id)?;
+    allow(&caller, Right::ManageTenants)?;
+    let now = whole_millis(registry.now());
+    let bootstrap = Bootstrap::new(1, registry.bootstrap_expiry(now), Some(caller.name.clone()));
+    let fresh = Binding::open(Registration::random()?, bootstrap);
+    let who = caller.clone();
+    let decide = move |draft: &mut Draft| {
+        let record = visible(draft, &who, &id)?;
+        demand.check(Some(record.version))?;
+        let mut cluster = record.value.clone();
+        if cluster.tenant == asked.tenant {
+            return Err(Failure::because(
+                Code::Invalid,
+                "it is that tenant's already",
+            ));
+        }
+        move_to(
+            draft,
+            &who,
+            &mut cluster,
+            asked.tenant.clone(),
+            fresh.clone(),
+        )?;
+        draft.put_cluster(cluster.clone())?;
+        Ok(cluster)
+    };
+    let cluster = registry.store.change(by(&caller), decide).await?.value;
+    moved(&registry, &caller, &cluster);
+    Ok(invited(&registry, &cluster)?.into_response())
+}

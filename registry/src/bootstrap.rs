@@ -1,0 +1,151 @@
+//! `/v1/clusters/{id}/bootstrap-token`: the invitation of an agent again, anew, or taken back; and all of them with their
+//! state and who made them.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::State,
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use fairlead_api::{
+    Code, Failure,
+    resources::{BootstrapState, BootstrapToken, List},
+};
+use fairlead_store::{
+    Draft,
+    model::{Bootstrap, Cluster},
+    whole_millis,
+};
+use http::{HeaderMap, StatusCode, Uri};
+use time::OffsetDateTime;
+use tracing::info;
+
+use crate::{
+    clusters::invited,
+    etag,
+    listing::Listing,
+    registry::{Registry, by},
+    reply::{Answer, Path, Who},
+    rights::{Right, allow, visible},
+};
+
+pub(super) fn routes() -> Router<Arc<Registry>> {
+    Router::new()
+        .route("/v1/bootstrap-tokens", get(list))
+        .route(
+            "/v1/clusters/{id}/bootstrap-token",
+            get(show).post(renew).delete(revoke),
+        )
+}
+
+fn state(bootstrap: &Bootstrap, now: OffsetDateTime) -> BootstrapState {
+    if bootstrap.revoked {
+        BootstrapState::Revoked
+    } else if bootstrap.spent_by.is_some() {
+        BootstrapState::Used
+    } else if now >= bootstrap.expires {
+        BootstrapState::Expired
+    } else {
+        BootstrapState::Valid
+    }
+}
+
+fn about(cluster: &Cluster, now: OffsetDateTime) -> BootstrapToken {
+    let bootstrap = &cluster.binding.bootstrap;
+    BootstrapToken {
+        cluster: cluster.id.clone(),
+        tenant: cluster.tenant.clone(),
+        generation: bootstrap.generation,
+        state: state(bootstrap, now),
+        expires: bootstrap.expires,
+        created_by: bootstrap.created_by.clone(),
+    }
+}
+
+async fn list(
+    State(registry): State<Arc<Registry>>,
+    Who(caller): Who,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let asked = Listing::of(&uri)?;
+    allow(&caller, Right::Invite)?;
+    let view = registry.store.view();
+    let (found, link) = asked.clusters(&view, &caller);
+    let now = registry.now();
+    let items = found.into_iter().map(|it| about(&it.value, now)).collect();
+    Ok(etag::listed(&headers, &view, &List { items }, link)?)
+}
+
+/// The current token again, as long as it is good for something.
+async fn show(
+    State(registry): State<Arc<Registry>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+) -> Answer<Response> {
+    let cluster = visible(&registry.store.view(), &caller, &id)?;
+    allow(&caller, Right::Invite)?;
+    let bootstrap = &cluster.value.binding.bootstrap;
+    let why = match state(bootstrap, registry.now()) {
+        BootstrapState::Valid => return invited(&registry, &cluster.value),
+        BootstrapState::Used => "has been used",
+        BootstrapState::Revoked => "was revoked",
+        BootstrapState::Expired => "has expired",
+    };
+    let id = &cluster.value.id;
+    let cause = format!("the bootstrap token of {id} {why}");
+    let next = format!("Make a new one with `fairlead cluster token renew {id}`.");
+    Err(Failure::with_cause(Code::NotFound, cause).next(next).into())
+}
+
+async fn renew(
+    State(registry): State<Arc<Registry>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+) -> Answer<Response> {
+    let current = visible(&registry.store.view(), &caller, &id)?;
+    allow(&caller, Right::Invite)?;
+    let current = current.value.binding.bootstrap.generation;
+    let expires = registry.bootstrap_expiry(whole_millis(registry.now()));
+    let who = caller.clone();
+    let decide = move |draft: &mut Draft| {
+        let mut cluster = visible(draft, &who, &id)?.value.clone();
+        if cluster.binding.bootstrap.generation != current {
+            return Err(Failure::from(Code::Conflict));
+        }
+        let next = current.saturating_add(1);
+        let by = Some(who.name.clone());
+        cluster.binding.invite(Bootstrap::new(next, expires, by));
+        draft.put_cluster(cluster.clone())?;
+        Ok(cluster)
+    };
+    let cluster = registry.store.change(by(&caller), decide).await?.value;
+    let generation = cluster.binding.bootstrap.generation;
+    info!(cluster = %cluster.id, caller = caller.name, generation, "bootstrap token renewed");
+    let mut answer = invited(&registry, &cluster)?;
+    *answer.status_mut() = StatusCode::CREATED;
+    Ok(answer)
+}
+
+/// Whoever has enrolled stays what they are.
+async fn revoke(
+    State(registry): State<Arc<Registry>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+) -> Answer<Response> {
+    visible(&registry.store.view(), &caller, &id)?;
+    allow(&caller, Right::Invite)?;
+    let who = caller.clone();
+    let decide = move |draft: &mut Draft| {
+        let mut cluster = visible(draft, &who, &id)?.value.clone();
+        cluster.binding.bootstrap.revoked = true;
+        let id = cluster.id.clone();
+        draft.put_cluster(cluster)?;
+        Ok::<_, Failure>(id)
+    };
+    let id = registry.store.change(by(&caller), decide).await?.value;
+    info!(cluster = %id, caller = caller.name, "bootstrap token revoked");
+    Ok(StatusCode::NO_CONTENT.into_response())
+}

@@ -1,0 +1,299 @@
+//! `/v1/changes`: what changes, as it changes. Whoever goes on from the revision they have seen last misses nothing; of so
+//! long ago that it is no longer kept they are told that with 410.
+//!
+//! A watcher costs a task that sleeps until the next revision; nothing is queued for it.
+
+mod audit;
+mod sight;
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{Router, body::Bytes, extract::State, response::Response, routing::get};
+use fairlead_api::{Code, Failure, TenantId};
+use fairlead_gateway::Caller;
+use futures_util::stream;
+use http::{HeaderMap, Uri};
+use serde::Serialize;
+use tokio::time::Instant;
+
+pub(super) use sight::seen_as;
+
+use fairlead_store::{Change, Changes, Kind, Revision, StoreError, View};
+
+use crate::{
+    invalid::invalid,
+    page::Query,
+    registry::Registry,
+    reply::Answer,
+    rights::{Right, allow},
+    streams::{self, HEARTBEAT, Listener, NOTHING_NEW, STREAM_LIFE, Woken},
+};
+
+/// Lines of the log that are read at once.
+const SLICE: u32 = 500;
+/// `since`, for all that is kept.
+const FIRST: &str = "first";
+
+pub(super) fn routes() -> Router<Arc<Registry>> {
+    Router::new()
+        .route("/v1/changes", get(changes))
+        .route("/v1/audit", get(audit::audit))
+}
+
+/// One change as watchers see it: what became of which thing, and not its values, which `/v1/audit` has for those who may
+/// see them.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Seen<'a> {
+    revision: Revision,
+    kind: Kind,
+    id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<&'a TenantId>,
+    operation: fairlead_store::Operation,
+    #[serde(with = "time::serde::rfc3339")]
+    at: time::OffsetDateTime,
+    actor: &'a str,
+}
+
+impl<'a> Seen<'a> {
+    fn of(change: &'a Change) -> Self {
+        Seen {
+            revision: change.revision,
+            kind: change.kind,
+            id: &change.id,
+            tenant: change.tenant.as_ref(),
+            operation: change.operation,
+            at: change.at,
+            actor: &change.actor,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Polled<'a> {
+    /// To go on from.
+    revision: Revision,
+    items: Vec<Seen<'a>>,
+}
+
+/// # Errors
+/// `FL-4115`
+async fn after(registry: &Registry, since: Revision) -> Result<Changes, Failure> {
+    let changes = registry.store.changes(since, SLICE).await;
+    changes.map_err(|error| match error {
+        // A client goes on in the same way: it lists, and watches from there.
+        StoreError::Compacted { .. } if since > registry.store.view().revision() => {
+            let now = registry.store.view().revision();
+            let cause = format!("since: the hub is at revision {now} and has never been at {since}");
+            Failure::with_cause(Code::Compacted, cause).next(
+                "Take the revision from an answer of this hub; after a restore, list anew and watch from there.",
+            )
+        }
+        StoreError::Compacted { oldest } => {
+            Failure::because(Code::Compacted, format_args!("the oldest is {oldest}"))
+        }
+        other => other.into(),
+    })
+}
+
+/// Which changes are wanted; all of them by default.
+#[derive(Default)]
+struct Filter {
+    kind: Option<Kind>,
+    id: Option<String>,
+    /// With all below it.
+    tenant: Option<TenantId>,
+}
+
+impl Filter {
+    fn of(query: &Query) -> Result<Self, Failure> {
+        let kind = query.one("kind")?.map(str::parse::<Kind>).transpose();
+        let kind = kind.map_err(|_| invalid("kind: it is tenant, cluster, token or catalog"))?;
+        let tenant = query.one("tenant")?.map(str::parse::<TenantId>);
+        Ok(Filter {
+            kind,
+            id: query.one("id")?.map(str::to_owned),
+            tenant: tenant
+                .transpose()
+                .map_err(|_| invalid("tenant: it is the id of one"))?,
+        })
+    }
+
+    fn wants(&self, caller: &Caller, line: &Change) -> bool {
+        self.kind.is_none_or(|kind| kind == line.kind)
+            && self.id.as_ref().is_none_or(|id| *id == line.id)
+            && (self.tenant.as_ref()).is_none_or(|above| sight::is_below(caller, line, above))
+    }
+}
+
+/// What comes before the first change that is kept.
+async fn before_all(registry: &Registry) -> Result<Revision, Failure> {
+    match registry.store.changes(Revision(0), 1).await {
+        Ok(_) => Ok(Revision(0)),
+        Err(StoreError::Compacted { oldest }) => Ok(oldest),
+        Err(other) => Err(other.into()),
+    }
+}
+
+async fn changes(
+    State(registry): State<Arc<Registry>>,
+    listener: Listener,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let query = Query::of(&uri)?;
+    let since = match streams::since_of(&query, &headers)? {
+        None => Some(registry.store.view().revision()),
+        Some(FIRST) => None,
+        Some(since) => Some(since.parse().map_err(|_| {
+            invalid("since: it is the revision of an earlier answer, or \"first\"")
+        })?),
+    };
+    let (wait, filter) = (streams::wait_of(&query)?, Filter::of(&query)?);
+    allow(&listener.caller, Right::Read)?;
+    let since = match since {
+        Some(since) => since,
+        None => before_all(&registry).await?,
+    };
+    if streams::wants_events(&headers) {
+        // The first look tells whether there is anything to go on from.
+        after(&registry, since).await?;
+        return Ok(events(registry, listener, filter, since));
+    }
+    poll(&registry, listener, &filter, since, wait).await
+}
+
+/// Answers as soon as there is something that the caller may see, or when the time is over.
+async fn poll(
+    registry: &Registry,
+    mut listener: Listener,
+    filter: &Filter,
+    since: Revision,
+    wait: Duration,
+) -> Answer<Response> {
+    let deadline = Instant::now() + wait;
+    let mut watch = registry.store.watch();
+    let mut since = since;
+    loop {
+        watch.borrow_and_update();
+        let changes = after(registry, since).await?;
+        let lines = seen(
+            &registry.store.view(),
+            &listener.caller,
+            filter,
+            changes.changes,
+        );
+        let items: Vec<Seen> = lines.iter().map(Seen::of).collect();
+        let go_on = items.is_empty() && changes.revision > since;
+        since = changes.revision;
+        if !items.is_empty() || Instant::now() >= deadline {
+            return Ok(streams::polled(&Polled {
+                revision: since,
+                items,
+            }));
+        }
+        // What was read may not be all there is.
+        if go_on {
+            continue;
+        }
+        let changed = async { watch.changed().await.is_ok() };
+        match streams::woken(registry, &mut listener, deadline, changed).await {
+            Woken::Changed | Woken::TimeOver => {}
+            Woken::Ends => return Err(Code::Draining.into()),
+            Woken::Revoked => return Err(Code::BadToken.into()),
+        }
+    }
+}
+
+fn seen(view: &View, caller: &Caller, filter: &Filter, lines: Vec<Change>) -> Vec<Change> {
+    let seen = |line| sight::seen(view, caller, line);
+    let wanted = lines.into_iter().filter(|line| filter.wants(caller, line));
+    wanted.filter_map(seen).collect()
+}
+
+struct Streaming {
+    registry: Arc<Registry>,
+    listener: Listener,
+    filter: Filter,
+    since: Revision,
+    watch: tokio::sync::watch::Receiver<Revision>,
+    ends: Instant,
+}
+
+/// Server-sent events: each change with its revision as id, behind all of it, and a comment where nothing happens.
+fn events(
+    registry: Arc<Registry>,
+    listener: Listener,
+    filter: Filter,
+    since: Revision,
+) -> Response {
+    let streaming = Streaming {
+        watch: registry.store.watch(),
+        registry,
+        listener,
+        filter,
+        since,
+        ends: Instant::now() + STREAM_LIFE,
+    };
+    streams::events(stream::unfold(streaming, async |mut streaming| {
+        Some((streaming.next().await?, streaming))
+    }))
+}
+
+impl Streaming {
+    /// The next piece; nothing when the stream is to end.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if Instant::now() >= self.ends || !self.listener.is_still_there().await {
+                return None;
+            }
+            self.watch.borrow_and_update();
+            let changes = match after(&self.registry, self.since).await {
+                Ok(changes) => changes,
+                // The client comes again and is told then.
+                Err(_) => return None,
+            };
+            let lines = seen(
+                &self.registry.store.view(),
+                &self.listener.caller,
+                &self.filter,
+                changes.changes,
+            );
+            let text = told(&lines);
+            let more = changes.revision > self.since;
+            self.since = changes.revision;
+            if !text.is_empty() {
+                return Some(text.into());
+            }
+            if more {
+                continue;
+            }
+            let beat = Instant::now() + HEARTBEAT;
+            let changed = async { self.watch.changed().await.is_ok() };
+            let until = beat.min(self.ends);
+            match streams::woken(&self.registry, &mut self.listener, until, changed).await {
+                Woken::Changed => {}
+                Woken::Ends | Woken::Revoked => return None,
+                Woken::TimeOver => return Some(NOTHING_NEW),
+            }
+        }
+    }
+}
+
+/// An event for each line. The last of a change has its revision as id: who goes on from there has had all of it.
+fn told(lines: &[Change]) -> String {
+    let mut text = String::new();
+    let next = lines.iter().skip(1).map(|it| it.revision);
+    let next = next.map(Some).chain([None]);
+    for (line, next) in lines.iter().zip(next) {
+        let Ok(data) = serde_json::to_string(&Seen::of(line)) else {
+            continue;
+        };
+        if next != Some(line.revision) {
+            text.push_str(&format!("id: {}\n", line.revision));
+        }
+        text.push_str(&format!("event: {}\ndata: {data}\n\n", line.kind));
+    }
+    text
+}

@@ -1,0 +1,481 @@
+//! `/clusters`, as Lieutenant's clients know it.
+
+mod answers;
+mod sources;
+
+use std::{borrow::Cow, sync::Arc};
+
+use axum::{
+    Router,
+    extract::State,
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use fairlead_api::{ClusterId, Code, Failure, TenantId, resources::Role};
+use fairlead_certs::Registration;
+use fairlead_gateway::Caller;
+use fairlead_store::{
+    Draft, Record, View, millis,
+    model::{Binding, Bootstrap, Cluster, FactSource},
+    whole_millis,
+};
+use http::{HeaderMap, StatusCode, Uri};
+use serde_json::{Map, Value};
+use tracing::info;
+
+use crate::{
+    document::{
+        cluster::ClusterSpec, fields::Fields, merge::cluster as merge_cluster, policy::OURS,
+        repo::Repo,
+    },
+    etag::Demand,
+    invalid::invalid,
+    listing,
+    names::made_up,
+    page::Query,
+    registry::{Registry, by},
+    reply::{Answer, Asks, Document, Path, Refused, Secret},
+    rights::{Right, allow, sees_cluster, sees_tenant, visible},
+    template::{Effective, template_of},
+};
+use answers::{answer, created, would_be};
+use sources::LastReport;
+
+/// How often a made-up id may turn out to be taken.
+const TRIES: usize = 5;
+
+pub(super) fn routes() -> Router<Arc<Registry>> {
+    Router::new()
+        .route("/clusters", get(list).post(create))
+        .route(
+            "/clusters/{id}",
+            get(show).put(put).patch(patch).delete(delete),
+        )
+}
+
+async fn list(
+    State(registry): State<Arc<Registry>>,
+    asks: Asks,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let asked = listing::clusters::Clusters::of(&uri)?;
+    let caller = asks.who().await?;
+    let view = registry.store.view();
+    let found = asked.found(&registry, &view, &caller);
+    answers::list(&registry, &view, &caller, found, &headers)
+}
+
+async fn show(
+    State(registry): State<Arc<Registry>>,
+    asks: Asks,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let caller = asks.who().await?;
+    let view = registry.store.view();
+    let record = visible(&view, &caller, &id)?;
+    answer(&registry, &view, &caller, &record, &headers)
+}
+
+/// A requested id gets its prefix.
+fn requested(id: &str) -> Result<ClusterId, Failure> {
+    ClusterId::from_name(id).map_err(|error| invalid(format_args!("id: {error}")))
+}
+
+fn tenant_in(given: &mut Fields) -> Result<TenantId, Failure> {
+    let tenant = given.text("tenant")?;
+    let tenant = tenant.ok_or_else(|| invalid("property \"tenant\" is missing"))?;
+    // Nothing else can be a tenant's name, so nothing else exists.
+    TenantId::from_name(&tenant).map_err(|_| no_such_tenant())
+}
+
+fn no_such_tenant() -> Failure {
+    Failure::with_cause(Code::NotFound, "tenant: there is no such tenant")
+}
+
+/// A deploy key needs a repository that it opens.
+fn check_key(view: &View, cluster: &Cluster, spec: &ClusterSpec) -> Result<(), Failure> {
+    let only_a_key = spec.git_repo.as_ref().is_some_and(Repo::is_only_a_key);
+    let known = Effective::of(cluster, template_of(view, &cluster.tenant)).has_repo();
+    if only_a_key && !known {
+        return Err(invalid("Cannot set deploy key for unmanaged git repo"));
+    }
+    Ok(())
+}
+
+async fn create(
+    State(registry): State<Arc<Registry>>,
+    asks: Asks,
+    uri: Uri,
+    headers: HeaderMap,
+    Document(body): Document,
+) -> Answer<Response> {
+    let unique = Query::of(&uri)?.yes("uniqueName")?;
+    let mut given = Fields::of(body)?;
+    let requested = given.text("id")?.as_deref().map(requested).transpose()?;
+    let tenant = tenant_in(&mut given)?;
+    let spec = ClusterSpec::read(&mut given)?;
+    spec.opens_nothing()?;
+    let caller = asks.who().await?;
+    allow(&caller, Right::WriteCluster)?;
+    for _ in 0..TRIES {
+        let id = match &requested {
+            Some(id) => id.clone(),
+            None => ClusterId::from_name(&made_up()?)
+                .map_err(|error| Failure::because(Code::Internal, error))?,
+        };
+        let new = new_cluster(&registry, &caller, id.clone(), tenant.clone())?;
+        let (who, spec, now) = (caller.clone(), spec.clone(), millis(new.created));
+        let decide = move |draft: &mut Draft| {
+            let made = make(draft, &who, new.clone(), spec.clone(), now)?;
+            if unique {
+                refuse_used_name(draft, &made.value)?;
+            }
+            Ok::<_, Failure>(made)
+        };
+        let is_taken = || registry.store.view().cluster(&id).is_some();
+        match registry.store.change(by(&caller), decide).await {
+            Err(failure) if failure.code == Code::Conflict && requested.is_none() && is_taken() => {
+            }
+            Err(failure) => return Err(failure.into()),
+            Ok(done) => return created(&registry, &caller, &done.value, &headers),
+        }
+    }
+    Err(Refused::because(Code::Conflict, "no free name was found"))
+}
+
+/// With its first bootstrap token, generation 1.
+fn new_cluster(
+    registry: &Registry,
+    caller: &Caller,
+    id: ClusterId,
+    tenant: TenantId,
+) -> Result<Cluster, Failure> {
+    let created = whole_millis(registry.now());
+    let expires = registry.bootstrap_expiry(created);
+    let bootstrap = Bootstrap::new(1, expires, Some(caller.name.clone()));
+    let binding = Binding::open(Registration::random()?, bootstrap);
+    Ok(Cluster::new(id, tenant, binding, created))
+}
+
+fn make(
+    draft: &mut Draft,
+    who: &Caller,
+    mut new: Cluster,
+    spec: ClusterSpec,
+    now: i64,
+) -> Result<Arc<Record<Cluster>>, Failure> {
+    let known = draft.tenant(&new.tenant).is_some();
+    if !known || !sees_tenant(draft, who, &new.tenant) {
+        return Err(no_such_tenant());
+    }
+    if draft.cluster(&new.id).is_some() {
+        return Err(Code::Conflict.into());
+    }
+    check_key(draft, &new, &spec)?;
+    spec.write(&mut new, FactSource::People, now);
+    let id = new.id.clone();
+    draft.put_cluster(new)?;
+    kept(draft, &id)
+}
+
+/// Refuses a name that would not find this one cluster of its tenant: another has it as its name or its id.
+///
+/// # Errors
+/// `FL-4108`
+fn refuse_used_name(view: &View, new: &Cluster) -> Result<(), Failure> {
+    let (name, id) = (new.shown_name(), new.id.as_str());
+    let uses =
+        |it: &Cluster| it.shown_name() == name || it.shown_name() == id || it.id.as_str() == name;
+    let mut others = view.clusters_of(&new.tenant).map(|it| &it.value);
+    let Some(other) = others.find(|it| it.id != new.id && uses(it)) else {
+        return Ok(());
+    };
+    let cause = if other.shown_name() == name {
+        let (tenant, other) = (&new.tenant, &other.id);
+        format!("the tenant {tenant} has the cluster {other} with the name {name:?} already")
+    } else if other.id.as_str() == name {
+        format!("{name:?} is the id of another cluster")
+    } else {
+        let other = &other.id;
+        format!("the id {id} is the name of the cluster {other}")
+    };
+    let failure = Failure::with_cause(Code::Conflict, cause);
+    Err(failure
+        .next("Choose another name, or allow two of one name with `--allow-duplicate-name`."))
+}
+
+fn kept(draft: &Draft, id: &ClusterId) -> Result<Arc<Record<Cluster>>, Failure> {
+    draft.cluster(id).cloned().ok_or(Code::NoSuchCluster.into())
+}
+
+async fn put(
+    State(registry): State<Arc<Registry>>,
+    asks: Asks,
+    Path(id): Path<String>,
+    uri: Uri,
+    headers: HeaderMap,
+    Document(body): Document,
+) -> Answer<Response> {
+    let id = requested(&id)?;
+    let query = Query::of(&uri)?;
+    let (dry_run, without_token) = (query.yes("dryRun")?, query.yes("withoutBootstrapToken")?);
+    let mut given = Fields::of(body)?;
+    let tenant = tenant_in(&mut given)?;
+    let named: Vec<&str> = OURS
+        .into_iter()
+        .filter(|name| given.mentions(name))
+        .collect();
+    let spec = ClusterSpec::read(&mut given)?;
+    spec.opens_nothing()?;
+    let demand = Demand::of(&headers);
+    let caller = asks.who().await?;
+    allow(&caller, Right::WriteCluster)?;
+    let new = new_cluster(&registry, &caller, id.clone(), tenant.clone())?;
+    let (who, now) = (caller.clone(), millis(new.created));
+    let decide = move |draft: &mut Draft| {
+        // Whoever may not see the tenant learns nothing of the cluster, either.
+        if draft.tenant(&tenant).is_none() || !sees_tenant(draft, &who, &tenant) {
+            return Err(no_such_tenant());
+        }
+        let seen = draft.cluster(&id).cloned();
+        let seen = seen.filter(|it| sees_cluster(draft, &who, &it.value));
+        // What one does not see has no version that one could demand. That its id is taken is told when it would be made.
+        demand.check(seen.as_ref().map(|it| it.version))?;
+        let Some(before) = seen else {
+            let mut new = new.clone();
+            // Not by a second request: whoever asks may end in between.
+            new.binding.bootstrap.revoked = without_token;
+            let made = make(draft, &who, new, spec.clone(), now)?;
+            return Ok((made, Put::Made));
+        };
+        let mut cluster = before.value.clone();
+        let moves = cluster.tenant != tenant;
+        if moves {
+            move_to(
+                draft,
+                &who,
+                &mut cluster,
+                tenant.clone(),
+                new.binding.clone(),
+            )?;
+        }
+        let spec = spec.clone().over(&cluster, &named);
+        check_key(draft, &cluster, &spec)?;
+        spec.write(&mut cluster, FactSource::People, now);
+        draft.put_cluster(cluster)?;
+        let outcome = if moves { Put::Moved } else { Put::Replaced };
+        Ok((kept(draft, &id)?, outcome))
+    };
+    let (record, outcome) = registry.change_or_try(&caller, dry_run, decide).await?;
+    if dry_run {
+        let status = match outcome {
+            Put::Made => StatusCode::CREATED,
+            Put::Moved | Put::Replaced => StatusCode::OK,
+        };
+        return would_be(&registry, &record, status);
+    }
+    match outcome {
+        Put::Made => return created(&registry, &caller, &record, &headers),
+        Put::Moved => moved(&registry, &caller, &record.value),
+        Put::Replaced => {}
+    }
+    answer(
+        &registry,
+        &registry.store.view(),
+        &caller,
+        &record,
+        &HeaderMap::new(),
+    )
+}
+
+enum Put {
+    Made,
+    Moved,
+    Replaced,
+}
+
+/// Another tenant's people work in it from now on, so its agent needs another identity: the old one is void, and so are its
+/// bootstrap token and, in the store, all API tokens for it alone.
+pub(super) fn move_to(
+    draft: &Draft,
+    who: &Caller,
+    cluster: &mut Cluster,
+    tenant: TenantId,
+    fresh: Binding,
+) -> Result<(), Failure> {
+    let known = draft.tenant(&tenant).is_some() && sees_tenant(draft, who, &tenant);
+    if !known {
+        return Err(no_such_tenant());
+    }
+    allow(who, Right::ManageTenants)?;
+    let generation = cluster.binding.bootstrap.generation;
+    cluster.tenant = tenant;
+    cluster.binding = fresh;
+    cluster.binding.bootstrap.generation = generation.saturating_add(1);
+    Ok(())
+}
+
+/// Ends the sessions of the old identity.
+pub(super) fn moved(registry: &Registry, caller: &Caller, cluster: &Cluster) {
+    info!(cluster = %cluster.id, tenant = %cluster.tenant, caller = caller.name, "cluster moved to another tenant");
+    // Nobody listening is fine: then there is no session to end.
+    let _ = registry.deleted.send(cluster.id.clone());
+}
+
+async fn patch(
+    State(registry): State<Arc<Registry>>,
+    asks: Asks,
+    Path(id): Path<String>,
+    uri: Uri,
+    headers: HeaderMap,
+    Document(body): Document,
+) -> Answer<Response> {
+    let dry_run = Query::of(&uri)?.yes("dryRun")?;
+    let patch = Fields::of(body)?;
+    // What can be said of it alone is said before anybody asks who has sent it.
+    ClusterSpec::judge(&patch)?;
+    let caller = asks.who().await?;
+    let view = registry.store.view();
+    let record = visible(&view, &caller, &id)?;
+    ClusterSpec::check_patch(&patch)?;
+    let patch = patch.into_rest();
+    let source = match caller.role {
+        Role::Cluster if ClusterSpec::is_of_agent(&patch) => FactSource::Steward,
+        Role::Cluster => {
+            let detail = "an agent changes its facts and its deploy key, and nothing else";
+            return Err(Refused::because(Code::NotAllowed, detail));
+        }
+        _ => {
+            allow(&caller, Right::WriteCluster)?;
+            FactSource::People
+        }
+    };
+    let now = millis(whole_millis(registry.now()));
+    // Only what is taken says that its facts are fresh.
+    let taken = |of: &Record<Cluster>| {
+        if source == FactSource::Steward && !dry_run {
+            registry.store.facts_reported(&of.value.id, source, now);
+        }
+    };
+    let demand = Demand::of(&headers);
+    let good = demand.check(Some(record.version));
+    good.inspect_err(|_| registry.store.has_lost())?;
+    let patch = Patch {
+        fields: patch,
+        source,
+        agent: LastReport {
+            reported: registry.store.observed_of(&record).agent_reported(),
+            reporting: registry.settings.reporting,
+            now,
+        },
+    };
+    // Most of what agents send changes nothing: that is told without a turn of the writer.
+    if patch.changes_nothing(&view, &record.value)? {
+        taken(&record);
+        return answer(&registry, &view, &caller, &record, &HeaderMap::new());
+    }
+    let who = caller.clone();
+    let decide = move |draft: &mut Draft| {
+        let record = visible(draft, &who, &id)?;
+        demand.check(Some(record.version))?;
+        let cluster = patch.of(draft, &record.value)?;
+        draft.put_cluster(cluster)?;
+        kept(draft, &record.value.id)
+    };
+    let record = registry.change_or_try(&caller, dry_run, decide).await?;
+    taken(&record);
+    if dry_run {
+        return would_be(&registry, &record, StatusCode::OK);
+    }
+    answer(
+        &registry,
+        &registry.store.view(),
+        &caller,
+        &record,
+        &HeaderMap::new(),
+    )
+}
+
+/// A change of a cluster as somebody has sent it.
+struct Patch {
+    fields: Map<String, Value>,
+    source: FactSource,
+    agent: LastReport,
+}
+
+impl Patch {
+    fn changes_nothing(&self, view: &View, cluster: &Cluster) -> Result<bool, Failure> {
+        let (fields, on) = self.weighed(cluster);
+        let takes_over = matches!(on, Cow::Owned(_));
+        let repeats = !takes_over && ClusterSpec::repeats(&fields, cluster);
+        Ok(repeats || self.of(view, cluster)? == *cluster)
+    }
+
+    fn weighed<'a>(
+        &'a self,
+        cluster: &'a Cluster,
+    ) -> (Cow<'a, Map<String, Value>>, Cow<'a, Cluster>) {
+        match self.source {
+            FactSource::Steward => self.agent.weigh(&self.fields, cluster),
+            _ => (Cow::Borrowed(&self.fields), Cow::Borrowed(cluster)),
+        }
+    }
+
+    /// The cluster as it makes it.
+    fn of(&self, view: &View, cluster: &Cluster) -> Result<Cluster, Failure> {
+        let (fields, on) = self.weighed(cluster);
+        let mut document = ClusterSpec::document(&on);
+        merge_cluster(&mut document, fields.into_owned());
+        let spec = ClusterSpec::read(&mut Fields::of(Value::Object(document))?)?;
+        check_key(view, cluster, &spec)?;
+        let mut cluster = on.into_owned();
+        // The document has the agent's key in it; if it does not any more, it was taken away.
+        if let (Some(repo), Some(spec)) = (&mut cluster.git_repo, &spec.git_repo) {
+            spec.forget_key(repo);
+        }
+        spec.write(&mut cluster, self.source, self.agent.now);
+        Ok(cluster)
+    }
+}
+
+async fn delete(
+    State(registry): State<Arc<Registry>>,
+    asks: Asks,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let demand = Demand::of(&headers);
+    let caller = asks.who().await?;
+    visible(&registry.store.view(), &caller, &id)?;
+    allow(&caller, Right::WriteCluster)?;
+    let who = caller.clone();
+    let decide = move |draft: &mut Draft| {
+        let record = visible(draft, &who, &id)?;
+        demand.check(Some(record.version))?;
+        unprotected(draft, &record.value)?;
+        draft.delete_cluster(&record.value.id)?;
+        Ok::<_, Failure>(record.value.id.clone())
+    };
+    let id = registry.store.change(by(&caller), decide).await?.value;
+    info!(cluster = %id, caller = caller.name, "cluster deleted");
+    // Nobody listening is fine: then there is no session to end.
+    let _ = registry.deleted.send(id);
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// # Errors
+/// `FL-4116`
+pub(super) fn unprotected(view: &View, cluster: &Cluster) -> Result<(), Failure> {
+    let effective = Effective::of(cluster, template_of(view, &cluster.tenant));
+    match effective.delete_protection() {
+        Some(true) => Err(Failure::because(Code::Protected, &cluster.id)),
+        _ => Ok(()),
+    }
+}
+
+/// The join string and the URLs once more.
+pub(super) fn invited(registry: &Registry, cluster: &Cluster) -> Answer<Response> {
+    Ok(Secret(registry.services.invitations.invitation(cluster)?).into_response())
+}

@@ -1,0 +1,173 @@
+//! What is answered of clusters: lists of them, one as it is, one as it would be, a new one.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use fairlead_api::Failure;
+use fairlead_gateway::Caller;
+use fairlead_store::{Observed, Record, View, millis, model::Cluster};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use secrecy::ExposeSecret;
+use serde_json::{Map, Value};
+use time::OffsetDateTime;
+use tracing::info;
+
+use crate::{
+    document::shown::{Opening, ShownCluster},
+    etag,
+    listing::clusters::Found,
+    registry::Registry,
+    reply::Answer,
+    rights::{Right, allow},
+    stale::stale_names,
+    template::template_of,
+};
+
+/// About how many bytes a cluster's document has.
+const USUAL: usize = 1024;
+
+/// All of these, as they are, and where the rest of them is.
+pub(super) fn list(
+    registry: &Registry,
+    view: &View,
+    caller: &Caller,
+    (found, link): (Vec<Found<'_>>, HeaderMap),
+    headers: &HeaderMap,
+) -> Answer<Response> {
+    let sight = Sight::of(registry, view, caller);
+    let mut list = Vec::with_capacity(found.len() * USUAL);
+    list.push(b'[');
+    for (record, observed) in &found {
+        if list.len() > 1 {
+            list.push(b',');
+        }
+        sight.shown(record, observed)?.write(&mut list)?;
+    }
+    list.push(b']');
+    let listed = etag::written(headers, StatusCode::OK, None, list)?;
+    Ok(etag::of_view(listed, view, link))
+}
+
+/// The cluster as it is, with its ETag.
+pub(super) fn answer(
+    registry: &Registry,
+    view: &View,
+    caller: &Caller,
+    record: &Arc<Record<Cluster>>,
+    headers: &HeaderMap,
+) -> Answer<Response> {
+    let observed = registry.store.observed_of(record);
+    let shown = Sight::of(registry, view, caller).shown(record, &observed)?;
+    one(&shown, headers, StatusCode::OK, Some(record.version))
+}
+
+/// What a cluster would be: how it stands with it and what lets an agent enrol are not there yet.
+pub(super) fn would_be(
+    registry: &Registry,
+    record: &Record<Cluster>,
+    status: StatusCode,
+) -> Answer<Response> {
+    let view = registry.store.view();
+    let template = template_of(&view, &record.value.tenant);
+    let shown = ShownCluster {
+        opening: Opening::of(record, template, registry.services.repositories.as_ref())?,
+        version: record.version,
+        stale: Vec::new(),
+        status: None,
+        install_url: None,
+        more: Map::new(),
+    };
+    one(&shown, &HeaderMap::new(), status, None)
+}
+
+/// How a caller sees clusters now.
+struct Sight<'a> {
+    registry: &'a Registry,
+    view: &'a View,
+    invites: bool,
+    now: OffsetDateTime,
+}
+
+impl<'a> Sight<'a> {
+    fn of(registry: &'a Registry, view: &'a View, caller: &Caller) -> Self {
+        Sight {
+            registry,
+            view,
+            invites: allow(caller, Right::Invite).is_ok(),
+            now: registry.now(),
+        }
+    }
+
+    fn shown<'s>(
+        &self,
+        record: &'s Record<Cluster>,
+        observed: &'s Observed,
+    ) -> Result<ShownCluster<'s>, Failure> {
+        let cluster = &record.value;
+        let (reporting, now) = (&self.registry.settings.reporting, millis(self.now));
+        let invited = self.invites && cluster.binding.bootstrap.open(self.now);
+        Ok(ShownCluster {
+            opening: (self.registry.openings).of(
+                self.view,
+                record,
+                self.registry.services.repositories.as_ref(),
+            )?,
+            version: record.version,
+            stale: stale_names(&cluster.dynamic_facts, observed, reporting, now),
+            status: Some(&observed.status),
+            install_url: invited.then(|| self.registry.services.invitations.install_url(cluster)),
+            more: Map::new(),
+        })
+    }
+}
+
+/// What is told of a new one, its join string among it.
+pub(super) fn created(
+    registry: &Registry,
+    caller: &Caller,
+    record: &Arc<Record<Cluster>>,
+    headers: &HeaderMap,
+) -> Answer<Response> {
+    let cluster = &record.value;
+    info!(cluster = %cluster.id, tenant = %cluster.tenant, caller = caller.name, "cluster created");
+    let view = registry.store.view();
+    let observed = registry.store.observed_of(record);
+    let mut shown = Sight::of(registry, &view, caller).shown(record, &observed)?;
+    if shown.install_url.is_some() {
+        shown.more = invites(registry, cluster)?;
+    }
+    let version = Some(record.version);
+    let mut answer = one(&shown, headers, StatusCode::CREATED, version)?;
+    answer
+        .headers_mut()
+        .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Ok(location) = HeaderValue::try_from(format!("/clusters/{}", cluster.id)) {
+        answer.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(answer)
+}
+
+/// What lets an agent of it enrol.
+fn invites(registry: &Registry, cluster: &Cluster) -> Result<Map<String, Value>, Failure> {
+    let invited = registry.services.invitations.invitation(cluster)?;
+    let mut more = Map::new();
+    more.insert("join".to_owned(), invited.join.expose_secret().into());
+    let url = invited.agent_install_url.expose_secret();
+    more.insert("agentInstallURL".to_owned(), url.into());
+    let expires = serde_json::to_value(&invited).ok();
+    let expires = expires.and_then(|it| it.get("expires").cloned());
+    more.insert("expires".to_owned(), expires.unwrap_or_default());
+    Ok(more)
+}
+
+/// One cluster, with its ETag.
+fn one(
+    shown: &ShownCluster<'_>,
+    headers: &HeaderMap,
+    status: StatusCode,
+    version: Option<u64>,
+) -> Answer<Response> {
+    let mut body = Vec::with_capacity(USUAL);
+    shown.write(&mut body)?;
+    Ok(etag::written(headers, status, version, body)?)
+}

@@ -1,0 +1,159 @@
+//! Facts of one name that Steward and the agent of a cluster both tell. The agent's word counts while it comes, and whatever Steward
+//! says of it changes nothing; when it has come no more for so long that it is stale, Steward's is taken. Else each of them would
+//! make a version of the other one's. What was imported gives way to Steward's word at once.
+
+use std::borrow::Cow;
+
+use fairlead_store::model::{Cluster, Fact, FactSource};
+use serde_json::{Map, Value};
+
+use crate::stale::{Reporting, seen};
+
+const FACTS: &str = "dynamicFacts";
+
+/// When a cluster's agent has reported last, and what follows from that.
+#[derive(Clone, Copy)]
+pub(super) struct LastReport {
+    pub(super) reported: Option<i64>,
+    pub(super) reporting: Reporting,
+    /// Milliseconds since 1970, as `reported`.
+    pub(super) now: i64,
+}
+
+impl LastReport {
+    /// What of Steward's patch counts, and the cluster without what Steward may say in the place of an agent that is silent, or of
+    /// another registry.
+    pub(super) fn weigh<'a>(
+        &self,
+        patch: &'a Map<String, Value>,
+        cluster: &'a Cluster,
+    ) -> (Cow<'a, Map<String, Value>>, Cow<'a, Cluster>) {
+        let mut weighed = (Cow::Borrowed(patch), Cow::Borrowed(cluster));
+        let Some(said) = patch.get(FACTS) else {
+            return weighed;
+        };
+        let is_named = |name: &str| said.get(name).is_some() || said.is_null();
+        let others = cluster.dynamic_facts.iter().filter(|(name, fact)| {
+            matches!(fact.source, FactSource::Agent | FactSource::Import) && is_named(name)
+        });
+        for (name, fact) in others {
+            if self.is_stale(fact) {
+                weighed.1.to_mut().dynamic_facts.remove(name);
+                continue;
+            }
+            let said = weighed.0.to_mut().get_mut(FACTS);
+            let Some(said) = said else { continue };
+            if said.is_null() {
+                // All of them are taken away, but these.
+                let all = cluster.dynamic_facts.keys();
+                *said = all.map(|name| (name.clone(), Value::Null)).collect();
+            }
+            if let Value::Object(said) = said {
+                said.remove(name);
+            }
+        }
+        weighed
+    }
+
+    fn is_stale(&self, fact: &Fact) -> bool {
+        let seen = seen(fact, self.reported);
+        (self.reporting).is_stale(fact.source, seen, self.now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fairlead_certs::Registration;
+    use fairlead_store::model::{Binding, Bootstrap};
+    use serde_json::json;
+    use time::OffsetDateTime;
+
+    use super::*;
+
+    const HOUR: i64 = 3_600_000;
+
+    fn cluster() -> Cluster {
+        let at = OffsetDateTime::UNIX_EPOCH;
+        let binding = Binding::open(Registration::random().unwrap(), Bootstrap::new(1, at, None));
+        let ids = ("c-a".parse().unwrap(), "t-a".parse().unwrap());
+        let mut cluster = Cluster::new(ids.0, ids.1, binding, at);
+        for (name, source) in [("v", FactSource::Agent), ("own", FactSource::Steward)] {
+            let fact = Fact {
+                value: json!(1),
+                source,
+                received: 0,
+                observed: 0,
+            };
+            cluster.dynamic_facts.insert(name.to_owned(), fact);
+        }
+        cluster
+    }
+
+    fn weighed(reported: Option<i64>, now: i64, patch: &Value) -> (Value, Vec<String>) {
+        let last = LastReport {
+            reported,
+            reporting: Reporting::default(),
+            now,
+        };
+        let cluster = cluster();
+        let (patch, cluster) = last.weigh(patch.as_object().unwrap(), &cluster);
+        let left = cluster.dynamic_facts.keys().cloned().collect();
+        (Value::Object(patch.into_owned()), left)
+    }
+
+    #[test]
+    fn what_a_fresh_agent_tells_is_not_stewards_to_change_and_all_else_is() {
+        let all = vec!["own".to_owned(), "v".to_owned()];
+        for (patch, counts) in [
+            (
+                json!({ "dynamicFacts": { "v": 2, "own": 2 } }),
+                json!({ "dynamicFacts": { "own": 2 } }),
+            ),
+            (
+                json!({ "dynamicFacts": { "v": null } }),
+                json!({ "dynamicFacts": {} }),
+            ),
+            (
+                json!({ "dynamicFacts": null }),
+                json!({ "dynamicFacts": { "own": null } }),
+            ),
+            (
+                json!({ "facts": { "v": "2" } }),
+                json!({ "facts": { "v": "2" } }),
+            ),
+        ] {
+            assert_eq!(
+                weighed(Some(HOUR), 4 * HOUR, &patch),
+                (counts, all.clone()),
+                "{patch}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_was_imported_gives_way_to_stewards_first_word() {
+        let mut cluster = cluster();
+        for fact in cluster.dynamic_facts.values_mut() {
+            fact.source = FactSource::Import;
+        }
+        let last = LastReport {
+            reported: Some(0),
+            reporting: Reporting::default(),
+            now: 0,
+        };
+        let patch = json!({ "dynamicFacts": { "v": 1 } });
+        let (patch, cluster) = last.weigh(patch.as_object().unwrap(), &cluster);
+        assert_eq!(patch["dynamicFacts"], json!({ "v": 1 }));
+        assert_eq!(cluster.dynamic_facts.keys().collect::<Vec<_>>(), ["own"]);
+    }
+
+    #[test]
+    fn of_a_silent_agent_steward_takes_over_what_it_names() {
+        let both = json!({ "dynamicFacts": { "v": 1, "own": 1 } });
+        let (patch, left) = weighed(Some(HOUR), 4 * HOUR + 1, &both);
+        assert_eq!((patch, left), (both, vec!["own".to_owned()]));
+        let own = json!({ "dynamicFacts": { "own": 1 } });
+        let (patch, left) = weighed(None, 4 * HOUR, &own);
+        assert_eq!((patch, left.len()), (own, 2));
+    }
+}

@@ -1,0 +1,263 @@
+//! `/clusters/{id}/compileMeta`, where Commodore reports, and what can be asked of that: which clusters run a component
+//! below a version, and which were not compiled for so many days.
+
+use std::{cmp::Ordering, sync::Arc};
+
+use axum::{
+    Router,
+    extract::State,
+    response::Response,
+    routing::{get, post},
+};
+use fairlead_api::{ClusterId, Failure, TenantId, resources::List};
+use fairlead_store::{Draft, model::Cluster};
+use http::{HeaderMap, StatusCode, Uri};
+use serde::Serialize;
+use time::{Duration, OffsetDateTime};
+
+use crate::{
+    document::compile::read as compile_meta,
+    etag::{self, Demand},
+    invalid::invalid,
+    listing::Listing,
+    page::{Place, Query},
+    registry::{Registry, by},
+    reply::{Answer, Asks, Document, Path, Who},
+    rights::{Right, allow, sees_cluster, visible},
+};
+
+/// The longest time that may be asked for, in days.
+const MAX_DAYS: u32 = 36_500;
+
+pub(super) fn routes() -> Router<Arc<Registry>> {
+    Router::new()
+        .route("/clusters/{id}/compileMeta", post(report))
+        .route("/v1/compile-meta", get(find))
+}
+
+async fn report(
+    State(registry): State<Arc<Registry>>,
+    asks: Asks,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    Document(body): Document,
+) -> Answer<StatusCode> {
+    let meta = compile_meta(body)?;
+    let demand = Demand::of(&headers);
+    let caller = asks.who().await?;
+    visible(&registry.store.view(), &caller, &id)?;
+    allow(&caller, Right::Compile)?;
+    let who = caller.clone();
+    let decide = move |draft: &mut Draft| {
+        let record = visible(draft, &who, &id)?;
+        demand.check(Some(record.version))?;
+        let mut cluster = record.value.clone();
+        cluster.compile_meta = Some(meta.clone());
+        Ok::<_, Failure>(draft.put_cluster(cluster)?)
+    };
+    registry.store.change(by(&caller), decide).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// One cluster, or one instance of a component in it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Found<'a> {
+    cluster: &'a ClusterId,
+    tenant: &'a TenantId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instance: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    component: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<&'a str>,
+    #[serde(
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    last_compile: Option<OffsetDateTime>,
+}
+
+impl<'a> Found<'a> {
+    fn place(&self) -> Place<'a> {
+        let instance = self.instance.unwrap_or_default();
+        Place(self.cluster.as_str().into(), instance.into())
+    }
+}
+
+struct Asked {
+    component: Option<String>,
+    below: Option<String>,
+    before: Option<OffsetDateTime>,
+}
+
+impl Asked {
+    fn of(query: &Query, now: OffsetDateTime) -> Result<Self, Failure> {
+        let before = match query.one("staleDays")? {
+            None => None,
+            Some(days) => {
+                let days = days.parse::<u32>().ok().filter(|days| *days <= MAX_DAYS);
+                let told = || invalid(format_args!("staleDays: it is 0 to {MAX_DAYS}"));
+                Some(now - Duration::days(i64::from(days.ok_or_else(told)?)))
+            }
+        };
+        let asked = Asked {
+            component: query.one("component")?.map(str::to_owned),
+            below: query.one("below")?.map(str::to_owned),
+            before,
+        };
+        if asked.below.is_some() && asked.component.is_none() {
+            return Err(invalid("below: it takes a component"));
+        }
+        Ok(asked)
+    }
+
+    fn of_cluster<'a>(&self, cluster: &'a Cluster) -> Vec<Found<'a>> {
+        let meta = cluster.compile_meta.as_ref();
+        let last_compile = meta.and_then(|it| it.last_compile);
+        let stale = self
+            .before
+            .is_none_or(|before| last_compile.is_none_or(|at| at < before));
+        if !stale {
+            return Vec::new();
+        }
+        let found = |instance, component, version| Found {
+            cluster: &cluster.id,
+            tenant: &cluster.tenant,
+            instance,
+            component,
+            version,
+            last_compile,
+        };
+        let Some(wanted) = &self.component else {
+            return vec![found(None, None, None)];
+        };
+        let Some(meta) = meta else {
+            return Vec::new();
+        };
+        let of_component = meta.instances.iter().filter_map(|(name, instance)| {
+            let component = instance.component.as_deref().unwrap_or(name);
+            let version = instance.source.version.as_deref();
+            let below = self.below.as_ref().is_none_or(|below| {
+                version.is_some_and(|version| compare(version, below) == Some(Ordering::Less))
+            });
+            (component == wanted && below)
+                .then(|| found(Some(name.as_str()), Some(component), version))
+        });
+        of_component.collect()
+    }
+}
+
+async fn find(
+    State(registry): State<Arc<Registry>>,
+    Who(caller): Who,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let listing = Listing::of(&uri)?;
+    let asked = Asked::of(listing.query(), registry.now())?;
+    allow(&caller, Right::Read)?;
+    let view = registry.store.view();
+    let scope = listing.scope(&view, &caller);
+    let seen = view.clusters().filter(|it| {
+        let cluster = &it.value;
+        sees_cluster(&view, &caller, cluster) && listing.wants(&scope, cluster)
+    });
+    let found = seen.flat_map(|it| asked.of_cluster(&it.value));
+    let (items, link) = listing.cut(found.map(|it| (it.place(), it)).collect());
+    Ok(etag::listed(&headers, &view, &List { items }, link)?)
+}
+
+/// By the rules of semantic versions; nothing for what is none, like a branch.
+fn compare(one: &str, other: &str) -> Option<Ordering> {
+    let (one, other) = (Version::of(one)?, Version::of(other)?);
+    let longest = one.numbers.len().max(other.numbers.len());
+    let number = |of: &[u64], at: usize| of.get(at).copied().unwrap_or(0);
+    let numbers = (0..longest)
+        .map(|at| number(&one.numbers, at).cmp(&number(&other.numbers, at)))
+        .find(|order| order.is_ne());
+    // A release comes behind all that was tried before it.
+    let tried = || match (one.pre, other.pre) {
+        (None, None) => Ordering::Equal,
+        (None, Some(_)) => Ordering::Greater,
+        (Some(_), None) => Ordering::Less,
+        (Some(one), Some(other)) => by_identifiers(one, other),
+    };
+    Some(numbers.unwrap_or_else(tried))
+}
+
+struct Version<'a> {
+    numbers: Vec<u64>,
+    pre: Option<&'a str>,
+}
+
+impl<'a> Version<'a> {
+    fn of(text: &'a str) -> Option<Self> {
+        let text = text.strip_prefix('v').unwrap_or(text);
+        let text = text.split('+').next().unwrap_or(text);
+        let (numbers, pre) = match text.split_once('-') {
+            Some((numbers, pre)) => (numbers, Some(pre)),
+            None => (text, None),
+        };
+        let numbers: Result<Vec<u64>, _> = numbers.split('.').map(str::parse).collect();
+        Some(Version {
+            numbers: numbers.ok()?,
+            pre,
+        })
+    }
+}
+
+fn by_identifiers(one: &str, other: &str) -> Ordering {
+    let (mut ones, mut others) = (one.split('.'), other.split('.'));
+    loop {
+        let order = match (ones.next(), others.next()) {
+            (None, None) => return Ordering::Equal,
+            (None, Some(_)) => return Ordering::Less,
+            (Some(_), None) => return Ordering::Greater,
+            (Some(one), Some(other)) => match (one.parse::<u64>(), other.parse::<u64>()) {
+                (Ok(one), Ok(other)) => one.cmp(&other),
+                (Ok(_), Err(_)) => Ordering::Less,
+                (Err(_), Ok(_)) => Ordering::Greater,
+                (Err(_), Err(_)) => one.cmp(other),
+            },
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_in_the_order_of_their_rules() {
+        let rising = [
+            "v1.0.0-alpha",
+            "1.0.0-alpha.1",
+            "1.0.0-alpha.beta",
+            "1.0.0-beta",
+            "1.0.0-beta.2",
+            "1.0.0-beta.11",
+            "1.0.0-rc.1",
+            "1.0.0",
+            "v1.0.1",
+            "1.2",
+            "v1.10.0+k3s1",
+            "v2",
+        ];
+        for pair in rising.windows(2) {
+            assert_eq!(compare(pair[0], pair[1]), Some(Ordering::Less), "{pair:?}");
+            assert_eq!(
+                compare(pair[1], pair[0]),
+                Some(Ordering::Greater),
+                "{pair:?}"
+            );
+        }
+        assert_eq!(compare("v1.0", "1.0.0"), Some(Ordering::Equal));
+        for none in ["master", "", "v", "1.x", "feat/1.2"] {
+            assert_eq!(compare(none, "1.0.0"), None, "{none:?}");
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! A cluster as it was sent: what may be written of it.
+
+use std::collections::BTreeMap;
+
+use fairlead_api::Failure;
+use fairlead_store::model::{Cluster, CompileMeta, Fact, FactSource, Facts};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    document::{
+        compile,
+        fields::{Fields, are_entries, opens_nothing},
+        merge,
+        policy::Policies,
+        repo::{self, Repo},
+    },
+    invalid::invalid,
+    names::display_name,
+};
+
+/// Fields that a PATCH may have.
+const KNOWN: [&str; 13] = [
+    "annotations",
+    "displayName",
+    "facts",
+    "dynamicFacts",
+    "compileMeta",
+    "gitRepo",
+    "tenantGitRepoRevision",
+    "globalGitRepoRevision",
+    "installURL",
+    "kubeApi",
+    "creationPolicy",
+    "deletionPolicy",
+    "deleteProtection",
+];
+/// What a cluster's own agent may write.
+const OF_AGENT: [&str; 3] = ["facts", "dynamicFacts", "gitRepo"];
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ClusterSpec {
+    pub(crate) display_name: Option<String>,
+    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) facts: BTreeMap<String, String>,
+    pub(crate) dynamic_facts: BTreeMap<String, Value>,
+    pub(crate) git_repo: Option<Repo>,
+    pub(crate) tenant_revision: Option<String>,
+    pub(crate) global_revision: Option<String>,
+    pub(crate) compile_meta: Option<CompileMeta>,
+    pub(crate) policies: Policies,
+}
+
+impl ClusterSpec {
+    /// # Errors
+    /// `FL-4109` with the field.
+    pub(crate) fn read(given: &mut Fields) -> Result<Self, Failure> {
+        let compile_meta = given.object("compileMeta")?;
+        let compile_meta = compile_meta.map(|it| Value::Object(it.into_rest()));
+        Ok(ClusterSpec {
+            display_name: checked_name(given.text("displayName")?)?,
+            annotations: given.texts("annotations")?.unwrap_or_default(),
+            facts: given.texts("facts")?.unwrap_or_default(),
+            dynamic_facts: given.values("dynamicFacts")?.unwrap_or_default(),
+            git_repo: given.object("gitRepo")?.map(Repo::read).transpose()?,
+            tenant_revision: given.text("tenantGitRepoRevision")?,
+            global_revision: given.text("globalGitRepoRevision")?,
+            compile_meta: compile_meta.map(compile::read).transpose()?,
+            policies: Policies::read(given)?,
+        })
+    }
+
+    /// Judged of what is sent only: what was kept before this was asked for can be read, and changed, on.
+    ///
+    /// # Errors
+    /// `FL-4109`
+    pub(crate) fn opens_nothing(&self) -> Result<(), Failure> {
+        let url = self.git_repo.as_ref().and_then(Repo::url);
+        opens_nothing("gitRepo.url", url)
+    }
+
+    /// Whether a PATCH makes sense by itself, on a cluster of which nothing is known.
+    ///
+    /// # Errors
+    /// `FL-4109`
+    pub(crate) fn judge(patch: &Fields) -> Result<(), Failure> {
+        if Self::is_plain(patch.rest()) {
+            return Ok(());
+        }
+        let mut alone = Map::new();
+        merge::cluster(&mut alone, patch.clone().into_rest());
+        Self::read(&mut Fields::of(Value::Object(alone))?)?.opens_nothing()
+    }
+
+    /// Whether a PATCH holds nothing but what agents send again and again, and that in good form; where it takes more to know, it
+    /// is no.
+    fn is_plain(patch: &Map<String, Value>) -> bool {
+        patch
+            .iter()
+            .all(|(name, value)| match (name.as_str(), value) {
+                ("facts", Value::Object(said)) => {
+                    are_entries(said) && said.values().all(|it| it.is_string() || it.is_null())
+                }
+                ("dynamicFacts", Value::Object(said)) => are_entries(said),
+                ("gitRepo", Value::Object(said)) => repo::is_good_key(said),
+                _ => false,
+            })
+    }
+
+    /// Which fields a PATCH may name: it is refused with the first that it may not.
+    ///
+    /// # Errors
+    /// `FL-4109`
+    pub(crate) fn check_patch(patch: &Fields) -> Result<(), Failure> {
+        if let Some(name) = patch.names().find(|name| !KNOWN.contains(name)) {
+            let name: String = name.chars().take(100).collect();
+            return Err(invalid(format_args!("unknown field \"{name}\"")));
+        }
+        let fields = patch.rest();
+        repo::check_fields("gitRepo", fields.get("gitRepo"), &[])?;
+        compile::check_fields(fields.get("compileMeta"))
+    }
+
+    /// Whether a PATCH has nothing but what a cluster's own agent may write.
+    pub(crate) fn is_of_agent(patch: &Map<String, Value>) -> bool {
+        let only_key = |repo: &Value| {
+            let fields = repo.as_object();
+            // `type` is ignored anyway.
+            fields.is_some_and(|it| it.keys().all(|name| name == "deployKey" || name == "type"))
+        };
+        patch.iter().all(|(name, value)| {
+            OF_AGENT.contains(&name.as_str()) && (name != "gitRepo" || only_key(value))
+        })
+    }
+
+    /// Whether a PATCH says nothing but what is so already. Only of the fields that agents send again and again; where it takes
+    /// more to know, it is no.
+    pub(crate) fn repeats(patch: &Map<String, Value>, cluster: &Cluster) -> bool {
+        patch
+            .iter()
+            .all(|(name, value)| match (name.as_str(), value) {
+                ("facts", Value::Object(said)) => same(said, &cluster.facts),
+                ("dynamicFacts", Value::Object(said)) => same(said, &cluster.dynamic_facts),
+                ("gitRepo", Value::Object(said)) => {
+                    let known = cluster.git_repo.as_ref();
+                    known.is_some_and(|known| repo::has_key(known, said))
+                }
+                _ => false,
+            })
+    }
+
+    /// The document of which [`ClusterSpec::read`] makes what is kept.
+    pub(crate) fn document(cluster: &Cluster) -> Map<String, Value> {
+        let mut fields = Map::new();
+        let mut put = |name: &str, value: Value| {
+            if !value.is_null() {
+                fields.insert(name.to_owned(), value);
+            }
+        };
+        put("displayName", json!(cluster.display_name));
+        put("annotations", json!(cluster.annotations));
+        put("facts", values(&cluster.facts));
+        put("dynamicFacts", values(&cluster.dynamic_facts));
+        let repo = cluster.git_repo.as_ref().map(repo::document);
+        put("gitRepo", repo.unwrap_or_default());
+        put(
+            "tenantGitRepoRevision",
+            json!(cluster.tenant_git_repo_revision),
+        );
+        put(
+            "globalGitRepoRevision",
+            json!(cluster.global_git_repo_revision),
+        );
+        put("compileMeta", json!(cluster.compile_meta));
+        put("kubeApi", json!(cluster.kube_api));
+        put("creationPolicy", json!(cluster.creation_policy));
+        put("deletionPolicy", json!(cluster.deletion_policy));
+        put("deleteProtection", json!(cluster.delete_protection));
+        fields
+    }
+
+    /// What PUT leaves of a cluster that is there: what its agent and Commodore say, and the fields of ours that somebody
+    /// who does not know them cannot have meant to take away.
+    pub(crate) fn over(mut self, before: &Cluster, named: &[&str]) -> Self {
+        let known = before.dynamic_facts.iter();
+        self.dynamic_facts = known
+            .map(|(name, fact)| (name.clone(), fact.value.clone()))
+            .collect();
+        self.compile_meta.clone_from(&before.compile_meta);
+        if !named.contains(&"kubeApi") {
+            self.policies.kube_api.clone_from(&before.kube_api);
+        }
+        if !named.contains(&"creationPolicy") {
+            self.policies.creation = before.creation_policy;
+        }
+        if !named.contains(&"deletionPolicy") {
+            self.policies.deletion = before.deletion_policy;
+        }
+        if !named.contains(&"deleteProtection") {
+            self.policies.delete_protection = before.delete_protection;
+        }
+        self
+    }
+
+    /// Writes all of it into a cluster. A fact that stays what it was keeps its time and its source.
+    pub(crate) fn write(self, cluster: &mut Cluster, source: FactSource, now: i64) {
+        cluster.display_name = self.display_name;
+        cluster.annotations = self.annotations;
+        let facts = self
+            .facts
+            .into_iter()
+            .map(|(name, text)| (name, text.into()));
+        cluster.facts = renewed(&cluster.facts, facts, source, now);
+        let facts = self.dynamic_facts.into_iter();
+        cluster.dynamic_facts = renewed(&cluster.dynamic_facts, facts, source, now);
+        let before = cluster.git_repo.take();
+        cluster.git_repo = self.git_repo.map(|repo| repo.kept(before.as_ref()));
+        cluster.tenant_git_repo_revision = self.tenant_revision;
+        cluster.global_git_repo_revision = self.global_revision;
+        cluster.compile_meta = self.compile_meta;
+        cluster.kube_api = self.policies.kube_api;
+        cluster.creation_policy = self.policies.creation;
+        cluster.deletion_policy = self.policies.deletion;
+        cluster.delete_protection = self.policies.delete_protection;
+    }
+}
+
+/// # Errors
+/// `FL-4109`
+pub(super) fn checked_name(name: Option<String>) -> Result<Option<String>, Failure> {
+    name.map(|name| display_name(Some(name), "")).transpose()
+}
+
+fn same(said: &Map<String, Value>, known: &Facts) -> bool {
+    said.iter().all(|(name, value)| match known.get(name) {
+        Some(fact) => fact.value == *value,
+        None => value.is_null(),
+    })
+}
+
+fn values(facts: &Facts) -> Value {
+    let values = facts
+        .iter()
+        .map(|(name, fact)| (name.clone(), fact.value.clone()));
+    Value::Object(values.collect())
+}
+
+fn renewed(
+    before: &Facts,
+    after: impl Iterator<Item = (String, Value)>,
+    source: FactSource,
+    now: i64,
+) -> Facts {
+    let renew = |(name, value): (String, Value)| {
+        let fact = match before.get(&name) {
+            Some(same) if same.value == value => same.clone(),
+            _ => Fact {
+                value,
+                source,
+                received: now,
+                observed: now,
+            },
+        };
+        (name, fact)
+    };
+    after.map(renew).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use fairlead_certs::Registration;
+    use fairlead_store::model::{Binding, Bootstrap, DeployKey, GitRepo};
+    use time::OffsetDateTime;
+
+    use super::*;
+
+    #[test]
+    fn what_is_seen_at_a_glance_to_make_sense_does() {
+        let long = "x".repeat(400);
+        let many: Map<String, Value> = (0..1025).map(|n| (n.to_string(), json!("x"))).collect();
+        for (patch, plain) in [
+            (json!({}), true),
+            (json!({ "facts": { "cloud": "x", "gone": null } }), true),
+            (
+                json!({ "dynamicFacts": { "a": 1, "b": null, "c": { "d": null } } }),
+                true,
+            ),
+            (json!({ "dynamicFacts": { &long: null } }), true),
+            (
+                json!({ "gitRepo": { "deployKey": "ssh-rsa AAAA\n", "type": 7 } }),
+                true,
+            ),
+            (json!({ "facts": { "cloud": 1 } }), false),
+            (json!({ "facts": { "": "x" } }), false),
+            (json!({ "facts": many }), false),
+            (json!({ "dynamicFacts": many }), false),
+            (json!({ "dynamicFacts": { &long: 1 } }), false),
+            (json!({ "dynamicFacts": { "a\n": 1 } }), false),
+            (json!({ "dynamicFacts": [] }), false),
+            (json!({ "gitRepo": { "deployKey": "AAAA" } }), false),
+            (json!({ "gitRepo": { "deployKey": "ssh-rsa \0" } }), false),
+            (
+                json!({ "gitRepo": { "url": "https://me:secret@x/y/z" } }),
+                false,
+            ),
+            (json!({ "displayName": " " }), false),
+        ] {
+            let sent = patch.as_object().unwrap();
+            assert_eq!(ClusterSpec::is_plain(sent), plain, "{patch}");
+            let judged = ClusterSpec::judge(&Fields::of(patch.clone()).unwrap());
+            assert_eq!(judged.is_ok(), plain, "{patch}");
+            let mut whole = Map::new();
+            merge::cluster(&mut whole, sent.clone());
+            let read = ClusterSpec::read(&mut Fields::of(Value::Object(whole)).unwrap());
+            let read = read.and_then(|it| it.opens_nothing());
+            assert_eq!(read.is_ok(), plain, "{patch}");
+        }
+    }
+
+    #[test]
+    fn a_patch_repeats_what_is_so_only_if_every_word_of_it_is() {
+        let at = OffsetDateTime::UNIX_EPOCH;
+        let binding = Binding::open(Registration::random().unwrap(), Bootstrap::new(1, at, None));
+        let ids = ("c-a".parse().unwrap(), "t-a".parse().unwrap());
+        let mut cluster = Cluster::new(ids.0, ids.1, binding, at);
+        let fact = |value: Value| Fact {
+            value,
+            source: FactSource::Steward,
+            received: 0,
+            observed: 0,
+        };
+        cluster.facts.insert("cloud".to_owned(), fact(json!("x")));
+        let version = json!({ "major": "1" });
+        (cluster.dynamic_facts).insert("version".to_owned(), fact(version));
+        let repeats = |patch: Value, cluster: &Cluster| {
+            ClusterSpec::repeats(patch.as_object().unwrap(), cluster)
+        };
+        let key = json!({ "gitRepo": { "deployKey": "ssh-rsa AAAA" } });
+        assert!(!repeats(key.clone(), &cluster), "there is no repository");
+        let known = DeployKey {
+            key: "ssh-rsa AAAA".to_owned(),
+            write_access: false,
+        };
+        cluster.git_repo = Some(GitRepo {
+            deploy_keys: BTreeMap::from([("steward".to_owned(), known)]),
+            ..GitRepo::default()
+        });
+        for (patch, same) in [
+            (json!({}), true),
+            (key, true),
+            (json!({ "facts": { "cloud": "x", "gone": null } }), true),
+            (
+                json!({ "dynamicFacts": { "version": { "major": "1" } } }),
+                true,
+            ),
+            (json!({ "gitRepo": { "type": "auto" } }), true),
+            (json!({ "facts": { "cloud": null } }), false),
+            (json!({ "facts": null }), false),
+            (
+                json!({ "dynamicFacts": { "version": { "major": "2" } } }),
+                false,
+            ),
+            (json!({ "dynamicFacts": { "new": 1 } }), false),
+            (json!({ "gitRepo": { "deployKey": null } }), false),
+            (json!({ "gitRepo": { "url": "ssh://x/y/z" } }), false),
+            (json!({ "displayName": null }), false),
+        ] {
+            assert_eq!(repeats(patch.clone(), &cluster), same, "{patch}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What Commodore reports, as it was sent. Whatever it has beside the known fields is dropped.
+
+use fairlead_api::Failure;
+use fairlead_store::model::CompileMeta;
+use serde_json::{Map, Value};
+
+use crate::invalid::invalid;
+
+/// # Errors
+/// `FL-4109` with what is wrong.
+pub(crate) fn read(mut given: Value) -> Result<CompileMeta, Failure> {
+    if !given.is_object() {
+        return Err(invalid("compileMeta: expected an object"));
+    }
+    drop_nulls(&mut given);
+    let mut read: CompileMeta = serde_json::from_value(given)
+        .map_err(|error| invalid(format_args!("compileMeta: {error}")))?;
+    let utc = |at: time::OffsetDateTime| at.to_offset(time::UtcOffset::UTC);
+    read.last_compile = read.last_compile.map(utc);
+    Ok(read)
+}
+
+/// Whether all fields are known, of what somebody changes by hand. Commodore's own reports may have more.
+///
+/// # Errors
+/// `FL-4109` with the first that is not.
+pub(super) fn check_fields(given: Option<&Value>) -> Result<(), Failure> {
+    let Some(given) = given.filter(|it| it.is_object()) else {
+        return Ok(());
+    };
+    let known = serde_json::to_value(read(given.clone())?).unwrap_or_default();
+    match unknown(given, &known) {
+        None => Ok(()),
+        Some(path) => {
+            let path: String = path.chars().take(100).collect();
+            Err(invalid(format_args!(
+                "unknown field \"compileMeta.{path}\""
+            )))
+        }
+    }
+}
+
+/// Path of the first value that is not among the known ones. An empty map is not kept.
+fn unknown(given: &Value, known: &Value) -> Option<String> {
+    let empty = |value: &Value| value.is_null() || value.as_object().is_some_and(Map::is_empty);
+    given
+        .as_object()?
+        .iter()
+        .find_map(|(name, value)| match known.get(name) {
+            Some(known) => unknown(value, known).map(|path| format!("{name}.{path}")),
+            None if empty(value) => None,
+            None => Some(name.clone()),
+        })
+}
+
+fn drop_nulls(value: &mut Value) {
+    if let Value::Object(map) = value {
+        map.retain(|_, value| !value.is_null());
+        map.values_mut().for_each(drop_nulls);
+    }
+}

@@ -1,0 +1,187 @@
+//! A JSON object that somebody sent, from which fields are taken one by one. `null` is as good as nothing.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use fairlead_api::Failure;
+use fairlead_store::model::without_secret;
+
+use crate::invalid::invalid;
+
+/// How many entries a map of a document may have.
+const MAX_ENTRIES: usize = 1024;
+/// The longest name of a fact or an annotation, in bytes: a prefix of 253, a slash, a name of 63.
+const MAX_NAME: usize = 317;
+
+/// What is left of the object.
+#[derive(Debug, Clone)]
+pub(crate) struct Fields {
+    /// Where it is in the document, with a dot behind; empty for the document itself.
+    at: String,
+    left: Map<String, Value>,
+}
+
+/// Whoever sees the thing sees its URLs, and so does whoever reads the log of changes.
+///
+/// # Errors
+/// `FL-4109` if the URL of this field has a password in it.
+pub(super) fn opens_nothing(field: &str, url: Option<&str>) -> Result<(), Failure> {
+    match url.and_then(without_secret) {
+        None => Ok(()),
+        Some(_) => Err(invalid(format_args!(
+            "{field}: a password or token has no place in a URL; use ssh:// with a deploy key, or give it to whoever reads the repository"
+        ))),
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control)
+}
+
+/// Whether [`Fields::values`] takes it.
+pub(super) fn are_entries(said: &Map<String, Value>) -> bool {
+    let mut names = (said.iter()).filter_map(|(name, value)| (!value.is_null()).then_some(name));
+    said.len() <= MAX_ENTRIES && names.all(|name| is_name(name))
+}
+
+impl Fields {
+    /// # Errors
+    /// `FL-4109` if it is no object.
+    pub(crate) fn of(document: Value) -> Result<Self, Failure> {
+        match document {
+            Value::Object(left) => Ok(Fields {
+                at: String::new(),
+                left,
+            }),
+            _ => Err(invalid("expected an object")),
+        }
+    }
+
+    fn take(&mut self, name: &str) -> Option<Value> {
+        self.left.remove(name).filter(|value| !value.is_null())
+    }
+
+    fn wrong(&self, name: &str, expected: &str) -> Failure {
+        invalid(format_args!("{}{name}: expected {expected}", self.at))
+    }
+
+    /// Empty is as good as nothing, too.
+    pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, Failure> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::String(text)) if text.is_empty() => Ok(None),
+            Some(Value::String(text)) if text.contains('\0') => {
+                Err(self.wrong(name, "a text without NUL"))
+            }
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(self.wrong(name, "a string")),
+        }
+    }
+
+    pub(crate) fn yes(&mut self, name: &str) -> Result<Option<bool>, Failure> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::Bool(yes)) => Ok(Some(yes)),
+            Some(_) => Err(self.wrong(name, "true or false")),
+        }
+    }
+
+    /// One of the words of an enum.
+    pub(crate) fn word<T: DeserializeOwned>(
+        &mut self,
+        name: &str,
+        words: &str,
+    ) -> Result<Option<T>, Failure> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(word) => match serde_json::from_value(word) {
+                Ok(word) => Ok(Some(word)),
+                Err(_) => Err(self.wrong(name, words)),
+            },
+        }
+    }
+
+    pub(crate) fn object(&mut self, name: &str) -> Result<Option<Fields>, Failure> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::Object(left)) => Ok(Some(Fields {
+                at: format!("{}{name}.", self.at),
+                left,
+            })),
+            Some(_) => Err(self.wrong(name, "an object")),
+        }
+    }
+
+    /// A map of texts; `null`s are left out.
+    pub(crate) fn texts(
+        &mut self,
+        name: &str,
+    ) -> Result<Option<BTreeMap<String, String>>, Failure> {
+        let Some(values) = self.values(name)? else {
+            return Ok(None);
+        };
+        let mut texts = BTreeMap::new();
+        for (key, value) in values {
+            let Value::String(text) = value else {
+                return Err(self.wrong(&format!("{name}.{key}"), "a string"));
+            };
+            texts.insert(key, text);
+        }
+        Ok(Some(texts))
+    }
+
+    /// A map of anything; `null`s are left out.
+    pub(crate) fn values(
+        &mut self,
+        name: &str,
+    ) -> Result<Option<BTreeMap<String, Value>>, Failure> {
+        let Some(map) = self.object(name)? else {
+            return Ok(None);
+        };
+        let given = map.left.into_iter().filter(|(_, value)| !value.is_null());
+        let values: BTreeMap<String, Value> = given.collect();
+        if values.len() > MAX_ENTRIES {
+            return Err(self.wrong(name, &format!("{MAX_ENTRIES} entries at most")));
+        }
+        if let Some(bad) = values.keys().find(|name| !is_name(name)) {
+            let bad: String = bad.chars().take(20).collect();
+            let told = format!("{}{name}: {bad:?} cannot be a name", self.at);
+            return Err(invalid(told));
+        }
+        Ok(Some(values))
+    }
+
+    /// The rest must be nothing that we know nothing of.
+    ///
+    /// # Errors
+    /// `FL-4109` with its name.
+    pub(crate) fn nothing_else(&self) -> Result<(), Failure> {
+        match self.left.keys().next() {
+            None => Ok(()),
+            Some(name) => {
+                let name: String = name.chars().take(100).collect();
+                Err(invalid(format_args!("unknown field \"{}{name}\"", self.at)))
+            }
+        }
+    }
+
+    /// Whether the field is there, `null` or not.
+    pub(crate) fn mentions(&self, name: &str) -> bool {
+        self.left.contains_key(name)
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.left.keys().map(String::as_str)
+    }
+
+    pub(super) fn rest(&self) -> &Map<String, Value> {
+        &self.left
+    }
+
+    /// What is left, as it came.
+    pub(crate) fn into_rest(self) -> Map<String, Value> {
+        self.left
+    }
+}

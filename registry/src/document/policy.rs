@@ -1,0 +1,71 @@
+//! What Lieutenant's documents do not have: policies, and where a cluster's API server is.
+
+use fairlead_api::{Failure, HubUrl};
+use fairlead_store::model::{CreationPolicy, Credentials, DeletionPolicy, KubeApi};
+
+use crate::{document::fields::Fields, invalid::invalid};
+
+/// Names of these fields: a client that does not know them does not take them away by putting a document without them.
+pub(crate) const OURS: [&str; 4] = [
+    "kubeApi",
+    "creationPolicy",
+    "deletionPolicy",
+    "deleteProtection",
+];
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Policies {
+    pub(crate) kube_api: Option<KubeApi>,
+    pub(crate) creation: Option<CreationPolicy>,
+    pub(crate) deletion: Option<DeletionPolicy>,
+    pub(crate) delete_protection: Option<bool>,
+}
+
+impl Policies {
+    /// # Errors
+    /// `FL-4109`
+    pub(super) fn read(given: &mut Fields) -> Result<Self, Failure> {
+        Ok(Policies {
+            kube_api: given.object("kubeApi")?.map(kube_api).transpose()?,
+            creation: given.word("creationPolicy", "\"Create\" or \"Adopt\"")?,
+            deletion: given.word("deletionPolicy", "\"Delete\", \"Retain\" or \"Archive\"")?,
+            delete_protection: given.yes("deleteProtection")?,
+        })
+    }
+}
+
+fn kube_api(mut given: Fields) -> Result<KubeApi, Failure> {
+    let endpoint = given.text("endpoint")?;
+    let endpoint = endpoint.ok_or_else(|| invalid("property \"kubeApi.endpoint\" is missing"))?;
+    let url: Result<HubUrl, _> = endpoint.parse();
+    if url.is_err() {
+        return Err(invalid("kubeApi.endpoint: expected https://host[:port]"));
+    }
+    let credentials = reference(&mut given, "credentials", "kubeApi.")?;
+    given.nothing_else()?;
+    Ok(KubeApi {
+        endpoint,
+        credentials,
+    })
+}
+
+/// Credentials by the name under which somebody keeps them; `at` is where the field is.
+///
+/// # Errors
+/// `FL-4109`
+pub(super) fn reference(
+    given: &mut Fields,
+    field: &str,
+    at: &str,
+) -> Result<Option<Credentials>, Failure> {
+    let Some(mut reference) = given.object(field)? else {
+        return Ok(None);
+    };
+    let name = reference.text("name")?;
+    let missing = || invalid(format_args!("property \"{at}{field}.name\" is missing"));
+    let name = name.ok_or_else(missing)?;
+    let namespace = reference.text("namespace")?;
+    // The value of a credential has no place here, whatever it is called.
+    reference.nothing_else()?;
+    Ok(Some(Credentials { name, namespace }))
+}

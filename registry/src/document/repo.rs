@@ -1,0 +1,269 @@
+//! Git repositories in documents: `url`, `type`, `hostKeys`, the deploy key of the cluster's agent, further keys, and where its
+//! server has it.
+
+use std::collections::BTreeMap;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use fairlead_api::Failure;
+use fairlead_store::model::{Credentials, DeployKey, GitRepo, RepoKind};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    document::{fields::Fields, policy::reference},
+    invalid::invalid,
+};
+
+/// The deploy key that the cluster's agent reads with.
+const STEWARD: &str = "steward";
+
+/// A repository as it was sent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Repo {
+    url: Option<String>,
+    kind: Option<RepoKind>,
+    host_keys: Option<String>,
+    /// `deployKey`
+    steward: Option<DeployKey>,
+    others: Option<BTreeMap<String, DeployKey>>,
+    path: Option<String>,
+    name: Option<String>,
+    api_secret: Option<Credentials>,
+}
+
+impl Repo {
+    /// # Errors
+    /// `FL-4109`
+    pub(super) fn read(mut given: Fields) -> Result<Self, Failure> {
+        let words = "\"auto\" or \"unmanaged\"";
+        let repo = Repo {
+            url: given.text("url")?,
+            kind: given.word("type", words)?,
+            host_keys: given.text("hostKeys")?,
+            steward: given.text("deployKey")?.map(read_only).transpose()?,
+            others: given.object("deployKeys")?.map(keys).transpose()?,
+            path: given.text("path")?,
+            name: given.text("repoName")?,
+            api_secret: reference(&mut given, "apiSecretRef", "gitRepo.")?,
+        };
+        if let (Some(url), RepoKind::Auto) = (&repo.url, repo.kind.unwrap_or_default()) {
+            managed(url)?;
+        }
+        Ok(repo)
+    }
+
+    pub(crate) fn url(&self) -> Option<&str> {
+        self.url.as_deref()
+    }
+
+    /// Whether it says that nobody looks after it.
+    pub(crate) fn is_nobodys(&self) -> bool {
+        self.kind == Some(RepoKind::Unmanaged)
+    }
+
+    /// Whether it says no more than which key the agent has.
+    pub(crate) fn is_only_a_key(&self) -> bool {
+        let key = self.steward.clone();
+        let empty = Repo {
+            steward: key,
+            ..Repo::default()
+        };
+        self.steward.is_some() && *self == empty
+    }
+
+    /// Takes the agent's key away where it is not here.
+    pub(crate) fn forget_key(&self, known: &mut GitRepo) {
+        if self.steward.is_none() {
+            known.deploy_keys.remove(STEWARD);
+        }
+    }
+
+    /// What is kept of it. The agent's key stays where the sender says nothing of it: it is the agent's business.
+    pub(crate) fn kept(self, before: Option<&GitRepo>) -> GitRepo {
+        let mut deploy_keys = match self.others {
+            Some(others) => others,
+            None => before.map(|it| it.deploy_keys.clone()).unwrap_or_default(),
+        };
+        deploy_keys.remove(STEWARD);
+        let known = || before.and_then(|it| it.deploy_keys.get(STEWARD).cloned());
+        if let Some(key) = self.steward.or_else(known) {
+            deploy_keys.insert(STEWARD.to_owned(), key);
+        }
+        GitRepo {
+            url: self.url,
+            kind: self.kind.unwrap_or_default(),
+            host_keys: self.host_keys,
+            deploy_keys,
+            path: self.path,
+            repo_name: self.name,
+            api_secret_ref: self.api_secret,
+        }
+    }
+}
+
+/// The agent's key.
+pub(crate) fn deploy_key(repo: &GitRepo) -> Option<&str> {
+    repo.deploy_keys.get(STEWARD).map(|key| key.key.as_str())
+}
+
+/// Whether a PATCH says no more than that the agent has the key that it has; `type` is ignored in one.
+pub(super) fn has_key(repo: &GitRepo, said: &Map<String, Value>) -> bool {
+    said.iter().all(|(name, value)| match name.as_str() {
+        "type" => true,
+        "deployKey" => value
+            .as_str()
+            .is_some_and(|key| deploy_key(repo) == Some(key)),
+        _ => false,
+    })
+}
+
+/// Whether a PATCH says no more than which key the agent has, and that is one.
+pub(super) fn is_good_key(said: &Map<String, Value>) -> bool {
+    said.iter().all(|(name, value)| match name.as_str() {
+        "type" => true,
+        "deployKey" => value.as_str().is_some_and(|key| check_key(key).is_ok()),
+        _ => false,
+    })
+}
+
+const FIELDS: [&str; 8] = [
+    "url",
+    "type",
+    "hostKeys",
+    "deployKey",
+    "deployKeys",
+    "path",
+    "repoName",
+    "apiSecretRef",
+];
+
+/// Whether all fields of a repository are known; `more` has those of this very place.
+///
+/// # Errors
+/// `FL-4109` with the first that is not.
+pub(super) fn check_fields(at: &str, repo: Option<&Value>, more: &[&str]) -> Result<(), Failure> {
+    let Some(Value::Object(repo)) = repo else {
+        return Ok(());
+    };
+    let unknown =
+        |name: &&String| !FIELDS.contains(&name.as_str()) && !more.contains(&name.as_str());
+    let of_repo = repo.keys().find(unknown).cloned();
+    let keys = repo.get("deployKeys").and_then(Value::as_object);
+    let of_key = keys.into_iter().flatten().find_map(|(key, value)| {
+        let mut fields = value.as_object()?.keys();
+        let unknown = fields.find(|name| !["key", "writeAccess"].contains(&name.as_str()))?;
+        Some(format!("deployKeys.{key}.{unknown}"))
+    });
+    match of_repo.or(of_key) {
+        None => Ok(()),
+        Some(name) => {
+            let name: String = name.chars().take(100).collect();
+            Err(invalid(format_args!("unknown field \"{at}.{name}\"")))
+        }
+    }
+}
+
+/// As a document, of which [`Repo::read`] makes the same again.
+pub(super) fn document(repo: &GitRepo) -> Value {
+    let mut fields = Map::new();
+    let mut put = |name: &str, value: Option<&str>| {
+        if let Some(value) = value {
+            fields.insert(name.to_owned(), value.into());
+        }
+    };
+    put("url", repo.url.as_deref());
+    put("type", Some(kind_word(repo.kind)));
+    put("hostKeys", repo.host_keys.as_deref());
+    put("deployKey", deploy_key(repo));
+    put("path", repo.path.as_deref());
+    put("repoName", repo.repo_name.as_deref());
+    let others = others(repo);
+    if !others.is_empty() {
+        fields.insert("deployKeys".to_owned(), Value::Object(others));
+    }
+    if let Some(reference) = &repo.api_secret_ref {
+        fields.insert("apiSecretRef".to_owned(), json!(reference));
+    }
+    Value::Object(fields)
+}
+
+pub(super) const fn kind_word(kind: RepoKind) -> &'static str {
+    match kind {
+        RepoKind::Auto => "auto",
+        RepoKind::Unmanaged => "unmanaged",
+    }
+}
+
+/// The keys that have names of their own.
+pub(super) fn others(repo: &GitRepo) -> Map<String, Value> {
+    let named = repo.deploy_keys.iter().filter(|(name, _)| *name != STEWARD);
+    let shown = |key: &DeployKey| json!({ "key": key.key, "writeAccess": key.write_access });
+    named
+        .map(|(name, key)| (name.clone(), shown(key)))
+        .collect()
+}
+
+fn read_only(key: String) -> Result<DeployKey, Failure> {
+    check_key(&key)?;
+    Ok(DeployKey {
+        key,
+        write_access: false,
+    })
+}
+
+fn keys(mut given: Fields) -> Result<BTreeMap<String, DeployKey>, Failure> {
+    let names: Vec<String> = given.names().map(str::to_owned).collect();
+    let mut keys = BTreeMap::new();
+    for name in names {
+        if name == STEWARD {
+            return Err(invalid(
+                "deployKeys: \"steward\" is the agent's: it is `deployKey`",
+            ));
+        }
+        let Some(mut one) = given.object(&name)? else {
+            continue;
+        };
+        let key = one.text("key")?;
+        let key = key.ok_or_else(|| {
+            invalid(format_args!(
+                "property \"deployKeys.{name}.key\" is missing"
+            ))
+        })?;
+        check_key(&key)?;
+        let write_access = one.yes("writeAccess")?.unwrap_or_default();
+        keys.insert(name, DeployKey { key, write_access });
+    }
+    Ok(keys)
+}
+
+/// `<type> <base64>`, and maybe the end of the line.
+fn check_key(key: &str) -> Result<(), Failure> {
+    let line = key.strip_suffix('\n').unwrap_or(key);
+    let parts = line.split_once(' ');
+    let good = parts.is_some_and(|(kind, data)| {
+        let kind_ok = !kind.is_empty() && kind.bytes().all(|b| b.is_ascii_graphic());
+        kind_ok && !data.is_empty() && STANDARD.decode(data).is_ok()
+    });
+    if good {
+        return Ok(());
+    }
+    Err(invalid("Illegal deploy key format"))
+}
+
+/// Of a repository that somebody makes, group and name must be told.
+fn managed(url: &str) -> Result<(), Failure> {
+    let path = match url.split_once("://") {
+        Some((_, rest)) => rest.split_once('/').map(|(_, path)| path),
+        // As scp has it: user@host:group/name
+        None => url.split_once(':').map(|(_, path)| path),
+    };
+    let segments = path
+        .unwrap_or_default()
+        .split('/')
+        .filter(|it| !it.is_empty());
+    if segments.count() >= 2 {
+        return Ok(());
+    }
+    Err(invalid(
+        "gitRepo.url: the URL of a managed repository has a group and a name, like ssh://git@git.example/group/name.git",
+    ))
+}

@@ -1,0 +1,301 @@
+//! Tenants and clusters as they are given out, written straight from what is kept.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use fairlead_api::{
+    Code, Failure,
+    resources::{ClusterStatus, DetectedClone},
+};
+use fairlead_store::{
+    Record,
+    model::{Cluster, ClusterTemplate, Credentials, Fact, Facts, GitRepo, Tenant},
+};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde_json::{Map, Value};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
+
+use crate::{
+    document::{repo, tenant},
+    services::{RepoStatus, ShownRepoState},
+    template::Effective,
+};
+
+/// A cluster with what its tenant's template fills in: what stays the same until one of both is changed.
+struct Lasting<'a> {
+    record: &'a Record<Cluster>,
+    template: Option<&'a ClusterTemplate>,
+    repositories: &'a dyn RepoStatus,
+}
+
+/// What of it is another one for each who asks, or at each moment.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Passing<'a> {
+    version: u64,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stale_facts: &'a [&'a str],
+    #[serde(rename = "installURL", skip_serializing_if = "Option::is_none")]
+    install_url: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'a ClusterStatus>,
+    #[serde(flatten)]
+    more: &'a Map<String, Value>,
+}
+
+/// Most of a cluster's document: a JSON object to whose end something is to be added.
+#[derive(Clone)]
+pub(crate) struct Opening(Arc<str>);
+
+impl Opening {
+    /// # Errors
+    /// `FL-5101`
+    pub(crate) fn of(
+        record: &Record<Cluster>,
+        template: Option<&ClusterTemplate>,
+        repositories: &dyn RepoStatus,
+    ) -> Result<Self, Failure> {
+        let lasting = Lasting {
+            record,
+            template,
+            repositories,
+        };
+        let mut text = serde_json::to_string(&lasting).map_err(unwritten)?;
+        text.pop();
+        Ok(Opening(text.into()))
+    }
+}
+
+pub(crate) struct ShownCluster<'a> {
+    pub(crate) opening: Opening,
+    pub(crate) version: u64,
+    /// Those of its dynamic facts whose source reports no more.
+    pub(crate) stale: Vec<&'a str>,
+    pub(crate) status: Option<&'a ClusterStatus>,
+    /// To those who may see it, while its token is valid.
+    pub(crate) install_url: Option<SecretString>,
+    /// What else goes into the answer to create.
+    pub(crate) more: Map<String, Value>,
+}
+
+impl ShownCluster<'_> {
+    /// Adds it, as JSON.
+    ///
+    /// # Errors
+    /// `FL-5101`
+    pub(crate) fn write(&self, to: &mut Vec<u8>) -> Result<(), Failure> {
+        to.extend_from_slice(self.opening.0.as_bytes());
+        let rest = to.len();
+        let passing = Passing {
+            version: self.version,
+            stale_facts: &self.stale,
+            install_url: self.install_url.as_ref().map(ExposeSecret::expose_secret),
+            status: self.status,
+            more: &self.more,
+        };
+        serde_json::to_writer(&mut *to, &passing).map_err(unwritten)?;
+        // The brace with which it begins: two objects become one.
+        if let Some(brace) = to.get_mut(rest) {
+            *brace = b',';
+        }
+        Ok(())
+    }
+}
+
+fn unwritten(error: serde_json::Error) -> Failure {
+    Failure::because(Code::Internal, error)
+}
+
+impl Serialize for Lasting<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let cluster = &self.record.value;
+        let effective = Effective::of(cluster, self.template);
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &cluster.id)?;
+        map.serialize_entry("tenant", &cluster.tenant)?;
+        let name = cluster.display_name.as_deref();
+        map.serialize_entry("displayName", name.unwrap_or(cluster.id.as_str()))?;
+        map.serialize_entry(
+            "annotations",
+            &Merged(&cluster.annotations, effective.annotations()),
+        )?;
+        map.serialize_entry("facts", &MergedFacts(&cluster.facts, effective.facts()))?;
+        if !cluster.dynamic_facts.is_empty() {
+            map.serialize_entry("dynamicFacts", &Values(&cluster.dynamic_facts))?;
+        }
+        let state = self.repositories.of_cluster(cluster, self.template);
+        map.serialize_entry("gitRepo", &ShownRepo::of(&effective, state))?;
+        entry(
+            &mut map,
+            "tenantGitRepoRevision",
+            effective.tenant_revision(),
+        )?;
+        entry(
+            &mut map,
+            "globalGitRepoRevision",
+            effective.global_revision(),
+        )?;
+        match &cluster.compile_meta {
+            Some(meta) => map.serialize_entry("compileMeta", meta)?,
+            None => map.serialize_entry("compileMeta", &Map::new())?,
+        }
+        entry(&mut map, "kubeApi", cluster.kube_api.as_ref())?;
+        entry(&mut map, "creationPolicy", effective.creation_policy())?;
+        entry(&mut map, "deletionPolicy", effective.deletion_policy())?;
+        entry(&mut map, "deleteProtection", effective.delete_protection())?;
+        map.serialize_entry("created", &time(cluster.created))?;
+        entry(&mut map, "uid", cluster.binding.uid.as_ref())?;
+        map.serialize_entry("enrolled", &cluster.binding.enrolled().is_some())?;
+        let clone = cluster.binding.clone.as_ref().map(|clone| DetectedClone {
+            last_seen: clone.seen,
+            from: clone.from,
+            uid: clone.uid.clone(),
+        });
+        entry(&mut map, "clone", clone)?;
+        map.end()
+    }
+}
+
+pub(crate) struct ShownTenant<'a>(pub(crate) &'a Record<Tenant>, pub(crate) &'a dyn RepoStatus);
+
+impl Serialize for ShownTenant<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let tenant = &self.0.value;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &tenant.id)?;
+        let name = tenant.display_name.as_deref();
+        map.serialize_entry("displayName", name.unwrap_or(tenant.id.as_str()))?;
+        map.serialize_entry("annotations", &tenant.annotations)?;
+        let repo = tenant::repo_document(tenant).unwrap_or_else(|| Value::Object(Map::new()));
+        let state = self.1.of_tenant(tenant);
+        map.serialize_entry("gitRepo", &WithState { repo, state })?;
+        entry(
+            &mut map,
+            "globalGitRepoURL",
+            tenant.global_git_repo_url.as_ref(),
+        )?;
+        entry(
+            &mut map,
+            "globalGitRepoRevision",
+            tenant.global_git_repo_revision.as_ref(),
+        )?;
+        entry(&mut map, "tenantRef", tenant.parent.as_ref())?;
+        entry(
+            &mut map,
+            "clusterTemplate",
+            tenant::template_document(tenant),
+        )?;
+        map.serialize_entry("created", &time(tenant.created))?;
+        map.serialize_entry("version", &self.0.version)?;
+        map.end()
+    }
+}
+
+fn entry<M: SerializeMap, T: Serialize>(
+    map: &mut M,
+    name: &str,
+    value: Option<T>,
+) -> Result<(), M::Error> {
+    match value {
+        Some(value) => map.serialize_entry(name, &value),
+        None => Ok(()),
+    }
+}
+
+fn time(at: OffsetDateTime) -> String {
+    at.format(&Rfc3339).unwrap_or_default()
+}
+
+/// The cluster's own texts, then those of the template that it lacks.
+struct Merged<'a>(&'a BTreeMap<String, String>, &'a BTreeMap<String, String>);
+
+impl Serialize for Merged<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let more = self
+            .1
+            .iter()
+            .filter(|(name, _)| !self.0.contains_key(*name));
+        serializer.collect_map(self.0.iter().chain(more))
+    }
+}
+
+struct MergedFacts<'a>(&'a Facts, &'a BTreeMap<String, String>);
+
+impl Serialize for MergedFacts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (name, Fact { value, .. }) in self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        for (name, text) in self.1 {
+            if !self.0.contains_key(name) {
+                map.serialize_entry(name, text)?;
+            }
+        }
+        map.end()
+    }
+}
+
+struct Values<'a>(&'a Facts);
+
+impl Serialize for Values<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, fact)| (name, &fact.value)))
+    }
+}
+
+#[derive(Serialize)]
+struct WithState<'a> {
+    #[serde(flatten)]
+    repo: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<ShownRepoState<'a>>,
+}
+
+/// An object in any case: Steward crashes without.
+struct ShownRepo<'a> {
+    own: Option<&'a GitRepo>,
+    url: Option<&'a str>,
+    host_keys: Option<&'a str>,
+    kind: Option<&'static str>,
+    path: Option<&'a str>,
+    name: Option<&'a str>,
+    api_secret: Option<&'a Credentials>,
+    state: Option<ShownRepoState<'a>>,
+}
+
+impl<'a> ShownRepo<'a> {
+    fn of(effective: &Effective<'a>, state: Option<ShownRepoState<'a>>) -> Self {
+        ShownRepo {
+            own: effective.own_repo(),
+            url: effective.repo_url(),
+            host_keys: effective.host_keys(),
+            kind: effective.repo_kind().map(repo::kind_word),
+            path: effective.repo_path(),
+            name: effective.repo_name(),
+            api_secret: effective.api_secret_ref(),
+            state,
+        }
+    }
+}
+
+impl Serialize for ShownRepo<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        entry(&mut map, "url", self.url)?;
+        entry(&mut map, "type", self.kind)?;
+        entry(&mut map, "hostKeys", self.host_keys)?;
+        entry(&mut map, "path", self.path)?;
+        entry(&mut map, "repoName", self.name)?;
+        entry(&mut map, "apiSecretRef", self.api_secret)?;
+        if let Some(own) = self.own {
+            entry(&mut map, "deployKey", repo::deploy_key(own))?;
+            let others = repo::others(own);
+            if !others.is_empty() {
+                map.serialize_entry("deployKeys", &others)?;
+            }
+        }
+        entry(&mut map, "state", self.state.as_ref())?;
+        map.end()
+    }
+}

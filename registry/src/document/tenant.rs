@@ -1,0 +1,209 @@
+//! A tenant as it was sent: what may be written of it.
+
+use std::collections::BTreeMap;
+
+use fairlead_api::{Failure, TenantId};
+use fairlead_store::model::{AgentSettings, ClusterTemplate, Tenant};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    agent_settings,
+    document::{
+        cluster::checked_name,
+        fields::{Fields, opens_nothing},
+        policy::Policies,
+        repo::{self, Repo},
+    },
+    invalid::invalid,
+};
+
+/// Fields that a PATCH may have.
+const KNOWN: [&str; 7] = [
+    "annotations",
+    "displayName",
+    "gitRepo",
+    "globalGitRepoURL",
+    "globalGitRepoRevision",
+    "tenantRef",
+    "clusterTemplate",
+];
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TenantSpec {
+    pub(crate) parent: Option<TenantId>,
+    display_name: Option<String>,
+    annotations: BTreeMap<String, String>,
+    git_repo: Option<Repo>,
+    revision: Option<String>,
+    global_url: Option<String>,
+    global_revision: Option<String>,
+    template: Option<ClusterTemplate>,
+}
+
+impl TenantSpec {
+    /// # Errors
+    /// `FL-4109` with the field.
+    pub(crate) fn read(given: &mut Fields) -> Result<Self, Failure> {
+        let parent = match given.text("tenantRef")? {
+            None => None,
+            Some(parent) => Some(
+                TenantId::from_name(&parent)
+                    .map_err(|error| invalid(format_args!("tenantRef: {error}")))?,
+            ),
+        };
+        let mut repo = given.object("gitRepo")?;
+        let revision = match &mut repo {
+            Some(repo) => repo.text("revision")?,
+            None => None,
+        };
+        Ok(TenantSpec {
+            parent,
+            display_name: checked_name(given.text("displayName")?)?,
+            annotations: given.texts("annotations")?.unwrap_or_default(),
+            git_repo: repo.map(Repo::read).transpose()?,
+            revision,
+            global_url: given.text("globalGitRepoURL")?,
+            global_revision: given.text("globalGitRepoRevision")?,
+            template: given.object("clusterTemplate")?.map(template).transpose()?,
+        })
+    }
+
+    /// A tenant of Lieutenant's has a repository; one that has none says that nobody looks after it.
+    ///
+    /// # Errors
+    /// `FL-4109`
+    pub(crate) fn needs_repo(&self) -> Result<(), Failure> {
+        match &self.git_repo {
+            Some(repo) if repo.url().is_some() || repo.is_nobodys() => Ok(()),
+            _ => Err(invalid("gitRepo.url is required")),
+        }
+    }
+
+    /// As [`super::ClusterSpec::opens_nothing`].
+    ///
+    /// # Errors
+    /// `FL-4109`
+    pub(crate) fn opens_nothing(&self) -> Result<(), Failure> {
+        let url = self.git_repo.as_ref().and_then(Repo::url);
+        opens_nothing("gitRepo.url", url)?;
+        opens_nothing("globalGitRepoURL", self.global_url.as_deref())?;
+        let repo = self.template.as_ref().and_then(|it| it.git_repo.as_ref());
+        let url = repo.and_then(|repo| repo.url.as_deref());
+        opens_nothing("clusterTemplate.gitRepo.url", url)
+    }
+
+    /// # Errors
+    /// `FL-4109`
+    pub(crate) fn check_patch(patch: &Fields) -> Result<(), Failure> {
+        if let Some(name) = patch.names().find(|name| !KNOWN.contains(name)) {
+            let name: String = name.chars().take(100).collect();
+            return Err(invalid(format_args!("unknown field \"{name}\"")));
+        }
+        repo::check_fields("gitRepo", patch.rest().get("gitRepo"), &["revision"])
+    }
+
+    /// The document of which [`TenantSpec::read`] makes what is kept.
+    pub(crate) fn document(tenant: &Tenant) -> Map<String, Value> {
+        let mut fields = Map::new();
+        let mut put = |name: &str, value: Value| {
+            if !value.is_null() {
+                fields.insert(name.to_owned(), value);
+            }
+        };
+        put("tenantRef", json!(tenant.parent));
+        put("displayName", json!(tenant.display_name));
+        put("annotations", json!(tenant.annotations));
+        put("gitRepo", repo_document(tenant).unwrap_or_default());
+        put("globalGitRepoURL", json!(tenant.global_git_repo_url));
+        put(
+            "globalGitRepoRevision",
+            json!(tenant.global_git_repo_revision),
+        );
+        put(
+            "clusterTemplate",
+            template_document(tenant).unwrap_or_default(),
+        );
+        fields
+    }
+
+    /// PUT takes none of our fields away from a client that does not know them.
+    pub(crate) fn over(mut self, before: &Tenant, named: [bool; 2]) -> Self {
+        let [parent, template] = named;
+        if !parent {
+            self.parent.clone_from(&before.parent);
+        }
+        if !template {
+            self.template.clone_from(&before.cluster_template);
+        }
+        self
+    }
+
+    pub(crate) fn write(self, tenant: &mut Tenant) {
+        tenant.parent = self.parent;
+        tenant.display_name = self.display_name;
+        tenant.annotations = self.annotations;
+        let before = tenant.git_repo.take();
+        tenant.git_repo = self.git_repo.map(|repo| repo.kept(before.as_ref()));
+        tenant.revision = self.revision;
+        tenant.global_git_repo_url = self.global_url;
+        tenant.global_git_repo_revision = self.global_revision;
+        tenant.cluster_template = self.template;
+    }
+}
+
+/// Lieutenant's repository of a tenant has its revision in it.
+pub(super) fn repo_document(tenant: &Tenant) -> Option<Value> {
+    if tenant.git_repo.is_none() && tenant.revision.is_none() {
+        return None;
+    }
+    let mut document = tenant
+        .git_repo
+        .as_ref()
+        .map_or_else(|| json!({}), repo::document);
+    if let (Some(revision), Some(document)) = (&tenant.revision, document.as_object_mut()) {
+        document.insert("revision".to_owned(), revision.as_str().into());
+    }
+    Some(document)
+}
+
+pub(super) fn template_document(tenant: &Tenant) -> Option<Value> {
+    let template = tenant.cluster_template.as_ref()?;
+    let mut document = serde_json::to_value(template).ok()?;
+    let repo = template.git_repo.as_ref().map(repo::document);
+    if let (Some(repo), Some(document)) = (repo, document.as_object_mut()) {
+        document.insert("gitRepo".to_owned(), repo);
+    }
+    Some(document)
+}
+
+fn template(mut given: Fields) -> Result<ClusterTemplate, Failure> {
+    let policies = Policies::read(&mut given)?;
+    repo::check_fields("clusterTemplate.gitRepo", given.rest().get("gitRepo"), &[])?;
+    if policies.kube_api.is_some() {
+        return Err(invalid("clusterTemplate.kubeApi: each cluster has its own"));
+    }
+    let template = ClusterTemplate {
+        annotations: given.texts("annotations")?.unwrap_or_default(),
+        facts: given.texts("facts")?.unwrap_or_default(),
+        git_repo: (given.object("gitRepo")?.map(Repo::read).transpose()?)
+            .map(|repo| repo.kept(None)),
+        tenant_git_repo_revision: given.text("tenantGitRepoRevision")?,
+        global_git_repo_revision: given.text("globalGitRepoRevision")?,
+        creation_policy: policies.creation,
+        deletion_policy: policies.deletion,
+        delete_protection: policies.delete_protection,
+        agent: match given.object("agent")? {
+            Some(settings) => agent(settings)?,
+            None => AgentSettings::default(),
+        },
+    };
+    given.nothing_else()?;
+    Ok(template)
+}
+
+fn agent(given: Fields) -> Result<AgentSettings, Failure> {
+    let settings = serde_json::from_value(given.into_rest().into())
+        .map_err(|error| invalid(format_args!("clusterTemplate.agent: {error}")))?;
+    agent_settings::check(&settings)?;
+    Ok(settings)
+}

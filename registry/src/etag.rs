@@ -1,0 +1,222 @@
+//! ETags: `"<version>-<hash of the answer>"`. The hash tells answers apart (`If-None-Match`), the version what a change was
+//! made from (`If-Match`): that somebody's link came and went in between is no reason to refuse it.
+
+use aws_lc_rs::digest;
+use axum::response::{IntoResponse, Response};
+use fairlead_api::{Code, Failure, hex};
+use fairlead_store::View;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde::Serialize;
+
+/// On lists: the revision that they show, to watch changes from.
+const REVISION: &str = "fairlead-revision";
+
+/// A good answer of JSON with its ETag, or 304. Nobody else may keep it: what it shows depends on who asks.
+///
+/// # Errors
+/// `FL-5101`
+pub fn answer<T: Serialize + ?Sized>(
+    asked: &HeaderMap,
+    status: StatusCode,
+    version: Option<u64>,
+    body: &T,
+) -> Result<Response, Failure> {
+    let body = serde_json::to_vec(body).map_err(|error| Failure::because(Code::Internal, error))?;
+    written(asked, status, version, body)
+}
+
+/// The same, of JSON as it is.
+///
+/// # Errors
+/// `FL-5101`
+pub(super) fn written(
+    asked: &HeaderMap,
+    status: StatusCode,
+    version: Option<u64>,
+    body: Vec<u8>,
+) -> Result<Response, Failure> {
+    let tag = tag(version, &body);
+    let mut headers = HeaderMap::new();
+    let tag_value = HeaderValue::try_from(&tag);
+    headers.insert(
+        header::ETAG,
+        tag_value.map_err(|error| Failure::because(Code::Internal, error))?,
+    );
+    headers.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("private, no-cache"),
+    );
+    headers.insert(header::VARY, HeaderValue::from_static("Authorization"));
+    if status == StatusCode::OK && matches(asked, header::IF_NONE_MATCH, |known| known == tag) {
+        return Ok((StatusCode::NOT_MODIFIED, headers).into_response());
+    }
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    Ok((status, headers, body).into_response())
+}
+
+fn tag(version: Option<u64>, body: &[u8]) -> String {
+    let hash = digest::digest(&digest::SHA256, body);
+    let hash = hex::encode(hash.as_ref().get(..8).unwrap_or_default());
+    match version {
+        Some(version) => format!("\"{version}-{hash}\""),
+        None => format!("\"{hash}\""),
+    }
+}
+
+/// A list of what is in `view`, and where the rest of it is.
+///
+/// # Errors
+/// `FL-5101`
+pub fn listed<T: Serialize>(
+    headers: &HeaderMap,
+    view: &View,
+    list: &T,
+    link: HeaderMap,
+) -> Result<Response, Failure> {
+    let listed = answer(headers, StatusCode::OK, None, list)?;
+    Ok(of_view(listed, view, link))
+}
+
+/// A list says where the rest of it is, and which revision it shows.
+pub(super) fn of_view(mut listed: Response, view: &View, link: HeaderMap) -> Response {
+    listed.headers_mut().extend(link);
+    let revision = HeaderValue::from(view.revision().0);
+    listed.headers_mut().insert(REVISION, revision);
+    listed
+}
+
+/// Whether `If-Match` lets somebody change what is `current`, where that has a tag of its content alone.
+///
+/// # Errors
+/// `FL-4114`
+pub fn still<T: Serialize + ?Sized>(asked: &HeaderMap, current: &T) -> Result<(), Failure> {
+    let body = serde_json::to_vec(current);
+    let body = body.map_err(|error| Failure::because(Code::Internal, error))?;
+    still_tagged(asked, &tag(None, &body))
+}
+
+/// The same, where it has this tag.
+///
+/// # Errors
+/// `FL-4114`
+pub fn still_tagged(asked: &HeaderMap, current: &str) -> Result<(), Failure> {
+    let mut demanded = false;
+    let same = matches(asked, header::IF_MATCH, |known| {
+        demanded = true;
+        known == "*" || known == current
+    });
+    match demanded && !same {
+        true => Err(Code::ChangedMeanwhile.into()),
+        false => Ok(()),
+    }
+}
+
+/// What a change demands of what it changes.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Demand {
+    /// Any of these versions; `None`: it must exist.
+    versions: Option<Vec<Option<u64>>>,
+    /// `If-None-Match: *`
+    must_be_new: bool,
+}
+
+impl Demand {
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let mut versions = Vec::new();
+        let mut named = false;
+        matches(headers, header::IF_MATCH, |tag| {
+            named = true;
+            versions.push(version(tag));
+            false
+        });
+        Demand {
+            versions: named.then_some(versions),
+            must_be_new: matches(headers, header::IF_NONE_MATCH, |tag| tag == "*"),
+        }
+    }
+
+    /// # Errors
+    /// `FL-4114`
+    pub(super) fn check(&self, current: Option<u64>) -> Result<(), Failure> {
+        let good = match (&self.versions, current) {
+            (None, Some(_)) => !self.must_be_new,
+            (None, None) => true,
+            (Some(_), None) => false,
+            (Some(any), Some(current)) => {
+                any.iter().any(|one| one.is_none_or(|one| one == current))
+            }
+        };
+        if good {
+            Ok(())
+        } else {
+            Err(Code::ChangedMeanwhile.into())
+        }
+    }
+}
+
+/// The version in a tag: 0, which nothing has, for one that is not ours; `None` for `*`.
+fn version(tag: &str) -> Option<u64> {
+    if tag == "*" {
+        return None;
+    }
+    let inside = tag.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+    let version = inside.and_then(|it| it.split('-').next()?.parse().ok());
+    Some(version.unwrap_or(0))
+}
+
+/// RFC 9110, section 13.1: any of the list, compared weakly.
+fn matches(
+    headers: &HeaderMap,
+    name: http::HeaderName,
+    mut test: impl FnMut(&str) -> bool,
+) -> bool {
+    let lines = headers.get_all(name).iter();
+    let tags = lines
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(','))
+        .map(str::trim);
+    let mut any = false;
+    for tag in tags {
+        any |= test(tag.strip_prefix("W/").unwrap_or(tag));
+    }
+    any
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn demand(name: http::HeaderName, value: &str, current: Option<u64>) -> bool {
+        let value = HeaderValue::from_str(value).unwrap();
+        let headers = HeaderMap::from_iter([(name, value)]);
+        Demand::of(&headers).check(current).is_ok()
+    }
+
+    #[test]
+    fn a_change_is_made_from_the_version_that_was_read() {
+        for (value, current, good) in [
+            ("\"3-aa\"", Some(3), true),
+            ("\"3\"", Some(3), true),
+            ("W/\"3-bb\"", Some(3), true),
+            ("\"2-aa\", \"3-aa\"", Some(3), true),
+            ("*", Some(3), true),
+            ("\"2-aa\"", Some(3), false),
+            ("nonsense", Some(3), false),
+            ("", Some(3), false),
+            ("*", None, false),
+            ("\"3-aa\"", None, false),
+        ] {
+            assert_eq!(
+                demand(header::IF_MATCH, value, current),
+                good,
+                "{value:?} {current:?}"
+            );
+        }
+        assert!(!demand(header::IF_NONE_MATCH, "*", Some(1)));
+        assert!(demand(header::IF_NONE_MATCH, "*", None));
+        assert!(Demand::default().check(None).is_ok());
+    }
+}

@@ -1,0 +1,112 @@
+//! `POST /v1/clusters/{id}/facts/imported`: what another registry was told by a cluster's agent. It fills what nobody has told
+//! this hub yet, is shown stale, and gives way to the first report of a fact of that name.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::{Router, extract::State, routing::post};
+use fairlead_api::Failure;
+use fairlead_store::{
+    Draft, millis,
+    model::{Fact, FactSource, Facts},
+};
+use http::StatusCode;
+use serde_json::Value;
+
+use crate::{
+    document::fields::Fields,
+    invalid::invalid,
+    registry::{Registry, by},
+    reply::{Answer, Document, Path, Who},
+    rights::{Right, allow, visible},
+};
+
+/// Facts that one cluster may have when some are taken over.
+const MOST: usize = 1024;
+
+pub(super) fn routes() -> Router<Arc<Registry>> {
+    Router::new().route("/v1/clusters/{id}/facts/imported", post(take))
+}
+
+async fn take(
+    State(registry): State<Arc<Registry>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+    Document(body): Document,
+) -> Answer<StatusCode> {
+    let mut given = Fields::of(body)?;
+    let facts = given.values("facts")?;
+    let facts = facts.ok_or_else(|| invalid("property \"facts\" is missing"))?;
+    given.nothing_else()?;
+    visible(&registry.store.view(), &caller, &id)?;
+    allow(&caller, Right::WriteCluster)?;
+    let (who, now) = (caller.clone(), millis(registry.now()));
+    let decide = move |draft: &mut Draft| {
+        let mut cluster = visible(draft, &who, &id)?.value.clone();
+        fill(&mut cluster.dynamic_facts, &facts, now);
+        if cluster.dynamic_facts.len() > MOST {
+            return Err(invalid(format_args!("facts: {MOST} at most")));
+        }
+        draft.put_cluster(cluster)?;
+        Ok::<_, Failure>(())
+    };
+    registry.store.change(by(&caller), decide).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Whatever this hub was told itself is newer than what another one was told.
+fn fill(facts: &mut Facts, told: &BTreeMap<String, Value>, now: i64) {
+    for (name, value) in told {
+        let stays = facts
+            .get(name)
+            .is_some_and(|known| known.source != FactSource::Import || known.value == *value);
+        if stays {
+            continue;
+        }
+        let fact = Fact {
+            value: value.clone(),
+            source: FactSource::Import,
+            received: now,
+            observed: now,
+        };
+        facts.insert(name.clone(), fact);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_import_fills_and_follows_itself_and_overrules_nobody() {
+        let fact = |value, source| Fact {
+            value,
+            source,
+            received: 1,
+            observed: 1,
+        };
+        let mut facts = Facts::from([
+            ("agents".to_owned(), fact(json!(1), FactSource::Agent)),
+            ("old".to_owned(), fact(json!(1), FactSource::Import)),
+            ("same".to_owned(), fact(json!(1), FactSource::Import)),
+        ]);
+        let told = ["agents", "old", "same", "new"].map(|name| {
+            let value = if name == "same" { 1 } else { 2 };
+            (name.to_owned(), json!(value))
+        });
+        fill(&mut facts, &BTreeMap::from(told), 5);
+        let shown = facts
+            .iter()
+            .map(|(name, it)| json!([name, it.value, it.received]));
+        assert_eq!(
+            shown.collect::<Vec<_>>(),
+            [
+                json!(["agents", 1, 1]),
+                json!(["new", 2, 5]),
+                json!(["old", 2, 5]),
+                json!(["same", 1, 1]),
+            ]
+        );
+    }
+}

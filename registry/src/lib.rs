@@ -1,0 +1,52 @@
+//! Registry of a hub: tenants, clusters and API tokens, who may do what with them, and the ground that the routes of all
+//! modules share ([`reply`], rights, ETags, pages).
+//!
+//! A caller never receives what it may not see; the answer is that of a thing that does not exist. This crate imports no
+//! other module: what it needs of them is in [`Services`].
+
+mod about;
+mod access;
+pub mod agent_settings;
+mod bootstrap;
+mod changes;
+mod clusters;
+mod compile;
+mod directory;
+mod document;
+mod etag;
+mod imported;
+mod invalid;
+mod listing;
+mod metrics;
+mod module;
+mod names;
+mod openapi;
+mod openings;
+mod page;
+mod registry;
+pub mod reply;
+mod rights;
+mod said;
+mod selector;
+mod services;
+pub mod stale;
+mod standing;
+mod streams;
+mod template;
+mod tenants;
+mod tokens;
+
+pub use directory::{RESTARTED, admit};
+pub use etag::{answer as tagged, listed, still, still_tagged};
+pub use listing::Listing;
+pub use module::RegistryModule;
+pub use names::caller_name;
+pub use page::{Page, Place, next_page};
+pub use registry::{Discovery, Registry, RegistrySettings, by};
+pub use rights::{Right, allow, sees_cluster, visible};
+pub use said::Said;
+pub use services::{
+    DesiredConfigs, Invitations, RepoStatus, Services, ShownRepoState, TokenVerifier,
+};
+pub use template::{Effective, template_of};
+pub use tokens::{find as find_token, mint, mint_for, new as new_token};

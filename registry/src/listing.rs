@@ -1,0 +1,154 @@
+//! Which things a list shows, in which order, and which part of them: what all lists are asked in the same words.
+
+pub(crate) mod clusters;
+pub(crate) mod tenants;
+
+use std::sync::Arc;
+
+use fairlead_api::{Failure, TenantId};
+use fairlead_gateway::Caller;
+use fairlead_store::{Record, View, model::Cluster};
+use http::{HeaderMap, Uri};
+
+use crate::{
+    invalid::invalid,
+    page::{Page, Place, Query},
+    rights::{sees_cluster, visible_tenant},
+};
+
+/// Whose things are wanted, what is in their texts, and which part of the list.
+pub struct Listing {
+    page: Page,
+    tenant: Option<String>,
+    /// In lower case.
+    text: Option<String>,
+}
+
+impl Listing {
+    /// # Errors
+    /// `FL-4109`
+    pub fn of(uri: &Uri) -> Result<Self, Failure> {
+        let page = Page::of(uri)?;
+        let query = page.query();
+        Ok(Listing {
+            tenant: query.one("tenant")?.map(str::to_owned),
+            text: query.one("text")?.map(str::to_lowercase),
+            page,
+        })
+    }
+
+    pub(super) fn query(&self) -> &Query {
+        self.page.query()
+    }
+
+    /// Whose things are wanted: those of one tenant and of all below it, or of all tenants.
+    pub(super) fn scope<'a>(&self, view: &'a View, caller: &Caller) -> Scope<'a> {
+        let Some(wanted) = &self.tenant else {
+            return Scope(view, Owners::All);
+        };
+        let known = visible_tenant(view, caller, wanted).ok();
+        let known = known.map(|tenant| tenant.value.id.clone());
+        // A program of one cluster knows no tenant but the one of that cluster.
+        let own = || {
+            let own = caller.cluster.as_ref().and_then(|id| view.cluster(id));
+            let own = own.map(|cluster| cluster.value.tenant.clone());
+            own.filter(|own| own.as_str() == wanted)
+        };
+        let owners = known.or_else(own).map_or(Owners::Nobody, Owners::Below);
+        Scope(view, owners)
+    }
+
+    /// Whether one of these texts has what is looked for.
+    pub(super) fn is_in(&self, texts: &[&str]) -> bool {
+        let text = self.text.as_deref();
+        text.is_none_or(|text| texts.iter().any(|it| it.to_lowercase().contains(text)))
+    }
+
+    /// The clusters that the caller sees and wants, in the order of their ids, and the link to what follows.
+    pub fn clusters<'a>(
+        &self,
+        view: &'a View,
+        caller: &Caller,
+    ) -> (Vec<&'a Arc<Record<Cluster>>>, HeaderMap) {
+        let scope = self.scope(view, caller);
+        let found = view.clusters().filter(|it| {
+            let cluster = &it.value;
+            sees_cluster(view, caller, cluster) && self.wants(&scope, cluster)
+        });
+        let placed = found.map(|it| (Place::of(it.value.id.as_str()), it));
+        self.cut(placed.collect())
+    }
+
+    pub(super) fn wants(&self, scope: &Scope<'_>, cluster: &Cluster) -> bool {
+        scope.has(Some(&cluster.tenant))
+            && self.is_in(&[
+                cluster.id.as_str(),
+                cluster.shown_name(),
+                cluster.tenant.as_str(),
+            ])
+    }
+
+    /// The part of a sorted list, and the link to what follows.
+    pub(super) fn cut<T>(&self, sorted: Vec<(Place<'_>, T)>) -> (Vec<T>, HeaderMap) {
+        self.page.cut(sorted)
+    }
+
+    /// The same of a list that is in the order of its ids, and is to be in another one.
+    fn sorted<T>(&self, by: SortBy, mut found: Vec<(Place<'_>, T)>) -> (Vec<T>, HeaderMap) {
+        if by != SortBy::Id {
+            found.sort_by(|(one, _), (other, _)| one.cmp(other));
+        }
+        self.cut(found)
+    }
+}
+
+/// Tenants by which a list is filtered. One that the caller does not see is like one that does not exist: even which tenants
+/// are below it would tell of it.
+pub(super) struct Scope<'a>(&'a View, Owners);
+
+enum Owners {
+    All,
+    Below(TenantId),
+    Nobody,
+}
+
+impl Scope<'_> {
+    /// `None`: a thing of all tenants.
+    pub(super) fn has(&self, tenant: Option<&TenantId>) -> bool {
+        match &self.1 {
+            Owners::All => true,
+            Owners::Below(above) => tenant.is_some_and(|it| self.0.within(it, above)),
+            Owners::Nobody => false,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SortBy {
+    Id,
+    Tenant,
+    DisplayName,
+}
+
+impl SortBy {
+    const fn as_str(self) -> &'static str {
+        match self {
+            SortBy::Id => "id",
+            SortBy::Tenant => "tenant",
+            SortBy::DisplayName => "displayName",
+        }
+    }
+
+    /// # Errors
+    /// `FL-4109` where it is none of those that the list knows.
+    fn of(query: &Query, known: &[SortBy]) -> Result<Self, Failure> {
+        let Some(asked) = query.one("sort_by")? else {
+            return Ok(SortBy::Id);
+        };
+        let found = known.iter().find(|it| it.as_str() == asked);
+        found.copied().ok_or_else(|| {
+            let known: Vec<_> = known.iter().map(|it| it.as_str()).collect();
+            invalid(format_args!("sort_by: it is one of {}", known.join(", ")))
+        })
+    }
+}

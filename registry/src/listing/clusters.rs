@@ -1,0 +1,148 @@
+//! Which clusters a list shows, and in which order.
+
+use std::{borrow::Cow, sync::Arc};
+
+use fairlead_api::{Failure, resources::ClusterState};
+use fairlead_gateway::Caller;
+use fairlead_store::{
+    Observed, Record, View, millis,
+    model::{Cluster, Fact},
+};
+use http::{HeaderMap, Uri};
+
+use crate::{
+    invalid::invalid,
+    listing::{Listing, SortBy},
+    page::Place,
+    registry::Registry,
+    rights::sees_cluster,
+    said::Said,
+    selector::Selector,
+    stale::is_stale,
+    template::template_of,
+};
+
+/// What the query asks for.
+pub(crate) struct Clusters {
+    asked: Listing,
+    sort_by: SortBy,
+    /// Name, and the value that it must have.
+    facts: Vec<(String, Option<String>)>,
+    selector: Selector,
+    /// Whether facts that are stale count.
+    stale: bool,
+    status: Option<ClusterState>,
+}
+
+/// A cluster, and how it stands with it.
+pub(crate) type Found<'a> = (&'a Arc<Record<Cluster>>, Arc<Observed>);
+
+impl Clusters {
+    /// # Errors
+    /// `FL-4109`
+    pub(crate) fn of(uri: &Uri) -> Result<Self, Failure> {
+        let asked = Listing::of(uri)?;
+        let query = asked.query();
+        let facts = query
+            .all("fact")
+            .map(|fact| match fact.split_once([':', '=']) {
+                Some(("", _)) => Err(invalid("fact: expected NAME, NAME=VALUE or NAME:VALUE")),
+                Some((name, value)) => Ok((name.to_owned(), Some(value.to_owned()))),
+                None => Ok((fact.to_owned(), None)),
+            });
+        let known = [SortBy::Id, SortBy::Tenant, SortBy::DisplayName];
+        Ok(Clusters {
+            sort_by: SortBy::of(query, &known)?,
+            facts: facts.collect::<Result<_, _>>()?,
+            selector: Selector::of(query)?,
+            stale: match query.one("stale")? {
+                None | Some("true") => true,
+                Some("false") => false,
+                Some(_) => return Err(invalid("stale: it is true or false")),
+            },
+            status: query.one("status")?.map(state).transpose()?,
+            asked,
+        })
+    }
+
+    /// The clusters, and the link to the next page.
+    pub(crate) fn found<'a>(
+        &self,
+        registry: &Registry,
+        view: &'a View,
+        caller: &Caller,
+    ) -> (Vec<Found<'a>>, HeaderMap) {
+        let observed = registry.store.all_observed();
+        // Both are in the order of ids, so one walk finds all.
+        let mut seen = observed.iter().peekable();
+        let mut status = |record: &Record<Cluster>| {
+            let id = &record.value.id;
+            while seen.next_if(|(of, _)| *of < id).is_some() {}
+            let known = seen.peek().filter(|(of, _)| *of == id);
+            let known = known.map(|(_, observed)| Arc::clone(observed));
+            known.unwrap_or_else(|| Arc::new(Observed::nothing(record.value.created)))
+        };
+        let (reporting, now) = (&registry.settings.reporting, millis(registry.now()));
+        let scope = self.asked.scope(view, caller);
+        let found = view.clusters().filter_map(|record| {
+            let cluster = &record.value;
+            if !sees_cluster(view, caller, cluster) || !self.asked.wants(&scope, cluster) {
+                return None;
+            }
+            let status = status(record);
+            let counts = |fact: &Fact| self.stale || !is_stale(fact, &status, reporting, now);
+            if !self.wants(view, cluster, counts) {
+                return None;
+            }
+            let wanted = self
+                .status
+                .is_none_or(|wanted| status.status.state == wanted);
+            wanted.then(|| (self.place(cluster), (record, status)))
+        });
+        self.asked.sorted(self.sort_by, found.collect())
+    }
+
+    fn place<'a>(&self, cluster: &'a Cluster) -> Place<'a> {
+        let first = match self.sort_by {
+            SortBy::Id => "",
+            SortBy::Tenant => cluster.tenant.as_str(),
+            SortBy::DisplayName => cluster.shown_name(),
+        };
+        Place(first.into(), cluster.id.as_str().into())
+    }
+
+    fn wants(&self, view: &View, cluster: &Cluster, counts: impl Fn(&Fact) -> bool) -> bool {
+        if self.facts.is_empty() && self.selector.is_empty() {
+            return true;
+        }
+        let template = template_of(view, &cluster.tenant);
+        let fact = |name: &str| {
+            let found = Said::named(cluster, template, name, &counts);
+            found.map(|(_, said)| said.written())
+        };
+        let has = |(name, value): &(String, Option<String>)| {
+            let fact = fact(name);
+            fact.is_some_and(|fact| value.as_ref().is_none_or(|value| *value == fact))
+        };
+        self.facts.iter().all(has)
+            && self.selector.matches(|key| {
+                let own = cluster.annotations.get(key);
+                let own = own.or_else(|| template?.annotations.get(key));
+                own.map(|it| Cow::Borrowed(it.as_str()))
+                    .or_else(|| fact(key))
+            })
+    }
+}
+
+fn state(text: &str) -> Result<ClusterState, Failure> {
+    let known = [
+        ClusterState::Never,
+        ClusterState::Connected,
+        ClusterState::ApiUnreachable,
+        ClusterState::Lost,
+    ];
+    let state = known
+        .into_iter()
+        .find(|state| state.to_string().eq_ignore_ascii_case(text));
+    state.ok_or_else(|| invalid("status: it is Never, Connected, ApiUnreachable or Lost"))
+}

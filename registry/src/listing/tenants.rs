@@ -1,0 +1,64 @@
+//! Which tenants a list shows, and in which order.
+
+use std::sync::Arc;
+
+use fairlead_api::Failure;
+use fairlead_gateway::Caller;
+use fairlead_store::{Record, View, model::Tenant};
+use http::{HeaderMap, Uri};
+
+use crate::{
+    listing::{Listing, SortBy},
+    page::Place,
+    rights::sees_tenant,
+    selector::Selector,
+};
+
+/// What the query asks for.
+pub(crate) struct Tenants {
+    asked: Listing,
+    sort_by: SortBy,
+    selector: Selector,
+}
+
+impl Tenants {
+    /// # Errors
+    /// `FL-4109`
+    pub(crate) fn of(uri: &Uri) -> Result<Self, Failure> {
+        let asked = Listing::of(uri)?;
+        let query = asked.query();
+        Ok(Tenants {
+            sort_by: SortBy::of(query, &[SortBy::Id, SortBy::DisplayName])?,
+            selector: Selector::of(query)?,
+            asked,
+        })
+    }
+
+    /// The tenants, and the link to the next page. With a tenant: it, and all below it.
+    pub(crate) fn found<'a>(
+        &self,
+        view: &'a View,
+        caller: &Caller,
+    ) -> (Vec<&'a Arc<Record<Tenant>>>, HeaderMap) {
+        let scope = self.asked.scope(view, caller);
+        let found = view.tenants().filter(|record| {
+            let tenant = &record.value;
+            let is_seen = sees_tenant(view, caller, &tenant.id);
+            is_seen && scope.has(Some(&tenant.id)) && self.wants(tenant)
+        });
+        let placed = found.map(|record| (self.place(&record.value), record));
+        self.asked.sorted(self.sort_by, placed.collect())
+    }
+
+    fn wants(&self, tenant: &Tenant) -> bool {
+        self.asked.is_in(&[tenant.id.as_str(), tenant.shown_name()])
+            && self.selector.matches(|key| tenant.annotations.get(key))
+    }
+
+    fn place<'a>(&self, tenant: &'a Tenant) -> Place<'a> {
+        match self.sort_by {
+            SortBy::DisplayName => Place(tenant.shown_name().into(), tenant.id.as_str().into()),
+            SortBy::Id | SortBy::Tenant => Place::of(tenant.id.as_str()),
+        }
+    }
+}

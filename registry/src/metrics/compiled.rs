@@ -1,0 +1,141 @@
+//! What was compiled, as Lieutenant's operator shows it: one row for each instance and package of each cluster, with where
+//! it is from as labels.
+
+use std::collections::BTreeMap;
+
+use fairlead_store::{
+    millis,
+    model::{Cluster, SourceVersion},
+};
+
+use crate::metrics::family::{Family, number, seconds};
+
+/// Instances, and packages, of one cluster: more are left out, so that one cluster does not take the others' room.
+const OF_ONE: usize = 200;
+/// What Commodore says of itself.
+const BUILD_INFO: usize = 8;
+
+pub(super) struct Compiled {
+    last: Family,
+    build: Family,
+    global: Family,
+    tenant: Family,
+    packages: Family,
+    instances: Family,
+}
+
+impl Compiled {
+    pub(super) fn new() -> Self {
+        let family = Family::new;
+        Compiled {
+            last: family(
+                "syn_lieutenant_cluster_compile_meta_last_compile",
+                "When a cluster's catalog was last compiled, in seconds since 1970.",
+            ),
+            build: family(
+                "syn_lieutenant_cluster_compile_meta_commodore_build_info",
+                "What Commodore said of itself when it last compiled; always 1.",
+            ),
+            global: family(
+                "syn_lieutenant_cluster_compile_meta_global",
+                "The global defaults that were compiled; always 1.",
+            ),
+            tenant: family(
+                "syn_lieutenant_cluster_compile_meta_tenant",
+                "The tenant's repository that was compiled; always 1.",
+            ),
+            packages: family(
+                "syn_lieutenant_cluster_compile_meta_package",
+                "Packages that were compiled; always 1.",
+            ),
+            instances: family(
+                "syn_lieutenant_cluster_compile_meta_instance",
+                "Instances of components that were compiled; always 1.",
+            ),
+        }
+    }
+
+    pub(super) fn add(&mut self, cluster: &Cluster) {
+        let Some(meta) = &cluster.compile_meta else {
+            return;
+        };
+        let whose = [
+            ("cluster", cluster.id.as_str()),
+            ("tenant", cluster.tenant.as_str()),
+        ];
+        if let Some(at) = meta.last_compile {
+            self.last.add(whose, seconds(millis(at)));
+        }
+        let build = meta.commodore_build_info.iter().take(BUILD_INFO);
+        // Names that become the same label are one.
+        let build: BTreeMap<String, &str> = build
+            .map(|(name, text)| (label(name), text.as_str()))
+            .collect();
+        if !build.is_empty() {
+            let build = build.iter().map(|(name, text)| (name.as_str(), *text));
+            self.build.add(whose.into_iter().chain(build), 1.0);
+        }
+        for (family, source) in [
+            (&mut self.global, &meta.global),
+            (&mut self.tenant, &meta.tenant),
+        ] {
+            if let Some(source) = source {
+                family.add(whose.into_iter().chain(of(source)), 1.0);
+            }
+        }
+        for (name, source) in meta.packages.iter().take(OF_ONE) {
+            let labels = whose.into_iter().chain([("name", name.as_str())]);
+            self.packages.add(labels.chain(of(source)), 1.0);
+        }
+        for (name, instance) in meta.instances.iter().take(OF_ONE) {
+            let component = instance.component.as_deref().unwrap_or_default();
+            let labels = [("name", name.as_str()), ("component", component)];
+            let labels = whose.into_iter().chain(labels);
+            self.instances.add(labels.chain(of(&instance.source)), 1.0);
+        }
+        self.packages
+            .leave_out(meta.packages.len().saturating_sub(OF_ONE));
+        self.instances
+            .leave_out(meta.instances.len().saturating_sub(OF_ONE));
+    }
+
+    pub(super) fn into_families(self) -> [Family; 6] {
+        [
+            self.last,
+            self.build,
+            self.global,
+            self.tenant,
+            self.packages,
+            self.instances,
+        ]
+    }
+}
+
+fn of(source: &SourceVersion) -> [(&str, &str); 4] {
+    [
+        ("url", source.url.as_deref().unwrap_or_default()),
+        ("path", source.path.as_deref().unwrap_or_default()),
+        ("version", source.version.as_deref().unwrap_or_default()),
+        ("gitSha", source.git_sha.as_deref().unwrap_or_default()),
+    ]
+}
+
+/// A name as a label: other characters become `_`, and what is a label already gets a word in front.
+pub(super) fn label(name: &str) -> String {
+    let plain = |c: char| match c {
+        'a'..='z' | 'A'..='Z' | '0'..='9' => c,
+        _ => '_',
+    };
+    let name: String = name.chars().take(64).map(plain).collect();
+    match name.chars().next() {
+        None => "_empty".to_owned(),
+        Some('0'..='9' | '_') => format!("fact_{name}"),
+        Some(_) if matches!(name.as_str(), "cluster" | "tenant") => format!("orig_{name}"),
+        Some(_) => name,
+    }
+}
+
+/// How many rows there was no room for.
+pub(super) fn left_out(families: &[Family]) -> f64 {
+    number(families.iter().map(Family::left_out).sum())
+}

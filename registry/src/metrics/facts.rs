@@ -1,0 +1,127 @@
+//! Facts as metrics: those that the platform operator has chosen as labels, and when each source last reported.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fairlead_store::{
+    Observed,
+    model::{Cluster, FactSource, Facts},
+};
+use serde_json::Value;
+
+use crate::{
+    metrics::{
+        compiled::label,
+        family::{Family, number, seconds},
+    },
+    stale::{Reporting, stale_names},
+};
+
+pub(super) struct Told {
+    chosen: Vec<(String, String)>,
+    facts: Family,
+    dynamic: Family,
+    reported: Family,
+    freshness: Family,
+    stale: Family,
+    counts: BTreeMap<(FactSource, bool), usize>,
+    reporting: Reporting,
+}
+
+impl Told {
+    /// `chosen`: facts that become labels.
+    pub(super) fn new(chosen: &[String], reporting: Reporting) -> Self {
+        let family = Family::new;
+        let mut taken = BTreeSet::new();
+        let chosen = chosen.iter().map(|name| (name.clone(), label(name)));
+        Told {
+            // Two facts whose labels would be one: the first has it.
+            chosen: (chosen.filter(|(_, label)| taken.insert(label.clone()))).collect(),
+            facts: family(
+                "syn_lieutenant_cluster_facts",
+                "Chosen facts that people have set, as labels; always 1.",
+            ),
+            dynamic: family(
+                "syn_lieutenant_cluster_dynamic_facts",
+                "Chosen facts that programs have seen, as labels; always 1.",
+            ),
+            reported: family(
+                "fairlead_cluster_facts_reported_timestamp_seconds",
+                "When a source last reported facts of a cluster, in seconds since 1970.",
+            ),
+            freshness: family(
+                "fairlead_facts_sources",
+                "Clusters by source of their facts, and whether its reports still come.",
+            ),
+            stale: family(
+                "fairlead_cluster_stale_facts",
+                "Facts that programs have seen and whose source has stopped reporting.",
+            ),
+            counts: BTreeMap::new(),
+            reporting,
+        }
+    }
+
+    pub(super) fn add(&mut self, cluster: &Cluster, observed: &Observed, now: i64) {
+        let whose = [
+            ("cluster", cluster.id.as_str()),
+            ("tenant", cluster.tenant.as_str()),
+        ];
+        for (family, facts) in [
+            (&mut self.facts, &cluster.facts),
+            (&mut self.dynamic, &cluster.dynamic_facts),
+        ] {
+            let texts: Vec<(&str, String)> = (self.chosen.iter())
+                .filter_map(|(name, label)| Some((label.as_str(), text(facts, name)?)))
+                .collect();
+            if !texts.is_empty() {
+                let labels = texts.iter().map(|(label, text)| (*label, text.as_str()));
+                family.add(whose.into_iter().chain(labels), 1.0);
+            }
+        }
+        let dynamic = &cluster.dynamic_facts;
+        if !dynamic.is_empty() {
+            let stale = stale_names(dynamic, observed, &self.reporting, now);
+            self.stale.add(whose, number(stale.len()));
+        }
+        for (source, at) in seen(cluster, observed) {
+            let labels = [whose[0], ("source", source.as_str())];
+            self.reported.add(labels, seconds(at));
+            let stale = self.reporting.is_stale(source, at, now);
+            *self.counts.entry((source, stale)).or_default() += 1;
+        }
+    }
+
+    pub(super) fn into_families(mut self) -> [Family; 5] {
+        for ((source, stale), count) in self.counts {
+            let state = if stale { "stale" } else { "fresh" };
+            let labels = [("source", source.as_str()), ("state", state)];
+            self.freshness.add(labels, number(count));
+        }
+        [
+            self.facts,
+            self.dynamic,
+            self.reported,
+            self.freshness,
+            self.stale,
+        ]
+    }
+}
+
+/// When each source was last heard of, changed or not.
+fn seen(cluster: &Cluster, observed: &Observed) -> BTreeMap<FactSource, i64> {
+    let mut seen = observed.reported.clone();
+    let facts = cluster.facts.values().chain(cluster.dynamic_facts.values());
+    for fact in facts {
+        let at = seen.entry(fact.source).or_insert(fact.received);
+        *at = fact.received.max(*at);
+    }
+    seen
+}
+
+/// Of what is no text, its JSON.
+fn text(facts: &Facts, name: &str) -> Option<String> {
+    match &facts.get(name)?.value {
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}

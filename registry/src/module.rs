@@ -1,0 +1,84 @@
+//! The registry as a module of the hub.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use axum::Router;
+use fairlead_gateway::{Module, Presence};
+use fairlead_runtime::Process;
+use tracing::warn;
+
+use crate::{
+    about, bootstrap, changes, clusters, compile, imported, metrics, openapi, registry::Registry,
+    reply::finish, standing, tenants, tokens,
+};
+
+/// An expired token is told apart from a forged one for this long.
+const REMEMBER_EXPIRED: time::Duration = time::Duration::days(7);
+const TIDY_EVERY: Duration = Duration::from_secs(3600);
+
+/// The registry as a module of the hub, and as what the gateway asks of callers and clusters.
+pub struct RegistryModule(pub(crate) Arc<Registry>);
+
+impl RegistryModule {
+    /// Wraps the registry.
+    #[must_use]
+    pub fn new(registry: Arc<Registry>) -> Self {
+        RegistryModule(registry)
+    }
+}
+
+#[async_trait]
+impl Module for RegistryModule {
+    fn name(&self) -> &'static str {
+        "registry"
+    }
+
+    fn attach(&self, presence: &Arc<dyn Presence>) {
+        let _ = self.0.presence.set(Arc::clone(presence));
+    }
+
+    fn people(&self) -> Router {
+        let router = Router::new()
+            .merge(about::routes())
+            .merge(tenants::routes())
+            .merge(clusters::routes())
+            .merge(compile::routes())
+            .merge(bootstrap::routes())
+            .merge(imported::routes())
+            .merge(changes::routes())
+            .merge(standing::routes())
+            .merge(tokens::routes());
+        finish(router.with_state(Arc::clone(&self.0)))
+    }
+
+    fn open(&self) -> Router {
+        let router = about::open().merge(openapi::open());
+        finish(router.with_state(Arc::clone(&self.0)))
+    }
+
+    async fn run(&self, process: Process) {
+        // Called once.
+        // It is known already where this begins anew.
+        let _ = self.0.process.set(process.clone());
+        let registered = metrics::Registered::new(&self.0)
+            .and_then(|registered| process.measure(registered))
+            .and_then(|()| process.measure(self.0.store.meter()));
+        if let Err(error) = registered {
+            warn!(%error, "metrics of the registry are not there");
+        }
+        loop {
+            let before = self.0.now() - REMEMBER_EXPIRED;
+            if let Err(error) = tokens::forget(&self.0, before).await {
+                warn!(%error, "expired tokens cannot be forgotten");
+            }
+            if let Err(error) = self.0.store.tidy(&self.0.settings.retention).await {
+                warn!(%error, "what is too old to be kept cannot be forgotten");
+            }
+            tokio::select! {
+                () = process.draining() => return,
+                () = tokio::time::sleep(TIDY_EVERY) => {}
+            }
+        }
+    }
+}

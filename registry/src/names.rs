@@ -1,0 +1,135 @@
+//! What people may call things, and names for what they did not name.
+
+use fairlead_api::{Code, Failure};
+use fairlead_store::random;
+
+/// The longest display name, in characters.
+const MAX_DISPLAY: usize = 100;
+
+/// # Errors
+/// `FL-4109` if it is empty, too long, or holds what is not shown.
+pub(crate) fn display_name(given: Option<String>, default: &str) -> Result<String, Failure> {
+    let Some(name) = given else {
+        return Ok(default.to_owned());
+    };
+    let shown = |c: char| !c.is_control() && !is_layout(c);
+    let length = name.chars().count();
+    if name.trim() != name || !(1..=MAX_DISPLAY).contains(&length) || !name.chars().all(shown) {
+        let detail = format!(
+            "displayName has 1 to {MAX_DISPLAY} characters, no control characters, no space around it"
+        );
+        return Err(Failure::because(Code::Invalid, detail));
+    }
+    Ok(name)
+}
+
+/// Ends a line, or turns the direction of the text around it.
+fn is_layout(c: char) -> bool {
+    matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// The name of a caller, which becomes the user `fairlead:<name>`. Without a colon it can never be one of Kubernetes' own
+/// (`system:...`).
+///
+/// # Errors
+/// `FL-4109`
+pub fn caller_name(name: &str) -> Result<(), Failure> {
+    let allowed = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '.' | '_' | '-' | '@');
+    if (1..=63).contains(&name.len()) && name.chars().all(allowed) {
+        return Ok(());
+    }
+    let detail = "name has 1 to 63 of a-z, 0-9, '.', '_', '-', '@'";
+    Err(Failure::because(Code::Invalid, detail))
+}
+
+/// Like `green-lake-4711`.
+///
+/// # Errors
+/// `FL-5101` if the machine has no random numbers.
+pub(crate) fn made_up() -> Result<String, Failure> {
+    let [a, b, c, d] = random::bytes::<4>()?;
+    let pick = |words: &[&'static str], at: u8| {
+        let count = words.len().max(1);
+        words.get(usize::from(at) % count).copied().unwrap_or("new")
+    };
+    let number = u16::from_be_bytes([c, d]) % 10_000;
+    Ok(format!(
+        "{}-{}-{number:04}",
+        pick(&ADJECTIVES, a),
+        pick(&NOUNS, b)
+    ))
+}
+
+const ADJECTIVES: [&str; 64] = [
+    "amber", "bold", "brave", "bright", "brisk", "calm", "clear", "clever", "cool", "copper",
+    "coral", "crisp", "deep", "eager", "early", "fair", "fast", "fine", "firm", "fresh", "gentle",
+    "golden", "grand", "green", "happy", "hardy", "high", "humble", "ivory", "keen", "kind",
+    "lucid", "lucky", "mellow", "merry", "mild", "modest", "neat", "nimble", "noble", "old",
+    "patient", "plain", "proud", "quick", "quiet", "rapid", "red", "rich", "rustic", "sharp",
+    "silent", "silver", "smooth", "snowy", "solid", "steady", "sunny", "swift", "tall", "tidy",
+    "warm", "wild", "wise",
+];
+
+const NOUNS: [&str; 64] = [
+    "anchor", "arbor", "bay", "beach", "beacon", "birch", "bridge", "brook", "buoy", "canal",
+    "cape", "cedar", "cliff", "cloud", "coast", "cove", "creek", "current", "delta", "dune", "elm",
+    "fern", "field", "fjord", "forest", "garden", "glade", "grove", "gulf", "harbor", "heron",
+    "hill", "island", "lagoon", "lake", "lantern", "maple", "marsh", "meadow", "moor", "mountain",
+    "oak", "ocean", "otter", "pebble", "pine", "pond", "quay", "reef", "ridge", "river", "sail",
+    "shore", "spruce", "stone", "strait", "stream", "summit", "tide", "valley", "wave", "wharf",
+    "willow", "wind",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fairlead_api::{ClusterId, TenantId};
+
+    #[test]
+    fn a_made_up_name_is_an_id() {
+        for _ in 0..200 {
+            let name = made_up().unwrap();
+            assert!(ClusterId::from_name(&name).is_ok(), "{name}");
+            assert!(TenantId::from_name(&name).is_ok(), "{name}");
+            assert_eq!(name.split('-').count(), 3, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_callers_name_is_never_one_of_kubernetes() {
+        let long = "a".repeat(64);
+        for bad in [
+            "",
+            "system:admin",
+            "Alice",
+            "a b",
+            "a/b",
+            "ä",
+            "a:b",
+            "a\n",
+            &long,
+        ] {
+            assert_eq!(caller_name(bad).unwrap_err().code, Code::Invalid, "{bad:?}");
+        }
+        for good in ["a", "alice@example.org", "ci-1_2.x", &"a".repeat(63)] {
+            caller_name(good).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_display_name_can_be_shown() {
+        let long = "ä".repeat(101);
+        let hidden = ["a\u{202e}b", "a\u{2066}b", "a\u{2028}b", "\u{feff}a"];
+        for bad in ["", " a", "a ", "a\nb", "a\u{1b}[31m", &long]
+            .into_iter()
+            .chain(hidden)
+        {
+            assert!(display_name(Some(bad.to_owned()), "").is_err(), "{bad:?}");
+        }
+        assert_eq!(display_name(None, "c-demo").unwrap(), "c-demo");
+        assert_eq!(
+            display_name(Some("Zürich 1".into()), "").unwrap(),
+            "Zürich 1"
+        );
+    }
+}

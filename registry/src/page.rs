@@ -1,0 +1,239 @@
+//! Query parameters of lists, and pages: a cursor is opaque to clients, and the next page is named in a `Link` header
+//! (RFC 8288). Who names no limit is given all.
+
+use std::borrow::Cow;
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use fairlead_api::{Failure, percent};
+use http::{HeaderMap, HeaderValue, Uri, header};
+use serde::{Deserialize, Serialize};
+
+use crate::invalid::invalid;
+
+/// The largest page.
+const MAX_LIMIT: usize = 1000;
+const MAX_CURSOR: usize = 1024;
+
+/// The query of a request, decoded. In a build for tests it holds whoever reads it to what `/openapi.json` tells.
+pub(super) struct Query {
+    given: Vec<(String, String)>,
+    path: String,
+}
+
+impl Query {
+    /// # Errors
+    /// `FL-4109` if it cannot be decoded.
+    pub(super) fn of(uri: &Uri) -> Result<Self, Failure> {
+        let query = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri);
+        let query = query.map_err(|_| invalid("the query is malformed"))?;
+        // No text of ours has one, and a database may not be asked for it.
+        if query.0.iter().any(|(_, value)| value.contains('\0')) {
+            return Err(invalid("the query has a NUL"));
+        }
+        Ok(Query {
+            given: query.0,
+            path: uri.path().to_owned(),
+        })
+    }
+
+    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        #[cfg(debug_assertions)]
+        assert!(
+            crate::openapi::tells(&self.path, name),
+            "/openapi.json does not tell of {name} at {}",
+            self.path
+        );
+        let of = self.given.iter().filter(move |(known, _)| known == name);
+        of.map(|(_, value)| value.as_str())
+    }
+
+    /// # Errors
+    /// `FL-4109` if it is empty or there twice.
+    pub(super) fn one<'a>(&'a self, name: &'a str) -> Result<Option<&'a str>, Failure> {
+        let mut values = self.all(name);
+        match (values.next(), values.next()) {
+            (None, _) => Ok(None),
+            (Some(""), None) => Err(invalid(format_args!("{name}: the parameter is empty"))),
+            (Some(value), None) => Ok(Some(value)),
+            (Some(_), Some(_)) => Err(invalid(format_args!(
+                "{name}: the parameter is given twice"
+            ))),
+        }
+    }
+
+    /// # Errors
+    /// `FL-4109` if it is neither true nor false.
+    pub(super) fn yes(&self, name: &str) -> Result<bool, Failure> {
+        match self.one(name)? {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(_) => Err(invalid(format_args!("{name}: it is true or false"))),
+        }
+    }
+
+    /// Where the list goes on behind the cursor (RFC 8288).
+    fn link(&self, cursor: &str) -> HeaderMap {
+        let kept = self.given.iter().filter(|(name, _)| name != "cursor");
+        let kept = kept
+            .map(|(name, value)| format!("{}={}&", percent::encode(name), percent::encode(value)));
+        let query: String = kept.chain([format!("cursor={cursor}")]).collect();
+        let link = HeaderValue::try_from(format!("<{}?{query}>; rel=\"next\"", self.path));
+        HeaderMap::from_iter(link.ok().map(|link| (header::LINK, link)))
+    }
+}
+
+/// Which part of a list is asked for.
+pub struct Page {
+    query: Query,
+    limit: Option<usize>,
+    after: Option<Place<'static>>,
+}
+
+/// A place in a list: what it is sorted by, and the id.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Place<'a>(pub(super) Cow<'a, str>, pub(super) Cow<'a, str>);
+
+impl<'a> Place<'a> {
+    /// In a list that is in the order of ids.
+    pub fn of(id: &'a str) -> Self {
+        Place("".into(), id.into())
+    }
+}
+
+impl Page {
+    /// # Errors
+    /// `FL-4109`
+    pub fn of(uri: &Uri) -> Result<Self, Failure> {
+        let query = Query::of(uri)?;
+        let limit = match query.one("limit")? {
+            None => None,
+            Some(text) => {
+                let limit = text.parse().ok().filter(|it| (1..=MAX_LIMIT).contains(it));
+                let told = || invalid(format_args!("limit: it is 1 to {MAX_LIMIT}"));
+                Some(limit.ok_or_else(told)?)
+            }
+        };
+        let after = match query.one("cursor")? {
+            None => None,
+            Some(cursor) => {
+                Some(decode(cursor).ok_or_else(|| invalid("cursor: it is not one of ours"))?)
+            }
+        };
+        Ok(Page {
+            query,
+            limit,
+            after,
+        })
+    }
+
+    /// What else is asked for.
+    pub(super) fn query(&self) -> &Query {
+        &self.query
+    }
+
+    /// The same, of a list to which any word may mean something.
+    pub fn words(&self) -> impl Iterator<Item = (&str, &str)> {
+        let given = self.query.given.iter();
+        let given = given.filter(|(name, _)| name != "limit" && name != "cursor");
+        given.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// The part of a sorted list, and the link to what follows.
+    pub fn cut<T>(&self, mut sorted: Vec<(Place<'_>, T)>) -> (Vec<T>, HeaderMap) {
+        if let Some(after) = &self.after {
+            let start = sorted.partition_point(|(place, _)| place <= after);
+            sorted.drain(..start);
+        }
+        let mut headers = HeaderMap::new();
+        if let Some(limit) = self.limit.filter(|limit| sorted.len() > *limit) {
+            sorted.truncate(limit);
+            let last = sorted.last().map(|(place, _)| encode(place));
+            if let Some(cursor) = last {
+                headers.extend(self.query.link(&cursor));
+            }
+        }
+        (sorted.into_iter().map(|(_, item)| item).collect(), headers)
+    }
+}
+
+/// Says where a list goes on that did not end; the cursor is made of what may stand in a query.
+///
+/// # Errors
+/// `FL-4109`
+pub fn next_page(uri: &Uri, cursor: &str) -> Result<HeaderMap, Failure> {
+    Ok(Query::of(uri)?.link(cursor))
+}
+
+fn encode(place: &Place<'_>) -> String {
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(place).unwrap_or_default())
+}
+
+fn decode(cursor: &str) -> Option<Place<'static>> {
+    if cursor.len() > MAX_CURSOR {
+        return None;
+    }
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(text: &str) -> Result<Page, Failure> {
+        Page::of(&format!("/clusters?{text}").parse().unwrap())
+    }
+
+    fn pages(limit: usize) -> Vec<Vec<usize>> {
+        let all = || {
+            (0..10)
+                .map(|n| {
+                    let place = Place(format!("{}", n / 3).into(), format!("c-{n}").into());
+                    (place, n)
+                })
+                .collect()
+        };
+        let mut asked = format!("limit={limit}&fact=a%3Ab%20c");
+        let mut pages = Vec::new();
+        loop {
+            let (part, headers) = page(&asked).unwrap().cut(all());
+            pages.push(part);
+            let Some(link) = headers.get(header::LINK) else {
+                return pages;
+            };
+            let link = link.to_str().unwrap();
+            let next = link.strip_prefix("</clusters?").unwrap();
+            next.strip_suffix(">; rel=\"next\"")
+                .unwrap()
+                .clone_into(&mut asked);
+            assert!(asked.contains("fact=a%3Ab%20c"), "{asked}");
+        }
+    }
+
+    #[test]
+    fn pages_together_are_the_list() {
+        for limit in 1..=11 {
+            let pages = pages(limit);
+            assert!(pages.iter().all(|page| page.len() <= limit));
+            assert_eq!(pages.concat(), (0..10).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_parameter_that_makes_no_sense_is_refused() {
+        for bad in [
+            "limit=0",
+            "limit=1001",
+            "limit=x",
+            "limit=",
+            "limit=1&limit=1",
+            "cursor=x",
+            "cursor=",
+        ] {
+            assert!(page(bad).is_err(), "{bad}");
+        }
+        let twice = page("fact=1&limit=2&fact=2").unwrap();
+        assert_eq!(twice.query().all("fact").collect::<Vec<_>>(), ["1", "2"]);
+        let words: Vec<_> = twice.words().collect();
+        assert_eq!(words, [("fact", "1"), ("fact", "2")]);
+    }
+}

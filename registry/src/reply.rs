@@ -1,0 +1,216 @@
+//! Requests and responses of the modules' routes: bodies are bounded in size and time. Every
+//! failure is a [`fairlead_api::Reason`] with its code, including a wrong method.
+
+use std::time::Duration;
+
+use axum::{
+    Json, Router,
+    body::to_bytes,
+    extract::{FromRequest, FromRequestParts, Request},
+    response::{IntoResponse, Response},
+};
+use fairlead_api::{Code, Failure};
+use fairlead_gateway::{AgentPeer, Asker, Caller, seam::refuse};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
+use serde::de::DeserializeOwned;
+
+/// Limit for bodies of people's routes except the catalog's, in bytes.
+const MAX_BODY: usize = 64 * 1024;
+/// Limit for the arrival of a body.
+const BODY_DEADLINE: Duration = Duration::from_secs(30);
+
+/// A failure as an HTTP response.
+#[derive(Debug)]
+pub struct Refused(Failure, Option<StatusCode>);
+
+pub type Answer<T> = Result<T, Refused>;
+
+impl<F: Into<Failure>> From<F> for Refused {
+    fn from(failure: F) -> Self {
+        Refused(failure.into(), None)
+    }
+}
+
+impl Refused {
+    pub fn because(code: Code, detail: impl std::fmt::Display) -> Self {
+        Refused(Failure::because(code, detail), None)
+    }
+
+    /// With this exact text, and an HTTP status other than the code's own.
+    pub fn saying(code: Code, status: StatusCode, words: &str) -> Self {
+        Refused(Failure::with_cause(code, words), Some(status))
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let mut response = refuse(self.0);
+        if let Some(status) = self.1 {
+            *response.status_mut() = status;
+        }
+        response
+    }
+}
+
+/// JSON with a secret, which no cache on the way may store.
+pub struct Secret<T>(pub T);
+
+impl<T: serde::Serialize> IntoResponse for Secret<T> {
+    fn into_response(self) -> Response {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        (headers, Json(self.0)).into_response()
+    }
+}
+
+/// The caller, set by the gateway. Requests without one are rejected.
+pub struct Who(pub Caller);
+
+impl<S: Sync> FromRequestParts<S> for Who {
+    type Rejection = Refused;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
+        match parts.extensions.get::<Asker>().cloned() {
+            Some(asker) => Ok(Who(asker.caller().await?)),
+            None => Err(Code::NoToken.into()),
+        }
+    }
+}
+
+/// The caller, resolved after the request was validated.
+pub struct Asks(Option<Asker>);
+
+impl Asks {
+    /// Resolves the caller. A missing token is a malformed request, as Lieutenant's clients expect.
+    pub async fn who(&self) -> Answer<Caller> {
+        let caller = match &self.0 {
+            Some(asker) => asker.caller().await,
+            None => Err(Code::NoToken.into()),
+        };
+        caller.map_err(|failure| match failure.code {
+            Code::NoToken => Refused::saying(
+                Code::NoToken,
+                StatusCode::BAD_REQUEST,
+                "missing or malformed jwt",
+            ),
+            _ => failure.into(),
+        })
+    }
+
+    pub fn asker(&self) -> Option<&Asker> {
+        self.0.as_ref()
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Asks {
+    type Rejection = Refused;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
+        Ok(Asks(parts.extensions.get::<Asker>().cloned()))
+    }
+}
+
+/// Path parameters; an unreadable one fails like every other failure.
+pub struct Path<T>(pub T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = Refused;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Answer<Self> {
+        let path = axum::extract::Path::<T>::from_request_parts(parts, state).await;
+        path.map(|path| Path(path.0))
+            .map_err(|rejection| Refused::because(Code::BadRequest, rejection.body_text()))
+    }
+}
+
+/// Checks that a body may be read as JSON. A missing type counts as JSON: some clients of
+/// Lieutenant's API send none.
+///
+/// # Errors
+/// `FL-1309`
+fn check_type(request: &Request) -> Result<(), Failure> {
+    let mut types = request.headers().get_all(header::CONTENT_TYPE).iter();
+    let Some(sent) = types.next() else {
+        return Ok(());
+    };
+    let text = sent.to_str().unwrap_or_default();
+    let essence = text.split(';').next().unwrap_or_default().trim();
+    let is = |known: &str| essence.eq_ignore_ascii_case(known);
+    let merges = request.method() == Method::PATCH && is("application/merge-patch+json");
+    if types.next().is_none() && (is("application/json") || merges) {
+        return Ok(());
+    }
+    let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
+    Err(Failure::because(
+        Code::WrongContentType,
+        format_args!("{shown:?}"),
+    ))
+}
+
+/// A document of a tenant or a cluster: JSON of any shape.
+pub(crate) struct Document(pub(crate) serde_json::Value);
+
+/// Limit of such a document, in bytes.
+const MAX_DOCUMENT: usize = 1024 * 1024;
+
+impl<S: Sync> FromRequest<S> for Document {
+    type Rejection = Refused;
+    async fn from_request(request: Request, _: &S) -> Answer<Self> {
+        check_type(&request)?;
+        let bytes = body(request, MAX_DOCUMENT).await?;
+        let said = |words: String| Refused(Failure::with_cause(Code::Invalid, words), None);
+        if bytes.trim_ascii().is_empty() {
+            return Err(said("value is required but missing".to_owned()));
+        }
+        let read = serde_json::from_slice(&bytes).map(Document);
+        read.map_err(|error| said(format!("invalid character: {error}")))
+    }
+}
+
+async fn body(request: Request, max: usize) -> Answer<axum::body::Bytes> {
+    let read = to_bytes(request.into_body(), max);
+    tokio::time::timeout(BODY_DEADLINE, read)
+        .await
+        .map_err(|_| Refused::because(Code::BadRequest, "the body did not arrive in time"))?
+        .map_err(|_| {
+            let detail = format!("the body was cut off, or is longer than {max} bytes");
+            Refused::because(Code::BadRequest, detail)
+        })
+}
+
+/// The calling agent, set by the gateway. Requests without one are rejected.
+pub struct Peer(pub AgentPeer);
+
+impl<S: Sync> FromRequestParts<S> for Peer {
+    type Rejection = Refused;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
+        let peer = parts.extensions.get::<AgentPeer>();
+        Ok(Peer(peer.cloned().unwrap_or(AgentPeer::Anonymous)))
+    }
+}
+
+/// A JSON body of at most `MAX` bytes.
+pub struct Sent<T, const MAX: usize = MAX_BODY>(pub T);
+
+impl<T: DeserializeOwned, S: Sync, const MAX: usize> FromRequest<S> for Sent<T, MAX> {
+    type Rejection = Refused;
+    async fn from_request(request: Request, _: &S) -> Answer<Self> {
+        check_type(&request)?;
+        let bytes = body(request, MAX).await?;
+        let sent = serde_json::from_slice(&bytes).map(Sent).map_err(|error| {
+            use serde_json::error::Category;
+            let code = match error.classify() {
+                Category::Data => Code::Invalid,
+                Category::Syntax | Category::Eof | Category::Io => Code::BadRequest,
+            };
+            Refused::because(code, error)
+        })?;
+        // serde would also accept a list with the values in field order.
+        if bytes.trim_ascii_start().first() != Some(&b'{') {
+            return Err(Refused::because(Code::Invalid, "expected an object"));
+        }
+        Ok(sent)
+    }
+}
+
+/// Applies the common fallbacks to the routes of a module.
+pub fn finish(router: Router) -> Router {
+    router.method_not_allowed_fallback(async || Refused::from(Code::MethodNotAllowed))
+}

@@ -1,0 +1,205 @@
+//! Label selectors in Kubernetes' syntax (`a=b,c!=d,e in (x,y),f notin (z),g,!h`), over annotations and facts.
+
+use fairlead_api::Failure;
+
+use crate::{invalid::invalid, page::Query};
+
+/// The longest selector, in bytes, and how many requirements it may have.
+const MAX_LEN: usize = 4096;
+const MAX_REQUIREMENTS: usize = 64;
+
+/// All of them must hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Selector(Vec<Requirement>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Requirement {
+    key: String,
+    test: Test,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Test {
+    Exists,
+    Missing,
+    In(Vec<String>),
+    /// Holds where the key is missing, too, as in Kubernetes.
+    NotIn(Vec<String>),
+}
+
+impl Selector {
+    /// Where there is none, it matches everything.
+    ///
+    /// # Errors
+    /// `FL-4109`
+    pub(super) fn of(query: &Query) -> Result<Self, Failure> {
+        Selector::parse(query.one("selector")?.unwrap_or_default())
+    }
+
+    /// # Errors
+    /// `FL-4109`
+    fn parse(text: &str) -> Result<Self, Failure> {
+        if text.len() > MAX_LEN {
+            return Err(invalid(format_args!("selector: {MAX_LEN} bytes at most")));
+        }
+        let mut requirements = Vec::new();
+        let mut rest = text.trim();
+        while !rest.is_empty() {
+            let end = end_of_requirement(rest);
+            let (one, more) = rest.split_at(end);
+            requirements.push(requirement(one.trim())?);
+            rest = match more.strip_prefix(',') {
+                None => more,
+                Some(more) if more.trim().is_empty() => return Err(wrong(text)),
+                Some(more) => more.trim_start(),
+            };
+        }
+        if requirements.len() > MAX_REQUIREMENTS {
+            let told = format_args!("selector: {MAX_REQUIREMENTS} requirements at most");
+            return Err(invalid(told));
+        }
+        Ok(Selector(requirements))
+    }
+
+    /// Whether everything matches it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// `value` tells what stands under a key.
+    pub(super) fn matches<V: AsRef<str>>(&self, value: impl Fn(&str) -> Option<V>) -> bool {
+        self.0.iter().all(|requirement| {
+            let value = value(&requirement.key);
+            let value = value.as_ref().map(AsRef::as_ref);
+            match &requirement.test {
+                Test::Exists => value.is_some(),
+                Test::Missing => value.is_none(),
+                Test::In(values) => value.is_some_and(|it| values.iter().any(|one| one == it)),
+                Test::NotIn(values) => value.is_none_or(|it| values.iter().all(|one| one != it)),
+            }
+        })
+    }
+}
+
+fn wrong(text: &str) -> Failure {
+    let text: String = text.chars().take(60).collect();
+    invalid(format_args!("selector: {text:?} is not understood"))
+}
+
+/// A comma inside of parentheses ends nothing.
+fn end_of_requirement(text: &str) -> usize {
+    let mut inside = false;
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' => inside = true,
+            ')' => inside = false,
+            ',' if !inside => return at,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+fn requirement(text: &str) -> Result<Requirement, Failure> {
+    let of = |key: &str, test: Test| {
+        Ok(Requirement {
+            key: checked(key, text)?,
+            test,
+        })
+    };
+    if let Some(key) = text.strip_prefix('!') {
+        return of(key.trim(), Test::Missing);
+    }
+    if let Some(set) = text.strip_suffix(')') {
+        let (head, values) = set.split_once('(').ok_or_else(|| wrong(text))?;
+        if values.contains(['(', ')']) {
+            return Err(wrong(text));
+        }
+        let values = values.split(',').map(|it| it.trim().to_owned()).collect();
+        let mut words = head.split_whitespace();
+        return match (words.next(), words.next(), words.next()) {
+            (Some(key), Some("in"), None) => of(key, Test::In(values)),
+            (Some(key), Some("notin"), None) => of(key, Test::NotIn(values)),
+            _ => Err(wrong(text)),
+        };
+    }
+    for (sign, not) in [("!=", true), ("==", false), ("=", false)] {
+        if let Some((key, value)) = text.split_once(sign) {
+            if value.contains(['(', ')']) {
+                return Err(wrong(text));
+            }
+            let values = vec![value.trim().to_owned()];
+            let test = if not {
+                Test::NotIn(values)
+            } else {
+                Test::In(values)
+            };
+            return of(key.trim(), test);
+        }
+    }
+    of(text, Test::Exists)
+}
+
+fn checked(key: &str, text: &str) -> Result<String, Failure> {
+    let stranger = |c: char| c.is_whitespace() || "!=(),".contains(c);
+    if key.is_empty() || key.contains(stranger) {
+        return Err(wrong(text));
+    }
+    Ok(key.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(selector: &str) -> bool {
+        let value = |key: &str| match key {
+            "cloud" => Some("aws"),
+            "syn.tools/sla" => Some("gold, or so"),
+            "empty" => Some(""),
+            _ => None,
+        };
+        Selector::parse(selector).unwrap().matches(value)
+    }
+
+    #[test]
+    fn requirements_are_those_of_kubernetes() {
+        for yes in [
+            "",
+            "cloud",
+            "cloud=aws",
+            "cloud==aws",
+            " cloud = aws , syn.tools/sla ",
+            "cloud in (gcp, aws)",
+            "cloud notin (gcp)",
+            "region notin (x)",
+            "region!=x",
+            "!region",
+            "empty=",
+            "cloud in (aws),!region,cloud!=gcp",
+        ] {
+            assert!(matches(yes), "{yes}");
+        }
+        for no in [
+            "region",
+            "!cloud",
+            "cloud=gcp",
+            "cloud!=aws",
+            "cloud in (gcp)",
+            "cloud,region",
+        ] {
+            assert!(!matches(no), "{no}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_selector_is_refused() {
+        let many = "a,".repeat(100) + "a";
+        for bad in [
+            ",", "a,", "a b", "!", "=x", "a in x", "a in (x", "a on (x)", "(a)", "a=(", "a!=x)",
+            "a==((", "a in (()", "a,,b", &many,
+        ] {
+            assert!(Selector::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Functions of other modules that the registry needs: each module implements one trait.
+
+use std::{borrow::Cow, net::IpAddr, sync::Arc};
+
+use async_trait::async_trait;
+use fairlead_api::{ClusterId, Failure, resources::JoinInfo};
+use fairlead_gateway::Caller;
+use fairlead_store::{
+    Record, View,
+    model::{Cluster, ClusterTemplate, RepoPhase, Tenant},
+};
+use secrecy::SecretString;
+use serde::Serialize;
+use time::OffsetDateTime;
+use tokio::sync::broadcast;
+
+/// Implementations chosen where the hub is wired.
+pub struct Services {
+    /// External issuers of tokens.
+    pub issuers: Arc<dyn TokenVerifier>,
+    /// Issuer of join strings and install URLs.
+    pub invitations: Arc<dyn Invitations>,
+    /// Status of Git repositories.
+    pub repositories: Arc<dyn RepoStatus>,
+    /// Desired configurations of agents.
+    pub configurations: Arc<dyn DesiredConfigs>,
+}
+
+/// Verifies tokens of external issuers.
+#[async_trait]
+pub trait TokenVerifier: Send + Sync {
+    /// The token's owner; `None` if no issuer is responsible for it.
+    ///
+    /// # Errors
+    /// The reason why a token is invalid, or why it cannot be checked now.
+    async fn verify(
+        &self,
+        token: &SecretString,
+        from: IpAddr,
+        now: OffsetDateTime,
+    ) -> Result<Option<Caller>, Failure>;
+}
+
+/// Issues the material with which an agent enrols.
+pub trait Invitations: Send + Sync {
+    /// Join string and install URLs for the cluster's current bootstrap token.
+    ///
+    /// # Errors
+    /// `FL-5101`
+    fn invitation(&self, cluster: &Cluster) -> Result<JoinInfo, Failure>;
+
+    /// Steward's install URL alone: lists contain it for every cluster.
+    fn install_url(&self, cluster: &Cluster) -> SecretString;
+}
+
+/// Status of the repositories of tenants and clusters.
+pub trait RepoStatus: Send + Sync {
+    /// `None` without a repository.
+    fn of_tenant<'a>(&self, tenant: &'a Tenant) -> Option<ShownRepoState<'a>>;
+
+    /// `None` without a repository, of its own or by the tenant's template.
+    fn of_cluster<'a>(
+        &self,
+        cluster: &'a Cluster,
+        template: Option<&ClusterTemplate>,
+    ) -> Option<ShownRepoState<'a>>;
+}
+
+/// Desired configurations of agents, by revision.
+pub trait DesiredConfigs: Send + Sync {
+    /// Revision of the configuration that the cluster's agent should apply.
+    fn revision(&self, view: &View, cluster: &Record<Cluster>) -> Arc<str>;
+
+    /// Clusters whose desired configuration has changed.
+    fn changed(&self) -> broadcast::Receiver<ClusterId>;
+}
+
+/// Status as shown by the API.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct ShownRepoState<'a> {
+    /// Phase of the repository.
+    pub phase: RepoPhase,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Reason for the phase.
+    pub reason: Option<Cow<'a, str>>,
+    #[serde(
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    /// Start of the phase.
+    pub since: Option<OffsetDateTime>,
+}
+
+impl ShownRepoState<'_> {
+    /// An unknown phase, with its reason.
+    #[must_use]
+    pub fn unknown(reason: &'static str) -> Self {
+        ShownRepoState {
+            phase: RepoPhase::Unknown,
+            reason: Some(reason.into()),
+            since: None,
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Until when a source's word counts: after three of its reports have not come, what it said is shown as stale. An import is
+//! the word of a source that has never reported here.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use fairlead_api::{Code, Failure};
+use fairlead_store::{
+    Observed,
+    model::{Fact, FactSource, Facts},
+};
+
+const BOUNDS: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(30 * 24 * 3600);
+
+/// How often a source reports at the least, changed or not; the others say a thing once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reporting {
+    /// An hour by default: so often agents of ours do.
+    pub agent: Duration,
+    /// A minute by default; other programs with a cluster's own token count as Steward.
+    pub steward: Duration,
+}
+
+impl Default for Reporting {
+    fn default() -> Self {
+        Reporting {
+            agent: Duration::from_secs(3600),
+            steward: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Reporting {
+    /// # Errors
+    /// `FL-4101` for less than a second or more than 30 days.
+    pub fn check(&self) -> Result<(), Failure> {
+        if BOUNDS.contains(&self.agent) && BOUNDS.contains(&self.steward) {
+            return Ok(());
+        }
+        let detail =
+            "a source of facts reports every second at the most and every 30 days at the least";
+        Err(Failure::because(Code::BadConfig, detail))
+    }
+
+    /// `seen`: when the source last reported, in milliseconds since 1970 as `now`.
+    pub fn is_stale(&self, source: FactSource, seen: i64, now: i64) -> bool {
+        let interval = match source {
+            FactSource::Agent => self.agent,
+            FactSource::Steward => self.steward,
+            FactSource::People | FactSource::Inventory => return false,
+            FactSource::Import => return true,
+        };
+        let three = i64::try_from(interval.saturating_mul(3).as_millis()).unwrap_or(i64::MAX);
+        now.saturating_sub(seen) > three
+    }
+}
+
+/// Whether a fact is shown as old, where all that was heard of its cluster is `observed`; `now` in milliseconds since 1970.
+pub fn is_stale(fact: &Fact, observed: &Observed, reporting: &Reporting, now: i64) -> bool {
+    let seen = seen(fact, observed.reported.get(&fact.source).copied());
+    reporting.is_stale(fact.source, seen, now)
+}
+
+/// The names of those that are. Lists ask it of every fact of every cluster, so each source is looked at once: whose report is
+/// fresh has no fact that is not.
+pub fn stale_names<'a>(
+    facts: &'a Facts,
+    observed: &Observed,
+    reporting: &Reporting,
+    now: i64,
+) -> Vec<&'a str> {
+    let reports = |source: FactSource| {
+        let reported = observed.reported.get(&source);
+        reported.is_some_and(|at| !reporting.is_stale(source, *at, now))
+    };
+    let (agent, steward) = (reports(FactSource::Agent), reports(FactSource::Steward));
+    let is_old = |fact: &Fact| match fact.source {
+        FactSource::Agent if agent => false,
+        FactSource::Steward if steward => false,
+        _ => is_stale(fact, observed, reporting, now),
+    };
+    let old = facts.iter().filter(|(_, fact)| is_old(fact));
+    old.map(|(name, _)| name.as_str()).collect()
+}
+
+/// When a fact was last said to be so, where its source has last reported at `reported`.
+pub fn seen(fact: &Fact, reported: Option<i64>) -> i64 {
+    reported.unwrap_or(fact.received).max(fact.received)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: i64 = 60_000;
+
+    #[test]
+    fn what_was_not_repeated_three_times_is_stale_what_people_say_never_and_an_import_always() {
+        let by_default = Reporting::default();
+        let three_hours = 180 * MINUTE;
+        assert!(!by_default.is_stale(FactSource::Agent, 0, three_hours));
+        assert!(by_default.is_stale(FactSource::Agent, 0, three_hours + 1));
+        assert!(by_default.is_stale(FactSource::Steward, 0, 3 * MINUTE + 1));
+        assert!(!by_default.is_stale(FactSource::People, 0, i64::MAX));
+        assert!(by_default.is_stale(FactSource::Import, 0, 0));
+        let rarely = Reporting {
+            agent: Duration::from_secs(2 * 3600),
+            steward: Duration::from_secs(3600),
+        };
+        assert!(!rarely.is_stale(FactSource::Agent, 0, 2 * three_hours));
+        assert!(rarely.is_stale(FactSource::Agent, 0, 2 * three_hours + 1));
+        assert!(!rarely.is_stale(FactSource::Steward, 0, three_hours));
+    }
+
+    #[test]
+    fn the_names_are_those_of_the_facts_that_are_stale_one_by_one() {
+        let reporting = Reporting::default();
+        let sources = [
+            FactSource::People,
+            FactSource::Agent,
+            FactSource::Steward,
+            FactSource::Inventory,
+            FactSource::Import,
+        ];
+        let mut facts = Facts::new();
+        for (source, received) in sources.into_iter().flat_map(|it| [(it, 0), (it, 200)]) {
+            let fact = Fact {
+                value: true.into(),
+                source,
+                received: received * MINUTE,
+                observed: 0,
+            };
+            facts.insert(format!("{source:?}-{received}"), fact);
+        }
+        for (agent, steward) in [(None, None), (Some(210), None), (Some(1), Some(239))] {
+            let mut observed = Observed::nothing(time::OffsetDateTime::UNIX_EPOCH);
+            for (source, at) in [(FactSource::Agent, agent), (FactSource::Steward, steward)] {
+                observed
+                    .reported
+                    .extend(at.map(|at: i64| (source, at * MINUTE)));
+            }
+            for now in [200, 240, 390, 400].map(|minute| minute * MINUTE) {
+                let each = facts
+                    .iter()
+                    .filter(|(_, fact)| is_stale(fact, &observed, &reporting, now));
+                let each: Vec<_> = each.map(|(name, _)| name.as_str()).collect();
+                assert_eq!(stale_names(&facts, &observed, &reporting, now), each);
+            }
+        }
+    }
+
+    #[test]
+    fn an_interval_is_a_second_at_the_least_and_30_days_at_the_most() {
+        let of = |agent, steward| {
+            let (agent, steward) = (Duration::from_secs(agent), Duration::from_secs(steward));
+            Reporting { agent, steward }.check().map_err(|it| it.code)
+        };
+        let month = 30 * 24 * 3600;
+        assert_eq!(of(1, month), Ok(()));
+        for (agent, steward) in [(0, 60), (3600, 0), (month + 1, 60), (3600, month + 1)] {
+            assert_eq!(of(agent, steward), Err(Code::BadConfig));
+        }
+    }
+}

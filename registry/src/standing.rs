@@ -1,0 +1,322 @@
+//! `/v1/status`: how it stands with clusters, as that changes. It is no change of the registry, and nobody keeps what it was:
+//! a cursor goes on from the state that was told last, and where this hub does not know that state it tells all of it anew.
+//! So nothing that is told is out of date for longer than a poll, whatever was missed.
+//!
+//! That time goes by (`lastSeen`, `lastGoodProbe`) is not told.
+
+use std::{collections::BTreeSet, fmt, str::FromStr, sync::Arc, time::Duration};
+
+use axum::{Router, body::Bytes, extract::State, response::Response, routing::get};
+use fairlead_api::{
+    ClusterId, Code, Failure,
+    resources::{ClusterStatusEntry, ClusterStatusUpdate},
+};
+use fairlead_gateway::Caller;
+use fairlead_store::{Change, Kind, Record, Revision, StoreError, View, model::Cluster};
+use futures_util::stream;
+use http::{HeaderMap, Uri};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    changes::seen_as,
+    invalid::invalid,
+    page::Query,
+    registry::Registry,
+    reply::Answer,
+    rights::{Right, allow, sees_cluster},
+    streams::{self, HEARTBEAT, Listener, NOTHING_NEW, STREAM_LIFE, Woken},
+};
+
+/// Of what comes together, one answer tells.
+const GATHER: Duration = Duration::from_millis(100);
+/// More lines of the log than this are not gone through: all is told anew.
+const LINES: u32 = 500;
+
+pub(super) fn routes() -> Router<Arc<Registry>> {
+    Router::new().route("/v1/status", get(standing))
+}
+
+/// The state that was told: of this process, up to this turn of what was seen, up to this revision of the registry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cursor {
+    run: u32,
+    turn: u64,
+    revision: Revision,
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}-{}-{}", self.run, self.turn, self.revision)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = Failure;
+    fn from_str(text: &str) -> Result<Self, Failure> {
+        let parse = || {
+            let mut parts = text.split('-');
+            let cursor = Cursor {
+                run: u32::from_str_radix(parts.next()?, 16).ok()?,
+                turn: parts.next()?.parse().ok()?,
+                revision: parts.next()?.parse().ok()?,
+            };
+            parts.next().is_none().then_some(cursor)
+        };
+        parse().ok_or_else(|| invalid("since: it is the cursor of an earlier answer"))
+    }
+}
+
+/// Wakes whoever waits for something to be told.
+struct Watch {
+    turns: watch::Receiver<u64>,
+    revisions: watch::Receiver<Revision>,
+}
+
+impl Watch {
+    fn new(registry: &Registry) -> Self {
+        Watch {
+            turns: registry.store.watch_seen(),
+            revisions: registry.store.watch(),
+        }
+    }
+
+    /// False when the store is closed.
+    async fn changed(&mut self) -> bool {
+        let changed = tokio::select! {
+            changed = self.turns.changed() => changed,
+            changed = self.revisions.changed() => changed,
+        };
+        sleep(GATHER).await;
+        changed.is_ok()
+    }
+
+    /// What is told next goes up to here.
+    fn turn(&mut self) -> u64 {
+        self.revisions.borrow_and_update();
+        *self.turns.borrow_and_update()
+    }
+}
+
+async fn standing(
+    State(registry): State<Arc<Registry>>,
+    listener: Listener,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let query = Query::of(&uri)?;
+    let since = streams::since_of(&query, &headers)?;
+    let since = since.map(str::parse::<Cursor>).transpose()?;
+    let wait = streams::wait_of(&query)?;
+    allow(&listener.caller, Right::Read)?;
+    let watch = Watch::new(&registry);
+    if streams::wants_events(&headers) {
+        let streaming = Streaming {
+            registry,
+            listener,
+            since,
+            watch,
+            ends: Instant::now() + STREAM_LIFE,
+        };
+        return Ok(streams::events(stream::unfold(
+            streaming,
+            async |mut streaming| Some((streaming.next().await?, streaming)),
+        )));
+    }
+    poll(&registry, listener, since, watch, wait).await
+}
+
+/// Answers as soon as there is something to be told, or when the time is over.
+async fn poll(
+    registry: &Registry,
+    mut listener: Listener,
+    mut since: Option<Cursor>,
+    mut watch: Watch,
+    wait: Duration,
+) -> Answer<Response> {
+    let deadline = Instant::now() + wait;
+    loop {
+        let (cursor, told) = tell(registry, &listener.caller, since, watch.turn()).await?;
+        if !told.is_nothing() || Instant::now() >= deadline {
+            return Ok(streams::polled(&told));
+        }
+        since = Some(cursor);
+        let changed = watch.changed();
+        match streams::woken(registry, &mut listener, deadline, changed).await {
+            Woken::Changed | Woken::TimeOver => {}
+            Woken::Ends => return Err(Code::Draining.into()),
+            Woken::Revoked => return Err(Code::BadToken.into()),
+        }
+    }
+}
+
+struct Streaming {
+    registry: Arc<Registry>,
+    listener: Listener,
+    since: Option<Cursor>,
+    watch: Watch,
+    ends: Instant,
+}
+
+impl Streaming {
+    /// The next piece; nothing when the stream is to end.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if Instant::now() >= self.ends || !self.listener.is_still_there().await {
+                return None;
+            }
+            let turn = self.watch.turn();
+            // The client comes again and is told then.
+            let told = tell(&self.registry, &self.listener.caller, self.since, turn).await;
+            let (cursor, told) = told.ok()?;
+            self.since = Some(cursor);
+            if !told.is_nothing() {
+                return event(&told);
+            }
+            let beat = Instant::now() + HEARTBEAT;
+            let changed = self.watch.changed();
+            let until = beat.min(self.ends);
+            match streams::woken(&self.registry, &mut self.listener, until, changed).await {
+                Woken::Changed => {}
+                Woken::Ends | Woken::Revoked => return None,
+                Woken::TimeOver => return Some(NOTHING_NEW),
+            }
+        }
+    }
+}
+
+fn event(told: &ClusterStatusUpdate) -> Option<Bytes> {
+    let data = serde_json::to_string(told).ok()?;
+    let cursor = &told.cursor;
+    Some(format!("id: {cursor}\nevent: status\ndata: {data}\n\n").into())
+}
+
+/// What is to be told to whoever knows the state `since`. The turn was read before: what comes meanwhile is told twice, and
+/// never missed.
+async fn tell(
+    registry: &Registry,
+    caller: &Caller,
+    since: Option<Cursor>,
+    turn: u64,
+) -> Result<(Cursor, ClusterStatusUpdate), Failure> {
+    let view = registry.store.view();
+    let cursor = Cursor {
+        run: registry.run,
+        turn,
+        revision: view.revision(),
+    };
+    let known = since.filter(|it| it.run == cursor.run && it.turn <= turn);
+    if let Some(known) = known.filter(|it| it.revision <= cursor.revision)
+        && let Some(lines) = lines(registry, known.revision, cursor.revision).await?
+    {
+        let told = deltas(registry, &view, caller, (known, cursor), &lines);
+        return Ok((cursor, told));
+    }
+    let seen = view.clusters();
+    let seen = seen.filter(|it| sees_cluster(&view, caller, &it.value));
+    let told = ClusterStatusUpdate {
+        cursor: cursor.to_string(),
+        snapshot: true,
+        changed: since.is_some(),
+        items: seen.map(|it| item(registry, &view, it)).collect(),
+        removed: Vec::new(),
+    };
+    Ok((cursor, told))
+}
+
+/// What has become another than at `known`.
+fn deltas(
+    registry: &Registry,
+    view: &View,
+    caller: &Caller,
+    (known, cursor): (Cursor, Cursor),
+    lines: &[Change],
+) -> ClusterStatusUpdate {
+    let visible = lines
+        .iter()
+        .filter(|it| seen_as(view, caller, it).is_some());
+    let visible: Vec<&Change> = visible.collect();
+    let named = visible.iter().filter(|it| it.kind == Kind::Cluster);
+    let mut touched: BTreeSet<ClusterId> = named.filter_map(|it| it.id.parse().ok()).collect();
+    let (mut items, mut removed) = (Vec::new(), touched.clone());
+    removed.retain(|id| seen(view, caller, id).is_none());
+    touched.extend(registry.store.seen_since(known.turn));
+    for id in &touched {
+        items.extend(seen(view, caller, id).map(|it| item(registry, view, it)));
+    }
+    ClusterStatusUpdate {
+        cursor: cursor.to_string(),
+        snapshot: false,
+        changed: !visible.is_empty(),
+        items,
+        removed: removed.into_iter().collect(),
+    }
+}
+
+fn seen<'a>(view: &'a View, caller: &Caller, id: &ClusterId) -> Option<&'a Arc<Record<Cluster>>> {
+    let cluster = view.cluster(id);
+    cluster.filter(|it| sees_cluster(view, caller, &it.value))
+}
+
+fn item(registry: &Registry, view: &View, cluster: &Record<Cluster>) -> ClusterStatusEntry {
+    ClusterStatusEntry {
+        id: cluster.value.id.clone(),
+        status: registry.store.observed_of(cluster).status.clone(),
+        outdated: registry.outdated(view, cluster),
+    }
+}
+
+/// What the log says of what has changed in between. None where it does not say who sees which cluster: there is too much of
+/// it, it is kept no more, or something has moved.
+async fn lines(
+    registry: &Registry,
+    after: Revision,
+    until: Revision,
+) -> Result<Option<Vec<Change>>, Failure> {
+    if after == until {
+        return Ok(Some(Vec::new()));
+    }
+    match registry.store.changes(after, LINES).await {
+        Ok(found) if found.revision < until || found.changes.iter().any(moves) => Ok(None),
+        Ok(mut found) => {
+            found.changes.retain(|it| it.revision <= until);
+            Ok(Some(found.changes))
+        }
+        Err(StoreError::Compacted { .. }) => Ok(None),
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// Whether others see a cluster than before.
+fn moves(change: &Change) -> bool {
+    let (Some(before), Some(after)) = (&change.before, &change.after) else {
+        return change.kind == Kind::Tenant;
+    };
+    let field = match change.kind {
+        Kind::Tenant => "parent",
+        Kind::Cluster => "tenant",
+        Kind::Token | Kind::Catalog => return false,
+    };
+    before.get(field) != after.get(field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_reads_back_and_nothing_else_is_one() {
+        let cursor = Cursor {
+            run: 0xcafe,
+            turn: 7,
+            revision: Revision(12),
+        };
+        assert_eq!(cursor.to_string(), "0000cafe-7-12");
+        assert_eq!(cursor.to_string().parse::<Cursor>().unwrap(), cursor);
+        for text in ["", "7", "cafe-7", "cafe-7-12-1", "cafe--7-12", "x-7-12"] {
+            assert!(text.parse::<Cursor>().is_err(), "{text}");
+        }
+    }
+}

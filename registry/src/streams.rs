@@ -1,0 +1,148 @@
+//! What `/v1/changes` and `/v1/status` have in common: a long poll, and server-sent events for who asks for them.
+
+use std::{convert::Infallible, future::Future, pin::pin, time::Duration};
+
+use axum::{
+    Json,
+    body::{Body, Bytes},
+    extract::FromRequestParts,
+    response::{IntoResponse, Response},
+};
+use fairlead_api::{Code, Failure};
+use fairlead_gateway::{Asker, Caller};
+use futures_util::{Stream, StreamExt};
+use http::{HeaderMap, HeaderValue, header, request::Parts};
+use serde::Serialize;
+use tokio::time::{Instant, timeout_at};
+
+use crate::{
+    invalid::invalid,
+    page::Query,
+    registry::Registry,
+    reply::{Answer, Refused},
+};
+
+/// How long a long poll may wait. Below what the gateway gives a module.
+const MAX_WAIT: u64 = 25;
+/// A stream says something at least this often, so that nobody in between takes it for dead.
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
+/// A stream ends then, and its client goes on with another one.
+pub(super) const STREAM_LIFE: Duration = Duration::from_secs(600);
+/// How often it is asked whether whoever is told is still who they were.
+const ASKED_AGAIN: Duration = Duration::from_secs(3);
+/// What is said where nothing happens.
+pub(super) const NOTHING_NEW: Bytes = Bytes::from_static(b": nothing new\n\n");
+
+/// Whoever is told of things as they happen, as long as their token is good.
+pub(super) struct Listener {
+    pub(super) caller: Caller,
+    asker: Asker,
+    ask_again: Instant,
+}
+
+impl<S: Sync> FromRequestParts<S> for Listener {
+    type Rejection = Refused;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
+        let asker = parts.extensions.get::<Asker>().cloned();
+        let asker = asker.ok_or(Code::NoToken)?;
+        Ok(Listener {
+            caller: asker.caller().await?,
+            asker,
+            ask_again: Instant::now() + ASKED_AGAIN,
+        })
+    }
+}
+
+impl Listener {
+    /// Whether they are still who they were, as far as that was asked lately.
+    pub(super) async fn is_still_there(&mut self) -> bool {
+        if Instant::now() < self.ask_again {
+            return true;
+        }
+        let is_still = self.asker.is_still(&self.caller).await;
+        self.ask_again = Instant::now() + ASKED_AGAIN;
+        is_still
+    }
+}
+
+/// How long a poll is to wait.
+///
+/// # Errors
+/// `FL-4109`
+pub(super) fn wait_of(query: &Query) -> Result<Duration, Failure> {
+    let Some(wait) = query.one("wait")? else {
+        return Ok(Duration::ZERO);
+    };
+    let wait = wait.parse().ok().filter(|wait| *wait <= MAX_WAIT);
+    let wait = wait.ok_or_else(|| invalid(format_args!("wait: it is 0 to {MAX_WAIT} seconds")))?;
+    Ok(Duration::from_secs(wait))
+}
+
+/// From where to go on: a stream that broke names the last event that it has seen.
+///
+/// # Errors
+/// `FL-4109`
+pub(super) fn since_of<'a>(
+    query: &'a Query,
+    headers: &'a HeaderMap,
+) -> Result<Option<&'a str>, Failure> {
+    let last = headers.get("last-event-id").and_then(|it| it.to_str().ok());
+    last.map_or_else(|| query.one("since"), |last| Ok(Some(last)))
+}
+
+pub(super) fn wants_events(headers: &HeaderMap) -> bool {
+    let accepts = headers.get_all(header::ACCEPT).iter();
+    let mut accepts = accepts.filter_map(|it| it.to_str().ok());
+    accepts.any(|it| it.contains("text/event-stream"))
+}
+
+/// What waiting for something to tell has come to.
+pub(super) enum Woken {
+    Changed,
+    /// Nothing happened.
+    TimeOver,
+    /// The hub ends, which whoever went on waiting would keep it from.
+    Ends,
+    /// Whoever waits is not who they were any more.
+    Revoked,
+}
+
+/// Waits until `changed`, which is false when nothing will change any more.
+pub(super) async fn woken(
+    registry: &Registry,
+    listener: &mut Listener,
+    until: Instant,
+    changed: impl Future<Output = bool>,
+) -> Woken {
+    let mut changed = pin!(changed);
+    loop {
+        if !listener.is_still_there().await {
+            return Woken::Revoked;
+        }
+        let next = until.min(listener.ask_again);
+        tokio::select! {
+            changed = timeout_at(next, changed.as_mut()) => match changed {
+                Ok(true) => return Woken::Changed,
+                Ok(false) => return Woken::Ends,
+                Err(_) if Instant::now() >= until => return Woken::TimeOver,
+                Err(_) => {}
+            },
+            () = registry.draining() => return Woken::Ends,
+        }
+    }
+}
+
+/// One answer of a poll.
+pub(super) fn polled<T: Serialize>(answer: &T) -> Response {
+    let no_store = HeaderValue::from_static("no-store");
+    ([(header::CACHE_CONTROL, no_store)], Json(answer)).into_response()
+}
+
+pub(super) fn events(said: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    let headers = headers.map(|(name, value)| (name, HeaderValue::from_static(value)));
+    (headers, Body::from_stream(said.map(Ok::<_, Infallible>))).into_response()
+}

@@ -1,0 +1,294 @@
+//! What a cluster has in the end: its own words first, then those of its tenant's template, and for each from where it is.
+
+use std::collections::BTreeMap;
+
+use fairlead_api::TenantId;
+use fairlead_store::{
+    View,
+    model::{
+        Cluster, ClusterTemplate, CreationPolicy, Credentials, DeletionPolicy, GitRepo, RepoKind,
+    },
+};
+use serde_json::{Map, Value, json};
+
+static NOTHING: BTreeMap<String, String> = BTreeMap::new();
+
+/// The template of a tenant, for its clusters.
+#[must_use]
+pub fn template_of<'a>(view: &'a View, tenant: &TenantId) -> Option<&'a ClusterTemplate> {
+    view.tenant(tenant)?.value.cluster_template.as_ref()
+}
+
+/// A cluster with the values that its tenant's template adds.
+#[derive(Clone, Copy)]
+pub struct Effective<'a> {
+    cluster: &'a Cluster,
+    template: Option<&'a ClusterTemplate>,
+}
+
+impl<'a> Effective<'a> {
+    pub fn of(cluster: &'a Cluster, template: Option<&'a ClusterTemplate>) -> Self {
+        Effective { cluster, template }
+    }
+
+    /// The template's.
+    pub(super) fn annotations(&self) -> &'a BTreeMap<String, String> {
+        self.template.map_or(&NOTHING, |it| &it.annotations)
+    }
+
+    /// The template's.
+    pub(super) fn facts(&self) -> &'a BTreeMap<String, String> {
+        self.template.map_or(&NOTHING, |it| &it.facts)
+    }
+
+    pub fn own_repo(&self) -> Option<&'a GitRepo> {
+        self.cluster.git_repo.as_ref()
+    }
+
+    fn repos(&self) -> [Option<&'a GitRepo>; 2] {
+        [
+            self.cluster.git_repo.as_ref(),
+            self.template.and_then(|it| it.git_repo.as_ref()),
+        ]
+    }
+
+    /// Whether there is a repository at all, known by its URL or still to be made.
+    pub fn has_repo(&self) -> bool {
+        self.repos().iter().any(Option::is_some)
+    }
+
+    fn of_repo<T>(&self, pick: impl Fn(&'a GitRepo) -> Option<T>) -> Option<T> {
+        self.repos().into_iter().flatten().find_map(pick)
+    }
+
+    pub fn repo_url(&self) -> Option<&'a str> {
+        self.of_repo(|repo| repo.url.as_deref())
+    }
+
+    pub fn repo_path(&self) -> Option<&'a str> {
+        self.of_repo(|repo| repo.path.as_deref())
+    }
+
+    pub fn repo_name(&self) -> Option<&'a str> {
+        self.of_repo(|repo| repo.repo_name.as_deref())
+    }
+
+    pub fn api_secret_ref(&self) -> Option<&'a Credentials> {
+        self.of_repo(|repo| repo.api_secret_ref.as_ref())
+    }
+
+    pub(super) fn host_keys(&self) -> Option<&'a str> {
+        self.of_repo(|repo| repo.host_keys.as_deref())
+    }
+
+    /// Of the repository that the URL is of.
+    pub fn repo_kind(&self) -> Option<RepoKind> {
+        let named = self.of_repo(|repo| repo.url.as_ref().map(|_| repo.kind));
+        named.or_else(|| self.of_repo(|repo| Some(repo.kind)))
+    }
+
+    pub(super) fn tenant_revision(&self) -> Option<&'a str> {
+        let own = self.cluster.tenant_git_repo_revision.as_deref();
+        own.or_else(|| self.template?.tenant_git_repo_revision.as_deref())
+    }
+
+    pub(super) fn global_revision(&self) -> Option<&'a str> {
+        let own = self.cluster.global_git_repo_revision.as_deref();
+        own.or_else(|| self.template?.global_git_repo_revision.as_deref())
+    }
+
+    pub fn creation_policy(&self) -> Option<CreationPolicy> {
+        let own = self.cluster.creation_policy;
+        own.or_else(|| self.template?.creation_policy)
+    }
+
+    pub(super) fn deletion_policy(&self) -> Option<DeletionPolicy> {
+        let own = self.cluster.deletion_policy;
+        own.or_else(|| self.template?.deletion_policy)
+    }
+
+    pub(super) fn delete_protection(&self) -> Option<bool> {
+        let own = self.cluster.delete_protection;
+        own.or_else(|| self.template?.delete_protection)
+    }
+
+    /// Every value that there is, as `{"value": .., "from": "cluster" | "template"}`, under its path in the document.
+    pub(super) fn explained(&self) -> Value {
+        let mut all = Map::new();
+        let cluster = self.cluster;
+        let own = &cluster.annotations;
+        let own = own.iter().map(|(name, text)| (name, json!(text)));
+        explain(&mut all, "annotations", own, self.annotations());
+        let own = cluster
+            .facts
+            .iter()
+            .map(|(name, fact)| (name, fact.value.clone()));
+        explain(&mut all, "facts", own, self.facts());
+        let repo = self.own_repo();
+        let own_url = repo.and_then(|it| it.url.as_ref());
+        one(
+            &mut all,
+            "gitRepo.url",
+            json!(self.repo_url()),
+            own_url.is_some(),
+        );
+        let own_kind = own_url.is_some() || self.repo_url().is_none();
+        let kind = self.repo_kind();
+        one(
+            &mut all,
+            "gitRepo.type",
+            json!(kind),
+            own_kind && repo.is_some(),
+        );
+        let own = repo.is_some_and(|it| it.host_keys.is_some());
+        one(&mut all, "gitRepo.hostKeys", json!(self.host_keys()), own);
+        let own = repo.is_some_and(|it| it.path.is_some());
+        one(&mut all, "gitRepo.path", json!(self.repo_path()), own);
+        let own = repo.is_some_and(|it| it.repo_name.is_some());
+        one(&mut all, "gitRepo.repoName", json!(self.repo_name()), own);
+        let own = repo.is_some_and(|it| it.api_secret_ref.is_some());
+        let secret = json!(self.api_secret_ref());
+        one(&mut all, "gitRepo.apiSecretRef", secret, own);
+        let own = cluster.tenant_git_repo_revision.is_some();
+        one(
+            &mut all,
+            "tenantGitRepoRevision",
+            json!(self.tenant_revision()),
+            own,
+        );
+        let own = cluster.global_git_repo_revision.is_some();
+        one(
+            &mut all,
+            "globalGitRepoRevision",
+            json!(self.global_revision()),
+            own,
+        );
+        let own = cluster.creation_policy.is_some();
+        one(
+            &mut all,
+            "creationPolicy",
+            json!(self.creation_policy()),
+            own,
+        );
+        let own = cluster.deletion_policy.is_some();
+        one(
+            &mut all,
+            "deletionPolicy",
+            json!(self.deletion_policy()),
+            own,
+        );
+        let own = cluster.delete_protection.is_some();
+        one(
+            &mut all,
+            "deleteProtection",
+            json!(self.delete_protection()),
+            own,
+        );
+        Value::Object(all)
+    }
+}
+
+fn one(all: &mut Map<String, Value>, path: &str, value: Value, own: bool) {
+    if value.is_null() {
+        return;
+    }
+    let from = if own { "cluster" } else { "template" };
+    all.insert(path.to_owned(), json!({ "value": value, "from": from }));
+}
+
+fn explain<'a>(
+    all: &mut Map<String, Value>,
+    field: &str,
+    own: impl Iterator<Item = (&'a String, Value)>,
+    template: &BTreeMap<String, String>,
+) {
+    for (name, text) in template {
+        one(all, &format!("{field}.{name}"), json!(text), false);
+    }
+    for (name, value) in own {
+        one(all, &format!("{field}.{name}"), value, true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fairlead_certs::Registration;
+    use fairlead_store::model::{Binding, Bootstrap, Fact, FactSource};
+    use time::macros::datetime;
+
+    use super::*;
+
+    fn cluster() -> Cluster {
+        let at = datetime!(2026-11-21 12:00 UTC);
+        serde_json::from_value::<Map<String, Value>>(json!({})).unwrap();
+        Cluster {
+            id: "c-a".parse().unwrap(),
+            tenant: "t-a".parse().unwrap(),
+            display_name: None,
+            annotations: BTreeMap::new(),
+            facts: BTreeMap::from([(
+                "cloud".to_owned(),
+                Fact {
+                    value: json!("own"),
+                    source: FactSource::People,
+                    received: 0,
+                    observed: 0,
+                },
+            )]),
+            dynamic_facts: BTreeMap::new(),
+            git_repo: None,
+            repo_state: None,
+            tenant_git_repo_revision: Some("v2".to_owned()),
+            global_git_repo_revision: None,
+            compile_meta: None,
+            kube_api: None,
+            creation_policy: None,
+            deletion_policy: None,
+            delete_protection: None,
+            agent: fairlead_store::model::AgentSettings::default(),
+            binding: Binding::open(Registration::random().unwrap(), Bootstrap::new(1, at, None)),
+            created: at,
+        }
+    }
+
+    #[test]
+    fn a_template_fills_what_is_empty_and_each_value_says_where_it_is_from() {
+        let template: ClusterTemplate = serde_json::from_value(json!({
+            "facts": { "cloud": "template", "region": "template" },
+            "gitRepo": { "url": "ssh://git@git.example/a/b.git", "kind": "unmanaged" },
+            "tenantGitRepoRevision": "v1",
+            "globalGitRepoRevision": "v1",
+            "deleteProtection": true,
+        }))
+        .unwrap();
+        let cluster = cluster();
+        let effective = Effective::of(&cluster, Some(&template)).explained();
+        let of = |path: &str| {
+            let entry = &effective[path];
+            (
+                entry["value"].clone(),
+                entry["from"].as_str().unwrap().to_owned(),
+            )
+        };
+        assert_eq!(of("facts.cloud"), (json!("own"), "cluster".to_owned()));
+        assert_eq!(
+            of("facts.region"),
+            (json!("template"), "template".to_owned())
+        );
+        assert_eq!(
+            of("tenantGitRepoRevision"),
+            (json!("v2"), "cluster".to_owned())
+        );
+        assert_eq!(
+            of("globalGitRepoRevision"),
+            (json!("v1"), "template".to_owned())
+        );
+        assert_eq!(
+            of("gitRepo.type"),
+            (json!("unmanaged"), "template".to_owned())
+        );
+        assert_eq!(of("deleteProtection"), (json!(true), "template".to_owned()));
+        let alone = Effective::of(&cluster, None).explained();
+        assert_eq!(alone.as_object().unwrap().len(), 2);
+    }
+}

@@ -1,0 +1,330 @@
+//! `/tenants`, as Lieutenant's clients know it.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::State,
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use fairlead_api::{Code, Failure, TenantId};
+use fairlead_gateway::Caller;
+use fairlead_store::{Draft, Record, StoreError, model::Tenant, whole_millis};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use serde_json::{Map, Value};
+use tracing::info;
+
+use crate::{
+    clusters::unprotected,
+    document::{
+        fields::Fields, merge::tenant as merge_tenant, shown::ShownTenant, tenant::TenantSpec,
+    },
+    etag::{self, Demand},
+    invalid::invalid,
+    listing,
+    names::made_up,
+    page::Query,
+    registry::{Registry, by},
+    reply::{Answer, Asks, Document, Path, Refused},
+    rights::{Right, allow, sees_tenant, visible_tenant},
+};
+
+/// The tenant of clusters that the command line registers without naming one. It is there from the start.
+pub(crate) const DEFAULT: &str = "t-default";
+/// How often a made-up id may turn out to be taken.
+const TRIES: usize = 5;
+/// How many tenants may stand above one.
+const MAX_DEPTH: usize = 16;
+
+pub(super) fn routes() -> Router<Arc<Registry>> {
+    Router::new()
+        .route("/tenants", get(list).post(create))
+        .route(
+            "/tenants/{id}",
+            get(show).put(put).patch(patch).delete(delete),
+        )
+}
+
+async fn list(
+    State(registry): State<Arc<Registry>>,
+    asks: Asks,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let asked = listing::tenants::Tenants::of(&uri)?;
+    let caller = asks.who().await?;
+    let view = registry.store.view();
+    let (found, link) = asked.found(&view, &caller);
+    let shown: Vec<_> = found
+        .into_iter()
+        .map(|it| ShownTenant(it, registry.services.repositories.as_ref()))
+        .collect();
+    Ok(etag::listed(&headers, &view, &shown, link)?)
+}
+
+async fn show(
+    State(registry): State<Arc<Registry>>,
+    asks: Asks,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let caller = asks.who().await?;
+    let record = visible_tenant(&registry.store.view(), &caller, &id)?;
+    answer(&registry, &record, StatusCode::OK, &headers)
+}
+
+fn answer(
+    registry: &Registry,
+    record: &Record<Tenant>,
+    status: StatusCode,
+    headers: &HeaderMap,
+) -> Answer<Response> {
+    let shown = ShownTenant(record, registry.services.repositories.as_ref());
+    let mut answer = etag::answer(headers, status, Some(record.version), &shown)?;
+    if status == StatusCode::CREATED
+        && let Ok(location) = HeaderValue::try_from(format!("/tenants/{}", record.value.id))
+    {
+        answer.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(answer)
+}
+
+/// What a tenant would be; there is no version yet to demand.
+fn would_be(registry: &Registry, record: &Record<Tenant>, status: StatusCode) -> Answer<Response> {
+    let shown = ShownTenant(record, registry.services.repositories.as_ref());
+    Ok(etag::answer(&HeaderMap::new(), status, None, &shown)?)
+}
+
+fn requested(id: &str) -> Result<TenantId, Failure> {
+    TenantId::from_name(id).map_err(|error| invalid(format_args!("id: {error}")))
+}
+
+async fn create(
+    State(registry): State<Arc<Registry>>,
+    asks: Asks,
+    headers: HeaderMap,
+    Document(body): Document,
+) -> Answer<Response> {
+    let mut given = Fields::of(body)?;
+    let asked = given.text("id")?.as_deref().map(requested).transpose()?;
+    let spec = TenantSpec::read(&mut given)?;
+    spec.needs_repo()?;
+    spec.opens_nothing()?;
+    let caller = asks.who().await?;
+    allow(&caller, Right::ManageTenants)?;
+    for _ in 0..TRIES {
+        let id = match &asked {
+            Some(id) => id.clone(),
+            None => requested(&made_up()?)?,
+        };
+        let (spec, created) = (spec.clone(), whole_millis(registry.now()));
+        let new = Tenant::new(id.clone(), created);
+        let decide = move |draft: &mut Draft| match draft.tenant(&new.id) {
+            Some(_) => Err(Failure::from(Code::Conflict)),
+            None => written(draft, new.clone(), spec.clone()),
+        };
+        match registry.store.change(by(&caller), decide).await {
+            Err(failure) if failure.code == Code::Conflict && asked.is_none() => {}
+            Err(failure) => return Err(failure.into()),
+            Ok(done) => {
+                info!(tenant = %id, caller = caller.name, "tenant created");
+                return answer(&registry, &done.value, StatusCode::CREATED, &headers);
+            }
+        }
+    }
+    Err(Refused::because(Code::Conflict, "no free name was found"))
+}
+
+fn written(
+    draft: &mut Draft,
+    mut tenant: Tenant,
+    spec: TenantSpec,
+) -> Result<Arc<Record<Tenant>>, Failure> {
+    spec.write(&mut tenant);
+    let id = tenant.id.clone();
+    if let Some(parent) = &tenant.parent {
+        if draft.tenant(parent).is_none() {
+            return Err(invalid("tenantRef: there is no such tenant"));
+        }
+        if draft.within(parent, &id) {
+            return Err(invalid("tenantRef: a tenant would be above itself"));
+        }
+        if draft.lineage(parent).count() >= MAX_DEPTH {
+            let told = format_args!("tenantRef: {MAX_DEPTH} tenants above each other at most");
+            return Err(invalid(told));
+        }
+    }
+    draft.put_tenant(tenant)?;
+    draft.tenant(&id).cloned().ok_or(Code::NotFound.into())
+}
+
+/// Who is above whom is for an admin on all tenants to say.
+fn may_write(caller: &Caller, before: &Tenant, spec: &TenantSpec) -> Result<(), Failure> {
+    if spec.parent == before.parent {
+        allow(caller, Right::WriteTenant)
+    } else {
+        allow(caller, Right::ManageTenants)
+    }
+}
+
+async fn put(
+    State(registry): State<Arc<Registry>>,
+    asks: Asks,
+    Path(id): Path<String>,
+    uri: Uri,
+    headers: HeaderMap,
+    Document(body): Document,
+) -> Answer<Response> {
+    let id = requested(&id)?;
+    let dry_run = Query::of(&uri)?.yes("dryRun")?;
+    let mut given = Fields::of(body)?;
+    let ours = ["tenantRef", "clusterTemplate"].map(|name| given.mentions(name));
+    let spec = TenantSpec::read(&mut given)?;
+    let has_repo = spec.needs_repo();
+    spec.opens_nothing()?;
+    let demand = Demand::of(&headers);
+    let caller = match (asks.who().await, has_repo) {
+        (Ok(caller), Ok(())) => caller,
+        // A tenant that never had one, like the first of every hub, may be put as it is.
+        (Ok(caller), Err(lacking)) => {
+            let known = visible_tenant(&registry.store.view(), &caller, id.as_str());
+            known
+                .ok()
+                .filter(|it| it.value.git_repo.is_none())
+                .ok_or(lacking)?;
+            caller
+        }
+        (Err(refused), Ok(())) => return Err(refused),
+        (Err(_), Err(lacking)) => return Err(lacking.into()),
+    };
+    allow(&caller, Right::WriteTenant)?;
+    let (who, created) = (caller.clone(), whole_millis(registry.now()));
+    let decide = move |draft: &mut Draft| {
+        let there = draft.tenant(&id).cloned();
+        let seen = there.clone().filter(|_| sees_tenant(draft, &who, &id));
+        let Some(before) = seen else {
+            // Whatever is demanded, one that this caller does not see is answered as one that is not there.
+            allow(&who, Right::ManageTenants)?;
+            demand.check(None)?;
+            if there.is_some() {
+                return Err(Code::Conflict.into());
+            }
+            let new = Tenant::new(id.clone(), created);
+            return Ok((written(draft, new, spec.clone())?, StatusCode::CREATED));
+        };
+        demand.check(Some(before.version))?;
+        let spec = spec.clone().over(&before.value, ours);
+        may_write(&who, &before.value, &spec)?;
+        let record = written(draft, before.value.clone(), spec)?;
+        Ok::<_, Failure>((record, StatusCode::OK))
+    };
+    let (record, status) = registry.change_or_try(&caller, dry_run, decide).await?;
+    if dry_run {
+        return would_be(&registry, &record, status);
+    }
+    info!(tenant = %record.value.id, caller = caller.name, "tenant put");
+    answer(&registry, &record, status, &HeaderMap::new())
+}
+
+async fn patch(
+    State(registry): State<Arc<Registry>>,
+    asks: Asks,
+    Path(id): Path<String>,
+    uri: Uri,
+    headers: HeaderMap,
+    Document(body): Document,
+) -> Answer<Response> {
+    let dry_run = Query::of(&uri)?.yes("dryRun")?;
+    let patch = Fields::of(body)?;
+    let mut alone = Map::new();
+    merge_tenant(&mut alone, patch.clone().into_rest());
+    TenantSpec::read(&mut Fields::of(Value::Object(alone))?)?.opens_nothing()?;
+    let demand = Demand::of(&headers);
+    let caller = asks.who().await?;
+    visible_tenant(&registry.store.view(), &caller, &id)?;
+    allow(&caller, Right::WriteTenant)?;
+    TenantSpec::check_patch(&patch)?;
+    let patch = patch.into_rest();
+    let who = caller.clone();
+    let decide = move |draft: &mut Draft| {
+        let record = visible_tenant(draft, &who, &id)?;
+        demand.check(Some(record.version))?;
+        let mut document = TenantSpec::document(&record.value);
+        merge_tenant(&mut document, patch.clone());
+        let spec = TenantSpec::read(&mut Fields::of(Value::Object(document))?)?;
+        may_write(&who, &record.value, &spec)?;
+        written(draft, record.value.clone(), spec)
+    };
+    let record = registry.change_or_try(&caller, dry_run, decide).await?;
+    if dry_run {
+        return would_be(&registry, &record, StatusCode::OK);
+    }
+    answer(&registry, &record, StatusCode::OK, &HeaderMap::new())
+}
+
+async fn delete(
+    State(registry): State<Arc<Registry>>,
+    asks: Asks,
+    Path(id): Path<String>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let query = Query::of(&uri)?;
+    let cascade = query.yes("cascade")?;
+    let demand = Demand::of(&headers);
+    let caller = asks.who().await?;
+    let record = visible_tenant(&registry.store.view(), &caller, &id)?;
+    allow(&caller, Right::ManageTenants)?;
+    let id = record.value.id.clone();
+    if id.as_str() == DEFAULT {
+        let detail = "the command line registers clusters with it";
+        return Err(Refused::because(Code::InUse, detail));
+    }
+    let doomed = id.clone();
+    let decide = move |draft: &mut Draft| {
+        let record = draft.tenant(&doomed).ok_or(Code::NotFound)?;
+        demand.check(Some(record.version))?;
+        let mut gone = Vec::new();
+        if cascade {
+            delete_below(draft, &doomed, &mut gone)?;
+        }
+        match draft.delete_tenant(&doomed) {
+            Err(StoreError::InUse) => {
+                let detail = "the tenant has clusters, or tenants below it";
+                Err(Failure::because(Code::InUse, detail))
+            }
+            done => Ok(done.map(|()| gone)?),
+        }
+    };
+    let gone = registry.store.change(by(&caller), decide).await?.value;
+    info!(tenant = %id, caller = caller.name, clusters = gone.len(), "tenant deleted");
+    for cluster in gone {
+        // Nobody listening is fine: then there is no session to end.
+        let _ = registry.deleted.send(cluster);
+    }
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Deletes a tenant's clusters and all tenants below it, with theirs.
+fn delete_below(
+    draft: &mut Draft,
+    tenant: &TenantId,
+    gone: &mut Vec<fairlead_api::ClusterId>,
+) -> Result<(), Failure> {
+    let below: Vec<TenantId> = draft
+        .children_of(tenant)
+        .map(|it| it.value.id.clone())
+        .collect();
+    for child in below {
+        delete_below(draft, &child, gone)?;
+        draft.delete_tenant(&child)?;
+    }
+    let clusters: Vec<_> = draft.clusters_of(tenant).cloned().collect();
+    for cluster in clusters {
+        unprotected(draft, &cluster.value)?;
+        draft.delete_cluster(&cluster.value.id)?;
+        gone.push(cluster.value.id.clone());
+    }
+    Ok(())
+}

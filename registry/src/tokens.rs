@@ -1,0 +1,284 @@
+//! `/v1/tokens`: bearer tokens of people and programs. The token is shown once; its hash is what is kept, and its id is
+//! the start of that hash.
+
+use std::sync::Arc;
+
+use aws_lc_rs::digest;
+use axum::{
+    Router,
+    extract::State,
+    response::{IntoResponse, Response},
+    routing::{delete, get},
+};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use fairlead_api::{
+    Code, Failure, TenantId,
+    resources::{ApiToken, CreateToken, CreatedToken, List, Role},
+};
+use fairlead_gateway::Caller;
+use fairlead_store::{
+    Actor, Draft, Record, Store, StoreError, View,
+    model::{Token, hex},
+    random, whole_millis,
+};
+use http::{HeaderMap, StatusCode, Uri};
+use secrecy::{ExposeSecret, SecretString};
+use subtle::ConstantTimeEq;
+use time::{Duration, OffsetDateTime};
+use tracing::info;
+
+use crate::{
+    etag,
+    listing::Listing,
+    names::caller_name,
+    page::Place,
+    registry::{Registry, by},
+    reply::{Answer, Path, Refused, Secret, Sent, Who},
+    rights::{Right, allow, sees_tenant, visible},
+};
+
+/// What every token starts with, so that scanners for leaked secrets find it.
+const PREFIX: &str = "flt_";
+/// Longer than any token of ours, in bytes; nothing longer is hashed.
+const MAX_LEN: usize = 128;
+const DEFAULT_TTL: u64 = 8 * 3600;
+const MIN_TTL: u64 = 60;
+const MAX_TTL: u64 = 366 * 24 * 3600;
+
+pub(super) fn routes() -> Router<Arc<Registry>> {
+    Router::new()
+        .route("/v1/tokens", get(list).post(create))
+        .route("/v1/tokens/{id}", delete(remove))
+}
+
+/// Makes a token and keeps its hash.
+///
+/// # Errors
+/// `FL-4109` for a name or lifetime that may not be, or a role that goes with something else; `FL-4107` if there is no such
+/// tenant or cluster; `FL-5102`.
+pub async fn mint(
+    store: &Store,
+    now: OffsetDateTime,
+    actor: Actor,
+    asked: CreateToken,
+) -> Result<CreatedToken, Failure> {
+    mint_for(store, now, actor, asked, |_| Ok(())).await
+}
+
+/// Like [`mint`]; `hand_over` receives the token before the store knows it.
+///
+/// # Errors
+/// As [`mint`], and those of `hand_over`; then there is no token.
+pub async fn mint_for(
+    store: &Store,
+    now: OffsetDateTime,
+    actor: Actor,
+    asked: CreateToken,
+    hand_over: impl FnOnce(&SecretString) -> Result<(), Failure>,
+) -> Result<CreatedToken, Failure> {
+    check(&asked)?;
+    let ttl = asked.ttl_seconds.unwrap_or(DEFAULT_TTL);
+    if !(MIN_TTL..=MAX_TTL).contains(&ttl) {
+        let detail = format!("ttlSeconds is {MIN_TTL} to {MAX_TTL}");
+        return Err(Failure::because(Code::Invalid, detail));
+    }
+    let lifetime = Duration::seconds(i64::try_from(ttl).unwrap_or(i64::MAX));
+    let (mut kept, token) = new(&asked.name, asked.role, whole_millis(now), lifetime)?;
+    kept.tenant = asked.tenant;
+    kept.cluster = asked.cluster;
+    kept.created_by = Some(actor.to_string());
+    let about = shown(&kept);
+    hand_over(&token)?;
+    let decide = move |draft: &mut Draft| draft.put_token(kept.clone());
+    let done = store.change(actor, decide).await;
+    done.map_err(|error| match error {
+        StoreError::Missing => Failure::because(Code::NotFound, "no such tenant or cluster"),
+        other => other.into(),
+    })?;
+    info!(token = about.id, name = about.name, role = %about.role, tenant = about.tenant.as_ref().map(tracing::field::display), "token minted");
+    Ok(CreatedToken { about, token })
+}
+
+/// A token, and what is kept of it.
+///
+/// # Errors
+/// `FL-5101` if the machine has no random numbers.
+pub fn new(
+    name: &str,
+    role: Role,
+    created: OffsetDateTime,
+    lifetime: Duration,
+) -> Result<(Token, SecretString), Failure> {
+    let secret = random::bytes::<32>()?;
+    let token = SecretString::from(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(secret)));
+    let hash = hash(&token);
+    let kept = Token {
+        id: id_of(&hash),
+        hash,
+        name: name.to_owned(),
+        role,
+        tenant: None,
+        cluster: None,
+        created,
+        expires: created + lifetime,
+        created_by: None,
+    };
+    Ok((kept, token))
+}
+
+/// What a role must be on.
+fn check(asked: &CreateToken) -> Result<(), Failure> {
+    caller_name(&asked.name)?;
+    let wrong = match (asked.role, &asked.tenant, &asked.cluster) {
+        (Role::Cluster, _, None) => "a token with the role cluster names its cluster",
+        (Role::Cluster, Some(_), _) => "a token with the role cluster names no tenant",
+        (Role::Tenant, None, _) => "a token with the role tenant names its tenant",
+        (Role::Cluster, None, Some(_)) => return Ok(()),
+        (_, _, Some(_)) => "only a token with the role cluster names a cluster",
+        _ => return Ok(()),
+    };
+    Err(Failure::because(Code::Invalid, wrong))
+}
+
+/// Whose token it is; `None`: of all tenants.
+fn tenant_of<'a>(view: &'a View, token: &'a Token) -> Option<&'a TenantId> {
+    match &token.cluster {
+        Some(cluster) => view.cluster(cluster).map(|it| &it.value.tenant),
+        None => token.tenant.as_ref(),
+    }
+}
+
+fn sees_token(view: &View, caller: &Caller, token: &Token) -> bool {
+    let tenant = tenant_of(view, token);
+    caller.tenant.is_none() || tenant.is_some_and(|it| sees_tenant(view, caller, it))
+}
+
+/// Whether it is a token of this kind, be it good or not.
+pub(crate) fn is_one(token: &SecretString) -> bool {
+    token.expose_secret().starts_with(PREFIX)
+}
+
+/// The token's entry, valid or expired. The hash is compared in constant time; the id, by which it is found, is public.
+#[must_use]
+pub fn find(view: &View, token: &SecretString) -> Option<Arc<Record<Token>>> {
+    let text = token.expose_secret();
+    if !is_one(token) || text.len() > MAX_LEN {
+        return None;
+    }
+    let hash = hash(token);
+    let found = view.token(&id_of(&hash))?;
+    bool::from(found.value.hash.ct_eq(&hash)).then(|| Arc::clone(found))
+}
+
+fn hash(token: &SecretString) -> [u8; 32] {
+    let mut hash = [0; 32];
+    let digest = digest::digest(&digest::SHA256, token.expose_secret().as_bytes());
+    hash.copy_from_slice(digest.as_ref());
+    hash
+}
+
+fn id_of(hash: &[u8; 32]) -> String {
+    let (start, _) = hash.split_at(8);
+    format!("k-{}", hex::encode(start))
+}
+
+fn shown(token: &Token) -> ApiToken {
+    ApiToken {
+        id: token.id.clone(),
+        name: token.name.clone(),
+        role: token.role,
+        tenant: token.tenant.clone(),
+        cluster: token.cluster.clone(),
+        created: token.created,
+        expires: token.expires,
+        created_by: token.created_by.clone(),
+    }
+}
+
+/// Forgets tokens that had expired by `before`; says how many.
+pub(super) async fn forget(
+    registry: &Registry,
+    before: OffsetDateTime,
+) -> Result<usize, StoreError> {
+    let decide = move |draft: &mut Draft| {
+        let old = draft.tokens().filter(|it| it.value.expires < before);
+        let old: Vec<String> = old.map(|it| it.value.id.clone()).collect();
+        for id in &old {
+            draft.delete_token(id)?;
+        }
+        Ok::<_, StoreError>(old.len())
+    };
+    Ok(registry.store.change(Actor::Hub, decide).await?.value)
+}
+
+async fn list(
+    State(registry): State<Arc<Registry>>,
+    Who(caller): Who,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let asked = Listing::of(&uri)?;
+    allow(&caller, Right::Tokens)?;
+    let view = registry.store.view();
+    let scope = asked.scope(&view, &caller);
+    let found = view.tokens().filter(|it| {
+        let token = &it.value;
+        sees_token(&view, &caller, token)
+            && scope.has(tenant_of(&view, token))
+            && asked.is_in(&[&token.id, &token.name])
+    });
+    let placed = found.map(|it| (Place::of(&it.value.id), it));
+    let (found, link) = asked.cut(placed.collect());
+    let items = found.into_iter().map(|it| shown(&it.value)).collect();
+    Ok(etag::listed(&headers, &view, &List { items }, link)?)
+}
+
+async fn create(
+    State(registry): State<Arc<Registry>>,
+    Who(caller): Who,
+    Sent(asked): Sent<CreateToken>,
+) -> Answer<impl IntoResponse> {
+    allow(&caller, Right::Tokens)?;
+    check(&asked)?;
+    let view = registry.store.view();
+    let seen = match (&asked.cluster, &asked.tenant) {
+        (Some(cluster), _) => visible(&view, &caller, cluster.as_str()).is_ok(),
+        (None, Some(tenant)) => sees_tenant(&view, &caller, tenant),
+        (None, None) if caller.tenant.is_none() => true,
+        (None, None) => {
+            let detail = "a token on all tenants needs the role admin on all tenants";
+            let own = caller.tenant.as_ref().map(ToString::to_string);
+            let next = format!("Add `--tenant {}`.", own.unwrap_or_default());
+            return Err(Failure::because(Code::NotAllowed, detail).next(next).into());
+        }
+    };
+    if !seen {
+        // As for one that does not exist.
+        return Err(Refused::because(
+            Code::NotFound,
+            "no such tenant or cluster",
+        ));
+    }
+    let created = mint(&registry.store, registry.now(), by(&caller), asked).await?;
+    Ok((StatusCode::CREATED, Secret(created)))
+}
+
+async fn remove(
+    State(registry): State<Arc<Registry>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+) -> Answer<StatusCode> {
+    allow(&caller, Right::Tokens)?;
+    let (who, doomed) = (caller.clone(), id.clone());
+    let decide = move |draft: &mut Draft| -> Result<(), Failure> {
+        let token = draft.token(&doomed);
+        if !token.is_some_and(|it| sees_token(draft, &who, &it.value)) {
+            let detail = format_args!("no token has the id {doomed:?}");
+            return Err(Failure::because(Code::NotFound, detail));
+        }
+        Ok(draft.delete_token(&doomed)?)
+    };
+    registry.store.change(by(&caller), decide).await?;
+    info!(token = id, caller = caller.name, "token deleted");
+    Ok(StatusCode::NO_CONTENT)
+}
