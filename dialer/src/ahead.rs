@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::io::poll_read_buf;
 
 /// Bytes per read: eight records, as much as one round of a session.
-const BLOCK: usize = 128 * 1024;
+const BLOCK_BYTES: usize = 128 * 1024;
 
 thread_local! {
     /// One block for all connections of a thread without unread data.
@@ -48,7 +48,7 @@ impl<IO> Ahead<IO> {
         if self.block.is_empty() {
             let mut block = std::mem::take(&mut self.block);
             SPARE.with_borrow_mut(|spare| {
-                if spare.capacity() < BLOCK && block.try_reclaim(BLOCK) {
+                if spare.capacity() < BLOCK_BYTES && block.try_reclaim(BLOCK_BYTES) {
                     *spare = block;
                 }
             });
@@ -61,7 +61,7 @@ impl<IO: AsyncRead + Unpin> Ahead<IO> {
         if self.block.capacity() == 0 {
             self.block = SPARE.take();
         }
-        self.block.reserve(BLOCK);
+        self.block.reserve(BLOCK_BYTES);
         let polled = poll_read_buf(Pin::new(&mut self.io), cx, &mut self.block);
         if self.block.is_empty() {
             self.rest();

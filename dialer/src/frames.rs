@@ -178,7 +178,7 @@ impl Frames {
             Protocol::Spdy => spdy(head),
         };
         if let Some(body) = body {
-            let close = matches!(head, [first, ..] if first & 0x0f == CLOSE);
+            let close = matches!(head, [first, ..] if first & 0x0f == CLOSE_OPCODE);
             self.closed |= self.protocol == Protocol::WebSocket && close;
             self.body = body;
             self.known = 0;
@@ -186,7 +186,7 @@ impl Frames {
     }
 }
 
-const CLOSE: u8 = 8;
+const CLOSE_OPCODE: u8 = 8;
 
 /// Length of the body, if the head is complete.
 fn websocket(head: &[u8]) -> Option<u64> {

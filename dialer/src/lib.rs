@@ -48,7 +48,7 @@ use tokio::net::TcpStream;
 /// Bytes that the kernel may hold unsent on a link: two messages. Data that TCP cannot send yet
 /// waits in the streams instead, where small messages overtake it.
 #[cfg(target_os = "linux")]
-const UNSENT: u32 = 32 * 1024;
+const MAX_UNSENT_BYTES: u32 = 32 * 1024;
 
 /// Sets the socket options of a link's TCP connection, as far as the system supports them.
 ///
@@ -60,8 +60,8 @@ pub fn for_link(tcp: &TcpStream) {
     {
         let tcp = socket2::SockRef::from(tcp);
         // These fail only on a dead socket; its first read reports that.
-        let _ = tcp.set_tcp_user_timeout(Some(wire::SILENCE));
-        let _ = tcp.set_tcp_notsent_lowat(UNSENT);
+        let _ = tcp.set_tcp_user_timeout(Some(wire::SILENCE_TIMEOUT));
+        let _ = tcp.set_tcp_notsent_lowat(MAX_UNSENT_BYTES);
     }
     #[cfg(not(target_os = "linux"))]
     let _ = tcp;

@@ -24,7 +24,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 
-pub(crate) use self::window::INITIAL;
+pub(crate) use self::window::INITIAL_WINDOW;
 use self::{frame::Header, state::State};
 pub use self::{stream::Stream, violation::Violation};
 use crate::{

@@ -143,7 +143,7 @@ impl Drop for Part {
 
 /// Bytes by which a session's count may differ from the shared one. The count changes with every
 /// frame, and most frames are read at once.
-const STEP: usize = 64 * 1024;
+const SHARED_STEP_BYTES: usize = 64 * 1024;
 
 /// Bytes received by one session and not yet read.
 #[derive(Debug)]
@@ -160,12 +160,16 @@ impl Unread {
 
     pub(crate) fn more(&mut self, bytes: usize) {
         self.bytes += bytes;
-        self.tell(STEP);
+        self.tell(SHARED_STEP_BYTES);
     }
 
     pub(crate) fn less(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
-        self.tell(if self.bytes == 0 { 1 } else { STEP });
+        self.tell(if self.bytes == 0 {
+            1
+        } else {
+            SHARED_STEP_BYTES
+        });
     }
 
     fn tell(&mut self, from: usize) {
@@ -191,20 +195,26 @@ mod tests {
 
     #[test]
     fn what_nobody_reads_is_known_in_steps_and_forgotten_with_its_holder() {
-        let reserve = Reserve::of(2 * STEP);
+        let reserve = Reserve::of(2 * SHARED_STEP_BYTES);
         let (mut one, mut other) = (reserve.unread_of_one(), reserve.unread_of_one());
-        one.more(STEP - 1);
-        one.less(STEP - 1);
+        one.more(SHARED_STEP_BYTES - 1);
+        one.less(SHARED_STEP_BYTES - 1);
         assert_eq!(reserve.unread(), 0);
-        one.more(STEP);
-        other.more(STEP - 1);
-        assert_eq!((reserve.unread(), reserve.is_clogged()), (STEP, false));
+        one.more(SHARED_STEP_BYTES);
+        other.more(SHARED_STEP_BYTES - 1);
+        assert_eq!(
+            (reserve.unread(), reserve.is_clogged()),
+            (SHARED_STEP_BYTES, false)
+        );
         other.more(1);
-        assert_eq!((reserve.unread(), reserve.is_clogged()), (2 * STEP, true));
+        assert_eq!(
+            (reserve.unread(), reserve.is_clogged()),
+            (2 * SHARED_STEP_BYTES, true)
+        );
         one.less(1);
         assert!(reserve.is_clogged(), "that is less than a step");
-        one.less(STEP - 1);
-        assert_eq!((reserve.unread(), one.bytes()), (STEP, 0));
+        one.less(SHARED_STEP_BYTES - 1);
+        assert_eq!((reserve.unread(), one.bytes()), (SHARED_STEP_BYTES, 0));
         drop(other);
         assert_eq!(reserve.unread(), 0);
     }

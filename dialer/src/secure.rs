@@ -2,7 +2,7 @@
 //! proxy that intercepts the outer TLS. Trust is decided by the two TLS configurations.
 //!
 //! In TLS 1.3 the agent's handshake ends before the hub has verified the agent's certificate.
-//! Therefore the hub first sends [`GREETING`]: an accepted agent reads it, a refused agent reads
+//! Therefore the hub first sends [`GREETING_VERSION`]: an accepted agent reads it, a refused agent reads
 //! the alert in its place.
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::{
 pub const HUB_SERVER_NAME: &str = "hub.fairlead.internal";
 
 /// Version of the protocol inside the secure channel (yamux with HTTP/1.1 on its streams).
-const GREETING: u8 = 1;
+const GREETING_VERSION: u8 = 1;
 
 /// Failure of the inner handshake.
 #[derive(Debug, thiserror::Error)]
@@ -48,10 +48,10 @@ pub(crate) async fn client(
     let mut wire = Wire::new(socket, agreed, channel, Role::Agent, limits);
     wire.handshake().await?;
     match wire.first_byte().await? {
-        GREETING => {}
+        GREETING_VERSION => {}
         other => {
             return Err(SecureError::Protocol(format!(
-                "the hub speaks version {other} inside the secure channel, this agent {GREETING}"
+                "the hub speaks version {other} inside the secure channel, this agent {GREETING_VERSION}"
             )));
         }
     }
@@ -71,7 +71,7 @@ pub(crate) async fn server(
     let channel = Channel::server(config)?;
     let mut wire = Wire::new(socket, agreed, channel, Role::Hub, limits);
     wire.handshake().await?;
-    wire.say(&[GREETING]).await?;
+    wire.say(&[GREETING_VERSION]).await?;
     wire.make_resumable(known)?;
     Ok(wire)
 }

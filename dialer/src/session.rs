@@ -12,18 +12,18 @@ use tokio::sync::{Mutex, watch};
 use self::{driver::Driver, state::Shared};
 pub use crate::mux::Stream;
 use crate::{
-    mux::{INITIAL, Mux, Side},
+    mux::{INITIAL_WINDOW, Mux, Side},
     reserve::Reserve,
     wire::{Line, LinkState, Wire},
 };
 
 /// Initial window of a stream, in bytes.
-pub(crate) const WINDOW: usize = INITIAL as usize;
+pub(crate) const INITIAL_WINDOW_BYTES: usize = INITIAL_WINDOW as usize;
 
 /// A thousand user requests, and some streams for requests of hub and agent.
-const STREAMS: usize = 1000 + 56;
+const DEFAULT_MAX_STREAMS: usize = 1000 + 56;
 /// An agent without a certificate sends one request at a time, and may have abandoned earlier ones.
-pub(crate) const STRANGERS_STREAMS: usize = 4;
+pub(crate) const MAX_UNAUTHENTICATED_STREAMS: usize = 4;
 
 /// Bounds of one session.
 #[derive(Debug, Clone)]
@@ -51,8 +51,8 @@ impl Default for Limits {
     /// limit on all sessions together.
     fn default() -> Self {
         Limits {
-            max_streams: STREAMS,
-            receive_budget: STREAMS * WINDOW + 32 * 1024 * 1024,
+            max_streams: DEFAULT_MAX_STREAMS,
+            receive_budget: DEFAULT_MAX_STREAMS * INITIAL_WINDOW_BYTES + 32 * 1024 * 1024,
             handshake: Duration::from_secs(10),
             unacknowledged: 4 * 1024 * 1024,
             resume_window: Duration::from_secs(60),
@@ -64,15 +64,16 @@ impl Default for Limits {
 impl Limits {
     /// Receive budget, raised to the initial windows of all streams.
     pub(crate) fn budget(&self) -> usize {
-        self.receive_budget.max(self.max_streams * WINDOW)
+        self.receive_budget
+            .max(self.max_streams * INITIAL_WINDOW_BYTES)
     }
 
     /// Limits for a peer without a certificate, which may only enrol.
     #[must_use]
     pub(crate) fn of_a_stranger(&self) -> Self {
         Limits {
-            max_streams: STRANGERS_STREAMS,
-            receive_budget: STRANGERS_STREAMS * WINDOW,
+            max_streams: MAX_UNAUTHENTICATED_STREAMS,
+            receive_budget: MAX_UNAUTHENTICATED_STREAMS * INITIAL_WINDOW_BYTES,
             ..self.clone()
         }
     }

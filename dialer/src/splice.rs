@@ -16,11 +16,11 @@ use tokio::{
 };
 
 /// Size of a copy buffer. A direction borrows it from the first read until the write is done.
-const BUFFER: usize = 32 * 1024;
+const BUFFER_BYTES: usize = 32 * 1024;
 /// Buffers that a thread keeps.
-const SPARE: usize = 4;
+const MAX_SPARE_BUFFERS: usize = 4;
 /// Time for a client to receive the remaining bytes after its server has closed.
-const LINGER: Duration = Duration::from_secs(600);
+const LINGER_TIMEOUT: Duration = Duration::from_secs(600);
 
 thread_local! {
     static SPARES: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
@@ -77,7 +77,7 @@ where
     let mut end = both.await;
     if there.refused.is_some() && matches!(end, End::Clean) {
         let rest = poll_fn(|cx| poll_drain(cx, &mut a));
-        if let Ok(Err(error)) = timeout(LINGER, rest).await {
+        if let Ok(Err(error)) = timeout(LINGER_TIMEOUT, rest).await {
             end = End::A(error);
         }
     }
@@ -206,12 +206,12 @@ fn poll_fill<R: AsyncRead + Unpin>(
 fn borrow() -> Vec<u8> {
     SPARES
         .with_borrow_mut(Vec::pop)
-        .unwrap_or_else(|| vec![0; BUFFER])
+        .unwrap_or_else(|| vec![0; BUFFER_BYTES])
 }
 
 fn give_back(buffer: Vec<u8>) {
     SPARES.with_borrow_mut(|spares| {
-        if spares.len() < SPARE {
+        if spares.len() < MAX_SPARE_BUFFERS {
             spares.push(buffer);
         }
     });

@@ -37,13 +37,13 @@ use rustls::pki_types::CertificateDer;
 use tokio::time::{Sleep, sleep, timeout};
 
 pub use self::line::{LinkState, Resumable};
-use self::{channel::RECORD, ledger::Ledger, link::Link, ws::Role};
+use self::{channel::RECORD_OVERHEAD, ledger::Ledger, link::Link, ws::Role};
 pub(crate) use self::{
-    channel::{Channel, MAX_PLAIN},
+    channel::{Channel, MAX_PLAIN_BYTES},
     hello::{Agreed, VERSIONS, choose, decline, offer},
     ledger::Impossible,
     line::Line,
-    pace::SILENCE,
+    pace::SILENCE_TIMEOUT,
     socket::Socket,
 };
 use crate::{
@@ -53,13 +53,13 @@ use crate::{
 
 /// Largest message sent, tag included, in bytes. With the WebSocket's header and mask (8) it is
 /// exactly one 16 KiB record of the outer TLS.
-pub(crate) const MESSAGE: usize = 16_376;
+pub(crate) const MAX_MESSAGE_BYTES: usize = 16_376;
 /// Expected size of a handshake message of the inner TLS, in bytes.
-const FLIGHT: usize = 2048;
+const HANDSHAKE_BYTES: usize = 2048;
 /// Size of a TLS key update, which may precede a record, in bytes.
-const UPDATE: usize = 27;
+const KEY_UPDATE_BYTES: usize = 27;
 /// Time to send an alert.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const ALERT_TIMEOUT: Duration = Duration::from_secs(2);
 
 thread_local! {
     /// Plaintext buffer shared by all sessions of a thread.
@@ -225,7 +225,7 @@ impl Wire {
         }
         // A response of the inner TLS, or its alert.
         if self.channel.has_records() {
-            self.post(FLIGHT);
+            self.post(HANDSHAKE_BYTES);
         }
         self.end.clone().map_or(Ok(true), Err)
     }
@@ -257,12 +257,12 @@ impl Wire {
         }
     }
 
-    /// Seals one message: the bytes that `fill` appends, up to [`MAX_PLAIN`]. Only call it with
+    /// Seals one message: the bytes that `fill` appends, up to [`MAX_PLAIN_BYTES`]. Only call it with
     /// capacity.
     pub(crate) fn seal(&mut self, fill: &mut dyn FnMut(&mut BytesMut)) {
         let mut plain = PLAIN.take();
         plain.clear();
-        plain.reserve(MAX_PLAIN);
+        plain.reserve(MAX_PLAIN_BYTES);
         fill(&mut plain);
         if !plain.is_empty()
             && let Err(end) = self.seal_plain(&plain)
@@ -273,11 +273,11 @@ impl Wire {
     }
 
     fn seal_plain(&mut self, plain: &[u8]) -> Result<(), LinkEnd> {
-        let size = plain.len() + RECORD;
+        let size = plain.len() + RECORD_OVERHEAD;
         let (channel, body) = (&mut self.channel, self.agreed.body);
         match &mut self.state {
             // Sealed in place; the message fits the limit of all peers.
-            State::Up(link) if size + UPDATE <= body && !channel.has_records() => {
+            State::Up(link) if size + KEY_UPDATE_BYTES <= body && !channel.has_records() => {
                 let mut sealed = Ok(());
                 let sent = link.send_data(&mut self.ledger, size, |out| {
                     sealed = channel.seal(plain, out);
@@ -395,7 +395,7 @@ impl Wire {
             let _ = new.outcome.send(said);
         }
         if self.channel.has_records() {
-            self.post(FLIGHT);
+            self.post(HANDSHAKE_BYTES);
         }
     }
 }
@@ -407,14 +407,14 @@ impl Wire {
         let outcome = self.shake().await;
         if outcome.is_err() {
             let last = poll_fn(|cx| self.poll_close(cx, CloseReason::Protocol));
-            let _ = timeout(LAST_WORDS, last).await;
+            let _ = timeout(ALERT_TIMEOUT, last).await;
         }
         outcome
     }
 
     async fn shake(&mut self) -> Result<(), LinkEnd> {
         loop {
-            self.post(FLIGHT);
+            self.post(HANDSHAKE_BYTES);
             if !self.channel.is_handshaking() {
                 return self.flush().await;
             }

@@ -138,7 +138,7 @@ pub(super) async fn offset(
 mod tests {
     use super::*;
 
-    const HOUR: i64 = 3600;
+    const HOUR_SECS: i64 = 3600;
 
     fn at(seconds: u64) -> UnixTime {
         UnixTime::since_unix_epoch(Duration::from_secs(seconds))
@@ -152,8 +152,8 @@ mod tests {
             (-60, None),
             (61, Some("61 s behind")),
             (-1200, Some("20 min ahead of")),
-            (5 * HOUR + 180, Some("5 h 3 min behind")),
-            (-50 * HOUR, Some("2 d 2 h ahead of")),
+            (5 * HOUR_SECS + 180, Some("5 h 3 min behind")),
+            (-50 * HOUR_SECS, Some("2 d 2 h ahead of")),
             (i64::MIN, Some("ahead of")),
         ] {
             let said = difference(offset);
@@ -174,7 +174,7 @@ mod tests {
         let unknown = expired.with_offset(Stage::Tls, None);
         assert_eq!((unknown.code, &unknown.next), (Code::DialClock, &None));
         assert!(unknown.cause.contains("Z"), "{unknown}");
-        let ahead = expired.with_offset(Stage::Tls, Some(-30 * HOUR));
+        let ahead = expired.with_offset(Stage::Tls, Some(-30 * HOUR_SECS));
         assert_eq!(ahead.code, Code::DialClock);
         let words = "this machine's clock is 1 d 6 h ahead of the hub's";
         assert!(ahead.cause.starts_with(words), "{ahead}");

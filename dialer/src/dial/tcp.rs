@@ -15,7 +15,7 @@ use super::{DialError, Stage, step};
 use crate::for_link;
 
 /// Head start of an address before the next one.
-const STAGGER: Duration = Duration::from_millis(250);
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// Connects to `host`, a name or an address, with TCP_NODELAY and the socket options of a link.
 pub(super) async fn connect(
@@ -74,7 +74,7 @@ async fn race(mut waiting: VecDeque<SocketAddr>) -> Result<(TcpStream, SocketAdd
                 Ok(tcp) => return Ok((tcp, address)),
                 Err(error) => failures.push(format!("{address}: {error}")),
             },
-            () = sleep(STAGGER), if !waiting.is_empty() => {}
+            () = sleep(ATTEMPT_DELAY), if !waiting.is_empty() => {}
         }
     }
 }
@@ -118,8 +118,8 @@ mod tests {
         {
             let tcp = socket2::SockRef::from(&tcp);
             let timeout = tcp.tcp_user_timeout().unwrap();
-            assert_eq!(timeout, Some(crate::wire::SILENCE));
-            assert_eq!(tcp.tcp_notsent_lowat().unwrap(), crate::UNSENT);
+            assert_eq!(timeout, Some(crate::wire::SILENCE_TIMEOUT));
+            assert_eq!(tcp.tcp_notsent_lowat().unwrap(), crate::MAX_UNSENT_BYTES);
         }
         let error = race(VecDeque::from([gone])).await.unwrap_err();
         assert_eq!((error.stage, error.code), (Stage::Tcp, Code::DialTcp));

@@ -22,7 +22,7 @@ use crate::{
         FOREIGN, OURS, agent_inner, agent_outer, agent_outer_at_any_time, hub_inner, hub_outer,
         stale_hub_outer,
     },
-    session::STRANGERS_STREAMS,
+    session::MAX_UNAUTHENTICATED_STREAMS,
 };
 
 type Answer = Response<Full<bytes::Bytes>>;
@@ -211,7 +211,7 @@ async fn an_agent_without_a_certificate_is_anonymous_and_has_few_streams() {
     let hub = accepted.recv().await.unwrap().unwrap();
     assert!(hub.certificates.is_empty());
     let mut streams = Vec::new();
-    for _ in 0..=STRANGERS_STREAMS {
+    for _ in 0..=MAX_UNAUTHENTICATED_STREAMS {
         let mut stream = dialed.session.open().await.unwrap();
         stream.write_all(b"x").await.unwrap();
         streams.push(stream);

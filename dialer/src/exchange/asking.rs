@@ -26,11 +26,11 @@ use super::{
 };
 
 /// Time that an upload waits for `100 Continue`, as in curl.
-const CONTINUE: Duration = Duration::from_secs(1);
+const CONTINUE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Limit of informational responses in one exchange.
 const MAX_INFORMATIONAL: usize = 16;
 /// Writes per poll, before other tasks get their turn.
-const ROUNDS: usize = 16;
+const WRITES_PER_POLL: usize = 16;
 
 /// Reason for a missing response.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Question {
         let upload = if sending.is_done() {
             Upload::Done
         } else if head::expects_continue(&parts.headers) {
-            Upload::Held(Box::pin(sleep(CONTINUE)), sending)
+            Upload::Held(Box::pin(sleep(CONTINUE_TIMEOUT)), sending)
         } else {
             Upload::Going(sending)
         };
@@ -180,7 +180,7 @@ impl<W: Wire> Asking<W> {
         {
             self.go_on();
         }
-        for _ in 0..ROUNDS {
+        for _ in 0..WRITES_PER_POLL {
             let question = &mut self.question;
             let filled = match &mut question.upload {
                 Upload::Refused(_) => return Poll::Ready(Ok(())),

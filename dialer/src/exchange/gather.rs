@@ -14,13 +14,13 @@ use std::{
 use tokio::time::{Instant, Sleep, sleep};
 
 /// Bytes without a pause after which batching starts.
-const FLOWING: usize = 256 * 1024;
+const BATCH_AFTER_BYTES: usize = 256 * 1024;
 /// Time without data that counts as a pause.
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE_MIN_TIME: Duration = Duration::from_millis(20);
 /// Bytes per turn that need no batching.
-const ENOUGH: usize = 64 * 1024;
+const LARGE_TURN_BYTES: usize = 64 * 1024;
 /// Delay of a batch.
-const REST: Duration = Duration::from_millis(2);
+const BATCH_DELAY: Duration = Duration::from_millis(2);
 
 #[derive(Default)]
 pub(super) struct Gather {
@@ -56,10 +56,10 @@ impl Gather {
         }
         let now = Instant::now();
         let last = self.last.replace(now);
-        let paused = last.is_some_and(|last| now - last > PAUSE);
+        let paused = last.is_some_and(|last| now - last > PAUSE_MIN_TIME);
         self.flowed = if paused { turn } else { self.flowed + turn };
-        if self.flowed >= FLOWING && turn < ENOUGH {
-            self.rest = Some(Box::pin(sleep(REST)));
+        if self.flowed >= BATCH_AFTER_BYTES && turn < LARGE_TURN_BYTES {
+            self.rest = Some(Box::pin(sleep(BATCH_DELAY)));
             let _ = self.poll(cx);
         }
     }
@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    const PIECE: usize = 4096;
+    const PIECE_BYTES: usize = 4096;
 
     /// Delay after the source has returned a piece.
     async fn after_a_piece(gather: &mut Gather, bytes: usize) -> Duration {
@@ -89,8 +89,11 @@ mod tests {
 
     async fn flowing() -> Gather {
         let mut gather = Gather::default();
-        for _ in 1..FLOWING / PIECE {
-            assert_eq!(after_a_piece(&mut gather, PIECE).await, Duration::ZERO);
+        for _ in 1..BATCH_AFTER_BYTES / PIECE_BYTES {
+            assert_eq!(
+                after_a_piece(&mut gather, PIECE_BYTES).await,
+                Duration::ZERO
+            );
         }
         gather
     }
@@ -99,16 +102,22 @@ mod tests {
     async fn a_large_body_in_small_pieces_is_left_to_gather() {
         let mut gather = flowing().await;
         for _ in 0..3 {
-            assert_eq!(after_a_piece(&mut gather, PIECE).await, REST);
+            assert_eq!(after_a_piece(&mut gather, PIECE_BYTES).await, BATCH_DELAY);
         }
-        assert_eq!(after_a_piece(&mut gather, ENOUGH).await, Duration::ZERO);
+        assert_eq!(
+            after_a_piece(&mut gather, LARGE_TURN_BYTES).await,
+            Duration::ZERO
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_pauses_is_not_kept_waiting() {
         let mut gather = flowing().await;
-        assert_eq!(after_a_piece(&mut gather, PIECE).await, REST);
-        advance(PAUSE + Duration::from_millis(1)).await;
-        assert_eq!(after_a_piece(&mut gather, PIECE).await, Duration::ZERO);
+        assert_eq!(after_a_piece(&mut gather, PIECE_BYTES).await, BATCH_DELAY);
+        advance(PAUSE_MIN_TIME + Duration::from_millis(1)).await;
+        assert_eq!(
+            after_a_piece(&mut gather, PIECE_BYTES).await,
+            Duration::ZERO
+        );
     }
 }

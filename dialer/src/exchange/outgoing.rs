@@ -7,9 +7,9 @@ use std::{collections::VecDeque, io::IoSlice};
 use bytes::{Buf, Bytes, BytesMut};
 
 /// Largest piece that is copied, in bytes: cheaper than a separate frame or TLS record.
-const COPIED: usize = 4096;
+const MAX_COPIED_BYTES: usize = 4096;
 /// Queued bytes at which nothing more is added until a write.
-const FULL: usize = 64 * 1024;
+const FULL_QUEUE_BYTES: usize = 64 * 1024;
 
 /// Output queue of an exchange.
 #[derive(Default)]
@@ -37,7 +37,7 @@ impl Outgoing {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.len() >= FULL
+        self.len() >= FULL_QUEUE_BYTES
     }
 
     /// Buffer for small output.
@@ -46,7 +46,7 @@ impl Outgoing {
     }
 
     pub(super) fn push(&mut self, data: Bytes) {
-        if data.len() <= COPIED {
+        if data.len() <= MAX_COPIED_BYTES {
             self.tail.extend_from_slice(&data);
         } else {
             self.seal();

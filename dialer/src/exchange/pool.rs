@@ -13,7 +13,7 @@ use super::wire::Wire;
 use crate::lock;
 
 /// Longest idle time of a wire.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) struct Pool<W> {
     idle: Mutex<Idle<W>>,
@@ -65,11 +65,11 @@ impl<W: Wire> Pool<W> {
 /// Drops wires that are too old or dead.
 async fn sweep<W: Wire>(pool: Weak<Pool<W>>) {
     loop {
-        sleep(IDLE / 4).await;
+        sleep(IDLE_TIMEOUT / 4).await;
         let Some(pool) = pool.upgrade() else { return };
         let mut idle = lock(&pool.idle);
         idle.wires
-            .retain_mut(|(wire, since)| since.elapsed() < IDLE && wire.is_idle());
+            .retain_mut(|(wire, since)| since.elapsed() < IDLE_TIMEOUT && wire.is_idle());
         if idle.wires.is_empty() {
             idle.swept = false;
             return;

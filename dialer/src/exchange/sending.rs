@@ -113,12 +113,12 @@ mod tests {
 
     use super::*;
 
-    const PIECE: usize = 16 * 1024;
-    const PIECES: u64 = 64;
+    const PIECE_BYTES: usize = 16 * 1024;
+    const PIECE_COUNT: u64 = 64;
 
     /// A body without data after each piece, and with the next piece at once.
     fn in_pieces() -> Body {
-        let mut left = 2 * PIECES;
+        let mut left = 2 * PIECE_COUNT;
         let pieces = futures_util::stream::poll_fn(move |cx| {
             left = left.saturating_sub(1);
             cx.waker().wake_by_ref();
@@ -126,7 +126,7 @@ mod tests {
                 (0, _) => Poll::Ready(None),
                 (_, 0) => Poll::Pending,
                 _ => {
-                    let piece = Frame::data(Bytes::from_static(&[0; PIECE]));
+                    let piece = Frame::data(Bytes::from_static(&[0; PIECE_BYTES]));
                     Poll::Ready(Some(Ok::<_, BodyError>(piece)))
                 }
             }
@@ -155,7 +155,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_in_pieces_is_left_to_gather_and_a_request_never() {
-        let length = || Encoder::Length(PIECES * PIECE as u64);
+        let length = || Encoder::Length(PIECE_COUNT * PIECE_BYTES as u64);
         assert!(takes(Sending::gathering(in_pieces(), length())).await > Duration::ZERO);
         let request = Sending::new(in_pieces(), length());
         assert_eq!(takes(request).await, Duration::ZERO);

@@ -32,11 +32,11 @@ use super::{
 use crate::session::Stream;
 
 /// Time limit for a head, from its first byte.
-const HEAD: Duration = Duration::from_secs(30);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time limit for the unread rest of a body.
-const DRAIN: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Writes per poll, before other tasks get their turn.
-const ROUNDS: usize = 16;
+const WRITES_PER_POLL: usize = 16;
 
 /// Serves requests on `stream` until it ends. A 101 response (or 2xx to CONNECT) completes the
 /// request's [`OnUpgrade`] extension with the raw stream. Heads of more than 100 fields or 64 KiB
@@ -112,7 +112,7 @@ impl<W: Wire> Serving<W> {
                 return Poll::Ready(head);
             }
             if self.desk.is_in_head() {
-                let deadline = deadline.get_or_insert_with(|| Box::pin(sleep(HEAD)));
+                let deadline = deadline.get_or_insert_with(|| Box::pin(sleep(HEAD_TIMEOUT)));
                 if deadline.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(malformed("its head does not come to an end"));
                 }
@@ -200,7 +200,7 @@ impl<W: Wire> Serving<W> {
         }
         let close = turn.close || closes(headers);
         self.send(Sending::gathering(body, encoder)).await?;
-        timeout(DRAIN, poll_fn(|cx| self.desk.poll_drain(cx)))
+        timeout(DRAIN_TIMEOUT, poll_fn(|cx| self.desk.poll_drain(cx)))
             .await
             .map_err(|_| HttpError::Malformed("the rest of a body does not come"))??;
         self.out.rest();
@@ -215,7 +215,7 @@ impl<W: Wire> Serving<W> {
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>, sending: &mut Sending) -> Poll<io::Result<()>> {
-        for _ in 0..ROUNDS {
+        for _ in 0..WRITES_PER_POLL {
             // Without the reader's lock: the response may echo the request's own body.
             let filled = sending.fill(cx, &mut self.out).map_err(io::Error::other)?;
             match (self.desk.poll_write(cx, &mut self.out)?, filled) {

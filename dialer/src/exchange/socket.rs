@@ -14,10 +14,10 @@ use tokio_util::io::poll_read_buf;
 use super::{Outgoing, Upgraded, wire::Wire};
 
 /// Smallest block, in bytes. Blocks grow while they are filled.
-const SMALL: usize = 8 * 1024;
-const LARGE: usize = 64 * 1024;
+const MIN_BLOCK_BYTES: usize = 8 * 1024;
+const MAX_BLOCK_BYTES: usize = 64 * 1024;
 /// Pieces per write.
-const PIECES: usize = 16;
+const PIECES_PER_WRITE: usize = 16;
 
 /// A TCP or TLS connection as a wire.
 pub struct Socket<IO> {
@@ -33,7 +33,7 @@ impl<IO> Socket<IO> {
         Socket {
             io,
             block: BytesMut::new(),
-            size: SMALL,
+            size: MIN_BLOCK_BYTES,
             unflushed: false,
         }
     }
@@ -41,9 +41,9 @@ impl<IO> Socket<IO> {
     /// Adjusts the size of the next block to the bytes read.
     fn learn(&mut self, read: usize, room: usize) {
         if read == room {
-            self.size = (self.size * 2).min(LARGE);
+            self.size = (self.size * 2).min(MAX_BLOCK_BYTES);
         } else if read < self.size / 8 {
-            self.size = (self.size / 2).max(SMALL);
+            self.size = (self.size / 2).max(MIN_BLOCK_BYTES);
         }
     }
 }
@@ -63,7 +63,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin + 'static> Wire for Socket<IO> {
 
     fn poll_write(&mut self, cx: &mut Context<'_>, out: &mut Outgoing) -> Poll<io::Result<()>> {
         while !out.is_empty() {
-            let mut slices = [IoSlice::new(&[]); PIECES];
+            let mut slices = [IoSlice::new(&[]); PIECES_PER_WRITE];
             let pieces = out.slices(&mut slices);
             let slices = slices.get(..pieces).unwrap_or_default();
             let io = Pin::new(&mut self.io);

@@ -34,7 +34,7 @@ use crate::{
     splice,
 };
 
-const PIPE: usize = 64 * 1024;
+const PIPE_BYTES: usize = 64 * 1024;
 
 fn boxed<B>(body: B) -> Body
 where
@@ -85,7 +85,7 @@ where
     H: Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
-    let (agent, hub) = pair(&limits(64), PIPE).await;
+    let (agent, hub) = pair(&limits(64), PIPE_BYTES).await;
     tokio::spawn(serve_all(agent.clone(), handler));
     (Exchanges::new(hub), agent)
 }

@@ -29,14 +29,14 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-const HELLO: u8 = 1;
-pub(crate) const DATA: u8 = 2;
-const MARK: u8 = 3;
-const MARK_ACK: u8 = 4;
-const CLOSE: u8 = 5;
-const CHALLENGE: u8 = 6;
-const PROOF: u8 = 7;
-const RESUMED: u8 = 8;
+const HELLO_TAG: u8 = 1;
+pub(crate) const DATA_TAG: u8 = 2;
+const PROBE_TAG: u8 = 3;
+const PROBE_ACK_TAG: u8 = 4;
+const CLOSE_TAG: u8 = 5;
+const CHALLENGE_TAG: u8 = 6;
+const PROOF_TAG: u8 = 7;
+const RESUMED_TAG: u8 = 8;
 
 /// Name of a session, by which a later link resumes it.
 pub type SessionId = [u8; 16];
@@ -121,21 +121,21 @@ pub fn decode(message: &[u8]) -> Result<Frame<'_>, FrameError> {
     let (&tag, body) = message.split_first().ok_or(FrameError::Empty)?;
     let wrong = FrameError::Length(tag);
     match tag {
-        HELLO => hello(body).ok_or(wrong)?,
-        DATA if body.is_empty() => Err(wrong),
-        DATA => Ok(Frame::Data(body)),
-        MARK => count(body).map(Frame::Mark).ok_or(wrong),
-        MARK_ACK => count(body).map(Frame::MarkAck).ok_or(wrong),
-        CLOSE => body
+        HELLO_TAG => hello(body).ok_or(wrong)?,
+        DATA_TAG if body.is_empty() => Err(wrong),
+        DATA_TAG => Ok(Frame::Data(body)),
+        PROBE_TAG => count(body).map(Frame::Mark).ok_or(wrong),
+        PROBE_ACK_TAG => count(body).map(Frame::MarkAck).ok_or(wrong),
+        CLOSE_TAG => body
             .try_into()
             .map(|code| Frame::Close(u16::from_be_bytes(code)))
             .map_err(|_| wrong),
-        CHALLENGE => {
+        CHALLENGE_TAG => {
             let nonce = body.try_into().map_err(|_| wrong)?;
             Ok(Frame::Challenge(nonce))
         }
-        PROOF => proof(body).ok_or(wrong),
-        RESUMED => resumed(body).ok_or(wrong),
+        PROOF_TAG => proof(body).ok_or(wrong),
+        RESUMED_TAG => resumed(body).ok_or(wrong),
         _ => Err(FrameError::Tag(tag)),
     }
 }
@@ -191,7 +191,7 @@ impl Frame<'_> {
         let mut out = BytesMut::new();
         match *self {
             Frame::Hello(hello) => {
-                out.put_slice(&[HELLO, hello.lowest, hello.highest]);
+                out.put_slice(&[HELLO_TAG, hello.lowest, hello.highest]);
                 out.put_slice(&hello.session);
                 out.put_u64(hello.received);
                 out.put_u32(hello.max_message);
@@ -199,23 +199,23 @@ impl Frame<'_> {
             }
             Frame::Data(data) => {
                 out.reserve(1 + data.len());
-                out.put_u8(DATA);
+                out.put_u8(DATA_TAG);
                 out.put_slice(data);
             }
             Frame::Mark(count) => {
-                out.put_u8(MARK);
+                out.put_u8(PROBE_TAG);
                 out.put_u64(count);
             }
             Frame::MarkAck(count) => {
-                out.put_u8(MARK_ACK);
+                out.put_u8(PROBE_ACK_TAG);
                 out.put_u64(count);
             }
             Frame::Close(code) => {
-                out.put_u8(CLOSE);
+                out.put_u8(CLOSE_TAG);
                 out.put_u16(code);
             }
             Frame::Challenge(nonce) => {
-                out.put_u8(CHALLENGE);
+                out.put_u8(CHALLENGE_TAG);
                 out.put_slice(&nonce);
             }
             Frame::Proof {
@@ -223,13 +223,13 @@ impl Frame<'_> {
                 received,
                 mac,
             } => {
-                out.put_u8(PROOF);
+                out.put_u8(PROOF_TAG);
                 out.put_slice(&nonce);
                 out.put_u64(received);
                 out.put_slice(&mac);
             }
             Frame::Resumed { received, mac } => {
-                out.put_u8(RESUMED);
+                out.put_u8(RESUMED_TAG);
                 out.put_u64(received);
                 out.put_slice(&mac);
             }

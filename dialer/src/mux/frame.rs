@@ -4,13 +4,13 @@
 use super::Violation;
 
 /// Bytes of a header.
-pub(super) const HEADER: usize = 12;
+pub(super) const HEADER_BYTES: usize = 12;
 
-pub(super) const SYN: u16 = 1;
-pub(super) const ACK: u16 = 2;
-pub(super) const FIN: u16 = 4;
-pub(super) const RST: u16 = 8;
-const FLAGS: u16 = SYN | ACK | FIN | RST;
+pub(super) const SYN_FLAG: u16 = 1;
+pub(super) const ACK_FLAG: u16 = 2;
+pub(super) const FIN_FLAG: u16 = 4;
+pub(super) const RST_FLAG: u16 = 8;
+const KNOWN_FLAGS: u16 = SYN_FLAG | ACK_FLAG | FIN_FLAG | RST_FLAG;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -54,7 +54,7 @@ impl Header {
     pub(super) const fn pong(opaque: u32) -> Self {
         Header {
             kind: Kind::Ping,
-            flags: ACK,
+            flags: ACK_FLAG,
             stream: 0,
             length: opaque,
         }
@@ -75,7 +75,7 @@ impl Header {
     }
 
     pub(super) fn decode(
-        &[version, kind, f1, f0, s3, s2, s1, s0, l3, l2, l1, l0]: &[u8; HEADER],
+        &[version, kind, f1, f0, s3, s2, s1, s0, l3, l2, l1, l0]: &[u8; HEADER_BYTES],
     ) -> Result<Self, Violation> {
         if version != 0 {
             return Err(Violation::Version(version));
@@ -89,7 +89,7 @@ impl Header {
         };
         let flags = u16::from_be_bytes([f1, f0]);
         let stream = u32::from_be_bytes([s3, s2, s1, s0]);
-        if flags & !FLAGS != 0 {
+        if flags & !KNOWN_FLAGS != 0 {
             return Err(Violation::Flags(flags));
         }
         // A frame concerns one stream, or the session, which has number 0.
@@ -104,7 +104,7 @@ impl Header {
         })
     }
 
-    pub(super) fn encode(self) -> [u8; HEADER] {
+    pub(super) fn encode(self) -> [u8; HEADER_BYTES] {
         let kind = match self.kind {
             Kind::Data => 0,
             Kind::Update => 1,
@@ -126,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_twelve_bytes_are_refused_or_the_one_spelling_of_a_header(bytes: [u8; HEADER]) {
+        fn any_twelve_bytes_are_refused_or_the_one_spelling_of_a_header(bytes: [u8; HEADER_BYTES]) {
             if let Ok(header) = Header::decode(&bytes) {
                 prop_assert_eq!(header.encode(), bytes);
             }
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn what_is_no_header_says_why() {
-        let good = Header::data(1, SYN, 5).encode();
+        let good = Header::data(1, SYN_FLAG, 5).encode();
         let with = |at: usize, value: u8| {
             let mut bytes = good;
             bytes[at] = value;

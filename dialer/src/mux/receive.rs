@@ -8,26 +8,26 @@ use bytes::{Buf, Bytes};
 
 use super::{
     Side, Stop, Violation,
-    frame::{ACK, FIN, HEADER, Header, Kind, RST, SYN},
+    frame::{ACK_FLAG, FIN_FLAG, HEADER_BYTES, Header, Kind, RST_FLAG, SYN_FLAG},
     state::{Ours, State, Theirs},
-    window::{FARTHEST, INITIAL},
+    window::{INITIAL_WINDOW, MAX_FAR_WINDOW},
 };
 use crate::session::CloseReason;
 
 /// Limit of queued pongs. A peer that exceeds it sends pings much faster than it reads.
-const MOST_PONGS: usize = 16;
+const MAX_QUEUED_PONGS: usize = 16;
 
 /// Position in the input.
 pub(super) enum Decoder {
     /// In a header, of which this many bytes have arrived.
-    Header([u8; HEADER], usize),
+    Header([u8; HEADER_BYTES], usize),
     /// In a frame's body.
     Body { stream: u32, left: u32, fin: bool },
 }
 
 impl Default for Decoder {
     fn default() -> Self {
-        Decoder::Header([0; HEADER], 0)
+        Decoder::Header([0; HEADER_BYTES], 0)
     }
 }
 
@@ -40,7 +40,7 @@ impl State {
                     let part = rest.len().min(data.len());
                     data.copy_to_slice(rest.get_mut(..part).unwrap_or_default());
                     *have += part;
-                    if *have == HEADER {
+                    if *have == HEADER_BYTES {
                         let header = Header::decode(bytes)?;
                         self.decoder = self.frame(header, wakes)?;
                     }
@@ -69,10 +69,10 @@ impl State {
             Kind::Ping => self.ping(header)?,
             Kind::GoAway => return Err(Stop::GoAway(reason(header.length))),
             Kind::Update => {
-                if self.concerns(header, wakes)? && !header.has(SYN) {
+                if self.concerns(header, wakes)? && !header.has(SYN_FLAG) {
                     self.credited(header)?;
                 }
-                if header.has(FIN) {
+                if header.has(FIN_FLAG) {
                     self.finished_by_peer(header.stream, wakes);
                 }
             }
@@ -84,10 +84,10 @@ impl State {
                     return Ok(Decoder::Body {
                         stream,
                         left: header.length,
-                        fin: header.has(FIN),
+                        fin: header.has(FIN_FLAG),
                     });
                 }
-                if header.has(FIN) {
+                if header.has(FIN_FLAG) {
                     self.finished_by_peer(stream, wakes);
                 }
             }
@@ -97,10 +97,10 @@ impl State {
 
     fn ping(&mut self, header: Header) -> Result<(), Violation> {
         // We send no pings, so a pong has no effect.
-        if header.has(ACK) {
+        if header.has(ACK_FLAG) {
             return Ok(());
         }
-        if self.pongs >= MOST_PONGS {
+        if self.pongs >= MAX_QUEUED_PONGS {
             return Err(Violation::Pings);
         }
         self.pongs += 1;
@@ -111,23 +111,25 @@ impl State {
     /// Handles opens and resets; false if the rest of the frame has no stream.
     fn concerns(&mut self, header: Header, wakes: &mut Vec<Waker>) -> Result<bool, Violation> {
         let stream = header.stream;
-        if header.has(SYN) {
+        if header.has(SYN_FLAG) {
             self.number(stream)?;
-            if !header.has(RST) {
+            if !header.has(RST_FLAG) {
                 let more = match header.kind {
                     Kind::Update => header.length,
                     _ => 0,
                 };
-                let credit = INITIAL.checked_add(more).ok_or(Violation::Credit(stream))?;
+                let credit = INITIAL_WINDOW
+                    .checked_add(more)
+                    .ok_or(Violation::Credit(stream))?;
                 self.admit(stream, credit, wakes);
             }
-        } else if header.has(RST) {
+        } else if header.has(RST_FLAG) {
             // Also for a stream that never began: opened and dropped before it had data.
             self.reset_by_peer(stream, wakes);
         } else if !self.existed(stream) {
             return Err(Violation::NeverOpened(stream));
         }
-        Ok(!header.has(RST) && self.streams.contains_key(&stream))
+        Ok(!header.has(RST_FLAG) && self.streams.contains_key(&stream))
     }
 
     /// Registers the number of a new stream of the peer.
@@ -172,7 +174,7 @@ impl State {
                 entry.window.arrived(length).err()
             }
             // Sent before the peer knew that the stream was closed or refused here.
-            _ => (length > FARTHEST).then_some(0),
+            _ => (length > MAX_FAR_WINDOW).then_some(0),
         };
         left.map_or(Ok(()), |left| {
             Err(Violation::Window {
@@ -225,19 +227,19 @@ impl State {
 }
 
 /// Offset of our own reasons in GO_AWAY, above the codes of yamux.
-const OWN_REASONS: u32 = 0x100;
+const OWN_REASONS_OFFSET: u32 = 0x100;
 
 /// Code of a reason in GO_AWAY; yamux defines 0 normal end, 1 protocol error, 2 internal error.
 pub(super) fn code(reason: CloseReason) -> u32 {
     match reason {
         CloseReason::Done => 0,
         CloseReason::Protocol => 1,
-        other => OWN_REASONS + u32::from(other.code()),
+        other => OWN_REASONS_OFFSET + u32::from(other.code()),
     }
 }
 
 fn reason(code: u32) -> CloseReason {
-    match (code, code.checked_sub(OWN_REASONS)) {
+    match (code, code.checked_sub(OWN_REASONS_OFFSET)) {
         (1, _) => CloseReason::Protocol,
         (_, Some(own)) => CloseReason::from_code(u16::try_from(own).unwrap_or(0)),
         _ => CloseReason::Done,

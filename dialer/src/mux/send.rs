@@ -1,12 +1,12 @@
 //! Output to the peer, message by message: control frames, then small streams, then bulk.
 //!
-//! A stream is bulk once it has sent [`BULK`] bytes more than a conversation would. Data of the
-//! peer on the stream counts against these bytes [`ANSWER`] fold, and so does idle time. An empty
+//! A stream is bulk once it has sent [`BULK_BYTES`] bytes more than a conversation would. Data of the
+//! peer on the stream counts against these bytes [`ANSWER_WEIGHT`] fold, and so does idle time. An empty
 //! outbox is no sign, because the socket may take everything; nor is a single reply, because bulk
 //! may have acknowledgements of its own.
 //!
-//! Small streams take turns frame by frame. A bulk stream keeps its turn for [`TURN`] bytes, and a
-//! bulk stream gets a turn at least every [`PATIENCE`] messages.
+//! Small streams take turns frame by frame. A bulk stream keeps its turn for [`BULK_TURN_BYTES`] bytes, and a
+//! bulk stream gets a turn at least every [`MAX_MESSAGES_WITHOUT_BULK`] messages.
 
 use std::{
     task::{Context, Poll, Waker},
@@ -17,34 +17,34 @@ use bytes::{BufMut, BytesMut};
 use tokio::time::Instant;
 
 use super::{
-    frame::{FIN, HEADER, Header, Kind},
-    state::{Entry, OUTBOX, Ours, State, keep},
+    frame::{FIN_FLAG, HEADER_BYTES, Header, Kind},
+    state::{Entry, OUTBOX_BYTES, Ours, State, keep},
 };
 
 /// Plaintext of one message, in bytes. With the overhead of the layers below it is one TLS record
 /// of 16 KiB.
-pub(super) const MESSAGE: usize = 16_320;
+pub(super) const MESSAGE_BYTES: usize = 16_320;
 /// Largest body of a frame: it fills a message.
-pub(super) const FULL_BODY: usize = MESSAGE - HEADER;
-const BULK: usize = 64 * 1024;
+pub(super) const FULL_BODY: usize = MESSAGE_BYTES - HEADER_BYTES;
+const BULK_BYTES: usize = 64 * 1024;
 /// Sent bytes that one received byte cancels out.
-const ANSWER: usize = 64;
-/// Idle time after which [`BULK`] bytes are forgotten: a stream below 256 KiB/s is not bulk.
-const FORGET: Duration = Duration::from_millis(250);
-const TURN: usize = 64 * 1024;
-const PATIENCE: u32 = 8;
+const ANSWER_WEIGHT: usize = 64;
+/// Idle time after which [`BULK_BYTES`] bytes are forgotten: a stream below 256 KiB/s is not bulk.
+const BULK_DECAY_TIME: Duration = Duration::from_millis(250);
+const BULK_TURN_BYTES: usize = 64 * 1024;
+const MAX_MESSAGES_WITHOUT_BULK: u32 = 8;
 /// A message with less capacity than this in bytes takes no further frame: half a frame costs as
 /// much as a whole one.
-const LEAST: usize = 1024;
+const MIN_FRAME_CAPACITY: usize = 1024;
 /// Usual capacity of the control queue.
-const USUAL: usize = 64;
+const USUAL_CONTROL_FRAMES: usize = 64;
 
 impl Entry {
     /// Accounts for sent bytes.
     fn ran(&mut self, bytes: usize) {
-        self.run = (self.run + bytes).min(2 * BULK);
+        self.run = (self.run + bytes).min(2 * BULK_BYTES);
         // Most streams never need the clock.
-        if self.outbox.is_empty() && self.run >= BULK / 2 {
+        if self.outbox.is_empty() && self.run >= BULK_BYTES / 2 {
             self.dry = Some(Instant::now());
         }
     }
@@ -52,8 +52,8 @@ impl Entry {
     /// Accounts for the idle time before new output.
     fn runs_again(&mut self) {
         if let Some(dry) = self.dry.take() {
-            let idle = dry.elapsed().min(2 * FORGET).as_micros();
-            let forgotten = idle * BULK as u128 / FORGET.as_micros();
+            let idle = dry.elapsed().min(2 * BULK_DECAY_TIME).as_micros();
+            let forgotten = idle * BULK_BYTES as u128 / BULK_DECAY_TIME.as_micros();
             let forgotten = usize::try_from(forgotten).unwrap_or(usize::MAX);
             self.run = self.run.saturating_sub(forgotten);
         }
@@ -61,7 +61,7 @@ impl Entry {
 
     /// Accounts for received bytes.
     pub(super) fn answered(&mut self, bytes: usize) {
-        self.run = self.run.saturating_sub(bytes.saturating_mul(ANSWER));
+        self.run = self.run.saturating_sub(bytes.saturating_mul(ANSWER_WEIGHT));
     }
 }
 
@@ -90,7 +90,7 @@ impl State {
         }
         entry.scheduled = true;
         entry.runs_again();
-        if entry.run >= BULK {
+        if entry.run >= BULK_BYTES {
             self.bulk.push_back(id);
         } else {
             self.small.push_back(id);
@@ -103,22 +103,22 @@ impl State {
         !(self.control.is_empty() && self.small.is_empty() && (self.bulk.is_empty() || !bulk))
     }
 
-    /// Appends one message of whole frames to `out`: at most [`MESSAGE`] bytes.
+    /// Appends one message of whole frames to `out`: at most [`MESSAGE_BYTES`] bytes.
     pub(super) fn fill(&mut self, out: &mut BytesMut, bulk: bool, wakes: &mut Vec<Waker>) {
-        let end = out.len() + MESSAGE;
+        let end = out.len() + MESSAGE_BYTES;
         if !self.fill_control(out, end) {
             return;
         }
         let mut took_bulk = false;
-        if bulk && self.since_bulk >= PATIENCE {
+        if bulk && self.since_bulk >= MAX_MESSAGES_WITHOUT_BULK {
             took_bulk = self.fill_from_bulk(out, end, wakes);
         }
-        while end - out.len() >= LEAST
+        while end - out.len() >= MIN_FRAME_CAPACITY
             && let Some(id) = self.small.pop_front()
         {
             self.fill_from(id, out, end, wakes);
         }
-        while bulk && end - out.len() >= LEAST && !self.bulk.is_empty() {
+        while bulk && end - out.len() >= MIN_FRAME_CAPACITY && !self.bulk.is_empty() {
             took_bulk |= self.fill_from_bulk(out, end, wakes);
         }
         self.since_bulk = match took_bulk || self.bulk.is_empty() {
@@ -129,7 +129,7 @@ impl State {
 
     /// Appends control frames; false if the message is full.
     fn fill_control(&mut self, out: &mut BytesMut, end: usize) -> bool {
-        while end - out.len() >= HEADER
+        while end - out.len() >= HEADER_BYTES
             && let Some(header) = self.control.pop_front()
         {
             if header.kind == Kind::Ping {
@@ -137,8 +137,8 @@ impl State {
             }
             out.put_slice(&header.encode());
         }
-        if self.control.is_empty() && self.control.capacity() > 4 * USUAL {
-            self.control.shrink_to(USUAL);
+        if self.control.is_empty() && self.control.capacity() > 4 * USUAL_CONTROL_FRAMES {
+            self.control.shrink_to(USUAL_CONTROL_FRAMES);
         }
         self.control.is_empty()
     }
@@ -157,7 +157,7 @@ impl State {
         end: usize,
         wakes: &mut Vec<Waker>,
     ) -> bool {
-        let room = (end - out.len()).saturating_sub(HEADER);
+        let room = (end - out.len()).saturating_sub(HEADER_BYTES);
         let Some(entry) = self.streams.get_mut(&id) else {
             // Dropped or reset since.
             return false;
@@ -170,22 +170,22 @@ impl State {
         }
         // Not above the credit, which has 32 bits.
         let told = u32::try_from(length).unwrap_or(entry.credit);
-        let flags = if fin { FIN } else { 0 };
+        let flags = if fin { FIN_FLAG } else { 0 };
         out.put_slice(&Header::data(id, flags, told).encode());
         entry.outbox.drain_into(out, length);
         entry.credit -= told;
         entry.ran(length);
         entry.turn += length;
-        if entry.outbox.len() <= OUTBOX / 2 {
+        if entry.outbox.len() <= OUTBOX_BYTES / 2 {
             wakes.extend(entry.writer.take());
         }
         if entry.outbox.is_empty() {
             entry.turn = 0;
         } else if entry.credit > 0 {
             entry.scheduled = true;
-            if entry.run < BULK {
+            if entry.run < BULK_BYTES {
                 self.small.push_back(id);
-            } else if entry.turn < TURN {
+            } else if entry.turn < BULK_TURN_BYTES {
                 self.bulk.push_front(id);
             } else {
                 entry.turn = 0;

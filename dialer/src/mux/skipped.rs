@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 /// Limit of skipped numbers.
-const MOST: u32 = 1024;
+const MAX_SKIPPED: u32 = 1024;
 /// Each side assigns every other number.
-const STEP: u32 = 2;
+const NUMBER_STEP: u32 = 2;
 
-/// Keeps the highest [`MOST`] numbers.
+/// Keeps the highest [`MAX_SKIPPED`] numbers.
 #[derive(Default)]
 pub(super) struct Skipped {
     /// First number of each range, and the number after the range.
@@ -19,17 +19,17 @@ pub(super) struct Skipped {
 impl Skipped {
     /// Adds the numbers from `first` up to `given`, which is above all known ones.
     pub(super) fn pass_over(&mut self, first: u32, given: u32) {
-        let first = first.max(given.saturating_sub(STEP * MOST));
+        let first = first.max(given.saturating_sub(NUMBER_STEP * MAX_SKIPPED));
         if first < given {
             self.ranges.insert(first, given);
             self.numbers += numbers(first, given);
         }
-        while self.numbers > MOST
+        while self.numbers > MAX_SKIPPED
             && let Some((first, end)) = self.ranges.pop_first()
         {
-            let excess = self.numbers - MOST;
+            let excess = self.numbers - MAX_SKIPPED;
             self.numbers -= excess.min(numbers(first, end));
-            let kept = first.saturating_add(STEP.saturating_mul(excess));
+            let kept = first.saturating_add(NUMBER_STEP.saturating_mul(excess));
             if kept < end {
                 self.ranges.insert(kept, end);
             }
@@ -49,8 +49,8 @@ impl Skipped {
         if first < number {
             self.ranges.insert(first, number);
         }
-        if number + STEP < end {
-            self.ranges.insert(number + STEP, end);
+        if number + NUMBER_STEP < end {
+            self.ranges.insert(number + NUMBER_STEP, end);
         }
         self.numbers -= 1;
         true
@@ -68,7 +68,7 @@ impl Skipped {
 }
 
 const fn numbers(first: u32, end: u32) -> u32 {
-    (end - first).div_ceil(STEP)
+    (end - first).div_ceil(NUMBER_STEP)
 }
 
 #[cfg(test)]
@@ -85,8 +85,8 @@ mod tests {
 
     impl Model {
         fn pass_over(&mut self, first: u32, given: u32) {
-            self.0.extend((first..given).step_by(STEP as usize));
-            while self.0.len() > MOST as usize {
+            self.0.extend((first..given).step_by(NUMBER_STEP as usize));
+            while self.0.len() > MAX_SKIPPED as usize {
                 self.0.pop_first();
             }
         }
@@ -101,11 +101,11 @@ mod tests {
             let (mut skipped, mut model) = (Skipped::default(), Model::default());
             let mut next = side;
             for (jump, late) in steps {
-                let given = next + STEP * jump;
+                let given = next + NUMBER_STEP * jump;
                 skipped.pass_over(next, given);
                 model.pass_over(next, given);
-                next = given + STEP;
-                let late = side + STEP * late.index((next / STEP) as usize) as u32;
+                next = given + NUMBER_STEP;
+                let late = side + NUMBER_STEP * late.index((next / NUMBER_STEP) as usize) as u32;
                 prop_assert_eq!(skipped.contains(late), model.0.contains(&late));
                 prop_assert_eq!(skipped.remove(late), model.0.remove(&late));
                 prop_assert_eq!(skipped.numbers as usize, model.0.len());
@@ -119,6 +119,6 @@ mod tests {
         skipped.pass_over(1, u32::MAX);
         assert!(skipped.contains(u32::MAX - 2) && !skipped.contains(u32::MAX));
         assert!(skipped.remove(u32::MAX - 2) && !skipped.remove(u32::MAX - 2));
-        assert!(skipped.remove(u32::MAX - 2 * MOST) && !skipped.contains(1));
+        assert!(skipped.remove(u32::MAX - 2 * MAX_SKIPPED) && !skipped.contains(1));
     }
 }

@@ -14,11 +14,11 @@ use tokio::time::Instant;
 
 use super::{
     Side,
-    frame::{ACK, Header, RST, SYN},
+    frame::{ACK_FLAG, Header, RST_FLAG, SYN_FLAG},
     queue::Queue,
     receive::Decoder,
     skipped::Skipped,
-    window::{Budget, INITIAL, Window},
+    window::{Budget, INITIAL_WINDOW, Window},
 };
 use crate::{
     reserve::Unread,
@@ -27,9 +27,9 @@ use crate::{
 
 /// Bytes that a writer may be ahead of the wire: eight full frames, so that no small remainder is
 /// left.
-pub(super) const OUTBOX: usize = 8 * super::send::FULL_BODY;
+pub(super) const OUTBOX_BYTES: usize = 8 * super::send::FULL_BODY;
 /// Queued control frames at which reading and opening stop until the wire has taken some.
-const CONTROL_FULL: usize = 1024;
+const MAX_CONTROL_FRAMES: usize = 1024;
 
 /// Our direction of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,7 +174,7 @@ impl State {
             max_streams: limits.max_streams,
             opening_limit: limits.max_streams.min(peer_streams),
             budget: Budget::new(
-                limits.budget() - limits.max_streams.saturating_mul(INITIAL as usize),
+                limits.budget() - limits.max_streams.saturating_mul(INITIAL_WINDOW as usize),
                 &limits.reserve,
             ),
             unread: limits.reserve.unread_of_one(),
@@ -206,7 +206,7 @@ impl State {
     }
 
     pub(super) fn congested(&self) -> bool {
-        self.control.len() >= CONTROL_FULL
+        self.control.len() >= MAX_CONTROL_FRAMES
     }
 
     fn admits(&self, limit: usize) -> bool {
@@ -237,19 +237,19 @@ impl State {
             return Err(OpenError::Full);
         };
         self.next = id.checked_add(2);
-        self.enter(id, Entry::new(false, INITIAL));
-        self.tell(Header::update(id, SYN, 0));
+        self.enter(id, Entry::new(false, INITIAL_WINDOW));
+        self.tell(Header::update(id, SYN_FLAG, 0));
         Ok(id)
     }
 
     /// Adds a stream opened by the peer, with its credit; refused at the limit.
     pub(super) fn admit(&mut self, id: u32, credit: u32, wakes: &mut Vec<Waker>) {
         if !self.admits(self.max_streams) {
-            return self.tell(Header::update(id, RST, 0));
+            return self.tell(Header::update(id, RST_FLAG, 0));
         }
         self.enter(id, Entry::new(true, credit));
         // At once, for peers that limit their unacknowledged streams.
-        self.tell(Header::update(id, ACK, 0));
+        self.tell(Header::update(id, ACK_FLAG, 0));
         self.accepts.push_back(id);
         wakes.extend(self.acceptor.take());
     }
@@ -319,7 +319,7 @@ impl State {
     pub(super) fn reset_here(&mut self, id: u32) {
         self.remove(id);
         if self.ended.is_none() {
-            self.tell(Header::update(id, RST, 0));
+            self.tell(Header::update(id, RST_FLAG, 0));
         }
     }
 
@@ -356,7 +356,7 @@ impl State {
             return None;
         }
         if self.ended.is_none() {
-            self.tell(Header::update(id, RST, 0));
+            self.tell(Header::update(id, RST_FLAG, 0));
         }
         self.remove(id)
     }
@@ -440,7 +440,7 @@ impl State {
             return Poll::Ready(Err(finished));
         }
         let before = entry.outbox.len();
-        let room = OUTBOX.saturating_sub(before);
+        let room = OUTBOX_BYTES.saturating_sub(before);
         if room == 0 {
             keep(&mut entry.writer, cx);
             return Poll::Pending;

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::*;
 
-const KIB: usize = 1024;
+const BYTES_PER_KIB: usize = 1024;
 
 fn limits(max_streams: usize) -> Limits {
     Limits {
@@ -196,7 +196,7 @@ fn a_full_frame_fills_a_message_and_bulk_waits_where_it_is_told_to() {
 /// True if its output waits for the permission to send bulk.
 fn is_bulk(stream: &mut Stream, mux: &Mux) -> bool {
     assert!(!mux.has_output(true));
-    write(stream, &[1; KIB]).unwrap();
+    write(stream, &[1; BYTES_PER_KIB]).unwrap();
     let bulk = !mux.has_output(false);
     message(mux, true);
     bulk
@@ -243,7 +243,7 @@ fn bulk_has_its_turn_beside_small_streams_that_never_pause() {
     let (agent, hub) = pair(8);
     let (mut bulk, _there) = opened(&agent, &hub);
     let (mut small, mut other) = opened(&agent, &hub);
-    write(&mut bulk, &[7; 128 * KIB]).unwrap();
+    write(&mut bulk, &[7; 128 * BYTES_PER_KIB]).unwrap();
     for _ in 0..5 {
         hub.receive(message(&agent, true), &mut Vec::new()).unwrap();
     }
@@ -252,7 +252,7 @@ fn bulk_has_its_turn_beside_small_streams_that_never_pause() {
         // More than fits beside a bulk frame.
         write(&mut small, &[1; 16_308]).unwrap();
         hub.receive(message(&agent, true), &mut Vec::new()).unwrap();
-        while let Read::Bytes(_) = read(&mut other, 32 * KIB) {}
+        while let Read::Bytes(_) = read(&mut other, 32 * BYTES_PER_KIB) {}
         carry(&hub, &agent);
         let state = &mut lock(&agent.state);
         let entry = state.streams.get_mut(&small.id()).unwrap();
@@ -269,22 +269,25 @@ fn a_reader_that_stops_holds_its_window_and_nobody_else() {
     let (mut stopped, mut never_read) = opened(&agent, &hub);
     let mut sent = 0;
     loop {
-        let taken = write(&mut stopped, &[0; 64 * KIB]).unwrap();
+        let taken = write(&mut stopped, &[0; 64 * BYTES_PER_KIB]).unwrap();
         exchange(&agent, &hub);
         sent += taken;
         if taken == 0 {
             break;
         }
     }
-    assert_eq!(sent, 256 * KIB + state::OUTBOX);
-    assert_eq!(lock(&hub.state).streams[&1].inbox.len(), 256 * KIB);
+    assert_eq!(sent, 256 * BYTES_PER_KIB + state::OUTBOX_BYTES);
+    assert_eq!(
+        lock(&hub.state).streams[&1].inbox.len(),
+        256 * BYTES_PER_KIB
+    );
     let (mut other, mut there) = opened(&agent, &hub);
     write(&mut other, b"ping").unwrap();
     exchange(&agent, &hub);
     assert_eq!(read(&mut there, 9), Read::Bytes(b"ping".to_vec()));
     // Continues as soon as something is read.
     let mut got = 0;
-    while let Read::Bytes(bytes) = read(&mut never_read, 64 * KIB) {
+    while let Read::Bytes(bytes) = read(&mut never_read, 64 * BYTES_PER_KIB) {
         got += bytes.len();
         exchange(&agent, &hub);
     }
@@ -297,16 +300,19 @@ async fn a_reader_that_keeps_up_and_then_stops_holds_a_mebibyte_at_most() {
     hub.attend(noop_waker_ref(), Some(Duration::from_micros(200)));
     let (mut here, mut there) = opened(&agent, &hub);
     for _ in 0..100 {
-        write(&mut here, &[0; 64 * KIB]).unwrap();
+        write(&mut here, &[0; 64 * BYTES_PER_KIB]).unwrap();
         exchange(&agent, &hub);
-        while let Read::Bytes(_) = read(&mut there, 64 * KIB) {}
+        while let Read::Bytes(_) = read(&mut there, 64 * BYTES_PER_KIB) {}
         exchange(&agent, &hub);
     }
-    while write(&mut here, &[0; 64 * KIB]).unwrap() > 0 {
+    while write(&mut here, &[0; 64 * BYTES_PER_KIB]).unwrap() > 0 {
         exchange(&agent, &hub);
     }
     let held = lock(&hub.state).streams[&1].inbox.len();
-    assert!((512 * KIB..=1024 * KIB).contains(&held), "{held}");
+    assert!(
+        (512 * BYTES_PER_KIB..=1024 * BYTES_PER_KIB).contains(&held),
+        "{held}"
+    );
 }
 
 #[test]
@@ -328,19 +334,19 @@ fn a_reset_is_told_from_an_end_and_comes_behind_what_was_read() {
     let (mut here, mut there) = opened(&agent, &hub);
     let mut sent = 0;
     for _ in 0..3 {
-        sent += write(&mut here, &[1; 100 * KIB]).unwrap();
+        sent += write(&mut here, &[1; 100 * BYTES_PER_KIB]).unwrap();
         carry(&agent, &hub);
     }
-    sent += write(&mut here, &[1; 100 * KIB]).unwrap();
-    assert!(sent > 300 * KIB);
+    sent += write(&mut here, &[1; 100 * BYTES_PER_KIB]).unwrap();
+    assert!(sent > 300 * BYTES_PER_KIB);
     drop(here);
     exchange(&agent, &hub);
     assert_empty(&agent);
     let mut got = 0;
-    while let Read::Bytes(bytes) = read(&mut there, 64 * KIB) {
+    while let Read::Bytes(bytes) = read(&mut there, 64 * BYTES_PER_KIB) {
         got += bytes.len();
     }
-    assert_eq!(got, 256 * KIB);
+    assert_eq!(got, 256 * BYTES_PER_KIB);
     assert_eq!(read(&mut there, 9), Read::Reset);
     drop(there);
 

@@ -12,17 +12,17 @@ use tokio::time::Instant;
 use crate::reserve::{Part, Reserve};
 
 /// Initial window of a stream, in bytes.
-pub(crate) const INITIAL: u32 = 256 * 1024;
+pub(crate) const INITIAL_WINDOW: u32 = 256 * 1024;
 /// Largest window over a near path, in bytes: the cost of one stopped reader.
-const LARGEST: u32 = 1024 * 1024;
+const MAX_NEAR_WINDOW: u32 = 1024 * 1024;
 /// Largest window over a far path, in bytes: as much as the retransmit buffer of a session holds.
-pub(super) const FARTHEST: u32 = 4 * 1024 * 1024;
+pub(super) const MAX_FAR_WINDOW: u32 = 4 * 1024 * 1024;
 /// Paths with this round trip or more are far: waiting for an update costs more than sending many.
-const FAR: Duration = Duration::from_millis(5);
+const FAR_RTT: Duration = Duration::from_millis(5);
 /// A reader that takes less time than this for half a window is limited by the window.
-const FAST: Duration = Duration::from_millis(20);
+const FAST_READ_TIME: Duration = Duration::from_millis(20);
 /// A reader that takes more time than this needs no large window.
-const SLOW: Duration = Duration::from_secs(1);
+const SLOW_READ_TIME: Duration = Duration::from_secs(1);
 
 /// Bytes that a peer can make this side hold beside the first window of each open stream: window
 /// growth, and unread bytes of streams that are over.
@@ -50,7 +50,7 @@ impl Budget {
         self.committed
             <= self
                 .most
-                .saturating_add(streams.saturating_mul(INITIAL as usize))
+                .saturating_add(streams.saturating_mul(INITIAL_WINDOW as usize))
     }
 
     pub(super) fn commit(&mut self, bytes: usize) {
@@ -79,8 +79,8 @@ pub(super) struct Window {
 impl Window {
     pub(super) fn new() -> Self {
         Window {
-            credit: INITIAL,
-            size: INITIAL,
+            credit: INITIAL_WINDOW,
+            size: INITIAL_WINDOW,
             consumed: 0,
             updated: None,
             taken: 0,
@@ -89,7 +89,7 @@ impl Window {
 
     /// Bytes of the budget in use.
     pub(super) fn grown(&self) -> usize {
-        self.size.saturating_sub(INITIAL) as usize
+        self.size.saturating_sub(INITIAL_WINDOW) as usize
     }
 
     /// Accounts for received data; the error is the remaining credit.
@@ -107,7 +107,7 @@ impl Window {
         round_trip: Duration,
         budget: &mut Budget,
     ) -> Option<u32> {
-        let far = round_trip >= FAR;
+        let far = round_trip >= FAR_RTT;
         let length = u32::try_from(length).unwrap_or(u32::MAX);
         self.consumed = self.consumed.saturating_add(length);
         if self.consumed < self.size / if far { 8 } else { 2 } {
@@ -142,8 +142,8 @@ impl Window {
         let now = Instant::now();
         self.taken = 0;
         match self.updated.replace(now).map(|before| now - before) {
-            Some(took) if took < FAST => (self.size * 2).min(LARGEST),
-            Some(took) if took > SLOW => (self.size / 2).max(INITIAL),
+            Some(took) if took < FAST_READ_TIME => (self.size * 2).min(MAX_NEAR_WINDOW),
+            Some(took) if took > SLOW_READ_TIME => (self.size / 2).max(INITIAL_WINDOW),
             _ => self.size,
         }
     }
@@ -163,11 +163,11 @@ impl Window {
         let share = round_trip.as_secs_f64() / took.as_secs_f64();
         let in_one = (f64::from(self.taken) * share) as u32;
         (self.updated, self.taken) = (Some(now), 0);
-        let wanted = in_one.saturating_mul(2).min(FARTHEST);
+        let wanted = in_one.saturating_mul(2).min(MAX_FAR_WINDOW);
         match wanted {
             more if more > self.size => more,
             // A short pause of the reader keeps the window.
-            less if less < self.size / 4 => (self.size / 2).max(INITIAL),
+            less if less < self.size / 4 => (self.size / 2).max(INITIAL_WINDOW),
             _ => self.size,
         }
     }
@@ -179,13 +179,13 @@ mod tests {
 
     use super::*;
 
-    const KIB: u32 = 1024;
-    const NEAR: Duration = Duration::from_micros(200);
+    const BYTES_PER_KIB: u32 = 1024;
+    const NEAR_RTT: Duration = Duration::from_micros(200);
 
     /// Receives and reads `bytes`; returns the granted credit.
     fn pass(window: &mut Window, bytes: u32, budget: &mut Budget) -> Option<u32> {
         window.arrived(bytes).unwrap();
-        window.consumed(bytes as usize, NEAR, budget)
+        window.consumed(bytes as usize, NEAR_RTT, budget)
     }
 
     /// As `pass`, at `rate` bytes per second over a path of `round_trip`: the peer sends its credit
@@ -196,7 +196,7 @@ mod tests {
             let path = round_trip.mul_f64(f64::from(rate)).as_secs() as u32;
             let mut left = window.credit.min(path);
             while left > 0 {
-                let part = left.min(16 * KIB);
+                let part = left.min(16 * BYTES_PER_KIB);
                 left -= part;
                 window.arrived(part).unwrap();
                 window.consumed(part as usize, round_trip, &mut budget);
@@ -212,29 +212,35 @@ mod tests {
     async fn an_update_comes_at_half_a_window() {
         let mut budget = Budget::new(0, &Reserve::default());
         let mut window = Window::new();
-        assert_eq!(pass(&mut window, 100 * KIB, &mut budget), None);
-        assert_eq!(pass(&mut window, 28 * KIB, &mut budget), Some(128 * KIB));
-        assert_eq!(window.credit, 256 * KIB);
+        assert_eq!(pass(&mut window, 100 * BYTES_PER_KIB, &mut budget), None);
+        assert_eq!(
+            pass(&mut window, 28 * BYTES_PER_KIB, &mut budget),
+            Some(128 * BYTES_PER_KIB)
+        );
+        assert_eq!(window.credit, 256 * BYTES_PER_KIB);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_window_grows_to_a_mebibyte_under_a_fast_reader_and_within_the_budget() {
-        let mut budget = Budget::new(768 * KIB as usize, &Reserve::default());
+        let mut budget = Budget::new(768 * BYTES_PER_KIB as usize, &Reserve::default());
         let mut window = Window::new();
         let mut granted = Vec::new();
         for _ in 0..4 {
             let half = window.size / 2;
-            granted.push(pass(&mut window, half, &mut budget).unwrap() / KIB);
+            granted.push(pass(&mut window, half, &mut budget).unwrap() / BYTES_PER_KIB);
             advance(Duration::from_millis(5)).await;
         }
         assert_eq!(granted, [128, 128 + 256, 256 + 512, 512]);
-        assert_eq!((window.size, budget.committed), (LARGEST, window.grown()));
+        assert_eq!(
+            (window.size, budget.committed),
+            (MAX_NEAR_WINDOW, window.grown())
+        );
 
         let mut poor = Window::new();
         for _ in 0..4 {
-            pass(&mut poor, 128 * KIB, &mut budget);
+            pass(&mut poor, 128 * BYTES_PER_KIB, &mut budget);
         }
-        assert_eq!(poor.size, INITIAL);
+        assert_eq!(poor.size, INITIAL_WINDOW);
     }
 
     #[tokio::test(start_paused = true)]
@@ -245,14 +251,17 @@ mod tests {
             let half = window.size / 2;
             pass(&mut window, half, &mut budget);
         }
-        assert_eq!(window.size, LARGEST);
+        assert_eq!(window.size, MAX_NEAR_WINDOW);
         for _ in 0..3 {
             advance(Duration::from_secs(2)).await;
             // Half of it is taken back; the rest was never granted again.
             let half = window.size / 2;
             pass(&mut window, half, &mut budget);
         }
-        assert_eq!((window.size, window.credit), (INITIAL, INITIAL));
+        assert_eq!(
+            (window.size, window.credit),
+            (INITIAL_WINDOW, INITIAL_WINDOW)
+        );
         assert_eq!(budget.committed, 0);
     }
 
@@ -274,14 +283,14 @@ mod tests {
     {
         let mut window = Window::new();
         flow(&mut window, Duration::from_millis(150), 3 << 20, 50).await;
-        assert!(window.size <= LARGEST, "{}", window.size);
+        assert!(window.size <= MAX_NEAR_WINDOW, "{}", window.size);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_window_is_never_larger_than_what_may_be_on_its_way() {
         let mut window = Window::new();
         flow(&mut window, Duration::from_millis(300), 100 << 20, 30).await;
-        assert_eq!(window.size, FARTHEST);
+        assert_eq!(window.size, MAX_FAR_WINDOW);
     }
 
     #[tokio::test(start_paused = true)]
@@ -292,19 +301,19 @@ mod tests {
         assert!(window.size > 3 << 20);
         for _ in 0..400 {
             advance(round_trip).await;
-            let part = window.credit.min(32 * KIB);
+            let part = window.credit.min(32 * BYTES_PER_KIB);
             window.arrived(part).unwrap();
             window.consumed(part as usize, round_trip, &mut budget);
         }
-        assert!(window.size <= INITIAL, "{}", window.size);
+        assert!(window.size <= INITIAL_WINDOW, "{}", window.size);
         assert_eq!(budget.committed, 0);
     }
 
     #[test]
     fn one_byte_beyond_the_window_is_too_much() {
         let mut window = Window::new();
-        assert_eq!(window.arrived(INITIAL + 1), Err(INITIAL));
-        window.arrived(INITIAL).unwrap();
+        assert_eq!(window.arrived(INITIAL_WINDOW + 1), Err(INITIAL_WINDOW));
+        window.arrived(INITIAL_WINDOW).unwrap();
         assert_eq!(window.arrived(1), Err(0));
     }
 }

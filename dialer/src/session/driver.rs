@@ -23,11 +23,11 @@ use crate::{
 };
 
 /// Time to write the remaining data of a session that ends.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time after a small message during which bulk gives way to the next one.
-const INTERACTIVE: Duration = Duration::from_millis(10);
+const INTERACTIVE_TIME: Duration = Duration::from_millis(10);
 /// Reads from a wire that cannot be written any more, to find the peer's reason for the end.
-const LAST_READS: usize = 64;
+const MAX_LAST_READS: usize = 64;
 
 pub(super) struct Driver {
     phase: Phase,
@@ -138,7 +138,9 @@ impl Driver {
         if self.mux.has_small() {
             self.small = Some(now);
         }
-        let busy = self.small.is_some_and(|small| now - small < INTERACTIVE);
+        let busy = self
+            .small
+            .is_some_and(|small| now - small < INTERACTIVE_TIME);
         self.wire.interactive(busy);
         loop {
             let bulk = all || self.wire.bulk_room() > 0;
@@ -156,7 +158,7 @@ impl Driver {
         self.shared.count(self.wire.counts(), self.wire.rtt());
         if let Poll::Ready(Err(end)) = flushed {
             // The peer's own reason is more precise than the write error.
-            for _ in 0..LAST_READS {
+            for _ in 0..MAX_LAST_READS {
                 if !self.read(cx)? {
                     break;
                 }
@@ -179,7 +181,7 @@ impl Driver {
         self.phase = Phase::Closing {
             reason,
             unsaid: true,
-            deadline: Box::pin(sleep(LAST_WORDS)),
+            deadline: Box::pin(sleep(CLOSE_TIMEOUT)),
         };
     }
 

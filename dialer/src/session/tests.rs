@@ -16,7 +16,7 @@ use crate::{
     rig::{OURS, agent_wire, hub_inner, limits, pair, sessions, until},
 };
 
-const PIPE: usize = 64 * 1024;
+const PIPE_BYTES: usize = 64 * 1024;
 
 /// Echoes each stream, half-close included.
 async fn echo(session: Session) {
@@ -37,7 +37,7 @@ async fn opened(from: &Session, to: &Session) -> (Stream, Stream) {
 
 #[tokio::test(start_paused = true)]
 async fn bytes_come_back_whole_both_ways_with_half_close() {
-    let (agent, hub) = pair(&limits(16), PIPE).await;
+    let (agent, hub) = pair(&limits(16), PIPE_BYTES).await;
     for (from, to) in [(&agent, &hub), (&hub, &agent)] {
         let echo = tokio::spawn(echo(to.clone()));
         let stream = from.open().await.unwrap();
@@ -64,7 +64,7 @@ async fn bytes_come_back_whole_both_ways_with_half_close() {
 
 #[tokio::test(start_paused = true)]
 async fn streams_yield_and_take_bytes() {
-    let (agent, hub) = pair(&limits(16), PIPE).await;
+    let (agent, hub) = pair(&limits(16), PIPE_BYTES).await;
     let (mut here, mut there) = opened(&agent, &hub).await;
     let mut data = Bytes::from(vec![7; 100_000]);
     poll_fn(|cx| here.poll_write_bytes(cx, &mut data))
@@ -82,7 +82,7 @@ async fn streams_yield_and_take_bytes() {
 
 #[tokio::test(start_paused = true)]
 async fn at_the_cap_one_more_is_refused_and_the_rest_go_on() {
-    let (agent, hub) = pair(&limits(8), PIPE).await;
+    let (agent, hub) = pair(&limits(8), PIPE_BYTES).await;
     let served = tokio::spawn(echo(agent.clone()));
     let mut streams = Vec::new();
     for _ in 0..8 {
@@ -109,7 +109,7 @@ async fn at_the_cap_one_more_is_refused_and_the_rest_go_on() {
 /// Both sides open at the same time, so that each counts streams unknown to the other.
 #[tokio::test(start_paused = true)]
 async fn a_peer_over_our_cap_gets_resets_and_keeps_the_session() {
-    let (agent, hub) = pair(&limits(8), PIPE).await;
+    let (agent, hub) = pair(&limits(8), PIPE_BYTES).await;
     let mut tasks = JoinSet::new();
     for n in 0..16 {
         let session = if n % 2 == 0 { &agent } else { &hub }.clone();
@@ -140,7 +140,7 @@ async fn a_peer_over_our_cap_gets_resets_and_keeps_the_session() {
 
 #[tokio::test(start_paused = true)]
 async fn the_257th_stream_that_nobody_has_used_does_not_stall() {
-    let (agent, hub) = pair(&limits(512), PIPE).await;
+    let (agent, hub) = pair(&limits(512), PIPE_BYTES).await;
     let mut streams = Vec::new();
     for _ in 0..400 {
         let open = timeout(Duration::from_secs(5), hub.open()).await;
@@ -158,7 +158,7 @@ async fn the_257th_stream_that_nobody_has_used_does_not_stall() {
 
 #[tokio::test(start_paused = true)]
 async fn streams_nobody_accepts_are_bounded_and_the_session_lives() {
-    let (agent, hub) = pair(&limits(4), PIPE).await;
+    let (agent, hub) = pair(&limits(4), PIPE_BYTES).await;
     let held: Vec<_> = [hub.open().await, hub.open().await].into_iter().collect();
     assert!(held.iter().all(Result::is_ok));
     drop(held);
@@ -191,7 +191,7 @@ async fn read_error(stream: &mut Stream) -> ErrorKind {
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_stream_is_reset_whatever_half_of_it_was_done() {
-    let (agent, hub) = pair(&limits(16), PIPE).await;
+    let (agent, hub) = pair(&limits(16), PIPE_BYTES).await;
 
     // Nothing was finished.
     let (mut here, mut there) = opened(&agent, &hub).await;
@@ -243,7 +243,7 @@ async fn a_dropped_stream_is_reset_whatever_half_of_it_was_done() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_finished_both_ways_leaves_nothing_behind() {
-    let (agent, hub) = pair(&limits(16), PIPE).await;
+    let (agent, hub) = pair(&limits(16), PIPE_BYTES).await;
     for _ in 0..50 {
         let (mut here, mut there) = opened(&agent, &hub).await;
         here.shutdown().await.unwrap();
@@ -257,7 +257,7 @@ async fn a_stream_finished_both_ways_leaves_nothing_behind() {
 
 #[tokio::test(start_paused = true)]
 async fn a_broken_session_resets_its_streams_and_says_why_to_everybody() {
-    let (agent, hub) = pair(&limits(16), PIPE).await;
+    let (agent, hub) = pair(&limits(16), PIPE_BYTES).await;
     let (mut here, mut there) = opened(&agent, &hub).await;
     here.write_all(b"begun").await.unwrap();
     hub.close(CloseReason::Draining);
@@ -292,7 +292,7 @@ async fn what_was_written_and_finished_before_a_close_arrives() {
 
 #[tokio::test(start_paused = true)]
 async fn the_last_handle_dropped_ends_the_session() {
-    let (agent, hub) = pair(&limits(16), PIPE).await;
+    let (agent, hub) = pair(&limits(16), PIPE_BYTES).await;
     drop(agent);
     let ended = timeout(Duration::from_secs(5), hub.closed()).await.unwrap();
     assert!(matches!(ended, SessionError::Peer(CloseReason::Done)));
@@ -300,7 +300,7 @@ async fn the_last_handle_dropped_ends_the_session() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stopped_reader_stops_nobody_else() {
-    let (agent, hub) = pair(&limits(16), PIPE).await;
+    let (agent, hub) = pair(&limits(16), PIPE_BYTES).await;
     let (mut stopped, _never_read) = opened(&hub, &agent).await;
     // Until the window is full.
     let filled = timeout(Duration::from_millis(300), async {
@@ -352,21 +352,21 @@ async fn back_pressure_loses_no_wake_up() {
 /// writes before it reads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bulk_on_eight_streams_each_way_through_a_narrow_pipe_comes_to_its_end() {
-    const EACH: usize = 1 << 20;
+    const BYTES_EACH: usize = 1 << 20;
     let (agent, hub) = pair(&limits(64), 16 * 1024).await;
     let mut tasks = JoinSet::new();
     for (from, to) in [(&agent, &hub), (&hub, &agent)] {
         for _ in 0..8 {
             let (mut here, mut there) = opened(from, to).await;
             tasks.spawn(async move {
-                here.write_all(&vec![0; EACH]).await.unwrap();
+                here.write_all(&vec![0; BYTES_EACH]).await.unwrap();
                 here.shutdown().await.unwrap();
                 assert_eq!(here.read(&mut [0]).await.unwrap(), 0);
             });
             tasks.spawn(async move {
                 let mut got = Vec::new();
                 there.read_to_end(&mut got).await.unwrap();
-                assert_eq!(got.len(), EACH);
+                assert_eq!(got.len(), BYTES_EACH);
                 there.shutdown().await.unwrap();
             });
         }
@@ -377,10 +377,10 @@ async fn bulk_on_eight_streams_each_way_through_a_narrow_pipe_comes_to_its_end()
 
 #[tokio::test(start_paused = true)]
 async fn what_streams_write_in_one_round_goes_out_in_one_record() {
-    const STREAMS: usize = 4;
-    let (agent, hub) = pair(&limits(16), PIPE).await;
+    const STREAM_COUNT: usize = 4;
+    let (agent, hub) = pair(&limits(16), PIPE_BYTES).await;
     let mut pairs = Vec::new();
-    for _ in 0..STREAMS {
+    for _ in 0..STREAM_COUNT {
         pairs.push(opened(&agent, &hub).await);
     }
     let before = agent.stats().bytes_out;
@@ -391,14 +391,14 @@ async fn what_streams_write_in_one_round_goes_out_in_one_record() {
         there.read_exact(&mut [0; 10]).await.unwrap();
     }
     // A TLS record adds 22 bytes, a frame 12.
-    let expected = 22 + STREAMS * (12 + 10);
+    let expected = 22 + STREAM_COUNT * (12 + 10);
     assert_eq!(agent.stats().bytes_out - before, expected as u64);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_breaks_the_protocol_ends_its_session_and_no_other_and_is_told() {
-    let (_other_agent, other) = pair(&limits(16), PIPE).await;
-    let (agent, hub) = duplex(PIPE);
+    let (_other_agent, other) = pair(&limits(16), PIPE_BYTES).await;
+    let (agent, hub) = duplex(PIPE_BYTES);
     let bounds = limits(16);
     let at_agent = agent_wire(agent, &bounds);
     let at_hub = accept(hub, hub_inner(&OURS), limits(16));
@@ -434,8 +434,8 @@ async fn a_peer_that_breaks_the_protocol_ends_its_session_and_no_other_and_is_to
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_peer_is_dead_after_twenty_seconds() {
-    let (agent_io, middle) = duplex(PIPE);
-    let (mut far, hub_io) = duplex(PIPE);
+    let (agent_io, middle) = duplex(PIPE_BYTES);
+    let (mut far, hub_io) = duplex(PIPE_BYTES);
     let (cut, mut is_cut) = tokio::sync::oneshot::channel::<()>();
     tokio::spawn(async move {
         let mut middle = middle;
@@ -482,7 +482,7 @@ async fn limits_below_what_yamux_needs_still_make_a_session() {
         receive_budget: 0,
         ..Limits::default()
     };
-    let (agent, hub) = pair(&poor, PIPE).await;
+    let (agent, hub) = pair(&poor, PIPE_BYTES).await;
     let (mut here, mut there) = opened(&hub, &agent).await;
     here.write_all(b"x").await.unwrap();
     assert_eq!(there.read_u8().await.unwrap(), b'x');

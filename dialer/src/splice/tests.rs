@@ -166,6 +166,6 @@ async fn a_client_is_heard_to_its_end_after_its_server_has_closed_and_for_ten_mi
         }
         let spliced = spliced.await.unwrap();
         assert!(matches!(spliced.end, End::Clean), "{spliced:?}");
-        assert_eq!(begun.elapsed() >= LINGER, silent);
+        assert_eq!(begun.elapsed() >= LINGER_TIMEOUT, silent);
     }
 }

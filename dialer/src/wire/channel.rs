@@ -22,11 +22,11 @@ use super::{exporter::Exporter, resume::Secret};
 use crate::{link::frame::SessionId, secure::HUB_SERVER_NAME};
 
 /// Largest plaintext sealed at once, in bytes. Its WebSocket frame is one record of the outer TLS.
-pub(crate) const MAX_PLAIN: usize = 16_320;
+pub(crate) const MAX_PLAIN_BYTES: usize = 16_320;
 /// Overhead of a record, in bytes.
-pub(crate) const RECORD: usize = 22;
+pub(crate) const RECORD_OVERHEAD: usize = 22;
 /// Limit for an incomplete record, or for the records of one handshake message, in bytes.
-const MOST: usize = 64 * 1024;
+const MAX_PARTIAL_BYTES: usize = 64 * 1024;
 
 pub(crate) struct Channel {
     end: End,
@@ -110,7 +110,7 @@ impl Channel {
             outcome?;
             rest.advance(done.min(rest.len()));
         }
-        if rest.len() > MOST {
+        if rest.len() > MAX_PARTIAL_BYTES {
             return Err(general("a message of the handshake that has no end"));
         }
         if !rest.is_empty() {
@@ -277,7 +277,7 @@ fn encrypt<D>(
         return Err(rustls::Error::HandshakeNotComplete);
     };
     let before = into.len();
-    into.resize(before + plain.len() + RECORD, 0);
+    into.resize(before + plain.len() + RECORD_OVERHEAD, 0);
     loop {
         match traffic.encrypt(plain, into.get_mut(before..).unwrap_or_default()) {
             Ok(written) => {

@@ -3,7 +3,7 @@
 use bytes::BufMut;
 use tracing::debug;
 
-use super::{MESSAGE, socket::Socket, ws::MESSAGE_LIMIT};
+use super::{MAX_MESSAGE_BYTES, socket::Socket, ws::MESSAGE_LIMIT};
 use crate::{
     link::{
         LinkEnd,
@@ -17,7 +17,7 @@ pub(crate) const VERSIONS: (u8, u8) = (1, 1);
 /// Session name of a hub that keeps no sessions.
 const UNNAMED: SessionId = [0; 16];
 /// Smallest accepted message limit of a peer, in bytes. Less could make us send byte by byte.
-const LEAST_MESSAGE: usize = 1024;
+const MIN_MESSAGE_BYTES: usize = 1024;
 
 /// Result of the two HELLOs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Agreed {
         Ok(Agreed {
             version,
             session,
-            body: MESSAGE.min(theirs.max_message as usize) - 1,
+            body: MAX_MESSAGE_BYTES.min(theirs.max_message as usize) - 1,
             peer_streams: theirs.max_streams as usize,
         })
     }
@@ -134,7 +134,7 @@ pub(crate) async fn say(socket: &mut Socket, frame: &Frame<'_>) -> Result<(), Li
 /// The peer's HELLO, which must be its first message.
 async fn receive(socket: &mut Socket) -> Result<Hello, LinkEnd> {
     match frame::decode(socket.receive().await?) {
-        Ok(Frame::Hello(hello)) if hello.max_message as usize >= LEAST_MESSAGE => Ok(hello),
+        Ok(Frame::Hello(hello)) if hello.max_message as usize >= MIN_MESSAGE_BYTES => Ok(hello),
         Ok(Frame::Close(code)) => Err(LinkEnd::Closed(CloseReason::from_code(code))),
         Ok(_) => Err(LinkEnd::Protocol("no usable HELLO came first".to_owned())),
         Err(error) => Err(LinkEnd::Protocol(error.to_string())),

@@ -8,17 +8,17 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::MESSAGE;
+use super::MAX_MESSAGE_BYTES;
 use crate::reserve::{Part, Reserve};
 
 /// Memory overhead of a kept frame, in bytes.
-const OVERHEAD: usize = 64;
+const FRAME_OVERHEAD: usize = 64;
 /// Bytes that a session may always keep, whatever the others hold: enough to make progress.
-const OWN: usize = 256 * 1024;
+const OWN_BYTES: usize = 256 * 1024;
 /// Unit of reservations in the memory budget, in bytes.
-const SHARE: usize = 64 * 1024;
+const RESERVATION_STEP: usize = 64 * 1024;
 /// Capacity that plaintext never uses: for messages of TLS itself.
-const SPARE: usize = 16 * 1024;
+const TLS_SPARE_BYTES: usize = 16 * 1024;
 
 pub(crate) struct Ledger {
     received: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Ledger {
     kept: VecDeque<(u64, Bytes)>,
     size: usize,
     limit: usize,
-    /// Reservation for bytes beyond [`OWN`].
+    /// Reservation for bytes beyond [`OWN_BYTES`].
     part: Part,
     /// False for a session that cannot be resumed: it counts, but keeps nothing.
     keeps: bool,
@@ -54,7 +54,7 @@ impl Ledger {
             acknowledged: 0,
             kept: VecDeque::new(),
             size: 0,
-            limit: limit.max(SPARE + 2 * (MESSAGE + OVERHEAD)),
+            limit: limit.max(TLS_SPARE_BYTES + 2 * (MAX_MESSAGE_BYTES + FRAME_OVERHEAD)),
             part: reserve.part(),
             keeps: true,
         }
@@ -82,22 +82,29 @@ impl Ledger {
 
     /// Bytes that may be sealed now: zero, or at least one message.
     pub(crate) fn room(&self) -> usize {
-        let room = self.bound().saturating_sub(self.size + SPARE);
-        if room >= MESSAGE + OVERHEAD { room } else { 0 }
+        let room = self.bound().saturating_sub(self.size + TLS_SPARE_BYTES);
+        if room >= MAX_MESSAGE_BYTES + FRAME_OVERHEAD {
+            room
+        } else {
+            0
+        }
     }
 
     /// Bytes that may be kept, given the state of the memory budget.
     fn bound(&self) -> usize {
-        if self.part.allows(SHARE) {
+        if self.part.allows(RESERVATION_STEP) {
             self.limit
         } else {
-            self.limit.min(OWN + self.part.bytes())
+            self.limit.min(OWN_BYTES + self.part.bytes())
         }
     }
 
     /// Adjusts the reservation to the kept bytes.
     fn settle(&mut self) {
-        let needed = self.size.saturating_sub(OWN).next_multiple_of(SHARE);
+        let needed = self
+            .size
+            .saturating_sub(OWN_BYTES)
+            .next_multiple_of(RESERVATION_STEP);
         let had = self.part.bytes();
         if needed > had {
             self.part.force(needed - had);
@@ -125,7 +132,7 @@ impl Ledger {
     pub(crate) fn has_sent(&mut self, bytes: usize, frame: &Bytes) {
         self.sent += bytes as u64;
         if self.keeps {
-            self.size += frame.len() + OVERHEAD;
+            self.size += frame.len() + FRAME_OVERHEAD;
             self.kept.push_back((self.sent, frame.clone()));
             self.settle();
         }
@@ -153,7 +160,7 @@ impl Ledger {
             if *end > count {
                 break;
             }
-            self.size -= frame.len() + OVERHEAD;
+            self.size -= frame.len() + FRAME_OVERHEAD;
             self.kept.pop_front();
         }
         self.settle();
@@ -230,12 +237,12 @@ mod tests {
     fn there_is_room_until_the_next_message_might_not_fit() {
         let mut ledger = Ledger::new(256 * 1024, &Reserve::default());
         while ledger.room() > 0 {
-            ledger.has_sent(MESSAGE - 1, &frame(MESSAGE - 1));
+            ledger.has_sent(MAX_MESSAGE_BYTES - 1, &frame(MAX_MESSAGE_BYTES - 1));
             assert!(ledger.size().0 <= ledger.size().1);
         }
         assert!(!ledger.overrun());
         let sent = ledger.sent();
-        ledger.acknowledge(MESSAGE as u64 - 1).unwrap();
+        ledger.acknowledge(MAX_MESSAGE_BYTES as u64 - 1).unwrap();
         assert!(ledger.room() > 0);
         ledger.acknowledge(sent).unwrap();
         assert_eq!(ledger.size().0, 0);
@@ -243,7 +250,7 @@ mod tests {
 
     fn fill(ledger: &mut Ledger) {
         while ledger.room() > 0 {
-            ledger.has_sent(MESSAGE, &frame(MESSAGE));
+            ledger.has_sent(MAX_MESSAGE_BYTES, &frame(MAX_MESSAGE_BYTES));
         }
     }
 
@@ -253,13 +260,16 @@ mod tests {
         let mut greedy = Ledger::new(8 << 20, &reserve);
         fill(&mut greedy);
         let kept = greedy.size().0;
-        assert!(kept > OWN + 900 * 1024 && kept <= OWN + reserve.most());
+        assert!(kept > OWN_BYTES + 900 * 1024 && kept <= OWN_BYTES + reserve.most());
         assert!(reserve.taken() <= reserve.most());
 
         let mut modest = Ledger::new(8 << 20, &reserve);
         fill(&mut modest);
         let own = modest.size().0;
-        assert!(own > OWN / 2 && own <= OWN, "{own}: its own, and no more");
+        assert!(
+            own > OWN_BYTES / 2 && own <= OWN_BYTES,
+            "{own}: its own, and no more"
+        );
         modest.acknowledge(modest.sent()).unwrap();
         assert!(modest.room_for_bulk(), "it goes on with that");
 
@@ -267,7 +277,7 @@ mod tests {
         assert_eq!(reserve.taken(), 0);
         fill(&mut modest);
         assert!(
-            modest.size().0 > OWN + 900 * 1024,
+            modest.size().0 > OWN_BYTES + 900 * 1024,
             "what was given back is there for it"
         );
         modest.keep_nothing();

@@ -10,9 +10,9 @@ use bytes::{BufMut, BytesMut};
 use tokio::time::Instant;
 
 use super::{
-    MESSAGE,
+    MAX_MESSAGE_BYTES,
     ledger::Ledger,
-    pace::{Due, Pace, SILENCE},
+    pace::{Due, Pace, SILENCE_TIMEOUT},
     socket::Socket,
 };
 use crate::{
@@ -24,9 +24,9 @@ use crate::{
 };
 
 /// Capacity of the socket's queue, in bytes. Nothing is sealed while it is full.
-const QUEUE: usize = 128 * 1024;
-/// As [`QUEUE`], for bulk while small messages would have to wait behind it.
-const INTERACTIVE_QUEUE: usize = 2 * MESSAGE;
+const MAX_QUEUED_BYTES: usize = 128 * 1024;
+/// As [`MAX_QUEUED_BYTES`], for bulk while small messages would have to wait behind it.
+const MAX_QUEUED_BYTES_INTERACTIVE: usize = 2 * MAX_MESSAGE_BYTES;
 
 pub(crate) struct Link {
     socket: Socket,
@@ -57,13 +57,13 @@ impl Link {
 
     /// Bytes that may be queued: zero, or at least one message.
     pub(crate) fn room(&self) -> usize {
-        let room = QUEUE.saturating_sub(self.socket.unsent());
-        if room >= MESSAGE { room } else { 0 }
+        let room = MAX_QUEUED_BYTES.saturating_sub(self.socket.unsent());
+        if room >= MAX_MESSAGE_BYTES { room } else { 0 }
     }
 
     /// Bytes of bulk that may be queued.
     pub(crate) fn bulk_room(&self, ledger: &Ledger) -> usize {
-        if self.pace.is_interactive() && self.socket.unsent() > INTERACTIVE_QUEUE {
+        if self.pace.is_interactive() && self.socket.unsent() > MAX_QUEUED_BYTES_INTERACTIVE {
             return 0;
         }
         self.pace.bulk_room(ledger.flight())
@@ -135,7 +135,7 @@ impl Link {
     ) -> Result<(), LinkEnd> {
         let mut size = 0;
         let frame = self.socket.send(1 + expected, |out| {
-            out.put_u8(frame::DATA);
+            out.put_u8(frame::DATA_TAG);
             let before = out.len();
             fill(out);
             size = out.len() - before;
@@ -181,7 +181,7 @@ impl Link {
         }
         let silent = |silence: Duration| LinkEnd::Silent(silence);
         // A session that does not read, because it cannot write, counts as dead by then.
-        let looked = self.looked || self.read.elapsed() >= SILENCE;
+        let looked = self.looked || self.read.elapsed() >= SILENCE_TIMEOUT;
         self.pace.poll(cx, looked).map_err(silent)?;
         self.looked = false;
         if self.socket.takes_urgent()

@@ -25,32 +25,32 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use self::far::Far;
 
 /// Interval of probes while anything is sent; windows are sized by the result.
-const ACTIVE: Duration = Duration::from_millis(250);
+const ACTIVE_PROBE_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval of probes while nothing is sent, with 20 % of jitter.
-const IDLE: Duration = Duration::from_secs(10);
+const IDLE_PROBE_INTERVAL: Duration = Duration::from_secs(10);
 /// Time without a message after which a peer counts as dead. Any message of the link counts,
 /// because the acknowledgement of a probe may wait behind megabytes on a slow path. If only one
 /// direction is dead, the end that receives nothing gives up.
-pub(crate) const SILENCE: Duration = Duration::from_secs(20);
+pub(crate) const SILENCE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Growth of the round trip at which bulk is held back; at least an eighth of the round trip,
 /// because a burst queues on a long path.
-const QUEUE: Duration = Duration::from_millis(1);
-/// As [`QUEUE`], while small messages are in flight.
-const QUEUE_INTERACTIVE: Duration = Duration::from_micros(50);
+const MAX_QUEUE_DELAY: Duration = Duration::from_millis(1);
+/// As [`MAX_QUEUE_DELAY`], while small messages are in flight.
+const MAX_QUEUE_DELAY_INTERACTIVE: Duration = Duration::from_micros(50);
 /// Initial limit of bytes in flight.
-const START: u64 = 64 * 1024;
-const LEAST: u64 = 16 * 1024;
+const INITIAL_LIMIT: u64 = 64 * 1024;
+const MIN_LIMIT: u64 = 16 * 1024;
 /// Smallest distance of probes under bulk, in bytes.
-const STEP: u64 = 8 * 1024;
+const MIN_PROBE_DISTANCE: u64 = 8 * 1024;
 /// Limit of unacknowledged probes.
-const OUT: usize = 32;
+const MAX_PROBES_IN_FLIGHT: usize = 32;
 /// Age at which the smallest round trip is measured again, with an empty queue, if none has come
 /// near it.
-const STALE: Duration = Duration::from_secs(10);
-/// As [`STALE`], for a near path that seems to have become far. Little is sent until that is known.
-const MOVED: Duration = Duration::from_secs(2);
+const MAX_RTT_AGE: Duration = Duration::from_secs(10);
+/// As [`MAX_RTT_AGE`], for a near path that seems to have become far. Little is sent until that is known.
+const MAX_RTT_AGE_MOVED: Duration = Duration::from_secs(2);
 /// Paths with this smallest round trip or more are far.
-const FAR: Duration = Duration::from_millis(5);
+const FAR_RTT: Duration = Duration::from_millis(5);
 
 struct Mark {
     count: u64,
@@ -104,12 +104,16 @@ impl Pace {
         let now = Instant::now();
         // A new session sends data at once, and the first probe with it. A resumed one may have
         // nothing to send.
-        let due = if sent == 0 { now + ACTIVE } else { now };
+        let due = if sent == 0 {
+            now + ACTIVE_PROBE_INTERVAL
+        } else {
+            now
+        };
         Pace {
             out: VecDeque::new(),
             marked: sent,
-            limit: START,
-            most: most.max(LEAST),
+            limit: INITIAL_LIMIT,
+            most: most.max(MIN_LIMIT),
             least: None,
             far: Box::new(Far::new()),
             near: now,
@@ -139,7 +143,7 @@ impl Pace {
     }
 
     fn is_far(&self) -> bool {
-        self.least.is_some_and(|least| least >= FAR)
+        self.least.is_some_and(|least| least >= FAR_RTT)
     }
 
     /// Records a sign of life: a message of the link.
@@ -167,17 +171,26 @@ impl Pace {
     /// Decides after each message whether a probe is due.
     pub(crate) fn due(&mut self, sent: u64, flight: u64) -> Due {
         let unmarked = sent.saturating_sub(self.marked);
-        if self.out.len() >= OUT {
+        if self.out.len() >= MAX_PROBES_IN_FLIGHT {
             return Due::Nothing;
         }
         // A full flight without a probe would wait forever.
         let stuck = self.out.is_empty() && (flight >= self.limit || self.draining);
-        let step = self.limit / if self.is_far() { far::MARKS } else { 4 };
-        if stuck || (unmarked > 0 && unmarked >= step.max(STEP)) {
+        let step = self.limit
+            / if self.is_far() {
+                far::PROBES_PER_FLIGHT
+            } else {
+                4
+            };
+        if stuck || (unmarked > 0 && unmarked >= step.max(MIN_PROBE_DISTANCE)) {
             return Due::Mark;
         }
         let now = Instant::now();
-        if unmarked > 0 && self.asked.is_none_or(|asked| now >= asked + ACTIVE) {
+        if unmarked > 0
+            && self
+                .asked
+                .is_none_or(|asked| now >= asked + ACTIVE_PROBE_INTERVAL)
+        {
             return Due::Mark;
         }
         if now < self.due {
@@ -185,7 +198,7 @@ impl Pace {
         }
         if self.out.back().is_some_and(|mark| mark.count == sent) {
             // Two probes with one count could not be told apart; the first is enough.
-            self.due = now + IDLE;
+            self.due = now + IDLE_PROBE_INTERVAL;
             return Due::Nothing;
         }
         Due::IdleMark
@@ -194,7 +207,7 @@ impl Pace {
     pub(crate) fn sent(&mut self, count: u64, flight: u64) {
         let at = Instant::now();
         (self.marked, self.asked) = (count, Some(at));
-        self.due = at + IDLE.mul_f64(0.8 + 0.4 * chance());
+        self.due = at + IDLE_PROBE_INTERVAL.mul_f64(0.8 + 0.4 * chance());
         self.out.push_back(Mark { count, at, flight });
     }
 
@@ -207,7 +220,7 @@ impl Pace {
         let rtt = now - at;
         self.rtt = Some(rtt);
         self.smooth = Some(self.smooth.map_or(rtt, |smooth| (3 * smooth + rtt) / 4));
-        if flight < LEAST {
+        if flight < MIN_LIMIT {
             // It has met no queue of ours.
             if now - self.near > self.patience(rtt) {
                 if !self.is_far() {
@@ -223,11 +236,11 @@ impl Pace {
 
     /// Time for which round trips like this one are attributed to a queue.
     fn patience(&self, rtt: Duration) -> Duration {
-        let moved = |least| least < FAR && rtt > least + FAR;
+        let moved = |least| least < FAR_RTT && rtt > least + FAR_RTT;
         if self.least.is_some_and(moved) {
-            MOVED
+            MAX_RTT_AGE_MOVED
         } else {
-            STALE
+            MAX_RTT_AGE
         }
     }
 
@@ -236,13 +249,13 @@ impl Pace {
         let least = self.least.map_or(rtt, |least| least.min(rtt));
         self.least = Some(least);
         let queue = if self.interactive {
-            QUEUE_INTERACTIVE
+            MAX_QUEUE_DELAY_INTERACTIVE
         } else {
-            QUEUE
+            MAX_QUEUE_DELAY
         };
         let target = least + queue.max(least / 8);
         let full = flight >= self.limit / 2;
-        let far = least >= FAR;
+        let far = least >= FAR_RTT;
         if far {
             let flight = (flight, self.marked, full);
             self.far.answered(flight, count, rtt, now);
@@ -252,7 +265,7 @@ impl Pace {
             // A flight below the limit says nothing about a larger one.
             if full {
                 let step = match (far, self.shrunk) {
-                    (true, _) => 16 * far::MARKS,
+                    (true, _) => 16 * far::PROBES_PER_FLIGHT,
                     (false, None) => 4,
                     (false, Some(_)) => 16,
                 };
@@ -268,8 +281,8 @@ impl Pace {
         if far {
             self.limit = self.limit.max(self.far.flight(least, target));
         }
-        self.limit = self.limit.clamp(LEAST, self.most);
-        if now - self.near > self.patience(rtt) && flight >= LEAST {
+        self.limit = self.limit.clamp(MIN_LIMIT, self.most);
+        if now - self.near > self.patience(rtt) && flight >= MIN_LIMIT {
             // Either the path has become longer, or the queue is not ours: measure an empty one.
             self.draining = true;
         }
@@ -280,11 +293,11 @@ impl Pace {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, looked: bool) -> Result<(), Duration> {
         loop {
             let now = Instant::now();
-            let dead = self.heard + SILENCE;
+            let dead = self.heard + SILENCE_TIMEOUT;
             if looked && now >= dead {
-                return Err(SILENCE);
+                return Err(SILENCE_TIMEOUT);
             }
-            if self.due <= now && self.out.len() < OUT {
+            if self.due <= now && self.out.len() < MAX_PROBES_IN_FLIGHT {
                 // It is sent in this round, which polls again.
                 return Ok(());
             }

@@ -22,13 +22,13 @@ use super::ws::{CONTROL_LIMIT, Decoder, Encoder, Event, MESSAGE_LIMIT, Opcode, R
 use crate::link::LinkEnd;
 
 /// Bytes per read. The largest frame fits.
-const BLOCK: usize = 2 * MESSAGE_LIMIT;
+const BLOCK_BYTES: usize = 2 * MESSAGE_LIMIT;
 /// Frames per write.
-const SLICES: usize = 32;
+const FRAMES_PER_WRITE: usize = 32;
 /// Writes per poll, before other tasks get their turn.
-const WRITES: usize = 16;
+const WRITES_PER_POLL: usize = 16;
 /// Close code of a normal end (RFC 6455, 7.4.1).
-const NORMAL: u16 = 1000;
+const CLOSE_NORMAL: u16 = 1000;
 
 thread_local! {
     /// One block for all empty sockets of a thread.
@@ -122,9 +122,9 @@ impl Socket {
 
     /// Reads until the connection has no more: TLS returns one record at a time.
     fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
-        while self.inbox.len() < BLOCK {
-            self.inbox.reserve(BLOCK - self.inbox.len());
-            let room = BLOCK - self.inbox.len();
+        while self.inbox.len() < BLOCK_BYTES {
+            self.inbox.reserve(BLOCK_BYTES - self.inbox.len());
+            let room = BLOCK_BYTES - self.inbox.len();
             let mut limited = (&mut self.inbox).limit(room);
             match ready!(poll_read_buf(Pin::new(&mut *self.io), cx, &mut limited)) {
                 Ok(0) => {
@@ -221,7 +221,7 @@ impl Socket {
             // An error means that the thread is ending.
             let _ = SPARE.try_with(|spare| {
                 let mut spare = spare.borrow_mut();
-                if spare.capacity() < BLOCK && block.try_reclaim(BLOCK) {
+                if spare.capacity() < BLOCK_BYTES && block.try_reclaim(BLOCK_BYTES) {
                     *spare = block;
                 }
             });
@@ -266,7 +266,7 @@ impl Socket {
 
     /// Queues the close frame.
     pub(crate) fn close(&mut self) -> Result<(), LinkEnd> {
-        let frame = self.encode(Opcode::Close, 2, |out| out.put_u16(NORMAL))?;
+        let frame = self.encode(Opcode::Close, 2, |out| out.put_u16(CLOSE_NORMAL))?;
         self.repeat(frame);
         Ok(())
     }
@@ -291,7 +291,7 @@ impl Socket {
             self.unsent += frame.len();
             self.urgent = Some(frame);
         }
-        for _ in 0..WRITES {
+        for _ in 0..WRITES_PER_POLL {
             if self.unsent == 0 {
                 return self.poll_flush(cx);
             }
@@ -315,7 +315,7 @@ impl Socket {
     }
 
     fn write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let mut slices = [IoSlice::new(&[]); SLICES];
+        let mut slices = [IoSlice::new(&[]); FRAMES_PER_WRITE];
         let frames = std::iter::once(&self.begun)
             .filter(|begun| begun.has_remaining())
             .chain(&self.urgent)
@@ -413,6 +413,6 @@ mod tests {
         let kept = || SPARE.with_borrow(BytesMut::capacity);
         assert_eq!(kept(), 0, "the socket has it");
         drop(socket);
-        assert!(kept() >= BLOCK);
+        assert!(kept() >= BLOCK_BYTES);
     }
 }

@@ -46,7 +46,7 @@ async fn survive(cuts: &[(usize, bool)], size: usize, piece: usize) {
 
 #[tokio::test]
 async fn plaintext_arrives_whole_and_in_order() {
-    for piece in [1000, MAX_PLAIN] {
+    for piece in [1000, MAX_PLAIN_BYTES] {
         survive(&[], 100_000, piece).await;
     }
 }
@@ -65,7 +65,7 @@ proptest! {
     #[test]
     fn nothing_is_lost_doubled_or_reordered_over_many_links(
         cuts in prop::collection::vec((0_usize..200_000, any::<bool>()), 0..12),
-        piece in 1000_usize..=MAX_PLAIN
+        piece in 1000_usize..=MAX_PLAIN_BYTES
     ) {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(survive(&cuts, 30_000, piece));
@@ -79,7 +79,7 @@ async fn what_is_kept_never_exceeds_its_limit() {
         ..limits()
     };
     let known = Resumable::default();
-    let (agent, hub) = session(&known, &small, usize::MAX, MAX_PLAIN).await;
+    let (agent, hub) = session(&known, &small, usize::MAX, MAX_PLAIN_BYTES).await;
     let up = lines(0, 200_000);
     agent.put(&up);
     assert!(hub.got(up.len()).await == up);
@@ -94,10 +94,11 @@ async fn a_peer_that_acknowledges_nothing_gets_no_more_than_the_limit() {
     let (a, h) = duplex(1 << 26);
     let (agent, hub) = begin(a, h, (&limits, &limits), &known).await;
     // The hub's wire exists, but nothing drives it.
-    let (agent, _hub) = (End::drive(agent.unwrap(), MAX_PLAIN), hub.unwrap());
+    let (agent, _hub) = (End::drive(agent.unwrap(), MAX_PLAIN_BYTES), hub.unwrap());
     agent.put(&vec![1; 16 << 20]);
     let mut kept = agent.kept.clone();
-    let full = |&(most, limit): &(usize, usize)| most > 0 && most + 2 * MESSAGE + 20_000 > limit;
+    let full =
+        |&(most, limit): &(usize, usize)| most > 0 && most + 2 * MAX_MESSAGE_BYTES + 20_000 > limit;
     drop(kept.wait_for(full).await.unwrap());
     for _ in 0..100 {
         tokio::task::yield_now().await;

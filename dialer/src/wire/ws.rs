@@ -9,9 +9,9 @@ pub const MESSAGE_LIMIT: usize = 64 * 1024;
 /// Largest body of a ping, a pong or a close, in bytes (RFC 6455, 5.5).
 pub const CONTROL_LIMIT: usize = 125;
 
-const FIN: u8 = 0x80;
-const RESERVED: u8 = 0x70;
-const MASKED: u8 = 0x80;
+const FIN_BIT: u8 = 0x80;
+const RESERVED_BITS: u8 = 0x70;
+const MASK_BIT: u8 = 0x80;
 
 /// End of the connection. The agent is the client of RFC 6455: it masks its frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,8 +162,8 @@ impl Decoder {
         let &[first, ref rest @ ..] = bytes else {
             return Ok(None);
         };
-        let (fin, opcode) = (first & FIN != 0, first & 0x0f);
-        if first & RESERVED != 0 {
+        let (fin, opcode) = (first & FIN_BIT != 0, first & 0x0f);
+        if first & RESERVED_BITS != 0 {
             return Err(WsError::Reserved);
         }
         match (opcode, &self.fragments) {
@@ -176,11 +176,11 @@ impl Decoder {
         let &[second, ref rest @ ..] = rest else {
             return Ok(None);
         };
-        let masked = second & MASKED != 0;
+        let masked = second & MASK_BIT != 0;
         if masked != (self.role == Role::Hub) {
             return Err(WsError::Mask);
         }
-        let short = second & !MASKED;
+        let short = second & !MASK_BIT;
         if opcode >= 8 && usize::from(short) > CONTROL_LIMIT {
             return Err(WsError::Control);
         }
@@ -302,8 +302,8 @@ impl Encoder {
             mask(body, key);
         }
         let [high, low] = length.to_be_bytes();
-        let bit = if key.is_some() { MASKED } else { 0 };
-        let first = FIN | opcode as u8;
+        let bit = if key.is_some() { MASK_BIT } else { 0 };
+        let first = FIN_BIT | opcode as u8;
         // The head directly precedes the body: a short one begins two bytes later.
         let unused = if length < 126 { 2 } else { 0 };
         frame.advance(unused);

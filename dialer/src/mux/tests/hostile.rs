@@ -2,7 +2,7 @@
 //! session only.
 
 use super::*;
-use crate::mux::frame::{ACK, FIN, Kind, RST, SYN};
+use crate::mux::frame::{ACK_FLAG, FIN_FLAG, Kind, RST_FLAG, SYN_FLAG};
 
 /// Outcome for the session.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,12 +55,12 @@ fn raw(bytes: [u8; 12]) -> Vec<u8> {
 fn hub() -> (Arc<Mux>, Vec<Stream>) {
     let hub = Mux::new(Side::Hub, &limits(3), 3);
     let send = |bytes: Vec<u8>| hub.receive(bytes.into(), &mut Vec::new()).unwrap();
-    send(update(1, SYN, 0));
-    send(update(3, SYN, 0));
+    send(update(1, SYN_FLAG, 0));
+    send(update(3, SYN_FLAG, 0));
     let mut held = vec![accept(&hub).unwrap()];
     let third = accept(&hub).unwrap();
     held.push(hub.open().unwrap());
-    send(update(5, SYN, 0));
+    send(update(5, SYN_FLAG, 0));
     drop(third);
     while hub.has_output(true) {
         message(&hub, true);
@@ -101,7 +101,7 @@ fn frames() -> Vec<Row> {
         ),
         (
             "a ping for a stream",
-            vec![of(Kind::Ping, SYN, 1, 0)],
+            vec![of(Kind::Ping, SYN_FLAG, 1, 0)],
             violation(Violation::Stream(1)),
         ),
         (
@@ -121,46 +121,46 @@ fn frames() -> Vec<Row> {
         ),
         (
             "a stream with a number of ours",
-            vec![update(4, SYN, 0)],
+            vec![update(4, SYN_FLAG, 0)],
             violation(Violation::Parity(4)),
         ),
         (
             "a stream of ours opened by the peer",
-            vec![update(2, SYN, 0)],
+            vec![update(2, SYN_FLAG, 0)],
             violation(Violation::Parity(2)),
         ),
         (
             "a stream opened twice",
-            vec![update(1, SYN, 0)],
+            vec![update(1, SYN_FLAG, 0)],
             violation(Violation::OpenedTwice(1)),
         ),
         (
             "a closed stream opened again",
-            vec![update(3, SYN, 0)],
+            vec![update(3, SYN_FLAG, 0)],
             violation(Violation::OpenedTwice(3)),
         ),
         (
             "a refused stream opened again",
-            vec![update(5, SYN, 0)],
+            vec![update(5, SYN_FLAG, 0)],
             violation(Violation::OpenedTwice(5)),
         ),
         (
             "a stream that begins later than a younger one",
-            vec![update(9, SYN, 0), update(7, SYN, 0)],
+            vec![update(9, SYN_FLAG, 0), update(7, SYN_FLAG, 0)],
             GoesOn(3),
         ),
         (
             "one that begins later, twice",
             vec![
-                update(9, SYN | RST, 0),
-                update(7, SYN, 0),
-                update(7, SYN, 0),
+                update(9, SYN_FLAG | RST_FLAG, 0),
+                update(7, SYN_FLAG, 0),
+                update(7, SYN_FLAG, 0),
             ],
             violation(Violation::OpenedTwice(7)),
         ),
         (
             "the highest number, and then an old one",
-            vec![update(u32::MAX, SYN, 0), update(7, SYN, 0)],
+            vec![update(u32::MAX, SYN_FLAG, 0), update(7, SYN_FLAG, 0)],
             violation(Violation::OpenedTwice(7)),
         ),
         (
@@ -170,7 +170,7 @@ fn frames() -> Vec<Row> {
         ),
         (
             "data for one that may still begin",
-            vec![update(9, SYN, 0), claimed(7, 0, 1)],
+            vec![update(9, SYN_FLAG, 0), claimed(7, 0, 1)],
             violation(Violation::NeverOpened(7)),
         ),
         (
@@ -180,17 +180,17 @@ fn frames() -> Vec<Row> {
         ),
         (
             "an end of a stream that never was",
-            vec![update(7, FIN, 0)],
+            vec![update(7, FIN_FLAG, 0)],
             violation(Violation::NeverOpened(7)),
         ),
         (
             "an acknowledgement of one that never was",
-            vec![update(4, ACK, 0)],
+            vec![update(4, ACK_FLAG, 0)],
             violation(Violation::NeverOpened(4)),
         ),
         (
             "a reset of a stream that never was",
-            vec![update(7, RST, 0), data(4, RST, 3)],
+            vec![update(7, RST_FLAG, 0), data(4, RST_FLAG, 3)],
             GoesOn(2),
         ),
         (
@@ -213,7 +213,7 @@ fn frames() -> Vec<Row> {
         ),
         (
             "a stream that begins beyond its window",
-            vec![claimed(7, SYN, window + 1)],
+            vec![claimed(7, SYN_FLAG, window + 1)],
             violation(Violation::Window {
                 stream: 7,
                 length: window + 1,
@@ -240,42 +240,46 @@ fn frames() -> Vec<Row> {
         ),
         (
             "data for a stream that was closed here",
-            vec![data(3, 0, 70_000), data(3, FIN, 5), update(3, 0, 9)],
+            vec![data(3, 0, 70_000), data(3, FIN_FLAG, 5), update(3, 0, 9)],
             GoesOn(2),
         ),
         (
             "data for a stream that was refused",
-            vec![data(5, 0, 70_000), update(5, RST, 0)],
+            vec![data(5, 0, 70_000), update(5, RST_FLAG, 0)],
             GoesOn(2),
         ),
         (
             "data behind the end",
-            vec![data(1, FIN, 4), claimed(1, 0, 1)],
+            vec![data(1, FIN_FLAG, 4), claimed(1, 0, 1)],
             violation(Violation::BehindEnd(1)),
         ),
         (
             "the end twice",
-            vec![update(1, FIN, 0), data(1, FIN, 0)],
+            vec![update(1, FIN_FLAG, 0), data(1, FIN_FLAG, 0)],
             GoesOn(2),
         ),
         (
             "an update behind the end",
-            vec![update(1, FIN, 0), update(1, 0, 9)],
+            vec![update(1, FIN_FLAG, 0), update(1, 0, 9)],
             GoesOn(2),
         ),
         (
             "data behind a reset",
-            vec![update(1, RST, 0), data(1, 0, 70_000), data(1, FIN, 1)],
+            vec![
+                update(1, RST_FLAG, 0),
+                data(1, 0, 70_000),
+                data(1, FIN_FLAG, 1),
+            ],
             GoesOn(1),
         ),
         (
             "a reset twice",
-            vec![update(1, RST, 0), data(1, RST, 10)],
+            vec![update(1, RST_FLAG, 0), data(1, RST_FLAG, 10)],
             GoesOn(1),
         ),
         (
             "a reset with a body",
-            vec![data(1, RST, 1000), data(2, 0, 4)],
+            vec![data(1, RST_FLAG, 1000), data(2, 0, 4)],
             GoesOn(1),
         ),
         (
@@ -285,7 +289,7 @@ fn frames() -> Vec<Row> {
         ),
         (
             "a stream that begins with credit beyond any number",
-            vec![update(7, SYN, u32::MAX)],
+            vec![update(7, SYN_FLAG, u32::MAX)],
             violation(Violation::Credit(7)),
         ),
         (
@@ -301,30 +305,33 @@ fn frames() -> Vec<Row> {
         (
             "opened, ended and reset at once",
             vec![
-                data(7, SYN | FIN, 10),
-                update(9, SYN | RST, 0),
-                data(11, SYN | FIN | RST, 10),
+                data(7, SYN_FLAG | FIN_FLAG, 10),
+                update(9, SYN_FLAG | RST_FLAG, 0),
+                data(11, SYN_FLAG | FIN_FLAG | RST_FLAG, 10),
             ],
             GoesOn(3),
         ),
         (
             "streams beyond the cap",
-            (7..100).step_by(2).map(|id| data(id, SYN, 100)).collect(),
+            (7..100)
+                .step_by(2)
+                .map(|id| data(id, SYN_FLAG, 100))
+                .collect(),
             GoesOn(3),
         ),
         (
             "an answer to no ping",
-            vec![of(Kind::Ping, ACK, 0, 77); 100],
+            vec![of(Kind::Ping, ACK_FLAG, 0, 77); 100],
             GoesOn(2),
         ),
         (
             "pings faster than it reads",
-            vec![of(Kind::Ping, SYN, 0, 77); 17],
+            vec![of(Kind::Ping, SYN_FLAG, 0, 77); 17],
             violation(Violation::Pings),
         ),
         (
             "a few pings",
-            vec![of(Kind::Ping, SYN, 0, 77); 16],
+            vec![of(Kind::Ping, SYN_FLAG, 0, 77); 16],
             GoesOn(2),
         ),
         (
@@ -339,7 +346,7 @@ fn frames() -> Vec<Row> {
         ),
         (
             "a flood of resets",
-            vec![update(1, RST, 0); 5000],
+            vec![update(1, RST_FLAG, 0); 5000],
             GoesOn(1),
         ),
         ("half a header", vec![vec![0, 0, 0]], GoesOn(2)),
@@ -392,12 +399,12 @@ fn opening_and_resetting_in_a_loop_ends_in_back_pressure() {
     let hub = Mux::new(Side::Hub, &limits(8), 8);
     let mut id = 1;
     while hub.takes_input() {
-        let round = [data(id, SYN, 4000), update(id, RST, 0)].concat();
+        let round = [data(id, SYN_FLAG, 4000), update(id, RST_FLAG, 0)].concat();
         hub.receive(round.into(), &mut Vec::new()).unwrap();
         id += 2;
         assert!(id < 10_000, "no back-pressure");
     }
-    assert!(held(&hub) < 64 * KIB, "{} bytes", held(&hub));
+    assert!(held(&hub) < 64 * BYTES_PER_KIB, "{} bytes", held(&hub));
     assert_eq!(hub.counts().open, 0);
     // The output leaves, and input is read again.
     while hub.has_output(true) {
@@ -412,7 +419,7 @@ fn opening_and_resetting_in_a_loop_ends_in_back_pressure() {
 fn passing_over_numbers_in_a_loop_is_remembered_in_one_piece() {
     let hub = Mux::new(Side::Hub, &limits(8), 8);
     for id in (1..40_000_000).step_by(4096) {
-        let frame = update(id, SYN | RST, 0);
+        let frame = update(id, SYN_FLAG | RST_FLAG, 0);
         hub.receive(frame.into(), &mut Vec::new()).unwrap();
         assert!(lock(&hub.state).skipped.ranges() <= 1);
     }
@@ -423,12 +430,12 @@ fn refusing_in_a_loop_ends_in_back_pressure() {
     let hub = Mux::new(Side::Hub, &limits(1), 1);
     let mut id = 1;
     while hub.takes_input() {
-        hub.receive(update(id, SYN, 0).into(), &mut Vec::new())
+        hub.receive(update(id, SYN_FLAG, 0).into(), &mut Vec::new())
             .unwrap();
         id += 2;
         assert!(id < 10_000, "no back-pressure");
     }
-    assert!(held(&hub) < 64 * KIB, "{} bytes", held(&hub));
+    assert!(held(&hub) < 64 * BYTES_PER_KIB, "{} bytes", held(&hub));
 }
 
 /// Complete streams that are reset, without anyone to accept or read them: they do not count, but
@@ -443,23 +450,26 @@ fn unread_bytes_of_streams_that_are_over_are_bounded() {
     let hub = Mux::new(Side::Hub, &limits, 8);
     let mut accepted = Vec::new();
     for id in (1..200).step_by(2) {
-        hub.receive(data(id, SYN, 256 * KIB).into(), &mut Vec::new())
-            .unwrap();
-        hub.receive(update(id, FIN, 0).into(), &mut Vec::new())
+        hub.receive(
+            data(id, SYN_FLAG, 256 * BYTES_PER_KIB).into(),
+            &mut Vec::new(),
+        )
+        .unwrap();
+        hub.receive(update(id, FIN_FLAG, 0).into(), &mut Vec::new())
             .unwrap();
         accepted.extend(accept(&hub));
-        hub.receive(update(id, RST, 0).into(), &mut Vec::new())
+        hub.receive(update(id, RST_FLAG, 0).into(), &mut Vec::new())
             .unwrap();
     }
     assert_eq!(hub.counts().open, 0);
     assert!(
-        held(&hub) <= 8 * 256 * KIB + 64 * KIB,
+        held(&hub) <= 8 * 256 * BYTES_PER_KIB + 64 * BYTES_PER_KIB,
         "{} bytes",
         held(&hub)
     );
     accepted.clear();
     assert_empty_but_for_answers(&hub);
-    hub.receive(update(301, SYN, 0).into(), &mut Vec::new())
+    hub.receive(update(301, SYN_FLAG, 0).into(), &mut Vec::new())
         .unwrap();
     assert!(accept(&hub).is_some());
 }
@@ -475,10 +485,10 @@ fn assert_empty_but_for_answers(mux: &Mux) {
 fn a_window_of_single_bytes_costs_no_more_than_a_window() {
     let (hub, _held) = hub();
     let byte: Bytes = data(1, 0, 1).into();
-    for _ in 0..256 * KIB {
+    for _ in 0..256 * BYTES_PER_KIB {
         hub.receive(byte.clone(), &mut Vec::new()).unwrap();
     }
     let state = lock(&hub.state);
-    assert_eq!(state.streams[&1].inbox.len(), 256 * KIB);
+    assert_eq!(state.streams[&1].inbox.len(), 256 * BYTES_PER_KIB);
     assert_eq!(state.streams[&1].inbox.pieces(), 1);
 }

@@ -20,7 +20,7 @@ async fn drive(mux: Arc<Mux>, mut io: DuplexStream) {
     std::future::poll_fn(|cx| {
         mux.attend(cx.waker(), None);
         if std::mem::take(&mut gave_way) {
-            while out.len() < 64 * KIB && mux.has_output(true) {
+            while out.len() < 64 * BYTES_PER_KIB && mux.has_output(true) {
                 mux.fill(&mut out, true, &mut wakes);
             }
         }
@@ -33,7 +33,7 @@ async fn drive(mux: Arc<Mux>, mut io: DuplexStream) {
         }
         let mut read = false;
         if mux.takes_input() {
-            let mut room = vec![0; 16 * KIB];
+            let mut room = vec![0; 16 * BYTES_PER_KIB];
             let mut room = ReadBuf::new(&mut room);
             match Pin::new(&mut io).poll_read(cx, &mut room) {
                 Poll::Ready(Ok(())) if !room.filled().is_empty() => {

@@ -233,7 +233,7 @@ proptest! {
                 let state = lock(&end.mux.state);
                 for entry in state.streams.values() {
                     prop_assert!(entry.inbox.len() <= 1 << 20);
-                    prop_assert!(entry.outbox.len() <= state::OUTBOX);
+                    prop_assert!(entry.outbox.len() <= state::OUTBOX_BYTES);
                 }
             }
         }

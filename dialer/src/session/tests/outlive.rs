@@ -75,7 +75,7 @@ async fn resume(agent: &Session, known: &Resumable) -> Cable {
 /// Keystrokes and a bulk copy, while the link breaks fifty times.
 #[tokio::test]
 async fn streams_notice_nothing_of_fifty_cuts() {
-    const LINES: usize = 20_000;
+    const LINE_COUNT: usize = 20_000;
     let known = Resumable::default();
     let (agent, hub, mut cable) = begin(&known, &limits(16)).await;
     let echo = tokio::spawn(echo(agent.clone()));
@@ -84,14 +84,14 @@ async fn streams_notice_nothing_of_fifty_cuts() {
         async move {
             let (read, mut write) = tokio::io::split(hub.open().await.unwrap());
             let ask = async {
-                for n in from..from + LINES {
+                for n in from..from + LINE_COUNT {
                     write.write_all(format!("{n}\n").as_bytes()).await.unwrap();
                 }
                 write.shutdown().await.unwrap();
             };
             let listen = async {
                 let mut lines = BufReader::new(read).lines();
-                for n in from..from + LINES {
+                for n in from..from + LINE_COUNT {
                     let line = lines.next_line().await.unwrap();
                     assert_eq!(line, Some(n.to_string()));
                 }

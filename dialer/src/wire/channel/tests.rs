@@ -5,15 +5,15 @@ use rustls::{CipherSuite, ClientConnection, crypto::aws_lc_rs, version::TLS13};
 use super::*;
 use crate::rig::{OURS, agent_inner, hub_inner};
 
-const ROOM: usize = 16_375;
+const ROOM_BYTES: usize = 16_375;
 
 /// Moves all records of one end to the other; returns the number of messages.
 fn carry(from: &mut Channel, to: &mut Channel) -> Result<usize, rustls::Error> {
     let mut messages = 0;
     while from.has_records() {
         let mut message = BytesMut::new();
-        from.pull(&mut message, ROOM);
-        assert!((1..=ROOM).contains(&message.len()));
+        from.pull(&mut message, ROOM_BYTES);
+        assert!((1..=ROOM_BYTES).contains(&message.len()));
         messages += 1;
         to.take_in(&mut message)?;
     }
@@ -41,10 +41,10 @@ fn pair() -> (Channel, Channel) {
 fn what_is_sealed_at_once_is_one_message_and_one_piece() {
     let (mut agent, mut hub) = pair();
     assert_eq!(hub.certificates().len(), 1);
-    for size in [1, 100, 4096, 4097, MAX_PLAIN] {
+    for size in [1, 100, 4096, 4097, MAX_PLAIN_BYTES] {
         let plain = vec![7; size];
         let mut record = sealed(&mut agent, &plain);
-        assert_eq!(record.len(), size + RECORD);
+        assert_eq!(record.len(), size + RECORD_OVERHEAD);
         hub.take_in(&mut record).unwrap();
         assert_eq!(hub.piece().unwrap(), plain);
         assert_eq!(hub.piece(), None);
@@ -59,7 +59,7 @@ fn records_may_be_cut_anywhere() {
     let mut both = BytesMut::new();
     agent.pull(&mut both, 3);
     agent.pull(&mut both, usize::MAX);
-    assert_eq!(both.len(), 2 * (3000 + RECORD));
+    assert_eq!(both.len(), 2 * (3000 + RECORD_OVERHEAD));
     for part in both.chunks_mut(997) {
         hub.take_in(part).unwrap();
     }
@@ -199,5 +199,5 @@ fn a_handshake_that_comes_in_crumbs_is_not_kept_for_ever() {
     let refused = crumbs
         .chunks_mut(16_000)
         .any(|part| hub.take_in(part).is_err());
-    assert!(refused && hub.rest.len() <= MOST);
+    assert!(refused && hub.rest.len() <= MAX_PARTIAL_BYTES);
 }

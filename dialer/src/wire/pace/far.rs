@@ -12,24 +12,24 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Number of probes per flight.
-pub(super) const MARKS: u64 = 16;
+pub(super) const PROBES_PER_FLIGHT: u64 = 16;
 /// Smallest limit at startup, in bytes.
-const START: u64 = 512 * 1024;
+const MIN_STARTUP_LIMIT: u64 = 512 * 1024;
 /// Generous limit, as a multiple of the BDP.
-const PLENTY: f64 = 4.0;
+const GENEROUS_FACTOR: f64 = 4.0;
 /// Data for TCP beyond the BDP under a tight limit, in bytes: two messages.
-const AHEAD: u64 = 32 * 1024;
-/// Startup ends after so many round trips without a rate higher by [`BETTER`].
-const PLATEAU: u32 = 3;
-const BETTER: f64 = 1.25;
+const TIGHT_EXTRA_BYTES: u64 = 32 * 1024;
+/// Startup ends after so many round trips without a rate higher by [`GROWTH_FACTOR`].
+const PLATEAU_ROUNDS: u32 = 3;
+const GROWTH_FACTOR: f64 = 1.25;
 /// A rate below this share of the generous one shows that the limit is too tight.
-const WORSE: f64 = 0.85;
+const TOO_TIGHT_SHARE: f64 = 0.85;
 /// The best rate is forgotten after this many round trips, at the latest after twice as many.
-const ROUNDS: u32 = 6;
+const BEST_RATE_ROUNDS: u32 = 6;
 /// Duration of a generous phase.
-const AGAIN: Duration = Duration::from_secs(30);
+const GENEROUS_TIME: Duration = Duration::from_secs(30);
 /// Idle time after which TCP returns to slow start, as most do (RFC 5681, 4.1).
-const IDLE: Duration = Duration::from_secs(1);
+const SLOW_START_IDLE: Duration = Duration::from_secs(1);
 
 enum Phase {
     /// Generous until the rate stops growing: the best rate at its last growth, and the rounds
@@ -86,7 +86,12 @@ impl Far {
         let [best, _] = &mut self.best;
         // All of it was received within that time.
         *best = best.max(flight as f64 / rtt.as_secs_f64().max(1e-6));
-        if full && self.full.replace(now).is_none_or(|last| now - last > IDLE) {
+        if full
+            && self
+                .full
+                .replace(now)
+                .is_none_or(|last| now - last > SLOW_START_IDLE)
+        {
             (self.phase, self.since) = (Phase::Beginning(0.0, 0), None);
         }
         if count < self.round {
@@ -100,7 +105,7 @@ impl Far {
             self.since = None;
         }
         self.rounds += 1;
-        if self.rounds >= ROUNDS {
+        if self.rounds >= BEST_RATE_ROUNDS {
             let [best, _] = self.best;
             (self.best, self.rounds) = ([0.0, best], 0);
         }
@@ -112,17 +117,19 @@ impl Far {
         let (since, from) = *self.since.get_or_insert((now, count));
         let average = (count - from) as f64 / (now - since).as_secs_f64().max(1e-6);
         let next = match &mut self.phase {
-            Phase::Beginning(reached, _) if best > *reached * BETTER => Phase::Beginning(best, 0),
-            Phase::Beginning(_, same) if *same < PLATEAU => {
+            Phase::Beginning(reached, _) if best > *reached * GROWTH_FACTOR => {
+                Phase::Beginning(best, 0)
+            }
+            Phase::Beginning(_, same) if *same < PLATEAU_ROUNDS => {
                 *same += 1;
                 return;
             }
             Phase::Enough(plenty, rounds) => {
                 *rounds += 1;
-                if *rounds < 2 * ROUNDS || average > *plenty * WORSE {
+                if *rounds < 2 * BEST_RATE_ROUNDS || average > *plenty * TOO_TIGHT_SHARE {
                     return;
                 }
-                Phase::Plenty(now + AGAIN)
+                Phase::Plenty(now + GENEROUS_TIME)
             }
             Phase::Plenty(until) if now < *until => return,
             Phase::Beginning(..) | Phase::Plenty(_) => {
@@ -138,9 +145,9 @@ impl Far {
     pub(super) fn flight(&self, least: Duration, target: Duration) -> u64 {
         let best = self.best();
         if let Phase::Enough(..) = self.phase {
-            return (best * target.as_secs_f64()) as u64 + AHEAD;
+            return (best * target.as_secs_f64()) as u64 + TIGHT_EXTRA_BYTES;
         }
-        let start = if self.known { 0 } else { START };
-        start.max((best * least.as_secs_f64() * PLENTY) as u64)
+        let start = if self.known { 0 } else { MIN_STARTUP_LIMIT };
+        start.max((best * least.as_secs_f64() * GENEROUS_FACTOR) as u64)
     }
 }

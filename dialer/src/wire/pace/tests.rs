@@ -4,7 +4,7 @@ use tokio::time::advance;
 
 use super::*;
 
-const MOST: u64 = 4 << 20;
+const MAX_FLIGHT: u64 = 4 << 20;
 
 /// A sender with endless bulk over a path of `rtt` and `rate` bytes per second, with an unlimited
 /// queue.
@@ -22,7 +22,7 @@ struct Path {
 impl Path {
     fn new(rtt: Duration, rate: f64) -> Self {
         Path {
-            pace: Pace::new(0, MOST),
+            pace: Pace::new(0, MAX_FLIGHT),
             sent: 0,
             acknowledged: 0,
             rtt,
@@ -71,14 +71,14 @@ impl Path {
     }
 }
 
-const SECOND: Duration = Duration::from_secs(1);
+const ONE_SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
 async fn bulk_fills_a_slow_path_and_makes_no_long_queue() {
     let rate = 25e6;
     let mut path = Path::new(Duration::from_micros(500), rate);
-    path.run(SECOND).await;
-    let (delivered, longest) = path.run(10 * SECOND).await;
+    path.run(ONE_SECOND).await;
+    let (delivered, longest) = path.run(10 * ONE_SECOND).await;
     assert!(delivered as f64 > 0.9 * 10.0 * rate, "{delivered}");
     assert!(longest < Duration::from_millis(5), "{longest:?}");
 }
@@ -87,8 +87,8 @@ async fn bulk_fills_a_slow_path_and_makes_no_long_queue() {
 async fn bulk_fills_a_long_path() {
     let rate = 50e6;
     let mut path = Path::new(Duration::from_millis(60), rate);
-    path.run(5 * SECOND).await;
-    let (delivered, _) = path.run(10 * SECOND).await;
+    path.run(5 * ONE_SECOND).await;
+    let (delivered, _) = path.run(10 * ONE_SECOND).await;
     assert!(delivered as f64 > 0.8 * 10.0 * rate, "{delivered}");
 }
 
@@ -96,22 +96,22 @@ async fn bulk_fills_a_long_path() {
 async fn a_path_that_becomes_longer_is_measured_anew() {
     let rate = 25e6;
     let mut path = Path::new(Duration::from_millis(1), rate);
-    path.run(5 * SECOND).await;
+    path.run(5 * ONE_SECOND).await;
     path.rtt = Duration::from_millis(30);
-    path.run(30 * SECOND).await;
-    let (delivered, _) = path.run(10 * SECOND).await;
+    path.run(30 * ONE_SECOND).await;
+    let (delivered, _) = path.run(10 * ONE_SECOND).await;
     assert!(delivered as f64 > 0.7 * 10.0 * rate, "{delivered}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_flight_that_nobody_fills_allows_no_larger_one() {
-    let mut pace = Pace::new(0, MOST);
+    let mut pace = Pace::new(0, MAX_FLIGHT);
     for n in 1..1000 {
         pace.sent(n * 1000, 1000);
         advance(Duration::from_micros(100)).await;
         pace.answered(n * 1000).unwrap();
     }
-    assert_eq!(pace.bulk_room(0), START as usize);
+    assert_eq!(pace.bulk_room(0), INITIAL_LIMIT as usize);
 }
 
 #[tokio::test(start_paused = true)]
@@ -119,25 +119,25 @@ async fn small_things_on_their_way_make_bulk_wait_sooner() {
     let after = |busy: bool| async move {
         let mut path = Path::new(Duration::from_micros(200), 500e6);
         path.pace.interactive(busy);
-        path.run(SECOND).await.1
+        path.run(ONE_SECOND).await.1
     };
     assert!(after(true).await < after(false).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_full_flight_always_has_a_mark() {
-    let mut pace = Pace::new(0, MOST);
+    let mut pace = Pace::new(0, MAX_FLIGHT);
     // No data after the last probe could cause another.
     pace.sent(30_000, 30_000);
     pace.answered(30_000).unwrap();
-    pace.limit = LEAST;
+    pace.limit = MIN_LIMIT;
     pace.marked = 60_000;
     assert_eq!(pace.due(60_000, 30_000), Due::Mark);
 }
 
 #[tokio::test(start_paused = true)]
 async fn only_marks_that_are_out_are_answered_and_a_later_answer_is_for_all_before() {
-    let mut pace = Pace::new(0, MOST);
+    let mut pace = Pace::new(0, MAX_FLIGHT);
     for count in [10, 20, 30] {
         pace.sent(count, count);
     }
@@ -150,18 +150,18 @@ async fn only_marks_that_are_out_are_answered_and_a_later_answer_is_for_all_befo
 
 #[tokio::test(start_paused = true)]
 async fn there_are_never_many_marks_out() {
-    let mut pace = Pace::new(0, MOST);
+    let mut pace = Pace::new(0, MAX_FLIGHT);
     for n in 1..=100 {
-        if pace.due(n * START, n * START) != Due::Nothing {
-            pace.sent(n * START, n * START);
+        if pace.due(n * INITIAL_LIMIT, n * INITIAL_LIMIT) != Due::Nothing {
+            pace.sent(n * INITIAL_LIMIT, n * INITIAL_LIMIT);
         }
     }
-    assert_eq!(pace.out.len(), OUT);
+    assert_eq!(pace.out.len(), MAX_PROBES_IN_FLIGHT);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_first_mark_goes_with_the_first_message() {
-    let mut pace = Pace::new(0, MOST);
+    let mut pace = Pace::new(0, MAX_FLIGHT);
     assert_eq!(pace.due(0, 0), Due::Nothing);
     assert_eq!(pace.due(1, 1), Due::Mark);
     pace.sent(1, 1);
@@ -170,14 +170,14 @@ async fn the_first_mark_goes_with_the_first_message() {
 
 #[tokio::test(start_paused = true)]
 async fn a_link_that_goes_on_with_a_session_is_marked_at_once() {
-    let mut pace = Pace::new(7, MOST);
+    let mut pace = Pace::new(7, MAX_FLIGHT);
     assert_eq!(pace.due(7, 0), Due::IdleMark);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_link_is_marked_every_ten_seconds_or_so_and_dead_after_twenty() {
     let start = Instant::now();
-    let mut pace = Pace::new(0, MOST);
+    let mut pace = Pace::new(0, MAX_FLIGHT);
     let mut marks = Vec::new();
     let silence = poll_fn(|cx| {
         loop {
@@ -196,8 +196,12 @@ async fn an_idle_link_is_marked_every_ten_seconds_or_so_and_dead_after_twenty() 
             };
         }
     });
-    assert_eq!(silence.await, SILENCE);
-    assert!((ACTIVE..2 * ACTIVE).contains(&marks[0]), "{:?}", marks[0]);
+    assert_eq!(silence.await, SILENCE_TIMEOUT);
+    assert!(
+        (ACTIVE_PROBE_INTERVAL..2 * ACTIVE_PROBE_INTERVAL).contains(&marks[0]),
+        "{:?}",
+        marks[0]
+    );
     for pair in marks.windows(2) {
         let apart = (pair[1] - pair[0]).as_secs_f64();
         assert!((8.0..=12.1).contains(&apart), "{apart}");

@@ -19,7 +19,7 @@ const PING: &[u8] = &[0x89, 0];
 const PONG: &[u8] = &[0x8a, 0];
 /// Head of a message of 16,000 bytes.
 const HEAD: &[u8] = &[0x82, 126, 0x3e, 0x80];
-const SILENCE: Duration = Duration::from_secs(20);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Sends the pieces at this interval, then stays silent.
 async fn says(mut far: DuplexStream, pieces: Vec<Vec<u8>>, every: Duration) {
@@ -62,13 +62,19 @@ fn about(expected: Duration, was: Duration) {
 #[tokio::test(start_paused = true)]
 async fn a_box_that_pings_for_a_hub_that_is_gone_keeps_no_link_alive() {
     let pings = vec![PING.to_vec(); 100];
-    about(SILENCE, believed(pings, Duration::from_secs(5)).await);
+    about(
+        SILENCE_TIMEOUT,
+        believed(pings, Duration::from_secs(5)).await,
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_box_that_answers_our_pings_is_not_the_hub() {
     let pongs = vec![PONG.to_vec(); 100];
-    about(SILENCE, believed(pongs, Duration::from_secs(9)).await);
+    about(
+        SILENCE_TIMEOUT,
+        believed(pongs, Duration::from_secs(9)).await,
+    );
 }
 
 /// Not even if it cuts them into pieces.
@@ -76,7 +82,7 @@ async fn a_box_that_answers_our_pings_is_not_the_hub() {
 async fn half_a_ping_is_no_life() {
     let halves = PING.iter().cycle().take(100).map(|&byte| vec![byte]);
     about(
-        SILENCE,
+        SILENCE_TIMEOUT,
         believed(halves.collect(), Duration::from_secs(3)).await,
     );
 }
@@ -88,7 +94,7 @@ async fn a_message_that_comes_slowly_is_life_as_long_as_it_goes_on_coming() {
     let mut pieces = vec![HEAD.to_vec()];
     pieces.extend(vec![vec![0]; 8]);
     let came = every * 9;
-    about(came + SILENCE, believed(pieces, every).await);
+    about(came + SILENCE_TIMEOUT, believed(pieces, every).await);
 }
 
 /// The peer receives nothing, so it gives up first; until then its messages count.
@@ -104,6 +110,6 @@ async fn a_peer_that_speaks_and_answers_nothing_lives() {
     assert!(agent.is_up());
     let start = Instant::now();
     agent.down().await;
-    about(SILENCE, start.elapsed());
+    about(SILENCE_TIMEOUT, start.elapsed());
     drop((agent, far));
 }

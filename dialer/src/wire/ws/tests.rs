@@ -124,7 +124,7 @@ proptest! {
         let (mut bytes, last) = (Vec::new(), parts.len() - 1);
         for (n, part) in parts.iter().enumerate() {
             let mut frame = written(role, &[Said::Binary(part.clone())]);
-            frame[0] = if n == 0 { 2 } else { 0 } | if n == last { FIN } else { 0 };
+            frame[0] = if n == 0 { 2 } else { 0 } | if n == last { FIN_BIT } else { 0 };
             bytes.extend(frame);
             if n < last {
                 bytes.extend(written(role, &[Said::Ping(vec![n as u8])]));

@@ -3,8 +3,8 @@
 
 use super::*;
 
-const SEGMENT: f64 = 1460.0;
-const MESSAGE: u64 = 16_000;
+const SEGMENT_BYTES: f64 = 1460.0;
+const MESSAGE_BYTES: u64 = 16_000;
 
 /// A path with a TCP that sends its window once per round trip, at most at the path's rate.
 struct Tcp {
@@ -30,7 +30,7 @@ impl Tcp {
             rate,
             lossy,
             gives_way: true,
-            window: 10.0 * SEGMENT,
+            window: 10.0 * SEGMENT_BYTES,
             slow_start: true,
             until_loss: lossy.unwrap_or_default(),
             free: Instant::now(),
@@ -49,7 +49,7 @@ impl Tcp {
             let of_window = if self.slow_start {
                 1.0
             } else {
-                SEGMENT / self.window
+                SEGMENT_BYTES / self.window
             };
             self.window += bytes as f64 * of_window;
         }
@@ -59,7 +59,7 @@ impl Tcp {
             self.until_loss = every;
             self.gap = self.free + self.rtt;
             if self.gives_way {
-                self.window = (self.window * 0.7).max(2.0 * SEGMENT);
+                self.window = (self.window * 0.7).max(2.0 * SEGMENT_BYTES);
                 self.slow_start = false;
             }
         }
@@ -74,11 +74,11 @@ impl Tcp {
                 let flight = sent - acknowledged;
                 let room = match &pace {
                     Some(pace) => pace.bulk_room(flight) > 0,
-                    None => flight < MOST,
+                    None => flight < MAX_FLIGHT,
                 };
                 if room {
-                    self.send(MESSAGE);
-                    sent += MESSAGE;
+                    self.send(MESSAGE_BYTES);
+                    sent += MESSAGE_BYTES;
                 }
                 let flight = sent - acknowledged;
                 let marks = match &mut pace {
@@ -116,7 +116,7 @@ impl Tcp {
 /// Share of plain TCP's throughput.
 async fn share(tcp: impl Fn() -> Tcp, time: Duration) -> f64 {
     let plain = tcp().run(None, time).await;
-    let mut pace = Pace::new(0, MOST);
+    let mut pace = Pace::new(0, MAX_FLIGHT);
     let paced = tcp().run(Some(&mut pace), time).await;
     paced as f64 / plain as f64
 }
@@ -125,7 +125,7 @@ async fn share(tcp: impl Fn() -> Tcp, time: Duration) -> f64 {
 async fn a_tcp_that_begins_slowly_is_not_held_back() {
     for millis in [20, 60, 150] {
         let tcp = || Tcp::new(Duration::from_millis(millis), 20e6, None);
-        let share = share(tcp, 5 * SECOND).await;
+        let share = share(tcp, 5 * ONE_SECOND).await;
         assert!(share > 0.9, "{millis} ms: {share}");
     }
 }
@@ -141,7 +141,7 @@ const LOSSY: [(u64, u64); 4] = [
 async fn a_tcp_that_loses_is_not_held_back() {
     for (millis, lossy) in LOSSY {
         let tcp = || Tcp::new(Duration::from_millis(millis), 20e6, Some(lossy));
-        let share = share(tcp, 30 * SECOND).await;
+        let share = share(tcp, 30 * ONE_SECOND).await;
         assert!(share > 0.85, "{millis} ms, every {lossy} bytes: {share}");
     }
 }
@@ -154,7 +154,7 @@ async fn a_tcp_that_loses_and_does_not_care_is_not_held_back() {
             tcp.gives_way = false;
             tcp
         };
-        let share = share(tcp, 60 * SECOND).await;
+        let share = share(tcp, 60 * ONE_SECOND).await;
         assert!(share > 0.8, "{millis} ms, every {lossy} bytes: {share}");
     }
 }
@@ -162,8 +162,8 @@ async fn a_tcp_that_loses_and_does_not_care_is_not_held_back() {
 #[tokio::test(start_paused = true)]
 async fn a_far_path_that_is_full_has_no_long_queue() {
     let mut path = Path::new(Duration::from_millis(60), 20e6);
-    path.run(5 * SECOND).await;
-    let (delivered, longest) = path.run(10 * SECOND).await;
+    path.run(5 * ONE_SECOND).await;
+    let (delivered, longest) = path.run(10 * ONE_SECOND).await;
     assert!(delivered as f64 > 0.95 * 10.0 * 20e6, "{delivered}");
     assert!(longest < Duration::from_millis(75), "{longest:?}");
 }
@@ -171,16 +171,16 @@ async fn a_far_path_that_is_full_has_no_long_queue() {
 #[tokio::test(start_paused = true)]
 async fn a_near_path_that_becomes_a_far_one_is_known_as_such_soon() {
     let mut path = Path::new(Duration::from_millis(1), 20e6);
-    path.run(5 * SECOND).await;
+    path.run(5 * ONE_SECOND).await;
     path.rtt = Duration::from_millis(60);
-    path.run(5 * SECOND).await;
-    let (delivered, _) = path.run(5 * SECOND).await;
+    path.run(5 * ONE_SECOND).await;
+    let (delivered, _) = path.run(5 * ONE_SECOND).await;
     assert!(delivered as f64 > 0.9 * 5.0 * 20e6, "{delivered}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn little_that_is_sent_is_marked_four_times_a_second() {
-    let mut pace = Pace::new(0, MOST);
+    let mut pace = Pace::new(0, MAX_FLIGHT);
     let mut marks = 0;
     for n in 1..=100_u64 {
         if pace.due(n * 100, 100) != Due::Nothing {
