@@ -9,7 +9,7 @@ use std::{
 use fairlead_api::{CaPin, Code, Failure, HubUrl, JoinString, hello::LinkIndex};
 use fairlead_certs::{outer_client, outer_client_at_any_time, session_client};
 use fairlead_dialer::{
-    DialError, Dialed, Dialer, Limits, Redialed, Reserve, Session, dial::ProxyRules,
+    DialError, Dialed, Dialer, Limits, MemoryBudget, Redialed, Session, dial::ProxyRules,
 };
 use rustls::ClientConfig;
 use tracing::{info, warn};
@@ -33,7 +33,7 @@ pub(crate) struct Dials {
     pub(crate) version: String,
     pub(crate) metrics: Metrics,
     /// What all sessions share.
-    reserve: Reserve,
+    reserve: MemoryBudget,
     turn: usize,
     /// At which sessions of this link have stayed, for as long as they do: a new one there would take their place.
     taken: Vec<Weak<HubUrl>>,
@@ -154,7 +154,7 @@ impl Dials {
 
     fn limits(&self) -> Limits {
         Limits {
-            reserve: self.reserve.clone(),
+            memory: self.reserve.clone(),
             ..Limits::default()
         }
     }
@@ -234,7 +234,7 @@ impl Dials {
         ca_file: Option<PathBuf>,
         proxy: ProxyRules,
         version: String,
-        (metrics, reserve): (Metrics, Reserve),
+        (metrics, reserve): (Metrics, MemoryBudget),
     ) -> Self {
         Dials {
             join,

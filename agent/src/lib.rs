@@ -40,7 +40,7 @@ pub use config::{Config, SERVICE_ACCOUNT_DIR, SESSION_MEMORY, State, Target};
 use dial::Dials;
 use facts::Facts;
 use fairlead_api::{Code, Failure, error_chain, hello::Instance};
-use fairlead_dialer::{Reserve, dial::ProxyRules};
+use fairlead_dialer::{MemoryBudget, dial::ProxyRules};
 use fairlead_runtime::{Process, gauges};
 use follow::Told;
 use hold::Hold;
@@ -71,12 +71,12 @@ pub async fn run(config: Config, process: Process) -> Result<(), Failure> {
         .map_err(|mistake| Failure::because(Code::BadConfig, mistake))?;
     let metrics = Metrics::new(process.registry())
         .map_err(|error| Failure::because(Code::Internal, error))?;
-    let reserve = Reserve::of(config.session_memory);
+    let reserve = MemoryBudget::of(config.session_memory);
     gauges::register(
         process.registry(),
         "fairlead_agent",
         reserve.clone(),
-        &Reserve::FIGURES,
+        &MemoryBudget::METRICS,
     )?;
     let upstream = Arc::new(Upstream::new(Credentials::new(&config.target)));
     let store = store(&config, &upstream);

@@ -183,7 +183,7 @@ impl Proxy {
 
     /// Whether more may be sent into the cluster.
     fn room(&self) -> Result<(), Failure> {
-        match self.site.reserve.is_clogged() {
+        match self.site.reserve.is_over_budget() {
             true => Err(Code::AgentOverBudget.into()),
             false => Ok(()),
         }

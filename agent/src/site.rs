@@ -10,7 +10,7 @@ use std::{
 };
 
 use fairlead_api::{ClusterUid, hello::Instance};
-use fairlead_dialer::Reserve;
+use fairlead_dialer::MemoryBudget;
 use fairlead_runtime::{Process, gauges::Hold};
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
@@ -40,7 +40,7 @@ pub(crate) struct Site {
     pub(crate) instance: Instance,
     pub(crate) uid: watch::Receiver<Uid>,
     /// What all sessions share.
-    pub(crate) reserve: Reserve,
+    pub(crate) reserve: MemoryBudget,
     /// Sessions that have a link.
     pub(crate) connected: Mutex<usize>,
 }

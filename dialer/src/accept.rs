@@ -136,7 +136,7 @@ where
 /// # Errors
 ///
 /// As for [`accept`]. An agent without a valid proof cannot harm a session.
-pub async fn arrive<IO>(
+pub async fn accept_resumable<IO>(
     io: IO,
     tls: Arc<rustls::ServerConfig>,
     limits: Limits,
@@ -148,8 +148,8 @@ where
     let mut socket = Socket::new(Box::new(io), &[], Role::Hub);
     let agreed = begin(&mut socket, &limits, Some(known)).await?;
     // The name of a new session is not known yet.
-    if let Some(line) = known.get(&agreed.session) {
-        let resumed = async { Ok(line.grant(socket, &agreed).await?) };
+    if let Some(handle) = known.get(&agreed.session) {
+        let resumed = async { Ok(handle.accept_resumption(socket, &agreed).await?) };
         step(Stage::Link, limits.handshake, resumed).await?;
         return Ok(Arrival::Resumed);
     }
@@ -162,19 +162,19 @@ where
 ///
 /// # Errors
 ///
-/// As for [`arrive`].
-pub async fn come_back<IO>(io: IO, limits: &Limits, known: &Resumable) -> Result<bool, DialError>
+/// As for [`accept_resumable`].
+pub async fn resume_only<IO>(io: IO, limits: &Limits, known: &Resumable) -> Result<bool, DialError>
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut socket = Socket::new(Box::new(io), &[], Role::Hub);
     let agreed = begin(&mut socket, limits, Some(known)).await?;
     let came_back = async {
-        let Some(line) = known.get(&agreed.session) else {
+        let Some(handle) = known.get(&agreed.session) else {
             wire::decline(&mut socket, CloseReason::Draining).await?;
             return Ok(false);
         };
-        line.grant(socket, &agreed).await?;
+        handle.accept_resumption(socket, &agreed).await?;
         Ok(true)
     };
     step(Stage::Link, limits.handshake, came_back).await
@@ -209,7 +209,7 @@ async fn establish(
     };
     let certificates = wire.certificates();
     let session = match certificates.is_empty() {
-        true => Session::start(wire, Side::Hub, &limits.of_a_stranger()),
+        true => Session::start(wire, Side::Hub, &limits.unauthenticated()),
         false => Session::start(wire, Side::Hub, limits),
     };
     Ok(Some(Accepted {

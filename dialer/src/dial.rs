@@ -16,12 +16,12 @@ use tokio_rustls::{TlsConnector, client};
 use self::clock::OutOfDate;
 pub use self::proxy::ProxyRules;
 use crate::{
-    Ahead,
+    ReadAhead,
     link::LinkEnd,
     mux::Side,
     secure::{self, SecureError},
     session::{CloseReason, Limits, Session},
-    wire::{self, Agreed, Line, Socket, ws::Role},
+    wire::{self, Agreed, SessionHandle, Socket, ws::Role},
 };
 
 /// Progress of a dial. Displays as dns, tcp, proxy, tls, upgrade, link, identity, protocol.
@@ -239,7 +239,8 @@ impl Dialer {
         inner: Arc<rustls::ClientConfig>,
         session: &Session,
     ) -> Result<Redialed, DialError> {
-        self.connect(hub, Some(inner), session.line()).await
+        self.connect(hub, Some(inner), session.resume_handle())
+            .await
     }
 
     /// Dials again for that session only. If the hub does not know it, the handshake of a new
@@ -249,7 +250,7 @@ impl Dialer {
     ///
     /// As for [`Dialer::dial`].
     pub async fn resume(&self, hub: &HubUrl, session: &Session) -> Result<Redialed, DialError> {
-        self.connect(hub, None, session.line()).await
+        self.connect(hub, None, session.resume_handle()).await
     }
 
     /// Without `inner` no new session is made.
@@ -257,11 +258,11 @@ impl Dialer {
         &self,
         hub: &HubUrl,
         inner: Option<Arc<rustls::ClientConfig>>,
-        line: Option<&Line>,
+        handle: Option<&SessionHandle>,
     ) -> Result<Redialed, DialError> {
         let connected = self.proxy.connect(hub, self.limits.handshake).await?;
         let address = connected.address;
-        Box::pin(self.over(connected, hub, inner, line))
+        Box::pin(self.over(connected, hub, inner, handle))
             .await
             .map_err(|error| error.at(address))
     }
@@ -271,11 +272,11 @@ impl Dialer {
         connected: proxy::Connected,
         hub: &HubUrl,
         inner: Option<Arc<rustls::ClientConfig>>,
-        line: Option<&Line>,
+        handle: Option<&SessionHandle>,
     ) -> Result<Redialed, DialError> {
         let address = connected.address;
         let deadline = self.limits.handshake;
-        let Some(linked) = self.link(connected, hub, line).await? else {
+        let Some(linked) = self.link(connected, hub, handle).await? else {
             return Ok(Redialed::Resumed { address });
         };
         let Linked {
@@ -306,7 +307,7 @@ impl Dialer {
         &self,
         connected: proxy::Connected,
         hub: &HubUrl,
-        line: Option<&Line>,
+        handle: Option<&SessionHandle>,
     ) -> Result<Option<Linked>, DialError> {
         let deadline = self.limits.handshake;
         let tls = outer_tls(&self.outer, hub, connected.tcp);
@@ -317,12 +318,12 @@ impl Dialer {
         let upgraded = step(Stage::Upgrade, deadline, upgrade::upgrade(tls, hub)).await?;
         let mut socket = Socket::new(Box::new(upgraded.io), &upgraded.read, Role::Agent);
         let agreed = async {
-            let wanted = line.map(Line::id);
+            let wanted = handle.map(SessionHandle::id);
             Ok(wire::offer(&mut socket, wire::VERSIONS, &self.limits, wanted).await?)
         };
         let agreed = step(Stage::Link, deadline, agreed).await?;
-        if let Some(line) = line.filter(|line| agreed.resumes(line.id())) {
-            let resumed = async { Ok(line.resume(socket, &agreed).await?) };
+        if let Some(handle) = handle.filter(|handle| agreed.resumes(handle.id())) {
+            let resumed = async { Ok(handle.resume(socket, &agreed).await?) };
             step(Stage::Link, deadline, resumed).await?;
             return Ok(None);
         }
@@ -349,11 +350,11 @@ async fn outer_tls(
     config: &Arc<rustls::ClientConfig>,
     hub: &HubUrl,
     tcp: TcpStream,
-) -> Result<client::TlsStream<Ahead<TcpStream>>, DialError> {
+) -> Result<client::TlsStream<ReadAhead<TcpStream>>, DialError> {
     let name = ServerName::try_from(hub.host().to_owned())
         .map_err(|error| DialError::new(Stage::Tls, Code::DialTls, error))?;
     TlsConnector::from(config.clone())
-        .connect(name, Ahead::new(tcp))
+        .connect(name, ReadAhead::new(tcp))
         .await
         .map_err(|error| outer_error(&error))
 }
@@ -427,7 +428,7 @@ impl From<LinkEnd> for DialError {
             LinkEnd::Garbled(_)
             | LinkEnd::Protocol(_)
             | LinkEnd::Unproved
-            | LinkEnd::Impossible(_)
+            | LinkEnd::InvalidCount(_)
             | LinkEnd::Secure(_)
             | LinkEnd::Versions { .. } => Code::DialProtocol,
         };

@@ -4,23 +4,23 @@
 //! An exchange runs in the caller's task: without a task, a channel or a copy of a body. Messages
 //! that two parsers could read in two ways are refused, which resets the stream.
 
-mod asking;
 mod chunked;
 mod client;
-mod desk;
 mod download;
 mod error;
 mod framing;
 mod gather;
 mod head;
+mod in_flight;
 mod incoming;
 mod outgoing;
 mod pool;
+mod request_reader;
 mod sending;
 mod server;
 mod socket;
+mod transport;
 mod upgrade;
-mod wire;
 
 use std::time::Duration;
 
@@ -33,9 +33,9 @@ pub use self::{
     error::HttpError,
     outgoing::Outgoing,
     server::{serve, serve_on},
-    socket::Socket,
+    socket::SocketTransport,
+    transport::Transport,
     upgrade::{OnUpgrade, Upgraded},
-    wire::Wire,
 };
 use crate::session::OpenError;
 

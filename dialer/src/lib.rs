@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! TCP, or CONNECT through a proxy     dial/tcp, dial/proxy
-//! outer TLS                           dial (the hub's front has its own), on ahead
+//! outer TLS                           dial (the hub's front has its own), on read_ahead
 //! WebSocket                           dial/upgrade, accept, then wire/socket, wire/ws
 //! link                                link, link/frame, wire/link
 //! inner TLS 1.3                       secure, wire/channel
@@ -15,13 +15,13 @@
 #![warn(missing_docs, reason = "this crate is an interface of several others")]
 
 pub mod accept;
-mod ahead;
 pub mod dial;
 pub mod exchange;
 pub mod frames;
 pub mod link;
+mod memory;
 pub mod mux;
-mod reserve;
+mod read_ahead;
 #[cfg(test)]
 mod rig;
 mod secure;
@@ -30,11 +30,11 @@ pub mod splice;
 mod watched;
 pub mod wire;
 
-pub use accept::{Accepted, Arrival, accept, arrive, come_back};
-pub use ahead::Ahead;
+pub use accept::{Accepted, Arrival, accept, accept_resumable, resume_only};
 pub use dial::{DialError, Dialed, Dialer, ProxyRules, Redialed, Stage};
 pub use exchange::{Answer, Body, BodyError, ExchangeError, Exchanges, OnUpgrade, Upgraded, serve};
-pub use reserve::Reserve;
+pub use memory::MemoryBudget;
+pub use read_ahead::ReadAhead;
 pub use secure::HUB_SERVER_NAME;
 pub use session::{CloseReason, Limits, OpenError, Session, SessionError, Stats, Stream};
 pub use splice::{Spliced, splice};
@@ -55,7 +55,7 @@ const MAX_UNSENT_BYTES: u32 = 32 * 1024;
 /// `TCP_USER_TIMEOUT`: the kernel drops the connection when nothing is acknowledged for as long as
 /// a link may be silent, which also ends blocked writes. `TCP_NOTSENT_LOWAT`: the kernel takes no
 /// more than it is about to send.
-pub fn for_link(tcp: &TcpStream) {
+pub fn set_link_options(tcp: &TcpStream) {
     #[cfg(target_os = "linux")]
     {
         let tcp = socket2::SockRef::from(tcp);

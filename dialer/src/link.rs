@@ -12,7 +12,7 @@ use self::frame::Hello;
 use crate::{
     secure,
     session::{CloseReason, SessionError},
-    wire::{Impossible, ws::WsError},
+    wire::{InvalidCount, ws::WsError},
 };
 
 /// Reason for the end of a link, or for its failure to begin.
@@ -36,7 +36,7 @@ pub(crate) enum LinkEnd {
     #[error("the peer could not prove that it has this session")]
     Unproved,
     #[error("the peer says to have received {0}")]
-    Impossible(Impossible),
+    InvalidCount(InvalidCount),
     #[error(
         "no link version in common: the peer speaks {theirs_low} to {theirs_high}, this side {ours_low} to {ours_high}"
     )]
@@ -50,7 +50,7 @@ pub(crate) enum LinkEnd {
 
 impl LinkEnd {
     /// True if another link may resume the session.
-    pub(crate) fn can_be_mended(&self) -> bool {
+    pub(crate) fn is_resumable(&self) -> bool {
         matches!(
             self,
             LinkEnd::Silent(_) | LinkEnd::Eof | LinkEnd::Broken(_) | LinkEnd::Garbled(_)
@@ -61,7 +61,7 @@ impl LinkEnd {
     pub(crate) const fn rule(&self) -> Option<&'static str> {
         match self {
             LinkEnd::Protocol(_) => Some("link"),
-            LinkEnd::Impossible(_) => Some("link_count"),
+            LinkEnd::InvalidCount(_) => Some("link_count"),
             LinkEnd::Unproved => Some("link_proof"),
             LinkEnd::Secure(_) => Some("tls"),
             LinkEnd::Closed(_)

@@ -86,7 +86,7 @@ impl Mux {
     fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         let mut state = lock(&self.state);
         let outcome = act(&mut state);
-        let driver = match std::mem::take(&mut state.kick) {
+        let driver = match std::mem::take(&mut state.wake_driver) {
             // Only once: it registers again on its next round.
             true => state.driver.take(),
             false => None,
@@ -115,10 +115,10 @@ impl Mux {
     }
 
     /// Asks the driver to end the session. The first reason counts.
-    pub fn ask_close(&self, reason: CloseReason) {
+    pub fn request_close(&self, reason: CloseReason) {
         self.with(|state| {
             state.close.get_or_insert(reason);
-            state.kick = true;
+            state.wake_driver = true;
         });
     }
 
@@ -143,15 +143,19 @@ impl Mux {
 
     /// Limit of open streams: the lower one of the two sides.
     #[must_use]
-    pub fn most_streams(&self) -> usize {
+    pub fn max_streams_open(&self) -> usize {
         lock(&self.state).opening_limit
     }
 
     /// Registers the driver's waker and the round trip time. Returns the reason if the session is
     /// to end.
-    pub fn attend(&self, driver: &Waker, round_trip: Option<Duration>) -> Option<CloseReason> {
+    pub fn register_driver(
+        &self,
+        driver: &Waker,
+        round_trip: Option<Duration>,
+    ) -> Option<CloseReason> {
         let mut state = lock(&self.state);
-        state.kick = false;
+        state.wake_driver = false;
         state.round_trip = round_trip.unwrap_or_default();
         match &mut state.driver {
             Some(waker) => waker.clone_from(driver),
@@ -163,8 +167,8 @@ impl Mux {
     /// True if input may be read. False while too much output is queued; [`Mux::fill`] changes
     /// that.
     #[must_use]
-    pub fn takes_input(&self) -> bool {
-        !lock(&self.state).congested()
+    pub fn accepts_input(&self) -> bool {
+        !lock(&self.state).is_control_full()
     }
 
     /// Processes input, cut at any position.
@@ -196,7 +200,7 @@ impl Mux {
 
     /// Queues the reason for the peer. Nothing may be sent after it.
     pub fn go_away(&self, reason: CloseReason) {
-        lock(&self.state).tell(Header::go_away(receive::code(reason)));
+        lock(&self.state).queue_control(Header::go_away(receive::code(reason)));
     }
 
     /// Ends the session: its streams break, but their written data may still be sent. The first

@@ -71,7 +71,7 @@ pub(crate) async fn server(
     let channel = Channel::server(config)?;
     let mut wire = Wire::new(socket, agreed, channel, Role::Hub, limits);
     wire.handshake().await?;
-    wire.say(&[GREETING_VERSION]).await?;
+    wire.send_now(&[GREETING_VERSION]).await?;
     wire.make_resumable(known)?;
     Ok(wire)
 }

@@ -12,9 +12,9 @@ use tokio::sync::{Mutex, watch};
 use self::{driver::Driver, state::Shared};
 pub use crate::mux::Stream;
 use crate::{
+    memory::MemoryBudget,
     mux::{INITIAL_WINDOW, Mux, Side},
-    reserve::Reserve,
-    wire::{Line, LinkState, Wire},
+    wire::{LinkState, SessionHandle, Wire},
 };
 
 /// Initial window of a stream, in bytes.
@@ -43,7 +43,7 @@ pub struct Limits {
     pub resume_window: Duration,
     /// Memory shared with the other sessions of the process: retransmit buffers beyond 256 KiB, and
     /// window growth.
-    pub reserve: Reserve,
+    pub memory: MemoryBudget,
 }
 
 impl Default for Limits {
@@ -56,7 +56,7 @@ impl Default for Limits {
             handshake: Duration::from_secs(10),
             unacknowledged: 4 * 1024 * 1024,
             resume_window: Duration::from_secs(60),
-            reserve: Reserve::default(),
+            memory: MemoryBudget::default(),
         }
     }
 }
@@ -70,7 +70,7 @@ impl Limits {
 
     /// Limits for a peer without a certificate, which may only enrol.
     #[must_use]
-    pub(crate) fn of_a_stranger(&self) -> Self {
+    pub(crate) fn unauthenticated(&self) -> Self {
         Limits {
             max_streams: MAX_UNAUTHENTICATED_STREAMS,
             receive_budget: MAX_UNAUTHENTICATED_STREAMS * INITIAL_WINDOW_BYTES,
@@ -95,14 +95,14 @@ struct Handle {
 }
 
 enum Link {
-    Resumable(Arc<Line>),
+    Resumable(Arc<SessionHandle>),
     /// The session ends with its link; the state never changes.
     Only(watch::Sender<LinkState>),
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.mux.ask_close(CloseReason::Done);
+        self.mux.request_close(CloseReason::Done);
     }
 }
 
@@ -220,8 +220,8 @@ impl Session {
     pub(crate) fn start(wire: Wire, side: Side, limits: &Limits) -> Self {
         let mux = Mux::new(side, limits, wire.peer_streams());
         let shared = Arc::new(Shared::new());
-        let link = match wire.line() {
-            Some(line) => Link::Resumable(line),
+        let link = match wire.handle() {
+            Some(handle) => Link::Resumable(handle),
             None => Link::Only(watch::Sender::new(LinkState::Up)),
         };
         // Owned by the session's handles: it ends with the last of them, or with the connection.
@@ -240,7 +240,7 @@ impl Session {
     #[must_use]
     pub fn link(&self) -> watch::Receiver<LinkState> {
         match &self.handle.link {
-            Link::Resumable(line) => line.state(),
+            Link::Resumable(handle) => handle.state(),
             Link::Only(state) => state.subscribe(),
         }
     }
@@ -249,14 +249,14 @@ impl Session {
     #[must_use]
     pub fn is_up(&self) -> bool {
         match &self.handle.link {
-            Link::Resumable(line) => line.is_up(),
+            Link::Resumable(handle) => handle.is_up(),
             Link::Only(_) => true,
         }
     }
 
-    pub(crate) fn line(&self) -> Option<&Line> {
+    pub(crate) fn resume_handle(&self) -> Option<&SessionHandle> {
         match &self.handle.link {
-            Link::Resumable(line) => Some(line),
+            Link::Resumable(handle) => Some(handle),
             Link::Only(_) => None,
         }
     }
@@ -280,7 +280,7 @@ impl Session {
     /// Ends the session and sends the reason to the peer. Open streams are reset. Returns at once;
     /// written data is flushed for two seconds at most.
     pub fn close(&self, reason: CloseReason) {
-        self.handle.mux.ask_close(reason);
+        self.handle.mux.request_close(reason);
     }
 
     /// Completes when the session has ended, with the reason. Any number of callers may wait.
@@ -290,8 +290,8 @@ impl Session {
 
     /// Limit of open streams, both directions together: the lower one of the two sides.
     #[must_use]
-    pub fn most_streams(&self) -> usize {
-        self.handle.mux.most_streams()
+    pub fn max_streams_open(&self) -> usize {
+        self.handle.mux.max_streams_open()
     }
 
     /// Current counters.

@@ -26,22 +26,22 @@ impl<T> Watched<T> {
     }
 
     /// Reads the value under its lock.
-    pub fn look<R>(&self, at: impl FnOnce(&T) -> R) -> R {
+    pub fn read<R>(&self, at: impl FnOnce(&T) -> R) -> R {
         at(&lock(&self.value))
     }
 
     /// Changes the value and wakes all waiters.
-    pub fn change(&self, change: impl FnOnce(&mut T)) {
+    pub fn update(&self, change: impl FnOnce(&mut T)) {
         change(&mut lock(&self.value));
         self.changed.notify_waiters();
     }
 
     /// Completes when `find` returns a value. Changes between two calls of `find` may be missed.
-    pub async fn found<R>(&self, mut find: impl FnMut(&T) -> Option<R>) -> R {
+    pub async fn wait_for<R>(&self, mut find: impl FnMut(&T) -> Option<R>) -> R {
         loop {
             // Registered before the value is read, so no later change is missed.
             let changed = self.changed.notified();
-            if let Some(found) = self.look(&mut find) {
+            if let Some(found) = self.read(&mut find) {
                 return found;
             }
             changed.await;
@@ -60,22 +60,22 @@ mod tests {
         let watched = Arc::new(Watched::new(0));
         let waiting = [1, 2, 2].map(|least| {
             let watched = Arc::clone(&watched);
-            tokio::spawn(async move { watched.found(|&it| (it >= least).then_some(it)).await })
+            tokio::spawn(async move { watched.wait_for(|&it| (it >= least).then_some(it)).await })
         });
         // With one thread, all of them wait by now.
         tokio::task::yield_now().await;
-        watched.change(|it| *it = 1);
+        watched.update(|it| *it = 1);
         let [first, second, third] = waiting;
         assert_eq!(first.await.unwrap(), 1);
         assert!(!second.is_finished() && !third.is_finished());
-        watched.change(|it| *it = 2);
+        watched.update(|it| *it = 2);
         assert_eq!((second.await.unwrap(), third.await.unwrap()), (2, 2));
-        assert_eq!(watched.look(|&it| it), 2);
+        assert_eq!(watched.read(|&it| it), 2);
     }
 
     #[tokio::test]
     async fn what_is_there_already_is_found_at_once() {
         let watched = Watched::new(Some(7));
-        assert_eq!(watched.found(|&it| it).await, 7);
+        assert_eq!(watched.wait_for(|&it| it).await, 7);
     }
 }

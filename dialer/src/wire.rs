@@ -6,20 +6,20 @@
 //!
 //! ```text
 //! channel   records of the inner TLS, to and from plaintext     exporter      secret shared by both ends
-//! ledger    byte counts of all links, retransmit buffer
-//! link      DATA and ack probes on one WebSocket                pace          congestion control
+//! retransmit    byte counts of all links, retransmit buffer
+//! link      DATA and ack probes on one WebSocket                congestion          congestion control
 //! socket    buffers of one WebSocket                            ws            framing of a WebSocket
-//! hello     start of a link                                     line, resume  resumption over another link
+//! hello     start of a link                                     handle, resume  resumption over another link
 //! ```
 
 mod channel;
+mod congestion;
 mod exporter;
+mod handle;
 mod hello;
-mod ledger;
-mod line;
 mod link;
-mod pace;
 mod resume;
+mod retransmit;
 mod socket;
 pub mod ws;
 
@@ -36,14 +36,14 @@ use bytes::{Bytes, BytesMut};
 use rustls::pki_types::CertificateDer;
 use tokio::time::{Sleep, sleep, timeout};
 
-pub use self::line::{LinkState, Resumable};
-use self::{channel::RECORD_OVERHEAD, ledger::Ledger, link::Link, ws::Role};
+pub use self::handle::{LinkState, Resumable};
+use self::{channel::RECORD_OVERHEAD, link::Link, retransmit::RetransmitBuffer, ws::Role};
 pub(crate) use self::{
     channel::{Channel, MAX_PLAIN_BYTES},
+    congestion::SILENCE_TIMEOUT,
+    handle::SessionHandle,
     hello::{Agreed, VERSIONS, choose, decline, offer},
-    ledger::Impossible,
-    line::Line,
-    pace::SILENCE_TIMEOUT,
+    retransmit::InvalidCount,
     socket::Socket,
 };
 use crate::{
@@ -69,7 +69,7 @@ thread_local! {
 pub(crate) struct Wire {
     role: Role,
     channel: Channel,
-    ledger: Ledger,
+    retransmit: RetransmitBuffer,
     state: State,
     agreed: Agreed,
     limits: Limits,
@@ -89,12 +89,12 @@ enum State {
 }
 
 struct Resumption {
-    line: Arc<Line>,
+    handle: Arc<SessionHandle>,
 }
 
 impl Drop for Resumption {
     fn drop(&mut self) {
-        self.line.over();
+        self.handle.mark_gone();
     }
 }
 
@@ -106,12 +106,12 @@ impl Wire {
         role: Role,
         limits: &Limits,
     ) -> Self {
-        let ledger = Ledger::new(limits.unacknowledged, &limits.reserve);
-        let link = Link::new(socket, &ledger, limits.unacknowledged as u64);
+        let retransmit = RetransmitBuffer::new(limits.unacknowledged, &limits.memory);
+        let link = Link::new(socket, &retransmit, limits.unacknowledged as u64);
         Wire {
             role,
             channel,
-            ledger,
+            retransmit,
             state: State::Up(Box::new(link)),
             agreed,
             limits: limits.clone(),
@@ -124,7 +124,7 @@ impl Wire {
 
     /// DATA bytes received and sent.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.ledger.received(), self.ledger.sent())
+        (self.retransmit.received(), self.retransmit.sent())
     }
 
     pub(crate) fn rtt(&self) -> Option<Duration> {
@@ -145,15 +145,15 @@ impl Wire {
     }
 
     /// Handle for watching the link and resuming the session.
-    pub(crate) fn line(&self) -> Option<Arc<Line>> {
-        self.resumption.as_ref().map(|it| Arc::clone(&it.line))
+    pub(crate) fn handle(&self) -> Option<Arc<SessionHandle>> {
+        self.resumption.as_ref().map(|it| Arc::clone(&it.handle))
     }
 
     /// Reads once from the socket. When ready, call [`Wire::next`] until it returns `None`, then
     /// call again. An error ends the session.
     pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
         loop {
-            self.attend(cx)?;
+            self.register_driver(cx)?;
             // Left over by the handshake.
             if self.channel.has_piece() {
                 return Poll::Ready(Ok(()));
@@ -163,7 +163,7 @@ impl Wire {
             };
             match link.poll_read(cx) {
                 Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
-                Poll::Ready(Err(end)) => self.lose(end),
+                Poll::Ready(Err(end)) => self.link_lost(end),
                 Poll::Pending => {
                     self.channel.rest();
                     return Poll::Pending;
@@ -173,7 +173,7 @@ impl Wire {
     }
 
     /// Takes over a new link, or ends the session when the resume window has closed.
-    fn attend(&mut self, cx: &mut Context<'_>) -> Result<(), LinkEnd> {
+    fn register_driver(&mut self, cx: &mut Context<'_>) -> Result<(), LinkEnd> {
         if self.end.is_none() {
             self.take_over(cx);
         }
@@ -205,18 +205,18 @@ impl Wire {
         let State::Up(link) = &mut self.state else {
             return Ok(false);
         };
-        let found = match link.advance(&mut self.ledger) {
+        let found = match link.advance(&mut self.retransmit) {
             Ok(true) => self
                 .channel
                 .take_in(link.data_mut())
                 .map_err(LinkEnd::Secure),
             Ok(false) => {
-                self.rtt = link.pace.rtt().or(self.rtt);
-                self.distance = link.pace.distance().or(self.distance);
+                self.rtt = link.congestion.rtt().or(self.rtt);
+                self.distance = link.congestion.distance().or(self.distance);
                 return Ok(false);
             }
             Err(end) => {
-                self.lose(end);
+                self.link_lost(end);
                 return self.end.clone().map_or(Ok(false), Err);
             }
         };
@@ -225,7 +225,7 @@ impl Wire {
         }
         // A response of the inner TLS, or its alert.
         if self.channel.has_records() {
-            self.post(HANDSHAKE_BYTES);
+            self.queue_records(HANDSHAKE_BYTES);
         }
         self.end.clone().map_or(Ok(true), Err)
     }
@@ -234,7 +234,7 @@ impl Wire {
     /// is woken when there is capacity again.
     pub(crate) fn room(&self) -> usize {
         match &self.state {
-            State::Up(link) if self.end.is_none() => link.room().min(self.ledger.room()),
+            State::Up(link) if self.end.is_none() => link.room().min(self.retransmit.room()),
             _ => 0,
         }
     }
@@ -243,8 +243,8 @@ impl Wire {
     /// peer must receive window updates before its acknowledgements can be read.
     pub(crate) fn bulk_room(&self) -> usize {
         match &self.state {
-            State::Up(link) if self.ledger.room_for_bulk() => {
-                self.room().min(link.bulk_room(&self.ledger))
+            State::Up(link) if self.retransmit.room_for_bulk() => {
+                self.room().min(link.bulk_room(&self.retransmit))
             }
             _ => 0,
         }
@@ -253,7 +253,7 @@ impl Wire {
     /// Sets whether small messages are in flight, which bulk must not delay.
     pub(crate) fn interactive(&mut self, busy: bool) {
         if let State::Up(link) = &mut self.state {
-            link.pace.interactive(busy);
+            link.congestion.interactive(busy);
         }
     }
 
@@ -279,27 +279,27 @@ impl Wire {
             // Sealed in place; the message fits the limit of all peers.
             State::Up(link) if size + KEY_UPDATE_BYTES <= body && !channel.has_records() => {
                 let mut sealed = Ok(());
-                let sent = link.send_data(&mut self.ledger, size, |out| {
+                let sent = link.send_data(&mut self.retransmit, size, |out| {
                     sealed = channel.seal(plain, out);
                 });
                 sealed.map_err(LinkEnd::Secure).and(sent)
             }
             _ => {
                 channel.seal_aside(plain).map_err(LinkEnd::Secure)?;
-                self.post(size);
+                self.queue_records(size);
                 Ok(())
             }
         }
     }
 
     /// Queues pending records. Without a link they wait in the channel.
-    fn post(&mut self, expected: usize) {
+    fn queue_records(&mut self, expected: usize) {
         let State::Up(link) = &mut self.state else {
             return;
         };
         let (channel, body) = (&mut self.channel, self.agreed.body);
         while channel.has_records() {
-            let sent = link.send_data(&mut self.ledger, expected.min(body), |out| {
+            let sent = link.send_data(&mut self.retransmit, expected.min(body), |out| {
                 channel.pull(out, body);
             });
             if let Err(end) = sent {
@@ -307,7 +307,7 @@ impl Wire {
                 return;
             }
         }
-        if self.ledger.overrun() {
+        if self.retransmit.is_over_limit() {
             let what = "it acknowledges nothing";
             self.end.get_or_insert(LinkEnd::Protocol(what.to_owned()));
         }
@@ -317,15 +317,15 @@ impl Wire {
     /// session.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkEnd>> {
         let full = self.room() == 0;
-        self.attend(cx)?;
+        self.register_driver(cx)?;
         let State::Up(link) = &mut self.state else {
             return Poll::Ready(Ok(()));
         };
-        let outcome = match link.poll_flush(cx, &self.ledger) {
+        let outcome = match link.poll_flush(cx, &self.retransmit) {
             Poll::Ready(Err(end)) => {
-                self.lose(end);
+                self.link_lost(end);
                 // Starts the timer of the resume window, or reports the end.
-                self.attend(cx)?;
+                self.register_driver(cx)?;
                 Poll::Pending
             }
             outcome => outcome,
@@ -345,24 +345,24 @@ impl Wire {
     }
 
     /// Handles the loss of the link. The session ends, unless it can be resumed.
-    fn lose(&mut self, end: LinkEnd) {
-        let Some(resumption) = self.resumption.as_ref().filter(|_| end.can_be_mended()) else {
+    fn link_lost(&mut self, end: LinkEnd) {
+        let Some(resumption) = self.resumption.as_ref().filter(|_| end.is_resumable()) else {
             self.end.get_or_insert(end);
             return;
         };
         let window = Box::pin(sleep(self.limits.resume_window));
         self.state = State::Down(end.clone(), window);
         resumption
-            .line
-            .down(self.ledger.received(), end.to_string());
+            .handle
+            .down(self.retransmit.received(), end.to_string());
     }
 
     /// Continues with a new link, if there is one.
     fn take_over(&mut self, cx: &mut Context<'_>) {
-        let Some(Resumption { line }) = &self.resumption else {
+        let Some(Resumption { handle }) = &self.resumption else {
             return;
         };
-        while let Some(new) = line.takeover(cx.waker()) {
+        while let Some(new) = handle.takeover(cx.waker()) {
             let up = matches!(self.state, State::Up(_));
             let outcome = if new.body < self.agreed.body {
                 Err(LinkEnd::Protocol(
@@ -372,30 +372,30 @@ impl Wire {
                 // The count that it sent to the hub is outdated.
                 Err(LinkEnd::Protocol("the link is not down".to_owned()))
             } else {
-                self.ledger
+                self.retransmit
                     .acknowledge(new.received)
-                    .map_err(LinkEnd::Impossible)
+                    .map_err(LinkEnd::InvalidCount)
             };
             if let Err(end) = outcome {
                 let _ = new.outcome.send(Err(end));
                 continue;
             }
             let most = self.limits.unacknowledged as u64;
-            let mut link = Link::new(new.socket, &self.ledger, most);
+            let mut link = Link::new(new.socket, &self.retransmit, most);
             let mut said = Ok(());
             if let Some(exchange) = new.answer {
-                let received = self.ledger.received();
-                let mac = exchange.prove(line.secret(), Role::Hub, received);
-                said = link.say(&Frame::Resumed { received, mac });
+                let received = self.retransmit.received();
+                let mac = exchange.prove(handle.secret(), Role::Hub, received);
+                said = link.queue_frame(&Frame::Resumed { received, mac });
             }
-            link.repeat(&self.ledger);
+            link.repeat(&self.retransmit);
             // Unread data of the old link is dropped: the peer sends it again.
             self.state = State::Up(Box::new(link));
-            line.up();
+            handle.up();
             let _ = new.outcome.send(said);
         }
         if self.channel.has_records() {
-            self.post(HANDSHAKE_BYTES);
+            self.queue_records(HANDSHAKE_BYTES);
         }
     }
 }
@@ -414,7 +414,7 @@ impl Wire {
 
     async fn shake(&mut self) -> Result<(), LinkEnd> {
         loop {
-            self.post(HANDSHAKE_BYTES);
+            self.queue_records(HANDSHAKE_BYTES);
             if !self.channel.is_handshaking() {
                 return self.flush().await;
             }
@@ -439,7 +439,7 @@ impl Wire {
     }
 
     /// Sends `plain` at once.
-    pub(crate) async fn say(&mut self, plain: &[u8]) -> Result<(), LinkEnd> {
+    pub(crate) async fn send_now(&mut self, plain: &[u8]) -> Result<(), LinkEnd> {
         self.seal(&mut |out| out.extend_from_slice(plain));
         self.flush().await
     }
@@ -461,16 +461,16 @@ impl Wire {
     /// Makes the session resumable, if the hub keeps sessions. `known` is the hub's list.
     pub(crate) fn make_resumable(&mut self, known: Option<&Resumable>) -> Result<(), LinkEnd> {
         if self.agreed.ends_with_link() || self.limits.resume_window.is_zero() {
-            self.ledger.keep_nothing();
+            self.retransmit.disable();
             return Ok(());
         }
         let id = self.agreed.session;
         let secret = self.channel.secret(&id).map_err(LinkEnd::Secure)?;
-        let line = Line::new(id, secret);
+        let handle = SessionHandle::new(id, secret);
         if let Some(known) = known {
-            known.enter(&line);
+            known.enter(&handle);
         }
-        self.resumption = Some(Resumption { line });
+        self.resumption = Some(Resumption { handle });
         Ok(())
     }
 }

@@ -19,7 +19,7 @@ use std::{
 use bytes::Bytes;
 use fairlead_dialer::{
     Upgraded,
-    exchange::{Outgoing, Wire, serve_on},
+    exchange::{Outgoing, Transport, serve_on},
 };
 use framing::{Followed, Framing};
 use http::{Request, Response};
@@ -122,7 +122,7 @@ async fn by_hyper(sent: &[u8], step: usize) -> Vec<Option<bool>> {
 /// The whole input, and a clean end.
 struct Whole(Option<Bytes>);
 
-impl Wire for Whole {
+impl Transport for Whole {
     fn poll_read(&mut self, _: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
         Poll::Ready(Ok(self.0.take()))
     }

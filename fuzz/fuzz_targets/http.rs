@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use fairlead_dialer::{
     Answer, Body, BodyError, Upgraded,
-    exchange::{Client, Outgoing, Wire, serve_on},
+    exchange::{Client, Outgoing, Transport, serve_on},
 };
 use http::{HeaderMap, Method, Request, Response, header};
 use http_body_util::{BodyExt, Empty};
@@ -59,7 +59,7 @@ impl Pieces {
     }
 }
 
-impl Wire for Pieces {
+impl Transport for Pieces {
     fn poll_read(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
         Poll::Ready(Ok(self.0.pop()))
     }

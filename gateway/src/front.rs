@@ -36,7 +36,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_dialer::{Ahead, Body, BodyError};
+use fairlead_dialer::{Body, BodyError, ReadAhead};
 use fairlead_runtime::{Process, gauges::Hold};
 use futures_util::{FutureExt, future::Either};
 use http::{Request, Response};
@@ -150,7 +150,7 @@ impl Front {
         to_end(serving, |it| it.graceful_shutdown(), over, peer).await;
     }
 
-    async fn http2(self, tls: TlsStream<Ahead<Socket>>, connection: Connection) {
+    async fn http2(self, tls: TlsStream<ReadAhead<Socket>>, connection: Connection) {
         let process = self.hub.process.clone();
         let peer = connection.peer;
         let service = service_fn(move |request| self.request(request, &connection));
@@ -164,11 +164,15 @@ impl Front {
         .await;
     }
 
-    async fn handshake(&self, socket: Socket, from: IpAddr) -> Option<TlsStream<Ahead<Socket>>> {
+    async fn handshake(
+        &self,
+        socket: Socket,
+        from: IpAddr,
+    ) -> Option<TlsStream<ReadAhead<Socket>>> {
         let place = self.hub.front_handshakes.enter(from);
         let config = Arc::clone(&self.hub.front_tls.borrow());
         let (outcome, tls) = tokio::select! {
-            done = timeout(HANDSHAKE, TlsAcceptor::from(config).accept(Ahead::new(socket))) => match done {
+            done = timeout(HANDSHAKE, TlsAcceptor::from(config).accept(ReadAhead::new(socket))) => match done {
                 Ok(Ok(tls)) => (Handshake::Ok, Some(tls)),
                 Ok(Err(_)) => (Handshake::Failed, None),
                 Err(_) => (Handshake::Timeout, None),

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::Router;
 use fairlead_api::{Code, Failure};
-use fairlead_dialer::{Reserve, Resumable};
+use fairlead_dialer::{MemoryBudget, Resumable};
 use fairlead_runtime::{Process, gauges};
 use rustls::ServerConfig;
 use tokio::sync::watch;
@@ -46,7 +46,7 @@ pub(crate) struct Hub {
     pub(crate) head_timeout: Duration,
     pub(crate) resume_window: Duration,
     pub(crate) resumable: Resumable,
-    pub(crate) reserve: Reserve,
+    pub(crate) reserve: MemoryBudget,
     pub(crate) front_handshakes: WaitingRoom,
     pub(crate) session_handshakes: WaitingRoom,
     pub(crate) visitors: WaitingRoom,
@@ -57,12 +57,12 @@ impl Hub {
         let metrics = Arc::new(Metrics::register(process.registry())?);
         let sessions = Arc::new(Sessions::new(Reports::default(), Arc::clone(&metrics)));
         crate::agents::scrape::register(&sessions, &metrics, process.registry())?;
-        let reserve = Reserve::of(config.session_memory);
+        let reserve = MemoryBudget::of(config.session_memory);
         gauges::register(
             process.registry(),
             "fairlead",
             reserve.clone(),
-            &Reserve::FIGURES,
+            &MemoryBudget::METRICS,
         )?;
         let presence: Arc<dyn Presence> = Arc::clone(&sessions) as _;
         for module in &seam.modules {

@@ -24,7 +24,7 @@ use fairlead_certs::{
 use fairlead_dialer::{
     Arrival, Body, CloseReason, Exchanges, Limits, Resumable, Session, accept,
     accept::{CONNECT_PATH, upgrade_response},
-    arrive, serve,
+    accept_resumable, serve,
 };
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
@@ -310,7 +310,7 @@ async fn agent(
     let inner = session_server(&inner, authority.certificate_pem(), LATE).unwrap();
     let resumable = story.resumable.lock().unwrap().clone();
     let arrived = match resumable {
-        Some(known) => arrive(io, inner, Limits::default(), &known).await,
+        Some(known) => accept_resumable(io, inner, Limits::default(), &known).await,
         None => accept(io, inner, Limits::default()).await.map(Arrival::New),
     };
     let Ok(Arrival::New(accepted)) = arrived else {

@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use super::{DialError, Stage, step};
-use crate::for_link;
+use crate::set_link_options;
 
 /// Head start of an address before the next one.
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
@@ -83,7 +83,7 @@ async fn one(address: SocketAddr) -> (SocketAddr, io::Result<TcpStream>) {
     let outcome = async {
         let tcp = TcpStream::connect(address).await?;
         tcp.set_nodelay(true)?;
-        for_link(&tcp);
+        set_link_options(&tcp);
         Ok(tcp)
     };
     (address, outcome.await)

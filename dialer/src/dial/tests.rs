@@ -17,7 +17,7 @@ use super::*;
 use crate::{
     Accepted, Arrival, CloseReason, LinkState, Resumable, SessionError,
     accept::{SUBPROTOCOL, upgrade_response},
-    arrive, lock,
+    accept_resumable, lock,
     rig::{
         FOREIGN, OURS, agent_inner, agent_outer, agent_outer_at_any_time, hub_inner, hub_outer,
         stale_hub_outer,
@@ -66,7 +66,7 @@ async fn hub_with(
                     tokio::spawn(async move {
                         let Ok(io) = upgrade.await else { return };
                         let (io, limits) = (TokioIo::new(io), Limits::default());
-                        match arrive(io, hub_inner(&OURS), limits, &known).await {
+                        match accept_resumable(io, hub_inner(&OURS), limits, &known).await {
                             Ok(Arrival::New(accepted)) => accepts.send(Ok(accepted)).await.ok(),
                             Ok(Arrival::Resumed) => None,
                             Ok(Arrival::Declined) => accepts.send(Err(None)).await.ok(),

@@ -1,4 +1,4 @@
-//! HTTP/1.1 client: a pool of wires with keep-alive, one request at a time on each, without a task.
+//! HTTP/1.1 client: a pool of transports with keep-alive, one request at a time on each, without a task.
 //!
 //! A request with `Expect: 100-continue` holds its body back until the server has sent `100
 //! Continue`, or for a second. The body's source is not polled before that, so a server that reads
@@ -12,19 +12,19 @@ use tracing::debug;
 
 use super::{
     Answer, Body, BodyError, ExchangeError,
-    asking::{AskError, Asking, Question},
     download::Download,
     error::HttpError,
     head::ResponseHead,
+    in_flight::{InFlight, InFlightError, PendingRequest},
     pool::Pool,
-    wire::Wire,
+    transport::Transport,
 };
 use crate::session::{OpenError, Session, Stream};
 
 /// Sessions limit their streams themselves, idle ones included.
 const MAX_STREAMS: usize = usize::MAX;
 
-/// Client of one server with a pool of idle wires. Clones share the pool.
+/// Client of one server with a pool of idle transports. Clones share the pool.
 pub struct Client<W> {
     pool: Arc<Pool<W>>,
 }
@@ -43,7 +43,7 @@ pub enum SendError<E> {
     /// The connector failed.
     #[error("no connection")]
     Connect(#[source] E),
-    /// The wire broke before a response.
+    /// The transport broke before a response.
     #[error("the connection broke before an answer came")]
     Broken(#[source] BodyError),
     /// The body of the request failed.
@@ -51,18 +51,18 @@ pub enum SendError<E> {
     Request(#[source] BodyError),
 }
 
-impl<E> From<AskError> for SendError<E> {
-    fn from(error: AskError) -> Self {
+impl<E> From<InFlightError> for SendError<E> {
+    fn from(error: InFlightError) -> Self {
         match error {
-            AskError::Request(cause) => SendError::Request(cause),
-            AskError::Broken(HttpError::Io(cause)) => SendError::Broken(cause.into()),
-            AskError::Broken(cause) => SendError::Broken(cause.into()),
+            InFlightError::Request(cause) => SendError::Request(cause),
+            InFlightError::Broken(HttpError::Io(cause)) => SendError::Broken(cause.into()),
+            InFlightError::Broken(cause) => SendError::Broken(cause.into()),
         }
     }
 }
 
-impl<W: Wire> Client<W> {
-    /// At most `max_idle` wires are kept; beyond that, the oldest is dropped.
+impl<W: Transport> Client<W> {
+    /// At most `max_idle` transports are kept; beyond that, the oldest is dropped.
     #[must_use]
     pub fn new(max_idle: usize) -> Self {
         Client {
@@ -72,9 +72,9 @@ impl<W: Wire> Client<W> {
 
     /// Sends one request, in origin form (or authority form for CONNECT).
     ///
-    /// Upgrades get a new wire. A request is sent once more if its pooled wire died before a
+    /// Upgrades get a new transport. A request is sent once more if its pooled transport died before a
     /// response and the request is idempotent (RFC 9110, 9.2.2) without a body, or not a byte of it
-    /// was sent. Dropping the future or the response's body resets the wire.
+    /// was sent. Dropping the future or the response's body resets the transport.
     ///
     /// # Errors
     ///
@@ -87,39 +87,46 @@ impl<W: Wire> Client<W> {
     where
         C: Future<Output = Result<W, E>>,
     {
-        let mut question = Question::new(request).map_err(SendError::Request)?;
-        let raw = question.asked.upgrade || question.asked.connect;
-        if !raw && let Some(wire) = self.pool.take() {
-            let mut asking = Asking::new(wire, question);
-            let error = match asking.answer().await {
-                Ok(head) => return self.answer(asking, head),
+        let mut pending = PendingRequest::new(request).map_err(SendError::Request)?;
+        let raw = pending.kind.upgrade || pending.kind.connect;
+        if !raw && let Some(transport) = self.pool.take() {
+            let mut in_flight = InFlight::new(transport, pending);
+            let error = match in_flight.answer().await {
+                Ok(head) => return self.answer(in_flight, head),
                 Err(error) => error,
             };
-            let dead = matches!(error, AskError::Broken(HttpError::Io(_) | HttpError::Cut));
-            question = match asking.again().filter(|_| dead) {
-                Some(question) => question,
+            let dead = matches!(
+                error,
+                InFlightError::Broken(HttpError::Io(_) | HttpError::Cut)
+            );
+            pending = match in_flight.again().filter(|_| dead) {
+                Some(pending) => pending,
                 None => return Err(error.into()),
             };
-            debug!("a pooled stream died; asking again on a fresh one");
+            debug!("a pooled stream died; in_flight again on a fresh one");
         }
-        let wire = connect().await.map_err(SendError::Connect)?;
-        let mut asking = Asking::new(wire, question);
-        let head = asking.answer().await?;
-        self.answer(asking, head)
+        let transport = connect().await.map_err(SendError::Connect)?;
+        let mut in_flight = InFlight::new(transport, pending);
+        let head = in_flight.answer().await?;
+        self.answer(in_flight, head)
     }
 
-    fn answer<E>(&self, asking: Asking<W>, head: ResponseHead) -> Result<Answer, SendError<E>> {
+    fn answer<E>(
+        &self,
+        in_flight: InFlight<W>,
+        head: ResponseHead,
+    ) -> Result<Answer, SendError<E>> {
         let ResponseHead {
             response,
             body,
             close,
         } = head;
-        if asking.asked().is_switched_by(response.status()) {
-            let (wire, read) = asking.into_raw().map_err(AskError::Broken)?;
-            return Ok(Answer::Upgraded(response, wire.into_upgraded(read)));
+        if in_flight.kind().is_switched_by(response.status()) {
+            let (transport, read) = in_flight.into_raw().map_err(InFlightError::Broken)?;
+            return Ok(Answer::Upgraded(response, transport.into_upgraded(read)));
         }
         let pool = (!close).then(|| Arc::downgrade(&self.pool));
-        let download = Download::new(asking, body, pool);
+        let download = Download::new(in_flight, body, pool);
         let body = if http_body::Body::is_end_stream(&download) {
             super::empty()
         } else {

@@ -1,5 +1,5 @@
-//! Body of a response. Polling it also sends the rest of the upload. At its end the wire returns to
-//! its pool; dropped earlier, it resets the wire.
+//! Body of a response. Polling it also sends the rest of the upload. At its end the transport returns to
+//! its pool; dropped earlier, it resets the transport.
 
 use std::{
     pin::Pin,
@@ -10,20 +10,27 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-use super::{BodyError, asking::Asking, chunked::Piece, framing::Decoder, pool::Pool, wire::Wire};
+use super::{
+    BodyError, chunked::Piece, framing::Decoder, in_flight::InFlight, pool::Pool,
+    transport::Transport,
+};
 
-pub(super) struct Download<W: Wire> {
+pub(super) struct Download<W: Transport> {
     /// `None` after the end.
-    asking: Option<Asking<W>>,
+    in_flight: Option<InFlight<W>>,
     decoder: Decoder,
-    /// Pool of the wire, if the wire can be reused.
+    /// Pool of the transport, if the transport can be reused.
     pool: Option<Weak<Pool<W>>>,
 }
 
-impl<W: Wire> Download<W> {
-    pub(super) fn new(asking: Asking<W>, decoder: Decoder, pool: Option<Weak<Pool<W>>>) -> Self {
+impl<W: Transport> Download<W> {
+    pub(super) fn new(
+        in_flight: InFlight<W>,
+        decoder: Decoder,
+        pool: Option<Weak<Pool<W>>>,
+    ) -> Self {
         let mut download = Download {
-            asking: Some(asking),
+            in_flight: Some(in_flight),
             decoder,
             pool,
         };
@@ -34,26 +41,26 @@ impl<W: Wire> Download<W> {
     }
 
     fn finish(&mut self) {
-        let wire = self.asking.take().and_then(Asking::finish);
+        let transport = self.in_flight.take().and_then(InFlight::finish);
         let pool = self.pool.take().and_then(|pool| pool.upgrade());
-        if let (Some(wire), Some(pool)) = (wire, pool) {
-            pool.put(wire);
+        if let (Some(transport), Some(pool)) = (transport, pool) {
+            pool.put(transport);
         }
     }
 
     fn poll(
-        asking: &mut Asking<W>,
+        in_flight: &mut InFlight<W>,
         decoder: &mut Decoder,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Piece, BodyError>> {
-        if let Poll::Ready(Err(error)) = asking.poll_upload(cx) {
+        if let Poll::Ready(Err(error)) = in_flight.poll_upload(cx) {
             return Poll::Ready(Err(error));
         }
-        asking.poll_body(decoder, cx).map_err(BodyError::from)
+        in_flight.poll_body(decoder, cx).map_err(BodyError::from)
     }
 }
 
-impl<W: Wire> HttpBody for Download<W> {
+impl<W: Transport> HttpBody for Download<W> {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -62,15 +69,15 @@ impl<W: Wire> HttpBody for Download<W> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let download = self.get_mut();
-        let Some(asking) = &mut download.asking else {
+        let Some(in_flight) = &mut download.in_flight else {
             return Poll::Ready(None);
         };
-        let frame = match ready!(Self::poll(asking, &mut download.decoder, cx)) {
+        let frame = match ready!(Self::poll(in_flight, &mut download.decoder, cx)) {
             Ok(Piece::Data(data)) => Some(Ok(Frame::data(data))),
             Ok(Piece::Trailers(trailers)) => Some(Ok(Frame::trailers(trailers))),
             Ok(Piece::End | Piece::More) => None,
             Err(error) => {
-                download.asking = None;
+                download.in_flight = None;
                 return Poll::Ready(Some(Err(error)));
             }
         };
@@ -82,7 +89,7 @@ impl<W: Wire> HttpBody for Download<W> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.asking.is_none()
+        self.in_flight.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -15,7 +15,7 @@ pub enum HttpError {
     /// The peer ended its direction within a message.
     #[error("it ended before its end")]
     Cut,
-    /// The wire failed.
+    /// The transport failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }

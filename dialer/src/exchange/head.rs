@@ -31,15 +31,15 @@ pub(super) struct RequestHead {
 
 /// Properties of a request that the response's framing depends on.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Asked {
+pub(super) struct RequestKind {
     pub(super) head: bool,
     pub(super) connect: bool,
     pub(super) upgrade: bool,
 }
 
-impl Asked {
+impl RequestKind {
     pub(super) fn of<B>(request: &Request<B>) -> Self {
-        Asked {
+        RequestKind {
             head: request.method() == Method::HEAD,
             connect: request.method() == Method::CONNECT,
             upgrade: request.headers().contains_key(header::UPGRADE),
@@ -118,18 +118,18 @@ pub(super) fn request(head: &Bytes) -> Result<RequestHead, HttpError> {
     let method =
         Method::from_bytes(method.as_bytes()).or_else(|_| malformed("its method is none"))?;
     let uri = target(&method, head.slice_ref(path.as_bytes()))?;
-    let (headers, said) = fields(head, parsed.headers)?;
-    if said.hosts != 1 {
+    let (headers, framing) = fields(head, parsed.headers)?;
+    if framing.hosts != 1 {
         return malformed("it has not exactly one Host");
     }
-    let body = match (said.chunked, said.length) {
+    let body = match (framing.chunked, framing.length) {
         (true, _) => Decoder::Chunked(Chunked::default()),
         (false, Some(length)) => Decoder::Length(length),
         (false, None) => Decoder::Ended,
     };
     let expects_continue = !body.is_ended() && expects_continue(&headers);
     let upgrade =
-        method == Method::CONNECT || (said.upgrade && headers.contains_key(header::UPGRADE));
+        method == Method::CONNECT || (framing.upgrade && headers.contains_key(header::UPGRADE));
     let mut request = Request::new(());
     *request.method_mut() = method;
     *request.uri_mut() = uri;
@@ -139,7 +139,7 @@ pub(super) fn request(head: &Bytes) -> Result<RequestHead, HttpError> {
         upgrade: upgrade && body.is_ended(),
         body,
         expects_continue,
-        close: said.close,
+        close: framing.close,
     })
 }
 
@@ -168,7 +168,7 @@ pub(super) fn expects_continue(headers: &HeaderMap) -> bool {
 }
 
 /// Parses a complete head of a response.
-pub(super) fn response(head: &Bytes, asked: Asked) -> Result<ResponseHead, HttpError> {
+pub(super) fn response(head: &Bytes, kind: RequestKind) -> Result<ResponseHead, HttpError> {
     let mut slots: Slots = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut parsed = httparse::Response::new(&mut []);
     httparse::ParserConfig::default()
@@ -178,16 +178,16 @@ pub(super) fn response(head: &Bytes, asked: Asked) -> Result<ResponseHead, HttpE
         return malformed("its first line is none");
     };
     let status = StatusCode::from_u16(code).or_else(|_| malformed("its status is none"))?;
-    let (headers, said) = fields(head, parsed.headers)?;
+    let (headers, framing) = fields(head, parsed.headers)?;
     let old = version == 0;
-    if old && said.chunked {
+    if old && framing.chunked {
         return malformed("it is chunked, which HTTP/1.0 does not know");
     }
-    if status == StatusCode::SWITCHING_PROTOCOLS && !asked.upgrade {
-        return malformed("it changes the protocol without being asked");
+    if status == StatusCode::SWITCHING_PROTOCOLS && !kind.upgrade {
+        return malformed("it changes the protocol without being kind");
     }
-    let body = match (said.chunked, said.length) {
-        _ if asked.is_bodiless(status) || asked.is_switched_by(status) => Decoder::Ended,
+    let body = match (framing.chunked, framing.length) {
+        _ if kind.is_bodiless(status) || kind.is_switched_by(status) => Decoder::Ended,
         (true, _) => Decoder::Chunked(Chunked::default()),
         (false, Some(length)) => Decoder::Length(length),
         (false, None) => Decoder::ToEnd,
@@ -197,7 +197,7 @@ pub(super) fn response(head: &Bytes, asked: Asked) -> Result<ResponseHead, HttpE
     *response.headers_mut() = headers;
     Ok(ResponseHead {
         response,
-        close: old || said.close || matches!(body, Decoder::ToEnd),
+        close: old || framing.close || matches!(body, Decoder::ToEnd),
         body,
     })
 }
@@ -209,8 +209,8 @@ pub(super) fn trailers(lines: &Bytes) -> Result<HeaderMap, HttpError> {
     else {
         return malformed("its trailers are none");
     };
-    let (trailers, said) = fields(lines, parsed)?;
-    if said.chunked || said.length.is_some() || said.hosts > 0 {
+    let (trailers, framing) = fields(lines, parsed)?;
+    if framing.chunked || framing.length.is_some() || framing.hosts > 0 {
         return malformed("its trailers have what only a head may have");
     }
     Ok(trailers)
@@ -218,7 +218,7 @@ pub(super) fn trailers(lines: &Bytes) -> Result<HeaderMap, HttpError> {
 
 /// Framing fields of a head.
 #[derive(Default)]
-struct Said {
+struct FramingFields {
     length: Option<u64>,
     chunked: bool,
     hosts: usize,
@@ -226,26 +226,29 @@ struct Said {
     upgrade: bool,
 }
 
-fn fields(head: &Bytes, parsed: &[httparse::Header<'_>]) -> Result<(HeaderMap, Said), HttpError> {
+fn fields(
+    head: &Bytes,
+    parsed: &[httparse::Header<'_>],
+) -> Result<(HeaderMap, FramingFields), HttpError> {
     let mut headers = HeaderMap::with_capacity(parsed.len());
-    let mut said = Said::default();
+    let mut framing = FramingFields::default();
     for field in parsed {
         let Ok(name) = HeaderName::from_bytes(field.name.as_bytes()) else {
             return malformed("a header's name is none");
         };
-        said.field(&name, field.value)?;
+        framing.field(&name, field.value)?;
         let Ok(value) = HeaderValue::from_maybe_shared(head.slice_ref(field.value)) else {
             return malformed("a header's value has a control character");
         };
         headers.append(name, value);
     }
-    if said.chunked && said.length.is_some() {
+    if framing.chunked && framing.length.is_some() {
         return malformed("it has both Content-Length and Transfer-Encoding");
     }
-    Ok((headers, said))
+    Ok((headers, framing))
 }
 
-impl Said {
+impl FramingFields {
     fn field(&mut self, name: &HeaderName, value: &[u8]) -> Result<(), HttpError> {
         match *name {
             header::CONTENT_LENGTH if self.length.is_some() => {

@@ -1,10 +1,10 @@
-//! Unprocessed input of a wire: the current piece, and the beginning of a head.
+//! Unprocessed input of a transport: the current piece, and the beginning of a head.
 
 use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 
-use super::{chunked::Piece, error::HttpError, framing::Decoder, head, wire::Wire};
+use super::{chunked::Piece, error::HttpError, framing::Decoder, head, transport::Transport};
 
 #[derive(Default)]
 pub(super) struct Incoming {
@@ -35,13 +35,13 @@ impl Incoming {
     }
 
     /// Reads one more piece; `false` at the peer's end. Only for empty input.
-    pub(super) fn poll_fill<W: Wire>(
+    pub(super) fn poll_fill<W: Transport>(
         &mut self,
-        wire: &mut W,
+        transport: &mut W,
         cx: &mut Context<'_>,
     ) -> Poll<Result<bool, HttpError>> {
         while self.rest.is_empty() {
-            match ready!(wire.poll_read(cx))? {
+            match ready!(transport.poll_read(cx))? {
                 None => return Poll::Ready(Ok(false)),
                 Some(piece) => self.rest = piece,
             }
@@ -51,13 +51,13 @@ impl Incoming {
     }
 
     /// Next complete head; `None` if the peer has ended instead.
-    pub(super) fn poll_head<W: Wire>(
+    pub(super) fn poll_head<W: Transport>(
         &mut self,
-        wire: &mut W,
+        transport: &mut W,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, HttpError>> {
         loop {
-            if !ready!(self.poll_fill(wire, cx))? {
+            if !ready!(self.poll_fill(transport, cx))? {
                 let ended = self.partial.is_empty().then_some(None);
                 return Poll::Ready(ended.ok_or(HttpError::Cut));
             }
@@ -88,9 +88,9 @@ impl Incoming {
     }
 
     /// Next piece of a body; never [`Piece::More`].
-    pub(super) fn poll_body<W: Wire>(
+    pub(super) fn poll_body<W: Transport>(
         &mut self,
-        wire: &mut W,
+        transport: &mut W,
         decoder: &mut Decoder,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Piece, HttpError>> {
@@ -106,7 +106,7 @@ impl Incoming {
                     return Poll::Ready(Err(error));
                 }
             }
-            if !ready!(self.poll_fill(wire, cx))? {
+            if !ready!(self.poll_fill(transport, cx))? {
                 decoder.end()?;
             }
         }

@@ -1,4 +1,4 @@
-//! Idle wires. The most recently used one is taken first, so that surplus wires grow old. A wire
+//! Idle transports. The most recently used one is taken first, so that surplus transports grow old. A transport
 //! that died while idle is never used.
 
 use std::{
@@ -9,10 +9,10 @@ use std::{
 
 use tokio::time::{Instant, sleep};
 
-use super::wire::Wire;
+use super::transport::Transport;
 use crate::lock;
 
-/// Longest idle time of a wire.
+/// Longest idle time of a transport.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) struct Pool<W> {
@@ -22,36 +22,36 @@ pub(super) struct Pool<W> {
 
 struct Idle<W> {
     /// The newest last.
-    wires: VecDeque<(W, Instant)>,
+    transports: VecDeque<(W, Instant)>,
     swept: bool,
 }
 
-impl<W: Wire> Pool<W> {
+impl<W: Transport> Pool<W> {
     pub(super) fn new(max: usize) -> Self {
         Pool {
             idle: Mutex::new(Idle {
-                wires: VecDeque::new(),
+                transports: VecDeque::new(),
                 swept: false,
             }),
             max,
         }
     }
 
-    /// The newest wire that is fit for a request.
+    /// The newest transport that is fit for a request.
     pub(super) fn take(&self) -> Option<W> {
         loop {
-            // Dropped outside the lock, because closing a wire takes time.
-            let (mut wire, _) = lock(&self.idle).wires.pop_back()?;
-            if wire.is_idle() {
-                return Some(wire);
+            // Dropped outside the lock, because closing a transport takes time.
+            let (mut transport, _) = lock(&self.idle).transports.pop_back()?;
+            if transport.is_idle() {
+                return Some(transport);
             }
         }
     }
 
-    pub(super) fn put(self: &Arc<Self>, wire: W) {
+    pub(super) fn put(self: &Arc<Self>, transport: W) {
         let mut idle = lock(&self.idle);
-        let oldest = (idle.wires.len() >= self.max).then(|| idle.wires.pop_front());
-        idle.wires.push_back((wire, Instant::now()));
+        let oldest = (idle.transports.len() >= self.max).then(|| idle.transports.pop_front());
+        idle.transports.push_back((transport, Instant::now()));
         if !idle.swept {
             idle.swept = true;
             // Ends with the pool, or when the pool is empty.
@@ -62,15 +62,15 @@ impl<W: Wire> Pool<W> {
     }
 }
 
-/// Drops wires that are too old or dead.
-async fn sweep<W: Wire>(pool: Weak<Pool<W>>) {
+/// Drops transports that are too old or dead.
+async fn sweep<W: Transport>(pool: Weak<Pool<W>>) {
     loop {
         sleep(IDLE_TIMEOUT / 4).await;
         let Some(pool) = pool.upgrade() else { return };
         let mut idle = lock(&pool.idle);
-        idle.wires
-            .retain_mut(|(wire, since)| since.elapsed() < IDLE_TIMEOUT && wire.is_idle());
-        if idle.wires.is_empty() {
+        idle.transports
+            .retain_mut(|(transport, since)| since.elapsed() < IDLE_TIMEOUT && transport.is_idle());
+        if idle.transports.is_empty() {
             idle.swept = false;
             return;
         }

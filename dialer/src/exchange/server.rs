@@ -21,13 +21,13 @@ use tokio::{
 
 use super::{
     Body, OnUpgrade, Upgraded,
-    desk::{Desk, Peer},
     error::{HttpError, malformed},
     framing::{self, Encoder},
-    head::{self, Asked, RequestHead},
+    head::{self, RequestHead, RequestKind},
     outgoing::Outgoing,
+    request_reader::{Peer, RequestReader},
     sending::{Filled, Sending},
-    wire::Wire,
+    transport::Transport,
 };
 use crate::session::Stream;
 
@@ -54,19 +54,19 @@ where
     serve_on(stream, handler).await
 }
 
-/// Serves requests on any wire, as [`serve`].
+/// Serves requests on any transport, as [`serve`].
 ///
 /// # Errors
 ///
 /// As for [`serve`].
-pub async fn serve_on<W, H, F>(wire: W, handler: H) -> io::Result<()>
+pub async fn serve_on<W, H, F>(transport: W, handler: H) -> io::Result<()>
 where
-    W: Wire,
+    W: Transport,
     H: Fn(Request<Body>) -> F,
     F: Future<Output = Response<Body>>,
 {
     let mut serving = Serving {
-        desk: Arc::new(Desk::new(wire)),
+        reader: Arc::new(RequestReader::new(transport)),
         out: Outgoing::default(),
     };
     loop {
@@ -85,33 +85,33 @@ where
 }
 
 struct Serving<W> {
-    desk: Arc<Desk<W>>,
+    reader: Arc<RequestReader<W>>,
     out: Outgoing,
 }
 
 impl<W> Drop for Serving<W> {
     /// On every return: a body that is still held must not delay the reset of the stream.
     fn drop(&mut self) {
-        self.desk.abandon();
+        self.reader.abandon();
     }
 }
 
 /// Properties of a request until its response.
 struct Turn {
-    asked: Asked,
+    kind: RequestKind,
     upgrade: Option<oneshot::Sender<Upgraded>>,
     takes_trailers: bool,
     close: bool,
 }
 
-impl<W: Wire> Serving<W> {
+impl<W: Transport> Serving<W> {
     async fn head(&self) -> Result<Option<RequestHead>, HttpError> {
         let mut deadline: Option<Pin<Box<Sleep>>> = None;
         let head = poll_fn(|cx| {
-            if let Poll::Ready(head) = self.desk.poll_head(cx) {
+            if let Poll::Ready(head) = self.reader.poll_head(cx) {
                 return Poll::Ready(head);
             }
-            if self.desk.is_in_head() {
+            if self.reader.is_in_head() {
                 let deadline = deadline.get_or_insert_with(|| Box::pin(sleep(HEAD_TIMEOUT)));
                 if deadline.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(malformed("its head does not come to an end"));
@@ -132,9 +132,9 @@ impl<W: Wire> Serving<W> {
             close,
         } = head;
         let mut turn = Turn {
-            asked: Asked {
+            kind: RequestKind {
                 upgrade,
-                ..Asked::of(&request)
+                ..RequestKind::of(&request)
             },
             upgrade: None,
             takes_trailers: takes_trailers(request.headers()),
@@ -146,7 +146,7 @@ impl<W: Wire> Serving<W> {
             turn.upgrade = Some(tx);
         }
         let empty = body.is_ended();
-        let upload = self.desk.begin(body, expects_continue);
+        let upload = self.reader.begin(body, expects_continue);
         let body = if empty {
             super::empty()
         } else {
@@ -165,10 +165,10 @@ impl<W: Wire> Serving<W> {
             if let Poll::Ready(answer) = handling.as_mut().poll(cx) {
                 return Poll::Ready(Ok(answer));
             }
-            if self.desk.takes_continue(cx) {
+            if self.reader.takes_continue(cx) {
                 self.out.tail().put_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
             }
-            match self.desk.poll_write(cx, &mut self.out)? {
+            match self.reader.poll_write(cx, &mut self.out)? {
                 Poll::Ready(Peer::Left) => Poll::Ready(Err(HttpError::Cut)),
                 _ => Poll::Pending,
             }
@@ -179,16 +179,16 @@ impl<W: Wire> Serving<W> {
     /// Sends the response; true if another request may follow.
     async fn answer(&mut self, answer: Response<Body>, turn: Turn) -> io::Result<bool> {
         let (mut parts, body) = answer.into_parts();
-        if turn.asked.head {
+        if turn.kind.head {
             framing::tell_length(&mut parts.headers, &body);
         }
         let (status, headers) = (parts.status, &parts.headers);
-        self.desk.answers();
-        let switched = turn.asked.is_switched_by(status);
+        self.reader.answers();
+        let switched = turn.kind.is_switched_by(status);
         if status.is_informational() && !switched {
-            return Err(HttpError::Malformed("the answer is none that was asked for").into());
+            return Err(HttpError::Malformed("the response was not requested").into());
         }
-        let bodiless = switched || turn.asked.is_bodiless(status);
+        let bodiless = switched || turn.kind.is_bodiless(status);
         let encoder = if bodiless {
             Encoder::Nothing
         } else {
@@ -200,7 +200,7 @@ impl<W: Wire> Serving<W> {
         }
         let close = turn.close || closes(headers);
         self.send(Sending::gathering(body, encoder)).await?;
-        timeout(DRAIN_TIMEOUT, poll_fn(|cx| self.desk.poll_drain(cx)))
+        timeout(DRAIN_TIMEOUT, poll_fn(|cx| self.reader.poll_drain(cx)))
             .await
             .map_err(|_| HttpError::Malformed("the rest of a body does not come"))??;
         self.out.rest();
@@ -218,7 +218,7 @@ impl<W: Wire> Serving<W> {
         for _ in 0..WRITES_PER_POLL {
             // Without the reader's lock: the response may echo the request's own body.
             let filled = sending.fill(cx, &mut self.out).map_err(io::Error::other)?;
-            match (self.desk.poll_write(cx, &mut self.out)?, filled) {
+            match (self.reader.poll_write(cx, &mut self.out)?, filled) {
                 (Poll::Ready(_), Filled::Done) => return Poll::Ready(Ok(())),
                 (Poll::Ready(Peer::Left), _) => return Poll::Ready(Err(HttpError::Cut.into())),
                 (Poll::Pending, _) | (_, Filled::Waiting) => return Poll::Pending,
@@ -231,20 +231,20 @@ impl<W: Wire> Serving<W> {
 
     /// Writes the head that ends HTTP on this stream, and hands the stream over.
     async fn switch(&mut self, upgrade: oneshot::Sender<Upgraded>) -> io::Result<bool> {
-        let Some((mut wire, read)) = self.desk.take() else {
+        let Some((mut transport, read)) = self.reader.take() else {
             return Ok(false);
         };
         if !read.is_empty() {
             return Err(HttpError::Malformed("there is something behind the request").into());
         }
-        poll_fn(|cx| wire.poll_write(cx, &mut self.out)).await?;
+        poll_fn(|cx| transport.poll_write(cx, &mut self.out)).await?;
         // Without a receiver, this resets the stream.
-        drop(upgrade.send(wire.into_upgraded(read)));
+        drop(upgrade.send(transport.into_upgraded(read)));
         Ok(false)
     }
 
     async fn finish(&self) -> io::Result<()> {
-        poll_fn(|cx| self.desk.poll_finish(cx)).await
+        poll_fn(|cx| self.reader.poll_finish(cx)).await
     }
 
     /// Responds with 431, the only refusal with a response: the user can shorten cookies or tokens.
@@ -254,9 +254,9 @@ impl<W: Wire> Serving<W> {
         headers.insert(header::CONNECTION, close);
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         head::write_response(status, &headers, &Encoder::Length(0), self.out.tail());
-        if let Some((mut wire, _)) = self.desk.take() {
-            poll_fn(|cx| wire.poll_write(cx, &mut self.out)).await?;
-            poll_fn(|cx| wire.poll_finish(cx)).await?;
+        if let Some((mut transport, _)) = self.reader.take() {
+            poll_fn(|cx| transport.poll_write(cx, &mut self.out)).await?;
+            poll_fn(|cx| transport.poll_finish(cx)).await?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A TCP or TLS connection as a wire: read in blocks that are passed on without a copy, written
+//! A TCP or TLS connection as a transport: read in blocks that are passed on without a copy, written
 //! several pieces at once. An idle connection holds no block.
 
 use std::{
@@ -11,7 +11,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::io::poll_read_buf;
 
-use super::{Outgoing, Upgraded, wire::Wire};
+use super::{Outgoing, Upgraded, transport::Transport};
 
 /// Smallest block, in bytes. Blocks grow while they are filled.
 const MIN_BLOCK_BYTES: usize = 8 * 1024;
@@ -19,18 +19,18 @@ const MAX_BLOCK_BYTES: usize = 64 * 1024;
 /// Pieces per write.
 const PIECES_PER_WRITE: usize = 16;
 
-/// A TCP or TLS connection as a wire.
-pub struct Socket<IO> {
+/// A TCP or TLS connection as a transport.
+pub struct SocketTransport<IO> {
     io: IO,
     block: BytesMut,
     size: usize,
     unflushed: bool,
 }
 
-impl<IO> Socket<IO> {
+impl<IO> SocketTransport<IO> {
     /// Wraps a connection.
     pub fn new(io: IO) -> Self {
-        Socket {
+        SocketTransport {
             io,
             block: BytesMut::new(),
             size: MIN_BLOCK_BYTES,
@@ -48,7 +48,7 @@ impl<IO> Socket<IO> {
     }
 }
 
-impl<IO: AsyncRead + AsyncWrite + Send + Unpin + 'static> Wire for Socket<IO> {
+impl<IO: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for SocketTransport<IO> {
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
         // Avoids a short piece at the end of each block.
         if self.block.capacity() < self.size / 2 {
@@ -96,7 +96,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin + 'static> Wire for Socket<IO> {
             let mut buf = ReadBuf::new(&mut byte);
             Poll::Ready(Pin::new(&mut *io).poll_read(cx, &mut buf).is_pending())
         });
-        super::wire::at_once(silent)
+        super::transport::at_once(silent)
     }
 
     fn into_upgraded(self, read: Bytes) -> Upgraded {

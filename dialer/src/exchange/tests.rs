@@ -335,8 +335,8 @@ async fn a_caller_that_goes_away_ends_the_request_at_the_other_side() {
     })
     .await;
     // While the head is outstanding.
-    let asked = timeout(Duration::from_millis(100), exchanges.send(get("/head"))).await;
-    assert!(asked.is_err());
+    let kind = timeout(Duration::from_millis(100), exchanges.send(get("/head"))).await;
+    assert!(kind.is_err());
     timeout(Duration::from_secs(5), gone.cancelled())
         .await
         .unwrap();
@@ -358,11 +358,11 @@ async fn a_caller_that_goes_away_takes_along_what_nobody_reads_of_its_upload() {
     .await;
     let (tx, body) = fed();
     let post = Request::post("/").body(body).unwrap();
-    let asked = exchanges.clone();
-    let asking = tokio::spawn(async move { asked.send(post).await.is_ok() });
+    let kind = exchanges.clone();
+    let in_flight = tokio::spawn(async move { kind.send(post).await.is_ok() });
     tokio::spawn(async move { while tx.send(data(&[0; 4096])).await.is_ok() {} });
     until(|| agent.stats().unread > 64 * 1024).await;
-    asking.abort();
+    in_flight.abort();
     until(|| agent.stats().unread == 0).await;
 }
 
@@ -392,11 +392,11 @@ async fn an_expected_100_is_waited_for_and_refused_bodies_are_never_asked_for() 
         Response::new(boxed(Full::from(body)))
     })
     .await;
-    let expecting = |path: &str, asked: Arc<Mutex<Option<Duration>>>| {
+    let expecting = |path: &str, kind: Arc<Mutex<Option<Duration>>>| {
         let since = tokio::time::Instant::now();
         let mut left = Some(Bytes::from_static(b"upload"));
         let frames = futures_util::stream::poll_fn(move |_| {
-            lock(&asked).get_or_insert(since.elapsed());
+            lock(&kind).get_or_insert(since.elapsed());
             Poll::Ready(left.take().map(|bytes| Ok(Frame::data(bytes))))
         });
         Request::put(path)
@@ -404,21 +404,21 @@ async fn an_expected_100_is_waited_for_and_refused_bodies_are_never_asked_for() 
             .body(Body::new(StreamBody::new(frames)))
             .unwrap()
     };
-    let asked = Arc::new(Mutex::new(None));
-    let answer = response(&exchanges, expecting("/take", asked.clone())).await;
+    let kind = Arc::new(Mutex::new(None));
+    let answer = response(&exchanges, expecting("/take", kind.clone())).await;
     assert_eq!(whole(answer).await, "upload");
-    let waited = lock(&asked).unwrap();
+    let waited = lock(&kind).unwrap();
     assert!(
         waited >= Duration::from_millis(300) && waited < Duration::from_secs(1),
         "{waited:?}"
     );
 
-    let asked = Arc::new(Mutex::new(None));
-    let answer = response(&exchanges, expecting("/refuse", asked.clone())).await;
+    let kind = Arc::new(Mutex::new(None));
+    let answer = response(&exchanges, expecting("/refuse", kind.clone())).await;
     assert_eq!(answer.status(), StatusCode::EXPECTATION_FAILED);
     assert_eq!(whole(answer).await, "no");
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(*lock(&asked), None);
+    assert_eq!(*lock(&kind), None);
 }
 
 #[tokio::test(start_paused = true)]

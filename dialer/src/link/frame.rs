@@ -4,8 +4,8 @@
 //! tag  name      body, numbers big-endian
 //! 1    HELLO     lowest version u8, highest version u8, session 16 bytes, received u64, max message u32, max streams u32
 //! 2    DATA      1 byte or more of the session's bytes
-//! 3    MARK      u64: DATA bytes that the sender has sent on this session so far
-//! 4    MARK_ACK  u64: the count of the acknowledged MARK
+//! 3    PROBE      u64: DATA bytes that the sender has sent on this session so far
+//! 4    PROBE_ACK  u64: the count of the acknowledged PROBE
 //! 5    CLOSE     u16: reason (see `CloseReason`)
 //! 6    CHALLENGE nonce 32 bytes
 //! 7    PROOF     nonce 32 bytes, received u64, proof 32 bytes
@@ -53,9 +53,9 @@ pub enum Frame<'a> {
     /// Bytes of the session.
     Data(&'a [u8]),
     /// Ack probe with the count of sent bytes.
-    Mark(u64),
+    Probe(u64),
     /// Acknowledgement of the probe with this count.
-    MarkAck(u64),
+    ProbeAck(u64),
     /// End of the session, with the code of its reason.
     Close(u16),
     /// The hub's nonce.
@@ -124,8 +124,8 @@ pub fn decode(message: &[u8]) -> Result<Frame<'_>, FrameError> {
         HELLO_TAG => hello(body).ok_or(wrong)?,
         DATA_TAG if body.is_empty() => Err(wrong),
         DATA_TAG => Ok(Frame::Data(body)),
-        PROBE_TAG => count(body).map(Frame::Mark).ok_or(wrong),
-        PROBE_ACK_TAG => count(body).map(Frame::MarkAck).ok_or(wrong),
+        PROBE_TAG => count(body).map(Frame::Probe).ok_or(wrong),
+        PROBE_ACK_TAG => count(body).map(Frame::ProbeAck).ok_or(wrong),
         CLOSE_TAG => body
             .try_into()
             .map(|code| Frame::Close(u16::from_be_bytes(code)))
@@ -202,11 +202,11 @@ impl Frame<'_> {
                 out.put_u8(DATA_TAG);
                 out.put_slice(data);
             }
-            Frame::Mark(count) => {
+            Frame::Probe(count) => {
                 out.put_u8(PROBE_TAG);
                 out.put_u64(count);
             }
-            Frame::MarkAck(count) => {
+            Frame::ProbeAck(count) => {
                 out.put_u8(PROBE_ACK_TAG);
                 out.put_u64(count);
             }
@@ -262,8 +262,8 @@ mod tests {
                 max_streams: (n >> 32) as u32,
             }),
             1 => Frame::Data(data),
-            2 => Frame::Mark(n),
-            3 => Frame::MarkAck(n),
+            2 => Frame::Probe(n),
+            3 => Frame::ProbeAck(n),
             4 => Frame::Close(n as u16),
             5 => Frame::Challenge([data[0]; 32]),
             6 => Frame::Proof {

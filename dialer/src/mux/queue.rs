@@ -163,9 +163,9 @@ mod tests {
                         got.extend_from_slice(&part);
                     }
                     2 => {
-                        let keep = before.saturating_sub(most / 8);
-                        queue.truncate(keep);
-                        sent.truncate(sent.len() - (before - keep));
+                        let store_waker = before.saturating_sub(most / 8);
+                        queue.truncate(store_waker);
+                        sent.truncate(sent.len() - (before - store_waker));
                     }
                     _ => {
                         let mut room = vec![0; most];

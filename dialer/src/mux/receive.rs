@@ -104,7 +104,7 @@ impl State {
             return Err(Violation::Pings);
         }
         self.pongs += 1;
-        self.tell(Header::pong(header.length));
+        self.queue_control(Header::pong(header.length));
         Ok(())
     }
 
@@ -194,7 +194,7 @@ impl State {
             return;
         }
         entry.answered(part.len());
-        self.unread.more(part.len());
+        self.unread.add(part.len());
         entry.inbox.push(part);
         wakes.extend(entry.reader.take());
     }

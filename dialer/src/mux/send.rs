@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::{
     frame::{FIN_FLAG, HEADER_BYTES, Header, Kind},
-    state::{Entry, OUTBOX_BYTES, Ours, State, keep},
+    state::{Entry, OUTBOX_BYTES, Ours, State, store_waker},
 };
 
 /// Plaintext of one message, in bytes. With the overhead of the layers below it is one TLS record
@@ -71,7 +71,7 @@ impl State {
     pub(super) fn gone(&mut self, id: u32, cx: &Context<'_>) -> Poll<()> {
         match self.streams.get_mut(&id) {
             Some(entry) if !entry.reset && self.ended.is_none() => {
-                keep(&mut entry.writer, cx);
+                store_waker(&mut entry.writer, cx);
                 Poll::Pending
             }
             _ => Poll::Ready(()),
@@ -95,7 +95,7 @@ impl State {
         } else {
             self.small.push_back(id);
         }
-        self.kick = true;
+        self.wake_driver = true;
     }
 
     /// True if [`State::fill`] would append anything.

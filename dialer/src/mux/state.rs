@@ -21,7 +21,7 @@ use super::{
     window::{Budget, INITIAL_WINDOW, Window},
 };
 use crate::{
-    reserve::Unread,
+    memory::UnreadBytes,
     session::{CloseReason, Limits, OpenError, SessionError},
 };
 
@@ -139,7 +139,7 @@ pub(super) struct State {
     pub(super) opening_limit: usize,
     pub(super) budget: Budget,
     /// Unread bytes of all streams.
-    pub(super) unread: Unread,
+    pub(super) unread: UnreadBytes,
     /// Round trip of the path, if known; windows are sized by it.
     pub(super) round_trip: Duration,
     /// Number of the next stream opened here; `None` when the numbers are used up.
@@ -159,7 +159,7 @@ pub(super) struct State {
     pub(super) acceptor: Option<Waker>,
     pub(super) driver: Option<Waker>,
     /// The driver has work that it does not know of.
-    pub(super) kick: bool,
+    pub(super) wake_driver: bool,
     pub(super) close: Option<CloseReason>,
     pub(super) ended: Option<SessionError>,
 }
@@ -175,9 +175,9 @@ impl State {
             opening_limit: limits.max_streams.min(peer_streams),
             budget: Budget::new(
                 limits.budget() - limits.max_streams.saturating_mul(INITIAL_WINDOW as usize),
-                &limits.reserve,
+                &limits.memory,
             ),
-            unread: limits.reserve.unread_of_one(),
+            unread: limits.memory.track_unread(),
             round_trip: Duration::ZERO,
             next: Some(match side {
                 Side::Agent => 1,
@@ -194,18 +194,18 @@ impl State {
             accepts: VecDeque::new(),
             acceptor: None,
             driver: None,
-            kick: false,
+            wake_driver: false,
             close: None,
             ended: None,
         }
     }
 
-    pub(super) fn tell(&mut self, header: Header) {
+    pub(super) fn queue_control(&mut self, header: Header) {
         self.control.push_back(header);
-        self.kick = true;
+        self.wake_driver = true;
     }
 
-    pub(super) fn congested(&self) -> bool {
+    pub(super) fn is_control_full(&self) -> bool {
         self.control.len() >= MAX_CONTROL_FRAMES
     }
 
@@ -227,29 +227,29 @@ impl State {
         if let Some(error) = &self.ended {
             return Err(OpenError::Closed(error.clone()));
         }
-        if !self.admits(self.opening_limit) || self.congested() {
+        if !self.admits(self.opening_limit) || self.is_control_full() {
             return Err(OpenError::Full);
         }
         let Some(id) = self.next else {
             // After two billion streams; the next session starts from the beginning.
             self.close.get_or_insert(CloseReason::Draining);
-            self.kick = true;
+            self.wake_driver = true;
             return Err(OpenError::Full);
         };
         self.next = id.checked_add(2);
         self.enter(id, Entry::new(false, INITIAL_WINDOW));
-        self.tell(Header::update(id, SYN_FLAG, 0));
+        self.queue_control(Header::update(id, SYN_FLAG, 0));
         Ok(id)
     }
 
     /// Adds a stream opened by the peer, with its credit; refused at the limit.
     pub(super) fn admit(&mut self, id: u32, credit: u32, wakes: &mut Vec<Waker>) {
         if !self.admits(self.max_streams) {
-            return self.tell(Header::update(id, RST_FLAG, 0));
+            return self.queue_control(Header::update(id, RST_FLAG, 0));
         }
         self.enter(id, Entry::new(true, credit));
         // At once, for peers that limit their unacknowledged streams.
-        self.tell(Header::update(id, ACK_FLAG, 0));
+        self.queue_control(Header::update(id, ACK_FLAG, 0));
         self.accepts.push_back(id);
         wakes.extend(self.acceptor.take());
     }
@@ -264,7 +264,7 @@ impl State {
             }
             return Poll::Ready(Some(id));
         }
-        keep(&mut self.acceptor, cx);
+        store_waker(&mut self.acceptor, cx);
         Poll::Pending
     }
 
@@ -288,7 +288,7 @@ impl State {
 
     fn remove(&mut self, id: u32) -> Option<Box<Entry>> {
         let entry = self.streams.remove(&id)?;
-        self.unread.less(entry.inbox.len());
+        self.unread.remove(entry.inbox.len());
         if entry.over {
             self.budget.release(entry.inbox.len());
         } else {
@@ -319,7 +319,7 @@ impl State {
     pub(super) fn reset_here(&mut self, id: u32) {
         self.remove(id);
         if self.ended.is_none() {
-            self.tell(Header::update(id, RST_FLAG, 0));
+            self.queue_control(Header::update(id, RST_FLAG, 0));
         }
     }
 
@@ -351,12 +351,12 @@ impl State {
         if entry.ours == Ours::Finishing || !entry.outbox.is_empty() {
             entry.orphan = true;
             // These bytes are not counted: the stream is not over, so its whole window is.
-            self.unread.less(entry.inbox.len());
+            self.unread.remove(entry.inbox.len());
             entry.inbox.clear();
             return None;
         }
         if self.ended.is_none() {
-            self.tell(Header::update(id, RST_FLAG, 0));
+            self.queue_control(Header::update(id, RST_FLAG, 0));
         }
         self.remove(id)
     }
@@ -371,7 +371,7 @@ impl State {
         self.live = 0;
         for id in std::mem::take(&mut self.accepts) {
             if let Some(entry) = self.streams.remove(&id) {
-                self.unread.less(entry.inbox.len());
+                self.unread.remove(entry.inbox.len());
             }
         }
         for entry in self.streams.values_mut() {
@@ -379,7 +379,7 @@ impl State {
             entry.wake_into(wakes);
         }
         wakes.extend(self.acceptor.take());
-        self.kick = true;
+        self.wake_driver = true;
     }
 
     /// Reads from a stream; `take` removes any number of bytes from the inbox. `None` at the peer's
@@ -397,7 +397,7 @@ impl State {
         if before > 0 {
             let taken = take(&mut entry.inbox);
             let length = before - entry.inbox.len();
-            self.unread.less(length);
+            self.unread.remove(length);
             if entry.over {
                 self.budget.release(length);
             } else if entry.theirs == Theirs::Open
@@ -407,7 +407,7 @@ impl State {
                         .consumed(length, self.round_trip, &mut self.budget)
                 && self.ended.is_none()
             {
-                self.tell(Header::update(id, 0, grant));
+                self.queue_control(Header::update(id, 0, grant));
             }
             return Poll::Ready(Ok(Some(taken)));
         }
@@ -417,7 +417,7 @@ impl State {
         if entry.reset || self.ended.is_some() {
             return Poll::Ready(Err(self.broken()));
         }
-        keep(&mut entry.reader, cx);
+        store_waker(&mut entry.reader, cx);
         Poll::Pending
     }
 
@@ -442,7 +442,7 @@ impl State {
         let before = entry.outbox.len();
         let room = OUTBOX_BYTES.saturating_sub(before);
         if room == 0 {
-            keep(&mut entry.writer, cx);
+            store_waker(&mut entry.writer, cx);
             return Poll::Pending;
         }
         give(&mut entry.outbox, room);
@@ -488,7 +488,7 @@ impl State {
 }
 
 /// Stores the waker; clones only if it differs from the stored one.
-pub(super) fn keep(slot: &mut Option<Waker>, cx: &Context<'_>) {
+pub(super) fn store_waker(slot: &mut Option<Waker>, cx: &Context<'_>) {
     match slot {
         Some(waker) => waker.clone_from(cx.waker()),
         None => *slot = Some(cx.waker().clone()),

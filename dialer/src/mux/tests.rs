@@ -297,7 +297,7 @@ fn a_reader_that_stops_holds_its_window_and_nobody_else() {
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_keeps_up_and_then_stops_holds_a_mebibyte_at_most() {
     let (agent, hub) = pair(8);
-    hub.attend(noop_waker_ref(), Some(Duration::from_micros(200)));
+    hub.register_driver(noop_waker_ref(), Some(Duration::from_micros(200)));
     let (mut here, mut there) = opened(&agent, &hub);
     for _ in 0..100 {
         write(&mut here, &[0; 64 * BYTES_PER_KIB]).unwrap();

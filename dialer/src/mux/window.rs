@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::reserve::{Part, Reserve};
+use crate::memory::{MemoryBudget, Reservation};
 
 /// Initial window of a stream, in bytes.
 pub(crate) const INITIAL_WINDOW: u32 = 256 * 1024;
@@ -29,20 +29,20 @@ const SLOW_READ_TIME: Duration = Duration::from_secs(1);
 pub(super) struct Budget {
     committed: usize,
     most: usize,
-    part: Part,
+    reservation: Reservation,
 }
 
 impl Budget {
-    pub(super) fn new(most: usize, reserve: &Reserve) -> Self {
+    pub(super) fn new(most: usize, memory: &MemoryBudget) -> Self {
         Budget {
             committed: 0,
             most,
-            part: reserve.part(),
+            reservation: memory.reservation(),
         }
     }
 
     fn allows(&self, bytes: usize) -> bool {
-        self.committed.saturating_add(bytes) <= self.most && self.part.allows(bytes)
+        self.committed.saturating_add(bytes) <= self.most && self.reservation.allows(bytes)
     }
 
     /// True if the budget is kept, or exceeded by at most `streams` unused windows.
@@ -55,12 +55,12 @@ impl Budget {
 
     pub(super) fn commit(&mut self, bytes: usize) {
         self.committed = self.committed.saturating_add(bytes);
-        self.part.force(bytes);
+        self.reservation.force(bytes);
     }
 
     pub(super) fn release(&mut self, bytes: usize) {
         self.committed = self.committed.saturating_sub(bytes);
-        self.part.give_back(bytes);
+        self.reservation.release(bytes);
     }
 }
 
@@ -191,16 +191,19 @@ mod tests {
     /// As `pass`, at `rate` bytes per second over a path of `round_trip`: the peer sends its credit
     /// one round trip after the grant.
     async fn flow(window: &mut Window, round_trip: Duration, rate: u32, trips: u32) -> Budget {
-        let mut budget = Budget::new(32 << 20, &Reserve::default());
+        let mut budget = Budget::new(32 << 20, &MemoryBudget::default());
         for _ in 0..trips {
             let path = round_trip.mul_f64(f64::from(rate)).as_secs() as u32;
             let mut left = window.credit.min(path);
             while left > 0 {
-                let part = left.min(16 * BYTES_PER_KIB);
-                left -= part;
-                window.arrived(part).unwrap();
-                window.consumed(part as usize, round_trip, &mut budget);
-                advance(Duration::from_secs_f64(f64::from(part) / f64::from(rate))).await;
+                let reservation = left.min(16 * BYTES_PER_KIB);
+                left -= reservation;
+                window.arrived(reservation).unwrap();
+                window.consumed(reservation as usize, round_trip, &mut budget);
+                advance(Duration::from_secs_f64(
+                    f64::from(reservation) / f64::from(rate),
+                ))
+                .await;
             }
             let rest = round_trip.mul_f64(1.0 - f64::from(path.min(window.size)) / f64::from(path));
             advance(rest).await;
@@ -210,7 +213,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_update_comes_at_half_a_window() {
-        let mut budget = Budget::new(0, &Reserve::default());
+        let mut budget = Budget::new(0, &MemoryBudget::default());
         let mut window = Window::new();
         assert_eq!(pass(&mut window, 100 * BYTES_PER_KIB, &mut budget), None);
         assert_eq!(
@@ -222,7 +225,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_window_grows_to_a_mebibyte_under_a_fast_reader_and_within_the_budget() {
-        let mut budget = Budget::new(768 * BYTES_PER_KIB as usize, &Reserve::default());
+        let mut budget = Budget::new(768 * BYTES_PER_KIB as usize, &MemoryBudget::default());
         let mut window = Window::new();
         let mut granted = Vec::new();
         for _ in 0..4 {
@@ -245,7 +248,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_window_shrinks_under_a_slow_reader_and_gives_its_budget_back() {
-        let mut budget = Budget::new(usize::MAX, &Reserve::default());
+        let mut budget = Budget::new(usize::MAX, &MemoryBudget::default());
         let mut window = Window::new();
         for _ in 0..4 {
             let half = window.size / 2;
@@ -301,9 +304,9 @@ mod tests {
         assert!(window.size > 3 << 20);
         for _ in 0..400 {
             advance(round_trip).await;
-            let part = window.credit.min(32 * BYTES_PER_KIB);
-            window.arrived(part).unwrap();
-            window.consumed(part as usize, round_trip, &mut budget);
+            let reservation = window.credit.min(32 * BYTES_PER_KIB);
+            window.arrived(reservation).unwrap();
+            window.consumed(reservation as usize, round_trip, &mut budget);
         }
         assert!(window.size <= INITIAL_WINDOW, "{}", window.size);
         assert_eq!(budget.committed, 0);

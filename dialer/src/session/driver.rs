@@ -89,7 +89,7 @@ impl Driver {
     }
 
     fn run(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
-        if let Some(reason) = self.mux.attend(cx.waker(), self.wire.distance()) {
+        if let Some(reason) = self.mux.register_driver(cx.waker(), self.wire.distance()) {
             return Err(End(SessionError::Here(reason), reason));
         }
         // A task that sent a small message ran after all others of this turn, so the message goes
@@ -114,7 +114,7 @@ impl Driver {
     /// One read, passed to the streams; false if there was nothing to read.
     fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, End> {
         // Pending output must leave first; then the streams take input again.
-        if !self.mux.takes_input() || self.wire.poll_fill(cx)?.is_pending() {
+        if !self.mux.accepts_input() || self.wire.poll_fill(cx)?.is_pending() {
             return Ok(false);
         }
         let mut outcome = Ok(true);

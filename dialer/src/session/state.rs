@@ -48,12 +48,12 @@ impl Shared {
 
     /// Stores the reason for the end. The first one counts.
     pub(super) fn end(&self, error: SessionError) {
-        self.ended.change(|ended| {
+        self.ended.update(|ended| {
             ended.get_or_insert(error);
         });
     }
 
     pub(super) async fn closed(&self) -> SessionError {
-        self.ended.found(Option::clone).await
+        self.ended.wait_for(Option::clone).await
     }
 }

@@ -82,7 +82,7 @@ pub(crate) async fn offer(
     session: Option<SessionId>,
 ) -> Result<Agreed, LinkEnd> {
     let ours = hello(versions, session.unwrap_or(UNNAMED), limits);
-    say(socket, &Frame::Hello(ours)).await?;
+    send_frame(socket, &Frame::Hello(ours)).await?;
     let theirs = receive(socket).await?;
     let chosen = theirs.lowest;
     if chosen != theirs.highest || common(versions, (chosen, chosen)).is_none() {
@@ -102,8 +102,8 @@ pub(crate) async fn choose(
     let theirs = receive(socket).await?;
     let Some(chosen) = common(versions, (theirs.lowest, theirs.highest)) else {
         let ours = hello(versions, UNNAMED, limits);
-        say(socket, &Frame::Hello(ours)).await?;
-        say(socket, &Frame::Close(CloseReason::Protocol.code())).await?;
+        send_frame(socket, &Frame::Hello(ours)).await?;
+        send_frame(socket, &Frame::Close(CloseReason::Protocol.code())).await?;
         return Err(LinkEnd::versions(versions, theirs));
     };
     let mut session = theirs.session;
@@ -115,17 +115,17 @@ pub(crate) async fn choose(
         }
     }
     let ours = hello((chosen, chosen), session, limits);
-    say(socket, &Frame::Hello(ours)).await?;
+    send_frame(socket, &Frame::Hello(ours)).await?;
     Agreed::new(chosen, session, &theirs)
 }
 
 /// Declines the named session, on either end. The peer need not wait for it.
 pub(crate) async fn decline(socket: &mut Socket, reason: CloseReason) -> Result<(), LinkEnd> {
-    say(socket, &Frame::Close(reason.code())).await
+    send_frame(socket, &Frame::Close(reason.code())).await
 }
 
 /// Sends one message at once.
-pub(crate) async fn say(socket: &mut Socket, frame: &Frame<'_>) -> Result<(), LinkEnd> {
+pub(crate) async fn send_frame(socket: &mut Socket, frame: &Frame<'_>) -> Result<(), LinkEnd> {
     let message = frame.encode();
     socket.send(message.len(), |out| out.put_slice(&message))?;
     socket.flush().await

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use super::{
     MAX_MESSAGE_BYTES,
-    ledger::Ledger,
-    pace::{Due, Pace, SILENCE_TIMEOUT},
+    congestion::{CongestionControl, Due, SILENCE_TIMEOUT},
+    retransmit::RetransmitBuffer,
     socket::Socket,
 };
 use crate::{
@@ -30,7 +30,7 @@ const MAX_QUEUED_BYTES_INTERACTIVE: usize = 2 * MAX_MESSAGE_BYTES;
 
 pub(crate) struct Link {
     socket: Socket,
-    pub(crate) pace: Pace,
+    pub(crate) congestion: CongestionControl,
     /// The peer's probe to acknowledge. A newer probe replaces it, because one acknowledgement
     /// covers both.
     answer: Option<u64>,
@@ -43,10 +43,10 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(socket: Socket, ledger: &Ledger, most: u64) -> Self {
+    pub(crate) fn new(socket: Socket, retransmit: &RetransmitBuffer, most: u64) -> Self {
         Link {
             socket,
-            pace: Pace::new(ledger.sent(), most),
+            congestion: CongestionControl::new(retransmit.sent(), most),
             answer: None,
             broken: None,
             read: Instant::now(),
@@ -62,11 +62,11 @@ impl Link {
     }
 
     /// Bytes of bulk that may be queued.
-    pub(crate) fn bulk_room(&self, ledger: &Ledger) -> usize {
-        if self.pace.is_interactive() && self.socket.unsent() > MAX_QUEUED_BYTES_INTERACTIVE {
+    pub(crate) fn bulk_room(&self, retransmit: &RetransmitBuffer) -> usize {
+        if self.congestion.is_interactive() && self.socket.unsent() > MAX_QUEUED_BYTES_INTERACTIVE {
             return 0;
         }
-        self.pace.bulk_room(ledger.flight())
+        self.congestion.bulk_room(retransmit.flight())
     }
 
     /// Reads available data, unless [`Link::advance`] may have a message left.
@@ -84,18 +84,20 @@ impl Link {
 
     /// Processes messages up to the next one with DATA: [`Link::data_mut`]. False if no message is
     /// left.
-    pub(crate) fn advance(&mut self, ledger: &mut Ledger) -> Result<bool, LinkEnd> {
+    pub(crate) fn advance(&mut self, retransmit: &mut RetransmitBuffer) -> Result<bool, LinkEnd> {
         while self.socket.advance()? {
             match frame::decode(self.socket.message()) {
                 Ok(Frame::Data(data)) => {
-                    ledger.has_received(data.len());
+                    retransmit.add_received(data.len());
                     return Ok(true);
                 }
-                Ok(Frame::Mark(count)) if count == ledger.received() => self.answer = Some(count),
-                Ok(Frame::Mark(_)) => {
-                    return wrong("a mark that does not agree with the bytes received");
+                Ok(Frame::Probe(count)) if count == retransmit.received() => {
+                    self.answer = Some(count)
                 }
-                Ok(Frame::MarkAck(count)) => self.acknowledged(count, ledger)?,
+                Ok(Frame::Probe(_)) => {
+                    return wrong("a probe that does not match the bytes received");
+                }
+                Ok(Frame::ProbeAck(count)) => self.acknowledged(count, retransmit)?,
                 Ok(Frame::Close(code)) => {
                     return Err(LinkEnd::Closed(CloseReason::from_code(code)));
                 }
@@ -106,19 +108,23 @@ impl Link {
                 Err(error) => return Err(LinkEnd::Protocol(error.to_string())),
             }
         }
-        if self.socket.has_told() {
-            self.pace.heard();
+        if self.socket.take_activity() {
+            self.congestion.heard();
         }
         // No complete message is left: an empty block is returned.
         self.socket.rest();
         Ok(false)
     }
 
-    fn acknowledged(&mut self, count: u64, ledger: &mut Ledger) -> Result<(), LinkEnd> {
-        if self.pace.answered(count).is_err() {
-            return wrong("an answer to no mark");
+    fn acknowledged(
+        &mut self,
+        count: u64,
+        retransmit: &mut RetransmitBuffer,
+    ) -> Result<(), LinkEnd> {
+        if self.congestion.answered(count).is_err() {
+            return wrong("an acknowledgement without a probe");
         }
-        ledger.acknowledge(count).map_err(LinkEnd::Impossible)
+        retransmit.acknowledge(count).map_err(LinkEnd::InvalidCount)
     }
 
     /// DATA found by `advance`.
@@ -129,7 +135,7 @@ impl Link {
     /// Queues one DATA message of about `expected` bytes, and a probe if one is due.
     pub(crate) fn send_data(
         &mut self,
-        ledger: &mut Ledger,
+        retransmit: &mut RetransmitBuffer,
         expected: usize,
         fill: impl FnOnce(&mut BytesMut),
     ) -> Result<(), LinkEnd> {
@@ -140,33 +146,33 @@ impl Link {
             fill(out);
             size = out.len() - before;
         })?;
-        ledger.has_sent(size, &frame);
-        self.mark(ledger)
+        retransmit.add_sent(size, &frame);
+        self.send_probe(retransmit)
     }
 
     /// Queues the unacknowledged frames of an earlier link.
-    pub(crate) fn repeat(&mut self, ledger: &Ledger) {
-        for frame in ledger.unacknowledged() {
+    pub(crate) fn repeat(&mut self, retransmit: &RetransmitBuffer) {
+        for frame in retransmit.unacknowledged() {
             self.socket.repeat(frame);
         }
     }
 
-    pub(crate) fn say(&mut self, frame: &Frame<'_>) -> Result<(), LinkEnd> {
+    pub(crate) fn queue_frame(&mut self, frame: &Frame<'_>) -> Result<(), LinkEnd> {
         let message = frame.encode();
         self.socket
             .send(message.len(), |out| out.put_slice(&message))
             .map(drop)
     }
 
-    fn mark(&mut self, ledger: &Ledger) -> Result<(), LinkEnd> {
-        let (sent, flight) = (ledger.sent(), ledger.flight());
-        match self.pace.due(sent, flight) {
+    fn send_probe(&mut self, retransmit: &RetransmitBuffer) -> Result<(), LinkEnd> {
+        let (sent, flight) = (retransmit.sent(), retransmit.flight());
+        match self.congestion.due(sent, flight) {
             Due::Nothing => return Ok(()),
-            Due::Mark => {}
-            Due::IdleMark => self.socket.ping()?,
+            Due::Probe => {}
+            Due::IdleProbe => self.socket.ping()?,
         }
-        self.say(&Frame::Mark(sent))?;
-        self.pace.sent(sent, flight);
+        self.queue_frame(&Frame::Probe(sent))?;
+        self.congestion.sent(sent, flight);
         Ok(())
     }
 
@@ -174,20 +180,20 @@ impl Link {
     pub(crate) fn poll_flush(
         &mut self,
         cx: &mut Context<'_>,
-        ledger: &Ledger,
+        retransmit: &RetransmitBuffer,
     ) -> Poll<Result<(), LinkEnd>> {
         if !self.closing {
-            self.mark(ledger)?;
+            self.send_probe(retransmit)?;
         }
         let silent = |silence: Duration| LinkEnd::Silent(silence);
         // A session that does not read, because it cannot write, counts as dead by then.
         let looked = self.looked || self.read.elapsed() >= SILENCE_TIMEOUT;
-        self.pace.poll(cx, looked).map_err(silent)?;
+        self.congestion.poll(cx, looked).map_err(silent)?;
         self.looked = false;
         if self.socket.takes_urgent()
             && let Some(count) = self.answer.take()
         {
-            self.socket.send_urgent(&Frame::MarkAck(count).encode())?;
+            self.socket.send_urgent(&Frame::ProbeAck(count).encode())?;
         }
         if self.broken.is_some() {
             return Poll::Pending;
@@ -210,7 +216,7 @@ impl Link {
     ) -> Poll<Result<(), LinkEnd>> {
         if !self.closing {
             self.closing = true;
-            self.say(&Frame::Close(reason.code()))?;
+            self.queue_frame(&Frame::Close(reason.code()))?;
             self.socket.close()?;
         }
         match self.socket.poll_write(cx) {

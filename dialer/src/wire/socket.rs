@@ -54,7 +54,7 @@ pub(crate) struct Socket {
     drained: bool,
     /// The beginning of a frame has grown since the last check.
     grown: bool,
-    /// See [`Socket::has_told`].
+    /// See [`Socket::take_activity`].
     told: bool,
     pong: Option<Bytes>,
     /// The frame that is partly sent.
@@ -184,7 +184,7 @@ impl Socket {
     /// True if the peer itself has sent something since the last call: a message, or a part of a
     /// long one. Pings and pongs do not count: middleboxes make and answer those for a peer that is
     /// gone.
-    pub(crate) fn has_told(&mut self) -> bool {
+    pub(crate) fn take_activity(&mut self) -> bool {
         std::mem::take(&mut self.told)
     }
 

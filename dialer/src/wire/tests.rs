@@ -35,7 +35,7 @@ async fn survive(cuts: &[(usize, bool)], size: usize, piece: usize) {
             agent.down().await;
             let (a, h) = duplex(8 * 1024);
             let (left, reset) = cuts.next().unwrap_or((usize::MAX, false));
-            let _ = resume(Fragile::new(a, left, reset), h, &agent.line(), &known).await;
+            let _ = resume(Fragile::new(a, left, reset), h, &agent.handle(), &known).await;
         }
     };
     tokio::select! {
@@ -144,7 +144,7 @@ async fn a_session_goes_on_after_a_long_pause() {
     hub.put(b"said meanwhile");
     tokio::time::sleep(Duration::from_secs(59)).await;
     let (a, h) = duplex(8 * 1024);
-    let (at_agent, at_hub) = resume(a, h, &agent.line(), &known).await;
+    let (at_agent, at_hub) = resume(a, h, &agent.handle(), &known).await;
     assert_eq!((at_agent, at_hub), (Ok(()), Ok(())));
     assert_eq!(agent.got(14).await, b"said meanwhile");
     // The window starts again with each loss.
@@ -167,7 +167,7 @@ async fn an_agent_takes_over_though_the_hub_believes_in_the_old_link() {
     // From here on the hub's socket stays silent and never ends.
     let lost = Link::new(
         Socket::new(Box::new(black_hole), &[], Role::Hub),
-        &hub.ledger,
+        &hub.retransmit,
         1 << 20,
     );
     hub.state = State::Up(Box::new(lost));
@@ -177,7 +177,7 @@ async fn an_agent_takes_over_though_the_hub_believes_in_the_old_link() {
     agent.down().await;
     assert!(hub.is_up());
     let (a, h) = duplex(8 * 1024);
-    let (at_agent, at_hub) = resume(a, h, &agent.line(), &known).await;
+    let (at_agent, at_hub) = resume(a, h, &agent.handle(), &known).await;
     assert_eq!((at_agent, at_hub), (Ok(()), Ok(())));
     assert_eq!(agent.got(13).await, b"into the void");
     drop(kept_open);

@@ -56,7 +56,7 @@ impl Entry {
         metrics: &Metrics,
     ) -> Self {
         Entry {
-            most: session.most_streams().saturating_sub(OTHER_STREAMS),
+            most: session.max_streams_open().saturating_sub(OTHER_STREAMS),
             exchanges: Exchanges::new(session),
             from,
             opened: OffsetDateTime::now_utc(),
@@ -119,22 +119,22 @@ impl Entry {
     /// Sets the silence that the last probe found, or ends it.
     pub(super) fn set_silence(&self, silence: Option<Silence>) {
         let party = |silence: Option<&Silence>| silence.map(|silence| silence.party);
-        let before = self.standing.look(|it| party(it.silence.as_deref()));
+        let before = self.standing.read(|it| party(it.silence.as_deref()));
         if before != party(silence.as_ref()) {
             let silence = silence.map(Arc::new);
-            self.standing.change(|it| it.silence = silence);
+            self.standing.update(|it| it.silence = silence);
         }
     }
 
     /// The current silence of the agent, if any.
     pub(crate) fn silence_of_agent(&self) -> Option<Arc<Silence>> {
-        let silence = self.standing.look(|it| it.silence.clone());
+        let silence = self.standing.read(|it| it.silence.clone());
         silence.filter(|silence| silence.party == Party::Agent)
     }
 
     /// Completes when an answer over this session is no longer expected.
     pub(crate) async fn silence(&self) -> Arc<Silence> {
-        self.standing.found(|it| it.silence.clone()).await
+        self.standing.wait_for(|it| it.silence.clone()).await
     }
 
     /// Completes when this silence has ended, or another one has begun.
@@ -146,13 +146,13 @@ impl Entry {
                 .is_some_and(|it| Arc::ptr_eq(it, silence));
             (!same).then_some(())
         };
-        self.standing.found(other).await;
+        self.standing.wait_for(other).await;
     }
 
     /// Completes when there is no silence.
     pub(crate) async fn answers(&self) {
         let silent = |it: &Standing| it.silence.is_none().then_some(());
-        self.standing.found(silent).await;
+        self.standing.wait_for(silent).await;
     }
 
     /// Completes when the agent is reachable: it has a link and is not silent.
@@ -164,7 +164,7 @@ impl Entry {
                 let is_silent = silence.is_some_and(|silence| silence.party == Party::Agent);
                 (!is_silent).then_some(())
             };
-            self.standing.found(agent).await;
+            self.standing.wait_for(agent).await;
             if self.session().is_up() {
                 return;
             }
@@ -182,31 +182,33 @@ impl Entry {
     }
 
     pub(super) fn introduce(&self) {
-        self.standing.change(|it| it.introduced = true);
+        self.standing.update(|it| it.introduced = true);
     }
 
     pub(crate) fn is_introduced(&self) -> bool {
-        self.standing.look(|it| it.introduced)
+        self.standing.read(|it| it.introduced)
     }
 
     /// Completes when the session is registered.
     pub(crate) async fn introduced(&self) {
-        self.standing.found(|it| it.introduced.then_some(())).await;
+        self.standing
+            .wait_for(|it| it.introduced.then_some(()))
+            .await;
     }
 
     /// Requests the session's task to end it.
     pub(super) fn end(&self, reason: CloseReason) {
-        self.standing.change(|it| it.end = Some(reason));
+        self.standing.update(|it| it.end = Some(reason));
     }
 
     pub(super) fn is_ending(&self) -> bool {
-        self.standing.look(|it| it.end.is_some())
+        self.standing.read(|it| it.end.is_some())
     }
 
     /// Completes when an end was requested for another reason than `before`.
     pub(crate) async fn asked_to_end(&self, before: Option<CloseReason>) -> Option<CloseReason> {
         let other = |it: &Standing| (it.end != before).then_some(it.end);
-        self.standing.found(other).await
+        self.standing.wait_for(other).await
     }
 
     /// Number of requests that run.
@@ -229,18 +231,18 @@ impl Entry {
     }
 
     pub(crate) fn good_until(&self) -> OffsetDateTime {
-        self.standing.look(|it| it.good_until)
+        self.standing.read(|it| it.good_until)
     }
 
     /// Completes when the certificate is valid for longer than `until`.
     pub(crate) async fn good_beyond(&self, until: OffsetDateTime) {
         let good = |it: &Standing| (it.good_until > until).then_some(());
-        self.standing.found(good).await;
+        self.standing.wait_for(good).await;
     }
 
     pub(crate) fn renewed(&self, until: OffsetDateTime) {
         self.standing
-            .change(|it| it.good_until = until.max(it.good_until));
+            .update(|it| it.good_until = until.max(it.good_until));
     }
 
     /// Adds the traffic since the last call to the counters; returns the number of open streams.

@@ -6,7 +6,7 @@ use fairlead_api::{Code, Failure};
 use fairlead_certs::agent_identity;
 use fairlead_dialer::{
     Accepted, Arrival, Body, CloseReason, Limits,
-    accept::{arrive, come_back, upgrade_response},
+    accept::{accept_resumable, resume_only, upgrade_response},
 };
 use http::Response;
 use hyper::upgrade::OnUpgrade;
@@ -100,14 +100,16 @@ async fn handshake(
         let limits = Limits {
             handshake: HANDSHAKE,
             resume_window: hub.resume_window,
-            reserve: hub.reserve.clone(),
+            memory: hub.reserve.clone(),
             ..Limits::default()
         };
         let arriving = async {
             if !hub.process.is_draining() {
-                return arrive(io, tls, limits, &hub.resumable).await.map(Some);
+                return accept_resumable(io, tls, limits, &hub.resumable)
+                    .await
+                    .map(Some);
             }
-            let came_back = come_back(io, &limits, &hub.resumable).await?;
+            let came_back = resume_only(io, &limits, &hub.resumable).await?;
             Ok(came_back.then_some(Arrival::Resumed))
         };
         // The handshake has a deadline of its own; this one is a second line of defence.

@@ -49,7 +49,7 @@ static UPSTREAM_MICROS: HeaderName = HeaderName::from_static(ours::UPSTREAM_MICR
 /// `FL-1301`, `FL-1304`, `FL-1401` to `FL-1405`, the agent's own failures, and `FL-1407` while slow clients fill the
 /// memory budget (back-pressure).
 pub(crate) async fn forward(hub: &Arc<Hub>, allowed: Allowed) -> Result<Response<Body>, Failure> {
-    if hub.reserve.is_clogged() {
+    if hub.reserve.is_over_budget() {
         let detail = "clients that have stopped reading hold all of --session-memory";
         return Err(Failure::because(Code::TooManyRequests, detail));
     }

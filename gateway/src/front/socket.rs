@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use fairlead_dialer::Ahead;
+use fairlead_dialer::ReadAhead;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use socket2::{SockRef, TcpKeepalive};
@@ -79,8 +79,8 @@ impl Socket {
 /// The agent sent data before the answer, or this is no HTTP/1 connection of the front.
 pub(crate) fn of_agent(
     upgraded: Upgraded,
-) -> Result<Either<TlsStream<Ahead<Socket>>, Socket>, &'static str> {
-    let (io, read) = match upgraded.downcast::<TokioIo<Followed<TlsStream<Ahead<Socket>>>>>() {
+) -> Result<Either<TlsStream<ReadAhead<Socket>>, Socket>, &'static str> {
+    let (io, read) = match upgraded.downcast::<TokioIo<Followed<TlsStream<ReadAhead<Socket>>>>>() {
         Ok(parts) => (Either::Left(parts.io.into_inner().io), parts.read_buf),
         Err(other) => match other.downcast::<TokioIo<Followed<Socket>>>() {
             Ok(parts) => (Either::Right(parts.io.into_inner().io), parts.read_buf),
@@ -92,8 +92,8 @@ pub(crate) fn of_agent(
         return Err("it did not wait for the answer");
     }
     match &io {
-        Either::Left(tls) => fairlead_dialer::for_link(&tls.get_ref().0.get_ref().tcp),
-        Either::Right(socket) => fairlead_dialer::for_link(&socket.tcp),
+        Either::Left(tls) => fairlead_dialer::set_link_options(&tls.get_ref().0.get_ref().tcp),
+        Either::Right(socket) => fairlead_dialer::set_link_options(&socket.tcp),
     }
     Ok(io)
 }

@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use fairlead_dialer::{Ahead, BodyError, exchange::Socket};
+use fairlead_dialer::{BodyError, ReadAhead, exchange::SocketTransport};
 use hyper_util::client::legacy::connect::HttpConnector;
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsConnector, client::TlsStream};
@@ -17,7 +17,8 @@ const STEP: Duration = Duration::from_secs(5);
 const SILENT: Duration = Duration::from_secs(30);
 
 /// Plain where a kubeconfig says so.
-pub(super) type Connection = Socket<Either<TcpStream, Box<TlsStream<Ahead<TcpStream>>>>>;
+pub(super) type Connection =
+    SocketTransport<Either<TcpStream, Box<TlsStream<ReadAhead<TcpStream>>>>>;
 
 /// How far it got.
 #[derive(Debug, thiserror::Error)]
@@ -54,14 +55,14 @@ impl Connector {
             .map_err(|error| ConnectError::Tcp(error.into()))?
             .into_inner();
         let Some(tls) = &endpoint.tls else {
-            return Ok(Socket::new(Either::Left(tcp)));
+            return Ok(SocketTransport::new(Either::Left(tcp)));
         };
-        let connecting =
-            TlsConnector::from(tls.clone()).connect(endpoint.server_name.clone(), Ahead::new(tcp));
+        let connecting = TlsConnector::from(tls.clone())
+            .connect(endpoint.server_name.clone(), ReadAhead::new(tcp));
         let tls = timeout(STEP, connecting)
             .await
             .map_err(|_| ConnectError::Timeout("TLS"))?;
         let tls = tls.map_err(ConnectError::Tls)?;
-        Ok(Socket::new(Either::Right(Box::new(tls))))
+        Ok(SocketTransport::new(Either::Right(Box::new(tls))))
     }
 }

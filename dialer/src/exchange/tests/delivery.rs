@@ -11,7 +11,7 @@ use http::{Method, Response, header};
 use http_body::{Body as _, Frame, SizeHint};
 
 use super::{
-    script::{End, Message, Script, answered, asked, served},
+    script::{End, Message, Script, answered, kind, served},
     *,
 };
 use crate::exchange::server::serve_on;
@@ -86,17 +86,17 @@ async fn an_answer_is_the_same_however_it_is_split() {
     for sent in ANSWERS {
         let sent = sent.as_bytes();
         let (script, _) = Script::new(&[sent], End::Silence);
-        let whole = answered(asked(Method::GET), script).await.unwrap();
-        assert!(whole.1, "the wire goes back");
+        let whole = answered(kind(Method::GET), script).await.unwrap();
+        assert!(whole.1, "the transport goes back");
         for at in 1..sent.len() {
             let (first, second) = sent.split_at(at);
             let (script, _) = Script::new(&[first, second], End::Silence);
-            let split = answered(asked(Method::GET), script).await;
+            let split = answered(kind(Method::GET), script).await;
             assert_eq!(split.unwrap(), whole);
         }
         let bytes: Vec<&[u8]> = sent.chunks(1).collect();
         let (script, _) = Script::new(&bytes, End::Silence);
-        assert_eq!(answered(asked(Method::GET), script).await.unwrap(), whole);
+        assert_eq!(answered(kind(Method::GET), script).await.unwrap(), whole);
     }
 }
 
@@ -106,7 +106,7 @@ async fn an_answer_that_is_cut_anywhere_is_an_error() {
         for at in 0..sent.len() {
             for end in [End::Clean, End::Reset] {
                 let (script, tape) = Script::new(&[&sent.as_bytes()[..at]], end);
-                let cut = answered(asked(Method::POST), script).await;
+                let cut = answered(kind(Method::POST), script).await;
                 assert!(cut.is_err(), "{:?} was an answer", &sent[..at]);
                 assert!(lock(&tape).dropped);
             }
@@ -119,11 +119,11 @@ async fn a_body_to_the_end_of_the_wire_needs_a_clean_end() {
     for head in ["HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.0 200 OK\r\n\r\n"] {
         let sent = format!("{head}all of it");
         let (script, _) = Script::new(&[sent.as_bytes()], End::Clean);
-        let (message, pooled) = answered(asked(Method::GET), script).await.unwrap();
+        let (message, pooled) = answered(kind(Method::GET), script).await.unwrap();
         assert_eq!(message.body.unwrap().0, "all of it");
         assert!(!pooled);
         let (script, _) = Script::new(&[sent.as_bytes()], End::Reset);
-        assert!(answered(asked(Method::GET), script).await.is_err());
+        assert!(answered(kind(Method::GET), script).await.is_err());
     }
 }
 
@@ -135,7 +135,7 @@ async fn an_answer_that_says_close_is_the_last_on_its_wire() {
         "HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 0\r\n\r\n",
     ] {
         let (script, _) = Script::new(&[sent.as_bytes()], End::Silence);
-        let (_, pooled) = answered(asked(Method::GET), script).await.unwrap();
+        let (_, pooled) = answered(kind(Method::GET), script).await.unwrap();
         assert!(!pooled, "{sent:?}");
     }
 }
@@ -153,7 +153,7 @@ async fn what_comes_behind_a_101_is_the_first_of_the_raw_bytes() {
             "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n",
         ),
     ] {
-        let mut request = asked(method);
+        let mut request = kind(method);
         if request.method() == Method::GET {
             let headers = request.headers_mut();
             headers.insert(header::CONNECTION, "upgrade".parse().unwrap());
@@ -210,17 +210,17 @@ async fn a_reader_that_stops_stops_the_bodys_source() {
 
 #[test]
 fn a_body_of_another_length_than_its_head_says_is_an_error() {
-    for (said, is) in [
+    for (framing, is) in [
         ("5", "four"),
         ("3", "four"),
         ("5", ""),
         ("x", "four"),
         ("", "four"),
     ] {
-        let mut request = asked(Method::POST);
+        let mut request = kind(Method::POST);
         request
             .headers_mut()
-            .insert(header::CONTENT_LENGTH, said.parse().unwrap());
+            .insert(header::CONTENT_LENGTH, framing.parse().unwrap());
         *request.body_mut() = text(is);
         let (script, tape) = Script::new(&[], End::Silence);
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -234,12 +234,12 @@ fn a_body_of_another_length_than_its_head_says_is_an_error() {
 
 #[tokio::test(start_paused = true)]
 async fn what_an_answers_body_may_not_be_resets_the_stream() {
-    for (said, is) in [("5", "four"), ("3", "four"), ("5", "")] {
+    for (framing, is) in [("5", "four"), ("3", "four"), ("5", "")] {
         let sent = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
         let (script, tape) = Script::new(&[sent.as_bytes()], End::Silence);
         let outcome = serve_on(script, |_| async move {
             let mut answer = Response::new(text(is));
-            let length = said.parse().unwrap();
+            let length = framing.parse().unwrap();
             answer.headers_mut().insert(header::CONTENT_LENGTH, length);
             answer
         })

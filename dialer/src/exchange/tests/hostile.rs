@@ -1,9 +1,9 @@
-//! Input refused by both sides: each row has its reason; nothing of it is processed, and the wire
+//! Input refused by both sides: each row has its reason; nothing of it is processed, and the transport
 //! is reset.
 
 use http::Method;
 
-use super::script::{End, Script, answered, asked, served};
+use super::script::{End, Script, answered, kind, served};
 use crate::lock;
 
 const HOST: &str = "POST / HTTP/1.1\r\nhost: a\r\n";
@@ -203,7 +203,7 @@ fn answers() -> Vec<(String, &'static str)> {
         ),
         (
             "HTTP/1.1 101 Switching Protocols\r\n\r\n",
-            "without being asked",
+            "without being kind",
         ),
         ("GET / HTTP/1.1\r\nhost: a\r\n\r\n", ""),
     ]
@@ -263,7 +263,7 @@ async fn a_hostile_answer_is_refused_with_its_reason_and_reset() {
         for at in [sent.len(), sent.len() / 2, 1] {
             let (first, second) = sent.as_bytes().split_at(at);
             let (script, tape) = Script::new(&[first, second], End::Silence);
-            let error = answered(asked(Method::GET), script).await.expect_err(&sent);
+            let error = answered(kind(Method::GET), script).await.expect_err(&sent);
             let error = error.to_string();
             assert!(error.contains(reason), "{sent:?}: {error}");
             let tape = lock(&tape);
@@ -345,7 +345,7 @@ async fn what_comes_behind_an_answer_costs_the_wire_and_is_never_an_answer() {
         ),
     ] {
         let (script, _) = Script::new(&[sent.as_bytes()], End::Silence);
-        let (message, pooled) = answered(asked(method), script).await.unwrap();
+        let (message, pooled) = answered(kind(method), script).await.unwrap();
         assert!(!pooled, "{sent:?}");
         let (body, _) = message.body.unwrap();
         assert!(body.is_empty() || body == "ok", "{sent:?}");

@@ -1,9 +1,9 @@
-//! Idle wires and their reuse.
+//! Idle transports and their reuse.
 
 use http::{Response, header};
 
 use super::{
-    script::{End, Script, asked},
+    script::{End, Script, kind},
     *,
 };
 
@@ -21,14 +21,14 @@ async fn a_pooled_stream_that_died_costs_a_plain_request_nothing() {
             tasks.spawn(async move {
                 let first = AtomicUsize::new(0);
                 let done = CancellationToken::new();
-                let asked = done.clone();
+                let kind = done.clone();
                 let serving = serve(stream, move |_| {
                     count.fetch_add(1, Ordering::Relaxed);
                     let second = first.fetch_add(1, Ordering::Relaxed) == 1;
-                    let asked = asked.clone();
+                    let kind = kind.clone();
                     async move {
                         if second {
-                            asked.cancel();
+                            kind.cancel();
                             std::future::pending::<()>().await;
                         }
                         Response::new(text("fine"))
@@ -80,7 +80,7 @@ where
 }
 
 async fn no_other() -> Result<Script, BodyError> {
-    Err("there is no other wire".into())
+    Err("there is no other transport".into())
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,10 +94,10 @@ async fn a_wire_that_ended_or_speaks_while_it_waits_is_never_used() {
         let client = Client::new(4);
         let (first, _) = Script::new(pieces, end);
         let first = first.polite(0, 0);
-        let first = sent(&client, asked(Method::GET), || async { Ok(first) }).await;
+        let first = sent(&client, kind(Method::GET), || async { Ok(first) }).await;
         assert_eq!(first.unwrap(), "ok");
         let (second, tape) = Script::new(&[OK], End::Silence);
-        let post = sent(&client, asked(Method::POST), || async { Ok(second) }).await;
+        let post = sent(&client, kind(Method::POST), || async { Ok(second) }).await;
         assert_eq!(post.unwrap(), "ok");
         assert!(lock(&tape).written.starts_with(b"POST / HTTP/1.1\r\n"));
     }
@@ -105,7 +105,7 @@ async fn a_wire_that_ended_or_speaks_while_it_waits_is_never_used() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_goes_out_again_only_if_it_may_and_nothing_was_answered() {
-    // Second response on a pooled wire, and whether a GET is repeated.
+    // Second response on a pooled transport, and whether a GET is repeated.
     for (answer, end, again) in [
         ("", End::Clean, true),
         ("", End::Reset, true),
@@ -117,10 +117,10 @@ async fn a_request_goes_out_again_only_if_it_may_and_nothing_was_answered() {
             let client = Client::new(4);
             let (first, tape) = Script::new(&[OK, answer.as_bytes()], end);
             let first = first.polite(1, 2);
-            let one = sent(&client, asked(Method::GET), || async { Ok(first) }).await;
+            let one = sent(&client, kind(Method::GET), || async { Ok(first) }).await;
             assert_eq!(one.unwrap(), "ok");
             let (fresh, _) = Script::new(&[OK], End::Silence);
-            let two = sent(&client, asked(method.clone()), || async { Ok(fresh) }).await;
+            let two = sent(&client, kind(method.clone()), || async { Ok(fresh) }).await;
             let expected = again && method == Method::GET;
             assert_eq!(two.is_ok(), expected, "{method}, {answer:?}");
             assert!(lock(&tape).dropped);
@@ -134,10 +134,12 @@ async fn no_more_wires_wait_than_may() {
     let mut tapes = Vec::new();
     let mut answers = Vec::new();
     for _ in 0..3 {
-        let (wire, tape) = Script::new(&[OK], End::Silence);
+        let (transport, tape) = Script::new(&[OK], End::Silence);
         tapes.push(tape);
-        let asking = client.send(asked(Method::GET), || async { Ok::<_, BodyError>(wire) });
-        match asking.await.unwrap() {
+        let in_flight = client.send(kind(Method::GET), || async {
+            Ok::<_, BodyError>(transport)
+        });
+        match in_flight.await.unwrap() {
             Answer::Response(response) => answers.push(response),
             Answer::Upgraded(..) => panic!("an upgrade"),
         }
@@ -152,10 +154,10 @@ async fn no_more_wires_wait_than_may() {
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_gets_a_wire_of_its_own() {
     let client = Client::new(2);
-    let (wire, _) = Script::new(&[OK], End::Silence);
-    let first = sent(&client, asked(Method::GET), || async { Ok(wire) }).await;
+    let (transport, _) = Script::new(&[OK], End::Silence);
+    let first = sent(&client, kind(Method::GET), || async { Ok(transport) }).await;
     assert_eq!(first.unwrap(), "ok");
-    let mut upgrade = asked(Method::GET);
+    let mut upgrade = kind(Method::GET);
     upgrade
         .headers_mut()
         .insert(header::UPGRADE, "x".parse().unwrap());
@@ -167,12 +169,12 @@ async fn an_upgrade_gets_a_wire_of_its_own() {
 async fn a_connection_that_the_server_closed_is_never_used() {
     let (near, mut far) = tokio::io::duplex(4096);
     let client = Client::new(2);
-    let mut wires = vec![Socket::new(near)];
+    let mut transports = vec![SocketTransport::new(near)];
     far.write_all(OK).await.unwrap();
     let mut ask = async || {
-        let wire = wires.pop();
-        let connect = || async { wire.ok_or_else(|| BodyError::from("there is no other")) };
-        client.send(asked(Method::GET), connect).await
+        let transport = transports.pop();
+        let connect = || async { transport.ok_or_else(|| BodyError::from("there is no other")) };
+        client.send(kind(Method::GET), connect).await
     };
     let Ok(Answer::Response(answer)) = ask().await else {
         panic!("no answer");

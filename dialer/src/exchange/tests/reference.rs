@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
 use super::{
-    script::{End, Message, Script, answered, asked, served},
+    script::{End, Message, Script, answered, kind, served},
     *,
 };
 
@@ -45,14 +45,14 @@ async fn answered_by_hyper(method: Method, sent: &[u8]) -> Option<Message> {
         .await
         .unwrap();
     let driving = tokio::spawn(connection);
-    let asking = sender.send_request(asked(method));
+    let in_flight = sender.send_request(kind(method));
     let answering = async {
         // Not before the request has arrived: hyper would see a response to nothing.
         near.read_u8().await.unwrap();
         near.write_all(sent).await.unwrap();
         near.shutdown().await.unwrap();
     };
-    let (answer, ()) = tokio::join!(asking, answering);
+    let (answer, ()) = tokio::join!(in_flight, answering);
     let (parts, body) = answer.ok()?.into_parts();
     let line = parts.status.as_str().to_owned();
     let message = Message::read(line, parts.headers, body).await;
@@ -172,7 +172,7 @@ proptest! {
     ) {
         runtime().block_on(async {
             let (script, _) = Script::new(&[&sent], End::Clean);
-            if let Ok((ours, _)) = answered(asked(method.clone()), script).await {
+            if let Ok((ours, _)) = answered(kind(method.clone()), script).await {
                 let theirs = answered_by_hyper(method, &sent).await.map(comparable);
                 assert_eq!(Some(comparable(ours)), theirs, "of {:?}", String::from_utf8_lossy(&sent));
             }

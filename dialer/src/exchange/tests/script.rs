@@ -1,4 +1,4 @@
-//! A scripted wire that records its use, and both sides of an exchange on it.
+//! A scripted transport that records its use, and both sides of an exchange on it.
 
 use std::{
     collections::VecDeque,
@@ -12,7 +12,8 @@ use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 
 use super::super::{
-    Answer, Body, BodyError, Client, Outgoing, SendError, Upgraded, Wire, empty, server::serve_on,
+    Answer, Body, BodyError, Client, Outgoing, SendError, Transport, Upgraded, empty,
+    server::serve_on,
 };
 use crate::lock;
 
@@ -76,15 +77,15 @@ impl Drop for Script {
     }
 }
 
-impl Wire for Script {
+impl Transport for Script {
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
-        if let Some((asked, most)) = &mut self.polite {
+        if let Some((kind, most)) = &mut self.polite {
             let written = lock(&self.tape).written.clone();
             let answered = written.windows(4).filter(|part| part == b"\r\n\r\n");
-            if answered.count() < *asked {
+            if answered.count() < *kind {
                 return Poll::Pending;
             }
-            *asked = (*asked + 1).min(*most);
+            *kind = (*kind + 1).min(*most);
         }
         self.waits = self.polite.is_none() && !self.waits;
         if self.waits && !self.pieces.is_empty() {
@@ -173,7 +174,7 @@ pub(super) async fn served(script: Script) -> (Vec<Message>, io::Result<()>) {
     (seen, outcome)
 }
 
-pub(super) fn asked(method: Method) -> Request<Body> {
+pub(super) fn kind(method: Method) -> Request<Body> {
     let mut request = Request::new(empty());
     let target = match method {
         Method::CONNECT => "db.local:5432",
@@ -184,7 +185,7 @@ pub(super) fn asked(method: Method) -> Request<Body> {
     request
 }
 
-/// Response of a script to a request, read to its end; and whether the wire was reusable.
+/// Response of a script to a request, read to its end; and whether the transport was reusable.
 pub(super) async fn answered(
     request: Request<Body>,
     script: Script,

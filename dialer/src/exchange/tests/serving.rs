@@ -109,8 +109,8 @@ async fn a_100_is_said_when_the_body_is_asked_for_and_once() {
         Response::new(boxed(Full::from(body)))
     });
     outcome.await.unwrap();
-    let said = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
-    assert_eq!(written(&tape), said);
+    let framing = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
+    assert_eq!(written(&tape), framing);
 }
 
 #[tokio::test(start_paused = true)]

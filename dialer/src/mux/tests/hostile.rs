@@ -398,7 +398,7 @@ fn held(mux: &Mux) -> usize {
 fn opening_and_resetting_in_a_loop_ends_in_back_pressure() {
     let hub = Mux::new(Side::Hub, &limits(8), 8);
     let mut id = 1;
-    while hub.takes_input() {
+    while hub.accepts_input() {
         let round = [data(id, SYN_FLAG, 4000), update(id, RST_FLAG, 0)].concat();
         hub.receive(round.into(), &mut Vec::new()).unwrap();
         id += 2;
@@ -410,7 +410,7 @@ fn opening_and_resetting_in_a_loop_ends_in_back_pressure() {
     while hub.has_output(true) {
         message(&hub, true);
     }
-    assert!(hub.takes_input());
+    assert!(hub.accepts_input());
     assert!(accept(&hub).is_none());
 }
 
@@ -429,7 +429,7 @@ fn passing_over_numbers_in_a_loop_is_remembered_in_one_piece() {
 fn refusing_in_a_loop_ends_in_back_pressure() {
     let hub = Mux::new(Side::Hub, &limits(1), 1);
     let mut id = 1;
-    while hub.takes_input() {
+    while hub.accepts_input() {
         hub.receive(update(id, SYN_FLAG, 0).into(), &mut Vec::new())
             .unwrap();
         id += 2;

@@ -18,7 +18,7 @@ async fn drive(mux: Arc<Mux>, mut io: DuplexStream) {
     let mut wakes = Vec::new();
     let mut gave_way = false;
     std::future::poll_fn(|cx| {
-        mux.attend(cx.waker(), None);
+        mux.register_driver(cx.waker(), None);
         if std::mem::take(&mut gave_way) {
             while out.len() < 64 * BYTES_PER_KIB && mux.has_output(true) {
                 mux.fill(&mut out, true, &mut wakes);
@@ -32,7 +32,7 @@ async fn drive(mux: Arc<Mux>, mut io: DuplexStream) {
             }
         }
         let mut read = false;
-        if mux.takes_input() {
+        if mux.accepts_input() {
             let mut room = vec![0; 16 * BYTES_PER_KIB];
             let mut room = ReadBuf::new(&mut room);
             match Pin::new(&mut io).poll_read(cx, &mut room) {

@@ -10,8 +10,8 @@ use tokio::{
 
 use super::*;
 use crate::{
-    Arrival, arrive,
-    wire::{self, Line, Resumable, Socket, ws::Role},
+    Arrival, accept_resumable,
+    wire::{self, Resumable, SessionHandle, Socket, ws::Role},
 };
 
 /// A link that can be cut; data in flight is lost.
@@ -38,7 +38,7 @@ impl Cable {
 async fn begin(known: &Resumable, limits: &Limits) -> (Session, Session, Cable) {
     let (cable, a, h) = Cable::new();
     let at_agent = async { Session::start(agent_wire(a, limits).await, Side::Agent, limits) };
-    let at_hub = arrive(h, hub_inner(&OURS), limits.clone(), known);
+    let at_hub = accept_resumable(h, hub_inner(&OURS), limits.clone(), known);
     let (agent, hub) = tokio::join!(at_agent, at_hub);
     let Ok(Arrival::New(hub)) = hub else {
         panic!("no new session");
@@ -46,8 +46,8 @@ async fn begin(known: &Resumable, limits: &Limits) -> (Session, Session, Cable) 
     (agent, hub.session, cable)
 }
 
-fn line(session: &Session) -> &Line {
-    session.line().expect("resumable")
+fn handle(session: &Session) -> &SessionHandle {
+    session.resume_handle().expect("resumable")
 }
 
 async fn down(session: &Session) {
@@ -61,11 +61,11 @@ async fn resume(agent: &Session, known: &Resumable) -> Cable {
     let limits = Limits::default();
     let at_agent = async {
         let mut socket = Socket::new(Box::new(a), &[], Role::Agent);
-        let wanted = Some(line(agent).id());
+        let wanted = Some(handle(agent).id());
         let agreed = wire::offer(&mut socket, wire::VERSIONS, &limits, wanted).await?;
-        line(agent).resume(socket, &agreed).await
+        handle(agent).resume(socket, &agreed).await
     };
-    let at_hub = arrive(h, hub_inner(&OURS), limits.clone(), known);
+    let at_hub = accept_resumable(h, hub_inner(&OURS), limits.clone(), known);
     let (resumed, arrived) = tokio::join!(at_agent, at_hub);
     resumed.unwrap();
     assert!(matches!(arrived, Ok(Arrival::Resumed)));
@@ -92,8 +92,8 @@ async fn streams_notice_nothing_of_fifty_cuts() {
             let listen = async {
                 let mut lines = BufReader::new(read).lines();
                 for n in from..from + LINE_COUNT {
-                    let line = lines.next_line().await.unwrap();
-                    assert_eq!(line, Some(n.to_string()));
+                    let handle = lines.next_line().await.unwrap();
+                    assert_eq!(handle, Some(n.to_string()));
                 }
                 assert_eq!(lines.next_line().await.unwrap(), None);
             };
@@ -167,5 +167,5 @@ async fn a_session_that_is_closed_while_its_link_is_down_ends_at_once() {
     // An agent that comes back at once receives the reason; later the hub does not know the
     // session.
     sleep(Duration::from_secs(3)).await;
-    assert!(known.get(&line(&agent).id()).is_none());
+    assert!(known.get(&handle(&agent).id()).is_none());
 }

@@ -3,7 +3,7 @@
 use bytes::BufMut;
 
 use super::{
-    super::{hello, line::Line, resume::Exchange, ws},
+    super::{handle::SessionHandle, hello, resume::Exchange, ws},
     rig::{End, answer, begin, limits, resume, session, socket},
 };
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
         LinkEnd,
         frame::{self, Frame, SessionId},
     },
-    wire::{Impossible, Resumable, Socket, VERSIONS, Wire, offer, ws::Role},
+    wire::{InvalidCount, Resumable, Socket, VERSIONS, Wire, offer, ws::Role},
 };
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 
@@ -35,11 +35,19 @@ async fn forge(
         hub,
         agent: [7; 32],
     };
-    hello::say(&mut socket, &proof(exchange)).await.unwrap();
+    hello::send_frame(&mut socket, &proof(exchange))
+        .await
+        .unwrap();
     socket
 }
 
-fn proof(exchange: Exchange, by: &Line, role: Role, received: u64, said: u64) -> Frame<'static> {
+fn proof(
+    exchange: Exchange,
+    by: &SessionHandle,
+    role: Role,
+    received: u64,
+    said: u64,
+) -> Frame<'static> {
     Frame::Proof {
         nonce: exchange.agent,
         received: said,
@@ -61,11 +69,11 @@ async fn a_forged_resumption_is_refused_and_harms_nobody() {
     let known = Resumable::default();
     let (agent, hub) = session(&known, &limits(), usize::MAX, 1000).await;
     let (other, _other_hub) = session(&known, &limits(), usize::MAX, 1000).await;
-    let (line, theirs) = (agent.line(), other.line());
+    let (handle, theirs) = (agent.handle(), other.handle());
     let count = line_count(&agent).await;
     type Forgery = Box<dyn FnOnce(Exchange) -> Frame<'static>>;
     let nonce = [7; 32];
-    let (l, t) = (&line, &theirs);
+    let (l, t) = (&handle, &theirs);
     let table: Vec<(&str, Forgery)> = vec![
         (
             "zeros",
@@ -106,13 +114,13 @@ async fn a_forged_resumption_is_refused_and_harms_nobody() {
     ];
     for (n, (what, forgery)) in table.into_iter().enumerate() {
         let (a, h) = duplex(8 * 1024);
-        let (_socket, at_hub) = tokio::join!(forge(a, line.id(), forgery), answer(h, &known));
+        let (_socket, at_hub) = tokio::join!(forge(a, handle.id(), forgery), answer(h, &known));
         assert_eq!(at_hub, Err(LinkEnd::Unproved), "{what}");
         unharmed(&agent, &hub, n).await;
     }
     // Another message in place of a proof.
     for (n, wrong) in [
-        Frame::Mark(0),
+        Frame::Probe(0),
         Frame::Challenge([1; 32]),
         Frame::Data(b"GET /"),
     ]
@@ -121,7 +129,7 @@ async fn a_forged_resumption_is_refused_and_harms_nobody() {
     {
         let (a, h) = duplex(8 * 1024);
         let (_socket, at_hub) =
-            tokio::join!(forge(a, line.id(), move |_| wrong), answer(h, &known));
+            tokio::join!(forge(a, handle.id(), move |_| wrong), answer(h, &known));
         assert!(matches!(at_hub, Err(LinkEnd::Protocol(_))), "{at_hub:?}");
         unharmed(&agent, &hub, 6 + n).await;
     }
@@ -136,24 +144,24 @@ async fn line_count(agent: &End) -> u64 {
 async fn a_count_that_cannot_be_is_refused_though_it_is_proved() {
     let known = Resumable::default();
     let (agent, hub) = session(&known, &limits(), usize::MAX, 1000).await;
-    let line = agent.line();
+    let handle = agent.handle();
     hub.put(b"y");
     agent.got(1).await;
     let sent = line_count(&agent).await;
     for (n, (count, wrong)) in [
-        (sent + 1, Impossible::More),
-        (u64::MAX, Impossible::More),
-        (sent - 1, Impossible::Within),
+        (sent + 1, InvalidCount::AboveSent),
+        (u64::MAX, InvalidCount::AboveSent),
+        (sent - 1, InvalidCount::WithinMessage),
     ]
     .into_iter()
     .enumerate()
     {
         let (a, h) = duplex(8 * 1024);
-        let line = line.clone();
-        let forgery = move |e| proof(e, &line, Role::Agent, count, count);
+        let handle = handle.clone();
+        let forgery = move |e| proof(e, &handle, Role::Agent, count, count);
         let (_socket, at_hub) =
-            tokio::join!(forge(a, agent.line().id(), forgery), answer(h, &known));
-        assert_eq!(at_hub, Err(LinkEnd::Impossible(wrong)));
+            tokio::join!(forge(a, agent.handle().id(), forgery), answer(h, &known));
+        assert_eq!(at_hub, Err(LinkEnd::InvalidCount(wrong)));
         // One more byte for the agent.
         agent.put(b"x");
         assert_eq!(hub.got(n + 1).await.len(), n + 1);
@@ -187,11 +195,11 @@ async fn a_hub_that_cannot_prove_itself_gets_no_session() {
     let (agent, _hub) = session(&known, &limits(), 0, 1000).await;
     agent.down().await;
     let (a, h) = duplex(8 * 1024);
-    let line = agent.line();
+    let handle = agent.handle();
     let at_agent = async {
         let mut socket = socket(a, Role::Agent);
-        let agreed = offer(&mut socket, VERSIONS, &limits(), Some(line.id())).await?;
-        line.resume(socket, &agreed).await
+        let agreed = offer(&mut socket, VERSIONS, &limits(), Some(handle.id())).await?;
+        handle.resume(socket, &agreed).await
     };
     let at_hub = async {
         let mut socket = socket(h, Role::Hub);
@@ -199,7 +207,7 @@ async fn a_hub_that_cannot_prove_itself_gets_no_session() {
         hello::choose(&mut socket, VERSIONS, &limits(), Some(all))
             .await
             .unwrap();
-        hello::say(&mut socket, &Frame::Challenge([1; 32]))
+        hello::send_frame(&mut socket, &Frame::Challenge([1; 32]))
             .await
             .unwrap();
         socket.receive().await.unwrap();
@@ -207,7 +215,7 @@ async fn a_hub_that_cannot_prove_itself_gets_no_session() {
             received: 0,
             mac: [2; 32],
         };
-        hello::say(&mut socket, &forged).await.unwrap();
+        hello::send_frame(&mut socket, &forged).await.unwrap();
         socket
     };
     let (at_agent, _socket) = tokio::join!(at_agent, at_hub);
@@ -215,7 +223,7 @@ async fn a_hub_that_cannot_prove_itself_gets_no_session() {
     assert!(!agent.is_up());
     // The real one still gets it.
     let (a, h) = duplex(8 * 1024);
-    let (at_agent, at_hub) = resume(a, h, &line, &known).await;
+    let (at_agent, at_hub) = resume(a, h, &handle, &known).await;
     assert_eq!((at_agent, at_hub), (Ok(()), Ok(())));
 }
 
@@ -225,9 +233,9 @@ async fn of_two_resumptions_at_once_one_wins_and_nothing_is_lost() {
     let (agent, hub) = session(&known, &limits(), 0, 1000).await;
     agent.down().await;
     hub.put(&[5; 50_000]);
-    let line = agent.line();
+    let handle = agent.handle();
     let pipes = [duplex(4096), duplex(4096)];
-    let [one, two] = pipes.map(|(a, h)| resume(a, h, &line, &known));
+    let [one, two] = pipes.map(|(a, h)| resume(a, h, &handle, &known));
     let ((first, _), (second, _)) = tokio::join!(one, two);
     assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
     // If the hub preferred the link that the agent gave up, the agent dials again.
@@ -237,7 +245,7 @@ async fn of_two_resumptions_at_once_one_wins_and_nothing_is_lost() {
     {
         agent.down().await;
         let (a, h) = duplex(4096);
-        let (again, _) = resume(a, h, &line, &known).await;
+        let (again, _) = resume(a, h, &handle, &known).await;
         assert_eq!(again, Ok(()));
     }
     assert_eq!(agent.got(50_000).await, [5; 50_000]);
@@ -250,7 +258,7 @@ pub(super) async fn by_hand() -> (Wire, DuplexStream) {
     let (known, limits) = (Resumable::default(), limits());
     let (agent, _) = begin(a, h, (&limits, &limits), &known).await;
     let mut agent = agent.unwrap();
-    let link = super::Link::new(socket(near, Role::Agent), &agent.ledger, 1 << 20);
+    let link = super::Link::new(socket(near, Role::Agent), &agent.retransmit, 1 << 20);
     agent.state = super::State::Up(Box::new(link));
     (agent, far)
 }
@@ -274,8 +282,8 @@ async fn what_breaks_the_link_s_protocol_ends_the_session() {
     };
     for wrong in [
         message(&Frame::Hello(hello)),
-        message(&Frame::Mark(u64::MAX)),
-        message(&Frame::MarkAck(u64::MAX)),
+        message(&Frame::Probe(u64::MAX)),
+        message(&Frame::ProbeAck(u64::MAX)),
         message(&Frame::Challenge([0; 32])),
         message(&Frame::Resumed {
             received: 0,
@@ -311,7 +319,7 @@ async fn what_was_read_ahead_is_not_forgotten() {
     let (quiet, _open) = duplex(64);
     let ahead = Socket::new(Box::new(quiet), &close, Role::Agent);
     let mut wire = wire;
-    let link = super::Link::new(ahead, &wire.ledger, 1 << 20);
+    let link = super::Link::new(ahead, &wire.retransmit, 1 << 20);
     wire.state = super::State::Up(Box::new(link));
     let end = End::drive(wire, 1000).end().await;
     assert_eq!(end, LinkEnd::Closed(CloseReason::Draining));

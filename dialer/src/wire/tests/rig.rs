@@ -20,7 +20,10 @@ use crate::{
     link::{LinkEnd, frame::SessionId},
     lock,
     rig::{OURS, agent_inner, hub_inner},
-    wire::{Channel, Line, LinkState, Resumable, Socket, VERSIONS, Wire, choose, offer, ws::Role},
+    wire::{
+        Channel, LinkState, Resumable, SessionHandle, Socket, VERSIONS, Wire, choose, offer,
+        ws::Role,
+    },
 };
 
 /// One end of a pipe that breaks after so many bytes, both directions together.
@@ -135,7 +138,7 @@ pub(super) async fn begin_with(
         let channel = Channel::server(hub_inner(&OURS)).unwrap();
         let mut wire = Wire::new(socket, agreed, channel, Role::Hub, limits.1);
         wire.handshake().await?;
-        wire.say(&[1]).await?;
+        wire.send_now(&[1]).await?;
         wire.make_resumable(known)?;
         Ok(wire)
     };
@@ -144,7 +147,7 @@ pub(super) async fn begin_with(
 
 /// A wire in its task: accepts output, and collects input.
 pub(super) struct End {
-    pub(super) line: Option<Arc<Line>>,
+    pub(super) handle: Option<Arc<SessionHandle>>,
     out: Arc<Mutex<Out>>,
     got: watch::Receiver<Vec<u8>>,
     pub(super) ended: watch::Receiver<Option<LinkEnd>>,
@@ -167,7 +170,7 @@ impl End {
         let (end_in, ended) = watch::channel(None);
         let (kept_in, kept) = watch::channel((0, 0));
         let (received_in, received) = watch::channel(wire.counts().0);
-        let (line, source) = (wire.line(), Arc::clone(&out));
+        let (handle, source) = (wire.handle(), Arc::clone(&out));
         let round = move |cx: &mut Context<'_>| -> Result<(), LinkEnd> {
             if wire.poll_fill(cx)?.is_ready() {
                 cx.waker().wake_by_ref();
@@ -182,7 +185,7 @@ impl End {
                 wire.seal(&mut |out| out.extend(source.bytes.drain(..size)));
             }
             received_in.send_replace(wire.counts().0);
-            let (size, limit) = wire.ledger.size();
+            let (size, limit) = wire.retransmit.size();
             kept_in.send_modify(|kept| *kept = (kept.0.max(size), limit));
             if let Poll::Ready(outcome) = wire.poll_flush(cx) {
                 outcome?;
@@ -198,7 +201,7 @@ impl End {
             end_in.send_replace(Some(end.await));
         });
         End {
-            line,
+            handle,
             out,
             got,
             ended,
@@ -234,18 +237,18 @@ impl End {
         *self.received.borrow()
     }
 
-    pub(super) fn line(&self) -> Arc<Line> {
-        self.line.clone().expect("resumable")
+    pub(super) fn handle(&self) -> Arc<SessionHandle> {
+        self.handle.clone().expect("resumable")
     }
 
     pub(super) async fn down(&self) {
-        let mut state = self.line().state();
+        let mut state = self.handle().state();
         let down = |state: &LinkState| matches!(state, LinkState::Down { .. });
         drop(state.wait_for(down).await.unwrap());
     }
 
     pub(super) fn is_up(&self) -> bool {
-        *self.line().state().borrow() == LinkState::Up
+        *self.handle().state().borrow() == LinkState::Up
     }
 }
 
@@ -314,14 +317,14 @@ impl AsyncWrite for Handle {
 pub(super) async fn resume(
     agent: impl crate::wire::socket::Io + 'static,
     hub: impl crate::wire::socket::Io + 'static,
-    line: &Line,
+    handle: &SessionHandle,
     known: &Resumable,
 ) -> (Result<(), LinkEnd>, Result<(), LinkEnd>) {
     let at_agent = async {
         let mut socket = socket(agent, Role::Agent);
-        let agreed = offer(&mut socket, VERSIONS, &limits(), Some(line.id())).await?;
-        assert!(agreed.resumes(line.id()));
-        line.resume(socket, &agreed).await
+        let agreed = offer(&mut socket, VERSIONS, &limits(), Some(handle.id())).await?;
+        assert!(agreed.resumes(handle.id()));
+        handle.resume(socket, &agreed).await
     };
     tokio::join!(at_agent, answer(hub, known))
 }
@@ -333,6 +336,6 @@ pub(super) async fn answer(
     let mut socket = socket(hub, Role::Hub);
     let is_known = |id: &[u8; 16]| known.get(id).is_some();
     let agreed = choose(&mut socket, VERSIONS, &limits(), Some(is_known)).await?;
-    let line = known.get(&agreed.session).ok_or(LinkEnd::Unproved)?;
-    line.grant(socket, &agreed).await
+    let handle = known.get(&agreed.session).ok_or(LinkEnd::Unproved)?;
+    handle.accept_resumption(socket, &agreed).await
 }

@@ -105,7 +105,7 @@ async fn a_peer_that_speaks_and_answers_nothing_lives() {
     let agent = End::drive(agent, 1000);
     for _ in 0..10 {
         sleep(Duration::from_secs(15)).await;
-        far.write_all(&message(&Frame::Mark(count))).await.unwrap();
+        far.write_all(&message(&Frame::Probe(count))).await.unwrap();
     }
     assert!(agent.is_up());
     let start = Instant::now();

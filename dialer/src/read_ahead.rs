@@ -23,15 +23,15 @@ thread_local! {
 
 /// Connection with a read-ahead buffer.
 #[derive(Debug)]
-pub struct Ahead<IO> {
+pub struct ReadAhead<IO> {
     io: IO,
     block: BytesMut,
 }
 
-impl<IO> Ahead<IO> {
+impl<IO> ReadAhead<IO> {
     /// Wraps a connection.
     pub fn new(io: IO) -> Self {
-        Ahead {
+        ReadAhead {
             io,
             block: BytesMut::new(),
         }
@@ -56,7 +56,7 @@ impl<IO> Ahead<IO> {
     }
 }
 
-impl<IO: AsyncRead + Unpin> Ahead<IO> {
+impl<IO: AsyncRead + Unpin> ReadAhead<IO> {
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.block.capacity() == 0 {
             self.block = SPARE.take();
@@ -70,7 +70,7 @@ impl<IO: AsyncRead + Unpin> Ahead<IO> {
     }
 }
 
-impl<IO: AsyncRead + Unpin> AsyncRead for Ahead<IO> {
+impl<IO: AsyncRead + Unpin> AsyncRead for ReadAhead<IO> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -89,7 +89,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Ahead<IO> {
     }
 }
 
-impl<IO: AsyncWrite + Unpin> AsyncWrite for Ahead<IO> {
+impl<IO: AsyncWrite + Unpin> AsyncWrite for ReadAhead<IO> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -131,7 +131,7 @@ mod tests {
         let sent: Vec<u8> = (0..300_000_u32).map(|at| (at / 7) as u8).collect();
         peer.write_all(&sent).await.unwrap();
         drop(peer);
-        let mut ahead = Ahead::new(io);
+        let mut ahead = ReadAhead::new(io);
         let mut got = Vec::new();
         let mut piece = [0; 4096];
         loop {
@@ -147,7 +147,7 @@ mod tests {
     #[tokio::test]
     async fn a_connection_with_nothing_unread_holds_no_block() {
         let (mut peer, io) = duplex(1024);
-        let mut ahead = Ahead::new(io);
+        let mut ahead = ReadAhead::new(io);
         let mut piece = [0; 4];
         peer.write_all(b"12345").await.unwrap();
         ahead.read_exact(&mut piece).await.unwrap();

@@ -7,10 +7,10 @@
 //!
 //! Over a near path the limit of bytes in flight shrinks when the round trip grows. Over a far path
 //! round trips grow for other reasons, too: TCP slow start, and retransmissions that hold back
-//! later data. There the limit follows the bandwidth estimate ([`Far`]), so that a TCP with data to
+//! later data. There the limit follows the bandwidth estimate ([`BandwidthEstimate`]), so that a TCP with data to
 //! send determines the rate.
 
-mod far;
+mod bandwidth;
 
 use std::{
     collections::VecDeque,
@@ -22,7 +22,7 @@ use std::{
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use self::far::Far;
+use self::bandwidth::BandwidthEstimate;
 
 /// Interval of probes while anything is sent; windows are sized by the result.
 const ACTIVE_PROBE_INTERVAL: Duration = Duration::from_millis(250);
@@ -52,22 +52,22 @@ const MAX_RTT_AGE_MOVED: Duration = Duration::from_secs(2);
 /// Paths with this smallest round trip or more are far.
 const FAR_RTT: Duration = Duration::from_millis(5);
 
-struct Mark {
+struct AckProbe {
     count: u64,
     at: Instant,
     /// Bytes in flight when it was sent.
     flight: u64,
 }
 
-pub(crate) struct Pace {
-    out: VecDeque<Mark>,
+pub(crate) struct CongestionControl {
+    out: VecDeque<AckProbe>,
     /// Count of the last probe sent.
-    marked: u64,
+    probed: u64,
     /// Limit of bytes in flight for bulk, and its upper bound.
     limit: u64,
     most: u64,
     least: Option<Duration>,
-    far: Box<Far>,
+    bandwidth: Box<BandwidthEstimate>,
     /// Time of the last round trip close to the smallest.
     near: Instant,
     /// Bulk waits until everything is acknowledged and one probe has measured the empty path.
@@ -87,18 +87,18 @@ pub(crate) struct Pace {
 
 /// Acknowledgement of a probe that is not in flight.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Unasked;
+pub(crate) struct UnknownProbe;
 
 /// Message to send now.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Nothing,
-    Mark,
+    Probe,
     /// A probe after a long idle time, with a WebSocket ping for middleboxes.
-    IdleMark,
+    IdleProbe,
 }
 
-impl Pace {
+impl CongestionControl {
     /// `sent` is the count before this link; the limit never exceeds `most`.
     pub(crate) fn new(sent: u64, most: u64) -> Self {
         let now = Instant::now();
@@ -109,13 +109,13 @@ impl Pace {
         } else {
             now
         };
-        Pace {
+        CongestionControl {
             out: VecDeque::new(),
-            marked: sent,
+            probed: sent,
             limit: INITIAL_LIMIT,
             most: most.max(MIN_LIMIT),
             least: None,
-            far: Box::new(Far::new()),
+            bandwidth: Box::new(BandwidthEstimate::new()),
             near: now,
             draining: false,
             shrunk: None,
@@ -170,7 +170,7 @@ impl Pace {
 
     /// Decides after each message whether a probe is due.
     pub(crate) fn due(&mut self, sent: u64, flight: u64) -> Due {
-        let unmarked = sent.saturating_sub(self.marked);
+        let unprobed = sent.saturating_sub(self.probed);
         if self.out.len() >= MAX_PROBES_IN_FLIGHT {
             return Due::Nothing;
         }
@@ -178,53 +178,53 @@ impl Pace {
         let stuck = self.out.is_empty() && (flight >= self.limit || self.draining);
         let step = self.limit
             / if self.is_far() {
-                far::PROBES_PER_FLIGHT
+                bandwidth::PROBES_PER_FLIGHT
             } else {
                 4
             };
-        if stuck || (unmarked > 0 && unmarked >= step.max(MIN_PROBE_DISTANCE)) {
-            return Due::Mark;
+        if stuck || (unprobed > 0 && unprobed >= step.max(MIN_PROBE_DISTANCE)) {
+            return Due::Probe;
         }
         let now = Instant::now();
-        if unmarked > 0
+        if unprobed > 0
             && self
                 .asked
                 .is_none_or(|asked| now >= asked + ACTIVE_PROBE_INTERVAL)
         {
-            return Due::Mark;
+            return Due::Probe;
         }
         if now < self.due {
             return Due::Nothing;
         }
-        if self.out.back().is_some_and(|mark| mark.count == sent) {
+        if self.out.back().is_some_and(|probe| probe.count == sent) {
             // Two probes with one count could not be told apart; the first is enough.
             self.due = now + IDLE_PROBE_INTERVAL;
             return Due::Nothing;
         }
-        Due::IdleMark
+        Due::IdleProbe
     }
 
     pub(crate) fn sent(&mut self, count: u64, flight: u64) {
         let at = Instant::now();
-        (self.marked, self.asked) = (count, Some(at));
+        (self.probed, self.asked) = (count, Some(at));
         self.due = at + IDLE_PROBE_INTERVAL.mul_f64(0.8 + 0.4 * chance());
-        self.out.push_back(Mark { count, at, flight });
+        self.out.push_back(AckProbe { count, at, flight });
     }
 
     /// Handles the acknowledgement of `count` bytes. It may cover several probes.
-    pub(crate) fn answered(&mut self, count: u64) -> Result<(), Unasked> {
-        let at = self.out.iter().position(|mark| mark.count == count);
-        let mark = at.and_then(|at| self.out.drain(..=at).next_back());
-        let Mark { at, flight, .. } = mark.ok_or(Unasked)?;
+    pub(crate) fn answered(&mut self, count: u64) -> Result<(), UnknownProbe> {
+        let at = self.out.iter().position(|probe| probe.count == count);
+        let probe = at.and_then(|at| self.out.drain(..=at).next_back());
+        let AckProbe { at, flight, .. } = probe.ok_or(UnknownProbe)?;
         let now = Instant::now();
         let rtt = now - at;
         self.rtt = Some(rtt);
         self.smooth = Some(self.smooth.map_or(rtt, |smooth| (3 * smooth + rtt) / 4));
         if flight < MIN_LIMIT {
             // It has met no queue of ours.
-            if now - self.near > self.patience(rtt) {
+            if now - self.near > self.queue_time(rtt) {
                 if !self.is_far() {
-                    *self.far = Far::new();
+                    *self.bandwidth = BandwidthEstimate::new();
                 }
                 self.least = Some(rtt);
             }
@@ -235,7 +235,7 @@ impl Pace {
     }
 
     /// Time for which round trips like this one are attributed to a queue.
-    fn patience(&self, rtt: Duration) -> Duration {
+    fn queue_time(&self, rtt: Duration) -> Duration {
         let moved = |least| least < FAR_RTT && rtt > least + FAR_RTT;
         if self.least.is_some_and(moved) {
             MAX_RTT_AGE_MOVED
@@ -257,15 +257,15 @@ impl Pace {
         let full = flight >= self.limit / 2;
         let far = least >= FAR_RTT;
         if far {
-            let flight = (flight, self.marked, full);
-            self.far.answered(flight, count, rtt, now);
+            let flight = (flight, self.probed, full);
+            self.bandwidth.answered(flight, count, rtt, now);
         }
         if rtt < target {
             self.near = now;
             // A flight below the limit says nothing about a larger one.
             if full {
                 let step = match (far, self.shrunk) {
-                    (true, _) => 16 * far::PROBES_PER_FLIGHT,
+                    (true, _) => 16 * bandwidth::PROBES_PER_FLIGHT,
                     (false, None) => 4,
                     (false, Some(_)) => 16,
                 };
@@ -279,10 +279,10 @@ impl Pace {
             self.shrunk = Some(now);
         }
         if far {
-            self.limit = self.limit.max(self.far.flight(least, target));
+            self.limit = self.limit.max(self.bandwidth.flight(least, target));
         }
         self.limit = self.limit.clamp(MIN_LIMIT, self.most);
-        if now - self.near > self.patience(rtt) && flight >= MIN_LIMIT {
+        if now - self.near > self.queue_time(rtt) && flight >= MIN_LIMIT {
             // Either the path has become longer, or the queue is not ours: measure an empty one.
             self.draining = true;
         }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::MAX_MESSAGE_BYTES;
-use crate::reserve::{Part, Reserve};
+use crate::memory::{MemoryBudget, Reservation};
 
 /// Memory overhead of a kept frame, in bytes.
 const FRAME_OVERHEAD: usize = 64;
@@ -20,7 +20,7 @@ const RESERVATION_STEP: usize = 64 * 1024;
 /// Capacity that plaintext never uses: for messages of TLS itself.
 const TLS_SPARE_BYTES: usize = 16 * 1024;
 
-pub(crate) struct Ledger {
+pub(crate) struct RetransmitBuffer {
     received: u64,
     sent: u64,
     acknowledged: u64,
@@ -29,38 +29,38 @@ pub(crate) struct Ledger {
     size: usize,
     limit: usize,
     /// Reservation for bytes beyond [`OWN_BYTES`].
-    part: Part,
+    reservation: Reservation,
     /// False for a session that cannot be resumed: it counts, but keeps nothing.
     keeps: bool,
 }
 
 /// Received count that the peer cannot have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Impossible {
+pub(crate) enum InvalidCount {
     #[error("fewer bytes than it has acknowledged")]
-    Less,
+    BelowAcknowledged,
     #[error("more bytes than were sent")]
-    More,
-    #[error("a part of a message")]
-    Within,
+    AboveSent,
+    #[error("a reservation of a message")]
+    WithinMessage,
 }
 
-impl Ledger {
+impl RetransmitBuffer {
     /// `limit` is at least two messages.
-    pub(crate) fn new(limit: usize, reserve: &Reserve) -> Self {
-        Ledger {
+    pub(crate) fn new(limit: usize, memory: &MemoryBudget) -> Self {
+        RetransmitBuffer {
             received: 0,
             sent: 0,
             acknowledged: 0,
             kept: VecDeque::new(),
             size: 0,
             limit: limit.max(TLS_SPARE_BYTES + 2 * (MAX_MESSAGE_BYTES + FRAME_OVERHEAD)),
-            part: reserve.part(),
+            reservation: memory.reservation(),
             keeps: true,
         }
     }
 
-    pub(crate) fn keep_nothing(&mut self) {
+    pub(crate) fn disable(&mut self) {
         self.keeps = false;
         self.kept = VecDeque::new();
         self.size = 0;
@@ -92,10 +92,10 @@ impl Ledger {
 
     /// Bytes that may be kept, given the state of the memory budget.
     fn bound(&self) -> usize {
-        if self.part.allows(RESERVATION_STEP) {
+        if self.reservation.allows(RESERVATION_STEP) {
             self.limit
         } else {
-            self.limit.min(OWN_BYTES + self.part.bytes())
+            self.limit.min(OWN_BYTES + self.reservation.bytes())
         }
     }
 
@@ -105,11 +105,11 @@ impl Ledger {
             .size
             .saturating_sub(OWN_BYTES)
             .next_multiple_of(RESERVATION_STEP);
-        let had = self.part.bytes();
+        let had = self.reservation.bytes();
         if needed > had {
-            self.part.force(needed - had);
+            self.reservation.force(needed - had);
         } else {
-            self.part.give_back(had - needed);
+            self.reservation.release(had - needed);
         }
     }
 
@@ -120,16 +120,16 @@ impl Ledger {
 
     /// True if the peer made us exceed the limit: by TLS requests without acknowledging the
     /// responses.
-    pub(crate) fn overrun(&self) -> bool {
+    pub(crate) fn is_over_limit(&self) -> bool {
         self.size > self.limit
     }
 
-    pub(crate) fn has_received(&mut self, bytes: usize) {
+    pub(crate) fn add_received(&mut self, bytes: usize) {
         self.received += bytes as u64;
     }
 
     /// Adds `frame`, which holds `bytes` of DATA.
-    pub(crate) fn has_sent(&mut self, bytes: usize, frame: &Bytes) {
+    pub(crate) fn add_sent(&mut self, bytes: usize, frame: &Bytes) {
         self.sent += bytes as u64;
         if self.keeps {
             self.size += frame.len() + FRAME_OVERHEAD;
@@ -139,12 +139,12 @@ impl Ledger {
     }
 
     /// Drops the frames within the first `count` bytes, which the peer has received.
-    pub(crate) fn acknowledge(&mut self, count: u64) -> Result<(), Impossible> {
+    pub(crate) fn acknowledge(&mut self, count: u64) -> Result<(), InvalidCount> {
         if count < self.acknowledged {
-            return Err(Impossible::Less);
+            return Err(InvalidCount::BelowAcknowledged);
         }
         if count > self.sent {
-            return Err(Impossible::More);
+            return Err(InvalidCount::AboveSent);
         }
         let boundary = count == self.acknowledged
             || count == self.sent
@@ -153,7 +153,7 @@ impl Ledger {
                 .binary_search_by_key(&count, |&(end, _)| end)
                 .is_ok();
         if self.keeps && !boundary {
-            return Err(Impossible::Within);
+            return Err(InvalidCount::WithinMessage);
         }
         self.acknowledged = count;
         while let Some((end, frame)) = self.kept.front() {
@@ -190,24 +190,29 @@ mod tests {
     }
 
     /// 100, 200 and 300 bytes sent, the first frame acknowledged.
-    fn ledger() -> Ledger {
-        let mut ledger = Ledger::new(1 << 20, &Reserve::default());
+    fn retransmit() -> RetransmitBuffer {
+        let mut retransmit = RetransmitBuffer::new(1 << 20, &MemoryBudget::default());
         for bytes in [100, 200, 300] {
-            ledger.has_sent(bytes, &frame(bytes));
+            retransmit.add_sent(bytes, &frame(bytes));
         }
-        ledger.acknowledge(100).unwrap();
-        ledger
+        retransmit.acknowledge(100).unwrap();
+        retransmit
     }
 
     #[test]
     fn what_is_acknowledged_is_forgotten_and_the_rest_kept_in_order() {
-        let mut ledger = ledger();
-        let kept = |ledger: &Ledger| ledger.unacknowledged().map(|f| f.len()).collect::<Vec<_>>();
-        assert_eq!(kept(&ledger), [209, 309]);
-        assert_eq!(ledger.flight(), 500);
-        ledger.acknowledge(600).unwrap();
+        let mut retransmit = retransmit();
+        let kept = |retransmit: &RetransmitBuffer| {
+            retransmit
+                .unacknowledged()
+                .map(|f| f.len())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(kept(&retransmit), [209, 309]);
+        assert_eq!(retransmit.flight(), 500);
+        retransmit.acknowledge(600).unwrap();
         assert_eq!(
-            (kept(&ledger), ledger.size().0, ledger.flight()),
+            (kept(&retransmit), retransmit.size().0, retransmit.flight()),
             (vec![], 0, 0)
         );
     }
@@ -215,55 +220,57 @@ mod tests {
     #[test]
     fn impossible_counts_are_refused_and_change_nothing() {
         for (count, wrong) in [
-            (0, Impossible::Less),
-            (99, Impossible::Less),
-            (101, Impossible::Within),
-            (299, Impossible::Within),
-            (599, Impossible::Within),
-            (601, Impossible::More),
-            (u64::MAX, Impossible::More),
+            (0, InvalidCount::BelowAcknowledged),
+            (99, InvalidCount::BelowAcknowledged),
+            (101, InvalidCount::WithinMessage),
+            (299, InvalidCount::WithinMessage),
+            (599, InvalidCount::WithinMessage),
+            (601, InvalidCount::AboveSent),
+            (u64::MAX, InvalidCount::AboveSent),
         ] {
-            let mut ledger = ledger();
-            let before = ledger.size();
-            assert_eq!(ledger.acknowledge(count), Err(wrong), "{count}");
-            assert_eq!((ledger.size(), ledger.flight()), (before, 500));
+            let mut retransmit = retransmit();
+            let before = retransmit.size();
+            assert_eq!(retransmit.acknowledge(count), Err(wrong), "{count}");
+            assert_eq!((retransmit.size(), retransmit.flight()), (before, 500));
         }
         for count in [100, 300, 600] {
-            assert_eq!(ledger().acknowledge(count), Ok(()));
+            assert_eq!(retransmit().acknowledge(count), Ok(()));
         }
     }
 
     #[test]
     fn there_is_room_until_the_next_message_might_not_fit() {
-        let mut ledger = Ledger::new(256 * 1024, &Reserve::default());
-        while ledger.room() > 0 {
-            ledger.has_sent(MAX_MESSAGE_BYTES - 1, &frame(MAX_MESSAGE_BYTES - 1));
-            assert!(ledger.size().0 <= ledger.size().1);
+        let mut retransmit = RetransmitBuffer::new(256 * 1024, &MemoryBudget::default());
+        while retransmit.room() > 0 {
+            retransmit.add_sent(MAX_MESSAGE_BYTES - 1, &frame(MAX_MESSAGE_BYTES - 1));
+            assert!(retransmit.size().0 <= retransmit.size().1);
         }
-        assert!(!ledger.overrun());
-        let sent = ledger.sent();
-        ledger.acknowledge(MAX_MESSAGE_BYTES as u64 - 1).unwrap();
-        assert!(ledger.room() > 0);
-        ledger.acknowledge(sent).unwrap();
-        assert_eq!(ledger.size().0, 0);
+        assert!(!retransmit.is_over_limit());
+        let sent = retransmit.sent();
+        retransmit
+            .acknowledge(MAX_MESSAGE_BYTES as u64 - 1)
+            .unwrap();
+        assert!(retransmit.room() > 0);
+        retransmit.acknowledge(sent).unwrap();
+        assert_eq!(retransmit.size().0, 0);
     }
 
-    fn fill(ledger: &mut Ledger) {
-        while ledger.room() > 0 {
-            ledger.has_sent(MAX_MESSAGE_BYTES, &frame(MAX_MESSAGE_BYTES));
+    fn fill(retransmit: &mut RetransmitBuffer) {
+        while retransmit.room() > 0 {
+            retransmit.add_sent(MAX_MESSAGE_BYTES, &frame(MAX_MESSAGE_BYTES));
         }
     }
 
     #[test]
     fn sessions_share_what_they_keep_beyond_their_own() {
-        let reserve = Reserve::of(1024 * 1024);
-        let mut greedy = Ledger::new(8 << 20, &reserve);
+        let memory = MemoryBudget::of(1024 * 1024);
+        let mut greedy = RetransmitBuffer::new(8 << 20, &memory);
         fill(&mut greedy);
         let kept = greedy.size().0;
-        assert!(kept > OWN_BYTES + 900 * 1024 && kept <= OWN_BYTES + reserve.most());
-        assert!(reserve.taken() <= reserve.most());
+        assert!(kept > OWN_BYTES + 900 * 1024 && kept <= OWN_BYTES + memory.limit());
+        assert!(memory.used() <= memory.limit());
 
-        let mut modest = Ledger::new(8 << 20, &reserve);
+        let mut modest = RetransmitBuffer::new(8 << 20, &memory);
         fill(&mut modest);
         let own = modest.size().0;
         assert!(
@@ -274,25 +281,25 @@ mod tests {
         assert!(modest.room_for_bulk(), "it goes on with that");
 
         drop(greedy);
-        assert_eq!(reserve.taken(), 0);
+        assert_eq!(memory.used(), 0);
         fill(&mut modest);
         assert!(
             modest.size().0 > OWN_BYTES + 900 * 1024,
             "what was given back is there for it"
         );
-        modest.keep_nothing();
-        assert_eq!(reserve.taken(), 0);
+        modest.disable();
+        assert_eq!(memory.used(), 0);
     }
 
     #[test]
     fn a_session_that_cannot_be_resumed_keeps_nothing() {
-        let mut ledger = Ledger::new(0, &Reserve::default());
-        ledger.keep_nothing();
+        let mut retransmit = RetransmitBuffer::new(0, &MemoryBudget::default());
+        retransmit.disable();
         for _ in 0..1000 {
-            ledger.has_sent(16_000, &frame(16_000));
+            retransmit.add_sent(16_000, &frame(16_000));
         }
-        assert_eq!(ledger.size().0, 0);
-        assert!(ledger.room() > 0);
-        assert_eq!(ledger.acknowledge(12_345), Ok(()));
+        assert_eq!(retransmit.size().0, 0);
+        assert!(retransmit.room() > 0);
+        assert_eq!(retransmit.acknowledge(12_345), Ok(()));
     }
 }

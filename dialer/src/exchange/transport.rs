@@ -14,7 +14,7 @@ use super::{Outgoing, Upgraded};
 use crate::session::Stream;
 
 /// Bytes both ways. Dropped before both directions have ended, it is reset if possible.
-pub trait Wire: Send + Unpin + 'static {
+pub trait Transport: Send + Unpin + 'static {
     /// Next bytes; `None` at the peer's clean end.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>>;
 
@@ -40,11 +40,11 @@ pub trait Wire: Send + Unpin + 'static {
 
 /// Polls once, outside the cooperative budget: with an exhausted budget the result would always be
 /// pending.
-pub(super) fn at_once(question: impl Future<Output = bool> + Unpin) -> bool {
-    unconstrained(question).now_or_never() == Some(true)
+pub(super) fn at_once(pending: impl Future<Output = bool> + Unpin) -> bool {
+    unconstrained(pending).now_or_never() == Some(true)
 }
 
-impl Wire for Stream {
+impl Transport for Stream {
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
         self.poll_read_bytes(cx)
     }

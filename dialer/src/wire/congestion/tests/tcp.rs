@@ -65,15 +65,15 @@ impl Tcp {
         }
     }
 
-    /// Bytes delivered in `time` to a sender with endless data, limited by `pace` if there is one.
-    async fn run(mut self, mut pace: Option<&mut Pace>, time: Duration) -> u64 {
+    /// Bytes delivered in `time` to a sender with endless data, limited by `congestion` if there is one.
+    async fn run(mut self, mut congestion: Option<&mut CongestionControl>, time: Duration) -> u64 {
         let end = Instant::now() + time;
         let (mut sent, mut acknowledged) = (0_u64, 0);
         loop {
             loop {
                 let flight = sent - acknowledged;
-                let room = match &pace {
-                    Some(pace) => pace.bulk_room(flight) > 0,
+                let room = match &congestion {
+                    Some(congestion) => congestion.bulk_room(flight) > 0,
                     None => flight < MAX_FLIGHT,
                 };
                 if room {
@@ -81,13 +81,13 @@ impl Tcp {
                     sent += MESSAGE_BYTES;
                 }
                 let flight = sent - acknowledged;
-                let marks = match &mut pace {
-                    Some(pace) => pace.due(sent, flight) != Due::Nothing,
+                let probes = match &mut congestion {
+                    Some(congestion) => congestion.due(sent, flight) != Due::Nothing,
                     None => room,
                 };
-                if marks {
-                    if let Some(pace) = &mut pace {
-                        pace.sent(sent, flight);
+                if probes {
+                    if let Some(congestion) = &mut congestion {
+                        congestion.sent(sent, flight);
                     }
                     let at = self.free.max(self.gap).max(Instant::now()) + self.rtt;
                     self.answers.push_back((at, sent));
@@ -96,7 +96,7 @@ impl Tcp {
                     break;
                 }
             }
-            let (at, mut count) = self.answers.pop_front().expect("a mark is always out");
+            let (at, mut count) = self.answers.pop_front().expect("a probe is always out");
             // Acknowledgements of one instant are handled together.
             while let Some((_, later)) = self.answers.pop_front_if(|(other, _)| *other <= at) {
                 count = later;
@@ -106,8 +106,8 @@ impl Tcp {
             }
             advance(at.saturating_duration_since(Instant::now())).await;
             acknowledged = count;
-            if let Some(pace) = &mut pace {
-                pace.answered(count).unwrap();
+            if let Some(congestion) = &mut congestion {
+                congestion.answered(count).unwrap();
             }
         }
     }
@@ -116,8 +116,8 @@ impl Tcp {
 /// Share of plain TCP's throughput.
 async fn share(tcp: impl Fn() -> Tcp, time: Duration) -> f64 {
     let plain = tcp().run(None, time).await;
-    let mut pace = Pace::new(0, MAX_FLIGHT);
-    let paced = tcp().run(Some(&mut pace), time).await;
+    let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
+    let paced = tcp().run(Some(&mut congestion), time).await;
     paced as f64 / plain as f64
 }
 
@@ -180,15 +180,15 @@ async fn a_near_path_that_becomes_a_far_one_is_known_as_such_soon() {
 
 #[tokio::test(start_paused = true)]
 async fn little_that_is_sent_is_marked_four_times_a_second() {
-    let mut pace = Pace::new(0, MAX_FLIGHT);
-    let mut marks = 0;
+    let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
+    let mut probes = 0;
     for n in 1..=100_u64 {
-        if pace.due(n * 100, 100) != Due::Nothing {
-            pace.sent(n * 100, 100);
-            pace.answered(n * 100).unwrap();
-            marks += 1;
+        if congestion.due(n * 100, 100) != Due::Nothing {
+            congestion.sent(n * 100, 100);
+            congestion.answered(n * 100).unwrap();
+            probes += 1;
         }
         advance(Duration::from_millis(100)).await;
     }
-    assert!((30..=41).contains(&marks), "{marks}");
+    assert!((30..=41).contains(&probes), "{probes}");
 }

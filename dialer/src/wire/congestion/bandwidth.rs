@@ -41,7 +41,7 @@ enum Phase {
     Plenty(Instant),
 }
 
-pub(super) struct Far {
+pub(super) struct BandwidthEstimate {
     phase: Phase,
     /// Best rate in bytes per second: of the present rounds, and of those before.
     best: [f64; 2],
@@ -56,9 +56,9 @@ pub(super) struct Far {
     full: Option<Instant>,
 }
 
-impl Far {
+impl BandwidthEstimate {
     pub(super) fn new() -> Self {
-        Far {
+        BandwidthEstimate {
             phase: Phase::Beginning(0.0, 0),
             best: [0.0; 2],
             rounds: 0,

@@ -1,5 +1,5 @@
 //! Request reader: the reading half of a served stream, shared by the serving loop and the
-//! request's body. Both read the same wire in any order, and both are woken by its events. At most
+//! request's body. Both read the same transport in any order, and both are woken by its events. At most
 //! one piece is read ahead.
 
 use std::{
@@ -20,11 +20,11 @@ use super::{
     framing::Decoder,
     incoming::Incoming,
     outgoing::Outgoing,
-    wire::Wire,
+    transport::Transport,
 };
 use crate::lock;
 
-pub(super) struct Desk<W> {
+pub(super) struct RequestReader<W> {
     state: Mutex<State<W>>,
     wakers: Arc<Wakers>,
     /// Wakes both readers.
@@ -32,8 +32,8 @@ pub(super) struct Desk<W> {
 }
 
 struct State<W> {
-    /// `None` after the wire was handed over.
-    wire: Option<W>,
+    /// `None` after the transport was handed over.
+    transport: Option<W>,
     incoming: Incoming,
     /// Decoder of the current request's body.
     decoder: Decoder,
@@ -77,12 +77,12 @@ impl Wake for Wakers {
     }
 }
 
-impl<W: Wire> Desk<W> {
-    pub(super) fn new(wire: W) -> Self {
+impl<W: Transport> RequestReader<W> {
+    pub(super) fn new(transport: W) -> Self {
         let wakers = Arc::new(Wakers::default());
-        Desk {
+        RequestReader {
             state: Mutex::new(State {
-                wire: Some(wire),
+                transport: Some(transport),
                 incoming: Incoming::default(),
                 decoder: Decoder::Ended,
                 turn: 0,
@@ -96,8 +96,8 @@ impl<W: Wire> Desk<W> {
     /// Head of the next request; `None` at the peer's end.
     pub(super) fn poll_head(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, HttpError>> {
         let state = &mut *lock(&self.state);
-        let wire = state.wire.as_mut().ok_or(HttpError::Cut)?;
-        state.incoming.poll_head(wire, cx)
+        let transport = state.transport.as_mut().ok_or(HttpError::Cut)?;
+        state.incoming.poll_head(transport, cx)
     }
 
     /// True within an incomplete head.
@@ -116,7 +116,7 @@ impl<W: Wire> Desk<W> {
             false => Expects::Nothing,
         };
         Upload {
-            desk: self.clone(),
+            reader: self.clone(),
             turn: state.turn,
             left: size.exact(),
             ended: false,
@@ -127,7 +127,7 @@ impl<W: Wire> Desk<W> {
     ///
     /// # Errors
     ///
-    /// If the wire broke, or the peer has left or sent invalid input.
+    /// If the transport broke, or the peer has left or sent invalid input.
     pub(super) fn poll_write(
         &self,
         cx: &mut Context<'_>,
@@ -135,7 +135,7 @@ impl<W: Wire> Desk<W> {
     ) -> Poll<Result<Peer, HttpError>> {
         self.wakers.serving.register(cx.waker());
         let state = &mut *lock(&self.state);
-        let wire = state.wire.as_mut().ok_or(HttpError::Cut)?;
+        let transport = state.transport.as_mut().ok_or(HttpError::Cut)?;
         if let Decoder::Broken(reason) = state.decoder {
             return Poll::Ready(malformed(reason));
         }
@@ -143,7 +143,7 @@ impl<W: Wire> Desk<W> {
         let mut peer = Peer::There;
         if state.incoming.is_empty() {
             let mut cx = Context::from_waker(&self.waker);
-            match state.incoming.poll_fill(wire, &mut cx)? {
+            match state.incoming.poll_fill(transport, &mut cx)? {
                 Poll::Pending => {}
                 Poll::Ready(true) => self.wakers.body.wake(),
                 Poll::Ready(false) if state.decoder.is_ended() => peer = Peer::Left,
@@ -154,10 +154,10 @@ impl<W: Wire> Desk<W> {
             return Poll::Ready(malformed("there is something behind the request"));
         }
         // Unread data of the body hides the news that the peer has left.
-        if !state.incoming.is_empty() && wire.poll_gone(cx).is_ready() {
+        if !state.incoming.is_empty() && transport.poll_gone(cx).is_ready() {
             return Poll::Ready(Err(HttpError::Cut));
         }
-        let written = wire.poll_write(cx, out)?;
+        let written = transport.poll_write(cx, out)?;
         if written.is_pending() && peer == Peer::Left {
             return Poll::Ready(Err(HttpError::Cut));
         }
@@ -183,69 +183,71 @@ impl<W: Wire> Desk<W> {
     /// Reads and drops the rest of the request's body.
     pub(super) fn poll_drain(&self, cx: &mut Context<'_>) -> Poll<Result<(), HttpError>> {
         let state = &mut *lock(&self.state);
-        let wire = state.wire.as_mut().ok_or(HttpError::Cut)?;
+        let transport = state.transport.as_mut().ok_or(HttpError::Cut)?;
         state.turn += 1;
         while !state.decoder.is_ended() {
-            ready!(state.incoming.poll_body(wire, &mut state.decoder, cx))?;
+            ready!(state.incoming.poll_body(transport, &mut state.decoder, cx))?;
         }
         Poll::Ready(Ok(()))
     }
 
     pub(super) fn poll_finish(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let state = &mut *lock(&self.state);
-        match &mut state.wire {
+        match &mut state.transport {
             None => Poll::Ready(Ok(())),
-            Some(wire) => wire.poll_finish(cx),
+            Some(transport) => transport.poll_finish(cx),
         }
     }
 
-    /// Takes the wire and the bytes after the request, for another protocol.
+    /// Takes the transport and the bytes after the request, for another protocol.
     pub(super) fn take(&self) -> Option<(W, Bytes)> {
         let mut state = lock(&self.state);
         let rest = state.incoming.take_rest();
-        state.wire.take().map(|wire| (wire, rest))
+        state.transport.take().map(|transport| (transport, rest))
     }
 }
 
-impl<W> Desk<W> {
-    /// Drops the wire, even if a body still refers to it.
+impl<W> RequestReader<W> {
+    /// Drops the transport, even if a body still refers to it.
     pub(super) fn abandon(&self) {
-        drop(lock(&self.state).wire.take());
+        drop(lock(&self.state).transport.take());
         self.wakers.body.wake();
     }
 }
 
 /// Body of a request, for its handler.
 pub(super) struct Upload<W> {
-    desk: Arc<Desk<W>>,
+    reader: Arc<RequestReader<W>>,
     turn: u64,
     left: Option<u64>,
     ended: bool,
 }
 
-impl<W: Wire> Upload<W> {
+impl<W: Transport> Upload<W> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, HttpError>> {
-        self.desk.wakers.body.register(cx.waker());
-        let state = &mut *lock(&self.desk.state);
-        let Some(wire) = state.wire.as_mut().filter(|_| state.turn == self.turn) else {
+        self.reader.wakers.body.register(cx.waker());
+        let state = &mut *lock(&self.reader.state);
+        let Some(transport) = state.transport.as_mut().filter(|_| state.turn == self.turn) else {
             return Poll::Ready(malformed("its exchange is over"));
         };
         if state.expects_continue == Expects::Waits {
             state.expects_continue = Expects::Due;
-            self.desk.wakers.serving.wake();
+            self.reader.wakers.serving.wake();
         }
-        let mut cx = Context::from_waker(&self.desk.waker);
-        let polled = state.incoming.poll_body(wire, &mut state.decoder, &mut cx);
+        let mut cx = Context::from_waker(&self.reader.waker);
+        let polled = state
+            .incoming
+            .poll_body(transport, &mut state.decoder, &mut cx);
         if polled.is_ready() {
             self.ended = state.decoder.is_ended();
             // The serving loop must see the end or the error, too.
-            self.desk.wakers.serving.wake();
+            self.reader.wakers.serving.wake();
         }
         polled
     }
 }
 
-impl<W: Wire> HttpBody for Upload<W> {
+impl<W: Transport> HttpBody for Upload<W> {
     type Data = Bytes;
     type Error = BodyError;
 

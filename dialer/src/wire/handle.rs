@@ -44,7 +44,7 @@ pub enum LinkState {
     },
 }
 
-pub(crate) struct Line {
+pub(crate) struct SessionHandle {
     id: SessionId,
     secret: Secret,
     state: watch::Sender<LinkState>,
@@ -76,9 +76,9 @@ pub(super) struct Takeover {
     pub(super) outcome: oneshot::Sender<Result<(), LinkEnd>>,
 }
 
-impl Line {
+impl SessionHandle {
     pub(super) fn new(id: SessionId, secret: Secret) -> Arc<Self> {
-        Arc::new(Line {
+        Arc::new(SessionHandle {
             id,
             secret,
             state: watch::Sender::new(LinkState::Up),
@@ -103,7 +103,7 @@ impl Line {
     }
 
     /// Marks the wire as gone.
-    pub(super) fn over(&self) {
+    pub(super) fn mark_gone(&self) {
         // Dropped outside the lock.
         let last = std::mem::replace(&mut *lock(&self.next), Next::Over);
         drop(last);
@@ -155,7 +155,7 @@ impl Line {
             received,
             mac: exchange.prove(&self.secret, Role::Agent, received),
         };
-        hello::say(&mut socket, &proof).await?;
+        hello::send_frame(&mut socket, &proof).await?;
         let Frame::Resumed { received, mac } = decode(socket.receive().await?)? else {
             return Err(LinkEnd::Protocol("no proof came".to_owned()));
         };
@@ -166,9 +166,13 @@ impl Line {
     }
 
     /// The hub's end: verifies the agent's proof and hands the link over.
-    pub(crate) async fn grant(&self, mut socket: Socket, agreed: &Agreed) -> Result<(), LinkEnd> {
+    pub(crate) async fn accept_resumption(
+        &self,
+        mut socket: Socket,
+        agreed: &Agreed,
+    ) -> Result<(), LinkEnd> {
         let hub = resume::nonce()?;
-        hello::say(&mut socket, &Frame::Challenge(hub)).await?;
+        hello::send_frame(&mut socket, &Frame::Challenge(hub)).await?;
         let Frame::Proof {
             nonce,
             received,
@@ -230,24 +234,24 @@ fn decode(message: &[u8]) -> Result<Frame<'_>, LinkEnd> {
 /// Resumable sessions of a hub. Their names are known to the agent and to middleboxes only.
 #[derive(Clone, Default)]
 pub struct Resumable {
-    lines: Arc<Mutex<HashMap<SessionId, Weak<Line>>>>,
+    sessions: Arc<Mutex<HashMap<SessionId, Weak<SessionHandle>>>>,
 }
 
 impl Resumable {
-    pub(crate) fn get(&self, id: &SessionId) -> Option<Arc<Line>> {
-        let line = lock(&self.lines).get(id)?.upgrade()?;
+    pub(crate) fn get(&self, id: &SessionId) -> Option<Arc<SessionHandle>> {
+        let handle = lock(&self.sessions).get(id)?.upgrade()?;
         // An ended session may still have handles.
-        let is_over = matches!(*lock(&line.next), Next::Over);
-        (!is_over).then_some(line)
+        let is_over = matches!(*lock(&handle.next), Next::Over);
+        (!is_over).then_some(handle)
     }
 
-    pub(crate) fn enter(&self, line: &Arc<Line>) {
-        let mut lines = lock(&self.lines);
+    pub(crate) fn enter(&self, handle: &Arc<SessionHandle>) {
+        let mut sessions = lock(&self.sessions);
         // Removes ended sessions before the table grows.
-        if lines.len() == lines.capacity() {
-            lines.retain(|_, line| line.strong_count() > 0);
+        if sessions.len() == sessions.capacity() {
+            sessions.retain(|_, handle| handle.strong_count() > 0);
         }
-        lines.insert(line.id, Arc::downgrade(line));
+        sessions.insert(handle.id, Arc::downgrade(handle));
     }
 }
 

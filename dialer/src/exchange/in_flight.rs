@@ -1,4 +1,4 @@
-//! One request and its response on one wire, driven by polling: by the caller until the response's
+//! One request and its response on one transport, driven by polling: by the caller until the response's
 //! head is there, then by the response's body, which also sends the rest of the upload. There is no
 //! background task.
 
@@ -18,11 +18,11 @@ use super::{
     Body, BodyError,
     error::{HttpError, malformed},
     framing::{self, Decoder},
-    head::{self, Asked, ResponseHead},
+    head::{self, RequestKind, ResponseHead},
     incoming::Incoming,
     outgoing::Outgoing,
     sending::{Filled, Sending},
-    wire::Wire,
+    transport::Transport,
 };
 
 /// Time that an upload waits for `100 Continue`, as in curl.
@@ -34,19 +34,19 @@ const WRITES_PER_POLL: usize = 16;
 
 /// Reason for a missing response.
 #[derive(Debug)]
-pub(super) enum AskError {
+pub(super) enum InFlightError {
     /// The body of the request failed.
     Request(BodyError),
     Broken(HttpError),
 }
 
-/// A request before it has a wire.
-pub(super) struct Question {
+/// A request before it has a transport.
+pub(super) struct PendingRequest {
     out: Outgoing,
     upload: Upload,
     /// The whole head, if the request may be sent again.
     again: Option<Bytes>,
-    pub(super) asked: Asked,
+    pub(super) kind: RequestKind,
 }
 
 enum Upload {
@@ -58,14 +58,14 @@ enum Upload {
     Refused(io::Error),
 }
 
-impl Question {
+impl PendingRequest {
     /// Encodes the head of a request.
     ///
     /// # Errors
     ///
     /// If the request contradicts itself about its length.
     pub(super) fn new(request: Request<Body>) -> Result<Self, BodyError> {
-        let asked = Asked::of(&request);
+        let kind = RequestKind::of(&request);
         let (parts, body) = request.into_parts();
         let encoder = framing::of_request(&parts.headers, &body)?;
         let mut out = Outgoing::default();
@@ -79,39 +79,39 @@ impl Question {
             Upload::Going(sending)
         };
         let repeatable = matches!(upload, Upload::Done) && parts.method.is_idempotent();
-        Ok(Question {
+        Ok(PendingRequest {
             again: repeatable.then(|| out.sealed()),
             out,
             upload,
-            asked,
+            kind,
         })
     }
 }
 
-/// A request on its wire. Dropping it resets the wire.
-pub(super) struct Asking<W> {
-    wire: W,
+/// A request on its transport. Dropping it resets the transport.
+pub(super) struct InFlight<W> {
+    transport: W,
     incoming: Incoming,
-    question: Question,
-    /// True once the wire took any byte.
+    pending: PendingRequest,
+    /// True once the transport took any byte.
     sent: bool,
 }
 
-impl<W: Wire> Asking<W> {
-    pub(super) fn new(wire: W, question: Question) -> Self {
-        Asking {
-            wire,
+impl<W: Transport> InFlight<W> {
+    pub(super) fn new(transport: W, pending: PendingRequest) -> Self {
+        InFlight {
+            transport,
             incoming: Incoming::default(),
-            question,
+            pending,
             sent: false,
         }
     }
 
-    pub(super) fn asked(&self) -> Asked {
-        self.question.asked
+    pub(super) fn kind(&self) -> RequestKind {
+        self.pending.kind
     }
 
-    pub(super) async fn answer(&mut self) -> Result<ResponseHead, AskError> {
+    pub(super) async fn answer(&mut self) -> Result<ResponseHead, InFlightError> {
         let mut informational = 0;
         poll_fn(|cx| self.poll_answer(cx, &mut informational)).await
     }
@@ -120,23 +120,23 @@ impl<W: Wire> Asking<W> {
         &mut self,
         cx: &mut Context<'_>,
         informational: &mut usize,
-    ) -> Poll<Result<ResponseHead, AskError>> {
+    ) -> Poll<Result<ResponseHead, InFlightError>> {
         loop {
             if let Poll::Ready(Err(error)) = self.poll_upload(cx) {
-                return Poll::Ready(Err(AskError::Request(error)));
+                return Poll::Ready(Err(InFlightError::Request(error)));
             }
             let head = match ready!(self.poll_head(cx)) {
                 Ok(head) => head,
-                Err(error) => return Poll::Ready(Err(AskError::Broken(self.cause(error)))),
+                Err(error) => return Poll::Ready(Err(InFlightError::Broken(self.cause(error)))),
             };
             let status = head.response.status();
-            if !status.is_informational() || self.question.asked.is_switched_by(status) {
+            if !status.is_informational() || self.pending.kind.is_switched_by(status) {
                 return Poll::Ready(Ok(head));
             }
             *informational += 1;
             if *informational > MAX_INFORMATIONAL {
                 let endless = HttpError::Malformed("it never comes to its answer");
-                return Poll::Ready(Err(AskError::Broken(endless)));
+                return Poll::Ready(Err(InFlightError::Broken(endless)));
             }
             if status == StatusCode::CONTINUE {
                 self.go_on();
@@ -145,17 +145,17 @@ impl<W: Wire> Asking<W> {
     }
 
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, HttpError>> {
-        let head = ready!(self.incoming.poll_head(&mut self.wire, cx))?;
+        let head = ready!(self.incoming.poll_head(&mut self.transport, cx))?;
         let head = head.ok_or(HttpError::Cut)?;
-        Poll::Ready(head::response(&head, self.question.asked))
+        Poll::Ready(head::response(&head, self.pending.kind))
     }
 
     /// The first failure is the cause.
     fn cause(&mut self, error: HttpError) -> HttpError {
-        match std::mem::replace(&mut self.question.upload, Upload::Done) {
+        match std::mem::replace(&mut self.pending.upload, Upload::Done) {
             Upload::Refused(first) => first.into(),
             other => {
-                self.question.upload = other;
+                self.pending.upload = other;
                 error
             }
         }
@@ -163,7 +163,7 @@ impl<W: Wire> Asking<W> {
 
     /// Starts the upload after `100 Continue`.
     fn go_on(&mut self) {
-        self.question.upload = match std::mem::replace(&mut self.question.upload, Upload::Done) {
+        self.pending.upload = match std::mem::replace(&mut self.pending.upload, Upload::Done) {
             Upload::Held(_, sending) => Upload::Going(sending),
             other => other,
         };
@@ -175,26 +175,26 @@ impl<W: Wire> Asking<W> {
     ///
     /// Those of the body's source.
     pub(super) fn poll_upload(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
-        if let Upload::Held(timer, _) = &mut self.question.upload
+        if let Upload::Held(timer, _) = &mut self.pending.upload
             && timer.as_mut().poll(cx).is_ready()
         {
             self.go_on();
         }
         for _ in 0..WRITES_PER_POLL {
-            let question = &mut self.question;
-            let filled = match &mut question.upload {
+            let pending = &mut self.pending;
+            let filled = match &mut pending.upload {
                 Upload::Refused(_) => return Poll::Ready(Ok(())),
                 Upload::Done => Filled::Done,
                 Upload::Held(..) => Filled::Waiting,
-                Upload::Going(sending) => sending.fill(cx, &mut question.out)?,
+                Upload::Going(sending) => sending.fill(cx, &mut pending.out)?,
             };
-            let before = question.out.len();
-            let written = self.wire.poll_write(cx, &mut question.out);
-            self.sent |= question.out.len() < before;
+            let before = pending.out.len();
+            let written = self.transport.poll_write(cx, &mut pending.out);
+            self.sent |= pending.out.len() < before;
             match written {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(error)) => {
-                    question.upload = Upload::Refused(error);
+                    pending.upload = Upload::Refused(error);
                     return Poll::Ready(Ok(()));
                 }
                 Poll::Ready(Ok(())) => {}
@@ -203,7 +203,7 @@ impl<W: Wire> Asking<W> {
                 Filled::Full => {}
                 Filled::Waiting => return Poll::Pending,
                 Filled::Done => {
-                    question.upload = Upload::Done;
+                    pending.upload = Upload::Done;
                     return Poll::Ready(Ok(()));
                 }
             }
@@ -217,55 +217,55 @@ impl<W: Wire> Asking<W> {
         decoder: &mut Decoder,
         cx: &mut Context<'_>,
     ) -> Poll<Result<super::chunked::Piece, HttpError>> {
-        self.incoming.poll_body(&mut self.wire, decoder, cx)
+        self.incoming.poll_body(&mut self.transport, decoder, cx)
     }
 
-    /// The same request for another wire, if this wire was dead before the request could have been
+    /// The same request for another transport, if this transport was dead before the request could have been
     /// read.
-    pub(super) fn again(self) -> Option<Question> {
+    pub(super) fn again(self) -> Option<PendingRequest> {
         if self.incoming.heard() {
             return None;
         }
-        let Question {
+        let PendingRequest {
             out,
             upload,
             again,
-            asked,
-        } = self.question;
+            kind,
+        } = self.pending;
         if let Some(head) = again {
-            return Some(Question {
+            return Some(PendingRequest {
                 out: head.clone().into(),
                 upload: Upload::Done,
                 again: Some(head),
-                asked,
+                kind,
             });
         }
         let refused = matches!(upload, Upload::Refused(_));
-        (!self.sent && !refused).then_some(Question {
+        (!self.sent && !refused).then_some(PendingRequest {
             out,
             upload,
             again: None,
-            asked,
+            kind,
         })
     }
 
-    /// The wire, if it is fit for another request: everything was sent, and all input was part of
+    /// The transport, if it is fit for another request: everything was sent, and all input was part of
     /// the response.
     pub(super) fn finish(self) -> Option<W> {
-        let sent = matches!(self.question.upload, Upload::Done) && self.question.out.is_empty();
-        (sent && self.incoming.is_empty()).then_some(self.wire)
+        let sent = matches!(self.pending.upload, Upload::Done) && self.pending.out.is_empty();
+        (sent && self.incoming.is_empty()).then_some(self.transport)
     }
 
-    /// The wire, and the bytes after the head of a response that ended HTTP on it.
+    /// The transport, and the bytes after the head of a response that ended HTTP on it.
     ///
     /// # Errors
     ///
     /// If the request was not sent completely.
     pub(super) fn into_raw(mut self) -> Result<(W, Bytes), HttpError> {
-        let sent = matches!(self.question.upload, Upload::Done) && self.question.out.is_empty();
+        let sent = matches!(self.pending.upload, Upload::Done) && self.pending.out.is_empty();
         if !sent {
             return malformed("it changes the protocol before the request has ended");
         }
-        Ok((self.wire, self.incoming.take_rest()))
+        Ok((self.transport, self.incoming.take_rest()))
     }
 }

@@ -9,7 +9,7 @@ const MAX_FLIGHT: u64 = 4 << 20;
 /// A sender with endless bulk over a path of `rtt` and `rate` bytes per second, with an unlimited
 /// queue.
 struct Path {
-    pace: Pace,
+    congestion: CongestionControl,
     sent: u64,
     acknowledged: u64,
     rtt: Duration,
@@ -22,7 +22,7 @@ struct Path {
 impl Path {
     fn new(rtt: Duration, rate: f64) -> Self {
         Path {
-            pace: Pace::new(0, MAX_FLIGHT),
+            congestion: CongestionControl::new(0, MAX_FLIGHT),
             sent: 0,
             acknowledged: 0,
             rtt,
@@ -34,19 +34,19 @@ impl Path {
 
     fn send(&mut self) {
         let message = 16_000;
-        while self.pace.bulk_room(self.sent - self.acknowledged) > 0 {
+        while self.congestion.bulk_room(self.sent - self.acknowledged) > 0 {
             self.sent += message;
             let took = Duration::from_secs_f64(message as f64 / self.rate);
             self.free = self.free.max(Instant::now()) + took;
-            self.mark();
+            self.probe();
         }
-        self.mark();
+        self.probe();
     }
 
-    fn mark(&mut self) {
+    fn probe(&mut self) {
         let flight = self.sent - self.acknowledged;
-        if self.pace.due(self.sent, flight) != Due::Nothing {
-            self.pace.sent(self.sent, flight);
+        if self.congestion.due(self.sent, flight) != Due::Nothing {
+            self.congestion.sent(self.sent, flight);
             let at = self.free.max(Instant::now()) + self.rtt;
             self.answers.push_back((at, self.sent));
         }
@@ -58,15 +58,15 @@ impl Path {
         let mut longest = Duration::ZERO;
         loop {
             self.send();
-            let (at, count) = self.answers.pop_front().expect("a mark is always out");
+            let (at, count) = self.answers.pop_front().expect("a probe is always out");
             if at > end {
                 self.answers.push_front((at, count));
                 return (self.acknowledged - before, longest);
             }
             advance(at.saturating_duration_since(Instant::now())).await;
             self.acknowledged = count;
-            self.pace.answered(count).unwrap();
-            longest = longest.max(self.pace.rtt().unwrap());
+            self.congestion.answered(count).unwrap();
+            longest = longest.max(self.congestion.rtt().unwrap());
         }
     }
 }
@@ -105,20 +105,20 @@ async fn a_path_that_becomes_longer_is_measured_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn a_flight_that_nobody_fills_allows_no_larger_one() {
-    let mut pace = Pace::new(0, MAX_FLIGHT);
+    let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
     for n in 1..1000 {
-        pace.sent(n * 1000, 1000);
+        congestion.sent(n * 1000, 1000);
         advance(Duration::from_micros(100)).await;
-        pace.answered(n * 1000).unwrap();
+        congestion.answered(n * 1000).unwrap();
     }
-    assert_eq!(pace.bulk_room(0), INITIAL_LIMIT as usize);
+    assert_eq!(congestion.bulk_room(0), INITIAL_LIMIT as usize);
 }
 
 #[tokio::test(start_paused = true)]
 async fn small_things_on_their_way_make_bulk_wait_sooner() {
     let after = |busy: bool| async move {
         let mut path = Path::new(Duration::from_micros(200), 500e6);
-        path.pace.interactive(busy);
+        path.congestion.interactive(busy);
         path.run(ONE_SECOND).await.1
     };
     assert!(after(true).await < after(false).await);
@@ -126,71 +126,71 @@ async fn small_things_on_their_way_make_bulk_wait_sooner() {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_flight_always_has_a_mark() {
-    let mut pace = Pace::new(0, MAX_FLIGHT);
+    let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
     // No data after the last probe could cause another.
-    pace.sent(30_000, 30_000);
-    pace.answered(30_000).unwrap();
-    pace.limit = MIN_LIMIT;
-    pace.marked = 60_000;
-    assert_eq!(pace.due(60_000, 30_000), Due::Mark);
+    congestion.sent(30_000, 30_000);
+    congestion.answered(30_000).unwrap();
+    congestion.limit = MIN_LIMIT;
+    congestion.probed = 60_000;
+    assert_eq!(congestion.due(60_000, 30_000), Due::Probe);
 }
 
 #[tokio::test(start_paused = true)]
 async fn only_marks_that_are_out_are_answered_and_a_later_answer_is_for_all_before() {
-    let mut pace = Pace::new(0, MAX_FLIGHT);
+    let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
     for count in [10, 20, 30] {
-        pace.sent(count, count);
+        congestion.sent(count, count);
     }
-    assert_eq!(pace.answered(15), Err(Unasked));
-    assert_eq!(pace.answered(20), Ok(()));
-    assert_eq!(pace.answered(10), Err(Unasked));
-    assert_eq!(pace.answered(30), Ok(()));
-    assert_eq!(pace.answered(30), Err(Unasked));
+    assert_eq!(congestion.answered(15), Err(UnknownProbe));
+    assert_eq!(congestion.answered(20), Ok(()));
+    assert_eq!(congestion.answered(10), Err(UnknownProbe));
+    assert_eq!(congestion.answered(30), Ok(()));
+    assert_eq!(congestion.answered(30), Err(UnknownProbe));
 }
 
 #[tokio::test(start_paused = true)]
 async fn there_are_never_many_marks_out() {
-    let mut pace = Pace::new(0, MAX_FLIGHT);
+    let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
     for n in 1..=100 {
-        if pace.due(n * INITIAL_LIMIT, n * INITIAL_LIMIT) != Due::Nothing {
-            pace.sent(n * INITIAL_LIMIT, n * INITIAL_LIMIT);
+        if congestion.due(n * INITIAL_LIMIT, n * INITIAL_LIMIT) != Due::Nothing {
+            congestion.sent(n * INITIAL_LIMIT, n * INITIAL_LIMIT);
         }
     }
-    assert_eq!(pace.out.len(), MAX_PROBES_IN_FLIGHT);
+    assert_eq!(congestion.out.len(), MAX_PROBES_IN_FLIGHT);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_first_mark_goes_with_the_first_message() {
-    let mut pace = Pace::new(0, MAX_FLIGHT);
-    assert_eq!(pace.due(0, 0), Due::Nothing);
-    assert_eq!(pace.due(1, 1), Due::Mark);
-    pace.sent(1, 1);
-    assert_eq!(pace.due(2, 2), Due::Nothing);
+    let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
+    assert_eq!(congestion.due(0, 0), Due::Nothing);
+    assert_eq!(congestion.due(1, 1), Due::Probe);
+    congestion.sent(1, 1);
+    assert_eq!(congestion.due(2, 2), Due::Nothing);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_link_that_goes_on_with_a_session_is_marked_at_once() {
-    let mut pace = Pace::new(7, MAX_FLIGHT);
-    assert_eq!(pace.due(7, 0), Due::IdleMark);
+    let mut congestion = CongestionControl::new(7, MAX_FLIGHT);
+    assert_eq!(congestion.due(7, 0), Due::IdleProbe);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_link_is_marked_every_ten_seconds_or_so_and_dead_after_twenty() {
     let start = Instant::now();
-    let mut pace = Pace::new(0, MAX_FLIGHT);
-    let mut marks = Vec::new();
+    let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
+    let mut probes = Vec::new();
     let silence = poll_fn(|cx| {
         loop {
-            if pace.due(0, 0) == Due::IdleMark {
-                marks.push(Instant::now() - start);
-                pace.sent(0, 0);
-                if marks.len() < 4 {
-                    pace.heard();
-                    pace.answered(0).unwrap();
+            if congestion.due(0, 0) == Due::IdleProbe {
+                probes.push(Instant::now() - start);
+                congestion.sent(0, 0);
+                if probes.len() < 4 {
+                    congestion.heard();
+                    congestion.answered(0).unwrap();
                 }
                 continue;
             }
-            return match pace.poll(cx, true) {
+            return match congestion.poll(cx, true) {
                 Ok(()) => Poll::Pending,
                 Err(silence) => Poll::Ready(silence),
             };
@@ -198,16 +198,16 @@ async fn an_idle_link_is_marked_every_ten_seconds_or_so_and_dead_after_twenty() 
     });
     assert_eq!(silence.await, SILENCE_TIMEOUT);
     assert!(
-        (ACTIVE_PROBE_INTERVAL..2 * ACTIVE_PROBE_INTERVAL).contains(&marks[0]),
+        (ACTIVE_PROBE_INTERVAL..2 * ACTIVE_PROBE_INTERVAL).contains(&probes[0]),
         "{:?}",
-        marks[0]
+        probes[0]
     );
-    for pair in marks.windows(2) {
+    for pair in probes.windows(2) {
         let apart = (pair[1] - pair[0]).as_secs_f64();
         assert!((8.0..=12.1).contains(&apart), "{apart}");
     }
     // Last sign of life: the third acknowledgement.
-    let died = start.elapsed() - marks[2];
+    let died = start.elapsed() - probes[2];
     assert!((20.0..20.1).contains(&died.as_secs_f64()), "{died:?}");
 }
 
