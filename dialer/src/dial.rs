@@ -221,7 +221,7 @@ impl Dialer {
         match self.connect(hub, Some(inner), None).await? {
             Redialed::New(dialed) => Ok(dialed),
             Redialed::Resumed { address } | Redialed::Unknown { address } => {
-                let cause = "the hub goes on with a session that nobody asked for";
+                let cause = "the hub resumed a session that was not requested";
                 Err(DialError::new(Stage::Link, Code::DialProtocol, cause).at(address))
             }
         }
@@ -411,7 +411,7 @@ pub fn outer_error(error: &io::Error) -> DialError {
             None => DialError::new(Stage::Tls, Code::DialTls, secure::explain(wrong)),
         },
         Some(rustls::Error::InvalidMessage(_)) => {
-            let cause = "what answered does not speak TLS";
+            let cause = "the peer does not speak TLS";
             DialError::new(Stage::Tls, Code::DialProtocol, cause)
         }
         Some(other) => DialError::new(Stage::Tls, Code::DialProtocol, other),

@@ -66,13 +66,13 @@ pub enum Answer {
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
     /// No stream could be opened.
-    #[error("no stream")]
+    #[error("cannot open a stream")]
     Open(#[source] OpenError),
     /// The stream broke before a response.
-    #[error("the stream broke before an answer came")]
+    #[error("the stream broke before a response")]
     Broken(#[source] BodyError),
     /// No response's head within the deadline.
-    #[error("no answer within {0:?}")]
+    #[error("no response within {0:?}")]
     Timeout(Duration),
     /// The body of the request failed.
     #[error("the request body failed")]

@@ -22,20 +22,20 @@ pub(crate) enum LinkEnd {
     Closed(CloseReason),
     #[error("the peer has been silent for {0:?}")]
     Silent(std::time::Duration),
-    #[error("the WebSocket ended without a reason")]
+    #[error("the WebSocket ended without a CLOSE")]
     Eof,
     #[error("the WebSocket broke: {0}")]
     Broken(String),
     /// Possibly sent by a middlebox that gives up, not by the peer.
-    #[error("the WebSocket is garbled: {0}")]
+    #[error("invalid WebSocket frame: {0}")]
     Garbled(WsError),
     #[error("the peer broke the protocol: {0}")]
     Protocol(String),
     #[error("{}", secure::explain(.0))]
     Secure(rustls::Error),
-    #[error("the peer could not prove that it has this session")]
+    #[error("the peer's proof for the session is invalid")]
     Unproved,
-    #[error("the peer says to have received {0}")]
+    #[error("the peer's received count is invalid: {0}")]
     InvalidCount(InvalidCount),
     #[error(
         "no link version in common: the peer speaks {theirs_low} to {theirs_high}, this side {ours_low} to {ours_high}"

@@ -36,17 +36,17 @@ impl MemoryBudget {
     pub const METRICS: [MetricSource; 3] = [
         (
             "session_memory_bytes",
-            "What sessions hold beyond each one's own reservation: messages not acknowledged, grown windows.",
+            "Bytes that sessions hold beyond their own shares: retransmit buffers and grown windows.",
             MemoryBudget::used,
         ),
         (
             "session_memory_limit_bytes",
-            "How much of that there is for all sessions together.",
+            "Limit of session_memory_bytes for all sessions together.",
             MemoryBudget::limit,
         ),
         (
             "session_unread_bytes",
-            "What has come on streams and is read by nobody; at the same limit new requests that would add to it are refused.",
+            "Bytes received on streams and not yet read; at the limit, new requests that would add to them are refused.",
             MemoryBudget::unread,
         ),
     ];
@@ -116,22 +116,22 @@ impl Reservation {
     }
 
     /// True if `more` bytes are available.
-    pub(crate) fn allows(&self, add: usize) -> bool {
-        self.budget.used().saturating_add(add) <= self.budget.limit()
+    pub(crate) fn allows(&self, more: usize) -> bool {
+        self.budget.used().saturating_add(more) <= self.budget.limit()
     }
 
     /// Reserves `more` bytes even beyond the limit: another session may have taken them since the
     /// check.
-    pub(crate) fn force(&mut self, add: usize) {
-        self.bytes += add;
-        self.budget.0.used.fetch_add(add, Ordering::Relaxed);
+    pub(crate) fn force(&mut self, more: usize) {
+        self.bytes += more;
+        self.budget.0.used.fetch_add(more, Ordering::Relaxed);
     }
 
     /// Releases `less` bytes, at most all.
-    pub(crate) fn release(&mut self, remove: usize) {
-        let remove = remove.min(self.bytes);
-        self.bytes -= remove;
-        self.budget.0.used.fetch_sub(remove, Ordering::Relaxed);
+    pub(crate) fn release(&mut self, less: usize) {
+        let less = less.min(self.bytes);
+        self.bytes -= less;
+        self.budget.0.used.fetch_sub(less, Ordering::Relaxed);
     }
 }
 
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_reads_is_known_in_steps_and_forgotten_with_its_holder() {
+    fn unread_bytes_are_published_in_steps_and_removed_on_drop() {
         let budget = MemoryBudget::of(2 * SHARED_STEP_BYTES);
         let (mut one, mut other) = (budget.track_unread(), budget.track_unread());
         one.add(SHARED_STEP_BYTES - 1);
@@ -212,7 +212,7 @@ mod tests {
             (2 * SHARED_STEP_BYTES, true)
         );
         one.remove(1);
-        assert!(budget.is_over_budget(), "that is remove than a step");
+        assert!(budget.is_over_budget(), "less than a step");
         one.remove(SHARED_STEP_BYTES - 1);
         assert_eq!((budget.unread(), one.bytes()), (SHARED_STEP_BYTES, 0));
         drop(other);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_is_there_for_nobody_else_until_it_is_given_back() {
+    fn reserved_bytes_are_unavailable_to_others_until_released() {
         let budget = MemoryBudget::of(100);
         let (mut one, mut other) = (budget.reservation(), budget.reservation());
         assert!(one.allows(100) && !one.allows(101));

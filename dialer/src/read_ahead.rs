@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_comes_is_read_once_and_handed_out_in_any_pieces() {
+    async fn data_is_read_once_and_returned_in_any_pieces() {
         let (mut peer, io) = duplex(1024 * 1024);
         let sent: Vec<u8> = (0..300_000_u32).map(|at| (at / 7) as u8).collect();
         peer.write_all(&sent).await.unwrap();

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn all_who_wait_find_what_they_wait_for_and_nothing_else() {
+    async fn waiters_complete_on_their_own_condition() {
         let watched = Arc::new(Watched::new(0));
         let waiting = [1, 2, 2].map(|least| {
             let watched = Arc::clone(&watched);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_there_already_is_found_at_once() {
+    async fn condition_already_met_completes_at_once() {
         let watched = Watched::new(Some(7));
         assert_eq!(watched.wait_for(|&it| it).await, 7);
     }

@@ -5,11 +5,11 @@
 //! replaces the old one after its peer has proved itself.
 //!
 //! ```text
-//! channel   records of the inner TLS, to and from plaintext     exporter      secret shared by both ends
-//! retransmit    byte counts of all links, retransmit buffer
-//! link      DATA and ack probes on one WebSocket                congestion          congestion control
-//! socket    buffers of one WebSocket                            ws            framing of a WebSocket
-//! hello     start of a link                                     handle, resume  resumption over another link
+//! channel     records of the inner TLS, to and from plaintext     exporter        secret shared by both ends
+//! retransmit  byte counts of all links, retransmit buffer
+//! link        DATA and ack probes on one WebSocket                congestion      congestion control
+//! socket      buffers of one WebSocket                            ws              framing of a WebSocket
+//! hello       start of a link                                     handle, resume  resumption over another link
 //! ```
 
 mod channel;
@@ -308,7 +308,7 @@ impl Wire {
             }
         }
         if self.retransmit.is_over_limit() {
-            let what = "it acknowledges nothing";
+            let what = "the peer acknowledges nothing";
             self.end.get_or_insert(LinkEnd::Protocol(what.to_owned()));
         }
     }
@@ -366,7 +366,7 @@ impl Wire {
             let up = matches!(self.state, State::Up(_));
             let outcome = if new.body < self.agreed.body {
                 Err(LinkEnd::Protocol(
-                    "it takes smaller messages now".to_owned(),
+                    "the peer accepts only smaller messages now".to_owned(),
                 ))
             } else if up && self.role == Role::Agent {
                 // The count that it sent to the hub is outdated.

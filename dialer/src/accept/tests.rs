@@ -24,7 +24,7 @@ fn with(changed: &str, value: Option<&str>) -> Request<()> {
 }
 
 #[test]
-fn a_good_request_gets_the_rfcs_own_answer() {
+fn valid_upgrade_request_gets_the_accept_key_of_the_rfc() {
     let head = upgrade_response(&with("", None)).unwrap();
     assert_eq!(head.status(), StatusCode::SWITCHING_PROTOCOLS);
     let of = |name: &str| head.headers()[name].to_str().unwrap();
@@ -35,7 +35,7 @@ fn a_good_request_gets_the_rfcs_own_answer() {
 }
 
 #[test]
-fn anything_missing_or_wrong_is_refused() {
+fn incomplete_or_invalid_upgrade_request_is_refused() {
     use StatusCode as S;
     let table = [
         ("connection", None, S::UPGRADE_REQUIRED),

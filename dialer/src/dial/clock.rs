@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn two_clocks_are_compared_in_words() {
+    fn clock_difference_is_described() {
         for (offset, words) in [
             (0, None),
             (60, None),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hubs_clock_decides_what_is_wrong() {
+    fn expired_certificate_is_judged_by_the_hubs_clock() {
         let expired = OutOfDate::Expired {
             now: at(1_795_000_000),
             not_after: at(1_794_900_000),

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn families_take_turns_and_none_is_lost() {
+    fn address_families_alternate_and_none_is_lost() {
         let parse = |text: &str| text.parse::<SocketAddr>().unwrap();
         let all = ["[::1]:1", "[::2]:1", "[::3]:1", "127.0.0.1:1"].map(parse);
         let turns = in_turn(all.to_vec());
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_dead_address_before_a_live_one_costs_only_its_failure() {
+    async fn dead_address_delays_a_live_one_by_its_failure_only() {
         let live = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         // Bound, so that nothing else listens there, but not listening.
         let dead = tokio::net::TcpSocket::new_v4().unwrap();

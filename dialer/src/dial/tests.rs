@@ -103,7 +103,7 @@ async fn dial_error(hub: &HubUrl) -> DialError {
 }
 
 #[tokio::test]
-async fn agent_and_hub_meet_and_know_each_other() {
+async fn agent_and_hub_verify_each_other() {
     let (url, mut accepted) = hub(|_| {}).await;
     let dialed = dialer(ProxyRules::default())
         .dial(&url, agent_inner(&OURS, Some(&OURS)))
@@ -143,7 +143,7 @@ async fn relay(to: &HubUrl) -> (HubUrl, mpsc::Sender<()>) {
 }
 
 #[tokio::test]
-async fn an_agent_that_dials_again_goes_on_where_it_was_or_begins_anew() {
+async fn redial_resumes_the_session_or_gets_a_new_one() {
     let (url, mut accepted) = hub(|_| {}).await;
     let (url, cut) = relay(&url).await;
     let dialer = dialer(ProxyRules::default());
@@ -180,7 +180,7 @@ async fn an_agent_that_dials_again_goes_on_where_it_was_or_begins_anew() {
 
 /// Neither end pays for the handshake of an unwanted session.
 #[tokio::test]
-async fn an_agent_that_asks_for_its_session_and_no_other_is_told_that_it_is_not_known() {
+async fn resume_of_an_unknown_session_is_declined() {
     let (url, mut accepted) = hub(|_| {}).await;
     let (url, cut) = relay(&url).await;
     let dialer = dialer(ProxyRules::default());
@@ -202,7 +202,7 @@ async fn an_agent_that_asks_for_its_session_and_no_other_is_told_that_it_is_not_
 }
 
 #[tokio::test]
-async fn an_agent_without_a_certificate_is_anonymous_and_has_few_streams() {
+async fn agent_without_certificate_gets_few_streams() {
     let (url, mut accepted) = hub(|_| {}).await;
     let dialed = dialer(ProxyRules::default())
         .dial(&url, agent_inner(&OURS, None))
@@ -225,7 +225,7 @@ async fn an_agent_without_a_certificate_is_anonymous_and_has_few_streams() {
 }
 
 #[tokio::test]
-async fn a_hub_of_another_authority_is_not_believed() {
+async fn hub_of_another_authority_is_not_trusted() {
     let (url, _accepted) = hub(|_| {}).await;
     let error = dialer(ProxyRules::default())
         .dial(&url, agent_inner(&FOREIGN, Some(&OURS)))
@@ -241,7 +241,7 @@ async fn a_hub_of_another_authority_is_not_believed() {
 
 /// In TLS 1.3 the agent's own handshake has succeeded by then.
 #[tokio::test]
-async fn an_agent_of_another_authority_learns_that_it_is_refused() {
+async fn agent_of_another_authority_sees_the_refusal() {
     let (url, mut accepted) = hub(|_| {}).await;
     let error = dialer(ProxyRules::default())
         .dial(&url, agent_inner(&OURS, Some(&FOREIGN)))
@@ -258,7 +258,7 @@ async fn an_agent_of_another_authority_learns_that_it_is_refused() {
 }
 
 #[tokio::test]
-async fn a_refused_upgrade_keeps_its_status_and_its_cause() {
+async fn refused_upgrade_reports_status_and_cause() {
     let (url, _accepted) = hub(|answer| {
         *answer = Response::new(Full::from("come back later\nmore"));
         *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
@@ -277,7 +277,7 @@ async fn a_refused_upgrade_keeps_its_status_and_its_cause() {
 }
 
 #[tokio::test]
-async fn a_101_that_is_not_ours_is_not_believed() {
+async fn foreign_101_response_is_refused() {
     type Change = fn(&mut Answer);
     let wrong: [Change; 4] = [
         |answer| drop(answer.headers_mut().remove("sec-websocket-protocol")),
@@ -315,7 +315,7 @@ async fn a_101_that_is_not_ours_is_not_believed() {
 }
 
 #[tokio::test]
-async fn an_outer_certificate_nobody_trusts_is_named() {
+async fn untrusted_outer_certificate_is_a_tls_error() {
     let (url, _accepted) = hub(|_| {}).await;
     let mut dialer = dialer(ProxyRules::default());
     dialer.outer = agent_outer(&FOREIGN);
@@ -346,7 +346,7 @@ async fn stranger(says: &'static [u8]) -> (HubUrl, mpsc::Receiver<()>) {
 }
 
 #[tokio::test]
-async fn a_stranger_that_speaks_plain_http_is_told_apart() {
+async fn plain_http_peer_is_a_protocol_error() {
     let (url, _heard) = stranger(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
     let error = dial_error(&url).await;
     assert_eq!(
@@ -357,7 +357,7 @@ async fn a_stranger_that_speaks_plain_http_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_stranger_that_says_nothing_costs_the_deadline_and_no_more() {
+async fn silent_peer_times_out_after_the_handshake_deadline() {
     let (url, mut heard) = stranger(b"").await;
     let late = async {
         heard.recv().await.unwrap();
@@ -369,7 +369,7 @@ async fn a_stranger_that_says_nothing_costs_the_deadline_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_name_that_does_not_resolve_is_a_matter_of_dns() {
+async fn unresolvable_name_is_a_dns_error() {
     let error = dial_error(&"https://no-such-host.invalid".parse().unwrap()).await;
     assert_eq!(error.stage, Stage::Dns);
 }
@@ -402,7 +402,7 @@ async fn certificate_out_of_date_is_judged_by_the_hubs_clock() {
 }
 
 #[tokio::test]
-async fn a_hub_of_other_link_versions_is_a_protocol_error() {
+async fn hub_of_other_link_versions_is_a_protocol_error() {
     let end = LinkEnd::Versions {
         theirs_low: 2,
         theirs_high: 3,

@@ -154,17 +154,17 @@ where
     if !has_token(headers, header::UPGRADE, "websocket")
         || !has_token(headers, header::CONNECTION, "upgrade")
     {
-        return Err(wrong("what answered upgrades to something else"));
+        return Err(wrong("the peer upgraded to another protocol"));
     }
     if one(header::SEC_WEBSOCKET_ACCEPT) != Some(derive_accept_key(key.as_bytes()).as_str()) {
-        return Err(wrong("what answered has not read the WebSocket's key"));
+        return Err(wrong("the response does not match the WebSocket's key"));
     }
     if one(header::SEC_WEBSOCKET_PROTOCOL) != Some(SUBPROTOCOL) {
-        let cause = format!("what answered does not speak {SUBPROTOCOL}");
+        let cause = format!("the peer does not speak {SUBPROTOCOL}");
         return Err(wrong(&cause));
     }
     if headers.contains_key(header::SEC_WEBSOCKET_EXTENSIONS) {
-        return Err(wrong("what answered uses an extension that nobody offered"));
+        return Err(wrong("the peer uses an extension that was not offered"));
     }
     let clock_offset = one(header::DATE).and_then(offset);
     Ok(Upgraded {
@@ -184,7 +184,7 @@ fn refused(why: NotSwitched) -> DialError {
             DialError::new(Stage::Upgrade, Code::DialUpgrade, text).with_status(status)
         }
         NotSwitched::Broken(error) if error.is_parse() => {
-            let cause = format!("what answered does not speak HTTP/1.1: {error}");
+            let cause = format!("the peer does not speak HTTP/1.1: {error}");
             DialError::new(Stage::Upgrade, Code::DialProtocol, cause)
         }
         NotSwitched::Broken(error) => {

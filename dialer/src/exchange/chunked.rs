@@ -118,11 +118,11 @@ impl Chunked {
             }
             (At::Size(1..), b';') => Ok(At::Extension),
             (At::Size(1..) | At::Extension, b'\r') => Ok(At::SizeLf),
-            (At::Size(_), _) => malformed("a chunk's size is no number"),
+            (At::Size(_), _) => malformed("a chunk's size is not a number"),
             (At::Extension, b'\t' | b' '..=b'~' | 0x80..) => {
                 self.extensions += 1;
                 if self.extensions > MAX_EXTENSIONS {
-                    return malformed("the chunks have too long extensions");
+                    return malformed("the chunk extensions are too long");
                 }
                 Ok(At::Extension)
             }
@@ -146,7 +146,7 @@ impl Chunked {
             }
             self.held.extend_from_slice(&[byte]);
             if self.held.len() > MAX_TRAILERS {
-                return malformed("the trailers are larger than they may be");
+                return malformed("the trailers are too large");
             }
             if &self.held[..] == b"\r\n" || self.held.ends_with(b"\r\n\r\n") {
                 let held = std::mem::take(&mut self.held).freeze();

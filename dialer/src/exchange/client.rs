@@ -44,7 +44,7 @@ pub enum SendError<E> {
     #[error("no connection")]
     Connect(#[source] E),
     /// The transport broke before a response.
-    #[error("the connection broke before an answer came")]
+    #[error("the connection broke before a response")]
     Broken(#[source] BodyError),
     /// The body of the request failed.
     #[error("the request body failed")]

@@ -7,13 +7,13 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
     /// More than 64 KiB or 100 fields: the only refusal with a response (431).
-    #[error("the head is larger than it may be")]
+    #[error("the head is too large")]
     TooLarge,
     /// Invalid or ambiguous input.
     #[error("{0}")]
     Malformed(&'static str),
     /// The peer ended its direction within a message.
-    #[error("it ended before its end")]
+    #[error("the message is truncated")]
     Cut,
     /// The transport failed.
     #[error(transparent)]

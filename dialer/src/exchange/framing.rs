@@ -89,10 +89,10 @@ impl Encoder {
     pub(super) fn data(&mut self, data: Bytes, out: &mut Outgoing) -> Result<(), BodyError> {
         match self {
             _ if data.is_empty() => {}
-            Encoder::Nothing => return Err("there is a body where none may be".into()),
+            Encoder::Nothing => return Err("unexpected body".into()),
             Encoder::Length(left) => {
                 let left_now = left.checked_sub(data.len() as u64);
-                *left = left_now.ok_or("the body is longer than its head says")?;
+                *left = left_now.ok_or("the body is longer than announced")?;
                 out.push(data);
             }
             Encoder::Chunked(_) => {
@@ -122,7 +122,7 @@ impl Encoder {
     /// Handles the end of the body's source.
     pub(super) fn end(&mut self, out: &mut Outgoing) -> Result<(), BodyError> {
         match self {
-            Encoder::Length(1..) => return Err("the body is shorter than its head says".into()),
+            Encoder::Length(1..) => return Err("the body is shorter than announced".into()),
             Encoder::Chunked(_) => out.tail().put_slice(b"0\r\n\r\n"),
             Encoder::Nothing | Encoder::Length(0) => {}
         }
@@ -140,7 +140,7 @@ impl Encoder {
 pub(super) fn of_request(headers: &HeaderMap, body: &Body) -> Result<Encoder, BodyError> {
     match (is_empty(body), declared(headers)?) {
         (true, None | Some(0)) => Ok(Encoder::Nothing),
-        (true, Some(_)) => Err("the body is shorter than its head says".into()),
+        (true, Some(_)) => Err("the body is shorter than announced".into()),
         (false, declared) => Ok(with_body(declared, headers, body, true)),
     }
 }
@@ -153,7 +153,7 @@ pub(super) fn of_response(
 ) -> Result<Encoder, BodyError> {
     match (is_empty(body), declared(headers)?) {
         (true, None | Some(0)) => Ok(Encoder::Length(0)),
-        (true, Some(_)) => Err("the body is shorter than its head says".into()),
+        (true, Some(_)) => Err("the body is shorter than announced".into()),
         (false, declared) => Ok(with_body(declared, headers, body, trailers)),
     }
 }
@@ -204,7 +204,7 @@ fn declared(headers: &HeaderMap) -> Result<Option<u64>, BodyError> {
     match (lengths.next(), lengths.next()) {
         (None, _) => Ok(None),
         (Some(one), None) => Ok(Some(length(one.as_bytes())?)),
-        _ => Err("it has more than one Content-Length".into()),
+        _ => Err("the head has more than one Content-Length".into()),
     }
 }
 
@@ -214,6 +214,6 @@ pub(super) fn length(value: &[u8]) -> Result<u64, HttpError> {
     let number = std::str::from_utf8(value).ok().filter(|_| digits);
     match number.and_then(|number| number.parse().ok()) {
         Some(length) => Ok(length),
-        None => malformed("its Content-Length is no number"),
+        None => malformed("Content-Length is not a number"),
     }
 }

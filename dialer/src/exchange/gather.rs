@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_large_body_in_small_pieces_is_left_to_gather() {
+    async fn large_body_in_small_pieces_is_batched() {
         let mut gather = flowing().await;
         for _ in 0..3 {
             assert_eq!(after_a_piece(&mut gather, PIECE_BYTES).await, BATCH_DELAY);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_pauses_is_not_kept_waiting() {
+    async fn body_that_pauses_is_not_delayed() {
         let mut gather = flowing().await;
         assert_eq!(after_a_piece(&mut gather, PIECE_BYTES).await, BATCH_DELAY);
         advance(PAUSE_MIN_TIME + Duration::from_millis(1)).await;

@@ -75,10 +75,10 @@ pub(super) fn end(bytes: &[u8], from: usize) -> Result<Option<usize>, HttpError>
     for at in memchr::memchr_iter(b'\n', fresh) {
         let line = bytes.get(..=from + at).unwrap_or_default();
         if !line.ends_with(b"\r\n") {
-            return malformed("a line of its head does not end with CRLF");
+            return malformed("a line of the head does not end with CRLF");
         }
         if line.len() == 2 {
-            return malformed("there is an empty line before its head");
+            return malformed("an empty line precedes the head");
         }
         if line.len() > MAX_HEAD {
             return Err(HttpError::TooLarge);
@@ -96,12 +96,12 @@ pub(super) fn end(bytes: &[u8], from: usize) -> Result<Option<usize>, HttpError>
 fn refused(error: httparse::Error) -> HttpError {
     HttpError::Malformed(match error {
         httparse::Error::TooManyHeaders => return HttpError::TooLarge,
-        httparse::Error::HeaderName => "a header's name is none",
-        httparse::Error::HeaderValue => "a header's value has a control character",
-        httparse::Error::NewLine => "its head has a line break where none may be",
-        httparse::Error::Status => "its status is none",
-        httparse::Error::Token => "its first line is none",
-        httparse::Error::Version => "its version is not HTTP/1",
+        httparse::Error::HeaderName => "a header name is invalid",
+        httparse::Error::HeaderValue => "a header value contains a control character",
+        httparse::Error::NewLine => "the head has a misplaced line break",
+        httparse::Error::Status => "the status is invalid",
+        httparse::Error::Token => "the first line is invalid",
+        httparse::Error::Version => "the version is not HTTP/1",
     })
 }
 
@@ -113,14 +113,14 @@ pub(super) fn request(head: &Bytes) -> Result<RequestHead, HttpError> {
         .parse_with_uninit_headers(head, &mut slots)
         .map_err(refused)?;
     let (Some(method), Some(path), Some(1)) = (parsed.method, parsed.path, parsed.version) else {
-        return malformed("its first line is not one of HTTP/1.1");
+        return malformed("the first line is not HTTP/1.1");
     };
     let method =
-        Method::from_bytes(method.as_bytes()).or_else(|_| malformed("its method is none"))?;
+        Method::from_bytes(method.as_bytes()).or_else(|_| malformed("the method is invalid"))?;
     let uri = target(&method, head.slice_ref(path.as_bytes()))?;
     let (headers, framing) = fields(head, parsed.headers)?;
     if framing.hosts != 1 {
-        return malformed("it has not exactly one Host");
+        return malformed("the head must have exactly one Host");
     }
     let body = match (framing.chunked, framing.length) {
         (true, _) => Decoder::Chunked(Chunked::default()),
@@ -147,16 +147,16 @@ pub(super) fn request(head: &Bytes) -> Result<RequestHead, HttpError> {
 fn target(method: &Method, target: Bytes) -> Result<Uri, HttpError> {
     let connect = *method == Method::CONNECT;
     if target.contains(&b'#') || (target.first() == Some(&b'/')) == connect {
-        return malformed("its target is not in origin form");
+        return malformed("the target is not in origin form");
     }
     let Ok(uri) = Uri::from_maybe_shared(target) else {
-        return malformed("its target is no path");
+        return malformed("the target is not a path");
     };
     if connect && (uri.port_u16().is_none() || uri.path_and_query().is_some()) {
-        return malformed("its target is no host and port");
+        return malformed("the target is not a host and port");
     }
     if !connect && uri.authority().is_some() {
-        return malformed("its target is not in origin form");
+        return malformed("the target is not in origin form");
     }
     Ok(uri)
 }
@@ -175,16 +175,16 @@ pub(super) fn response(head: &Bytes, kind: RequestKind) -> Result<ResponseHead, 
         .parse_response_with_uninit_headers(&mut parsed, head, &mut slots)
         .map_err(refused)?;
     let (Some(code), Some(version)) = (parsed.code, parsed.version) else {
-        return malformed("its first line is none");
+        return malformed("the first line is invalid");
     };
-    let status = StatusCode::from_u16(code).or_else(|_| malformed("its status is none"))?;
+    let status = StatusCode::from_u16(code).or_else(|_| malformed("the status is invalid"))?;
     let (headers, framing) = fields(head, parsed.headers)?;
     let old = version == 0;
     if old && framing.chunked {
-        return malformed("it is chunked, which HTTP/1.0 does not know");
+        return malformed("chunked is not allowed in HTTP/1.0");
     }
     if status == StatusCode::SWITCHING_PROTOCOLS && !kind.upgrade {
-        return malformed("it changes the protocol without being kind");
+        return malformed("unrequested protocol upgrade");
     }
     let body = match (framing.chunked, framing.length) {
         _ if kind.is_bodiless(status) || kind.is_switched_by(status) => Decoder::Ended,
@@ -207,11 +207,11 @@ pub(super) fn trailers(lines: &Bytes) -> Result<HeaderMap, HttpError> {
     let mut slots = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let Ok(httparse::Status::Complete((_, parsed))) = httparse::parse_headers(lines, &mut slots)
     else {
-        return malformed("its trailers are none");
+        return malformed("the trailers are invalid");
     };
     let (trailers, framing) = fields(lines, parsed)?;
     if framing.chunked || framing.length.is_some() || framing.hosts > 0 {
-        return malformed("its trailers have what only a head may have");
+        return malformed("the trailers contain framing fields");
     }
     Ok(trailers)
 }
@@ -234,16 +234,16 @@ fn fields(
     let mut framing = FramingFields::default();
     for field in parsed {
         let Ok(name) = HeaderName::from_bytes(field.name.as_bytes()) else {
-            return malformed("a header's name is none");
+            return malformed("a header name is invalid");
         };
         framing.field(&name, field.value)?;
         let Ok(value) = HeaderValue::from_maybe_shared(head.slice_ref(field.value)) else {
-            return malformed("a header's value has a control character");
+            return malformed("a header value contains a control character");
         };
         headers.append(name, value);
     }
     if framing.chunked && framing.length.is_some() {
-        return malformed("it has both Content-Length and Transfer-Encoding");
+        return malformed("the head has both Content-Length and Transfer-Encoding");
     }
     Ok((headers, framing))
 }
@@ -252,7 +252,7 @@ impl FramingFields {
     fn field(&mut self, name: &HeaderName, value: &[u8]) -> Result<(), HttpError> {
         match *name {
             header::CONTENT_LENGTH if self.length.is_some() => {
-                malformed("it has more than one Content-Length")
+                malformed("the head has more than one Content-Length")
             }
             header::CONTENT_LENGTH => {
                 self.length = Some(framing::length(value)?);
@@ -261,7 +261,7 @@ impl FramingFields {
             header::TRANSFER_ENCODING
                 if self.chunked || !value.eq_ignore_ascii_case(b"chunked") =>
             {
-                malformed("its Transfer-Encoding is not just chunked")
+                malformed("only the transfer coding chunked is supported")
             }
             header::TRANSFER_ENCODING => {
                 self.chunked = true;

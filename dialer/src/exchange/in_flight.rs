@@ -135,7 +135,7 @@ impl<W: Transport> InFlight<W> {
             }
             *informational += 1;
             if *informational > MAX_INFORMATIONAL {
-                let endless = HttpError::Malformed("it never comes to its answer");
+                let endless = HttpError::Malformed("too many informational responses");
                 return Poll::Ready(Err(InFlightError::Broken(endless)));
             }
             if status == StatusCode::CONTINUE {
@@ -264,7 +264,7 @@ impl<W: Transport> InFlight<W> {
     pub(super) fn into_raw(mut self) -> Result<(W, Bytes), HttpError> {
         let sent = matches!(self.pending.upload, Upload::Done) && self.pending.out.is_empty();
         if !sent {
-            return malformed("it changes the protocol before the request has ended");
+            return malformed("the protocol was switched before the end of the request");
         }
         Ok((self.transport, self.incoming.take_rest()))
     }

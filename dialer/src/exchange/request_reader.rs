@@ -151,7 +151,7 @@ impl<W: Transport> RequestReader<W> {
             }
         }
         if state.decoder.is_ended() && !state.incoming.is_empty() {
-            return Poll::Ready(malformed("there is something behind the request"));
+            return Poll::Ready(malformed("unexpected data after the request"));
         }
         // Unread data of the body hides the news that the peer has left.
         if !state.incoming.is_empty() && transport.poll_gone(cx).is_ready() {
@@ -228,7 +228,7 @@ impl<W: Transport> Upload<W> {
         self.reader.wakers.body.register(cx.waker());
         let state = &mut *lock(&self.reader.state);
         let Some(transport) = state.transport.as_mut().filter(|_| state.turn == self.turn) else {
-            return Poll::Ready(malformed("its exchange is over"));
+            return Poll::Ready(malformed("the exchange has ended"));
         };
         if state.expects_continue == Expects::Waits {
             state.expects_continue = Expects::Due;

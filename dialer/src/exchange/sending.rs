@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_in_pieces_is_left_to_gather_and_a_request_never() {
+    async fn response_in_pieces_is_batched_and_a_request_is_not() {
         let length = || Encoder::Length(PIECE_COUNT * PIECE_BYTES as u64);
         assert!(takes(Sending::gathering(in_pieces(), length())).await > Duration::ZERO);
         let request = Sending::new(in_pieces(), length());

@@ -114,7 +114,7 @@ impl<W: Transport> Serving<W> {
             if self.reader.is_in_head() {
                 let deadline = deadline.get_or_insert_with(|| Box::pin(sleep(HEAD_TIMEOUT)));
                 if deadline.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(malformed("its head does not come to an end"));
+                    return Poll::Ready(malformed("the head was not complete in time"));
                 }
             }
             Poll::Pending
@@ -202,7 +202,7 @@ impl<W: Transport> Serving<W> {
         self.send(Sending::gathering(body, encoder)).await?;
         timeout(DRAIN_TIMEOUT, poll_fn(|cx| self.reader.poll_drain(cx)))
             .await
-            .map_err(|_| HttpError::Malformed("the rest of a body does not come"))??;
+            .map_err(|_| HttpError::Malformed("the rest of the body did not arrive in time"))??;
         self.out.rest();
         if close {
             self.finish().await?;
@@ -235,7 +235,7 @@ impl<W: Transport> Serving<W> {
             return Ok(false);
         };
         if !read.is_empty() {
-            return Err(HttpError::Malformed("there is something behind the request").into());
+            return Err(HttpError::Malformed("unexpected data after the request").into());
         }
         poll_fn(|cx| transport.poll_write(cx, &mut self.out)).await?;
         // Without a receiver, this resets the stream.

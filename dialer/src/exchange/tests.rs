@@ -105,7 +105,7 @@ async fn whole(response: Response<Body>) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_one_after_the_other_share_a_stream() {
+async fn sequential_requests_share_a_stream() {
     let (exchanges, _agent) = joined(|request| async move {
         Response::new(text(&format!("{} {}", request.method(), request.uri())))
     })
@@ -126,7 +126,7 @@ async fn requests_one_after_the_other_share_a_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_absolute_target_goes_out_in_origin_form() {
+async fn absolute_target_is_sent_in_origin_form() {
     let (exchanges, _agent) =
         joined(|request| async move { Response::new(text(&request.uri().to_string())) }).await;
     let mut request = get("https://user.example/api?x=1");
@@ -136,7 +136,7 @@ async fn an_absolute_target_goes_out_in_origin_form() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn heads_without_bodies_and_encoded_bodies_pass_as_they_are() {
+async fn heads_and_encoded_bodies_pass_unchanged() {
     let (exchanges, _agent) = joined(|request: Request<Body>| async move {
         match request.uri().path() {
             "/head" => Response::builder()
@@ -205,7 +205,7 @@ async fn trailers_pass() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_head_and_each_event_of_a_watch_come_at_once() {
+async fn watch_head_and_events_arrive_at_once() {
     let (feed, feeds) = mpsc::channel::<()>(1);
     let feeds = Arc::new(tokio::sync::Mutex::new(feeds));
     let (exchanges, _agent) = joined(move |_| {
@@ -233,7 +233,7 @@ async fn the_head_and_each_event_of_a_watch_come_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_before_the_uploads_end_reaches_the_caller_and_costs_the_stream() {
+async fn early_response_reaches_the_caller_and_drops_the_stream() {
     let (exchanges, _agent) = joined(|request: Request<Body>| async move {
         let early = request.uri().path() == "/early";
         let body = if early { "too large" } else { "ok" };
@@ -256,7 +256,7 @@ async fn an_answer_before_the_uploads_end_reaches_the_caller_and_costs_the_strea
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_cut_short_is_an_error_in_both_directions() {
+async fn truncated_body_is_an_error_in_both_directions() {
     let uploads = Arc::new(Mutex::new(Vec::new()));
     let seen = uploads.clone();
     let (exchanges, _agent) = joined(move |request: Request<Body>| {
@@ -315,7 +315,7 @@ impl Drop for Outcome {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_goes_away_ends_the_request_at_the_other_side() {
+async fn dropped_request_ends_at_the_server() {
     let gone = CancellationToken::new();
     let held = gone.clone();
     let (exchanges, agent) = joined(move |request: Request<Body>| {
@@ -350,7 +350,7 @@ async fn a_caller_that_goes_away_ends_the_request_at_the_other_side() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_goes_away_takes_along_what_nobody_reads_of_its_upload() {
+async fn dropped_request_drops_its_unread_upload() {
     let (exchanges, agent) = joined(|request: Request<Body>| async move {
         let _unread = request;
         std::future::pending().await
@@ -367,7 +367,7 @@ async fn a_caller_that_goes_away_takes_along_what_nobody_reads_of_its_upload() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_head_that_does_not_come_is_a_timeout_only_where_one_is_set() {
+async fn missing_head_times_out_only_with_a_deadline() {
     let (exchanges, _agent) = joined(|_| async {
         tokio::time::sleep(Duration::from_secs(300)).await;
         Response::new(empty())
@@ -380,7 +380,7 @@ async fn a_head_that_does_not_come_is_a_timeout_only_where_one_is_set() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expected_100_is_waited_for_and_refused_bodies_are_never_asked_for() {
+async fn expected_100_is_awaited_and_refused_bodies_are_not_read() {
     let (exchanges, _agent) = joined(|request: Request<Body>| async move {
         if request.uri().path() == "/refuse" {
             let mut answer = Response::new(text("no"));
@@ -422,7 +422,7 @@ async fn an_expected_100_is_waited_for_and_refused_bodies_are_never_asked_for() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_head_over_the_limits_is_refused_and_reaches_no_handler() {
+async fn oversized_head_is_refused_before_the_handler() {
     let (exchanges, _agent) = joined(|_| async { Response::new(text("reached")) }).await;
     let mut many = get("/");
     for n in 0..101 {
@@ -445,7 +445,7 @@ async fn a_head_over_the_limits_is_refused_and_reaches_no_handler() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_requests_at_once_each_get_their_own_answer() {
+async fn concurrent_requests_get_their_own_responses() {
     let (exchanges, _agent) = joined(|request: Request<Body>| async move {
         let path = request.uri().path().to_owned();
         let body = request.into_body().collect().await.unwrap().to_bytes();

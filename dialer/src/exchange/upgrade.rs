@@ -56,7 +56,9 @@ impl Future for OnUpgrade {
         match &mut self.get_mut().inner {
             Pending::Ours(receiver) => {
                 let upgraded = ready!(Pin::new(&mut *lock(receiver)).poll(cx));
-                Poll::Ready(upgraded.map_err(|_| io::Error::other("it was not upgraded")))
+                Poll::Ready(
+                    upgraded.map_err(|_| io::Error::other("the connection was not upgraded")),
+                )
             }
             Pending::Hyper(upgrade) => {
                 let upgraded = ready!(Pin::new(upgrade).poll(cx)).map_err(io::Error::other)?;

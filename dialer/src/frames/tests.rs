@@ -28,7 +28,7 @@ fn spdys() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_frame_may_begin_where_one_has_ended_and_nowhere_else() {
+fn frame_begins_only_after_the_end_of_another() {
     for (protocol, frames) in [
         (Protocol::WebSocket, websockets()),
         (Protocol::Spdy, spdys()),
@@ -49,7 +49,7 @@ fn a_frame_may_begin_where_one_has_ended_and_nowhere_else() {
 }
 
 #[test]
-fn what_surely_belongs_to_a_frame_never_goes_beyond_it() {
+fn rest_of_a_frame_never_exceeds_it() {
     for (protocol, frames) in [
         (Protocol::WebSocket, websockets()),
         (Protocol::Spdy, spdys()),
@@ -68,7 +68,7 @@ fn what_surely_belongs_to_a_frame_never_goes_beyond_it() {
 }
 
 #[test]
-fn a_ping_is_found_where_a_frame_begins_and_nowhere_else() {
+fn ping_is_found_only_at_a_frame_boundary() {
     let ping = b"\x89\x80\x01\x02\x03\x04";
     let before = websockets().concat();
     let said = Frames::new(Protocol::WebSocket);
@@ -89,7 +89,7 @@ fn a_ping_is_found_where_a_frame_begins_and_nowhere_else() {
 }
 
 #[test]
-fn a_ping_has_the_answer_its_server_would_give() {
+fn ping_is_answered_as_by_its_server() {
     let masked = b"\x89\x83\x01\x02\x03\x04\x60\x60\x60";
     for known in 0..masked.len() {
         assert_eq!(
@@ -114,7 +114,7 @@ fn a_ping_has_the_answer_its_server_would_give() {
 }
 
 #[test]
-fn what_is_no_ping_of_a_client_has_no_answer() {
+fn other_frames_have_no_pong() {
     // A pong, an unmasked ping, an oversized ping.
     for frame in [&[0x8a, 0x80][..], &[0x89, 0x00], &[0x89, 0xfe]] {
         assert_eq!(Protocol::WebSocket.pong(frame), Pong::None, "{frame:?}");
@@ -129,7 +129,7 @@ fn what_is_no_ping_of_a_client_has_no_answer() {
 }
 
 #[test]
-fn protocols_are_known_by_what_the_upgrade_names() {
+fn protocol_is_read_from_the_upgrade_header() {
     let of = |name: &'static str| Protocol::of(&HeaderValue::from_static(name));
     assert_eq!(of("WebSocket"), Some(Protocol::WebSocket));
     assert_eq!(of("spdy/3.1"), Some(Protocol::Spdy));

@@ -105,10 +105,10 @@ pub enum FrameError {
     #[error("unknown tag {0}")]
     Tag(u8),
     /// Wrong length for this tag.
-    #[error("a message with tag {0} of a wrong length")]
+    #[error("wrong length of a message with tag {0}")]
     Length(u8),
     /// Lowest version above the highest.
-    #[error("a version range that ends before it begins")]
+    #[error("lowest version above the highest")]
     Versions,
 }
 
@@ -280,21 +280,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_message_reads_back_as_it_was_written((data, kind) in frames()) {
+        fn message_is_decoded_as_it_was_encoded((data, kind) in frames()) {
             let frame = frame(kind, &data);
             let message = frame.encode();
             prop_assert_eq!(decode(&message), Ok(frame));
         }
 
         #[test]
-        fn any_bytes_are_refused_or_are_the_only_spelling(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn decoded_bytes_are_the_canonical_encoding(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             if let Ok(frame) = decode(&bytes) {
                 prop_assert_eq!(&frame.encode()[..], &bytes[..]);
             }
         }
 
         #[test]
-        fn a_byte_more_or_less_is_refused((data, kind) in frames()) {
+        fn message_of_another_length_is_refused((data, kind) in frames()) {
             prop_assume!(kind != 1);
             let whole = frame(kind, &data).encode();
             prop_assert!(decode(&whole[..whole.len() - 1]).is_err());
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_message_is_named() {
+    fn invalid_message_has_a_specific_error() {
         assert_eq!(decode(&[]), Err(FrameError::Empty));
         assert_eq!(decode(&[9, 1]), Err(FrameError::Tag(9)));
         assert_eq!(decode(&[2]), Err(FrameError::Length(2)));

@@ -126,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_twelve_bytes_are_refused_or_the_one_spelling_of_a_header(bytes: [u8; HEADER_BYTES]) {
+        fn decoded_header_is_the_canonical_encoding(bytes: [u8; HEADER_BYTES]) {
             if let Ok(header) = Header::decode(&bytes) {
                 prop_assert_eq!(header.encode(), bytes);
             }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header_says_why() {
+    fn invalid_header_has_a_specific_error() {
         let good = Header::data(1, SYN_FLAG, 5).encode();
         let with = |at: usize, value: u8| {
             let mut bytes = good;

@@ -94,7 +94,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_hold_what_single_numbers_would(
+        fn ranges_match_single_numbers(
             side in 1..=2_u32,
             steps in prop::collection::vec((prop_oneof![0..4_u32, 0..1500_u32], any::<prop::sample::Index>()), 1..200),
         ) {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_number_is_no_trouble() {
+    fn highest_number_does_not_overflow() {
         let mut skipped = Skipped::default();
         skipped.pass_over(1, u32::MAX);
         assert!(skipped.contains(u32::MAX - 2) && !skipped.contains(u32::MAX));

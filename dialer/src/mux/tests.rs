@@ -116,7 +116,7 @@ fn assert_empty(mux: &Mux) {
 }
 
 #[test]
-fn a_stream_is_announced_acknowledged_written_finished_and_gone() {
+fn stream_passes_through_its_life_cycle() {
     let (agent, hub) = pair(8);
     let mut here = agent.open().unwrap();
     assert_eq!(
@@ -173,7 +173,7 @@ fn several_small_frames_share_a_message_and_control_goes_first() {
 }
 
 #[test]
-fn a_full_frame_fills_a_message_and_bulk_waits_where_it_is_told_to() {
+fn full_frame_fills_a_message_and_bulk_waits_for_permission() {
     let (agent, hub) = pair(8);
     let (mut bulk, _there) = opened(&agent, &hub);
     let (mut small, _too) = opened(&agent, &hub);
@@ -203,7 +203,7 @@ fn is_bulk(stream: &mut Stream, mux: &Mux) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_is_bulk_by_what_it_sends_unasked_and_not_for_ever() {
+async fn stream_is_bulk_by_its_unanswered_bytes_for_a_time() {
     let (agent, hub) = pair(8);
     let (mut here, mut there) = opened(&agent, &hub);
     // In pieces that the wire takes at once: the outbox runs empty each time.
@@ -229,7 +229,7 @@ async fn a_stream_is_bulk_by_what_it_sends_unasked_and_not_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_trickle_is_never_bulk() {
+async fn slow_stream_is_never_bulk() {
     let (agent, hub) = pair(8);
     let (mut here, _there) = opened(&agent, &hub);
     for _ in 0..200 {
@@ -239,7 +239,7 @@ async fn a_trickle_is_never_bulk() {
 }
 
 #[test]
-fn bulk_has_its_turn_beside_small_streams_that_never_pause() {
+fn bulk_gets_turns_beside_busy_small_streams() {
     let (agent, hub) = pair(8);
     let (mut bulk, _there) = opened(&agent, &hub);
     let (mut small, mut other) = opened(&agent, &hub);
@@ -264,7 +264,7 @@ fn bulk_has_its_turn_beside_small_streams_that_never_pause() {
 }
 
 #[test]
-fn a_reader_that_stops_holds_its_window_and_nobody_else() {
+fn stopped_reader_holds_its_window_only() {
     let (agent, hub) = pair(8);
     let (mut stopped, mut never_read) = opened(&agent, &hub);
     let mut sent = 0;
@@ -295,7 +295,7 @@ fn a_reader_that_stops_holds_its_window_and_nobody_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_keeps_up_and_then_stops_holds_a_mebibyte_at_most() {
+async fn fast_reader_that_stops_holds_at_most_a_mebibyte() {
     let (agent, hub) = pair(8);
     hub.register_driver(noop_waker_ref(), Some(Duration::from_micros(200)));
     let (mut here, mut there) = opened(&agent, &hub);
@@ -316,7 +316,7 @@ async fn a_reader_that_keeps_up_and_then_stops_holds_a_mebibyte_at_most() {
 }
 
 #[test]
-fn a_reset_is_told_from_an_end_and_comes_behind_what_was_read() {
+fn reset_differs_from_an_end_and_follows_the_data() {
     let (agent, hub) = pair(8);
     let (mut here, mut there) = opened(&agent, &hub);
     write(&mut here, b"some").unwrap();
@@ -363,7 +363,7 @@ fn a_reset_is_told_from_an_end_and_comes_behind_what_was_read() {
 }
 
 #[test]
-fn an_unaccepted_stream_that_was_reset_is_forgotten_and_a_finished_one_is_not() {
+fn unaccepted_reset_stream_is_dropped_and_a_finished_one_is_kept() {
     let (agent, hub) = pair(8);
     drop(agent.open().unwrap());
     exchange(&agent, &hub);
@@ -380,7 +380,7 @@ fn an_unaccepted_stream_that_was_reset_is_forgotten_and_a_finished_one_is_not() 
 }
 
 #[test]
-fn streams_beyond_the_cap_are_refused_and_those_that_are_over_do_not_count() {
+fn streams_beyond_the_cap_are_refused_and_ended_ones_do_not_count() {
     let (agent, hub) = pair(4);
     let mut held: Vec<_> = (0..4).map(|_| opened(&agent, &hub)).collect();
     assert!(matches!(agent.open(), Err(OpenError::Full)));
@@ -417,7 +417,7 @@ fn streams_beyond_the_cap_are_refused_and_those_that_are_over_do_not_count() {
 }
 
 #[test]
-fn writers_are_woken_when_half_of_their_bytes_are_gone() {
+fn writer_is_woken_when_half_of_its_bytes_are_sent() {
     let (agent, hub) = pair(4);
     let (mut here, _there) = opened(&agent, &hub);
     write(&mut here, &[0; 1 << 20]).unwrap();
@@ -432,7 +432,7 @@ fn writers_are_woken_when_half_of_their_bytes_are_gone() {
 }
 
 #[test]
-fn the_session_s_end_breaks_streams_but_not_what_had_come_whole_or_is_on_its_way() {
+fn session_end_breaks_streams_but_keeps_complete_and_queued_data() {
     let (agent, hub) = pair(8);
     let (mut whole, mut read_late) = opened(&agent, &hub);
     let (mut open, mut broken) = opened(&agent, &hub);

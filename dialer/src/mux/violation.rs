@@ -16,7 +16,7 @@ pub enum Violation {
     #[error("a frame of this type for stream {0}")]
     Stream(u32),
     /// A new stream with a number of this side.
-    #[error("stream {0} has a number that is ours to give")]
+    #[error("stream {0} has a number of this side")]
     Parity(u32),
     /// A stream number that was used before.
     #[error("stream {0} was opened twice, or far out of order")]
@@ -35,13 +35,13 @@ pub enum Violation {
         left: u32,
     },
     /// A window above the range of 32 bits.
-    #[error("the window of stream {0} grew beyond what a number can say")]
+    #[error("the window of stream {0} exceeds 32 bits")]
     Credit(u32),
     /// Data after a FIN.
-    #[error("data for stream {0} behind its end")]
+    #[error("data for stream {0} after its end")]
     BehindEnd(u32),
     /// Too many unanswered pings.
-    #[error("more pings than are answered at a time")]
+    #[error("too many unanswered pings")]
     Pings,
 }
 

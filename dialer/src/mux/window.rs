@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_update_comes_at_half_a_window() {
+    async fn update_is_sent_at_half_a_window() {
         let mut budget = Budget::new(0, &MemoryBudget::default());
         let mut window = Window::new();
         assert_eq!(pass(&mut window, 100 * BYTES_PER_KIB, &mut budget), None);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_window_grows_to_a_mebibyte_under_a_fast_reader_and_within_the_budget() {
+    async fn window_of_a_fast_reader_grows_to_a_mebibyte_within_the_budget() {
         let mut budget = Budget::new(768 * BYTES_PER_KIB as usize, &MemoryBudget::default());
         let mut window = Window::new();
         let mut granted = Vec::new();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_window_shrinks_under_a_slow_reader_and_gives_its_budget_back() {
+    async fn window_of_a_slow_reader_shrinks_and_releases_its_budget() {
         let mut budget = Budget::new(usize::MAX, &MemoryBudget::default());
         let mut window = Window::new();
         for _ in 0..4 {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn over_a_far_path_a_window_grows_to_what_the_path_holds_and_as_much_again_at_most() {
+    async fn far_window_grows_to_at_most_twice_the_bdp() {
         for (millis, rate) in [(20, 60 << 20), (60, 25 << 20), (150, 8 << 20)] {
             let round_trip = Duration::from_millis(millis);
             let mut window = Window::new();
@@ -282,22 +282,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn over_a_far_path_that_holds_little_a_stopped_reader_costs_no_more_than_over_a_near_one()
-    {
+    async fn far_window_of_a_slow_path_stays_below_the_near_limit() {
         let mut window = Window::new();
         flow(&mut window, Duration::from_millis(150), 3 << 20, 50).await;
         assert!(window.size <= MAX_NEAR_WINDOW, "{}", window.size);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_window_is_never_larger_than_what_may_be_on_its_way() {
+    async fn window_never_exceeds_the_far_limit() {
         let mut window = Window::new();
         flow(&mut window, Duration::from_millis(300), 100 << 20, 30).await;
         assert_eq!(window.size, MAX_FAR_WINDOW);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_far_reader_that_becomes_slow_gives_back_what_it_had_more() {
+    async fn far_reader_that_slows_down_releases_its_budget() {
         let round_trip = Duration::from_millis(150);
         let mut window = Window::new();
         let mut budget = flow(&mut window, round_trip, 16 << 20, 12).await;
@@ -313,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn one_byte_beyond_the_window_is_too_much() {
+    fn byte_beyond_the_window_is_refused() {
         let mut window = Window::new();
         assert_eq!(window.arrived(INITIAL_WINDOW + 1), Err(INITIAL_WINDOW));
         window.arrived(INITIAL_WINDOW).unwrap();

@@ -139,7 +139,7 @@ async fn a_peer_over_our_cap_gets_resets_and_keeps_the_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_257th_stream_that_nobody_has_used_does_not_stall() {
+async fn unused_streams_beyond_256_do_not_stall() {
     let (agent, hub) = pair(&limits(512), PIPE_BYTES).await;
     let mut streams = Vec::new();
     for _ in 0..400 {
@@ -157,7 +157,7 @@ async fn the_257th_stream_that_nobody_has_used_does_not_stall() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_nobody_accepts_are_bounded_and_the_session_lives() {
+async fn unaccepted_streams_are_bounded_and_the_session_lives() {
     let (agent, hub) = pair(&limits(4), PIPE_BYTES).await;
     let held: Vec<_> = [hub.open().await, hub.open().await].into_iter().collect();
     assert!(held.iter().all(Result::is_ok));
@@ -190,7 +190,7 @@ async fn read_error(stream: &mut Stream) -> ErrorKind {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_stream_is_reset_whatever_half_of_it_was_done() {
+async fn dropped_stream_is_reset_in_any_half_closed_state() {
     let (agent, hub) = pair(&limits(16), PIPE_BYTES).await;
 
     // Nothing was finished.
@@ -256,7 +256,7 @@ async fn a_stream_finished_both_ways_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_session_resets_its_streams_and_says_why_to_everybody() {
+async fn broken_session_resets_its_streams_and_reports_the_reason() {
     let (agent, hub) = pair(&limits(16), PIPE_BYTES).await;
     let (mut here, mut there) = opened(&agent, &hub).await;
     here.write_all(b"begun").await.unwrap();
@@ -279,7 +279,7 @@ async fn a_broken_session_resets_its_streams_and_says_why_to_everybody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_written_and_finished_before_a_close_arrives() {
+async fn data_finished_before_a_close_arrives() {
     let (agent, hub) = pair(&limits(16), 1 << 20).await;
     let (mut here, mut there) = opened(&hub, &agent).await;
     here.write_all(&[1; 50_000]).await.unwrap();
@@ -299,7 +299,7 @@ async fn the_last_handle_dropped_ends_the_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_reader_stops_nobody_else() {
+async fn stopped_reader_blocks_no_other_stream() {
     let (agent, hub) = pair(&limits(16), PIPE_BYTES).await;
     let (mut stopped, _never_read) = opened(&hub, &agent).await;
     // Until the window is full.
@@ -322,7 +322,7 @@ async fn a_stopped_reader_stops_nobody_else() {
 /// Much more data than all buffers hold, through four streams and a small pipe: each bounded queue
 /// fills up and must be polled again when it drains.
 #[tokio::test(start_paused = true)]
-async fn back_pressure_loses_no_wake_up() {
+async fn back_pressure_loses_no_wakeup() {
     let (agent, hub) = pair(&limits(16), 4096).await;
     let served = tokio::spawn(echo(agent.clone()));
     let mut tasks = JoinSet::new();
@@ -351,7 +351,7 @@ async fn back_pressure_loses_no_wake_up() {
 /// Both ends write as much as they can through a pipe of one message: neither may wait for its own
 /// writes before it reads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bulk_on_eight_streams_each_way_through_a_narrow_pipe_comes_to_its_end() {
+async fn bulk_both_ways_through_a_narrow_pipe_completes() {
     const BYTES_EACH: usize = 1 << 20;
     let (agent, hub) = pair(&limits(64), 16 * 1024).await;
     let mut tasks = JoinSet::new();
@@ -376,7 +376,7 @@ async fn bulk_on_eight_streams_each_way_through_a_narrow_pipe_comes_to_its_end()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_streams_write_in_one_round_goes_out_in_one_record() {
+async fn writes_of_one_round_share_a_record() {
     const STREAM_COUNT: usize = 4;
     let (agent, hub) = pair(&limits(16), PIPE_BYTES).await;
     let mut pairs = Vec::new();
@@ -396,7 +396,7 @@ async fn what_streams_write_in_one_round_goes_out_in_one_record() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_breaks_the_protocol_ends_its_session_and_no_other_and_is_told() {
+async fn protocol_violation_ends_its_session_only_with_a_reason() {
     let (_other_agent, other) = pair(&limits(16), PIPE_BYTES).await;
     let (agent, hub) = duplex(PIPE_BYTES);
     let bounds = limits(16);
@@ -433,7 +433,7 @@ async fn a_peer_that_breaks_the_protocol_ends_its_session_and_no_other_and_is_to
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_peer_is_dead_after_twenty_seconds() {
+async fn silent_peer_is_dropped_after_twenty_seconds() {
     let (agent_io, middle) = duplex(PIPE_BYTES);
     let (mut far, hub_io) = duplex(PIPE_BYTES);
     let (cut, mut is_cut) = tokio::sync::oneshot::channel::<()>();
@@ -476,7 +476,7 @@ fn close_reasons_keep_their_codes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn limits_below_what_yamux_needs_still_make_a_session() {
+async fn limits_below_the_minimum_of_yamux_still_make_a_session() {
     let poor = Limits {
         max_streams: 4,
         receive_budget: 0,

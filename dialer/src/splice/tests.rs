@@ -3,7 +3,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use super::*;
 
 #[tokio::test]
-async fn an_end_passes_and_the_other_direction_goes_on() {
+async fn end_passes_and_the_other_direction_continues() {
     let (mut left, a) = duplex(1024);
     let (b, mut right) = duplex(1024);
     let spliced = tokio::spawn(splice(a, b));
@@ -25,7 +25,7 @@ async fn an_end_passes_and_the_other_direction_goes_on() {
 }
 
 #[tokio::test]
-async fn more_than_all_buffers_passes_both_ways_at_once() {
+async fn data_beyond_all_buffers_passes_both_ways() {
     let (left, a) = duplex(512);
     let (b, right) = duplex(700);
     let spliced = tokio::spawn(splice(a, b));
@@ -79,7 +79,7 @@ impl AsyncWrite for Reset {
 }
 
 #[tokio::test]
-async fn an_error_ends_both_and_it_is_told_on_which_side_and_after_how_much() {
+async fn error_ends_both_directions_and_names_side_and_bytes() {
     let (_left, a) = duplex(64);
     let spliced = splice(a, Reset).await;
     let End::B(error) = spliced.end else {
@@ -133,7 +133,7 @@ impl AsyncWrite for Closed {
 }
 
 #[tokio::test]
-async fn what_a_server_said_before_it_closed_arrives_though_its_client_still_speaks() {
+async fn data_of_a_closed_server_reaches_a_client_that_still_sends() {
     static ANSWER: [u8; 200_000] = [7; 200_000];
     // The client's pipe holds far less than the answer, and the client's data meets a closed
     // connection first.
@@ -149,7 +149,7 @@ async fn what_a_server_said_before_it_closed_arrives_though_its_client_still_spe
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_is_heard_to_its_end_after_its_server_has_closed_and_for_ten_minutes_at_most() {
+async fn client_of_a_closed_server_is_drained_for_ten_minutes_at_most() {
     for silent in [false, true] {
         let (mut left, a) = duplex(1024);
         left.write_all(b"ping").await.unwrap();

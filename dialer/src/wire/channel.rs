@@ -111,7 +111,7 @@ impl Channel {
             rest.advance(done.min(rest.len()));
         }
         if rest.len() > MAX_PARTIAL_BYTES {
-            return Err(general("a message of the handshake that has no end"));
+            return Err(general("an endless handshake message"));
         }
         if !rest.is_empty() {
             self.rest = rest;
@@ -240,9 +240,7 @@ fn handle<D>(
         Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
             Err(general("the peer ended the secure channel"))
         }
-        Ok(_) => Err(general(
-            "something in the secure channel that nobody asked for",
-        )),
+        Ok(_) => Err(general("unexpected state of the secure channel")),
         Err(error) => Err(error),
     };
     (discard, step)

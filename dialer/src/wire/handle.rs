@@ -139,10 +139,12 @@ impl SessionHandle {
     /// The agent's end: resumes this session, which the hub's HELLO has named.
     pub(crate) async fn resume(&self, mut socket: Socket, agreed: &Agreed) -> Result<(), LinkEnd> {
         let Ok(_alone) = self.resuming.try_lock() else {
-            return Err(LinkEnd::Protocol("it is being resumed already".to_owned()));
+            return Err(LinkEnd::Protocol(
+                "the session is being resumed already".to_owned(),
+            ));
         };
         let &Frame::Challenge(hub) = &decode(socket.receive().await?)? else {
-            return Err(LinkEnd::Protocol("no challenge came".to_owned()));
+            return Err(LinkEnd::Protocol("no challenge received".to_owned()));
         };
         let exchange = Exchange {
             session: self.id,
@@ -157,7 +159,7 @@ impl SessionHandle {
         };
         hello::send_frame(&mut socket, &proof).await?;
         let Frame::Resumed { received, mac } = decode(socket.receive().await?)? else {
-            return Err(LinkEnd::Protocol("no proof came".to_owned()));
+            return Err(LinkEnd::Protocol("no proof received".to_owned()));
         };
         if !exchange.proved(&self.secret, Role::Hub, received, &mac) {
             return Err(LinkEnd::Unproved);
@@ -179,7 +181,7 @@ impl SessionHandle {
             mac,
         } = decode(socket.receive().await?)?
         else {
-            return Err(LinkEnd::Protocol("no proof came".to_owned()));
+            return Err(LinkEnd::Protocol("no proof received".to_owned()));
         };
         let exchange = Exchange {
             session: self.id,

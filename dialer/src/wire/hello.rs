@@ -43,7 +43,7 @@ impl Agreed {
 
     fn new(version: u8, session: SessionId, theirs: &Hello) -> Result<Self, LinkEnd> {
         if theirs.received != 0 {
-            let what = "a count that nothing proves";
+            let what = "a HELLO with a received count";
             return Err(LinkEnd::Protocol(what.to_owned()));
         }
         debug!(version, "link version agreed");
@@ -136,7 +136,9 @@ async fn receive(socket: &mut Socket) -> Result<Hello, LinkEnd> {
     match frame::decode(socket.receive().await?) {
         Ok(Frame::Hello(hello)) if hello.max_message as usize >= MIN_MESSAGE_BYTES => Ok(hello),
         Ok(Frame::Close(code)) => Err(LinkEnd::Closed(CloseReason::from_code(code))),
-        Ok(_) => Err(LinkEnd::Protocol("no usable HELLO came first".to_owned())),
+        Ok(_) => Err(LinkEnd::Protocol(
+            "the first message must be a valid HELLO".to_owned(),
+        )),
         Err(error) => Err(LinkEnd::Protocol(error.to_string())),
     }
 }

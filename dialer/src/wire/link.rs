@@ -103,7 +103,7 @@ impl Link {
                 }
                 Ok(Frame::Hello(_)) => return wrong("a second HELLO"),
                 Ok(Frame::Challenge(_) | Frame::Proof { .. } | Frame::Resumed { .. }) => {
-                    return wrong("a proof that nobody asked for");
+                    return wrong("an unrequested proof");
                 }
                 Err(error) => return Err(LinkEnd::Protocol(error.to_string())),
             }

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proof_is_good_for_nothing_but_what_it_was_made_for() {
+    fn proof_is_valid_for_its_exchange_role_and_count_only() {
         let secret = Secret::new([1; 32]);
         let exchange = Exchange {
             session: [2; 16],

@@ -37,11 +37,11 @@ pub(crate) struct RetransmitBuffer {
 /// Received count that the peer cannot have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidCount {
-    #[error("fewer bytes than it has acknowledged")]
+    #[error("below the acknowledged count")]
     BelowAcknowledged,
-    #[error("more bytes than were sent")]
+    #[error("above the sent count")]
     AboveSent,
-    #[error("a reservation of a message")]
+    #[error("within a message")]
     WithinMessage,
 }
 
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_acknowledged_is_forgotten_and_the_rest_kept_in_order() {
+    fn acknowledged_frames_are_dropped_and_the_rest_kept_in_order() {
         let mut retransmit = retransmit();
         let kept = |retransmit: &RetransmitBuffer| {
             retransmit
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_counts_are_refused_and_change_nothing() {
+    fn invalid_counts_are_refused_and_change_nothing() {
         for (count, wrong) in [
             (0, InvalidCount::BelowAcknowledged),
             (99, InvalidCount::BelowAcknowledged),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_until_the_next_message_might_not_fit() {
+    fn capacity_ends_when_the_next_message_might_not_fit() {
         let mut retransmit = RetransmitBuffer::new(256 * 1024, &MemoryBudget::default());
         while retransmit.room() > 0 {
             retransmit.add_sent(MAX_MESSAGE_BYTES - 1, &frame(MAX_MESSAGE_BYTES - 1));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_share_what_they_keep_beyond_their_own() {
+    fn sessions_share_the_memory_budget_beyond_their_own_share() {
         let memory = MemoryBudget::of(1024 * 1024);
         let mut greedy = RetransmitBuffer::new(8 << 20, &memory);
         fill(&mut greedy);

@@ -403,7 +403,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_socket_that_ends_with_something_unread_gives_its_block_back() {
+    async fn socket_dropped_with_unread_data_returns_its_block() {
         let (mut peer, io) = duplex(1024);
         let mut socket = Socket::new(Box::new(io), &[], Role::Agent);
         let frame = Encoder::new(Role::Hub).frame(Opcode::Binary, 5, |out| out.put_slice(b"hello"));

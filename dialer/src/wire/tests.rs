@@ -52,7 +52,7 @@ async fn plaintext_arrives_whole_and_in_order() {
 }
 
 #[tokio::test]
-async fn nothing_is_lost_wherever_a_link_breaks() {
+async fn no_data_is_lost_wherever_a_link_breaks() {
     // Every position within a resumption and the first messages after it.
     let cuts = (0..700).chain((700..40_000).step_by(397));
     let cuts: Vec<_> = cuts.map(|left| (left, left % 2 == 0)).collect();
@@ -73,7 +73,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn what_is_kept_never_exceeds_its_limit() {
+async fn retransmit_buffer_never_exceeds_its_limit() {
     let small = Limits {
         unacknowledged: 100_000,
         ..limits()
@@ -88,7 +88,7 @@ async fn what_is_kept_never_exceeds_its_limit() {
 }
 
 #[tokio::test]
-async fn a_peer_that_acknowledges_nothing_gets_no_more_than_the_limit() {
+async fn peer_without_acknowledgements_gets_data_up_to_the_limit() {
     let known = Resumable::default();
     let limits = limits();
     let (a, h) = duplex(1 << 26);
@@ -108,7 +108,7 @@ async fn a_peer_that_acknowledges_nothing_gets_no_more_than_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_peer_is_lost_within_twenty_seconds_and_the_session_ends_with_its_window() {
+async fn silent_peer_loses_its_link_and_then_its_session() {
     let known = Resumable::default();
     let limits = limits();
     let (a, h) = duplex(64 * 1024);
@@ -124,7 +124,7 @@ async fn a_silent_peer_is_lost_within_twenty_seconds_and_the_session_ends_with_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_session_lives_and_holds_nothing() {
+async fn idle_session_lives_and_holds_no_data() {
     let known = Resumable::default();
     let (agent, hub) = session(&known, &limits(), usize::MAX, 1000).await;
     agent.put(b"only this");
@@ -136,7 +136,7 @@ async fn an_idle_session_lives_and_holds_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_goes_on_after_a_long_pause() {
+async fn session_resumes_after_a_long_pause() {
     let known = Resumable::default();
     let (agent, hub) = session(&known, &limits(), 0, 1000).await;
     agent.down().await;
@@ -154,7 +154,7 @@ async fn a_session_goes_on_after_a_long_pause() {
 
 /// The agent notices first: its old socket is gone silently, as behind a NAT that forgot it.
 #[tokio::test]
-async fn an_agent_takes_over_though_the_hub_believes_in_the_old_link() {
+async fn agent_resumes_while_the_hub_still_has_the_old_link() {
     let known = Resumable::default();
     let limits = limits();
     let (a, h) = duplex(64 * 1024);
@@ -184,7 +184,7 @@ async fn an_agent_takes_over_though_the_hub_believes_in_the_old_link() {
 }
 
 #[tokio::test]
-async fn a_close_ends_the_session_and_not_only_its_link() {
+async fn close_ends_the_session() {
     let known = Resumable::default();
     let limits = limits();
     let (a, h) = duplex(64 * 1024);

@@ -51,7 +51,7 @@ pub enum WsError {
     #[error("a WebSocket frame that is masked by the hub or unmasked by the agent")]
     Mask,
     /// A length not encoded minimally.
-    #[error("a WebSocket frame whose length is written in too many bytes")]
+    #[error("a WebSocket frame with a length not encoded minimally")]
     Length,
     /// A fragmented or oversized control frame.
     #[error("a control frame that is fragmented or too long")]
@@ -63,7 +63,7 @@ pub enum WsError {
     #[error("fragments out of order")]
     Fragments,
     /// A truncated close frame.
-    #[error("a close frame that is cut short")]
+    #[error("a truncated close frame")]
     Close,
 }
 
@@ -326,7 +326,7 @@ impl Encoder {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
     /// The body is too large.
-    #[error("a message of {0} bytes is none that can be sent")]
+    #[error("a message of {0} bytes exceeds the limit")]
     TooLarge(usize),
     /// The system has no random bytes.
     #[error("the system has no random bytes: {0}")]

@@ -5,7 +5,7 @@ fn hub(url: &str) -> HubUrl {
 }
 
 #[test]
-fn no_proxy_is_read_as_curl_reads_it() {
+fn no_proxy_is_read_as_by_curl() {
     let table = [
         ("", "https://hub.example.com", false),
         ("*", "https://hub.example.com", true),
@@ -65,7 +65,7 @@ fn loopback_address_never_goes_to_a_proxy() {
 }
 
 #[test]
-fn a_proxys_url_is_read_and_its_password_is_never_shown() {
+fn proxy_url_is_parsed_and_its_password_hidden() {
     let parse = |text| ProxyRules::parse(Some(text), None);
     let shown = |text| {
         let rules = parse(text).unwrap();
@@ -101,7 +101,7 @@ fn a_proxys_url_is_read_and_its_password_is_never_shown() {
 }
 
 #[test]
-fn credentials_are_decoded_and_go_as_basic() {
+fn proxy_credentials_are_decoded_and_sent_as_basic() {
     let header = |user| basic(user).unwrap().expose_secret().to_owned();
     // RFC 7617, 2.
     assert_eq!(

@@ -39,7 +39,7 @@ async fn proxy(answer: Option<&'static str>) -> (ProxyRules, Arc<Mutex<String>>)
 }
 
 #[tokio::test]
-async fn a_proxy_is_asked_by_connect_with_basic_credentials() {
+async fn proxy_gets_connect_with_basic_credentials() {
     let (url, mut accepted) = hub(|_| {}).await;
     let url: HubUrl = format!("https://hub.test:{}", url.port()).parse().unwrap();
     let (rules, seen) = proxy(None).await;
@@ -63,7 +63,7 @@ async fn a_proxy_is_asked_by_connect_with_basic_credentials() {
 }
 
 #[tokio::test]
-async fn a_proxys_refusals_are_told_apart() {
+async fn proxy_refusals_have_distinct_codes() {
     let table = [
         (
             "HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n",
@@ -119,7 +119,7 @@ async fn dead_proxy_is_named_without_its_password() {
 }
 
 #[tokio::test]
-async fn proxy_without_basic_authentication_says_which_schemes_it_takes() {
+async fn proxy_without_basic_authentication_is_reported_with_its_schemes() {
     for (offers, basic) in [
         (
             "proxy-authenticate: NTLM\r\nproxy-authenticate: Negotiate\r\n",

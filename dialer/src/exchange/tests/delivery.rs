@@ -42,7 +42,7 @@ async fn one_served(pieces: &[&[u8]], end: End) -> (Vec<Message>, bool) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_is_the_same_however_it_is_split_and_its_end_is_no_part_of_it() {
+async fn request_is_the_same_however_it_is_split() {
     for sent in REQUESTS {
         let sent = sent.as_bytes();
         let (whole, ended) = one_served(&[sent], End::Clean).await;
@@ -57,7 +57,7 @@ async fn a_request_is_the_same_however_it_is_split_and_its_end_is_no_part_of_it(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_cut_anywhere_is_never_a_whole_one() {
+async fn truncated_request_is_never_complete() {
     for sent in REQUESTS {
         for at in 1..sent.len() {
             for end in [End::Clean, End::Reset] {
@@ -70,7 +70,7 @@ async fn a_request_that_is_cut_anywhere_is_never_a_whole_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_follow_each_other_on_one_wire() {
+async fn requests_follow_each_other_on_one_transport() {
     let all: Vec<&[u8]> = REQUESTS.iter().map(|sent| sent.as_bytes()).collect();
     let (script, tape) = Script::new(&all, End::Clean);
     let (seen, outcome) = served(script.narrow(7).polite(0, usize::MAX)).await;
@@ -82,7 +82,7 @@ async fn requests_follow_each_other_on_one_wire() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_is_the_same_however_it_is_split() {
+async fn response_is_the_same_however_it_is_split() {
     for sent in ANSWERS {
         let sent = sent.as_bytes();
         let (script, _) = Script::new(&[sent], End::Silence);
@@ -101,7 +101,7 @@ async fn an_answer_is_the_same_however_it_is_split() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_cut_anywhere_is_an_error() {
+async fn truncated_response_is_an_error() {
     for sent in ANSWERS {
         for at in 0..sent.len() {
             for end in [End::Clean, End::Reset] {
@@ -115,7 +115,7 @@ async fn an_answer_that_is_cut_anywhere_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_to_the_end_of_the_wire_needs_a_clean_end() {
+async fn body_to_the_end_of_the_transport_needs_a_clean_end() {
     for head in ["HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.0 200 OK\r\n\r\n"] {
         let sent = format!("{head}all of it");
         let (script, _) = Script::new(&[sent.as_bytes()], End::Clean);
@@ -128,7 +128,7 @@ async fn a_body_to_the_end_of_the_wire_needs_a_clean_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_says_close_is_the_last_on_its_wire() {
+async fn response_with_close_is_the_last_on_its_transport() {
     for sent in [
         "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nconnection: x, CLOSE\r\ncontent-length: 0\r\n\r\n",
@@ -141,7 +141,7 @@ async fn an_answer_that_says_close_is_the_last_on_its_wire() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_comes_behind_a_101_is_the_first_of_the_raw_bytes() {
+async fn bytes_after_a_101_are_the_first_raw_bytes() {
     for (method, head) in [
         (
             Method::GET,
@@ -184,7 +184,7 @@ impl http_body::Body for Endless {
 }
 
 #[tokio::test]
-async fn a_reader_that_stops_stops_the_bodys_source() {
+async fn stopped_reader_stops_the_bodys_source() {
     for size in [1, 1000, 100_000] {
         let (agent, hub) = pair(&limits(4), 64 * 1024).await;
         let taken = Arc::new(AtomicUsize::new(0));
@@ -209,7 +209,7 @@ async fn a_reader_that_stops_stops_the_bodys_source() {
 }
 
 #[test]
-fn a_body_of_another_length_than_its_head_says_is_an_error() {
+fn body_of_another_length_than_announced_is_an_error() {
     for (framing, is) in [
         ("5", "four"),
         ("3", "four"),
@@ -233,7 +233,7 @@ fn a_body_of_another_length_than_its_head_says_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_answers_body_may_not_be_resets_the_stream() {
+async fn invalid_response_body_resets_the_stream() {
     for (framing, is) in [("5", "four"), ("3", "four"), ("5", "")] {
         let sent = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
         let (script, tape) = Script::new(&[sent.as_bytes()], End::Silence);
@@ -250,7 +250,7 @@ async fn what_an_answers_body_may_not_be_resets_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_rest_of_a_body_that_nobody_reads_is_passed_over() {
+async fn unread_rest_of_a_body_is_skipped() {
     let first = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n";
     let second = "GET /next HTTP/1.1\r\nhost: a\r\n\r\n";
     let (script, tape) = Script::new(
@@ -274,7 +274,7 @@ async fn the_rest_of_a_body_that_nobody_reads_is_passed_over() {
 }
 
 #[test]
-fn a_small_body_leaves_with_its_head_in_one_piece_and_a_large_one_is_not_copied() {
+fn small_body_is_merged_with_its_head_and_a_large_one_is_not_copied() {
     let mut out = Outgoing::default();
     out.tail().extend_from_slice(b"head");
     out.push(Bytes::from_static(b"body"));
@@ -298,7 +298,7 @@ fn a_small_body_leaves_with_its_head_in_one_piece_and_a_large_one_is_not_copied(
 }
 
 #[test]
-fn a_size_that_is_known_is_told() {
+fn known_size_is_announced() {
     let told = |decoder: crate::exchange::framing::Decoder| decoder.size_hint();
     use crate::exchange::framing::Decoder;
     assert_eq!(told(Decoder::Length(7)).exact(), Some(7));

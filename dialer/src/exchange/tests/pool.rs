@@ -10,7 +10,7 @@ use super::{
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 #[tokio::test(start_paused = true)]
-async fn a_pooled_stream_that_died_costs_a_plain_request_nothing() {
+async fn dead_pooled_stream_is_replaced_for_an_idempotent_request() {
     let (agent, hub) = pair(&limits(64), PIPE_BYTES).await;
     let served = Arc::new(AtomicUsize::new(0));
     let count = served.clone();
@@ -54,7 +54,7 @@ async fn a_pooled_stream_that_died_costs_a_plain_request_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_stream_is_let_go_after_a_minute() {
+async fn idle_stream_is_dropped_after_a_minute() {
     let (exchanges, agent) = joined(|_| async { Response::new(empty()) }).await;
     drop(response(&exchanges, get("/")).await);
     tokio::time::sleep(Duration::from_secs(40)).await;
@@ -84,7 +84,7 @@ async fn no_other() -> Result<Script, BodyError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wire_that_ended_or_speaks_while_it_waits_is_never_used() {
+async fn idle_transport_that_ended_or_sent_data_is_never_used() {
     let unasked: [(&[&[u8]], End); 3] = [
         (&[OK], End::Clean),
         (&[OK], End::Reset),
@@ -104,7 +104,7 @@ async fn a_wire_that_ended_or_speaks_while_it_waits_is_never_used() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_goes_out_again_only_if_it_may_and_nothing_was_answered() {
+async fn request_is_repeated_only_if_idempotent_and_unanswered() {
     // Second response on a pooled transport, and whether a GET is repeated.
     for (answer, end, again) in [
         ("", End::Clean, true),
@@ -129,7 +129,7 @@ async fn a_request_goes_out_again_only_if_it_may_and_nothing_was_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_wires_wait_than_may() {
+async fn idle_transports_are_limited() {
     let client = Client::new(2);
     let mut tapes = Vec::new();
     let mut answers = Vec::new();
@@ -152,7 +152,7 @@ async fn no_more_wires_wait_than_may() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upgrade_gets_a_wire_of_its_own() {
+async fn upgrade_gets_a_new_transport() {
     let client = Client::new(2);
     let (transport, _) = Script::new(&[OK], End::Silence);
     let first = sent(&client, kind(Method::GET), || async { Ok(transport) }).await;
@@ -166,7 +166,7 @@ async fn an_upgrade_gets_a_wire_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_the_server_closed_is_never_used() {
+async fn connection_closed_by_the_server_is_never_used() {
     let (near, mut far) = tokio::io::duplex(4096);
     let client = Client::new(2);
     let mut transports = vec![SocketTransport::new(near)];

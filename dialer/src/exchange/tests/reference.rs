@@ -150,7 +150,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
     #[test]
-    fn what_is_taken_of_requests_is_what_hyper_reads(
+    fn accepted_requests_are_read_as_by_hyper(
         messages in proptest::collection::vec(message(REQUEST_LINES), 1..3),
     ) {
         let sent = messages.concat();
@@ -166,7 +166,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_taken_of_answers_is_what_hyper_reads(
+    fn accepted_responses_are_read_as_by_hyper(
         sent in message(STATUS_LINES),
         method in prop_oneof![Just(Method::GET), Just(Method::HEAD), Just(Method::POST)],
     ) {

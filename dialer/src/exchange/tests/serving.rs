@@ -18,7 +18,7 @@ fn written(tape: &Mutex<super::script::Tape>) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_leaves_drops_the_handler_whether_it_reads_the_body_or_not() {
+async fn peer_that_leaves_drops_the_handler() {
     for end in [End::Reset, End::Clean] {
         for reads in [true, false] {
             let (script, tape) = Script::new(&[POST], end);
@@ -42,7 +42,7 @@ async fn a_peer_that_leaves_drops_the_handler_whether_it_reads_the_body_or_not()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_another_task_reads_ends_with_the_peer() {
+async fn body_read_by_another_task_ends_with_the_peer() {
     let (script, _) = Script::new(&[POST, b"two"], End::Reset);
     let (tx, mut rx) = mpsc::channel(1);
     let outcome = serve_on(script, move |request: Request<Body>| {
@@ -60,7 +60,7 @@ async fn a_body_that_another_task_reads_ends_with_the_peer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_somebody_keeps_does_not_keep_the_stream() {
+async fn held_body_does_not_hold_the_stream() {
     let (script, tape) = Script::new(&[POST], End::Silence);
     let kept = Arc::new(Mutex::new(None));
     let keep = kept.clone();
@@ -79,7 +79,7 @@ async fn a_body_that_somebody_keeps_does_not_keep_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_outlives_its_exchange_reads_nothing_of_the_next() {
+async fn body_that_outlives_its_exchange_reads_nothing_of_the_next() {
     let (script, _) = Script::new(&[POST, b"first", NEXT], End::Clean);
     let kept = Arc::new(Mutex::new(None));
     let keep = kept.clone();
@@ -101,7 +101,7 @@ async fn a_body_that_outlives_its_exchange_reads_nothing_of_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_100_is_said_when_the_body_is_asked_for_and_once() {
+async fn continue_is_sent_once_when_the_body_is_polled() {
     let (script, tape) = Script::new(&[EXPECTS, b"he", b"llo"], End::Clean);
     let outcome = serve_on(script.polite(0, 1), |request: Request<Body>| async move {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -114,7 +114,7 @@ async fn a_100_is_said_when_the_body_is_asked_for_and_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_100_is_not_said_once_there_is_an_answer() {
+async fn continue_is_not_sent_after_the_response() {
     let (script, tape) = Script::new(&[EXPECTS], End::Silence);
     let outcome = serve_on(script, |request: Request<Body>| async move {
         let (tx, body) = fed();
@@ -134,7 +134,7 @@ async fn a_100_is_not_said_once_there_is_an_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_request_of_a_wire_says_so_and_is_answered_before_its_end() {
+async fn last_request_of_a_transport_is_answered_before_its_end() {
     let closing = b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
     let (script, tape) = Script::new(&[closing], End::Silence);
     let outcome = serve_on(script.narrow(3), |_| async { Response::new(text("bye")) });
@@ -143,7 +143,7 @@ async fn the_last_request_of_a_wire_says_so_and_is_answered_before_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_may_not_be_resets_the_stream() {
+async fn invalid_response_resets_the_stream() {
     // An unrequested protocol, and an informational response.
     for status in [101, 100, 103] {
         let (script, tape) = Script::new(&[b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"], End::Silence);

@@ -79,7 +79,7 @@ async fn a_refused_upgrade_passes_unchanged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spliced_stream_whose_session_breaks_ends_with_an_error() {
+async fn spliced_stream_of_a_broken_session_ends_with_an_error() {
     let (far, mut container) = tokio::io::duplex(1024);
     let far = Arc::new(Mutex::new(Some(far)));
     let (exchanges, agent) = joined(move |request| upgrading(request, far.clone())).await;

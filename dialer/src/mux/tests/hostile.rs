@@ -359,7 +359,7 @@ fn frames() -> Vec<Row> {
 }
 
 #[test]
-fn each_hostile_behaviour_ends_this_session_or_nothing() {
+fn hostile_input_ends_this_session_at_most() {
     for (name, frames, fate) in frames() {
         // As sent, as one piece, and byte by byte.
         let whole: Bytes = frames.concat().into();
@@ -395,7 +395,7 @@ fn held(mux: &Mux) -> usize {
 }
 
 #[test]
-fn opening_and_resetting_in_a_loop_ends_in_back_pressure() {
+fn open_reset_loop_causes_back_pressure() {
     let hub = Mux::new(Side::Hub, &limits(8), 8);
     let mut id = 1;
     while hub.accepts_input() {
@@ -416,7 +416,7 @@ fn opening_and_resetting_in_a_loop_ends_in_back_pressure() {
 
 /// Each frame skips as many numbers as are remembered; the ranges must stay few.
 #[test]
-fn passing_over_numbers_in_a_loop_is_remembered_in_one_piece() {
+fn skipped_numbers_are_kept_as_one_range() {
     let hub = Mux::new(Side::Hub, &limits(8), 8);
     for id in (1..40_000_000).step_by(4096) {
         let frame = update(id, SYN_FLAG | RST_FLAG, 0);
@@ -426,7 +426,7 @@ fn passing_over_numbers_in_a_loop_is_remembered_in_one_piece() {
 }
 
 #[test]
-fn refusing_in_a_loop_ends_in_back_pressure() {
+fn refusal_loop_causes_back_pressure() {
     let hub = Mux::new(Side::Hub, &limits(1), 1);
     let mut id = 1;
     while hub.accepts_input() {
@@ -441,7 +441,7 @@ fn refusing_in_a_loop_ends_in_back_pressure() {
 /// Complete streams that are reset, without anyone to accept or read them: they do not count, but
 /// their bytes do.
 #[test]
-fn unread_bytes_of_streams_that_are_over_are_bounded() {
+fn unread_bytes_of_ended_streams_are_bounded() {
     let limits = Limits {
         max_streams: 8,
         receive_budget: 0,

@@ -161,7 +161,7 @@ async fn soon<T>(work: impl Future<Output = T>) -> T {
 const BOTH: [Side; 2] = [Side::Agent, Side::Hub];
 
 #[tokio::test(start_paused = true)]
-async fn bulk_comes_back_whole_from_the_crate() {
+async fn our_bulk_is_echoed_by_the_crate() {
     for side in BOTH {
         let (mux, mut theirs) = joined(side);
         tokio::spawn(async move {
@@ -181,7 +181,7 @@ async fn bulk_comes_back_whole_from_the_crate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bulk_of_the_crate_comes_back_whole_from_us() {
+async fn bulk_of_the_crate_is_echoed_by_us() {
     for side in BOTH {
         let (mux, theirs) = joined(side);
         tokio::spawn(async move {
@@ -252,7 +252,7 @@ async fn half_of_a_stream_ends_and_the_other_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn resets_cross_both_ways_and_cost_nobody_else_anything() {
+async fn resets_cross_and_affect_no_other_stream() {
     for side in BOTH {
         let (mux, mut theirs) = joined(side);
         let mut other = mux.open().unwrap();
@@ -280,7 +280,7 @@ async fn resets_cross_both_ways_and_cost_nobody_else_anything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_crate_s_violation_of_our_cap_costs_that_stream_alone() {
+async fn stream_of_the_crate_above_our_cap_is_reset_alone() {
     let (here, there) = duplex(20_000);
     let mux = Mux::new(Side::Hub, &limits(2), 2);
     tokio::spawn(drive(mux.clone(), here));

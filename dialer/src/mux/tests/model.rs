@@ -223,7 +223,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn bytes_arrive_whole_whatever_is_done_in_whatever_order(
+    fn bytes_arrive_whole_for_any_sequence_of_operations(
         acts in prop::collection::vec((0..2_usize, act()), 1..250),
     ) {
         let mut model = Model::new();

@@ -74,7 +74,7 @@ async fn resume(agent: &Session, known: &Resumable) -> Cable {
 
 /// Keystrokes and a bulk copy, while the link breaks fifty times.
 #[tokio::test]
-async fn streams_notice_nothing_of_fifty_cuts() {
+async fn streams_survive_fifty_cuts() {
     const LINE_COUNT: usize = 20_000;
     let known = Resumable::default();
     let (agent, hub, mut cable) = begin(&known, &limits(16)).await;
@@ -119,7 +119,7 @@ async fn streams_notice_nothing_of_fifty_cuts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_nobody_resumes_ends_with_resets() {
+async fn unresumed_session_ends_with_resets() {
     let known = Resumable::default();
     let (agent, hub, cable) = begin(&known, &limits(16)).await;
     let (mut here, mut there) = opened(&agent, &hub).await;

@@ -38,7 +38,7 @@ fn pair() -> (Channel, Channel) {
 }
 
 #[test]
-fn what_is_sealed_at_once_is_one_message_and_one_piece() {
+fn plaintext_sealed_at_once_is_one_message_and_one_piece() {
     let (mut agent, mut hub) = pair();
     assert_eq!(hub.certificates().len(), 1);
     for size in [1, 100, 4096, 4097, MAX_PLAIN_BYTES] {
@@ -72,7 +72,7 @@ fn records_may_be_cut_anywhere() {
 }
 
 #[test]
-fn a_forged_byte_ends_the_channel_and_the_peer_is_told() {
+fn forged_byte_ends_the_channel_with_an_alert() {
     let (mut agent, mut hub) = pair();
     let mut record = sealed(&mut agent, b"delete nothing");
     record[10] ^= 1;
@@ -176,7 +176,7 @@ fn keys_that_the_peer_renews_are_renewed_on_both_sides() {
 }
 
 #[test]
-fn a_peer_that_ends_the_channel_is_told_of_as_an_error() {
+fn end_of_the_channel_by_the_peer_is_an_error() {
     let (mut hub, mut agent) = stock(CipherSuite::TLS13_AES_128_GCM_SHA256);
     agent.writer().write_all(b"last").unwrap();
     agent.send_close_notify();
@@ -189,7 +189,7 @@ fn a_peer_that_ends_the_channel_is_told_of_as_an_error() {
 }
 
 #[test]
-fn a_handshake_that_comes_in_crumbs_is_not_kept_for_ever() {
+fn fragmented_handshake_is_bounded() {
     let mut hub = Channel::server(hub_inner(&OURS)).unwrap();
     // A ClientHello of 60,000 bytes, each in its own record.
     let mut crumbs = BytesMut::from(&[22, 3, 1, 0, 4, 1, 0, 0xea, 0x60][..]);

@@ -74,7 +74,7 @@ impl Path {
 const ONE_SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn bulk_fills_a_slow_path_and_makes_no_long_queue() {
+async fn bulk_fills_a_slow_path_without_a_long_queue() {
     let rate = 25e6;
     let mut path = Path::new(Duration::from_micros(500), rate);
     path.run(ONE_SECOND).await;
@@ -93,7 +93,7 @@ async fn bulk_fills_a_long_path() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_path_that_becomes_longer_is_measured_anew() {
+async fn path_that_becomes_longer_is_measured_again() {
     let rate = 25e6;
     let mut path = Path::new(Duration::from_millis(1), rate);
     path.run(5 * ONE_SECOND).await;
@@ -104,7 +104,7 @@ async fn a_path_that_becomes_longer_is_measured_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flight_that_nobody_fills_allows_no_larger_one() {
+async fn unfilled_flight_does_not_raise_the_limit() {
     let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
     for n in 1..1000 {
         congestion.sent(n * 1000, 1000);
@@ -115,7 +115,7 @@ async fn a_flight_that_nobody_fills_allows_no_larger_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn small_things_on_their_way_make_bulk_wait_sooner() {
+async fn small_messages_in_flight_delay_bulk_earlier() {
     let after = |busy: bool| async move {
         let mut path = Path::new(Duration::from_micros(200), 500e6);
         path.congestion.interactive(busy);
@@ -125,7 +125,7 @@ async fn small_things_on_their_way_make_bulk_wait_sooner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_flight_always_has_a_mark() {
+async fn full_flight_always_has_a_probe() {
     let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
     // No data after the last probe could cause another.
     congestion.sent(30_000, 30_000);
@@ -136,7 +136,7 @@ async fn a_full_flight_always_has_a_mark() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_marks_that_are_out_are_answered_and_a_later_answer_is_for_all_before() {
+async fn acknowledgement_covers_earlier_probes_and_needs_a_probe() {
     let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
     for count in [10, 20, 30] {
         congestion.sent(count, count);
@@ -149,7 +149,7 @@ async fn only_marks_that_are_out_are_answered_and_a_later_answer_is_for_all_befo
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_are_never_many_marks_out() {
+async fn probes_in_flight_are_limited() {
     let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
     for n in 1..=100 {
         if congestion.due(n * INITIAL_LIMIT, n * INITIAL_LIMIT) != Due::Nothing {
@@ -160,7 +160,7 @@ async fn there_are_never_many_marks_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_mark_goes_with_the_first_message() {
+async fn first_probe_follows_the_first_message() {
     let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
     assert_eq!(congestion.due(0, 0), Due::Nothing);
     assert_eq!(congestion.due(1, 1), Due::Probe);
@@ -169,13 +169,13 @@ async fn the_first_mark_goes_with_the_first_message() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_link_that_goes_on_with_a_session_is_marked_at_once() {
+async fn link_of_a_resumed_session_is_probed_at_once() {
     let mut congestion = CongestionControl::new(7, MAX_FLIGHT);
     assert_eq!(congestion.due(7, 0), Due::IdleProbe);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_link_is_marked_every_ten_seconds_or_so_and_dead_after_twenty() {
+async fn idle_link_is_probed_every_ten_seconds_and_dead_after_twenty() {
     let start = Instant::now();
     let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
     let mut probes = Vec::new();

@@ -65,7 +65,7 @@ async fn unharmed(agent: &End, hub: &End, so_far: usize) {
 }
 
 #[tokio::test]
-async fn a_forged_resumption_is_refused_and_harms_nobody() {
+async fn forged_resumption_is_refused_without_harm() {
     let known = Resumable::default();
     let (agent, hub) = session(&known, &limits(), usize::MAX, 1000).await;
     let (other, _other_hub) = session(&known, &limits(), usize::MAX, 1000).await;
@@ -141,7 +141,7 @@ async fn line_count(agent: &End) -> u64 {
 }
 
 #[tokio::test]
-async fn a_count_that_cannot_be_is_refused_though_it_is_proved() {
+async fn invalid_count_with_a_valid_proof_is_refused() {
     let known = Resumable::default();
     let (agent, hub) = session(&known, &limits(), usize::MAX, 1000).await;
     let handle = agent.handle();
@@ -170,7 +170,7 @@ async fn a_count_that_cannot_be_is_refused_though_it_is_proved() {
 }
 
 #[tokio::test]
-async fn a_name_that_nobody_knows_is_given_a_new_session() {
+async fn unknown_session_name_gets_a_new_session() {
     let known = Resumable::default();
     let (a, h) = duplex(8 * 1024);
     let limits = limits();
@@ -190,7 +190,7 @@ async fn a_name_that_nobody_knows_is_given_a_new_session() {
 }
 
 #[tokio::test]
-async fn a_hub_that_cannot_prove_itself_gets_no_session() {
+async fn hub_without_a_valid_proof_gets_no_session() {
     let known = Resumable::default();
     let (agent, _hub) = session(&known, &limits(), 0, 1000).await;
     agent.down().await;
@@ -228,7 +228,7 @@ async fn a_hub_that_cannot_prove_itself_gets_no_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_resumptions_at_once_one_wins_and_nothing_is_lost() {
+async fn one_of_two_concurrent_resumptions_wins_without_loss() {
     let known = Resumable::default();
     let (agent, hub) = session(&known, &limits(), 0, 1000).await;
     agent.down().await;
@@ -271,7 +271,7 @@ pub(super) fn message(frame: &Frame<'_>) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn what_breaks_the_link_s_protocol_ends_the_session() {
+async fn violation_of_the_link_protocol_ends_the_session() {
     let hello = frame::Hello {
         lowest: 2,
         highest: 2,
@@ -313,7 +313,7 @@ async fn forged_data_ends_the_session() {
 /// Data that follows the handshake or a resumption in the same piece is read, even if nothing comes
 /// after it.
 #[tokio::test]
-async fn what_was_read_ahead_is_not_forgotten() {
+async fn data_read_ahead_is_kept() {
     let (wire, _far) = by_hand().await;
     let close = message(&Frame::Close(CloseReason::Draining.code()));
     let (quiet, _open) = duplex(64);
@@ -327,7 +327,7 @@ async fn what_was_read_ahead_is_not_forgotten() {
 
 /// A middlebox that gives up may send data of its own.
 #[tokio::test]
-async fn garbage_in_the_websocket_costs_the_link_only() {
+async fn invalid_websocket_frame_ends_the_link_only() {
     for garbage in [
         &b"HTTP/1.1 502 Bad Gateway\r\n\r\n"[..],
         b"\x88\x00",
@@ -342,7 +342,7 @@ async fn garbage_in_the_websocket_costs_the_link_only() {
 }
 
 #[tokio::test]
-async fn the_reason_of_a_close_is_told() {
+async fn reason_of_a_close_is_reported() {
     let (wire, mut far) = by_hand().await;
     far.write_all(&message(&Frame::Close(CloseReason::Expired.code())))
         .await

@@ -60,7 +60,7 @@ fn about(expected: Duration, was: Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_box_that_pings_for_a_hub_that_is_gone_keeps_no_link_alive() {
+async fn pings_of_a_middlebox_keep_no_link_alive() {
     let pings = vec![PING.to_vec(); 100];
     about(
         SILENCE_TIMEOUT,
@@ -69,7 +69,7 @@ async fn a_box_that_pings_for_a_hub_that_is_gone_keeps_no_link_alive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_box_that_answers_our_pings_is_not_the_hub() {
+async fn pongs_of_a_middlebox_keep_no_link_alive() {
     let pongs = vec![PONG.to_vec(); 100];
     about(
         SILENCE_TIMEOUT,
@@ -79,7 +79,7 @@ async fn a_box_that_answers_our_pings_is_not_the_hub() {
 
 /// Not even if it cuts them into pieces.
 #[tokio::test(start_paused = true)]
-async fn half_a_ping_is_no_life() {
+async fn partial_ping_is_no_sign_of_life() {
     let halves = PING.iter().cycle().take(100).map(|&byte| vec![byte]);
     about(
         SILENCE_TIMEOUT,
@@ -89,7 +89,7 @@ async fn half_a_ping_is_no_life() {
 
 /// On a path so slow that one message takes a minute.
 #[tokio::test(start_paused = true)]
-async fn a_message_that_comes_slowly_is_life_as_long_as_it_goes_on_coming() {
+async fn slow_message_is_a_sign_of_life_while_it_arrives() {
     let every = Duration::from_secs(15);
     let mut pieces = vec![HEAD.to_vec()];
     pieces.extend(vec![vec![0]; 8]);
@@ -99,7 +99,7 @@ async fn a_message_that_comes_slowly_is_life_as_long_as_it_goes_on_coming() {
 
 /// The peer receives nothing, so it gives up first; until then its messages count.
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_speaks_and_answers_nothing_lives() {
+async fn peer_that_sends_data_without_acknowledgements_is_alive() {
     let (agent, mut far) = by_hand().await;
     let count = agent.counts().0;
     let agent = End::drive(agent, 1000);

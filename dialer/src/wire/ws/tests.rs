@@ -108,7 +108,7 @@ impl std::io::Write for Heard {
 
 proptest! {
     #[test]
-    fn what_one_end_writes_the_other_reads_however_it_is_cut(
+    fn encoded_frames_are_decoded_however_they_are_cut(
         role in role(), all in prop::collection::vec(said(), 0..8), step in 1_usize..100_000
     ) {
         let bytes = written(role, &all);
@@ -136,14 +136,14 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_are_refused_or_read_and_never_more_than_a_message_is_held(
+    fn arbitrary_bytes_hold_at_most_one_message(
         role in role(), bytes in prop::collection::vec(any::<u8>(), 0..2000), step in 1_usize..50
     ) {
         let _ = read(role, &bytes, step);
     }
 
     #[test]
-    fn tungstenite_reads_what_we_write(
+    fn tungstenite_decodes_our_frames(
         role in role(), all in prop::collection::vec(said(), 0..6)
     ) {
         let bytes = written(role, &all);
@@ -162,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn we_read_what_tungstenite_writes(
+    fn frames_of_tungstenite_are_decoded(
         role in role(), all in prop::collection::vec(said(), 0..6), step in 1_usize..100_000
     ) {
         let mut peer = WebSocket::from_raw_socket(
@@ -186,7 +186,7 @@ proptest! {
 
 /// Frames that no honest hub sends; the agent decodes them.
 #[test]
-fn what_the_rfc_forbids_is_refused() {
+fn frames_forbidden_by_the_rfc_are_refused() {
     let long = |n: u64| [&[0x82, 127][..], &n.to_be_bytes()].concat();
     let table: Vec<(&str, Vec<u8>, WsError)> = vec![
         ("RSV1, as of an extension", vec![0xC2, 0], WsError::Reserved),
@@ -236,7 +236,7 @@ fn what_the_rfc_forbids_is_refused() {
 }
 
 #[test]
-fn fragments_add_up_to_the_limit_and_not_further() {
+fn fragments_are_limited_in_total() {
     let mut decoder = Decoder::new(Role::Agent);
     let part = |first: u8, n: usize| {
         let mut bytes = vec![first, 126];
@@ -255,7 +255,7 @@ fn fragments_add_up_to_the_limit_and_not_further() {
 }
 
 #[test]
-fn bodies_over_a_limit_are_not_built() {
+fn oversized_bodies_are_not_encoded() {
     let mut encoder = Encoder::new(Role::Agent);
     for (opcode, limit) in [(Opcode::Ping, CONTROL_LIMIT), (Opcode::Binary, 65_535)] {
         for (n, built) in [(limit, true), (limit + 1, false)] {
@@ -266,7 +266,7 @@ fn bodies_over_a_limit_are_not_built() {
 }
 
 #[test]
-fn no_two_frames_of_an_agent_have_the_same_key() {
+fn frames_of_an_agent_have_distinct_masking_keys() {
     let mut encoder = Encoder::new(Role::Agent);
     let mut keys = std::collections::HashSet::new();
     for _ in 0..200 {

@@ -122,7 +122,7 @@ async fn share(tcp: impl Fn() -> Tcp, time: Duration) -> f64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tcp_that_begins_slowly_is_not_held_back() {
+async fn tcp_in_slow_start_is_not_limited() {
     for millis in [20, 60, 150] {
         let tcp = || Tcp::new(Duration::from_millis(millis), 20e6, None);
         let share = share(tcp, 5 * ONE_SECOND).await;
@@ -138,7 +138,7 @@ const LOSSY: [(u64, u64); 4] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn a_tcp_that_loses_is_not_held_back() {
+async fn tcp_with_losses_is_not_limited() {
     for (millis, lossy) in LOSSY {
         let tcp = || Tcp::new(Duration::from_millis(millis), 20e6, Some(lossy));
         let share = share(tcp, 30 * ONE_SECOND).await;
@@ -147,7 +147,7 @@ async fn a_tcp_that_loses_is_not_held_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tcp_that_loses_and_does_not_care_is_not_held_back() {
+async fn tcp_that_ignores_losses_is_not_limited() {
     for (millis, lossy) in LOSSY {
         let tcp = || {
             let mut tcp = Tcp::new(Duration::from_millis(millis), 10e6, Some(lossy));
@@ -169,7 +169,7 @@ async fn a_far_path_that_is_full_has_no_long_queue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_near_path_that_becomes_a_far_one_is_known_as_such_soon() {
+async fn near_path_that_becomes_far_is_detected_soon() {
     let mut path = Path::new(Duration::from_millis(1), 20e6);
     path.run(5 * ONE_SECOND).await;
     path.rtt = Duration::from_millis(60);
@@ -179,7 +179,7 @@ async fn a_near_path_that_becomes_a_far_one_is_known_as_such_soon() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn little_that_is_sent_is_marked_four_times_a_second() {
+async fn sparse_data_is_probed_four_times_a_second() {
     let mut congestion = CongestionControl::new(0, MAX_FLIGHT);
     let mut probes = 0;
     for n in 1..=100_u64 {
