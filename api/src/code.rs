@@ -57,7 +57,7 @@ codes! {
     WrongHost = 1302, 421, "the host of the request differs from the TLS server name", "Write the kubeconfig again with `fairlead kubeconfig`, and check for a proxy that rewrites the host.";
     BadPath = 1303, 400, "the path of the request is ambiguous", "Send the path as the Kubernetes API defines it: no `//`, no dot segments, no encoded slashes or dots.";
     BadRequest = 1304, 400, "the request is malformed", "Correct the part of the request that the cause names.";
-    NoSuchRoute = 1305, 404, "the hub has no route at this path", "Use /k8s/clusters/<id>/ for clusters; /docs describes the hub's own API.";
+    NoSuchRoute = 1305, 404, "the hub has no route at this path", "Use `/k8s/clusters/<id>/` for clusters; `/docs` describes the hub's own API.";
     HeadTooLarge = 1306, 431, "the request headers exceed 64 KiB or 90 fields", "Send fewer or shorter headers.";
     MethodNotAllowed = 1307, 405, "the path does not support this method", "Use one of the methods in the response's `Allow` header.";
     HubTimeout = 1308, 504, "the hub did not complete the request in time", "Run the command again; if it fails again, send the time to the platform operator.";

@@ -54,6 +54,10 @@ fn write_route(page: &mut String, method: &str, path: &str, route: &Value) {
     }
     page.push_str("\n| status | meaning | body |\n|---|---|---|\n");
     for (status, response) in entries(route, "responses") {
+        // `default` is the same for all routes; the page of rules describes it.
+        if status == "default" {
+            continue;
+        }
         let meaning = cell(text(response, "description"));
         let _ = writeln!(page, "| {status} | {meaning} | {} |", content(response));
     }

@@ -21,7 +21,7 @@ async fn a_new_cluster_has_its_install_url_at_once() {
 }
 
 #[tokio::test]
-async fn of_two_hundred_who_come_with_one_token_one_wins() {
+async fn of_two_hundred_callers_with_one_token_one_wins() {
     let rig = Rig::new().await;
     let made = rig.demo().await;
     let path = install_path(&made);
@@ -33,7 +33,7 @@ async fn of_two_hundred_who_come_with_one_token_one_wins() {
 }
 
 #[tokio::test]
-async fn a_bootstrap_token_ends_by_itself() {
+async fn a_bootstrap_token_expires() {
     for ttl in [
         fairlead_control::BOOTSTRAP_TTL,
         std::time::Duration::from_secs(60),
@@ -52,7 +52,7 @@ async fn a_bootstrap_token_ends_by_itself() {
 }
 
 #[tokio::test]
-async fn a_bootstrap_token_is_issued_anew_and_taken_back() {
+async fn a_bootstrap_token_can_be_renewed_and_revoked() {
     let rig = Rig::new().await;
     let made = rig.demo().await;
     let again = "/v1/clusters/c-demo/bootstrap-token";
@@ -91,7 +91,7 @@ async fn the_token_is_accepted_in_a_header_too() {
 }
 
 #[tokio::test]
-async fn a_wrong_bootstrap_token_costs_the_same_whatever_it_names() {
+async fn a_wrong_bootstrap_token_always_costs_the_same() {
     let rig = Rig::new().await;
     let path = install_path(&rig.demo().await);
     let turns = rig.writer_turns().await;
@@ -119,7 +119,7 @@ async fn a_wrong_bootstrap_token_costs_the_same_whatever_it_names() {
 }
 
 #[tokio::test]
-async fn many_wrong_bootstrap_tokens_are_slowed_down_and_a_right_one_is_let_in() {
+async fn many_wrong_bootstrap_tokens_are_rate_limited_and_a_right_one_is_accepted() {
     let rig = Rig::new().await;
     let made = rig.demo().await;
     let mut last = 0;

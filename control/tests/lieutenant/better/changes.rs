@@ -81,7 +81,7 @@ async fn a_409_has_written_nothing() {
 }
 
 #[tokio::test]
-async fn who_changes_a_cluster_at_once_is_not_refused() {
+async fn concurrent_changes_of_a_cluster_are_not_refused() {
     let rig = Rig::new().await;
     rig.demo().await;
     let compiler = rig.token(Role::Compile, None, None).await;
@@ -162,7 +162,7 @@ async fn an_unknown_tenant_is_refused() {
 }
 
 #[tokio::test]
-async fn a_tenant_with_clusters_is_deleted_only_where_all_of_it_is_meant() {
+async fn a_tenant_with_clusters_is_deleted_only_with_cascade() {
     let rig = Rig::new().await;
     rig.demo().await;
     let child = r#"{"id":"child","tenantRef":"t-acme","gitRepo":{"url":"ssh://g@e/a/b"}}"#;

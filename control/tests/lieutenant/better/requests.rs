@@ -5,7 +5,7 @@ use fairlead_api::resources::Role;
 use crate::rig::Rig;
 
 #[tokio::test]
-async fn a_wrong_token_is_401_whatever_it_looks_like() {
+async fn a_wrong_token_of_any_form_is_401() {
     let rig = Rig::new().await;
     let good = rig.token(Role::Admin, None, None).await;
     let wrong = [
@@ -32,7 +32,7 @@ async fn a_wrong_token_is_401_whatever_it_looks_like() {
 }
 
 #[tokio::test]
-async fn a_wrong_method_is_405_with_the_right_ones() {
+async fn a_wrong_method_is_405_with_the_allowed_methods() {
     let rig = Rig::new().await;
     for (method, path, allow) in [
         ("DELETE", "/clusters", "GET,HEAD,POST"),
@@ -51,7 +51,7 @@ async fn a_wrong_method_is_405_with_the_right_ones() {
 }
 
 #[tokio::test]
-async fn a_word_that_only_begins_with_bearer_lets_nobody_in() {
+async fn a_scheme_that_only_begins_with_bearer_is_refused() {
     let rig = Rig::new().await;
     let good = rig.token(Role::Admin, None, None).await;
     for odd in [
@@ -68,7 +68,7 @@ async fn a_word_that_only_begins_with_bearer_lets_nobody_in() {
 }
 
 #[tokio::test]
-async fn nothing_that_is_sent_gives_500() {
+async fn no_request_gives_500() {
     let rig = Rig::new().await;
     rig.demo().await;
     let deep = "[".repeat(5000) + &"]".repeat(5000);

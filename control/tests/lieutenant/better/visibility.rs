@@ -66,7 +66,7 @@ async fn facts_have_a_time_a_source_and_a_history() {
 }
 
 #[tokio::test]
-async fn lists_show_what_the_caller_may_see() {
+async fn lists_show_visible_things_only() {
     let rig = Rig::new().await;
     rig.demo().await;
     rig.tenant("t-other").await;
@@ -104,7 +104,7 @@ async fn lists_show_what_the_caller_may_see() {
 }
 
 #[tokio::test]
-async fn lists_are_told_in_pages() {
+async fn lists_have_pages() {
     let rig = Rig::new().await;
     rig.tenant("t-acme").await;
     for n in 0..5 {
@@ -128,7 +128,7 @@ async fn lists_are_told_in_pages() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_known_is_not_told_again() {
+async fn an_unchanged_list_is_not_sent_again() {
     let rig = Rig::new().await;
     rig.demo().await;
     let bearer = rig.bearer(Role::Admin).await;

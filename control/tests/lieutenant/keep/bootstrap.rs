@@ -62,7 +62,7 @@ async fn a_bootstrap_token_is_in_no_database() {
 }
 
 #[tokio::test]
-async fn a_bootstrap_token_is_refused_in_lieutenants_words() {
+async fn a_bootstrap_token_is_refused_with_lieutenants_error_texts() {
     let rig = Rig::new().await;
     let made = rig.demo().await;
     let path = install_path(&made);
@@ -136,7 +136,7 @@ async fn stewards_environment_is_in_its_order() {
 }
 
 #[tokio::test]
-async fn a_trusted_proxy_says_where_the_api_is_and_nobody_else_does() {
+async fn only_a_trusted_proxy_determines_the_api_url() {
     for (proxies, told) in [
         (&["127.0.0.0/8"][..], "https://syn.example"),
         (&["192.0.2.0/24"], "https://hub.example"),

@@ -54,7 +54,7 @@ async fn steward_reports_once_a_minute_and_reads_its_repository() {
 }
 
 #[tokio::test]
-async fn steward_is_told_a_reason_when_it_is_refused() {
+async fn a_refused_steward_gets_a_reason() {
     let rig = Rig::new().await;
     rig.demo().await;
     let token = rig.token(Role::Cluster, None, Some("c-demo")).await;
@@ -103,7 +103,7 @@ async fn commodore_lists_and_reads_clusters_and_tenants() {
 }
 
 #[tokio::test]
-async fn commodore_reports_what_it_compiled_and_is_told_nothing() {
+async fn commodore_reports_compilations_and_gets_an_empty_response() {
     let rig = Rig::new().await;
     rig.demo().await;
     let token = rig.token(Role::Compile, None, None).await;
@@ -143,7 +143,7 @@ async fn commodore_without_a_token_is_refused() {
 }
 
 #[tokio::test]
-async fn the_root_says_where_to_log_in() {
+async fn the_root_names_the_login_services() {
     let rig = Rig::with(|config| {
         config.discovery.oidc = Some(("https://id.example/x".to_owned(), "syn".to_owned()));
         config.discovery.vault =
@@ -163,7 +163,7 @@ async fn the_root_says_where_to_log_in() {
 }
 
 #[tokio::test]
-async fn what_the_api_is_and_whether_it_is_well_is_told_to_anybody() {
+async fn api_description_and_health_are_public() {
     let rig = Rig::new().await;
     for (path, kind, says) in [
         ("/healthz", "text/plain", "ok"),

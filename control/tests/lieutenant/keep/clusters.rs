@@ -24,7 +24,7 @@ async fn ids_get_their_prefix() {
 }
 
 #[tokio::test]
-async fn ids_that_nobody_asks_for_are_made_up() {
+async fn ids_are_generated_unless_requested() {
     let rig = Rig::new().await;
     let tenant = json!({ "gitRepo": { "url": "ssh://g@e/a/b" } }).to_string();
     let tenant = rig.call("POST", "/tenants", &tenant).await.good();

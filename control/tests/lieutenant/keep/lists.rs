@@ -31,7 +31,7 @@ async fn listed(rig: &Rig, query: &str) -> String {
 }
 
 #[tokio::test]
-async fn lists_are_in_the_order_that_is_asked_for() {
+async fn lists_have_the_requested_order() {
     let rig = world().await;
     for (query, numbers) in [
         ("", "123"),
@@ -45,7 +45,7 @@ async fn lists_are_in_the_order_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn odd_parameters_of_lists_are_400_and_unknown_ones_pass() {
+async fn invalid_parameters_of_lists_are_400_and_unknown_ones_are_ignored() {
     let rig = world().await;
     assert_eq!(listed(&rig, "?unknown=1&unknown=2").await, "123");
     assert_eq!(listed(&rig, "?tenant=t-none").await, "");

@@ -30,7 +30,7 @@ async fn a_patch_is_a_merge_patch() {
 }
 
 #[tokio::test]
-async fn who_a_thing_is_and_whose_is_not_patched() {
+async fn id_and_tenant_are_not_patched() {
     let rig = Rig::new().await;
     rig.demo().await;
     for (path, body) in [

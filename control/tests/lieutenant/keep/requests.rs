@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::rig::Rig;
 
 #[tokio::test]
-async fn a_request_is_judged_before_its_sender_is() {
+async fn a_request_is_validated_before_its_caller_is_authenticated() {
     let rig = Rig::new().await;
     rig.demo().await;
     let json = [("content-type", "application/json")];
@@ -93,7 +93,7 @@ async fn every_failure_is_a_reason_of_one_line() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_body_is_told_in_the_words_that_clients_look_for() {
+async fn errors_of_a_body_have_the_texts_that_clients_search_for() {
     let rig = Rig::new().await;
     rig.demo().await;
     for (method, path, body, says) in [
