@@ -234,7 +234,7 @@ pub(crate) async fn serve(settings: Settings, process: Process) -> Result<(), Fa
             .iter()
             .filter(|module| module.name() == "enroll")
             .fold(axum::Router::new(), |router, module| {
-                router.merge(module.open())
+                router.merge(module.open_routes())
             }),
         None => axum::Router::new(),
     };

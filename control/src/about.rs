@@ -27,7 +27,7 @@ impl Module for AboutModule {
         "about"
     }
 
-    fn people(&self) -> Router {
+    fn user_routes(&self) -> Router {
         let router = Router::new().route("/v1/hub", get(show));
         finish(router.with_state(Arc::clone(&self.0)))
     }

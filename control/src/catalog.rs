@@ -32,12 +32,12 @@ impl Module for CatalogModule {
         "catalog"
     }
 
-    fn people(&self) -> Router {
+    fn user_routes(&self) -> Router {
         let router = Router::new().route("/v1/clusters/{id}/catalog", get(show).put(put));
         finish(router.with_state(self.0.clone()))
     }
 
-    fn agents(&self) -> Router {
+    fn agent_routes(&self) -> Router {
         let router = Router::new().route(CATALOG_PATH, get(pull));
         finish(router.with_state(self.0.clone()))
     }

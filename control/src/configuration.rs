@@ -18,7 +18,7 @@ use fairlead_api::{
     config::{APPLIED_REVISION_HEADER, AgentConfigStatus, CONFIG_PATH},
     resources::List,
 };
-use fairlead_gateway::{AgentPeer, Asker, Module};
+use fairlead_gateway::{AgentPeer, Module, Principal};
 use fairlead_registry::{
     Listing, Right, admit, agent_settings, allow, by, listed,
     reply::{Answer, Path, Peer, Sent, Who, finish},
@@ -59,7 +59,7 @@ impl Module for ConfigurationModule {
         "configuration"
     }
 
-    fn people(&self) -> Router {
+    fn user_routes(&self) -> Router {
         let router = Router::new()
             .route("/v1/agents", get(list))
             .route("/v1/clusters/{id}/agent", get(settings).put(put))
@@ -67,7 +67,7 @@ impl Module for ConfigurationModule {
         finish(router.with_state(Arc::clone(&self.0)))
     }
 
-    fn agents(&self) -> Router {
+    fn agent_routes(&self) -> Router {
         let router = Router::new().route(CONFIG_PATH, get(pull));
         finish(router.with_state(Arc::clone(&self.0)))
     }
@@ -140,7 +140,7 @@ async fn settings(
 async fn put(
     State(state): State<Arc<Configuration>>,
     Path(id): Path<String>,
-    Extension(asker): Extension<Asker>,
+    Extension(asker): Extension<Principal>,
     headers: HeaderMap,
     Sent(settings): Sent<AgentSettings>,
 ) -> Answer<Response> {

@@ -91,14 +91,14 @@ impl Module for EnrollModule {
         "enroll"
     }
 
-    fn open(&self) -> Router {
+    fn open_routes(&self) -> Router {
         let router = Router::new()
             .route(AGENT_PATH, get(install::agent))
             .route(STEWARD_PATH, get(install::steward));
         finish(router.with_state(Arc::clone(&self.0)))
     }
 
-    fn agents(&self) -> Router {
+    fn agent_routes(&self) -> Router {
         let router = Router::new()
             .route(ENROLL_PATH, post(issue::enroll))
             .route(RENEW_PATH, post(issue::renew));

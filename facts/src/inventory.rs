@@ -16,7 +16,7 @@ use fairlead_api::{
     },
     influxql::{self, Condition, Tag},
 };
-use fairlead_gateway::{Asker, Caller};
+use fairlead_gateway::{Caller, Principal};
 use fairlead_store::{
     FactVersion, Span, StoreError, View, millis,
     model::{Cluster, Fact, FactSource},
@@ -47,7 +47,7 @@ const NANOS: i64 = 1_000_000;
 /// Each entry of `inventory` becomes a fact, `null` removes one. What the cluster's agent tells stays as that tells it.
 pub(super) async fn store(
     State(state): State<Arc<FactsState>>,
-    Extension(asker): Extension<Asker>,
+    Extension(asker): Extension<Principal>,
     Sent(sent): Sent<Inventory, MAX_TOTAL_FACT_BYTES>,
 ) -> Answer<StatusCode> {
     for (name, value) in &sent.inventory {

@@ -50,7 +50,7 @@ impl Module for FactsModule {
         "facts"
     }
 
-    fn people(&self) -> Router {
+    fn user_routes(&self) -> Router {
         let router = Router::new()
             .route("/v1/clusters/{id}/facts", get(show::show))
             .route("/v1/clusters/{id}/facts/history", get(history::of_cluster))
@@ -67,7 +67,7 @@ impl Module for FactsModule {
         }
     }
 
-    fn agents(&self) -> Router {
+    fn agent_routes(&self) -> Router {
         let state = (Arc::clone(&self.state), Arc::clone(&self.reports));
         let router = Router::new().route(FACTS_PATH, post(report::take));
         finish(router.with_state(state))

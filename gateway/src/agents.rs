@@ -1,22 +1,22 @@
 //! Sessions of agents: their life, the table of them, cluster status, and the requests that agents send over them.
 
-mod arrivals;
 mod choice;
-mod deleted;
+mod config_changes;
+mod connection_burst;
+mod deletions;
 pub(crate) mod entry;
 mod group;
 mod health;
 mod hello;
 pub(crate) mod lifetime;
-mod news;
-pub(crate) mod patience;
 mod probe;
-mod report;
-pub(crate) mod reports;
 pub(crate) mod routes;
 pub(crate) mod scrape;
 pub(crate) mod silence;
+pub(crate) mod status_queue;
+mod status_writer;
 pub(crate) mod table;
+pub(crate) mod wait_budget;
 
 use std::sync::Arc;
 
@@ -25,13 +25,14 @@ use crate::hub::Hub;
 /// Starts the tasks that run for the whole gateway, not for one session.
 pub(crate) fn start(hub: &Arc<Hub>) {
     // Subscribed before the first session can begin, so that no deletion is missed.
-    let deletions = hub.seam.directory.deleted();
+    let deletions = hub.seam.directory.deletions();
     hub.process
-        .spawn(deleted::end_sessions(Arc::clone(hub), deletions));
-    if let Some(wanting) = hub.seam.directory.wanting() {
-        hub.process.spawn(news::tell(Arc::clone(hub), wanting));
+        .spawn(deletions::end_sessions(Arc::clone(hub), deletions));
+    if let Some(changes) = hub.seam.directory.config_changes() {
+        hub.process
+            .spawn(config_changes::notify_agents(Arc::clone(hub), changes));
     }
-    hub.process.spawn(report::run(Arc::clone(hub)));
+    hub.process.spawn(status_writer::run(Arc::clone(hub)));
     hub.process.spawn(end(Arc::clone(hub)));
 }
 
@@ -40,6 +41,6 @@ pub(crate) fn start(hub: &Arc<Hub>) {
 /// Until then the listeners stay open: an agent with a broken link has to come back for the requests that still run.
 async fn end(hub: Arc<Hub>) {
     hub.process.draining().await;
-    hub.sessions.none().await;
-    hub.over.cancel();
+    hub.sessions.all_ended().await;
+    hub.sessions_ended.cancel();
 }

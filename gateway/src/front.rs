@@ -8,8 +8,10 @@ pub(crate) mod address;
 mod audit;
 pub(crate) mod authenticate;
 mod authorize;
+pub(crate) mod caller_limit;
 mod catch_panic;
 mod connect;
+mod drain_body;
 mod forward;
 mod framing;
 mod headers;
@@ -19,11 +21,9 @@ mod pings;
 mod record;
 mod respond;
 mod route;
-pub(crate) mod shares;
 mod socket;
 mod stack;
 mod transfer;
-mod unread;
 mod upgrade;
 pub(crate) mod wrong_tokens;
 
@@ -56,30 +56,30 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::debug;
 
 use self::{
-    framing::{Followed, Framing},
+    framing::{FollowedIo, Framing},
     record::{Inbound, Record},
-    socket::{Connection, Cut, Socket},
+    socket::{Connection, ResetOnDrop, Socket},
     stack::Stack,
 };
 use crate::{
     hub::Hub,
-    metrics::{Handshake, Layer},
+    metrics::{HandshakeOutcome, TlsLayer},
 };
 
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Above the number that a request may have, because hyper rejects without a code.
-const HEAD_FIELDS: usize = 2 * headers::MAX_FIELDS;
+const MAX_HEAD_FIELDS: usize = 2 * headers::MAX_FIELDS;
 /// Longer than Go keeps an idle connection (90 s), so that a client seldom writes into a connection that is closing.
-const HEAD_OR_IDLE: Duration = Duration::from_secs(100);
+const HEAD_OR_IDLE_TIMEOUT: Duration = Duration::from_secs(100);
 /// Above the limit of [`headers::check`], so that most oversized heads get an answer with a code.
 ///
 /// Beyond it, and beyond 100 fields, hyper answers 431 by itself. An explicit number of fields would make hyper
 /// allocate that many for each request.
-const HEAD_BUFFER: usize = 2 * headers::MAX_HEAD;
-const H2_STREAMS: u32 = 512;
-const H2_STREAM_WINDOW: u32 = 1024 * 1024;
-const H2_CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
-const H2_PING: Duration = Duration::from_secs(30);
+const HEAD_BUFFER_BYTES: usize = 2 * headers::MAX_HEAD;
+const H2_MAX_STREAMS: u32 = 512;
+const H2_STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
+const H2_CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+const H2_PING_INTERVAL: Duration = Duration::from_secs(30);
 
 #[derive(Clone)]
 pub(crate) struct Front {
@@ -98,8 +98,8 @@ impl Front {
     /// Serves one connection until it ends or is handed over to an upgrade.
     pub(crate) async fn serve(self, socket: TcpStream, peer: SocketAddr) {
         let _open = Hold::of(&self.hub.metrics.connections);
-        let cut = Cut::default();
-        let socket = Socket::new(socket, cut.clone());
+        let reset = ResetOnDrop::default();
+        let socket = Socket::new(socket, reset.clone());
         let Some(tls) = self.handshake(socket, peer.ip()).await else {
             return;
         };
@@ -108,7 +108,7 @@ impl Front {
         let connection = Connection {
             peer,
             sni: state.server_name().map(Arc::from),
-            cut,
+            reset,
             framing: Framing::default(),
         };
         if http2 {
@@ -121,12 +121,12 @@ impl Front {
     /// Serves a connection without TLS, which a proxy in front has ended.
     pub(crate) async fn serve_plain(self, socket: TcpStream, peer: SocketAddr) {
         let _open = Hold::of(&self.hub.metrics.connections);
-        let cut = Cut::default();
-        let socket = Socket::new(socket, cut.clone());
+        let reset = ResetOnDrop::default();
+        let socket = Socket::new(socket, reset.clone());
         let connection = Connection {
             peer,
             sni: None,
-            cut,
+            reset,
             framing: Framing::default(),
         };
         self.http1(socket, connection).await;
@@ -140,14 +140,14 @@ impl Front {
         let (peer, framing) = (connection.peer, connection.framing.clone());
         let service = service_fn(move |request| self.request(request, &connection));
         let serving = h1()
-            .serve_connection(TokioIo::new(Followed { io, framing }), service)
+            .serve_connection(TokioIo::new(FollowedIo { io, framing }), service)
             .with_upgrades();
         // A connection to a hub that drains may carry an agent with a broken link.
         let over = match hub.process.is_draining() {
-            true => Either::Left(hub.over.cancelled()),
+            true => Either::Left(hub.sessions_ended.cancelled()),
             false => Either::Right(hub.process.draining()),
         };
-        to_end(serving, |it| it.graceful_shutdown(), over, peer).await;
+        serve_until(serving, |it| it.graceful_shutdown(), over, peer).await;
     }
 
     async fn http2(self, tls: TlsStream<ReadAhead<Socket>>, connection: Connection) {
@@ -155,7 +155,7 @@ impl Front {
         let peer = connection.peer;
         let service = service_fn(move |request| self.request(request, &connection));
         let serving = h2(&process).serve_connection(TokioIo::new(tls), service);
-        to_end(
+        serve_until(
             serving,
             |it| it.graceful_shutdown(),
             process.draining(),
@@ -169,18 +169,18 @@ impl Front {
         socket: Socket,
         from: IpAddr,
     ) -> Option<TlsStream<ReadAhead<Socket>>> {
-        let place = self.hub.front_handshakes.enter(from);
+        let slot = self.hub.front_handshakes.acquire(from);
         let config = Arc::clone(&self.hub.front_tls.borrow());
         let (outcome, tls) = tokio::select! {
-            done = timeout(HANDSHAKE, TlsAcceptor::from(config).accept(ReadAhead::new(socket))) => match done {
-                Ok(Ok(tls)) => (Handshake::Ok, Some(tls)),
-                Ok(Err(_)) => (Handshake::Failed, None),
-                Err(_) => (Handshake::Timeout, None),
+            done = timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(config).accept(ReadAhead::new(socket))) => match done {
+                Ok(Ok(tls)) => (HandshakeOutcome::Ok, Some(tls)),
+                Ok(Err(_)) => (HandshakeOutcome::Failed, None),
+                Err(_) => (HandshakeOutcome::Timeout, None),
             },
-            () = place.evicted() => (Handshake::Evicted, None),
-            () = self.hub.over.cancelled() => (Handshake::Refused, None),
+            () = slot.evicted() => (HandshakeOutcome::Evicted, None),
+            () = self.hub.sessions_ended.cancelled() => (HandshakeOutcome::Refused, None),
         };
-        self.hub.metrics.handshake(Layer::Front, outcome);
+        self.hub.metrics.handshake(TlsLayer::Front, outcome);
         tls
     }
 
@@ -193,7 +193,7 @@ impl Front {
         let record = Record::begin(&request, connection.peer, &self.hub.metrics);
         let inbound = Box::new(Inbound {
             request: request.map(|body| body.map_err(BodyError::from).boxed_unsync()),
-            doubtful_length: connection.framing.next_is_doubtful(),
+            ambiguous_length: connection.framing.next_is_ambiguous(),
             connection: connection.clone(),
             record,
         });
@@ -202,7 +202,7 @@ impl Front {
 }
 
 /// Serves until the connection ends; once `over` completes, it ends after the requests that run on it.
-async fn to_end<C>(
+async fn serve_until<C>(
     serving: C,
     shut_down: fn(Pin<&mut C>),
     over: impl Future<Output = ()>,
@@ -227,30 +227,30 @@ fn h1() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_OR_IDLE)
-        .max_buf_size(HEAD_BUFFER)
-        .max_headers(HEAD_FIELDS);
+        .header_read_timeout(HEAD_OR_IDLE_TIMEOUT)
+        .max_buf_size(HEAD_BUFFER_BYTES)
+        .max_headers(MAX_HEAD_FIELDS);
     builder
 }
 
-fn h2(process: &Process) -> http2::Builder<Owned> {
-    let mut builder = http2::Builder::new(Owned(process.clone()));
+fn h2(process: &Process) -> http2::Builder<ProcessExecutor> {
+    let mut builder = http2::Builder::new(ProcessExecutor(process.clone()));
     builder
         .timer(TokioTimer::new())
-        .max_concurrent_streams(H2_STREAMS)
-        .initial_stream_window_size(H2_STREAM_WINDOW)
-        .initial_connection_window_size(H2_CONNECTION_WINDOW)
-        .max_header_list_size(u32::try_from(HEAD_BUFFER).unwrap_or(u32::MAX))
-        .keep_alive_interval(H2_PING)
-        .keep_alive_timeout(H2_PING);
+        .max_concurrent_streams(H2_MAX_STREAMS)
+        .initial_stream_window_size(H2_STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(H2_CONNECTION_WINDOW_BYTES)
+        .max_header_list_size(u32::try_from(HEAD_BUFFER_BYTES).unwrap_or(u32::MAX))
+        .keep_alive_interval(H2_PING_INTERVAL)
+        .keep_alive_timeout(H2_PING_INTERVAL);
     builder
 }
 
 /// Runs hyper's background futures as tasks of the process.
 #[derive(Clone)]
-struct Owned(Process);
+struct ProcessExecutor(Process);
 
-impl<F> hyper::rt::Executor<F> for Owned
+impl<F> hyper::rt::Executor<F> for ProcessExecutor
 where
     F: Future<Output = ()> + Send + 'static,
 {

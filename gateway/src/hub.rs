@@ -11,12 +11,12 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agents::{reports::Reports, table::Sessions},
+    admission::AdmissionPool,
+    agents::{status_queue::StatusQueue, table::SessionTable},
     config::Config,
-    front::{address::Names, shares::Shares, wrong_tokens::WrongTokens},
+    front::{address::HubNames, caller_limit::CallerLimit, wrong_tokens::WrongTokens},
     metrics::Metrics,
     seam::{Module, Presence, Seam, refuse},
-    waiting::WaitingRoom,
 };
 
 /// Limit of unfinished TLS handshakes, of the front and inside sessions.
@@ -30,13 +30,13 @@ const MAX_VISITORS: usize = 512;
 pub(crate) struct Hub {
     pub(crate) process: Process,
     /// The process drains and no session is left: listeners may close.
-    pub(crate) over: CancellationToken,
+    pub(crate) sessions_ended: CancellationToken,
     pub(crate) seam: Seam,
-    pub(crate) shares: Shares,
+    pub(crate) caller_limit: CallerLimit,
     pub(crate) wrong_tokens: WrongTokens,
-    pub(crate) names: Names,
+    pub(crate) names: HubNames,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) sessions: Arc<SessionTable>,
     /// Routes of the modules on the front.
     pub(crate) modules: Router,
     pub(crate) agents: Router,
@@ -47,15 +47,18 @@ pub(crate) struct Hub {
     pub(crate) resume_window: Duration,
     pub(crate) resumable: Resumable,
     pub(crate) reserve: MemoryBudget,
-    pub(crate) front_handshakes: WaitingRoom,
-    pub(crate) session_handshakes: WaitingRoom,
-    pub(crate) visitors: WaitingRoom,
+    pub(crate) front_handshakes: AdmissionPool,
+    pub(crate) session_handshakes: AdmissionPool,
+    pub(crate) visitors: AdmissionPool,
 }
 
 impl Hub {
     pub(crate) fn build(config: Config, seam: Seam, process: &Process) -> Result<Self, Failure> {
         let metrics = Arc::new(Metrics::register(process.registry())?);
-        let sessions = Arc::new(Sessions::new(Reports::default(), Arc::clone(&metrics)));
+        let sessions = Arc::new(SessionTable::new(
+            StatusQueue::default(),
+            Arc::clone(&metrics),
+        ));
         crate::agents::scrape::register(&sessions, &metrics, process.registry())?;
         let reserve = MemoryBudget::of(config.session_memory);
         gauges::register(
@@ -77,11 +80,11 @@ impl Hub {
                 .method_not_allowed_fallback(|| async { refuse(Code::MethodNotAllowed.into()) })
         };
         Ok(Hub {
-            modules: routes(|module| module.people().merge(module.open())),
-            agents: routes(|module| module.agents()),
-            shares: Shares::new(config.max_requests_per_caller),
+            modules: routes(|module| module.user_routes().merge(module.open_routes())),
+            agents: routes(|module| module.agent_routes()),
+            caller_limit: CallerLimit::new(config.max_requests_per_caller),
             wrong_tokens: WrongTokens::default(),
-            names: Names::new(&config.cluster_domain, config.public_url.host()),
+            names: HubNames::new(&config.cluster_domain, config.public_url.host()),
             metrics,
             sessions,
             front_tls: config.front_tls,
@@ -91,11 +94,11 @@ impl Hub {
             resume_window: config.resume_window,
             resumable: Resumable::default(),
             reserve,
-            front_handshakes: WaitingRoom::new(MAX_HANDSHAKES),
-            session_handshakes: WaitingRoom::new(MAX_HANDSHAKES),
-            visitors: WaitingRoom::new(MAX_VISITORS),
+            front_handshakes: AdmissionPool::new(MAX_HANDSHAKES),
+            session_handshakes: AdmissionPool::new(MAX_HANDSHAKES),
+            visitors: AdmissionPool::new(MAX_VISITORS),
             process: process.clone(),
-            over: CancellationToken::new(),
+            sessions_ended: CancellationToken::new(),
             seam,
         })
     }

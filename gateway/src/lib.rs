@@ -4,6 +4,7 @@
 //! `front` is the request pipeline from a socket to a session, `agents` is everything about sessions, `http` is shared
 //! by both, and `seam` is the interface to modules.
 
+mod admission;
 mod agents;
 mod config;
 mod front;
@@ -12,8 +13,7 @@ mod hub;
 mod metrics;
 mod network;
 pub mod seam;
-mod waiting;
-mod work;
+mod supervisor;
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 pub use config::Config;
 pub use network::network;
 pub use seam::{
-    AgentPeer, Asker, Authenticator, Authorizer, Caller, Directory, Grant, Module, Presence,
+    AgentPeer, Authenticator, Authorizer, Caller, Directory, Grant, Module, Presence, Principal,
     Recognition, Seam,
 };
 
@@ -96,21 +96,36 @@ impl Gateway {
         agents::start(&hub);
         for module in &hub.seam.modules {
             let (module, process) = (Arc::clone(module), hub.process.clone());
-            hub.process
-                .spawn(work::work(module, process, Arc::clone(&hub.metrics)));
+            hub.process.spawn(supervisor::supervise(
+                module,
+                process,
+                Arc::clone(&hub.metrics),
+            ));
         }
         let front = front::Front::new(&hub);
         if let Some(listener) = plain {
             let (hub, front) = (Arc::clone(&hub), front.clone());
             hub.process.clone().spawn(async move {
                 let serve = move |socket, peer| front.clone().serve_plain(socket, peer);
-                listen::accept_loop(listener, &hub.process, hub.over.cancelled(), serve).await;
+                listen::accept_loop(
+                    listener,
+                    &hub.process,
+                    hub.sessions_ended.cancelled(),
+                    serve,
+                )
+                .await;
             });
         }
         let process = hub.process.clone();
         process.spawn(async move {
             let serve = move |socket, peer| front.clone().serve(socket, peer);
-            listen::accept_loop(listener, &hub.process, hub.over.cancelled(), serve).await;
+            listen::accept_loop(
+                listener,
+                &hub.process,
+                hub.sessions_ended.cancelled(),
+                serve,
+            )
+            .await;
         });
         process.draining().await;
         Ok(())

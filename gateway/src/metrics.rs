@@ -14,7 +14,7 @@ use prometheus::{
 pub(crate) const HTTP_VIOLATION: &str = "http";
 
 /// From half a millisecond to two minutes.
-const SECONDS: &[f64] = &[
+const SECONDS_BUCKETS: &[f64] = &[
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
     60.0, 120.0,
 ];
@@ -39,7 +39,7 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    const COUNT: usize = Outcome::Left as usize + 1;
+    const VARIANT_COUNT: usize = Outcome::Left as usize + 1;
 
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ impl Outcome {
 
 /// End of a handshake, as a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Handshake {
+pub(crate) enum HandshakeOutcome {
     Ok,
     Failed,
     Timeout,
@@ -67,22 +67,22 @@ pub(crate) enum Handshake {
     Declined,
 }
 
-impl Handshake {
+impl HandshakeOutcome {
     const fn as_str(self) -> &'static str {
         match self {
-            Handshake::Ok => "ok",
-            Handshake::Failed => "failed",
-            Handshake::Timeout => "timeout",
-            Handshake::Evicted => "evicted",
-            Handshake::Refused => "refused",
-            Handshake::Declined => "declined",
+            HandshakeOutcome::Ok => "ok",
+            HandshakeOutcome::Failed => "failed",
+            HandshakeOutcome::Timeout => "timeout",
+            HandshakeOutcome::Evicted => "evicted",
+            HandshakeOutcome::Refused => "refused",
+            HandshakeOutcome::Declined => "declined",
         }
     }
 }
 
 /// The TLS that a handshake was for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Layer {
+pub(crate) enum TlsLayer {
     Front,
     Session,
 }
@@ -101,7 +101,7 @@ pub(crate) struct Metrics {
     requests: IntCounterVec,
     request_seconds: HistogramVec,
     /// Cache of the two vectors above, by outcome: a lookup by labels is slow.
-    seen: [Seen; Outcome::COUNT],
+    cached: [CachedSeries; Outcome::VARIANT_COUNT],
     handshakes: IntCounterVec,
     module_panics: IntCounterVec,
     tunnel_rtt: Histogram,
@@ -109,7 +109,7 @@ pub(crate) struct Metrics {
 
 /// Parts of the time until the head of an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Phases {
+pub(crate) struct PhaseTimes {
     pub(crate) gateway: Duration,
     /// `None` for a request that never reached a tunnel.
     pub(crate) tunnel: Option<Duration>,
@@ -117,7 +117,7 @@ pub(crate) struct Phases {
 }
 
 #[derive(Default)]
-struct Seen {
+struct CachedSeries {
     requests: OnceLock<IntCounter>,
     /// In this order: gateway, tunnel, API server.
     seconds: [OnceLock<Histogram>; 3],
@@ -186,7 +186,7 @@ impl Metrics {
                 "Seconds until the head of the answer, by where they went.",
                 &["outcome", "phase"],
             )?,
-            seen: Default::default(),
+            cached: Default::default(),
             handshakes: to.counters(
                 "fairlead_handshakes_total",
                 "TLS handshakes, of the front and of sessions.",
@@ -201,9 +201,9 @@ impl Metrics {
         })
     }
 
-    pub(crate) fn request(&self, outcome: Outcome, phases: Phases) {
+    pub(crate) fn request(&self, outcome: Outcome, phases: PhaseTimes) {
         let label = outcome.as_str();
-        let Some(Seen { requests, seconds }) = self.seen.get(outcome as usize) else {
+        let Some(CachedSeries { requests, seconds }) = self.cached.get(outcome as usize) else {
             return;
         };
         requests
@@ -223,10 +223,10 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn handshake(&self, layer: Layer, outcome: Handshake) {
+    pub(crate) fn handshake(&self, layer: TlsLayer, outcome: HandshakeOutcome) {
         let layer = match layer {
-            Layer::Front => "front",
-            Layer::Session => "session",
+            TlsLayer::Front => "front",
+            TlsLayer::Session => "session",
         };
         self.handshakes
             .with_label_values(&[layer, outcome.as_str()])
@@ -283,12 +283,12 @@ impl Registrar<'_> {
     }
 
     fn histogram(&self, name: &str, help: &str) -> Result<Histogram, Failure> {
-        let options = HistogramOpts::new(name, help).buckets(SECONDS.to_vec());
+        let options = HistogramOpts::new(name, help).buckets(SECONDS_BUCKETS.to_vec());
         self.add(Histogram::with_opts(options).map_err(Self::fault)?)
     }
 
     fn histograms(&self, name: &str, help: &str, labels: &[&str]) -> Result<HistogramVec, Failure> {
-        let options = HistogramOpts::new(name, help).buckets(SECONDS.to_vec());
+        let options = HistogramOpts::new(name, help).buckets(SECONDS_BUCKETS.to_vec());
         self.add(HistogramVec::new(options, labels).map_err(Self::fault)?)
     }
 }

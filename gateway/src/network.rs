@@ -1,4 +1,4 @@
-//! Networks that count as one client in rate limits and fair shares.
+//! Networks that count as one client in rate limits and fair caller_limit.
 
 use std::net::{IpAddr, Ipv6Addr};
 

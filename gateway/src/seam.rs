@@ -37,26 +37,26 @@ pub struct Caller {
 /// The token is not checked before the module calls [`Principal::caller`]: a module may check the request first, and
 /// open routes never call it.
 #[derive(Clone)]
-pub struct Asker(Arc<dyn Identify>);
+pub struct Principal(Arc<dyn Identify>);
 
 /// Authenticates the sender of a request.
 #[async_trait]
 pub(crate) trait Identify: Send + Sync {
     async fn caller(&self) -> Result<Caller, Failure>;
-    async fn is_still(&self, caller: &Caller) -> bool;
+    async fn is_still_valid(&self, caller: &Caller) -> bool;
     fn from(&self) -> IpAddr;
     fn wrong(&self, failure: Failure) -> Failure;
 }
 
-struct Known(Caller, IpAddr);
+struct KnownPrincipal(Caller, IpAddr);
 
 #[async_trait]
-impl Identify for Known {
+impl Identify for KnownPrincipal {
     async fn caller(&self) -> Result<Caller, Failure> {
         Ok(self.0.clone())
     }
 
-    async fn is_still(&self, caller: &Caller) -> bool {
+    async fn is_still_valid(&self, caller: &Caller) -> bool {
         self.0 == *caller
     }
 
@@ -69,15 +69,15 @@ impl Identify for Known {
     }
 }
 
-impl Asker {
+impl Principal {
     pub(crate) fn new(identify: impl Identify + 'static) -> Self {
-        Asker(Arc::new(identify))
+        Principal(Arc::new(identify))
     }
 
     /// A principal that is authenticated already.
     #[must_use]
     pub fn known(caller: Caller, from: IpAddr) -> Self {
-        Asker::new(Known(caller, from))
+        Principal::new(KnownPrincipal(caller, from))
     }
 
     /// Authenticates the sender; the request counts against the caller's limit from then on.
@@ -91,8 +91,8 @@ impl Asker {
     /// Re-checks that the token still stands for this caller; true if it cannot be checked now.
     ///
     /// Long answers call it periodically.
-    pub async fn is_still(&self, caller: &Caller) -> bool {
-        self.0.is_still(caller).await
+    pub async fn is_still_valid(&self, caller: &Caller) -> bool {
+        self.0.is_still_valid(caller).await
     }
 
     /// Address of the other end of the connection, which may be a proxy.
@@ -203,7 +203,7 @@ pub trait Directory: Send + Sync {
     async fn last_status(&self, cluster: &ClusterId) -> Result<Option<ClusterStatus>, Failure>;
 
     /// Address of another hub that certainly has a session of this cluster now.
-    fn elsewhere(&self, _cluster: &ClusterId) -> Option<HubUrl> {
+    fn other_hub(&self, _cluster: &ClusterId) -> Option<HubUrl> {
         None
     }
 
@@ -211,15 +211,15 @@ pub trait Directory: Send + Sync {
     async fn report(&self, cluster: &ClusterId, status: ClusterStatus) -> Result<(), Failure>;
 
     /// Clusters that were deleted or moved to another tenant; their sessions end at once.
-    fn deleted(&self) -> broadcast::Receiver<ClusterId>;
+    fn deletions(&self) -> broadcast::Receiver<ClusterId>;
 
     /// Revision of the desired configuration of a cluster's agent; sent with each probe.
-    fn wanted(&self, _cluster: &ClusterId) -> Option<Arc<str>> {
+    fn desired_config(&self, _cluster: &ClusterId) -> Option<Arc<str>> {
         None
     }
 
     /// Clusters with a changed desired configuration; their agents are notified at once.
-    fn wanting(&self) -> Option<broadcast::Receiver<ClusterId>> {
+    fn config_changes(&self) -> Option<broadcast::Receiver<ClusterId>> {
         None
     }
 }
@@ -242,19 +242,19 @@ pub trait Module: Send + Sync {
     }
 
     /// Routes for users, with their full path; each request has an `Extension<Principal>`. A trailing slash is removed.
-    fn people(&self) -> Router {
+    fn user_routes(&self) -> Router {
         Router::new()
     }
 
     /// Routes without authentication (the install manifests), with their full path.
-    fn open(&self) -> Router {
+    fn open_routes(&self) -> Router {
         Router::new()
     }
 
     /// Routes for agents, over their own sessions, with their full path below `/agent/v1/`.
     ///
     /// Each request has an `Extension<AgentPeer>`. Anonymous peers reach [`fairlead_api::enroll::ENROLL_PATH`] only.
-    fn agents(&self) -> Router {
+    fn agent_routes(&self) -> Router {
         Router::new()
     }
 

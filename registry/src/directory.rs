@@ -165,21 +165,21 @@ impl Directory for Registry {
         Ok(())
     }
 
-    fn elsewhere(&self, cluster: &ClusterId) -> Option<HubUrl> {
+    fn other_hub(&self, cluster: &ClusterId) -> Option<HubUrl> {
         self.store.elsewhere(cluster)
     }
 
-    fn deleted(&self) -> broadcast::Receiver<ClusterId> {
+    fn deletions(&self) -> broadcast::Receiver<ClusterId> {
         self.deleted.subscribe()
     }
 
-    fn wanted(&self, cluster: &ClusterId) -> Option<Arc<str>> {
+    fn desired_config(&self, cluster: &ClusterId) -> Option<Arc<str>> {
         let view = self.store.view();
         let cluster = view.cluster(cluster)?;
         Some(self.services.configurations.revision(&view, cluster))
     }
 
-    fn wanting(&self) -> Option<broadcast::Receiver<ClusterId>> {
+    fn config_changes(&self) -> Option<broadcast::Receiver<ClusterId>> {
         Some(self.services.configurations.changed())
     }
 }

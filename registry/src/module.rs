@@ -38,7 +38,7 @@ impl Module for RegistryModule {
         let _ = self.0.presence.set(Arc::clone(presence));
     }
 
-    fn people(&self) -> Router {
+    fn user_routes(&self) -> Router {
         let router = Router::new()
             .merge(about::routes())
             .merge(tenants::routes())
@@ -52,7 +52,7 @@ impl Module for RegistryModule {
         finish(router.with_state(Arc::clone(&self.0)))
     }
 
-    fn open(&self) -> Router {
+    fn open_routes(&self) -> Router {
         let router = about::open().merge(openapi::open());
         finish(router.with_state(Arc::clone(&self.0)))
     }

@@ -10,7 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use fairlead_api::{Code, Failure};
-use fairlead_gateway::{AgentPeer, Asker, Caller, seam::refuse};
+use fairlead_gateway::{AgentPeer, Caller, Principal, seam::refuse};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use serde::de::DeserializeOwned;
 
@@ -69,7 +69,7 @@ pub struct Who(pub Caller);
 impl<S: Sync> FromRequestParts<S> for Who {
     type Rejection = Refused;
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
-        match parts.extensions.get::<Asker>().cloned() {
+        match parts.extensions.get::<Principal>().cloned() {
             Some(asker) => Ok(Who(asker.caller().await?)),
             None => Err(Code::NoToken.into()),
         }
@@ -77,7 +77,7 @@ impl<S: Sync> FromRequestParts<S> for Who {
 }
 
 /// The caller, resolved after the request was validated.
-pub struct Asks(Option<Asker>);
+pub struct Asks(Option<Principal>);
 
 impl Asks {
     /// Resolves the caller. A missing token is a malformed request, as Lieutenant's clients expect.
@@ -96,7 +96,7 @@ impl Asks {
         })
     }
 
-    pub fn asker(&self) -> Option<&Asker> {
+    pub fn asker(&self) -> Option<&Principal> {
         self.0.as_ref()
     }
 }
@@ -104,7 +104,7 @@ impl Asks {
 impl<S: Sync> FromRequestParts<S> for Asks {
     type Rejection = Refused;
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
-        Ok(Asks(parts.extensions.get::<Asker>().cloned()))
+        Ok(Asks(parts.extensions.get::<Principal>().cloned()))
     }
 }
 

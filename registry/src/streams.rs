@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use fairlead_api::{Code, Failure};
-use fairlead_gateway::{Asker, Caller};
+use fairlead_gateway::{Caller, Principal};
 use futures_util::{Stream, StreamExt};
 use http::{HeaderMap, HeaderValue, header, request::Parts};
 use serde::Serialize;
@@ -36,14 +36,14 @@ pub(super) const NOTHING_NEW: Bytes = Bytes::from_static(b": nothing new\n\n");
 /// Whoever is told of things as they happen, as long as their token is good.
 pub(super) struct Listener {
     pub(super) caller: Caller,
-    asker: Asker,
+    asker: Principal,
     ask_again: Instant,
 }
 
 impl<S: Sync> FromRequestParts<S> for Listener {
     type Rejection = Refused;
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
-        let asker = parts.extensions.get::<Asker>().cloned();
+        let asker = parts.extensions.get::<Principal>().cloned();
         let asker = asker.ok_or(Code::NoToken)?;
         Ok(Listener {
             caller: asker.caller().await?,
@@ -59,7 +59,7 @@ impl Listener {
         if Instant::now() < self.ask_again {
             return true;
         }
-        let is_still = self.asker.is_still(&self.caller).await;
+        let is_still = self.asker.is_still_valid(&self.caller).await;
         self.ask_again = Instant::now() + ASKED_AGAIN;
         is_still
     }

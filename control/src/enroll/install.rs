@@ -139,7 +139,7 @@ pub(super) async fn steward(
     let (cluster, token) = issued
         .map_err(|failure| lieutenant_rejection(count_rejection(&asks, failure, "steward.json")))?;
     info!(%cluster, "Steward manifests issued");
-    let from = asks.asker().map(fairlead_gateway::Asker::from);
+    let from = asks.asker().map(fairlead_gateway::Principal::from);
     let manifests = steward::manifests(&Steward {
         api: &api_url(&enroll, from, &headers),
         cluster: &cluster,

@@ -141,7 +141,7 @@ async fn ambiguous_unique_names_are_rejected() {
 async fn a_deleted_cluster_is_announced_and_its_identity_invalid() {
     let rig = Rig::new().await;
     let directory = rig.control.seam().directory;
-    let mut deleted = directory.deleted();
+    let mut deleted = directory.deletions();
     let join: JoinInfo = rig.cluster("demo", "t-default").await;
     let (_, identity) = rig.enrolled(&join).await;
     directory.admit(&identity).await.unwrap();

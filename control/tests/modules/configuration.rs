@@ -129,22 +129,22 @@ async fn subscribers_are_notified_of_changes() {
     agent(&rig, "demo", "t-default").await;
     let directory = rig.control.seam().directory;
     let id = "c-demo".parse().unwrap();
-    let before = directory.wanted(&id).unwrap();
-    let mut changes = directory.wanting().unwrap();
+    let before = directory.desired_config(&id).unwrap();
+    let mut changes = directory.config_changes().unwrap();
     rig.call(&admin(), Method::PUT, AGENT, json!({ "version": "0.2.0" }))
         .await
         .good();
-    assert_ne!(directory.wanted(&id).unwrap(), before);
+    assert_ne!(directory.desired_config(&id).unwrap(), before);
     assert_eq!(changes.try_recv().unwrap(), id);
     assert!(changes.try_recv().is_err(), "once");
-    assert_eq!(directory.wanted(&"c-none".parse().unwrap()), None);
+    assert_eq!(directory.desired_config(&"c-none".parse().unwrap()), None);
 }
 
 #[tokio::test]
 async fn changes_are_announced_within_a_second() {
     let rig = Rig::new().await;
     agent(&rig, "demo", "t-default").await;
-    let mut changes = rig.control.seam().directory.wanting().unwrap();
+    let mut changes = rig.control.seam().directory.config_changes().unwrap();
     let modules = rig.control.seam().modules;
     let mut modules = modules.into_iter();
     let configuration = modules.find(|it| it.name() == "configuration").unwrap();

@@ -257,7 +257,7 @@ async fn a_configured_certificate_is_served_unchanged() {
     let modules = control.seam().modules;
     let about = modules.iter().find(|m| m.name() == "about").unwrap();
     let people = about
-        .people()
+        .user_routes()
         .layer(axum::Extension(crate::rig::asker(&crate::rig::admin())));
     let request = http::Request::get("/v1/hub")
         .body(axum::body::Body::empty())

@@ -112,7 +112,7 @@ async fn the_old_agents_session_ends_and_its_identity_is_invalid() {
     let (rig, join) = world().await;
     let (_, identity) = rig.enrolled(&join).await;
     let directory = rig.control.seam().directory;
-    let mut ends = directory.deleted();
+    let mut ends = directory.deletions();
     directory.admit(&identity).await.unwrap();
     let again = moved(&rig).await;
     assert_eq!(ends.try_recv().unwrap(), join.id);

@@ -38,7 +38,7 @@ async fn routed(rig: &Rig) -> Methods {
     let modules = rig.control.seam().modules;
     let all = Router::new();
     let all = modules.iter().fold(all, |all, module| {
-        all.merge(module.people()).merge(module.open())
+        all.merge(module.user_routes()).merge(module.open_routes())
     });
     let all = all.layer(Extension(asker(&admin())));
     let mut routed = Methods::new();
@@ -169,7 +169,7 @@ async fn only_public_documents_are_compressed_and_on_request() {
     let get = async |path: &str, encoding: Option<&str>| {
         let mut router = axum::Router::new();
         for module in rig.control.seam().modules {
-            router = router.merge(module.open());
+            router = router.merge(module.open_routes());
         }
         let mut request = http::Request::get(path);
         if let Some(encoding) = encoding {

@@ -12,7 +12,7 @@ use fairlead_api::{
 };
 use fairlead_certs::{AgentIdentity, AgentKey, Leaf, agent_identity};
 use fairlead_control::{Config, Control, GitServers};
-use fairlead_gateway::{AgentPeer, Asker, Caller};
+use fairlead_gateway::{AgentPeer, Caller, Principal};
 use fairlead_registry::Discovery;
 use fairlead_store::Clock;
 use http::{HeaderMap, Method, Request, StatusCode, header};
@@ -105,8 +105,8 @@ pub(crate) fn admin() -> Caller {
     caller(Role::Admin, None)
 }
 
-pub(crate) fn asker(who: &Caller) -> Asker {
-    Asker::known(who.clone(), FROM)
+pub(crate) fn asker(who: &Caller) -> Principal {
+    Principal::known(who.clone(), FROM)
 }
 
 impl Rig {
@@ -157,9 +157,9 @@ impl Rig {
         Rig::send(router, request.body(Body::empty()).unwrap()).await
     }
 
-    pub(crate) fn people(&self) -> Router {
+    pub(crate) fn user_routes(&self) -> Router {
         let modules = self.control.seam().modules;
-        let people = modules.iter().map(|module| module.people());
+        let people = modules.iter().map(|module| module.user_routes());
         people.fold(Router::new(), Router::merge)
     }
 

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::health::Probed;
+use super::health::ProbeResult;
 
 /// Round trips up to this are alike.
 const NEAR_MILLIS: u128 = 16;
 
 /// Result of the last probe over a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Probe {
+pub(crate) enum ProbeOutcome {
     /// The API server is ready.
     Good,
     /// No probe has come back yet.
@@ -21,26 +21,26 @@ pub(crate) enum Probe {
     Silent,
 }
 
-impl From<&Probed> for Probe {
-    fn from(probed: &Probed) -> Self {
+impl From<&ProbeResult> for ProbeOutcome {
+    fn from(probed: &ProbeResult) -> Self {
         match probed {
-            Probed::Good => Probe::Good,
-            Probed::Bad(_) => Probe::Bad,
-            Probed::Silent(_) | Probed::Down(_) => Probe::Silent,
+            ProbeResult::Good => ProbeOutcome::Good,
+            ProbeResult::Bad(_) => ProbeOutcome::Bad,
+            ProbeResult::Silent(_) | ProbeResult::Down(_) => ProbeOutcome::Silent,
         }
     }
 }
 
 /// Properties of a session that decide the choice.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Standing {
+pub(crate) struct Candidate {
     /// Its link is down.
     pub(crate) down: bool,
     /// Its agent was not recognised as being in its cluster.
     pub(crate) unknown: bool,
     /// It takes no more requests.
     pub(crate) full: bool,
-    pub(crate) probe: Probe,
+    pub(crate) probe: ProbeOutcome,
     /// Requests that run on it.
     pub(crate) running: usize,
     /// Round trip of its link; `None` until measured.
@@ -49,7 +49,7 @@ pub(crate) struct Standing {
     pub(crate) chosen: u64,
 }
 
-impl Standing {
+impl Candidate {
     /// Rank of the session, the least is the best: a working one first, then the cheapest one, then round robin.
     pub(crate) fn rank(&self) -> impl Ord + use<> {
         // Round trips below perception count as equal, so that agents side by side share the work. A session ten times
@@ -69,44 +69,44 @@ impl Standing {
 mod tests {
     use super::*;
 
-    const GOOD: Standing = Standing {
+    const GOOD: Candidate = Candidate {
         down: false,
         unknown: false,
         full: false,
-        probe: Probe::Good,
+        probe: ProbeOutcome::Good,
         running: 0,
         rtt: Some(Duration::from_millis(1)),
         chosen: 9,
     };
 
-    fn better(one: Standing, other: Standing) -> bool {
+    fn better(one: Candidate, other: Candidate) -> bool {
         one.rank() < other.rank()
     }
 
     #[test]
     fn one_that_works_comes_before_one_that_does_not_however_near_or_idle_that_is() {
-        let worst = Standing {
+        let worst = Candidate {
             running: 400,
             rtt: Some(Duration::from_secs(2)),
             ..GOOD
         };
         for fault in [
-            Standing { down: true, ..GOOD },
-            Standing {
+            Candidate { down: true, ..GOOD },
+            Candidate {
                 unknown: true,
                 ..GOOD
             },
-            Standing { full: true, ..GOOD },
-            Standing {
-                probe: Probe::Bad,
+            Candidate { full: true, ..GOOD },
+            Candidate {
+                probe: ProbeOutcome::Bad,
                 ..GOOD
             },
-            Standing {
-                probe: Probe::Never,
+            Candidate {
+                probe: ProbeOutcome::Never,
                 ..GOOD
             },
-            Standing {
-                probe: Probe::Silent,
+            Candidate {
+                probe: ProbeOutcome::Silent,
                 ..GOOD
             },
         ] {
@@ -117,14 +117,14 @@ mod tests {
     #[test]
     fn sessions_side_by_side_share_the_work() {
         let rtt = Some(Duration::from_micros(300));
-        let busy = Standing {
+        let busy = Candidate {
             running: 3,
             chosen: 0,
             rtt,
             ..GOOD
         };
         assert!(better(GOOD, busy), "the one with less to do");
-        let earlier = Standing {
+        let earlier = Candidate {
             chosen: 8,
             rtt,
             ..GOOD
@@ -134,19 +134,19 @@ mod tests {
 
     #[test]
     fn a_far_session_gets_its_share_only_when_the_near_one_has_more_to_do() {
-        let far = Standing {
+        let far = Candidate {
             rtt: Some(Duration::from_millis(250)),
             chosen: 0,
             ..GOOD
         };
-        let near = |running| Standing { running, ..GOOD };
+        let near = |running| Candidate { running, ..GOOD };
         assert!(better(near(0), far) && better(near(14), far));
         assert!(better(far, near(15)) && better(far, near(100)));
     }
 
     #[test]
     fn no_count_and_no_round_trip_is_too_large() {
-        let absurd = Standing {
+        let absurd = Candidate {
             running: usize::MAX,
             rtt: Some(Duration::MAX),
             ..GOOD

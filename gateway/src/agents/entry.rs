@@ -13,61 +13,61 @@ use time::OffsetDateTime;
 use tokio::sync::Notify;
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
-use super::silence::{Party, Silence};
+use super::silence::{Silence, SilentParty};
 use crate::metrics::Metrics;
 
 /// Streams of a session reserved for probes and for the agent's own requests.
-const OTHER_STREAMS: usize = 32;
+const RESERVED_STREAMS: usize = 32;
 
 /// One session of a cluster.
-pub(crate) struct Entry {
+pub(crate) struct SessionEntry {
     identity: Arc<AgentIdentity>,
     exchanges: Exchanges,
     from: IpAddr,
     opened: OffsetDateTime,
     /// Limit of concurrent requests.
-    most: usize,
+    max_requests: usize,
     /// Requests with unfinished answers; closed when no more may come.
     running: TaskTracker,
-    standing: Watched<Standing>,
+    state: Watched<EntryState>,
     /// Wakes the next probe.
-    news: Notify,
+    probe_trigger: Notify,
     counted: Mutex<Stats>,
     _open: Hold,
 }
 
 /// State of a session that changes while it lives.
-struct Standing {
+struct EntryState {
     /// The agent has named itself, so the session may serve.
-    introduced: bool,
+    registered: bool,
     end: Option<CloseReason>,
-    good_until: OffsetDateTime,
+    valid_until: OffsetDateTime,
     silence: Option<Arc<Silence>>,
 }
 
 /// Guard of one request on a session.
 pub(crate) type Running = TaskTrackerToken;
 
-impl Entry {
+impl SessionEntry {
     pub(super) fn new(
         session: Session,
         identity: AgentIdentity,
         from: IpAddr,
         metrics: &Metrics,
     ) -> Self {
-        Entry {
-            most: session.max_streams_open().saturating_sub(OTHER_STREAMS),
+        SessionEntry {
+            max_requests: session.max_streams_open().saturating_sub(RESERVED_STREAMS),
             exchanges: Exchanges::new(session),
             from,
             opened: OffsetDateTime::now_utc(),
             running: TaskTracker::new(),
-            standing: Watched::new(Standing {
-                introduced: false,
+            state: Watched::new(EntryState {
+                registered: false,
                 end: None,
-                good_until: identity.not_after,
+                valid_until: identity.not_after,
                 silence: None,
             }),
-            news: Notify::new(),
+            probe_trigger: Notify::new(),
             counted: Mutex::default(),
             identity: Arc::new(identity),
             _open: Hold::of(&metrics.sessions),
@@ -119,52 +119,52 @@ impl Entry {
     /// Sets the silence that the last probe found, or ends it.
     pub(super) fn set_silence(&self, silence: Option<Silence>) {
         let party = |silence: Option<&Silence>| silence.map(|silence| silence.party);
-        let before = self.standing.read(|it| party(it.silence.as_deref()));
+        let before = self.state.read(|it| party(it.silence.as_deref()));
         if before != party(silence.as_ref()) {
             let silence = silence.map(Arc::new);
-            self.standing.update(|it| it.silence = silence);
+            self.state.update(|it| it.silence = silence);
         }
     }
 
     /// The current silence of the agent, if any.
     pub(crate) fn silence_of_agent(&self) -> Option<Arc<Silence>> {
-        let silence = self.standing.read(|it| it.silence.clone());
-        silence.filter(|silence| silence.party == Party::Agent)
+        let silence = self.state.read(|it| it.silence.clone());
+        silence.filter(|silence| silence.party == SilentParty::Agent)
     }
 
     /// Completes when an answer over this session is no longer expected.
     pub(crate) async fn silence(&self) -> Arc<Silence> {
-        self.standing.wait_for(|it| it.silence.clone()).await
+        self.state.wait_for(|it| it.silence.clone()).await
     }
 
     /// Completes when this silence has ended, or another one has begun.
-    pub(crate) async fn is_otherwise(&self, silence: &Arc<Silence>) {
-        let other = |it: &Standing| {
+    pub(crate) async fn silence_changed(&self, silence: &Arc<Silence>) {
+        let other = |it: &EntryState| {
             let same = it
                 .silence
                 .as_ref()
                 .is_some_and(|it| Arc::ptr_eq(it, silence));
             (!same).then_some(())
         };
-        self.standing.wait_for(other).await;
+        self.state.wait_for(other).await;
     }
 
     /// Completes when there is no silence.
-    pub(crate) async fn answers(&self) {
-        let silent = |it: &Standing| it.silence.is_none().then_some(());
-        self.standing.wait_for(silent).await;
+    pub(crate) async fn silence_over(&self) {
+        let silent = |it: &EntryState| it.silence.is_none().then_some(());
+        self.state.wait_for(silent).await;
     }
 
     /// Completes when the agent is reachable: it has a link and is not silent.
-    pub(super) async fn within_reach(&self) {
+    pub(super) async fn reachable(&self) {
         loop {
             self.up().await;
-            let agent = |it: &Standing| {
+            let agent = |it: &EntryState| {
                 let silence = it.silence.as_ref();
-                let is_silent = silence.is_some_and(|silence| silence.party == Party::Agent);
+                let is_silent = silence.is_some_and(|silence| silence.party == SilentParty::Agent);
                 (!is_silent).then_some(())
             };
-            self.standing.wait_for(agent).await;
+            self.state.wait_for(agent).await;
             if self.session().is_up() {
                 return;
             }
@@ -172,43 +172,41 @@ impl Entry {
     }
 
     /// Triggers a probe at once, which notifies the agent.
-    pub(super) fn has_news(&self) {
-        self.news.notify_one();
+    pub(super) fn trigger_probe(&self) {
+        self.probe_trigger.notify_one();
     }
 
     /// Completes when a probe was triggered.
-    pub(super) async fn news(&self) {
-        self.news.notified().await;
+    pub(super) async fn probe_triggered(&self) {
+        self.probe_trigger.notified().await;
     }
 
-    pub(super) fn introduce(&self) {
-        self.standing.update(|it| it.introduced = true);
+    pub(super) fn register(&self) {
+        self.state.update(|it| it.registered = true);
     }
 
-    pub(crate) fn is_introduced(&self) -> bool {
-        self.standing.read(|it| it.introduced)
+    pub(crate) fn is_registered(&self) -> bool {
+        self.state.read(|it| it.registered)
     }
 
     /// Completes when the session is registered.
-    pub(crate) async fn introduced(&self) {
-        self.standing
-            .wait_for(|it| it.introduced.then_some(()))
-            .await;
+    pub(crate) async fn registered(&self) {
+        self.state.wait_for(|it| it.registered.then_some(())).await;
     }
 
     /// Requests the session's task to end it.
     pub(super) fn end(&self, reason: CloseReason) {
-        self.standing.update(|it| it.end = Some(reason));
+        self.state.update(|it| it.end = Some(reason));
     }
 
     pub(super) fn is_ending(&self) -> bool {
-        self.standing.read(|it| it.end.is_some())
+        self.state.read(|it| it.end.is_some())
     }
 
     /// Completes when an end was requested for another reason than `before`.
-    pub(crate) async fn asked_to_end(&self, before: Option<CloseReason>) -> Option<CloseReason> {
-        let other = |it: &Standing| (it.end != before).then_some(it.end);
-        self.standing.wait_for(other).await
+    pub(crate) async fn end_requested(&self, before: Option<CloseReason>) -> Option<CloseReason> {
+        let other = |it: &EntryState| (it.end != before).then_some(it.end);
+        self.state.wait_for(other).await
     }
 
     /// Number of requests that run.
@@ -217,7 +215,7 @@ impl Entry {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.load() >= self.most
+        self.load() >= self.max_requests
     }
 
     pub(super) fn token(&self) -> Running {
@@ -230,23 +228,23 @@ impl Entry {
         self.running.wait().await;
     }
 
-    pub(crate) fn good_until(&self) -> OffsetDateTime {
-        self.standing.read(|it| it.good_until)
+    pub(crate) fn valid_until(&self) -> OffsetDateTime {
+        self.state.read(|it| it.valid_until)
     }
 
     /// Completes when the certificate is valid for longer than `until`.
-    pub(crate) async fn good_beyond(&self, until: OffsetDateTime) {
-        let good = |it: &Standing| (it.good_until > until).then_some(());
-        self.standing.wait_for(good).await;
+    pub(crate) async fn valid_beyond(&self, until: OffsetDateTime) {
+        let good = |it: &EntryState| (it.valid_until > until).then_some(());
+        self.state.wait_for(good).await;
     }
 
-    pub(crate) fn renewed(&self, until: OffsetDateTime) {
-        self.standing
-            .update(|it| it.good_until = until.max(it.good_until));
+    pub(crate) fn extend_validity(&self, until: OffsetDateTime) {
+        self.state
+            .update(|it| it.valid_until = until.max(it.valid_until));
     }
 
     /// Adds the traffic since the last call to the counters; returns the number of open streams.
-    pub(super) fn settle(&self, metrics: &Metrics) -> usize {
+    pub(super) fn update_metrics(&self, metrics: &Metrics) -> usize {
         let now = self.session().stats();
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let add = |label: &str, now: u64, before: u64| {

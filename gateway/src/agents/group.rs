@@ -14,21 +14,21 @@ use time::OffsetDateTime;
 use tokio::{sync::watch, time::Instant};
 
 use super::{
-    choice::{Probe, Standing},
-    entry::Entry,
-    health::Probed,
-    reports::Reports,
+    choice::{Candidate, ProbeOutcome},
+    entry::SessionEntry,
+    health::ProbeResult,
     silence::Silence,
+    status_queue::StatusQueue,
 };
 
 /// Interval of reports while only the times of contact change.
-const TELL_AGAIN: Duration = Duration::from_secs(60);
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// Limit of registered sessions of one cluster: two agents with the maximum of links.
-const MOST: usize = 16;
+const MAX_SESSIONS: usize = 16;
 
 /// Peer of a session, as it has named itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Introduction {
+pub(crate) struct SessionIdentity {
     pub(crate) name: (Instance, LinkIndex),
     pub(crate) uid: Option<ClusterUid>,
     /// The directory has recognised its cluster.
@@ -37,11 +37,11 @@ pub(crate) struct Introduction {
     pub(crate) version: Box<str>,
 }
 
-struct Seat {
-    entry: Arc<Entry>,
-    of: Introduction,
-    probe: Probe,
-    contact: Contact,
+struct RegisteredSession {
+    entry: Arc<SessionEntry>,
+    identity: SessionIdentity,
+    probe: ProbeOutcome,
+    contact: LastContact,
     rtt: Option<Duration>,
     status: Option<ClusterStatus>,
     chosen: u64,
@@ -49,27 +49,27 @@ struct Seat {
 
 /// Times of the last contact with an agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Contact {
+pub(super) struct LastContact {
     /// Last answer.
     pub(super) seen: Option<OffsetDateTime>,
     /// Last answer with a ready API server.
     pub(super) good: Option<OffsetDateTime>,
 }
 
-impl Contact {
-    fn after(&mut self, probed: &Probed, now: OffsetDateTime) {
+impl LastContact {
+    fn after(&mut self, probed: &ProbeResult, now: OffsetDateTime) {
         match probed {
-            Probed::Good => {
+            ProbeResult::Good => {
                 self.seen = Some(now);
                 self.good = Some(now);
             }
-            Probed::Bad(_) => self.seen = Some(now),
-            Probed::Silent(_) | Probed::Down(_) => {}
+            ProbeResult::Bad(_) => self.seen = Some(now),
+            ProbeResult::Silent(_) | ProbeResult::Down(_) => {}
         }
     }
 
     /// The status with these times in it.
-    pub(super) fn of(self, status: ClusterStatus) -> ClusterStatus {
+    pub(super) fn apply_to(self, status: ClusterStatus) -> ClusterStatus {
         ClusterStatus {
             last_seen: self.seen,
             last_good_probe: self.good,
@@ -79,27 +79,27 @@ impl Contact {
 }
 
 #[derive(Default)]
-pub(super) struct Group {
+pub(super) struct ClusterSessions {
     /// Oldest first.
-    seats: Vec<Seat>,
+    sessions: Vec<RegisteredSession>,
     /// Notifies of new sessions. Created when a request waits for one, which is rare.
-    news: Option<watch::Sender<()>>,
+    added: Option<watch::Sender<()>>,
     /// Last contact of all sessions, those that have ended included.
-    contact: Contact,
-    told: Option<Told>,
+    contact: LastContact,
+    last_report: Option<LastReport>,
 }
 
 /// Last report of a cluster's status.
-struct Told {
+struct LastReport {
     status: ClusterStatus,
     at: Instant,
 }
 
-impl Seat {
-    fn standing(&self) -> Standing {
-        Standing {
+impl RegisteredSession {
+    fn candidate(&self) -> Candidate {
+        Candidate {
             down: !self.entry.session().is_up(),
-            unknown: !self.of.known,
+            unknown: !self.identity.known,
             full: self.entry.is_full(),
             probe: self.probe,
             running: self.entry.load(),
@@ -108,153 +108,179 @@ impl Seat {
         }
     }
 
-    fn shown(&self) -> AgentSession {
-        let (instance, link) = self.of.name;
+    fn describe(&self) -> AgentSession {
+        let (instance, link) = self.identity.name;
         AgentSession {
             from: self.entry.from(),
             opened: self.entry.opened(),
             instance,
             link,
-            agent_version: self.of.version.as_ref().to_owned(),
+            agent_version: self.identity.version.as_ref().to_owned(),
             up: self.entry.session().is_up(),
-            recognised: self.of.known,
+            recognised: self.identity.known,
             requests: self.entry.load(),
             unread_bytes: self.entry.session().stats().unread,
             rtt_micros: self.rtt.and_then(|rtt| rtt.as_micros().try_into().ok()),
             last_seen: self.contact.seen,
             last_good_probe: self.contact.good,
-            certificate_expires: self.entry.good_until(),
+            certificate_expires: self.entry.valid_until(),
         }
     }
 }
 
-impl Group {
-    pub(super) fn has_news(&self) {
-        self.seats.iter().for_each(|seat| seat.entry.has_news());
+impl ClusterSessions {
+    pub(super) fn trigger_probe(&self) {
+        self.sessions
+            .iter()
+            .for_each(|session| session.entry.trigger_probe());
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.seats.is_empty()
+        self.sessions.is_empty()
     }
 
-    fn find(&mut self, entry: &Arc<Entry>) -> Option<&mut Seat> {
-        self.seats
+    fn find(&mut self, entry: &Arc<SessionEntry>) -> Option<&mut RegisteredSession> {
+        self.sessions
             .iter_mut()
-            .find(|seat| Arc::ptr_eq(&seat.entry, entry))
+            .find(|session| Arc::ptr_eq(&session.entry, entry))
     }
 
     /// Registers a session, or updates its identity.
     ///
     /// # Errors
     /// `FL-1304` if the session had another name before.
-    pub(super) fn seat(&mut self, entry: &Arc<Entry>, of: Introduction) -> Result<(), Failure> {
-        if of.known {
+    pub(super) fn register(
+        &mut self,
+        entry: &Arc<SessionEntry>,
+        identity: SessionIdentity,
+    ) -> Result<(), Failure> {
+        if identity.known {
             // The cluster was enrolled again somewhere else: agents in the old cluster are evicted.
-            self.part(CloseReason::Cloned, |seat| {
-                seat.of.uid.is_some() && seat.of.uid != of.uid
+            self.evict(CloseReason::Cloned, |session| {
+                session.identity.uid.is_some() && session.identity.uid != identity.uid
             });
         }
-        if let Some(seat) = self.find(entry) {
-            if seat.of.name != of.name {
+        if let Some(session) = self.find(entry) {
+            if session.identity.name != identity.name {
                 let detail = "a session keeps the name that it was given first";
                 return Err(Failure::because(Code::BadRequest, detail));
             }
-            seat.of = of;
+            session.identity = identity;
             return Ok(());
         }
-        self.part(CloseReason::Replaced, |seat| seat.of.name == of.name);
-        if self.seats.len() >= MOST {
+        self.evict(CloseReason::Replaced, |session| {
+            session.identity.name == identity.name
+        });
+        if self.sessions.len() >= MAX_SESSIONS {
             // Evicts one without a link, else the oldest one.
-            let down = |seat: &Seat| !seat.entry.session().is_up();
-            let index = self.seats.iter().position(down).unwrap_or(0);
-            self.seats.remove(index).entry.end(CloseReason::Replaced);
+            let down = |session: &RegisteredSession| !session.entry.session().is_up();
+            let index = self.sessions.iter().position(down).unwrap_or(0);
+            self.sessions.remove(index).entry.end(CloseReason::Replaced);
         }
         // Most clusters have one session; `push` alone would allocate four.
-        self.seats.reserve_exact(1);
-        self.seats.push(Seat {
+        self.sessions.reserve_exact(1);
+        self.sessions.push(RegisteredSession {
             entry: Arc::clone(entry),
-            of,
-            probe: Probe::default(),
-            contact: Contact::default(),
+            identity,
+            probe: ProbeOutcome::default(),
+            contact: LastContact::default(),
             rtt: None,
             status: None,
             chosen: 0,
         });
-        if let Some(news) = &self.news {
-            news.send_replace(());
+        if let Some(added) = &self.added {
+            added.send_replace(());
         }
         Ok(())
     }
 
     /// Requests these sessions to end.
-    fn part(&mut self, reason: CloseReason, who: impl Fn(&Seat) -> bool) {
-        self.seats.retain(|seat| {
-            let goes = who(seat);
+    fn evict(&mut self, reason: CloseReason, selects: impl Fn(&RegisteredSession) -> bool) {
+        self.sessions.retain(|session| {
+            let goes = selects(session);
             if goes {
-                seat.entry.end(reason);
+                session.entry.end(reason);
             }
             !goes
         });
     }
 
     /// Removes a session; true if it was registered.
-    pub(super) fn unseat(&mut self, entry: &Arc<Entry>) -> bool {
-        let before = self.seats.len();
-        self.seats.retain(|seat| !Arc::ptr_eq(&seat.entry, entry));
-        self.seats.len() < before
+    pub(super) fn deregister(&mut self, entry: &Arc<SessionEntry>) -> bool {
+        let before = self.sessions.len();
+        self.sessions
+            .retain(|session| !Arc::ptr_eq(&session.entry, entry));
+        self.sessions.len() < before
     }
 
     /// The best session; it is marked as chosen in this `turn`.
-    pub(super) fn choose(&mut self, turn: u64) -> Option<Arc<Entry>> {
+    pub(super) fn choose(&mut self, turn: u64) -> Option<Arc<SessionEntry>> {
         // Most clusters have one session.
-        let seat = match self.seats.as_mut_slice() {
+        let session = match self.sessions.as_mut_slice() {
             [only] => only,
-            seats => seats.iter_mut().min_by_key(|seat| seat.standing().rank())?,
+            sessions => sessions
+                .iter_mut()
+                .min_by_key(|session| session.candidate().rank())?,
         };
-        seat.chosen = turn;
-        Some(Arc::clone(&seat.entry))
+        session.chosen = turn;
+        Some(Arc::clone(&session.entry))
     }
 
-    pub(super) fn probed(&mut self, entry: &Arc<Entry>, probed: &Probed, rtt: Option<Duration>) {
+    pub(super) fn record_probe(
+        &mut self,
+        entry: &Arc<SessionEntry>,
+        probed: &ProbeResult,
+        rtt: Option<Duration>,
+    ) {
         let now = OffsetDateTime::now_utc();
-        let Some(seat) = self.find(entry) else { return };
-        seat.probe = probed.into();
-        seat.contact.after(probed, now);
-        seat.rtt = rtt;
+        let Some(session) = self.find(entry) else {
+            return;
+        };
+        session.probe = probed.into();
+        session.contact.after(probed, now);
+        session.rtt = rtt;
         self.contact.after(probed, now);
     }
 
-    pub(super) fn report(&mut self, entry: &Arc<Entry>, status: ClusterStatus) {
-        if let Some(seat) = self.find(entry) {
-            seat.status = Some(status);
+    pub(super) fn record_status(&mut self, entry: &Arc<SessionEntry>, status: ClusterStatus) {
+        if let Some(session) = self.find(entry) {
+            session.status = Some(status);
         }
     }
 
     /// Start of this state, if the last report had the same state, for any reason.
     fn since(&self, state: ClusterState) -> Option<OffsetDateTime> {
-        let told = self.told.as_ref().map(|told| &told.status);
-        told.filter(|told| told.state == state)
-            .map(|told| told.since)
+        let last_report = self
+            .last_report
+            .as_ref()
+            .map(|last_report| &last_report.status);
+        last_report
+            .filter(|last_report| last_report.state == state)
+            .map(|last_report| last_report.since)
     }
 
     /// Status after the last session has ended. The cluster may have been lost before that.
-    pub(super) fn obituary(&self, status: ClusterStatus) -> ClusterStatus {
+    pub(super) fn final_status(&self, status: ClusterStatus) -> ClusterStatus {
         let since = self.since(status.state).unwrap_or(status.since);
-        self.contact.of(ClusterStatus { since, ..status })
+        self.contact.apply_to(ClusterStatus { since, ..status })
     }
 
     /// Reports the status if state or code differ from the last report, or [`REPORT_INTERVAL`] is over.
-    pub(super) fn tell(&mut self, cluster: &ClusterId, reports: &Reports) {
-        let Some(best) = best(self.seats.iter().filter_map(|seat| seat.status.as_ref())) else {
+    pub(super) fn report_if_changed(&mut self, cluster: &ClusterId, status_queue: &StatusQueue) {
+        let Some(best) = best_status(
+            self.sessions
+                .iter()
+                .filter_map(|session| session.status.as_ref()),
+        ) else {
             return;
         };
         let kind = |status: &ClusterStatus| {
             let code = status.last_error.as_ref().map(|error| error.code);
             (status.state, code)
         };
-        if let Some(told) = &self.told
-            && kind(&told.status) == kind(best)
-            && told.at.elapsed() < TELL_AGAIN
+        if let Some(last_report) = &self.last_report
+            && kind(&last_report.status) == kind(best)
+            && last_report.at.elapsed() < REPORT_INTERVAL
         {
             return;
         }
@@ -264,28 +290,35 @@ impl Group {
                 .unwrap_or_else(OffsetDateTime::now_utc),
             ..best.clone()
         };
-        self.told = Some(Told {
+        self.last_report = Some(LastReport {
             status: status.clone(),
             at: Instant::now(),
         });
-        reports.put(cluster, self.contact.of(status));
+        status_queue.put(cluster, self.contact.apply_to(status));
     }
 
     pub(super) fn sessions(&self) -> Vec<AgentSession> {
-        self.seats.iter().map(Seat::shown).collect()
+        self.sessions
+            .iter()
+            .map(RegisteredSession::describe)
+            .collect()
     }
 
     /// Waits until a session has a link again.
-    pub(super) fn wait(&mut self) -> Down {
-        Down {
-            entries: self.seats.iter().map(|seat| seat.entry.clone()).collect(),
-            news: self.news.get_or_insert_default().subscribe(),
+    pub(super) fn wait_for_link(&mut self) -> DownSessions {
+        DownSessions {
+            entries: self
+                .sessions
+                .iter()
+                .map(|session| session.entry.clone())
+                .collect(),
+            added: self.added.get_or_insert_default().subscribe(),
         }
     }
 }
 
 /// Status of a cluster without a session from now on.
-pub(super) fn lost(why: LastError) -> ClusterStatus {
+pub(super) fn lost_status(why: LastError) -> ClusterStatus {
     ClusterStatus {
         state: ClusterState::Lost,
         since: OffsetDateTime::now_utc(),
@@ -297,7 +330,7 @@ pub(super) fn lost(why: LastError) -> ClusterStatus {
 }
 
 /// The best status of several sessions; of two alike, the one that has lasted longer.
-fn best<'a>(all: impl Iterator<Item = &'a ClusterStatus>) -> Option<&'a ClusterStatus> {
+fn best_status<'a>(all: impl Iterator<Item = &'a ClusterStatus>) -> Option<&'a ClusterStatus> {
     let order = |state| match state {
         ClusterState::Connected => 0,
         ClusterState::ApiUnreachable => 1,
@@ -308,19 +341,19 @@ fn best<'a>(all: impl Iterator<Item = &'a ClusterStatus>) -> Option<&'a ClusterS
 }
 
 /// Sessions of a cluster that are all without a link, or with silent agents.
-pub(crate) struct Down {
-    entries: Vec<Arc<Entry>>,
-    news: watch::Receiver<()>,
+pub(crate) struct DownSessions {
+    entries: Vec<Arc<SessionEntry>>,
+    added: watch::Receiver<()>,
 }
 
-impl Down {
+impl DownSessions {
     /// Completes when an agent is reachable again, a session has ended, or a new one has come.
-    pub(crate) async fn over(&mut self) {
-        let Down { entries, news } = self;
+    pub(crate) async fn wait(&mut self) {
+        let DownSessions { entries, added } = self;
         let entries = entries.iter().map(|entry| {
             Box::pin(async move {
                 tokio::select! {
-                    () = entry.within_reach() => {}
+                    () = entry.reachable() => {}
                     _ = entry.session().closed() => {}
                 }
             })
@@ -328,7 +361,7 @@ impl Down {
         tokio::select! {
             _ = select_all(entries) => {}
             // The sender is gone: the last session has ended.
-            _ = news.changed() => {}
+            _ = added.changed() => {}
         }
     }
 
@@ -376,13 +409,13 @@ mod tests {
             code: Code::ApiUnreachable,
             cause: String::new(),
         };
-        let mut contact = Contact::default();
-        contact.after(&Probed::Silent(error()), at(1));
-        assert_eq!(contact, Contact::default());
-        contact.after(&Probed::Good, at(2));
-        contact.after(&Probed::Bad(error()), at(3));
-        contact.after(&Probed::Down(error()), at(4));
-        let status = contact.of(status(ClusterState::Lost, 4, None));
+        let mut contact = LastContact::default();
+        contact.after(&ProbeResult::Silent(error()), at(1));
+        assert_eq!(contact, LastContact::default());
+        contact.after(&ProbeResult::Good, at(2));
+        contact.after(&ProbeResult::Bad(error()), at(3));
+        contact.after(&ProbeResult::Down(error()), at(4));
+        let status = contact.apply_to(status(ClusterState::Lost, 4, None));
         assert_eq!(
             (status.last_seen, status.last_good_probe),
             (Some(at(3)), Some(at(2)))
@@ -391,16 +424,16 @@ mod tests {
 
     #[test]
     fn a_cluster_that_was_lost_before_its_session_ended_is_lost_since_then() {
-        let mut group = Group::default();
+        let mut group = ClusterSessions::default();
         let ended = || status(ClusterState::Lost, 5, Some(Code::SessionBroke));
-        assert_eq!(group.obituary(ended()), ended());
-        for (told, minute) in [(ClusterState::Lost, 4), (ClusterState::Connected, 5)] {
-            group.told = Some(Told {
-                status: status(told, 4, Some(Code::Timeout)),
+        assert_eq!(group.final_status(ended()), ended());
+        for (last_report, minute) in [(ClusterState::Lost, 4), (ClusterState::Connected, 5)] {
+            group.last_report = Some(LastReport {
+                status: status(last_report, 4, Some(Code::Timeout)),
                 at: Instant::now(),
             });
             let expected = status(ClusterState::Lost, minute, Some(Code::SessionBroke));
-            assert_eq!(group.obituary(ended()), expected);
+            assert_eq!(group.final_status(ended()), expected);
         }
     }
 
@@ -418,7 +451,7 @@ mod tests {
             (vec![&lost], Some(&lost)),
             (vec![], None),
         ] {
-            assert_eq!(best(all.into_iter()), expected);
+            assert_eq!(best_status(all.into_iter()), expected);
         }
     }
 }

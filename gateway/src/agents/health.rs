@@ -11,11 +11,11 @@ use time::OffsetDateTime;
 use tokio::time::Instant;
 
 /// Validity of a good probe.
-pub(crate) const GOOD_FOR: Duration = Duration::from_secs(15);
+pub(crate) const PROBE_VALIDITY: Duration = Duration::from_secs(15);
 
 /// Result of one probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Probed {
+pub(crate) enum ProbeResult {
     /// The API server is ready.
     Good,
     /// The agent answered, the API server is not ready.
@@ -26,47 +26,51 @@ pub(crate) enum Probed {
     Down(LastError),
 }
 
-pub(crate) struct Health {
+pub(crate) struct HealthTracker {
     /// The last good probe, or the start of the session.
-    good: Instant,
+    last_good: Instant,
     /// The last answer of the agent, or the start of the session.
-    heard: Instant,
+    last_answer: Instant,
     was_good: bool,
-    told: Option<(ClusterState, Option<Code>)>,
+    reported: Option<(ClusterState, Option<Code>)>,
 }
 
-impl Health {
+impl HealthTracker {
     pub(crate) fn new(now: Instant) -> Self {
-        Health {
-            good: now,
-            heard: now,
+        HealthTracker {
+            last_good: now,
+            last_answer: now,
             was_good: false,
-            told: None,
+            reported: None,
         }
     }
 
     /// The status to report after a probe, if it has changed.
-    pub(crate) fn after(&mut self, probed: Probed, now: Instant) -> Option<ClusterStatus> {
-        if matches!(probed, Probed::Good | Probed::Bad(_)) {
-            self.heard = now;
+    pub(crate) fn after(&mut self, probed: ProbeResult, now: Instant) -> Option<ClusterStatus> {
+        if matches!(probed, ProbeResult::Good | ProbeResult::Bad(_)) {
+            self.last_answer = now;
         }
         let (state, last_error) = match probed {
-            Probed::Good => {
-                self.good = now;
+            ProbeResult::Good => {
+                self.last_good = now;
                 self.was_good = true;
                 (ClusterState::Connected, None)
             }
             // An earlier good probe stays valid for its time. A session without one has nothing to keep.
-            Probed::Bad(_) if self.was_good && now - self.good < GOOD_FOR => return None,
-            Probed::Silent(_) if now - self.heard < GOOD_FOR => return None,
-            Probed::Bad(error) => (ClusterState::ApiUnreachable, Some(error)),
-            Probed::Silent(error) | Probed::Down(error) => (ClusterState::Lost, Some(error)),
+            ProbeResult::Bad(_) if self.was_good && now - self.last_good < PROBE_VALIDITY => {
+                return None;
+            }
+            ProbeResult::Silent(_) if now - self.last_answer < PROBE_VALIDITY => return None,
+            ProbeResult::Bad(error) => (ClusterState::ApiUnreachable, Some(error)),
+            ProbeResult::Silent(error) | ProbeResult::Down(error) => {
+                (ClusterState::Lost, Some(error))
+            }
         };
-        let told = Some((state, last_error.as_ref().map(|error| error.code)));
-        if self.told == told {
+        let reported = Some((state, last_error.as_ref().map(|error| error.code)));
+        if self.reported == reported {
             return None;
         }
-        self.told = told;
+        self.reported = reported;
         Some(ClusterStatus {
             state,
             since: OffsetDateTime::now_utc(),
@@ -90,8 +94,8 @@ mod tests {
     }
 
     fn after(
-        health: &mut Health,
-        probed: Probed,
+        health: &mut HealthTracker,
+        probed: ProbeResult,
         start: Instant,
         seconds: u64,
     ) -> Option<ClusterState> {
@@ -103,14 +107,14 @@ mod tests {
     #[test]
     fn connected_is_a_good_probe_within_fifteen_seconds() {
         let start = Instant::now();
-        let mut health = Health::new(start);
-        let bad = || Probed::Bad(error(Code::ApiUnreachable));
+        let mut health = HealthTracker::new(start);
+        let bad = || ProbeResult::Bad(error(Code::ApiUnreachable));
         assert_eq!(
-            after(&mut health, Probed::Good, start, 0),
+            after(&mut health, ProbeResult::Good, start, 0),
             Some(ClusterState::Connected)
         );
         assert_eq!(
-            after(&mut health, Probed::Good, start, 5),
+            after(&mut health, ProbeResult::Good, start, 5),
             None,
             "nothing new"
         );
@@ -122,10 +126,10 @@ mod tests {
         );
         assert_eq!(after(&mut health, bad(), start, 25), None);
         assert_eq!(
-            after(&mut health, Probed::Good, start, 30),
+            after(&mut health, ProbeResult::Good, start, 30),
             Some(ClusterState::Connected)
         );
-        let silent = Probed::Silent(error(Code::Timeout));
+        let silent = ProbeResult::Silent(error(Code::Timeout));
         assert_eq!(after(&mut health, silent.clone(), start, 40), None);
         assert_eq!(
             after(&mut health, silent, start, 45),
@@ -136,15 +140,15 @@ mod tests {
     #[test]
     fn a_link_that_is_down_is_lost_at_once_and_good_again_with_the_next_probe() {
         let start = Instant::now();
-        let mut health = Health::new(start);
-        let down = || Probed::Down(error(Code::SessionBroke));
-        after(&mut health, Probed::Good, start, 0);
+        let mut health = HealthTracker::new(start);
+        let down = || ProbeResult::Down(error(Code::SessionBroke));
+        after(&mut health, ProbeResult::Good, start, 0);
         assert_eq!(
             after(&mut health, down(), start, 1),
             Some(ClusterState::Lost)
         );
         assert_eq!(
-            after(&mut health, Probed::Good, start, 2),
+            after(&mut health, ProbeResult::Good, start, 2),
             Some(ClusterState::Connected)
         );
     }
@@ -152,13 +156,13 @@ mod tests {
     #[test]
     fn a_session_that_was_never_good_says_so_at_once() {
         let start = Instant::now();
-        let mut health = Health::new(start);
-        let bad = Probed::Bad(error(Code::ApiUnreachable));
+        let mut health = HealthTracker::new(start);
+        let bad = ProbeResult::Bad(error(Code::ApiUnreachable));
         assert_eq!(
             after(&mut health, bad, start, 1),
             Some(ClusterState::ApiUnreachable)
         );
-        let other = Probed::Bad(error(Code::ApiTimeout));
+        let other = ProbeResult::Bad(error(Code::ApiTimeout));
         assert_eq!(
             after(&mut health, other, start, 6),
             Some(ClusterState::ApiUnreachable),

@@ -15,14 +15,14 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use crate::{
-    agents::{entry::Entry, group::Introduction},
+    agents::{entry::SessionEntry, group::SessionIdentity},
     http::body,
     hub::Hub,
     seam::Recognition,
 };
 
 /// Deadline for the body.
-const DEADLINE: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Registers the session.
 ///
@@ -30,11 +30,15 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// `FL-1304` for an invalid hello, `FL-2112` for a clone, and the errors of the directory.
 pub(crate) async fn receive(
     hub: &Hub,
-    entry: &Arc<Entry>,
+    entry: &Arc<SessionEntry>,
     request: Request<Body>,
 ) -> Result<Response<Body>, Failure> {
     let bad = |detail: &str| Failure::because(Code::BadRequest, detail);
-    let read = timeout(DEADLINE, body::read(request.into_body(), MAX_HELLO_BYTES)).await;
+    let read = timeout(
+        BODY_TIMEOUT,
+        body::read(request.into_body(), MAX_HELLO_BYTES),
+    )
+    .await;
     let text = read
         .ok()
         .flatten()
@@ -53,20 +57,20 @@ pub(crate) async fn receive(
                 warn!(cluster = %entry.cluster(), peer.ip = %entry.from(), uid = uid.map(tracing::field::display),
                     "clone refused: an agent with this cluster's identity is in another one");
                 hub.metrics.clones.inc();
-                hub.sessions.refuse(entry, &failure);
+                hub.sessions.evict_clone(entry, &failure);
             }
             return Err(failure);
         }
     };
-    let again = entry.is_introduced();
+    let again = entry.is_registered();
     let version = printable(&hello.agent_version);
-    let introduction = Introduction {
+    let identity = SessionIdentity {
         version: version.as_str().into(),
         name: (hello.instance, hello.link),
         uid: hello.cluster_uid,
         known: recognition == Recognition::Known,
     };
-    hub.sessions.introduce(entry, introduction)?;
+    hub.sessions.register(entry, identity)?;
     info!(cluster = %entry.cluster(), instance = %hello.instance, link = %hello.link, known = recognition == Recognition::Known,
         agent.version = version, again, "agent named itself");
     let json = serde_json::to_vec(&HelloResponse {})

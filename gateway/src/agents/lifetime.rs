@@ -17,26 +17,26 @@ use tracing::info;
 
 use crate::{
     agents::{
-        entry::Entry,
-        group::lost,
+        entry::SessionEntry,
+        group::lost_status,
         probe,
-        routes::{Guest, serve_streams},
+        routes::{StreamPeer, serve_streams},
     },
     hub::Hub,
 };
 
 /// Time for the requests of a replaced session to finish.
-const GRACE: Duration = Duration::from_secs(30);
+const REPLACED_GRACE: Duration = Duration::from_secs(30);
 /// Idle timeout of a peer without a valid identity.
-const VISITOR_IDLE: Duration = Duration::from_secs(60);
+const VISITOR_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Deadline for an agent's hello.
-const INTRODUCTION: Duration = Duration::from_secs(10);
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for a rejected agent to read the reason.
-const REFUSED: Duration = Duration::from_secs(1);
+const REJECTED_READ_TIME: Duration = Duration::from_secs(1);
 /// Deadline for closing, so that the peer receives the reason.
-const CLOSING: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval of reading the wall clock while waiting for an expiry, because the clock may be set.
-const CLOCK_LOOK: Duration = Duration::from_secs(60);
+const CLOCK_POLL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Serves a session without an identity, or with an expired one that may be renewed.
 pub(crate) async fn visitor(
@@ -45,18 +45,18 @@ pub(crate) async fn visitor(
     from: IpAddr,
     lapsed: Option<AgentIdentity>,
 ) {
-    let place = hub.visitors.enter(from);
+    let slot = hub.visitors.acquire(from);
     let seen = Arc::new(Notify::new());
-    let guest = match lapsed {
-        None => Guest::Anonymous(from, Arc::clone(&seen)),
-        Some(identity) => Guest::Lapsed(Arc::new(identity), Arc::clone(&seen)),
+    let peer = match lapsed {
+        None => StreamPeer::Anonymous(from, Arc::clone(&seen)),
+        Some(identity) => StreamPeer::Lapsed(Arc::new(identity), Arc::clone(&seen)),
     };
-    let idle = async { while timeout(VISITOR_IDLE, seen.notified()).await.is_ok() {} };
+    let idle = async { while timeout(VISITOR_IDLE_TIMEOUT, seen.notified()).await.is_ok() {} };
     let reason = tokio::select! {
         _ = session.closed() => CloseReason::Done,
-        () = serve_streams(hub, &session, guest) => CloseReason::Done,
+        () = serve_streams(hub, &session, peer) => CloseReason::Done,
         () = idle => CloseReason::Done,
-        () = place.evicted() => CloseReason::Done,
+        () = slot.evicted() => CloseReason::Done,
         () = hub.process.draining() => CloseReason::Draining,
     };
     count(hub, &close(&session, reason).await);
@@ -69,7 +69,7 @@ fn count(hub: &Hub, error: &SessionError) {
 }
 
 /// Serves a session of an admitted agent.
-pub(crate) async fn agent(hub: &Arc<Hub>, entry: Arc<Entry>) {
+pub(crate) async fn agent(hub: &Arc<Hub>, entry: Arc<SessionEntry>) {
     let directory = Arc::clone(&hub.seam.directory);
     let session = entry.session();
     info!(cluster = %entry.cluster(), serial = entry.identity().serial, "session opened");
@@ -77,7 +77,7 @@ pub(crate) async fn agent(hub: &Arc<Hub>, entry: Arc<Entry>) {
     let still = directory.admit(entry.identity()).await;
     let error = match still.map_err(|failure| failure.code) {
         Err(Code::ClusterDeleted) => {
-            hub.sessions.part(entry.cluster(), None);
+            hub.sessions.evict(entry.cluster(), None);
             close(session, CloseReason::Deleted).await
         }
         // The sessions of the new tenant's agent stay.
@@ -90,19 +90,19 @@ pub(crate) async fn agent(hub: &Arc<Hub>, entry: Arc<Entry>) {
         },
     };
     count(hub, &error);
-    let (end, status) = obituary(&error);
-    hub.sessions.leave(&entry, end, status);
+    let (end, status) = final_status(&error);
+    hub.sessions.remove(&entry, end, status);
     info!(cluster = %entry.cluster(), end, error = %error, "session ended");
 }
 
 /// Neither future ends before the session. Both are created here: a future passed as an argument takes its memory
 /// twice.
-async fn working(hub: &Arc<Hub>, entry: &Arc<Entry>) -> SessionError {
+async fn working(hub: &Arc<Hub>, entry: &Arc<SessionEntry>) -> SessionError {
     let session = entry.session();
     tokio::join!(
-        serve_streams(hub, session, Guest::Agent(Arc::clone(entry))),
+        serve_streams(hub, session, StreamPeer::Agent(Arc::clone(entry))),
         async {
-            entry.introduced().await;
+            entry.registered().await;
             probe::run(hub, entry).await;
         }
     );
@@ -112,27 +112,27 @@ async fn working(hub: &Arc<Hub>, entry: &Arc<Entry>) -> SessionError {
 /// Completes with the reason to close the session.
 ///
 /// Each session has this future for its whole life, so rare branches are boxed.
-async fn ending(hub: &Hub, entry: &Entry) -> CloseReason {
+async fn ending(hub: &Hub, entry: &SessionEntry) -> CloseReason {
     let drained = async {
         hub.process.draining().await;
         Box::pin(entry.idle()).await;
     };
-    let nameless = async {
-        if Box::pin(introduces_itself(entry)).await {
+    let no_hello = async {
+        if Box::pin(sends_hello(entry)).await {
             std::future::pending::<()>().await;
         }
     };
     tokio::select! {
-        reason = told(entry) => reason,
-        () = nameless => CloseReason::Protocol,
+        reason = requested_end(entry) => reason,
+        () = no_hello => CloseReason::Protocol,
         () = drained => CloseReason::Draining,
         () = expiry(entry) => CloseReason::Expired,
     }
 }
 
 /// True if the agent sends its hello in time. Time without a link does not count.
-async fn introduces_itself(entry: &Entry) -> bool {
-    while timeout(INTRODUCTION, entry.introduced()).await.is_err() {
+async fn sends_hello(entry: &SessionEntry) -> bool {
+    while timeout(HELLO_TIMEOUT, entry.registered()).await.is_err() {
         if entry.session().is_up() {
             return false;
         }
@@ -142,48 +142,48 @@ async fn introduces_itself(entry: &Entry) -> bool {
 }
 
 /// Completes when an end was requested and its grace period is over.
-async fn told(entry: &Entry) -> CloseReason {
+async fn requested_end(entry: &SessionEntry) -> CloseReason {
     let mut reason = None;
     loop {
         let time = async {
             match reason {
-                Some(reason) => Box::pin(last_time(entry, reason)).await,
+                Some(reason) => Box::pin(grace_period(entry, reason)).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
             reason = time => return reason,
             // A new reason replaces the former one.
-            other = entry.asked_to_end(reason) => reason = other,
+            other = entry.end_requested(reason) => reason = other,
         }
     }
 }
 
-async fn last_time(entry: &Entry, reason: CloseReason) -> CloseReason {
+async fn grace_period(entry: &SessionEntry, reason: CloseReason) -> CloseReason {
     match reason {
         // Running requests may finish; new ones go to the session that replaced this one. The replacement may be the
         // same agent, restarted: without a link there is nothing to wait for.
         CloseReason::Replaced => tokio::select! {
-            _ = timeout(GRACE, entry.idle()) => {}
+            _ = timeout(REPLACED_GRACE, entry.idle()) => {}
             () = entry.down() => {}
         },
         // Time to read the reason.
-        CloseReason::Cloned => sleep(REFUSED).await,
+        CloseReason::Cloned => sleep(REJECTED_READ_TIME).await,
         _ => {}
     }
     reason
 }
 
 /// Completes when the certificate has expired without renewal.
-async fn expiry(entry: &Entry) {
+async fn expiry(entry: &SessionEntry) {
     loop {
-        let until = entry.good_until();
+        let until = entry.valid_until();
         let Ok(left) = Duration::try_from(until - OffsetDateTime::now_utc()) else {
             return;
         };
         tokio::select! {
-            () = sleep(left.min(CLOCK_LOOK)) => {}
-            () = entry.good_beyond(until) => {}
+            () = sleep(left.min(CLOCK_POLL_INTERVAL)) => {}
+            () = entry.valid_beyond(until) => {}
         }
     }
 }
@@ -191,13 +191,13 @@ async fn expiry(entry: &Entry) {
 /// Closes the session, and waits until the peer has received the reason.
 pub(crate) async fn close(session: &Session, reason: CloseReason) -> SessionError {
     session.close(reason);
-    timeout(CLOSING, session.closed())
+    timeout(CLOSE_TIMEOUT, session.closed())
         .await
         .unwrap_or(SessionError::Here(reason))
 }
 
 /// Label and final status of a session that has ended.
-fn obituary(error: &SessionError) -> (&'static str, ClusterStatus) {
+fn final_status(error: &SessionError) -> (&'static str, ClusterStatus) {
     let (end, code) = match error {
         SessionError::Here(reason) | SessionError::Peer(reason) => match reason {
             CloseReason::Draining => ("draining", Code::Draining),
@@ -218,5 +218,5 @@ fn obituary(error: &SessionError) -> (&'static str, ClusterStatus) {
         }
         other => other.to_string(),
     };
-    (end, lost(LastError { code, cause }))
+    (end, lost_status(LastError { code, cause }))
 }

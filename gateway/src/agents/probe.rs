@@ -22,38 +22,41 @@ use tracing::info;
 
 use crate::{
     agents::{
-        entry::Entry,
-        health::{Health, Probed},
-        silence::{LINK_GRACE, Listener},
+        entry::SessionEntry,
+        health::{HealthTracker, ProbeResult},
+        silence::{LINK_GRACE, SilenceDetector},
     },
     http::{agent_failure, body},
     hub::Hub,
 };
 
-const EVERY: Duration = Duration::from_secs(5);
-const DEADLINE: Duration = Duration::from_secs(5);
+const PROBE_INTERVAL: Duration = Duration::from_secs(5);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Limit of a good answer's body, in bytes, which is not used.
-const MAX_READY: usize = 256;
+const MAX_READY_BODY: usize = 256;
 /// Reconnect spread per agent. A core establishes a session in half a millisecond.
-const SPREAD_OF_ONE: Duration = Duration::from_micros(750);
+const SPREAD_PER_AGENT: Duration = Duration::from_micros(750);
 const MIN_SPREAD: Duration = Duration::from_millis(250);
 
 /// Probes until the session ends.
-pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
-    let (mut health, mut listener) = (Health::new(Instant::now()), Listener::new(Instant::now()));
+pub(crate) async fn run(hub: &Hub, entry: &Arc<SessionEntry>) {
+    let (mut health, mut listener) = (
+        HealthTracker::new(Instant::now()),
+        SilenceDetector::new(Instant::now()),
+    );
     // Spreads the probes of sessions that began together, after an outage.
-    let mut wait = jitter(EVERY);
-    if hub.sessions.in_a_crowd() {
+    let mut wait = jitter(PROBE_INTERVAL);
+    if hub.sessions.in_connection_burst() {
         tokio::select! {
-            () = sleep(wait) => wait = EVERY,
-            () = entry.news() => {}
+            () = sleep(wait) => wait = PROBE_INTERVAL,
+            () = entry.probe_triggered() => {}
             () = hub.process.draining() => {}
         }
     }
     let mut link = entry.session().link();
     // A notification interrupts a probe that hangs, but not two in a row: else frequent changes would leave no probe
     // complete.
-    let mut heard_out = false;
+    let mut was_interrupted = false;
     loop {
         let began = Instant::now();
         let state = link.borrow_and_update().clone();
@@ -62,9 +65,9 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
             LinkState::Down { since, .. } => Some(*since),
         };
         let is_up = down_since.is_none();
-        let is_leaving = hub.process.is_draining();
+        let is_draining = hub.process.is_draining();
         let probed = match state {
-            LinkState::Down { last_error, .. } => Probed::Down(LastError {
+            LinkState::Down { last_error, .. } => ProbeResult::Down(LastError {
                 code: Code::SessionBroke,
                 cause: last_error,
             }),
@@ -73,19 +76,19 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
                 // Boxed: it takes no memory between two probes.
                 probed = Box::pin(probe(hub, entry)) => probed,
                 Ok(()) = link.changed() => continue,
-                () = entry.news(), if !heard_out => {
-                    heard_out = true;
+                () = entry.probe_triggered(), if !was_interrupted => {
+                    was_interrupted = true;
                     continue;
                 }
-                () = hub.process.draining(), if !is_leaving => continue,
+                () = hub.process.draining(), if !is_draining => continue,
             },
         };
-        heard_out = false;
+        was_interrupted = false;
         let rtt = entry.session().stats().rtt;
         if let Some(rtt) = rtt {
             hub.metrics.rtt(rtt);
         }
-        hub.sessions.probed(entry, &probed, rtt);
+        hub.sessions.record_probe(entry, &probed, rtt);
         if let Ok(silence) = listener.after(&probed, down_since, Instant::now()) {
             entry.set_silence(silence);
         }
@@ -97,11 +100,11 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
                 code = code.map(tracing::field::display),
                 "cluster status"
             );
-            hub.sessions.report(entry, status);
+            hub.sessions.record_status(entry, status);
         }
         // No probe without a link, but the session becomes silent after its grace period.
         let grace = down_since.map(|since| LINK_GRACE.saturating_sub(since.elapsed()));
-        let rest = async {
+        let pause = async {
             match grace {
                 None => sleep(wait.saturating_sub(began.elapsed())).await,
                 Some(Duration::ZERO) => std::future::pending().await,
@@ -109,17 +112,17 @@ pub(crate) async fn run(hub: &Hub, entry: &Arc<Entry>) {
             }
         };
         tokio::select! {
-            () = rest => wait = EVERY,
+            () = pause => wait = PROBE_INTERVAL,
             Ok(()) = link.changed() => {}
-            () = entry.news(), if is_up => {}
-            () = hub.process.draining(), if !is_leaving => {}
+            () = entry.probe_triggered(), if is_up => {}
+            () = hub.process.draining(), if !is_draining => {}
         }
     }
 }
 
 fn spread_millis(agents: usize) -> u64 {
     let agents = u32::try_from(agents).unwrap_or(u32::MAX);
-    let spread = SPREAD_OF_ONE.saturating_mul(agents).max(MIN_SPREAD);
+    let spread = SPREAD_PER_AGENT.saturating_mul(agents).max(MIN_SPREAD);
     u64::try_from(spread.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -129,12 +132,12 @@ fn jitter(up_to: Duration) -> Duration {
     Duration::from_millis(random % millis)
 }
 
-async fn probe(hub: &Hub, entry: &Entry) -> Probed {
+async fn probe(hub: &Hub, entry: &SessionEntry) -> ProbeResult {
     let mut request = Request::builder()
         .uri(PROBE_PATH)
         .header(header::HOST, "kubernetes.default.svc")
         .header(SPREAD, spread_millis(hub.sessions.count()));
-    if let Some(wanted) = hub.seam.directory.wanted(entry.cluster()) {
+    if let Some(wanted) = hub.seam.directory.desired_config(entry.cluster()) {
         request = request.header(DESIRED_REVISION_HEADER, &*wanted);
     }
     if hub.process.is_draining() {
@@ -143,19 +146,19 @@ async fn probe(hub: &Hub, entry: &Entry) -> Probed {
     let Ok(request) = request.body(body::empty()) else {
         return bad(Code::Internal, "the probe is no request");
     };
-    let silent = |code: Code, cause: String| Probed::Silent(LastError { code, cause });
-    let end = Instant::now() + DEADLINE;
+    let silent = |code: Code, cause: String| ProbeResult::Silent(LastError { code, cause });
+    let end = Instant::now() + PROBE_TIMEOUT;
     match timeout_at(end, entry.exchanges().send(request)).await {
         Err(_) => silent(
             Code::Timeout,
-            format!("no answer to a probe within {} s", DEADLINE.as_secs()),
+            format!("no answer to a probe within {} s", PROBE_TIMEOUT.as_secs()),
         ),
         Ok(Err(error)) => silent(Code::TunnelBroke, error.to_string()),
         Ok(Ok(Answer::Upgraded(..))) => bad(Code::Internal, "the agent upgraded a probe"),
         Ok(Ok(Answer::Response(response))) => {
             if let Some(code) = agent_failure::agent_code(response.headers()) {
                 let failure = agent_failure::failure_from(code, response.into_body()).await;
-                return Probed::Bad(LastError {
+                return ProbeResult::Bad(LastError {
                     code: failure.code,
                     cause: failure.cause,
                 });
@@ -163,8 +166,8 @@ async fn probe(hub: &Hub, entry: &Entry) -> Probed {
             match response.status() {
                 StatusCode::OK => {
                     // An unread body would end its stream, and each probe would need a new one.
-                    let _ = timeout_at(end, body::read(response.into_body(), MAX_READY)).await;
-                    Probed::Good
+                    let _ = timeout_at(end, body::read(response.into_body(), MAX_READY_BODY)).await;
+                    ProbeResult::Good
                 }
                 status => bad(
                     Code::ApiUnreachable,
@@ -175,8 +178,8 @@ async fn probe(hub: &Hub, entry: &Entry) -> Probed {
     }
 }
 
-fn bad(code: Code, cause: impl Into<String>) -> Probed {
-    Probed::Bad(LastError {
+fn bad(code: Code, cause: impl Into<String>) -> ProbeResult {
+    ProbeResult::Bad(LastError {
         code,
         cause: cause.into(),
     })

@@ -19,7 +19,7 @@ use tokio::{sync::Notify, task::JoinSet};
 use tracing::debug;
 
 use crate::{
-    agents::{entry::Entry, hello},
+    agents::{entry::SessionEntry, hello},
     http::{
         body,
         failure::{self, Shape},
@@ -31,20 +31,20 @@ use crate::{
 };
 
 /// Limit of a renewal's answer, in bytes: a certificate chain and a few names.
-const MAX_ISSUED: usize = 16 * MAX_ENROLL_BODY_BYTES;
+const MAX_ISSUED_BYTES: usize = 16 * MAX_ENROLL_BODY_BYTES;
 
 /// Peer of a session, for the rights of its requests.
 #[derive(Clone)]
-pub(crate) enum Guest {
+pub(crate) enum StreamPeer {
     /// Address of the peer, and a wake-up for its idle timeout.
     Anonymous(IpAddr, Arc<Notify>),
     /// As an anonymous peer, with an identity that expired not too long ago.
     Lapsed(Arc<AgentIdentity>, Arc<Notify>),
-    Agent(Arc<Entry>),
+    Agent(Arc<SessionEntry>),
 }
 
 /// Serves streams until the session ends.
-pub(crate) async fn serve_streams(hub: &Arc<Hub>, session: &Session, guest: Guest) {
+pub(crate) async fn serve_streams(hub: &Arc<Hub>, session: &Session, stream_peer: StreamPeer) {
     let mut streams = JoinSet::new();
     loop {
         let stream = tokio::select! {
@@ -54,12 +54,12 @@ pub(crate) async fn serve_streams(hub: &Arc<Hub>, session: &Session, guest: Gues
         let Some(stream) = stream else {
             return;
         };
-        let (hub, guest) = (Arc::clone(hub), guest.clone());
+        let (hub, stream_peer) = (Arc::clone(hub), stream_peer.clone());
         let metrics = Arc::clone(&hub.metrics);
         streams.spawn(async move {
             let served = serve(stream, move |request| {
                 // Boxed: a stream of an agent idles for a minute without a request.
-                Box::pin(answer(Arc::clone(&hub), guest.clone(), request))
+                Box::pin(answer(Arc::clone(&hub), stream_peer.clone(), request))
             });
             if let Err(error) = served.await {
                 debug!(%error, "an agent's stream broke");
@@ -71,52 +71,52 @@ pub(crate) async fn serve_streams(hub: &Arc<Hub>, session: &Session, guest: Gues
     }
 }
 
-async fn answer(hub: Arc<Hub>, guest: Guest, request: Request<Body>) -> Response<Body> {
-    let asked = AssertUnwindSafe(ask(&hub, &guest, request)).catch_unwind();
-    let result = asked
+async fn answer(hub: Arc<Hub>, stream_peer: StreamPeer, request: Request<Body>) -> Response<Body> {
+    let handled = AssertUnwindSafe(handle(&hub, &stream_peer, request)).catch_unwind();
+    let result = handled
         .await
         .unwrap_or_else(|panic| Err(panic::failure_of("of an agent", panic.as_ref())));
     match result {
-        Ok(response) => failure::tell(response, Shape::Reason).0,
+        Ok(response) => failure::render_embedded(response, Shape::Reason).0,
         Err(failure) => failure::render(&failure, Shape::Reason),
     }
 }
 
-async fn ask(
+async fn handle(
     hub: &Arc<Hub>,
-    guest: &Guest,
+    stream_peer: &StreamPeer,
     mut request: Request<Body>,
 ) -> Result<Response<Body>, Failure> {
     path::check(request.uri().path())?;
     let enrols = request.method() == Method::POST && request.uri().path() == ENROLL_PATH;
     let renews = request.method() == Method::POST && request.uri().path() == RENEW_PATH;
     let greets = request.method() == Method::POST && request.uri().path() == HELLO_PATH;
-    let peer = match guest {
-        Guest::Anonymous(..) if !enrols => return Err(Code::EnrolOnly.into()),
-        Guest::Anonymous(_, seen) => {
+    let peer = match stream_peer {
+        StreamPeer::Anonymous(..) if !enrols => return Err(Code::EnrolOnly.into()),
+        StreamPeer::Anonymous(_, seen) => {
             seen.notify_one();
             AgentPeer::Anonymous
         }
-        Guest::Lapsed(..) if !renews => {
+        StreamPeer::Lapsed(..) if !renews => {
             let detail = "it may be renewed, and nothing else";
             return Err(Failure::because(Code::CertificateExpired, detail));
         }
-        Guest::Lapsed(identity, seen) => {
+        StreamPeer::Lapsed(identity, seen) => {
             seen.notify_one();
             AgentPeer::Lapsed(Arc::clone(identity))
         }
-        Guest::Agent(entry) if greets => return hello::receive(hub, entry, request).await,
-        Guest::Agent(entry) if !entry.is_introduced() => {
+        StreamPeer::Agent(entry) if greets => return hello::receive(hub, entry, request).await,
+        StreamPeer::Agent(entry) if !entry.is_registered() => {
             let detail = "an agent names itself first";
             return Err(Failure::because(Code::BadRequest, detail));
         }
-        Guest::Agent(entry) => AgentPeer::Agent(Arc::clone(entry.identity())),
+        StreamPeer::Agent(entry) => AgentPeer::Agent(Arc::clone(entry.identity())),
     };
     request.extensions_mut().insert(peer);
     let response = modules::call(hub.agents.clone(), request).await?;
-    match guest {
-        Guest::Anonymous(from, _) => counted(hub, *from, response),
-        Guest::Agent(entry) if renews && response.status() == StatusCode::OK => {
+    match stream_peer {
+        StreamPeer::Anonymous(from, _) => count_wrong_secret(hub, *from, response),
+        StreamPeer::Agent(entry) if renews && response.status() == StatusCode::OK => {
             note_renewal(entry, response).await
         }
         _ => Ok(response),
@@ -124,25 +124,32 @@ async fn ask(
 }
 
 /// Wrong bootstrap tokens count against the same limit as all other secrets.
-fn counted(hub: &Hub, from: IpAddr, response: Response<Body>) -> Result<Response<Body>, Failure> {
+fn count_wrong_secret(
+    hub: &Hub,
+    from: IpAddr,
+    response: Response<Body>,
+) -> Result<Response<Body>, Failure> {
     let Some(failure) = response.extensions().get::<Failure>().cloned() else {
         return Ok(response);
     };
-    let told = hub.wrong_tokens.told(from, failure);
-    match told.code {
-        Code::TooManyWrongTokens => Err(told),
+    let failure = hub.wrong_tokens.failure_for(from, failure);
+    match failure.code {
+        Code::TooManyWrongTokens => Err(failure),
         _ => Ok(response),
     }
 }
 
 /// Extends the session's validity to that of the certificate in the answer.
-async fn note_renewal(entry: &Entry, response: Response<Body>) -> Result<Response<Body>, Failure> {
+async fn note_renewal(
+    entry: &SessionEntry,
+    response: Response<Body>,
+) -> Result<Response<Body>, Failure> {
     let (head, answer) = response.into_parts();
-    let answer = body::read(answer, MAX_ISSUED)
+    let answer = body::read(answer, MAX_ISSUED_BYTES)
         .await
         .ok_or_else(|| Failure::because(Code::Internal, "a renewal's answer is too large"))?;
     if let Some(until) = not_after(&answer) {
-        entry.renewed(until);
+        entry.extend_validity(until);
     }
     Ok(Response::from_parts(head, body::full(answer)))
 }

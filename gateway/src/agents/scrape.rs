@@ -13,34 +13,37 @@ use prometheus::{
 };
 use time::OffsetDateTime;
 
-use super::table::Sessions;
+use super::table::SessionTable;
 use crate::metrics::Metrics;
 
-const CLUSTER: &str = "cluster";
+const CLUSTER_LABEL: &str = "cluster";
 
 /// Registers the collector.
 ///
 /// # Errors
 /// `FL-5101` if the registry has metrics of these names already.
 pub(crate) fn register(
-    sessions: &Arc<Sessions>,
+    sessions: &Arc<SessionTable>,
     metrics: &Arc<Metrics>,
     registry: &Registry,
 ) -> Result<(), Failure> {
-    let registered = OnScrape::new(sessions, metrics)
-        .and_then(|on_scrape| registry.register(Box::new(on_scrape)));
+    let registered = SessionCollector::new(sessions, metrics)
+        .and_then(|collector| registry.register(Box::new(collector)));
     registered.map_err(|error| Failure::because(Code::Internal, error))
 }
 
-struct OnScrape {
-    sessions: Weak<Sessions>,
+struct SessionCollector {
+    sessions: Weak<SessionTable>,
     metrics: Arc<Metrics>,
     certificates: PerCluster,
 }
 
-impl OnScrape {
-    fn new(sessions: &Arc<Sessions>, metrics: &Arc<Metrics>) -> Result<Self, prometheus::Error> {
-        Ok(OnScrape {
+impl SessionCollector {
+    fn new(
+        sessions: &Arc<SessionTable>,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Self, prometheus::Error> {
+        Ok(SessionCollector {
             sessions: Arc::downgrade(sessions),
             metrics: Arc::clone(metrics),
             certificates: PerCluster::new(
@@ -51,7 +54,7 @@ impl OnScrape {
     }
 }
 
-impl Collector for OnScrape {
+impl Collector for SessionCollector {
     fn desc(&self) -> Vec<&Desc> {
         let mut all = self.metrics.streams_open.desc();
         all.extend(self.metrics.streams.desc());
@@ -61,7 +64,10 @@ impl Collector for OnScrape {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let expiries = self.sessions.upgrade().map(|sessions| sessions.settle());
+        let expiries = self
+            .sessions
+            .upgrade()
+            .map(|sessions| sessions.update_metrics());
         let mut all = self.metrics.streams_open.collect();
         all.extend(self.metrics.streams.collect());
         all.extend(self.metrics.bytes.collect());
@@ -75,14 +81,14 @@ struct PerCluster(Desc);
 
 impl PerCluster {
     fn new(name: &str, help: &str) -> Result<Self, prometheus::Error> {
-        let labels = vec![CLUSTER.to_owned()];
+        let labels = vec![CLUSTER_LABEL.to_owned()];
         Desc::new(name.to_owned(), help.to_owned(), labels, HashMap::new()).map(PerCluster)
     }
 
     fn family(&self, values: &HashMap<ClusterId, OffsetDateTime>) -> MetricFamily {
         let metrics = values.iter().map(|(cluster, at)| {
             let mut label = LabelPair::default();
-            label.set_name(CLUSTER.to_owned());
+            label.set_name(CLUSTER_LABEL.to_owned());
             label.set_value(cluster.to_string());
             let mut gauge = Gauge::default();
             gauge.set_value(at.unix_timestamp() as f64);

@@ -10,7 +10,7 @@ use http::Method;
 use time::OffsetDateTime;
 use tokio::time::Instant;
 
-use super::health::{GOOD_FOR, Probed};
+use super::health::{PROBE_VALIDITY, ProbeResult};
 
 /// Time without a link after which a session counts as silent.
 pub(crate) const LINK_GRACE: Duration = Duration::from_secs(20);
@@ -19,7 +19,7 @@ pub(crate) const ANSWER_GRACE: Duration = Duration::from_secs(1);
 
 /// The side that is silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Party {
+pub(crate) enum SilentParty {
     Agent,
     /// The agent answers, its API server does not.
     ApiServer,
@@ -27,7 +27,7 @@ pub(crate) enum Party {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Silence {
-    pub(crate) party: Party,
+    pub(crate) party: SilentParty,
     pub(crate) since: Instant,
     pub(crate) error: LastError,
 }
@@ -36,27 +36,27 @@ impl Silence {
     /// The failure of a request without an answer's head; `None`: it keeps waiting.
     ///
     /// A read-only request may fail early. Any other one may have been carried out.
-    pub(crate) fn gives_up(&self, reads: bool) -> Option<Failure> {
+    pub(crate) fn failure_for(&self, read_only: bool) -> Option<Failure> {
         let since = self.since_text();
         let LastError { code, cause } = &self.error;
-        match (self.party, reads) {
-            (Party::Agent, true) => Some(self.lost()),
-            (Party::Agent, false) => Some(Failure::because(
+        match (self.party, read_only) {
+            (SilentParty::Agent, true) => Some(self.lost_failure()),
+            (SilentParty::Agent, false) => Some(Failure::because(
                 Code::Timeout,
                 format_args!(
                     "nothing was heard of it since {since} ({code}: {cause}), and the request may have been carried out"
                 ),
             )),
-            (Party::ApiServer, true) => Some(Failure::because(
+            (SilentParty::ApiServer, true) => Some(Failure::because(
                 Code::ApiTimeout,
                 format_args!("none of the agent's probes since {since}: {cause}"),
             )),
-            (Party::ApiServer, false) => None,
+            (SilentParty::ApiServer, false) => None,
         }
     }
 
     /// The agent is silent, and nothing was sent.
-    pub(crate) fn lost(&self) -> Failure {
+    pub(crate) fn lost_failure(&self) -> Failure {
         let LastError { code, cause } = &self.error;
         let since = self.since_text();
         Failure::because(
@@ -71,21 +71,21 @@ impl Silence {
 }
 
 /// True for a request that changes nothing and may fail early.
-pub(crate) fn reads(method: &Method, upgrades: bool) -> bool {
+pub(crate) fn is_read_only(method: &Method, upgrades: bool) -> bool {
     !upgrades && matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
 /// Tracks the last answers of agent and API server from probe to probe. Pure: the caller passes the time.
-pub(crate) struct Listener {
+pub(crate) struct SilenceDetector {
     agent: Instant,
     /// `None` until its first answer.
     api_server: Option<Instant>,
     began: Instant,
 }
 
-impl Listener {
+impl SilenceDetector {
     pub(crate) fn new(now: Instant) -> Self {
-        Listener {
+        SilenceDetector {
             agent: now,
             api_server: None,
             began: now,
@@ -98,31 +98,31 @@ impl Listener {
     /// [`Unchanged`] if the probe changes nothing.
     pub(crate) fn after(
         &mut self,
-        probed: &Probed,
+        probed: &ProbeResult,
         down_since: Option<Instant>,
         now: Instant,
     ) -> Result<Option<Silence>, Unchanged> {
         let (party, since, bound, error) = match probed {
-            Probed::Good => {
+            ProbeResult::Good => {
                 (self.agent, self.api_server) = (now, Some(now));
                 return Ok(None);
             }
-            Probed::Bad(error) if error.code == Code::ApiTimeout => {
+            ProbeResult::Bad(error) if error.code == Code::ApiTimeout => {
                 self.agent = now;
                 match self.api_server {
-                    Some(since) => (Party::ApiServer, since, GOOD_FOR, error),
-                    None => (Party::ApiServer, self.began, Duration::ZERO, error),
+                    Some(since) => (SilentParty::ApiServer, since, PROBE_VALIDITY, error),
+                    None => (SilentParty::ApiServer, self.began, Duration::ZERO, error),
                 }
             }
             // The agent reports at once that its API server is unreachable.
-            Probed::Bad(_) => {
+            ProbeResult::Bad(_) => {
                 (self.agent, self.api_server) = (now, Some(now));
                 return Ok(None);
             }
-            Probed::Silent(error) => (Party::Agent, self.agent, GOOD_FOR, error),
-            Probed::Down(error) => {
+            ProbeResult::Silent(error) => (SilentParty::Agent, self.agent, PROBE_VALIDITY, error),
+            ProbeResult::Down(error) => {
                 let since = down_since.unwrap_or(self.agent);
-                (Party::Agent, since, LINK_GRACE, error)
+                (SilentParty::Agent, since, LINK_GRACE, error)
             }
         };
         if now - since < bound {
@@ -150,9 +150,9 @@ mod tests {
     }
 
     /// The silent side after each probe; `None`: unchanged. Probes are pairs of a second and a result.
-    fn hear(probes: &[(u64, Probed)]) -> Vec<Option<Option<Party>>> {
+    fn hear(probes: &[(u64, ProbeResult)]) -> Vec<Option<Option<SilentParty>>> {
         let start = Instant::now();
-        let mut listener = Listener::new(start);
+        let mut listener = SilenceDetector::new(start);
         let after = probes.iter().map(|(second, probed)| {
             let silence = listener.after(probed, Some(start), start + Duration::from_secs(*second));
             silence.ok().map(|it| it.map(|it| it.party))
@@ -162,20 +162,20 @@ mod tests {
 
     #[test]
     fn agent_is_silent_fifteen_seconds_after_its_last_answer() {
-        let silent = || Probed::Silent(error(Code::Timeout));
+        let silent = || ProbeResult::Silent(error(Code::Timeout));
         let heard = hear(&[
-            (0, Probed::Good),
-            (5, Probed::Bad(error(Code::ApiUnreachable))),
+            (0, ProbeResult::Good),
+            (5, ProbeResult::Bad(error(Code::ApiUnreachable))),
             (15, silent()),
             (20, silent()),
-            (21, Probed::Good),
+            (21, ProbeResult::Good),
             (30, silent()),
         ]);
         let expected = [
             Some(None),
             Some(None),
             None,
-            Some(Some(Party::Agent)),
+            Some(Some(SilentParty::Agent)),
             Some(None),
             None,
         ];
@@ -184,23 +184,23 @@ mod tests {
 
     #[test]
     fn broken_link_is_no_silence_for_twenty_seconds() {
-        let down = || Probed::Down(error(Code::SessionBroke));
+        let down = || ProbeResult::Down(error(Code::SessionBroke));
         let heard = hear(&[(0, down()), (19, down()), (20, down())]);
-        assert_eq!(heard, [None, None, Some(Some(Party::Agent))]);
+        assert_eq!(heard, [None, None, Some(Some(SilentParty::Agent))]);
     }
 
     #[test]
     fn api_server_is_silent_where_the_agent_says_that_it_does_not_answer() {
-        let late = || Probed::Bad(error(Code::ApiTimeout));
+        let late = || ProbeResult::Bad(error(Code::ApiTimeout));
         let heard = hear(&[
             (1, late()),
-            (5, Probed::Good),
+            (5, ProbeResult::Good),
             (19, late()),
             (20, late()),
-            (25, Probed::Bad(error(Code::ApiUnreachable))),
+            (25, ProbeResult::Bad(error(Code::ApiUnreachable))),
             (30, late()),
         ]);
-        let api_server = Some(Some(Party::ApiServer));
+        let api_server = Some(Some(SilentParty::ApiServer));
         assert_eq!(
             heard,
             [api_server, Some(None), None, api_server, Some(None), None]
@@ -214,11 +214,15 @@ mod tests {
             since: Instant::now(),
             error: error(Code::Timeout),
         };
-        let code = |party, reads| silence(party).gives_up(reads).map(|failure| failure.code);
-        assert_eq!(code(Party::Agent, true), Some(Code::Lost));
-        assert_eq!(code(Party::Agent, false), Some(Code::Timeout));
-        assert_eq!(code(Party::ApiServer, true), Some(Code::ApiTimeout));
-        assert_eq!(code(Party::ApiServer, false), None);
+        let code = |party, read_only| {
+            silence(party)
+                .failure_for(read_only)
+                .map(|failure| failure.code)
+        };
+        assert_eq!(code(SilentParty::Agent, true), Some(Code::Lost));
+        assert_eq!(code(SilentParty::Agent, false), Some(Code::Timeout));
+        assert_eq!(code(SilentParty::ApiServer, true), Some(Code::ApiTimeout));
+        assert_eq!(code(SilentParty::ApiServer, false), None);
         for (method, upgrades, only_reads) in [
             (Method::GET, false, true),
             (Method::HEAD, false, true),
@@ -226,7 +230,11 @@ mod tests {
             (Method::POST, false, false),
             (Method::DELETE, false, false),
         ] {
-            assert_eq!(reads(&method, upgrades), only_reads, "{method} {upgrades}");
+            assert_eq!(
+                is_read_only(&method, upgrades),
+                only_reads,
+                "{method} {upgrades}"
+            );
         }
     }
 }

@@ -4,7 +4,7 @@
 //! session is drained by its own task. Nothing here waits.
 
 use std::{
-    collections::{HashMap, hash_map::Entry as Place},
+    collections::{HashMap, hash_map::Entry as MapEntry},
     net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -24,82 +24,82 @@ use tokio::{
 
 use crate::{
     agents::{
-        arrivals::Arrivals,
-        entry::{Entry, Running},
-        group::{Down, Group, Introduction, lost},
-        health::Probed,
-        reports::Reports,
+        connection_burst::ConnectionBurst,
+        entry::{Running, SessionEntry},
+        group::{ClusterSessions, DownSessions, SessionIdentity, lost_status},
+        health::ProbeResult,
+        status_queue::StatusQueue,
     },
     metrics::Metrics,
     seam::Presence,
 };
 
-pub(crate) struct Sessions {
+pub(crate) struct SessionTable {
     table: Mutex<Table>,
-    reports: Reports,
+    status_queue: StatusQueue,
     metrics: Arc<Metrics>,
     /// Notified when the last session has ended.
-    left: Notify,
+    ended: Notify,
 }
 
 #[derive(Default)]
 struct Table {
     /// Registered sessions.
-    groups: HashMap<ClusterId, Group>,
+    groups: HashMap<ClusterId, ClusterSessions>,
     /// All open sessions, those not registered yet and draining ones included.
-    open: Vec<Arc<Entry>>,
+    open: Vec<Arc<SessionEntry>>,
     /// Clusters without a session that requests wait for.
     awaited: HashMap<ClusterId, watch::Sender<()>>,
     /// Number of choices so far.
     turns: u64,
-    arrivals: Arrivals,
+    burst: ConnectionBurst,
 }
 
 /// Result of acquiring a session.
-pub(crate) enum Held {
-    Up(Arc<Entry>, Running),
+pub(crate) enum Acquired {
+    Up(Arc<SessionEntry>, Running),
     /// All links are down, or all agents silent.
-    Down(Down),
+    Down(DownSessions),
     /// There is no session.
-    Absent(Arrival),
+    Absent(FirstSession),
 }
 
-impl Presence for Sessions {
+impl Presence for SessionTable {
     fn sessions(&self, cluster: &ClusterId) -> Vec<AgentSession> {
         let table = self.table();
         let group = table.groups.get(cluster);
-        group.map(Group::sessions).unwrap_or_default()
+        group.map(ClusterSessions::sessions).unwrap_or_default()
     }
 }
 
 /// Waits for a cluster's first session.
-pub(crate) struct Arrival(watch::Receiver<()>);
+pub(crate) struct FirstSession(watch::Receiver<()>);
 
-impl Arrival {
+impl FirstSession {
     /// Completes when there is one.
-    pub(crate) async fn over(mut self) {
+    pub(crate) async fn wait(mut self) {
         // The sender is dropped when the session comes.
         while self.0.changed().await.is_ok() {}
     }
 }
 
 impl Table {
-    fn arrival(&mut self, cluster: &ClusterId) -> Arrival {
+    fn first_session(&mut self, cluster: &ClusterId) -> FirstSession {
         // Removes entries without a waiter; there are never more entries than waiting requests.
         self.awaited
             .retain(|_, waiting| waiting.receiver_count() > 0);
         let waiting = self.awaited.entry(cluster.clone()).or_default();
-        Arrival(waiting.subscribe())
+        FirstSession(waiting.subscribe())
     }
 }
 
-impl Sessions {
-    pub(crate) fn new(reports: Reports, metrics: Arc<Metrics>) -> Self {
-        Sessions {
+impl SessionTable {
+    pub(crate) fn new(status_queue: StatusQueue, metrics: Arc<Metrics>) -> Self {
+        SessionTable {
             table: Mutex::default(),
-            reports,
+            status_queue,
             metrics,
-            left: Notify::new(),
+            ended: Notify::new(),
         }
     }
 
@@ -107,8 +107,8 @@ impl Sessions {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn reports(&self) -> &Reports {
-        &self.reports
+    pub(crate) fn status_queue(&self) -> &StatusQueue {
+        &self.status_queue
     }
 
     /// Number of open sessions, those that do not serve included.
@@ -117,13 +117,13 @@ impl Sessions {
     }
 
     /// Completes when no session is open.
-    pub(crate) async fn none(&self) {
+    pub(crate) async fn all_ended(&self) {
         loop {
-            let left = self.left.notified();
+            let ended = self.ended.notified();
             if self.count() == 0 {
                 return;
             }
-            left.await;
+            ended.await;
         }
     }
 
@@ -140,15 +140,15 @@ impl Sessions {
         session: Session,
         identity: AgentIdentity,
         from: IpAddr,
-    ) -> Arc<Entry> {
-        let entry = Arc::new(Entry::new(session, identity, from, &self.metrics));
+    ) -> Arc<SessionEntry> {
+        let entry = Arc::new(SessionEntry::new(session, identity, from, &self.metrics));
         self.table().open.push(Arc::clone(&entry));
         entry
     }
 
     /// Counts a new session; true in a burst, when deferrable work should wait.
-    pub(super) fn in_a_crowd(&self) -> bool {
-        self.table().arrivals.one(Instant::now())
+    pub(super) fn in_connection_burst(&self) -> bool {
+        self.table().burst.count(Instant::now())
     }
 
     /// Registers a session: requests may go to it, and the session of the same name is requested to end. A second call
@@ -156,45 +156,47 @@ impl Sessions {
     ///
     /// # Errors
     /// `FL-1304` if it had another name before; `FL-1406` if it is about to end.
-    pub(crate) fn introduce(
+    pub(crate) fn register(
         &self,
-        entry: &Arc<Entry>,
-        introduction: Introduction,
+        entry: &Arc<SessionEntry>,
+        identity: SessionIdentity,
     ) -> Result<(), Failure> {
         let mut table = self.table();
         if entry.is_ending() {
             return Err(Code::Draining.into());
         }
         let group = table.groups.entry(entry.cluster().clone()).or_default();
-        let seated = group.seat(entry, introduction);
-        group.tell(entry.cluster(), &self.reports);
+        let registered = group.register(entry, identity);
+        group.report_if_changed(entry.cluster(), &self.status_queue);
         table.awaited.remove(entry.cluster());
-        seated?;
-        entry.introduce();
+        registered?;
+        entry.register();
         Ok(())
     }
 
     /// Evicts the session of a clone, which then serves nothing.
-    pub(crate) fn refuse(&self, entry: &Arc<Entry>, why: &Failure) {
+    pub(crate) fn evict_clone(&self, entry: &Arc<SessionEntry>, why: &Failure) {
         let Failure { code, cause, .. } = why.clone();
         let mut table = self.table();
-        self.unseat(&mut table, entry, lost(LastError { code, cause }));
+        self.deregister(&mut table, entry, lost_status(LastError { code, cause }));
         entry.end(CloseReason::Cloned);
     }
 
     /// Removes a session from its cluster. `status` becomes the cluster's, if this was its last registered session.
-    fn unseat(&self, table: &mut Table, entry: &Arc<Entry>, status: ClusterStatus) {
-        let Place::Occupied(mut group) = table.groups.entry(entry.cluster().clone()) else {
+    fn deregister(&self, table: &mut Table, entry: &Arc<SessionEntry>, status: ClusterStatus) {
+        let MapEntry::Occupied(mut group) = table.groups.entry(entry.cluster().clone()) else {
             return;
         };
-        if !group.get_mut().unseat(entry) {
+        if !group.get_mut().deregister(entry) {
             return;
         }
         if group.get().is_empty() {
-            let status = group.remove().obituary(status);
-            self.reports.put(entry.cluster(), status);
+            let status = group.remove().final_status(status);
+            self.status_queue.put(entry.cluster(), status);
         } else {
-            group.get_mut().tell(entry.cluster(), &self.reports);
+            group
+                .get_mut()
+                .report_if_changed(entry.cluster(), &self.status_queue);
         }
     }
 
@@ -204,32 +206,32 @@ impl Sessions {
     /// get it.
     ///
     /// # Errors
-    /// `FL-1403` if all sessions have so many requests that only the streams for probes and renewal are left.
-    pub(crate) fn hold(&self, cluster: &ClusterId) -> Result<Held, Failure> {
+    /// `FL-1403` if all sessions have so many requests that only the streams for probes and renewal are ended.
+    pub(crate) fn acquire(&self, cluster: &ClusterId) -> Result<Acquired, Failure> {
         let mut table = self.table();
         table.turns += 1;
         let turn = table.turns;
         let group = table.groups.get_mut(cluster);
         let chosen = group.and_then(|group| Some((group.choose(turn)?, group)));
         let Some((entry, group)) = chosen else {
-            return Ok(Held::Absent(table.arrival(cluster)));
+            return Ok(Acquired::Absent(table.first_session(cluster)));
         };
         if !entry.session().is_up() || entry.silence_of_agent().is_some() {
-            return Ok(Held::Down(group.wait()));
+            return Ok(Acquired::Down(group.wait_for_link()));
         }
         if entry.is_full() {
             return Err(Code::AgentFull.into());
         }
         let running = entry.token();
-        Ok(Held::Up(entry, running))
+        Ok(Acquired::Up(entry, running))
     }
 
     /// Ends all sessions of a deleted or moved cluster at once. `stays`: the status of a moved cluster.
-    pub(crate) fn part(&self, cluster: &ClusterId, stays: Option<ClusterStatus>) {
+    pub(crate) fn evict(&self, cluster: &ClusterId, stays: Option<ClusterStatus>) {
         let mut table = self.table();
         let group = table.groups.remove(cluster);
         if let (Some(group), Some(status)) = (group, stays) {
-            self.reports.put(cluster, group.obituary(status));
+            self.status_queue.put(cluster, group.final_status(status));
         }
         for entry in &table.open {
             if entry.cluster() == cluster {
@@ -239,48 +241,58 @@ impl Sessions {
     }
 
     /// Notifies a cluster's agents by an immediate probe.
-    pub(crate) fn has_news(&self, cluster: &ClusterId) {
+    pub(crate) fn trigger_probe(&self, cluster: &ClusterId) {
         if let Some(group) = self.table().groups.get(cluster) {
-            group.has_news();
+            group.trigger_probe();
         }
     }
 
     /// Notes the result of a probe over the session, and its round trip.
-    pub(crate) fn probed(&self, entry: &Arc<Entry>, probed: &Probed, rtt: Option<Duration>) {
+    pub(crate) fn record_probe(
+        &self,
+        entry: &Arc<SessionEntry>,
+        probed: &ProbeResult,
+        rtt: Option<Duration>,
+    ) {
         if let Some(group) = self.table().groups.get_mut(entry.cluster()) {
-            group.probed(entry, probed, rtt);
-            group.tell(entry.cluster(), &self.reports);
+            group.record_probe(entry, probed, rtt);
+            group.report_if_changed(entry.cluster(), &self.status_queue);
         }
     }
 
     /// Notes the status of the cluster as this session observes it.
-    pub(crate) fn report(&self, entry: &Arc<Entry>, status: ClusterStatus) {
+    pub(crate) fn record_status(&self, entry: &Arc<SessionEntry>, status: ClusterStatus) {
         if let Some(group) = self.table().groups.get_mut(entry.cluster()) {
-            group.report(entry, status);
-            group.tell(entry.cluster(), &self.reports);
+            group.record_status(entry, status);
+            group.report_if_changed(entry.cluster(), &self.status_queue);
         }
     }
 
     /// Removes a session that has ended. `status` becomes the cluster's, if this was its last one.
-    pub(crate) fn leave(&self, entry: &Arc<Entry>, end: &'static str, status: ClusterStatus) {
-        entry.settle(&self.metrics);
+    pub(crate) fn remove(
+        &self,
+        entry: &Arc<SessionEntry>,
+        end: &'static str,
+        status: ClusterStatus,
+    ) {
+        entry.update_metrics(&self.metrics);
         self.metrics.sessions_ended.with_label_values(&[end]).inc();
         let mut table = self.table();
         table.open.retain(|open| !Arc::ptr_eq(open, entry));
         if table.open.is_empty() {
-            self.left.notify_waiters();
+            self.ended.notify_waiters();
         }
-        self.unseat(&mut table, entry, status);
+        self.deregister(&mut table, entry, status);
     }
 
     /// Updates the metrics; returns the first expiry of a certificate per cluster.
-    pub(super) fn settle(&self) -> HashMap<ClusterId, OffsetDateTime> {
+    pub(super) fn update_metrics(&self) -> HashMap<ClusterId, OffsetDateTime> {
         let entries = self.table().open.clone();
         let mut streams = 0;
         let mut expiries = HashMap::new();
         for entry in &entries {
-            streams += entry.settle(&self.metrics);
-            let expiry = entry.good_until();
+            streams += entry.update_metrics(&self.metrics);
+            let expiry = entry.valid_until();
             let first = expiries.entry(entry.cluster().clone()).or_insert(expiry);
             *first = expiry.min(*first);
         }

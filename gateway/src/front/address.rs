@@ -23,7 +23,7 @@ pub(crate) enum Address {
 
 /// The names of the hub and the domain of its clusters.
 #[derive(Debug, Clone)]
-pub(crate) struct Names {
+pub(crate) struct HubNames {
     /// The cluster domain with a leading dot.
     suffix: String,
     hub: String,
@@ -31,7 +31,7 @@ pub(crate) struct Names {
 
 /// Owner of a host name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Named {
+enum NameOwner {
     Cluster(ClusterId),
     /// A name below the cluster domain that no cluster can have.
     Nothing,
@@ -40,10 +40,10 @@ enum Named {
     Stranger,
 }
 
-impl Names {
+impl HubNames {
     pub(crate) fn new(cluster_domain: &str, hub_host: &str) -> Self {
         let domain = cluster_domain.trim_matches('.').to_ascii_lowercase();
-        Names {
+        HubNames {
             suffix: format!(".{domain}"),
             hub: hub_host.trim_end_matches('.').to_ascii_lowercase(),
         }
@@ -64,20 +64,20 @@ impl Names {
         let host = host.transpose()?;
         let disagree = |what: &str| Err(Failure::because(Code::WrongHost, what));
         let named = match (sni, host) {
-            (Some(Named::Nothing), _) | (_, Some(Named::Nothing)) => return Err(no_such()),
-            (Some(Named::Cluster(a)), Some(Named::Cluster(b))) if a == b => Some(a),
-            (Some(Named::Cluster(_)), Some(Named::Cluster(_))) => {
+            (Some(NameOwner::Nothing), _) | (_, Some(NameOwner::Nothing)) => return Err(no_such()),
+            (Some(NameOwner::Cluster(a)), Some(NameOwner::Cluster(b))) if a == b => Some(a),
+            (Some(NameOwner::Cluster(_)), Some(NameOwner::Cluster(_))) => {
                 return disagree("they name different clusters");
             }
-            (Some(Named::Cluster(_)), Some(Named::Stranger)) => {
+            (Some(NameOwner::Cluster(_)), Some(NameOwner::Stranger)) => {
                 return disagree("TLS names a cluster, Host names something else");
             }
             // kubeconfigs with `tls-server-name` have the cluster there and the hub's address in Host.
-            (Some(Named::Cluster(a)), Some(Named::Hub) | None) => Some(a),
-            (Some(_), Some(Named::Cluster(_))) => {
+            (Some(NameOwner::Cluster(a)), Some(NameOwner::Hub) | None) => Some(a),
+            (Some(_), Some(NameOwner::Cluster(_))) => {
                 return disagree("Host names a cluster, TLS names something else");
             }
-            (None, Some(Named::Cluster(b))) => Some(b),
+            (None, Some(NameOwner::Cluster(b))) => Some(b),
             _ => None,
         };
         match named {
@@ -93,7 +93,8 @@ impl Names {
         host: Option<&str>,
         path: &str,
     ) -> bool {
-        let is_clusters = |name: &str| matches!(self.of(name), Named::Cluster(_) | Named::Nothing);
+        let is_clusters =
+            |name: &str| matches!(self.of(name), NameOwner::Cluster(_) | NameOwner::Nothing);
         path.starts_with(PATH_PREFIX)
             || sni.is_some_and(is_clusters)
             || host
@@ -101,14 +102,14 @@ impl Names {
                 .is_some_and(is_clusters)
     }
 
-    fn of(&self, name: &str) -> Named {
+    fn of(&self, name: &str) -> NameOwner {
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
         if name == self.hub || name == "localhost" || name.parse::<IpAddr>().is_ok() {
-            return Named::Hub;
+            return NameOwner::Hub;
         }
         match name.strip_suffix(&self.suffix) {
-            None => Named::Stranger,
-            Some(label) => label.parse().map_or(Named::Nothing, Named::Cluster),
+            None => NameOwner::Stranger,
+            Some(label) => label.parse().map_or(NameOwner::Nothing, NameOwner::Cluster),
         }
     }
 }
@@ -164,7 +165,7 @@ mod tests {
     use super::*;
 
     fn locate(sni: Option<&str>, host: &str, path: &str) -> Result<String, Code> {
-        let names = Names::new("clusters.hub.test", "hub.test");
+        let names = HubNames::new("clusters.hub.test", "hub.test");
         let uri = path.parse().unwrap();
         match names.locate(sni, Some(host), &uri) {
             Ok(Address::Hub) => Ok("hub".to_owned()),

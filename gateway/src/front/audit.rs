@@ -21,9 +21,9 @@ where
     let record = inbound.record.clone();
     // Only in HTTP/1.0 the end of the connection ends the body.
     let until_close = inbound.request.version() == Version::HTTP_10;
-    let cut = until_close.then(|| inbound.connection.cut.clone());
+    let reset = until_close.then(|| inbound.connection.reset.clone());
     let bodiless = inbound.request.method() == Method::HEAD;
     let response = inner(inbound).await;
-    record.answered(response.status());
-    response.map(|body| Download::new(body, record, cut, bodiless).boxed_unsync())
+    record.set_status(response.status());
+    response.map(|body| Download::new(body, record, reset, bodiless).boxed_unsync())
 }

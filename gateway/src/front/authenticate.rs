@@ -17,35 +17,37 @@ use crate::{
 const MAX_TOKEN: usize = 16 * 1024;
 
 /// A request with its authenticated caller.
-pub(crate) struct Known<T> {
+pub(crate) struct Authenticated<T> {
     pub(crate) caller: Caller,
-    pub(crate) asked: T,
+    pub(crate) request: T,
 }
 
 /// Authenticates the caller of a request.
 ///
 /// # Errors
 /// `FL-1101` to `FL-1104`, `FL-5102`.
-pub(crate) async fn authenticate<T>(hub: &Arc<Hub>, asked: T) -> Result<Known<T>, Failure>
+pub(crate) async fn authenticate<T>(hub: &Arc<Hub>, request: T) -> Result<Authenticated<T>, Failure>
 where
     T: AsRef<Inbound>,
 {
-    let caller = Unasked::new(hub, asked.as_ref()).identify().await?;
-    Ok(Known { caller, asked })
+    let caller = BearerPrincipal::new(hub, request.as_ref())
+        .identify()
+        .await?;
+    Ok(Authenticated { caller, request })
 }
 
 /// The sender of a request, not authenticated yet.
-pub(crate) struct Unasked {
+pub(crate) struct BearerPrincipal {
     hub: Arc<Hub>,
     authorization: Vec<HeaderValue>,
     record: Record,
     from: IpAddr,
 }
 
-impl Unasked {
+impl BearerPrincipal {
     pub(crate) fn new(hub: &Arc<Hub>, inbound: &Inbound) -> Self {
         let given = inbound.request.headers().get_all(header::AUTHORIZATION);
-        Unasked {
+        BearerPrincipal {
             hub: Arc::clone(hub),
             // Two are enough to see that there is more than one.
             authorization: given.iter().take(2).cloned().collect(),
@@ -60,7 +62,7 @@ impl Unasked {
             self.authenticate(&token).await
         };
         let caller = caller.await.map_err(|failure| self.wrong(failure))?;
-        self.record.called_by(&caller);
+        self.record.set_caller(&caller);
         Ok(caller)
     }
 
@@ -71,23 +73,24 @@ impl Unasked {
     }
 
     fn wrong(&self, failure: Failure) -> Failure {
-        let told = self.hub.wrong_tokens.told(self.from, failure);
-        if told.code == Code::TooManyWrongTokens {
-            self.record.hush();
+        let failure = self.hub.wrong_tokens.failure_for(self.from, failure);
+        if failure.code == Code::TooManyWrongTokens {
+            self.record.omit_from_audit();
         }
-        told
+        failure
     }
 }
 
 #[async_trait]
-impl Identify for Unasked {
+impl Identify for BearerPrincipal {
     async fn caller(&self) -> Result<Caller, Failure> {
         let caller = self.identify().await?;
-        self.record.hold(self.hub.shares.take(&caller.name)?);
+        self.record
+            .keep(self.hub.caller_limit.acquire(&caller.name)?);
         Ok(caller)
     }
 
-    async fn is_still(&self, caller: &Caller) -> bool {
+    async fn is_still_valid(&self, caller: &Caller) -> bool {
         let Ok(token) = bearer(&self.authorization) else {
             return false;
         };
@@ -102,7 +105,7 @@ impl Identify for Unasked {
     }
 
     fn wrong(&self, failure: Failure) -> Failure {
-        Unasked::wrong(self, failure)
+        BearerPrincipal::wrong(self, failure)
     }
 }
 

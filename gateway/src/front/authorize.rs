@@ -5,7 +5,7 @@ use fairlead_api::{ClusterId, Code, Failure, impersonation, resources::Role};
 use http::HeaderValue;
 
 use crate::{
-    front::{authenticate::Known, route::Aimed},
+    front::{authenticate::Authenticated, route::ClusterRequest},
     hub::Hub,
     seam::{Caller, Grant},
 };
@@ -14,12 +14,12 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Permit {
     cluster: ClusterId,
-    whom: Whom,
+    names: ImpersonatedNames,
 }
 
 /// The names to impersonate in a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Whom {
+pub(crate) enum ImpersonatedNames {
     /// The caller's own user and groups.
     Caller {
         user: HeaderValue,
@@ -38,7 +38,7 @@ impl Permit {
         cluster: &ClusterId,
         caller: &Caller,
         grant: &Grant,
-        asked_as: Option<HeaderValue>,
+        as_user: Option<HeaderValue>,
     ) -> Result<Self, Failure> {
         // The prefix keeps names of modules out of `system:`.
         let value = |text: String| {
@@ -46,10 +46,10 @@ impl Permit {
                 .map_err(|_| Failure::because(Code::Internal, "the name of the caller is no name"))
         };
         let role = grant.role;
-        let whom = match asked_as {
-            Some(user) if role == Role::Admin => Whom::Other(user),
+        let names = match as_user {
+            Some(user) if role == Role::Admin => ImpersonatedNames::Other(user),
             Some(_) => return Err(Code::NoImpersonation.into()),
-            None => Whom::Caller {
+            None => ImpersonatedNames::Caller {
                 user: value(impersonation::user(&caller.name))?,
                 groups: [
                     value(impersonation::group(role))?,
@@ -59,7 +59,7 @@ impl Permit {
         };
         Ok(Permit {
             cluster: cluster.clone(),
-            whom,
+            names,
         })
     }
 
@@ -67,29 +67,35 @@ impl Permit {
         &self.cluster
     }
 
-    pub(crate) fn whom(&self) -> &Whom {
-        &self.whom
+    pub(crate) fn names(&self) -> &ImpersonatedNames {
+        &self.names
     }
 }
 
 /// A request that may go to its cluster.
-pub(crate) struct Allowed {
+pub(crate) struct PermittedRequest {
     pub(crate) permit: Permit,
-    pub(crate) aimed: Aimed,
+    pub(crate) routed: ClusterRequest,
 }
 
 /// Authorizes the caller for the cluster of the request.
 ///
 /// # Errors
 /// `FL-1301`, `FL-1201`, `FL-1202`, `FL-5102`.
-pub(crate) async fn authorize(hub: &Hub, known: Known<Aimed>) -> Result<Allowed, Failure> {
-    let Known { caller, mut asked } = known;
+pub(crate) async fn authorize(
+    hub: &Hub,
+    authenticated: Authenticated<ClusterRequest>,
+) -> Result<PermittedRequest, Failure> {
+    let Authenticated {
+        caller,
+        mut request,
+    } = authenticated;
     let authorizer = &hub.seam.authorizer;
-    let grant = authorizer.authorize(&caller, &asked.cluster).await?;
-    let permit = Permit::new(&asked.cluster, &caller, &grant, asked.asked_as.take())?;
-    Ok(Allowed {
+    let grant = authorizer.authorize(&caller, &request.cluster).await?;
+    let permit = Permit::new(&request.cluster, &caller, &grant, request.as_user.take())?;
+    Ok(PermittedRequest {
         permit,
-        aimed: asked,
+        routed: request,
     })
 }
 
@@ -97,7 +103,7 @@ pub(crate) async fn authorize(hub: &Hub, known: Known<Aimed>) -> Result<Allowed,
 mod tests {
     use super::*;
 
-    fn permit(name: &str, role: Role, asked_as: Option<&'static str>) -> Result<Permit, Failure> {
+    fn permit(name: &str, role: Role, as_user: Option<&'static str>) -> Result<Permit, Failure> {
         let caller = Caller {
             token: None,
             name: name.to_owned(),
@@ -109,14 +115,14 @@ mod tests {
             role,
             tenant: "t-acme".parse().unwrap(),
         };
-        let asked_as = asked_as.map(HeaderValue::from_static);
-        Permit::new(&"c-demo".parse().unwrap(), &caller, &grant, asked_as)
+        let as_user = as_user.map(HeaderValue::from_static);
+        Permit::new(&"c-demo".parse().unwrap(), &caller, &grant, as_user)
     }
 
     #[test]
     fn a_permit_names_user_role_and_tenant_and_never_system() {
         let permit = permit("system:masters", Role::Operator, None).unwrap();
-        let Whom::Caller { user, groups } = permit.whom() else {
+        let ImpersonatedNames::Caller { user, groups } = permit.names() else {
             panic!("{permit:?}");
         };
         assert_eq!(user, "fairlead:system:masters");
@@ -129,7 +135,10 @@ mod tests {
     #[test]
     fn only_an_admin_asks_to_be_another_user() {
         let other = permit("ann", Role::Admin, Some("dev")).unwrap();
-        assert_eq!(*other.whom(), Whom::Other(HeaderValue::from_static("dev")));
+        assert_eq!(
+            *other.names(),
+            ImpersonatedNames::Other(HeaderValue::from_static("dev"))
+        );
         for role in [Role::Operator, Role::Viewer] {
             let refused = permit("ann", role, Some("dev")).unwrap_err();
             assert_eq!(refused, Failure::new(Code::NoImpersonation));

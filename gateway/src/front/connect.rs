@@ -15,19 +15,19 @@ use tokio::time::timeout;
 use tracing::{debug, info};
 
 use crate::{
-    agents::{entry::Entry, lifetime},
-    front::{record::Inbound, socket::of_agent},
+    agents::{entry::SessionEntry, lifetime},
+    front::{record::Inbound, socket::agent_connection},
     http::{
         body,
         failure::{self, Shape, accepted},
     },
     hub::Hub,
-    metrics::{Handshake, Layer},
+    metrics::{HandshakeOutcome, TlsLayer},
 };
 
 /// Deadline for the upgrade to take effect, and for the inner TLS after it.
-const SWITCH: Duration = Duration::from_secs(10);
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Upgrades the connection of an agent and runs its session in a task.
 ///
@@ -42,7 +42,7 @@ pub(crate) fn connect(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Response<
                 Code::BadRequest,
                 "agents connect here, by a WebSocket with subprotocol fairlead.v1",
             );
-            inbound.record.failed(failure.code);
+            inbound.record.set_code(failure.code);
             let shape = Shape::Status(accepted(request.headers()));
             let mut response = failure::render(&failure, shape);
             *response.status_mut() = status;
@@ -57,7 +57,7 @@ pub(crate) fn connect(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Response<
     owner.spawn(async move {
         // Boxed: the task of a session would keep the size of the handshake for its whole life.
         let (outcome, arrived) = Box::pin(handshake(&hub, upgraded, peer.ip())).await;
-        hub.metrics.handshake(Layer::Session, outcome);
+        hub.metrics.handshake(TlsLayer::Session, outcome);
         match arrived {
             Ok(Arrival::New(accepted)) => {
                 let admitted = Box::pin(admit(&hub, accepted, peer.ip())).await;
@@ -80,25 +80,25 @@ async fn handshake(
     hub: &Hub,
     upgraded: OnUpgrade,
     from: IpAddr,
-) -> (Handshake, Result<Arrival, String>) {
-    let place = hub.session_handshakes.enter(from);
+) -> (HandshakeOutcome, Result<Arrival, String>) {
+    let slot = hub.session_handshakes.acquire(from);
     let shaking = async {
-        let io = match timeout(SWITCH, upgraded).await {
-            Ok(Ok(upgraded)) => match of_agent(upgraded) {
+        let io = match timeout(UPGRADE_TIMEOUT, upgraded).await {
+            Ok(Ok(upgraded)) => match agent_connection(upgraded) {
                 Ok(io) => io,
-                Err(cause) => return (Handshake::Failed, Err(cause.to_owned())),
+                Err(cause) => return (HandshakeOutcome::Failed, Err(cause.to_owned())),
             },
-            Ok(Err(error)) => return (Handshake::Failed, Err(error.to_string())),
+            Ok(Err(error)) => return (HandshakeOutcome::Failed, Err(error.to_string())),
             Err(_) => {
                 return (
-                    Handshake::Timeout,
+                    HandshakeOutcome::Timeout,
                     Err("it did not upgrade in time".to_owned()),
                 );
             }
         };
         let tls = Arc::clone(&hub.session_tls.borrow());
         let limits = Limits {
-            handshake: HANDSHAKE,
+            handshake: HANDSHAKE_TIMEOUT,
             resume_window: hub.resume_window,
             memory: hub.reserve.clone(),
             ..Limits::default()
@@ -113,31 +113,31 @@ async fn handshake(
             Ok(came_back.then_some(Arrival::Resumed))
         };
         // The handshake has a deadline of its own; this one is a second line of defence.
-        match timeout(2 * HANDSHAKE, arriving).await {
-            Ok(Ok(Some(arrived @ Arrival::Declined))) => (Handshake::Declined, Ok(arrived)),
-            Ok(Ok(Some(arrived))) => (Handshake::Ok, Ok(arrived)),
+        match timeout(2 * HANDSHAKE_TIMEOUT, arriving).await {
+            Ok(Ok(Some(arrived @ Arrival::Declined))) => (HandshakeOutcome::Declined, Ok(arrived)),
+            Ok(Ok(Some(arrived))) => (HandshakeOutcome::Ok, Ok(arrived)),
             Ok(Ok(None)) => refused(),
-            Ok(Err(error)) => (Handshake::Failed, Err(error.to_string())),
+            Ok(Err(error)) => (HandshakeOutcome::Failed, Err(error.to_string())),
             Err(_) => (
-                Handshake::Timeout,
+                HandshakeOutcome::Timeout,
                 Err("its handshake took too long".to_owned()),
             ),
         }
     };
     tokio::select! {
         done = shaking => done,
-        () = place.evicted() => (Handshake::Evicted, Err("too many handshakes".to_owned())),
-        () = hub.over.cancelled() => refused(),
+        () = slot.evicted() => (HandshakeOutcome::Evicted, Err("too many handshakes".to_owned())),
+        () = hub.sessions_ended.cancelled() => refused(),
     }
 }
 
-fn refused() -> (Handshake, Result<Arrival, String>) {
+fn refused() -> (HandshakeOutcome, Result<Arrival, String>) {
     let cause = "the hub is shutting down";
-    (Handshake::Refused, Err(cause.to_owned()))
+    (HandshakeOutcome::Refused, Err(cause.to_owned()))
 }
 
 /// Authenticates and admits the peer; `None` if it was rejected, or was a visitor and has gone.
-async fn admit(hub: &Arc<Hub>, accepted: Accepted, from: IpAddr) -> Option<Arc<Entry>> {
+async fn admit(hub: &Arc<Hub>, accepted: Accepted, from: IpAddr) -> Option<Arc<SessionEntry>> {
     let Accepted {
         session,
         certificates,

@@ -14,15 +14,15 @@ use tokio::time::{Instant, timeout};
 
 use crate::{
     agents::{
-        entry::Entry,
-        patience,
-        silence::{ANSWER_GRACE, reads},
+        entry::SessionEntry,
+        silence::{ANSWER_GRACE, is_read_only},
+        wait_budget,
     },
     front::{
-        authorize::{Allowed, Permit, Whom},
+        authorize::{ImpersonatedNames, Permit, PermittedRequest},
         headers,
         record::{Inbound, Record},
-        route::Aimed,
+        route::ClusterRequest,
         transfer::{Progress, Upload},
         upgrade,
     },
@@ -48,15 +48,18 @@ static UPSTREAM_MICROS: HeaderName = HeaderName::from_static(ours::UPSTREAM_MICR
 /// # Errors
 /// `FL-1301`, `FL-1304`, `FL-1401` to `FL-1405`, the agent's own failures, and `FL-1407` while slow clients fill the
 /// memory budget (back-pressure).
-pub(crate) async fn forward(hub: &Arc<Hub>, allowed: Allowed) -> Result<Response<Body>, Failure> {
+pub(crate) async fn forward(
+    hub: &Arc<Hub>,
+    permitted: PermittedRequest,
+) -> Result<Response<Body>, Failure> {
     if hub.reserve.is_over_budget() {
         let detail = "clients that have stopped reading hold all of --session-memory";
         return Err(Failure::because(Code::TooManyRequests, detail));
     }
-    let Allowed { permit, aimed } = allowed;
-    let patience = patience::patience(&aimed.path);
-    let (session, running) = patience::hold(hub, permit.cluster(), patience).await?;
-    let Aimed { inbound, path, .. } = aimed;
+    let PermittedRequest { permit, routed } = permitted;
+    let budget = wait_budget::wait_budget(&routed.path);
+    let (session, running) = wait_budget::acquire(hub, permit.cluster(), budget).await?;
+    let ClusterRequest { inbound, path, .. } = routed;
     let Inbound {
         mut request,
         connection,
@@ -64,9 +67,9 @@ pub(crate) async fn forward(hub: &Arc<Hub>, allowed: Allowed) -> Result<Response
         ..
     } = *inbound;
     // A draining session ends only after this guard is dropped.
-    record.hold(running);
+    record.keep(running);
 
-    let wanted = headers::wanted_upgrade(&request);
+    let wanted = headers::requested_upgrade(&request);
     let user = wanted
         .clone()
         .map(|protocol| (hyper::upgrade::on(&mut request), protocol));
@@ -76,7 +79,7 @@ pub(crate) async fn forward(hub: &Arc<Hub>, allowed: Allowed) -> Result<Response
     head.version = http::Version::HTTP_11;
     head.extensions.clear();
     headers::strip(&mut head.headers);
-    say(&mut head.headers, &permit, record.id(), wanted)?;
+    set_headers(&mut head.headers, &permit, record.id(), wanted)?;
     let upload = Upload {
         inner: upload,
         progress: progress.clone(),
@@ -85,10 +88,10 @@ pub(crate) async fn forward(hub: &Arc<Hub>, allowed: Allowed) -> Result<Response
     let request = Request::from_parts(head, upload.boxed_unsync());
 
     let sent = Instant::now();
-    let reads = reads(request.method(), user.is_some());
+    let read_only = is_read_only(request.method(), user.is_some());
     let answer = tokio::select! {
         answer = send(&session, request, &progress, hub.head_timeout) => answer,
-        failure = silence(&session, reads) => return Err(failure),
+        failure = silence(&session, read_only) => return Err(failure),
     };
     let answer = answer.map_err(|error| {
         if error.is_violation() {
@@ -106,32 +109,32 @@ pub(crate) async fn forward(hub: &Arc<Hub>, allowed: Allowed) -> Result<Response
                     "the agent changed the protocol without being asked",
                 ));
             };
-            record.took(took, upstream(head.headers()));
+            record.set_timing(took, upstream(head.headers()));
             headers::strip_answer(head.headers_mut(), true);
             connection.framing.stop();
             let ends = (OnUpgrade::from_hyper(user), agent);
-            upgrade::join(hub, record, connection.cut, ends, &protocol);
+            upgrade::join(hub, record, connection.reset, ends, &protocol);
             Ok(head.map(|()| body::empty()))
         }
     }
 }
 
 /// Sets the headers that the gateway sends to the agent.
-fn say(
+fn set_headers(
     headers: &mut HeaderMap,
     permit: &Permit,
     request_id: &str,
     upgrade: Option<HeaderValue>,
 ) -> Result<(), Failure> {
     headers.insert(header::HOST, NEUTRAL_HOST);
-    match permit.whom() {
-        Whom::Caller { user, groups } => {
+    match permit.names() {
+        ImpersonatedNames::Caller { user, groups } => {
             headers.insert(&USER, user.clone());
             for group in groups {
                 headers.append(&GROUP, group.clone());
             }
         }
-        Whom::Other(user) => {
+        ImpersonatedNames::Other(user) => {
             headers.insert(&AS, user.clone());
         }
     }
@@ -147,7 +150,7 @@ fn say(
 
 /// The deadline restarts while the upload moves: the API server may answer only after the last byte.
 async fn send(
-    session: &Entry,
+    session: &SessionEntry,
     request: Request<Body>,
     progress: &Progress,
     head_timeout: Duration,
@@ -164,15 +167,15 @@ async fn send(
 }
 
 /// Completes when an answer is no longer expected.
-async fn silence(session: &Entry, reads: bool) -> Failure {
+async fn silence(session: &SessionEntry, read_only: bool) -> Failure {
     loop {
         let silence = session.silence().await;
-        if timeout(ANSWER_GRACE, session.answers()).await.is_ok() {
+        if timeout(ANSWER_GRACE, session.silence_over()).await.is_ok() {
             continue;
         }
-        match silence.gives_up(reads) {
+        match silence.failure_for(read_only) {
             Some(failure) => return failure,
-            None => session.is_otherwise(&silence).await,
+            None => session.silence_changed(&silence).await,
         }
     }
 }
@@ -198,7 +201,7 @@ async fn answered(
     record: &Record,
     took: Duration,
 ) -> Result<Response<Body>, Failure> {
-    record.took(took, upstream(response.headers()));
+    record.set_timing(took, upstream(response.headers()));
     if let Some(code) = agent_code(response.headers()) {
         return Err(failure_from(code, response.into_body()).await);
     }

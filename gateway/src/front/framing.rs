@@ -17,42 +17,42 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Bytes kept of each line: enough for a header's name and a number.
-const PREFIX: usize = 64;
+const MAX_LINE_PREFIX: usize = 64;
 /// Limit of heads that hyper has read but not served; it reads one buffer ahead.
 const MAX_AHEAD: usize = 16 * 1024;
 
 /// Observed framing of one connection; clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct Framing(Arc<Mutex<Follower>>);
+pub(crate) struct Framing(Arc<Mutex<FramingFollower>>);
 
 impl Framing {
-    fn follower(&self) -> MutexGuard<'_, Follower> {
+    fn follower(&self) -> MutexGuard<'_, FramingFollower> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the next request gave its length in two ways. Call it once for each request, in order.
-    pub(crate) fn next_is_doubtful(&self) -> bool {
+    pub(crate) fn next_is_ambiguous(&self) -> bool {
         self.next().unwrap_or(false)
     }
 
     /// As [`Framing::next_is_ambiguous`]; `None` if no such request was observed.
     pub(crate) fn next(&self) -> Option<bool> {
-        self.follower().doubts.pop_front()
+        self.follower().ambiguous.pop_front()
     }
 
     /// Stops following: no more HTTP comes on this connection.
     pub(crate) fn stop(&self) {
-        self.follower().at = At::Blind;
+        self.follower().position = Position::Blind;
     }
 }
 
 /// An IO with its reads followed.
-pub(crate) struct Followed<IO> {
+pub(crate) struct FollowedIo<IO> {
     pub(crate) io: IO,
     pub(crate) framing: Framing,
 }
 
-impl<IO: AsyncRead + Unpin> AsyncRead for Followed<IO> {
+impl<IO: AsyncRead + Unpin> AsyncRead for FollowedIo<IO> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -69,7 +69,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Followed<IO> {
     }
 }
 
-impl<IO: AsyncWrite + Unpin> AsyncWrite for Followed<IO> {
+impl<IO: AsyncWrite + Unpin> AsyncWrite for FollowedIo<IO> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -100,14 +100,14 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Followed<IO> {
 }
 
 #[derive(Default)]
-struct Follower {
-    at: At,
+struct FramingFollower {
+    position: Position,
     line: Vec<u8>,
-    doubts: VecDeque<bool>,
+    ambiguous: VecDeque<bool>,
 }
 
 /// Position of the next byte in the framing.
-enum At {
+enum Position {
     Head(Lengths),
     Body(u64),
     ChunkSize,
@@ -117,9 +117,9 @@ enum At {
     Blind,
 }
 
-impl Default for At {
+impl Default for Position {
     fn default() -> Self {
-        At::Head(Lengths::default())
+        Position::Head(Lengths::default())
     }
 }
 
@@ -132,18 +132,18 @@ struct Lengths {
     chunked: bool,
 }
 
-impl Follower {
+impl FramingFollower {
     fn follow(&mut self, mut read: &[u8]) {
         while !read.is_empty() {
-            read = match &mut self.at {
-                At::Blind => return,
-                At::Body(left) | At::Chunk(left) => {
+            read = match &mut self.position {
+                Position::Blind => return,
+                Position::Body(left) | Position::Chunk(left) => {
                     let now = usize::try_from(*left).unwrap_or(usize::MAX).min(read.len());
                     *left -= now as u64;
                     if *left == 0 {
-                        self.at = match self.at {
-                            At::Chunk(_) => At::ChunkEnd,
-                            _ => At::default(),
+                        self.position = match self.position {
+                            Position::Chunk(_) => Position::ChunkEnd,
+                            _ => Position::default(),
                         };
                     }
                     read.get(now..).unwrap_or_default()
@@ -157,7 +157,9 @@ impl Follower {
     fn take_line<'a>(&mut self, read: &'a [u8]) -> &'a [u8] {
         let end = read.iter().position(|&byte| byte == b'\n');
         let (part, rest) = read.split_at(end.unwrap_or(read.len()));
-        let room = PREFIX.saturating_sub(self.line.len()).min(part.len());
+        let room = MAX_LINE_PREFIX
+            .saturating_sub(self.line.len())
+            .min(part.len());
         self.line
             .extend_from_slice(part.get(..room).unwrap_or_default());
         if end.is_none() {
@@ -171,32 +173,32 @@ impl Follower {
     }
 
     fn end_of_line(&mut self, line: &[u8]) {
-        let next = match &mut self.at {
-            At::Head(head) if line.is_empty() && head.request_line => {
-                let doubt = head.lengths > 1 || (head.lengths > 0 && head.chunked);
+        let next = match &mut self.position {
+            Position::Head(head) if line.is_empty() && head.request_line => {
+                let is_ambiguous = head.lengths > 1 || (head.lengths > 0 && head.chunked);
                 let next = match (head.chunked, head.length) {
-                    (true, _) => At::ChunkSize,
-                    (false, 0) => At::default(),
-                    (false, length) => At::Body(length),
+                    (true, _) => Position::ChunkSize,
+                    (false, 0) => Position::default(),
+                    (false, length) => Position::Body(length),
                 };
-                if self.doubts.len() < MAX_AHEAD {
-                    self.doubts.push_back(doubt);
+                if self.ambiguous.len() < MAX_AHEAD {
+                    self.ambiguous.push_back(is_ambiguous);
                     next
                 } else {
-                    At::Blind
+                    Position::Blind
                 }
             }
-            At::Head(head) => return head.line(line),
-            At::ChunkSize => match chunk_size(line) {
-                None => At::Blind,
-                Some(0) => At::Trailers,
-                Some(size) => At::Chunk(size),
+            Position::Head(head) => return head.line(line),
+            Position::ChunkSize => match chunk_size(line) {
+                None => Position::Blind,
+                Some(0) => Position::Trailers,
+                Some(size) => Position::Chunk(size),
             },
-            At::ChunkEnd => At::ChunkSize,
-            At::Trailers if line.is_empty() => At::default(),
-            At::Trailers | At::Body(_) | At::Chunk(_) | At::Blind => return,
+            Position::ChunkEnd => Position::ChunkSize,
+            Position::Trailers if line.is_empty() => Position::default(),
+            Position::Trailers | Position::Body(_) | Position::Chunk(_) | Position::Blind => return,
         };
-        self.at = next;
+        self.position = next;
     }
 }
 
@@ -236,12 +238,12 @@ fn chunk_size(line: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn doubts(sent: &str, piece: usize) -> Vec<bool> {
-        let mut follower = Follower::default();
+    fn ambiguous(sent: &str, piece: usize) -> Vec<bool> {
+        let mut follower = FramingFollower::default();
         for part in sent.as_bytes().chunks(piece) {
             follower.follow(part);
         }
-        follower.doubts.into()
+        follower.ambiguous.into()
     }
 
     #[test]
@@ -286,7 +288,7 @@ mod tests {
             ),
         ] {
             for piece in [1, 2, 7, 10_000] {
-                assert_eq!(doubts(&sent, piece), expected, "{sent:?} by {piece}");
+                assert_eq!(ambiguous(&sent, piece), expected, "{sent:?} by {piece}");
             }
         }
     }
@@ -294,6 +296,6 @@ mod tests {
     #[test]
     fn a_client_that_sends_nothing_but_heads_fills_no_memory() {
         let sent = "GET / HTTP/1.1\n\n".repeat(2 * MAX_AHEAD);
-        assert_eq!(doubts(&sent, 4096).len(), MAX_AHEAD);
+        assert_eq!(ambiguous(&sent, 4096).len(), MAX_AHEAD);
     }
 }

@@ -136,7 +136,7 @@ pub(crate) fn impersonated(headers: &HeaderMap) -> Result<Option<HeaderValue>, F
 /// The one protocol that the client wants to upgrade to, if Kubernetes uses it.
 ///
 /// Others are not forwarded: `h2c` would open a second, unchecked connection inside this one.
-pub(crate) fn wanted_upgrade<B>(request: &Request<B>) -> Option<HeaderValue> {
+pub(crate) fn requested_upgrade<B>(request: &Request<B>) -> Option<HeaderValue> {
     if request.version() != Version::HTTP_11
         || !listed(request.headers())
             .iter()
@@ -419,7 +419,7 @@ mod tests {
 
     #[test]
     fn only_the_upgrades_of_kubernetes_are_passed_on() {
-        let wanted = |upgrade: &[(&str, &str)]| wanted_upgrade(&request(upgrade));
+        let wanted = |upgrade: &[(&str, &str)]| requested_upgrade(&request(upgrade));
         for known in ["websocket", "WebSocket", "SPDY/3.1", "spdy/3.1"] {
             let sent = [("connection", "keep-alive, Upgrade"), ("upgrade", known)];
             assert_eq!(wanted(&sent).unwrap(), known);

@@ -3,7 +3,7 @@
 use fairlead_api::Failure;
 
 use crate::{
-    front::{authenticate::Known, record::Inbound},
+    front::{authenticate::Authenticated, record::Inbound},
     hub::Hub,
 };
 
@@ -11,11 +11,14 @@ use crate::{
 ///
 /// # Errors
 /// `FL-1407`.
-pub(crate) fn limit<T>(hub: &Hub, known: Known<T>) -> Result<Known<T>, Failure>
+pub(crate) fn limit<T>(
+    hub: &Hub,
+    authenticated: Authenticated<T>,
+) -> Result<Authenticated<T>, Failure>
 where
     T: AsRef<Inbound>,
 {
-    let share = hub.shares.take(&known.caller.name)?;
-    known.asked.as_ref().record.hold(share);
-    Ok(known)
+    let share = hub.caller_limit.acquire(&authenticated.caller.name)?;
+    authenticated.request.as_ref().record.keep(share);
+    Ok(authenticated)
 }

@@ -7,26 +7,26 @@ use fairlead_dialer::Body;
 use http::{Response, Uri, uri::PathAndQuery};
 
 use crate::{
-    front::{authenticate::Unasked, record::Inbound},
+    front::{authenticate::BearerPrincipal, record::Inbound},
     http::modules,
     hub::Hub,
-    seam::Asker,
+    seam::Principal,
 };
 
 /// Forwards a request to the modules' routes.
 ///
 /// # Errors
 /// `FL-1308` if the module takes too long.
-pub(crate) async fn module(
+pub(crate) async fn call_module(
     hub: &Arc<Hub>,
     inbound: Box<Inbound>,
 ) -> Result<Response<Body>, Failure> {
-    let asker = Asker::new(Unasked::new(hub, &inbound));
+    let principal = Principal::new(BearerPrincipal::new(hub, &inbound));
     let mut request = inbound.request;
     if let Some(uri) = without_last_slash(request.uri()) {
         *request.uri_mut() = uri;
     }
-    request.extensions_mut().insert(asker);
+    request.extensions_mut().insert(principal);
     modules::call(hub.modules.clone(), request).await
 }
 

@@ -19,37 +19,37 @@ use tokio::{
 };
 
 /// Idle time before a ping. The least patient middle boxes in the field drop a connection after 20 s.
-pub(crate) const IDLE: Duration = Duration::from_secs(15);
+pub(crate) const PING_INTERVAL: Duration = Duration::from_secs(15);
 /// A whole frame of a server: FIN and opcode 9, unmasked, no body.
 const PING: &[u8] = &[0x89, 0x00];
 
 /// A client's connection that uses WebSocket from its first byte on.
-pub(crate) struct Pinged<IO> {
+pub(crate) struct WebSocketPings<IO> {
     io: IO,
-    said: Frames,
+    frames: Frames,
     /// Rest of a ping, to be written before anything else.
     ping: &'static [u8],
     unflushed: bool,
     idle: Pin<Box<Sleep>>,
 }
 
-impl<IO> Pinged<IO> {
+impl<IO> WebSocketPings<IO> {
     pub(crate) fn new(io: IO) -> Self {
-        Pinged {
+        WebSocketPings {
             io,
-            said: Frames::new(Protocol::WebSocket),
+            frames: Frames::new(Protocol::WebSocket),
             ping: &[],
             unflushed: false,
-            idle: Box::pin(sleep(IDLE)),
+            idle: Box::pin(sleep(PING_INTERVAL)),
         }
     }
 
-    fn awake(&mut self) {
-        self.idle.as_mut().reset(Instant::now() + IDLE);
+    fn reset_timer(&mut self) {
+        self.idle.as_mut().reset(Instant::now() + PING_INTERVAL);
     }
 }
 
-impl<IO: AsyncWrite + Unpin> Pinged<IO> {
+impl<IO: AsyncWrite + Unpin> WebSocketPings<IO> {
     /// Writes the rest of a ping that has begun.
     fn poll_ping(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.ping.is_empty() {
@@ -67,10 +67,10 @@ impl<IO: AsyncWrite + Unpin> Pinged<IO> {
     }
 
     /// Sets the timer, and writes a ping when it is due and a frame may begin.
-    fn attend(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         while self.idle.as_mut().poll(cx).is_ready() {
-            self.awake();
-            if self.said.may_begin() && self.ping.is_empty() {
+            self.reset_timer();
+            if self.frames.may_begin() && self.ping.is_empty() {
                 self.ping = PING;
             }
         }
@@ -81,7 +81,7 @@ impl<IO: AsyncWrite + Unpin> Pinged<IO> {
     }
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for Pinged<IO> {
+impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocketPings<IO> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -89,15 +89,15 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for Pinged<IO> {
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.io).poll_read(cx, buf);
         if read.is_ready() {
-            self.awake();
+            self.reset_timer();
         }
         // The reader waits here, so the timer wakes it.
-        self.attend(cx)?;
+        self.poll_timer(cx)?;
         read
     }
 }
 
-impl<IO: AsyncWrite + Unpin> AsyncWrite for Pinged<IO> {
+impl<IO: AsyncWrite + Unpin> AsyncWrite for WebSocketPings<IO> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -105,8 +105,8 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Pinged<IO> {
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_ping(cx))?;
         let taken = ready!(Pin::new(&mut self.io).poll_write(cx, buf))?;
-        self.said.follow(buf.get(..taken).unwrap_or_default());
-        self.awake();
+        self.frames.follow(buf.get(..taken).unwrap_or_default());
+        self.reset_timer();
         Poll::Ready(Ok(taken))
     }
 
@@ -117,7 +117,7 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Pinged<IO> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_ping(cx))?;
-        self.said.close();
+        self.frames.close();
         Pin::new(&mut self.io).poll_shutdown(cx)
     }
 }
@@ -128,13 +128,16 @@ mod tests {
 
     use super::*;
 
-    fn pair() -> (Pinged<DuplexStream>, DuplexStream) {
+    fn pair() -> (WebSocketPings<DuplexStream>, DuplexStream) {
         let (server, client) = duplex(64);
-        (Pinged::new(server), client)
+        (WebSocketPings::new(server), client)
     }
 
     /// Reads until `client` completes, as a splice does.
-    async fn serve<T>(server: &mut Pinged<DuplexStream>, client: impl Future<Output = T>) -> T {
+    async fn serve<T>(
+        server: &mut WebSocketPings<DuplexStream>,
+        client: impl Future<Output = T>,
+    ) -> T {
         let mut nothing = [0; 16];
         let mut client = std::pin::pin!(client);
         loop {
@@ -191,7 +194,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_ping_that_does_not_fit_is_whole_before_anything_else_goes() {
         let (server, mut client) = duplex(1);
-        let mut server = Pinged::new(server);
+        let mut server = WebSocketPings::new(server);
         serve(&mut server, sleep(Duration::from_secs(20))).await;
         let reading = tokio::spawn(async move {
             let mut seen = Vec::new();

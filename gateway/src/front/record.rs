@@ -23,7 +23,7 @@ use tracing::info;
 
 use crate::{
     front::socket::Connection,
-    metrics::{Metrics, Outcome, Phases},
+    metrics::{Metrics, Outcome, PhaseTimes},
     seam::Caller,
 };
 
@@ -34,7 +34,7 @@ pub(crate) struct Inbound {
     pub(crate) request: Request<Body>,
     pub(crate) connection: Connection,
     /// The head gave the length of the body in two ways, and hyper chose one.
-    pub(crate) doubtful_length: bool,
+    pub(crate) ambiguous_length: bool,
     pub(crate) record: Record,
 }
 
@@ -48,26 +48,26 @@ struct Inner {
     peer: SocketAddr,
     started: Instant,
     metrics: Arc<Metrics>,
-    facts: Mutex<Facts>,
+    fields: Mutex<AuditFields>,
     _open: Hold,
 }
 
 #[derive(Default)]
-struct Facts {
+struct AuditFields {
     caller: Option<String>,
     token: Option<String>,
-    asked_as: Option<String>,
+    as_user: Option<String>,
     cluster: Option<ClusterId>,
     status: Option<StatusCode>,
     code: Option<Code>,
     outcome: Option<Outcome>,
-    hushed: bool,
+    omitted: bool,
     head_after: Option<Duration>,
     tunnel: Option<Duration>,
     api: Option<Duration>,
     bytes_in: u64,
     bytes_out: u64,
-    held: Vec<Box<dyn Any + Send>>,
+    guards: Vec<Box<dyn Any + Send>>,
 }
 
 impl Record {
@@ -80,7 +80,7 @@ impl Record {
             peer,
             started: Instant::now(),
             metrics: Arc::clone(metrics),
-            facts: Mutex::default(),
+            fields: Mutex::default(),
             _open: Hold::of(&metrics.requests_open),
         }))
     }
@@ -89,54 +89,54 @@ impl Record {
         &self.0.id
     }
 
-    fn facts(&self) -> MutexGuard<'_, Facts> {
-        self.0.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn fields(&self) -> MutexGuard<'_, AuditFields> {
+        self.0.fields.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn called_by(&self, caller: &Caller) {
-        let mut facts = self.facts();
-        facts.caller = Some(caller.name.clone());
-        facts.token.clone_from(&caller.token);
+    pub(crate) fn set_caller(&self, caller: &Caller) {
+        let mut fields = self.fields();
+        fields.caller = Some(caller.name.clone());
+        fields.token.clone_from(&caller.token);
     }
 
     /// Notes the user of `kubectl --as`, allowed or not.
-    pub(crate) fn asked_as(&self, user: &HeaderValue) {
-        self.facts().asked_as = Some(String::from_utf8_lossy(user.as_bytes()).into_owned());
+    pub(crate) fn set_as_user(&self, user: &HeaderValue) {
+        self.fields().as_user = Some(String::from_utf8_lossy(user.as_bytes()).into_owned());
     }
 
-    pub(crate) fn about(&self, cluster: &ClusterId) {
-        self.facts().cluster = Some(cluster.clone());
+    pub(crate) fn set_cluster(&self, cluster: &ClusterId) {
+        self.fields().cluster = Some(cluster.clone());
     }
 
     /// Keeps a guard until the request has ended.
-    pub(crate) fn hold(&self, what: impl Any + Send) {
-        self.facts().held.push(Box::new(what));
+    pub(crate) fn keep(&self, guard: impl Any + Send) {
+        self.fields().guards.push(Box::new(guard));
     }
 
     /// Omits the request from the audit log: it is one of very many unauthenticated ones.
-    pub(crate) fn hush(&self) {
-        self.facts().hushed = true;
+    pub(crate) fn omit_from_audit(&self) {
+        self.fields().omitted = true;
     }
 
     /// Notes the code of the gateway's own failure.
-    pub(crate) fn failed(&self, code: Code) {
-        self.facts().code = Some(code);
+    pub(crate) fn set_code(&self, code: Code) {
+        self.fields().code = Some(code);
     }
 
     /// Notes the time in the tunnel until the head of the answer, and the API server's part of it.
-    pub(crate) fn took(&self, tunnel: Duration, api: Option<Duration>) {
-        let mut facts = self.facts();
-        facts.tunnel = Some(tunnel.saturating_sub(api.unwrap_or_default()));
-        facts.api = api;
+    pub(crate) fn set_timing(&self, tunnel: Duration, api: Option<Duration>) {
+        let mut fields = self.fields();
+        fields.tunnel = Some(tunnel.saturating_sub(api.unwrap_or_default()));
+        fields.api = api;
     }
 
     /// Notes the status of the answer when its head is sent.
-    pub(crate) fn answered(&self, status: StatusCode) {
-        let mut facts = self.facts();
-        facts.status = Some(status);
-        facts.head_after = Some(self.0.started.elapsed());
-        let own = facts.code.is_some();
-        facts.outcome = Some(match (status.as_u16(), own) {
+    pub(crate) fn set_status(&self, status: StatusCode) {
+        let mut fields = self.fields();
+        fields.status = Some(status);
+        fields.head_after = Some(self.0.started.elapsed());
+        let own = fields.code.is_some();
+        fields.outcome = Some(match (status.as_u16(), own) {
             (..400, _) => Outcome::Ok,
             (400..500, false) => Outcome::Declined,
             (400..500, true) => Outcome::Refused,
@@ -146,53 +146,56 @@ impl Record {
     }
 
     /// Notes that the body did not end well.
-    pub(crate) fn broke(&self, outcome: Outcome) {
-        self.facts().outcome = Some(outcome);
+    pub(crate) fn set_outcome(&self, outcome: Outcome) {
+        self.fields().outcome = Some(outcome);
     }
 
-    pub(crate) fn count(&self, bytes_in: u64, bytes_out: u64) {
-        let mut facts = self.facts();
-        facts.bytes_in += bytes_in;
-        facts.bytes_out += bytes_out;
+    pub(crate) fn add_bytes(&self, bytes_in: u64, bytes_out: u64) {
+        let mut fields = self.fields();
+        fields.bytes_in += bytes_in;
+        fields.bytes_out += bytes_out;
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let facts = self.facts.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let outcome = facts.outcome.unwrap_or(Outcome::Left);
-        let tunnel = facts.tunnel.unwrap_or_default() + facts.api.unwrap_or_default();
-        let phases = Phases {
-            gateway: facts
+        let fields = self
+            .fields
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        let outcome = fields.outcome.unwrap_or(Outcome::Left);
+        let tunnel = fields.tunnel.unwrap_or_default() + fields.api.unwrap_or_default();
+        let phases = PhaseTimes {
+            gateway: fields
                 .head_after
                 .unwrap_or_else(|| self.started.elapsed())
                 .saturating_sub(tunnel),
-            tunnel: facts.tunnel,
-            api: facts.api,
+            tunnel: fields.tunnel,
+            api: fields.api,
         };
         self.metrics.request(outcome, phases);
-        if !facts.hushed {
+        if !fields.omitted {
             info!(
                 target: "audit",
                 request = %self.id,
-                caller = facts.caller.as_deref(),
-                token = facts.token.as_deref(),
-                "as" = facts.asked_as.as_deref(),
-                cluster = facts.cluster.as_ref().map(ClusterId::as_str),
+                caller = fields.caller.as_deref(),
+                token = fields.token.as_deref(),
+                "as" = fields.as_user.as_deref(),
+                cluster = fields.cluster.as_ref().map(ClusterId::as_str),
                 method = %self.method,
                 path = self.path.as_str(),
-                status = facts.status.map(|status| status.as_u16()),
-                code = facts.code.map(tracing::field::display),
+                status = fields.status.map(|status| status.as_u16()),
+                code = fields.code.map(tracing::field::display),
                 outcome = outcome.as_str(),
                 millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
-                bytes_in = facts.bytes_in,
-                bytes_out = facts.bytes_out,
+                bytes_in = fields.bytes_in,
+                bytes_out = fields.bytes_out,
                 peer = %self.peer,
                 "request"
             );
         }
         // Guards give back slots to waiting requests: last, after all is reported.
-        facts.held.clear();
+        fields.guards.clear();
     }
 }
 

@@ -11,7 +11,7 @@ use http::{HeaderValue, Response, Uri, Version, header};
 
 use crate::{
     front::record::Inbound,
-    http::failure::{Shape, encoding, render, tell},
+    http::failure::{Shape, encoding, render, render_embedded},
     hub::Hub,
 };
 
@@ -25,22 +25,22 @@ where
     F: Future<Output = Result<Response<Body>, Failure>>,
 {
     let record = inbound.record.clone();
-    let asker = Asker::of(&inbound);
+    let context = FailureContext::of(&inbound);
     let (mut response, code) = match inner(inbound).await {
         Ok(response) => {
             let failed = response.extensions().get::<Failure>().is_some();
             match failed {
-                true => tell(response, asker.shape(hub)),
+                true => render_embedded(response, context.shape(hub)),
                 false => (response, None),
             }
         }
-        Err(failure) => (render(&failure, asker.shape(hub)), Some(failure.code)),
+        Err(failure) => (render(&failure, context.shape(hub)), Some(failure.code)),
     };
     let Some(code) = code else {
         return response;
     };
-    record.failed(code);
-    if code == Code::Draining && asker.version <= Version::HTTP_11 {
+    record.set_code(code);
+    if code == Code::Draining && context.version <= Version::HTTP_11 {
         // The client's next connection may reach another hub at this address.
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(header::CONNECTION, close);
@@ -52,7 +52,7 @@ where
 }
 
 /// Parts of the request that decide the format of a failure.
-struct Asker {
+struct FailureContext {
     sni: Option<Arc<str>>,
     host: Option<HeaderValue>,
     uri: Uri,
@@ -60,10 +60,10 @@ struct Asker {
     accept: Vec<HeaderValue>,
 }
 
-impl Asker {
+impl FailureContext {
     fn of(inbound: &Inbound) -> Self {
         let headers = inbound.request.headers();
-        Asker {
+        FailureContext {
             sni: inbound.connection.sni.clone(),
             host: headers.get(header::HOST).cloned(),
             uri: inbound.request.uri().clone(),
@@ -77,7 +77,7 @@ impl Asker {
         let host = host.or_else(|| self.uri.authority().map(http::uri::Authority::as_str));
         let sni = self.sni.as_deref();
         let path = self.uri.path();
-        if hub.names.is_for_a_cluster(sni, host, path) || is_of_kubernetes(path) {
+        if hub.names.is_for_a_cluster(sni, host, path) || is_kubernetes_path(path) {
             Shape::Status(encoding(&self.accept))
         } else {
             Shape::Reason
@@ -86,7 +86,7 @@ impl Asker {
 }
 
 /// Whether the client takes the hub for an API server, as when a proxy has dropped the path prefix of a cluster.
-fn is_of_kubernetes(path: &str) -> bool {
+fn is_kubernetes_path(path: &str) -> bool {
     let mut segments = path.split('/').skip(1);
     let (first, second) = (segments.next(), segments.next());
     match first {
@@ -113,7 +113,7 @@ mod tests {
             ("/v1/whoami", false),
             ("/", false),
         ] {
-            assert_eq!(is_of_kubernetes(path), its, "{path}");
+            assert_eq!(is_kubernetes_path(path), its, "{path}");
         }
     }
 }

@@ -14,23 +14,23 @@ use crate::{
 };
 
 /// A request to a cluster.
-pub(crate) struct Aimed {
+pub(crate) struct ClusterRequest {
     pub(crate) inbound: Box<Inbound>,
     pub(crate) cluster: ClusterId,
     /// Path and query of the API server.
     pub(crate) path: PathAndQuery,
     /// The user of `kubectl --as`, not checked yet.
-    pub(crate) asked_as: Option<HeaderValue>,
+    pub(crate) as_user: Option<HeaderValue>,
 }
 
-impl AsRef<Inbound> for Aimed {
+impl AsRef<Inbound> for ClusterRequest {
     fn as_ref(&self) -> &Inbound {
         &self.inbound
     }
 }
 
-pub(crate) enum Routed {
-    Cluster(Aimed),
+pub(crate) enum Route {
+    Cluster(ClusterRequest),
     Agent(Box<Inbound>),
     Module(Box<Inbound>),
 }
@@ -39,10 +39,10 @@ pub(crate) enum Routed {
 ///
 /// # Errors
 /// `FL-1202`, `FL-1301` to `FL-1304`, `FL-1306`.
-pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Routed, Failure> {
+pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Route, Failure> {
     let request = &inbound.request;
     headers::check(request)?;
-    if inbound.doubtful_length {
+    if inbound.ambiguous_length {
         let what = "its length is given in two ways";
         return Err(Failure::because(Code::BadRequest, what));
     }
@@ -53,21 +53,21 @@ pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Routed, Fai
     match address {
         Address::Cluster(cluster, path) => {
             path::check(path.path())?;
-            let asked_as = headers::impersonated(request.headers())?;
-            inbound.record.about(&cluster);
-            if let Some(user) = &asked_as {
-                inbound.record.asked_as(user);
+            let as_user = headers::impersonated(request.headers())?;
+            inbound.record.set_cluster(&cluster);
+            if let Some(user) = &as_user {
+                inbound.record.set_as_user(user);
             }
-            Ok(Routed::Cluster(Aimed {
+            Ok(Route::Cluster(ClusterRequest {
                 inbound,
                 cluster,
                 path,
-                asked_as,
+                as_user,
             }))
         }
         Address::Hub => Ok(match request.uri().path() {
-            CONNECT_PATH => Routed::Agent(inbound),
-            _ => Routed::Module(inbound),
+            CONNECT_PATH => Route::Agent(inbound),
+            _ => Route::Module(inbound),
         }),
     }
 }

@@ -25,10 +25,10 @@ use tokio::{
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 
-use crate::front::framing::{Followed, Framing};
+use crate::front::framing::{FollowedIo, Framing};
 
 /// Idle time before the first keep-alive probe. A vanished client is noticed after this time plus nine intervals.
-const KEEPALIVE: Duration = Duration::from_secs(30);
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The connection that a request came on.
@@ -37,15 +37,15 @@ pub(crate) struct Connection {
     pub(crate) peer: SocketAddr,
     /// The server name in the TLS handshake.
     pub(crate) sni: Option<Arc<str>>,
-    pub(crate) cut: Cut,
+    pub(crate) reset: ResetOnDrop,
     pub(crate) framing: Framing,
 }
 
 /// Whether the socket ends with a reset when it is dropped; clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct Cut(Arc<AtomicBool>);
+pub(crate) struct ResetOnDrop(Arc<AtomicBool>);
 
-impl Cut {
+impl ResetOnDrop {
     pub(crate) fn arm(&self) {
         self.0.store(true, Ordering::Release);
     }
@@ -57,17 +57,17 @@ impl Cut {
 
 pub(crate) struct Socket {
     tcp: TcpStream,
-    cut: Cut,
+    reset: ResetOnDrop,
 }
 
 impl Socket {
-    pub(crate) fn new(tcp: TcpStream, cut: Cut) -> Self {
+    pub(crate) fn new(tcp: TcpStream, reset: ResetOnDrop) -> Self {
         let keepalive = TcpKeepalive::new()
-            .with_time(KEEPALIVE)
+            .with_time(KEEPALIVE_IDLE)
             .with_interval(KEEPALIVE_INTERVAL);
         // Fails only on a dead socket; its first read reports that.
         let _ = SockRef::from(&tcp).set_tcp_keepalive(&keepalive);
-        Socket { tcp, cut }
+        Socket { tcp, reset }
     }
 }
 
@@ -77,12 +77,13 @@ impl Socket {
 ///
 /// # Errors
 /// The agent sent data before the answer, or this is no HTTP/1 connection of the front.
-pub(crate) fn of_agent(
+pub(crate) fn agent_connection(
     upgraded: Upgraded,
 ) -> Result<Either<TlsStream<ReadAhead<Socket>>, Socket>, &'static str> {
-    let (io, read) = match upgraded.downcast::<TokioIo<Followed<TlsStream<ReadAhead<Socket>>>>>() {
+    let (io, read) = match upgraded.downcast::<TokioIo<FollowedIo<TlsStream<ReadAhead<Socket>>>>>()
+    {
         Ok(parts) => (Either::Left(parts.io.into_inner().io), parts.read_buf),
-        Err(other) => match other.downcast::<TokioIo<Followed<Socket>>>() {
+        Err(other) => match other.downcast::<TokioIo<FollowedIo<Socket>>>() {
             Ok(parts) => (Either::Right(parts.io.into_inner().io), parts.read_buf),
             Err(_) => return Err("it came by another way"),
         },
@@ -100,7 +101,7 @@ pub(crate) fn of_agent(
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        if self.cut.0.load(Ordering::Acquire) {
+        if self.reset.0.load(Ordering::Acquire) {
             let _ = self.tcp.set_zero_linger();
         }
     }

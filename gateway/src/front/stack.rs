@@ -16,13 +16,13 @@ use crate::{
         authorize::authorize,
         catch_panic::catch_panic,
         connect::connect,
+        drain_body::drain_body,
         forward::forward,
         limit::limit,
-        modules::module,
+        modules::call_module,
         record::Inbound,
         respond::respond,
-        route::{Routed, route},
-        unread::read_all,
+        route::{Route, route},
     },
     hub::Hub,
 };
@@ -50,34 +50,34 @@ impl Stack {
         // Logs rejected requests too, and the end of the body.
         audit(inbound, |inbound| {
             // Reads the rest of a rejected request, so that its client gets the answer.
-            read_all(inbound, |inbound| {
+            drain_body(inbound, |inbound| {
                 // Turns any error below into one answer.
                 respond(hub, inbound, |inbound| {
                     // Turns a bug of ours into one answer, not a lost connection.
-                    catch_panic(inbound.record.clone(), self.way(inbound))
+                    catch_panic(inbound.record.clone(), self.route_and_forward(inbound))
                 })
             })
         })
         .await
     }
 
-    async fn way(&self, inbound: Box<Inbound>) -> Result<Response<Body>, Failure> {
+    async fn route_and_forward(&self, inbound: Box<Inbound>) -> Result<Response<Body>, Failure> {
         let hub = &self.hub;
         self.admit(&inbound)?; // before it costs anything
         // Rejects all that must not pass, before anything is authenticated.
         let routed = route(hub, inbound)?;
         let is_draining = hub.process.is_draining();
         match routed {
-            Routed::Agent(inbound) => connect(hub, inbound), // authenticates inside the session, by certificate
-            _ if is_draining => Err(Code::Draining.into()),  // only running requests go on
-            Routed::Cluster(aimed) => {
-                let known = authenticate(hub, aimed).await?; // request -> Caller
-                let known = limit(hub, known)?; // before it costs others anything
-                let allowed = authorize(hub, known).await?; // Caller -> Permit, before any work is done
-                Box::pin(forward(hub, allowed)).await // takes a Permit, which only `authorize` can make
+            Route::Agent(inbound) => connect(hub, inbound), // authenticates inside the session, by certificate
+            _ if is_draining => Err(Code::Draining.into()), // only running requests go on
+            Route::Cluster(routed) => {
+                let authenticated = authenticate(hub, routed).await?; // request -> Caller
+                let authenticated = limit(hub, authenticated)?; // before it costs others anything
+                let permitted = authorize(hub, authenticated).await?; // Caller -> Permit, before any work is done
+                Box::pin(forward(hub, permitted)).await // takes a Permit, which only `authorize` can make
             }
             // A module authenticates the caller itself, after a look at the request, and authorizes it.
-            Routed::Module(inbound) => Box::pin(module(hub, inbound)).await,
+            Route::Module(inbound) => Box::pin(call_module(hub, inbound)).await,
         }
     }
 
@@ -86,7 +86,7 @@ impl Stack {
         let slot = Arc::clone(&self.load).try_acquire_owned();
         inbound
             .record
-            .hold(slot.map_err(|_| Code::TooManyRequests)?);
+            .keep(slot.map_err(|_| Code::TooManyRequests)?);
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ use fairlead_dialer::{Body, BodyError};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::{
-    front::{headers, record::Record, socket::Cut},
+    front::{headers, record::Record, socket::ResetOnDrop},
     metrics::Outcome,
 };
 
@@ -49,7 +49,7 @@ impl HttpBody for Upload {
         if let Poll::Ready(Some(Ok(frame))) = &mut polled {
             self.progress.0.fetch_add(1, Ordering::Relaxed);
             if let Some(data) = frame.data_ref() {
-                self.record.count(data.len() as u64, 0);
+                self.record.add_bytes(data.len() as u64, 0);
             } else if let Some(trailers) = frame.trailers_mut() {
                 headers::strip_trailers(trailers);
             }
@@ -71,7 +71,7 @@ pub(crate) struct Download {
     inner: Body,
     record: Record,
     /// Armed when the body breaks, if only the end of the connection ends the body.
-    cut: Option<Cut>,
+    reset: Option<ResetOnDrop>,
     /// Bytes still to come, if known: hyper takes no more than these.
     left: Option<u64>,
     over: bool,
@@ -79,13 +79,18 @@ pub(crate) struct Download {
 
 impl Download {
     /// `bodiless` if hyper sends no body in any case, as to a HEAD.
-    pub(crate) fn new(inner: Body, record: Record, cut: Option<Cut>, bodiless: bool) -> Self {
+    pub(crate) fn new(
+        inner: Body,
+        record: Record,
+        reset: Option<ResetOnDrop>,
+        bodiless: bool,
+    ) -> Self {
         Download {
             over: bodiless || inner.is_end_stream(),
             left: inner.size_hint().exact(),
             inner,
             record,
-            cut,
+            reset,
         }
     }
 }
@@ -103,16 +108,16 @@ impl HttpBody for Download {
             Poll::Ready(Some(Ok(frame))) => {
                 if let Some(data) = frame.data_ref() {
                     let length = data.len() as u64;
-                    self.record.count(0, length);
+                    self.record.add_bytes(0, length);
                     self.left = self.left.map(|left| left.saturating_sub(length));
                 }
                 self.over = self.left == Some(0) || self.inner.is_end_stream();
             }
             Poll::Ready(Some(Err(_))) => {
                 self.over = true;
-                self.record.broke(Outcome::Aborted);
-                if let Some(cut) = &self.cut {
-                    cut.arm();
+                self.record.set_outcome(Outcome::Aborted);
+                if let Some(reset) = &self.reset {
+                    reset.arm();
                 }
             }
             Poll::Ready(None) => self.over = true,
@@ -133,7 +138,7 @@ impl HttpBody for Download {
 impl Drop for Download {
     fn drop(&mut self) {
         if !self.over {
-            self.record.broke(Outcome::Left);
+            self.record.set_outcome(Outcome::Left);
         }
     }
 }

@@ -10,49 +10,49 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use crate::{
-    front::{pings::Pinged, record::Record, socket::Cut},
+    front::{pings::WebSocketPings, record::Record, socket::ResetOnDrop},
     hub::Hub,
     metrics::Outcome,
 };
 
 /// Deadline for hyper to send the `101` and hand over the connection.
-const SWITCH: Duration = Duration::from_secs(10);
+const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Joins both ends, which use `protocol` now, in a task of the process.
 pub(crate) fn join(
     hub: &Arc<Hub>,
     record: Record,
-    cut: Cut,
+    reset: ResetOnDrop,
     (user, agent): (OnUpgrade, Upgraded),
     protocol: &HeaderValue,
 ) {
     let websocket = protocol.as_bytes().eq_ignore_ascii_case(b"websocket");
     let open = Hold::of(&hub.metrics.upgrades_open);
     // Armed until the end was clean, so that the end of the process is a reset too.
-    cut.arm();
+    reset.arm();
     hub.process.spawn(async move {
         let _open = open;
-        let mut user = match timeout(SWITCH, user).await {
+        let mut user = match timeout(UPGRADE_TIMEOUT, user).await {
             Ok(Ok(user)) => user,
             Ok(Err(error)) => {
                 debug!(request = record.id(), %error, "the user left before the upgrade");
-                return record.broke(Outcome::Left);
+                return record.set_outcome(Outcome::Left);
             }
-            Err(_) => return record.broke(Outcome::Left),
+            Err(_) => return record.set_outcome(Outcome::Left),
         };
         let joined = if websocket {
-            splice(Pinged::new(&mut user), agent).await
+            splice(WebSocketPings::new(&mut user), agent).await
         } else {
             splice(&mut user, agent).await
         };
         let Spliced { to_b, to_a, end } = joined;
-        record.count(to_b, to_a);
+        record.add_bytes(to_b, to_a);
         let (error, outcome) = match end {
-            End::Clean => return cut.disarm(),
+            End::Clean => return reset.disarm(),
             End::A(error) => (error, Outcome::Left),
             End::B(error) => (error, Outcome::Aborted),
         };
         debug!(request = record.id(), %error, "an upgraded connection broke");
-        record.broke(outcome);
+        record.set_outcome(outcome);
     });
 }

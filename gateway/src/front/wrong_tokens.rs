@@ -16,15 +16,15 @@ use tracing::warn;
 
 use crate::network::network;
 
-/// Wrong tokens that an address may send in each [`WINDOW`].
-const ALLOWED: u32 = 30;
-const WINDOW: Duration = Duration::from_secs(60);
+/// Wrong tokens that an address may send in each [`RATE_WINDOW`].
+const MAX_WRONG_TOKENS: u32 = 30;
+const RATE_WINDOW: Duration = Duration::from_secs(60);
 /// Limit of addresses counted separately; all others count as one.
-const REMEMBERED: usize = 4096;
+const MAX_ADDRESSES: usize = 4096;
 
 /// Result of counting one more wrong token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum Attempt {
     Wrong,
     TooMany,
 }
@@ -39,27 +39,27 @@ struct Count {
 
 impl WrongTokens {
     /// The failure to report for a wrong secret: `failure`, or `FL-1104` above the limit. Only guesses count.
-    pub(crate) fn told(&self, from: IpAddr, failure: Failure) -> Failure {
+    pub(crate) fn failure_for(&self, from: IpAddr, failure: Failure) -> Failure {
         let guessed = matches!(
             failure.code,
             Code::BadToken | Code::TokenExpired | Code::BootstrapUnknown
         );
-        match guessed && self.note(from) == Verdict::TooMany {
+        match guessed && self.record(from) == Attempt::TooMany {
             true => Code::TooManyWrongTokens.into(),
             false => failure,
         }
     }
 
-    fn note(&self, from: IpAddr) -> Verdict {
+    fn record(&self, from: IpAddr) -> Attempt {
         let (nth, from) = self.count(from);
         if nth == 1 {
             let from = from.map_or_else(|| "many addresses".to_owned(), |from| from.to_string());
             warn!(peer.ip = from, "wrong token");
         }
-        if nth > ALLOWED {
-            Verdict::TooMany
+        if nth > MAX_WRONG_TOKENS {
+            Attempt::TooMany
         } else {
-            Verdict::Wrong
+            Attempt::Wrong
         }
     }
 
@@ -68,9 +68,9 @@ impl WrongTokens {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let mut from = Some(network(from));
-        if !counts.contains_key(&from) && counts.len() >= REMEMBERED {
-            counts.retain(|_, count| now - count.since < WINDOW);
-            if counts.len() >= REMEMBERED {
+        if !counts.contains_key(&from) && counts.len() >= MAX_ADDRESSES {
+            counts.retain(|_, count| now - count.since < RATE_WINDOW);
+            if counts.len() >= MAX_ADDRESSES {
                 from = None;
             }
         }
@@ -79,7 +79,7 @@ impl WrongTokens {
             wrong: 0,
         };
         let count = counts.entry(from).or_insert_with(fresh);
-        if now - count.since >= WINDOW {
+        if now - count.since >= RATE_WINDOW {
             *count = fresh();
         }
         count.wrong = count.wrong.saturating_add(1);
@@ -98,13 +98,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_address_has_so_many_a_minute_and_is_not_another_one() {
         let wrong = WrongTokens::default();
-        for _ in 0..ALLOWED {
-            assert_eq!(wrong.note(v4(1)), Verdict::Wrong);
+        for _ in 0..MAX_WRONG_TOKENS {
+            assert_eq!(wrong.record(v4(1)), Attempt::Wrong);
         }
-        assert_eq!(wrong.note(v4(1)), Verdict::TooMany);
-        assert_eq!(wrong.note(v4(2)), Verdict::Wrong);
-        tokio::time::advance(WINDOW).await;
-        assert_eq!(wrong.note(v4(1)), Verdict::Wrong);
+        assert_eq!(wrong.record(v4(1)), Attempt::TooMany);
+        assert_eq!(wrong.record(v4(2)), Attempt::Wrong);
+        tokio::time::advance(RATE_WINDOW).await;
+        assert_eq!(wrong.record(v4(1)), Attempt::Wrong);
     }
 
     #[tokio::test(start_paused = true)]
@@ -113,20 +113,24 @@ mod tests {
         for _ in 0..3 {
             let firsts = (0..10_000).filter(|_| wrong.count(v4(1)).0 == 1);
             assert_eq!(firsts.count(), 1);
-            tokio::time::advance(WINDOW).await;
+            tokio::time::advance(RATE_WINDOW).await;
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn memory_is_bounded_and_recovers() {
         let wrong = WrongTokens::default();
-        for n in 0..2 * u32::try_from(REMEMBERED).unwrap() {
-            wrong.note(IpAddr::from(n.to_be_bytes()));
+        for n in 0..2 * u32::try_from(MAX_ADDRESSES).unwrap() {
+            wrong.record(IpAddr::from(n.to_be_bytes()));
         }
-        assert!(wrong.0.lock().unwrap().len() <= REMEMBERED + 1);
-        assert_eq!(wrong.note(v4(9)), Verdict::TooMany, "the many count as one");
-        tokio::time::advance(WINDOW).await;
-        assert_eq!(wrong.note(v4(9)), Verdict::Wrong);
+        assert!(wrong.0.lock().unwrap().len() <= MAX_ADDRESSES + 1);
+        assert_eq!(
+            wrong.record(v4(9)),
+            Attempt::TooMany,
+            "the many count as one"
+        );
+        tokio::time::advance(RATE_WINDOW).await;
+        assert_eq!(wrong.record(v4(9)), Attempt::Wrong);
         assert_eq!(wrong.0.lock().unwrap().len(), 1);
     }
 }

@@ -12,13 +12,13 @@ use super::body;
 /// Parsed once.
 static CODE: HeaderName = HeaderName::from_static(AGENT_CODE);
 /// Maximum length of an agent's cause, in bytes.
-const MAX_CAUSE: usize = 2048;
-const CAUSE_TIME: Duration = Duration::from_secs(5);
+const MAX_CAUSE_BYTES: usize = 2048;
+const CAUSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Accepts only codes about the agent itself, its API server, and users that it does not impersonate.
 ///
 /// Callers and the list of clusters are the hub's business.
-fn agents_own(code: &HeaderValue) -> Option<Code> {
+fn allowed_code(code: &HeaderValue) -> Option<Code> {
     let code: Code = code.to_str().ok()?.parse().ok()?;
     let its_own = matches!(
         code,
@@ -35,7 +35,7 @@ pub(crate) async fn failure_from(code: Option<Code>, body: Body) -> Failure {
             "the agent failed without a code of its own",
         );
     };
-    let text = timeout(CAUSE_TIME, body::read(body, MAX_CAUSE)).await;
+    let text = timeout(CAUSE_TIMEOUT, body::read(body, MAX_CAUSE_BYTES)).await;
     let text = text.ok().flatten();
     let text = String::from_utf8_lossy(text.as_deref().unwrap_or_default()).into_owned();
     let cause: String = text
@@ -55,7 +55,7 @@ pub(crate) async fn failure_from(code: Option<Code>, body: Body) -> Failure {
 
 /// The code in an agent's answer; `Some(None)` for a code that no agent may report.
 pub(crate) fn agent_code(headers: &HeaderMap) -> Option<Option<Code>> {
-    headers.get(&CODE).map(agents_own)
+    headers.get(&CODE).map(allowed_code)
 }
 
 #[cfg(test)]
@@ -75,7 +75,11 @@ mod tests {
             ("FL-9999", None),
             ("", None),
         ] {
-            assert_eq!(agents_own(&HeaderValue::from_static(said)), heard, "{said}");
+            assert_eq!(
+                allowed_code(&HeaderValue::from_static(said)),
+                heard,
+                "{said}"
+            );
         }
     }
 

@@ -20,22 +20,25 @@ pub(crate) enum Shape {
 }
 
 /// Renders a failure that a module left in the extensions, with the headers that the module has set (such as `Allow`).
-pub(crate) fn tell(mut response: Response<Body>, shape: Shape) -> (Response<Body>, Option<Code>) {
+pub(crate) fn render_embedded(
+    mut response: Response<Body>,
+    shape: Shape,
+) -> (Response<Body>, Option<Code>) {
     let Some(failure) = response.extensions_mut().remove::<Failure>() else {
         return (response, None);
     };
     if shape == Shape::Reason {
         // The module has written the body already.
-        mark(&mut response, failure.code);
+        set_headers(&mut response, failure.code);
         return (response, Some(failure.code));
     }
-    let mut told = render(&failure, shape);
+    let mut rendered = render(&failure, shape);
     for (name, value) in response.headers() {
-        if !told.headers().contains_key(name) && name != header::CONTENT_LENGTH {
-            told.headers_mut().append(name, value.clone());
+        if !rendered.headers().contains_key(name) && name != header::CONTENT_LENGTH {
+            rendered.headers_mut().append(name, value.clone());
         }
     }
-    (told, Some(failure.code))
+    (rendered, Some(failure.code))
 }
 
 /// The encoding that the client's `Accept` headers ask for.
@@ -72,12 +75,12 @@ pub(crate) fn render(failure: &Failure, shape: Shape) -> Response<Body> {
     response
         .headers_mut()
         .insert(header::CONTENT_TYPE, content_type);
-    mark(&mut response, failure.code);
+    set_headers(&mut response, failure.code);
     response
 }
 
 /// Sets the headers of an answer that reports a failure.
-fn mark(response: &mut Response<Body>, code: Code) {
+fn set_headers(response: &mut Response<Body>, code: Code) {
     let http_status = response.status().as_u16();
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

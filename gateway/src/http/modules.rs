@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tower::ServiceExt;
 
 /// Time for the head of a module's answer, the request's body included.
-pub(crate) const MODULE_TIME: Duration = Duration::from_secs(30);
+pub(crate) const MODULE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Sends the request to the router of the modules.
 ///
@@ -23,12 +23,12 @@ pub(crate) fn call(
 ) -> impl Future<Output = Result<Response<Body>, Failure>> + Send {
     let answer = router.oneshot(request.map(axum::body::Body::new));
     async move {
-        match timeout(MODULE_TIME, answer).await {
+        match timeout(MODULE_TIMEOUT, answer).await {
             Ok(Ok(response)) => Ok(response.map(unsync)),
             Ok(Err(never)) => match never {},
             Err(_) => Err(Failure::because(
                 Code::HubTimeout,
-                format_args!("nothing within {} s", MODULE_TIME.as_secs()),
+                format_args!("nothing within {} s", MODULE_TIMEOUT.as_secs()),
             )),
         }
     }

@@ -24,8 +24,8 @@ use fairlead_api::{
 };
 use fairlead_certs::{AgentIdentity, Authority};
 use fairlead_gateway::{
-    AgentPeer, Asker, Authenticator, Authorizer, Caller, Config, Directory, Gateway, Grant, Module,
-    Presence, Recognition, Seam,
+    AgentPeer, Authenticator, Authorizer, Caller, Config, Directory, Gateway, Grant, Module,
+    Presence, Principal, Recognition, Seam,
 };
 use fairlead_runtime::{Process, listen};
 use http::Uri;
@@ -356,7 +356,7 @@ impl Directory for Fake {
             .map(|status| status.clone().unwrap_or(never)))
     }
 
-    fn elsewhere(&self, cluster: &ClusterId) -> Option<HubUrl> {
+    fn other_hub(&self, cluster: &ClusterId) -> Option<HubUrl> {
         let clusters = self.clusters.lock().unwrap();
         clusters.get(cluster)?.as_ref()?.hub.clone()
     }
@@ -371,15 +371,15 @@ impl Directory for Fake {
         Ok(())
     }
 
-    fn deleted(&self) -> broadcast::Receiver<ClusterId> {
+    fn deletions(&self) -> broadcast::Receiver<ClusterId> {
         self.deleted.subscribe()
     }
 
-    fn wanted(&self, _cluster: &ClusterId) -> Option<Arc<str>> {
+    fn desired_config(&self, _cluster: &ClusterId) -> Option<Arc<str>> {
         self.wanted.lock().unwrap().clone()
     }
 
-    fn wanting(&self) -> Option<broadcast::Receiver<ClusterId>> {
+    fn config_changes(&self) -> Option<broadcast::Receiver<ClusterId>> {
         Some(self.wanting.subscribe())
     }
 }
@@ -394,7 +394,7 @@ impl Module for Fake {
         assert!(self.presence.set(Arc::clone(presence)).is_ok(), "once");
     }
 
-    fn people(&self) -> Router {
+    fn user_routes(&self) -> Router {
         Router::new()
             .route("/v1/whoami", get(whoami))
             .route("/v1/bug", get(bug))
@@ -404,11 +404,11 @@ impl Module for Fake {
             )
     }
 
-    fn open(&self) -> Router {
+    fn open_routes(&self) -> Router {
         Router::new().route("/install/x", get(|| async { "manifest" }))
     }
 
-    fn agents(&self) -> Router {
+    fn agent_routes(&self) -> Router {
         let until = self.renew_until;
         Router::new()
             .route(ENROLL_PATH, post(enroll))
@@ -437,7 +437,7 @@ async fn enroll(Extension(peer): Extension<AgentPeer>, uri: Uri) -> axum::respon
     }
 }
 
-async fn whoami(Extension(asker): Extension<Asker>) -> axum::response::Response {
+async fn whoami(Extension(asker): Extension<Principal>) -> axum::response::Response {
     match asker.caller().await {
         Ok(caller) => caller.name.into_response(),
         Err(failure) => fairlead_gateway::seam::refuse(failure),

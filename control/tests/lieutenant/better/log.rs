@@ -35,7 +35,7 @@ async fn enroll(rig: &Rig, token: &str) -> u16 {
     let csr = AgentKey::generate().unwrap().csr().unwrap();
     let body = json!({ "token": token, "csr": csr, "agentVersion": "0.1.0" });
     let modules = rig.control.seam().modules;
-    let agents = modules.iter().map(|module| module.agents());
+    let agents = modules.iter().map(|module| module.agent_routes());
     let agents = agents.fold(Router::new(), Router::merge);
     let request = Request::post(fairlead_api::enroll::ENROLL_PATH);
     let request = request.body(Body::from(body.to_string())).unwrap();

@@ -9,7 +9,7 @@ use fairlead_api::{
 use tokio::sync::broadcast::{self, error::RecvError};
 use tracing::{info, warn};
 
-use crate::{agents::group::lost, hub::Hub};
+use crate::{agents::group::lost_status, hub::Hub};
 
 /// Follows deletions until the process drains.
 pub(crate) async fn end_sessions(hub: Arc<Hub>, mut deletions: broadcast::Receiver<ClusterId>) {
@@ -22,7 +22,7 @@ pub(crate) async fn end_sessions(hub: Arc<Hub>, mut deletions: broadcast::Receiv
             Ok(cluster) => end(&hub, &cluster).await,
             Err(RecvError::Lagged(missed)) => {
                 warn!(missed, "deletions missed, asking for each agent");
-                ask_for_each(&hub).await;
+                check_each(&hub).await;
             }
             Err(RecvError::Closed) => {
                 warn!("the directory tells of no more deletions");
@@ -39,16 +39,16 @@ async fn end(hub: &Hub, cluster: &ClusterId) {
         _ => None,
     };
     info!(%cluster, moved = stays.is_some(), "the cluster's agents have no say any more");
-    hub.sessions.part(cluster, stays);
+    hub.sessions.evict(cluster, stays);
 }
 
 fn moved() -> ClusterStatus {
     let detail = "the cluster belongs to another tenant now";
     let Failure { code, cause, .. } = Failure::because(Code::ForeignCertificate, detail);
-    lost(LastError { code, cause })
+    lost_status(LastError { code, cause })
 }
 
-async fn ask_for_each(hub: &Hub) {
+async fn check_each(hub: &Hub) {
     for identity in hub.sessions.identities() {
         let cluster = &identity.cluster;
         match hub.seam.directory.admit(&identity).await {

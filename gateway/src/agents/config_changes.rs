@@ -8,14 +8,14 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use crate::hub::Hub;
 
 /// Follows changes until the process drains.
-pub(crate) async fn tell(hub: Arc<Hub>, mut wanting: broadcast::Receiver<ClusterId>) {
+pub(crate) async fn notify_agents(hub: Arc<Hub>, mut wanting: broadcast::Receiver<ClusterId>) {
     loop {
         let cluster = tokio::select! {
             cluster = wanting.recv() => cluster,
             () = hub.process.draining() => return,
         };
         match cluster {
-            Ok(cluster) => hub.sessions.has_news(&cluster),
+            Ok(cluster) => hub.sessions.trigger_probe(&cluster),
             // Agents of missed changes see them on their next regular probe.
             Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => return,

@@ -11,19 +11,19 @@ use tokio::sync::Notify;
 
 /// Holds at most one status per cluster.
 #[derive(Default)]
-pub(crate) struct Reports {
+pub(crate) struct StatusQueue {
     waiting: Mutex<HashMap<ClusterId, ClusterStatus>>,
-    news: Notify,
+    changed: Notify,
 }
 
-impl Reports {
+impl StatusQueue {
     fn waiting(&self) -> MutexGuard<'_, HashMap<ClusterId, ClusterStatus>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn put(&self, cluster: &ClusterId, status: ClusterStatus) {
         self.waiting().insert(cluster.clone(), status);
-        self.news.notify_one();
+        self.changed.notify_one();
     }
 
     pub(super) fn take(&self) -> Option<(ClusterId, ClusterStatus)> {
@@ -38,7 +38,7 @@ impl Reports {
 
     /// Completes when a status was put since the last call.
     pub(super) async fn changed(&self) {
-        self.news.notified().await;
+        self.changed.notified().await;
     }
 
     /// Puts a status back, unless a newer one has come meanwhile.
@@ -67,16 +67,16 @@ mod tests {
 
     #[test]
     fn only_the_latest_status_of_a_cluster_is_told() {
-        let reports = Reports::default();
+        let queue = StatusQueue::default();
         let cluster: ClusterId = "c-a".parse().unwrap();
-        reports.put(&cluster, status(ClusterState::Lost));
-        reports.put(&cluster, status(ClusterState::Connected));
-        let (_, told) = reports.take().unwrap();
-        assert_eq!(told.state, ClusterState::Connected);
-        assert!(reports.take().is_none());
+        queue.put(&cluster, status(ClusterState::Lost));
+        queue.put(&cluster, status(ClusterState::Connected));
+        let (_, taken) = queue.take().unwrap();
+        assert_eq!(taken.state, ClusterState::Connected);
+        assert!(queue.take().is_none());
 
-        reports.put(&cluster, status(ClusterState::Lost));
-        reports.put_back(cluster.clone(), told);
-        assert_eq!(reports.take().unwrap().1.state, ClusterState::Lost);
+        queue.put(&cluster, status(ClusterState::Lost));
+        queue.put_back(cluster.clone(), taken);
+        assert_eq!(queue.take().unwrap().1.state, ClusterState::Lost);
     }
 }

@@ -16,15 +16,15 @@ use tokio_util::sync::CancellationToken;
 use crate::network::network;
 
 #[derive(Clone)]
-pub(crate) struct WaitingRoom(Arc<Room>);
+pub(crate) struct AdmissionPool(Arc<PoolState>);
 
-struct Room {
-    places: usize,
-    guests: Mutex<Guests>,
+struct PoolState {
+    capacity: usize,
+    pending: Mutex<PendingPeers>,
 }
 
 #[derive(Default)]
-struct Guests {
+struct PendingPeers {
     next: u64,
     count: usize,
     /// By network, oldest first.
@@ -32,32 +32,32 @@ struct Guests {
 }
 
 /// A slot in the pool; given back on drop.
-pub(crate) struct Place {
-    room: Arc<Room>,
+pub(crate) struct Slot {
+    pool: Arc<PoolState>,
     from: IpAddr,
     number: u64,
     evicted: CancellationToken,
 }
 
-impl WaitingRoom {
-    pub(crate) fn new(places: usize) -> Self {
-        WaitingRoom(Arc::new(Room {
-            places,
-            guests: Mutex::default(),
+impl AdmissionPool {
+    pub(crate) fn new(capacity: usize) -> Self {
+        AdmissionPool(Arc::new(PoolState {
+            capacity,
+            pending: Mutex::default(),
         }))
     }
 
     /// Takes a slot; never fails. A full pool evicts the oldest slot of the largest holder.
-    pub(crate) fn enter(&self, from: IpAddr) -> Place {
+    pub(crate) fn acquire(&self, from: IpAddr) -> Slot {
         let from = network(from);
         let evicted = CancellationToken::new();
-        let mut guests = self.0.guests();
-        if guests.count >= self.0.places {
-            guests.evict();
+        let mut pending = self.0.pending();
+        if pending.count >= self.0.capacity {
+            pending.evict();
         }
-        let number = guests.add(from, evicted.clone());
-        Place {
-            room: Arc::clone(&self.0),
+        let number = pending.add(from, evicted.clone());
+        Slot {
+            pool: Arc::clone(&self.0),
             from,
             number,
             evicted,
@@ -65,13 +65,13 @@ impl WaitingRoom {
     }
 }
 
-impl Room {
-    fn guests(&self) -> MutexGuard<'_, Guests> {
-        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
+impl PoolState {
+    fn pending(&self) -> MutexGuard<'_, PendingPeers> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Guests {
+impl PendingPeers {
     fn add(&mut self, from: IpAddr, evicted: CancellationToken) -> u64 {
         let number = self.next;
         self.next += 1;
@@ -108,16 +108,16 @@ impl Guests {
     }
 }
 
-impl Place {
+impl Slot {
     /// Completes when the pool needs the slot for another peer.
     pub(crate) async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
-        self.room.guests().remove(self.from, self.number);
+        self.pool.pending().remove(self.from, self.number);
     }
 }
 
@@ -125,8 +125,10 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
-    fn still(places: &[Place]) -> usize {
-        let still = places.iter().filter(|place| !place.evicted.is_cancelled());
+    fn still(capacity: &[Slot]) -> usize {
+        let still = capacity
+            .iter()
+            .filter(|place| !place.evicted.is_cancelled());
         still.count()
     }
 
@@ -135,51 +137,53 @@ mod tests {
 
     #[tokio::test]
     async fn the_one_that_waited_longest_makes_room() {
-        let room = WaitingRoom::new(2);
-        let (first, second) = (room.enter(ANN), room.enter(ANN));
-        let _third = room.enter(ANN);
+        let pool = AdmissionPool::new(2);
+        let (first, second) = (pool.acquire(ANN), pool.acquire(ANN));
+        let _third = pool.acquire(ANN);
         first.evicted().await;
         assert!(!second.evicted.is_cancelled());
     }
 
     #[tokio::test]
     async fn who_takes_most_of_the_room_makes_room_first() {
-        let room = WaitingRoom::new(3);
-        let alone = room.enter(BOB);
-        let many = [room.enter(ANN), room.enter(ANN)];
-        let _newcomer = room.enter(BOB);
+        let pool = AdmissionPool::new(3);
+        let alone = pool.acquire(BOB);
+        let many = [pool.acquire(ANN), pool.acquire(ANN)];
+        let _newcomer = pool.acquire(BOB);
         many[0].evicted().await;
         assert!(!alone.evicted.is_cancelled() && !many[1].evicted.is_cancelled());
     }
 
     #[tokio::test]
     async fn who_leaves_gives_the_place_back() {
-        let room = WaitingRoom::new(1);
-        drop(room.enter(ANN));
-        let first = room.enter(BOB);
+        let pool = AdmissionPool::new(1);
+        drop(pool.acquire(ANN));
+        let first = pool.acquire(BOB);
         assert!(!first.evicted.is_cancelled());
-        let guests = room.0.guests();
-        assert_eq!((guests.count, guests.waiting.len()), (1, 1));
+        let pending = pool.0.pending();
+        assert_eq!((pending.count, pending.waiting.len()), (1, 1));
     }
 
     #[test]
     fn an_address_that_never_stops_coming_costs_nobody_a_place() {
-        let room = WaitingRoom::new(100);
-        let few: Vec<_> = (0..30).map(|_| room.enter(BOB)).collect();
-        let flood: Vec<_> = (0..10_000).map(|_| room.enter(ANN)).collect();
+        let pool = AdmissionPool::new(100);
+        let few: Vec<_> = (0..30).map(|_| pool.acquire(BOB)).collect();
+        let flood: Vec<_> = (0..10_000).map(|_| pool.acquire(ANN)).collect();
         assert_eq!((still(&few), still(&flood)), (30, 70));
         // Later peers get in too, at the cost of the flood.
-        let late: Vec<_> = (0..20).map(|_| room.enter([192, 0, 2, 3].into())).collect();
+        let late: Vec<_> = (0..20)
+            .map(|_| pool.acquire([192, 0, 2, 3].into()))
+            .collect();
         let (few, late) = (still(&few), still(&late));
         assert_eq!((few, late, still(&flood)), (30, 20, 50));
     }
 
     #[test]
     fn all_the_room_is_for_one_address_while_nobody_else_wants_any_and_then_it_is_shared() {
-        let room = WaitingRoom::new(90);
+        let pool = AdmissionPool::new(90);
         let mut all: Vec<Vec<_>> = Vec::new();
         for (address, share) in [(1, 90_usize), (2, 45), (3, 30)] {
-            let come = (0..1000).map(|_| room.enter([192, 0, 2, address].into()));
+            let come = (0..1000).map(|_| pool.acquire([192, 0, 2, address].into()));
             all.push(come.collect());
             // On a tie either loses a slot.
             assert!(all.iter().all(|of_one| still(of_one).abs_diff(share) <= 1));
@@ -188,10 +192,10 @@ mod tests {
 
     #[test]
     fn who_has_a_whole_network_is_one_stranger_all_the_same() {
-        let room = WaitingRoom::new(10);
-        let few: Vec<_> = (0..4).map(|_| room.enter(BOB)).collect();
+        let pool = AdmissionPool::new(10);
+        let few: Vec<_> = (0..4).map(|_| pool.acquire(BOB)).collect();
         let flood = (0..1000_u16).map(|n| [0x2001, 0xdb8, 0, 0, 0, 0, 0, n].into());
-        let flood: Vec<_> = flood.map(|from: IpAddr| room.enter(from)).collect();
+        let flood: Vec<_> = flood.map(|from: IpAddr| pool.acquire(from)).collect();
         assert_eq!((still(&few), still(&flood)), (4, 6));
     }
 }

@@ -8,26 +8,26 @@ use tracing::warn;
 
 use crate::hub::Hub;
 
-const STORE_TIME: Duration = Duration::from_secs(10);
-const REST: Duration = Duration::from_secs(1);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Writes until the process drains and the last session has ended.
 pub(crate) async fn run(hub: Arc<Hub>) {
-    let reports = hub.sessions.reports();
+    let queue = hub.sessions.status_queue();
     loop {
-        while let Some((cluster, status)) = reports.take() {
-            if !told(&hub, &cluster, &status).await {
-                reports.put_back(cluster, status);
+        while let Some((cluster, status)) = queue.take() {
+            if !is_settled(&hub, &cluster, &status).await {
+                queue.put_back(cluster, status);
                 if hub.process.is_draining() {
                     return;
                 }
-                sleep(REST).await;
+                sleep(RETRY_DELAY).await;
             }
         }
         tokio::select! {
-            () = reports.changed() => {}
+            () = queue.changed() => {}
             // The status of the last session is queued by then.
-            () = hub.over.cancelled() => if reports.is_empty() {
+            () = hub.sessions_ended.cancelled() => if queue.is_empty() {
                 return;
             },
         }
@@ -35,9 +35,9 @@ pub(crate) async fn run(hub: Arc<Hub>) {
 }
 
 /// True if the status is settled: written, or about a cluster that is gone.
-async fn told(hub: &Hub, cluster: &ClusterId, status: &ClusterStatus) -> bool {
+async fn is_settled(hub: &Hub, cluster: &ClusterId, status: &ClusterStatus) -> bool {
     let report = hub.seam.directory.report(cluster, status.clone());
-    match timeout(STORE_TIME, report).await {
+    match timeout(WRITE_TIMEOUT, report).await {
         Ok(Ok(())) => true,
         Ok(Err(failure)) => {
             warn!(%cluster, state = %status.state, error = %failure, "status not stored");

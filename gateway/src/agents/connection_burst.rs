@@ -4,31 +4,31 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-const WINDOW: Duration = Duration::from_secs(1);
+const BURST_WINDOW: Duration = Duration::from_secs(1);
 /// Sessions per window up to which there is no burst.
-const FEW: u32 = 100;
+const BURST_THRESHOLD: u32 = 100;
 
 #[derive(Default)]
-pub(super) struct Arrivals {
+pub(super) struct ConnectionBurst {
     /// Start of the current window, and the sessions in it.
     window: Option<(Instant, u32)>,
     /// The window before this one had a burst.
-    crowded: bool,
+    follows_burst: bool,
 }
 
-impl Arrivals {
+impl ConnectionBurst {
     /// Counts a session; true if it is part of a burst.
-    pub(super) fn one(&mut self, now: Instant) -> bool {
+    pub(super) fn count(&mut self, now: Instant) -> bool {
         let (began, count) = match self.window {
-            Some((began, count)) if now < began + WINDOW => (began, count + 1),
+            Some((began, count)) if now < began + BURST_WINDOW => (began, count + 1),
             Some((began, count)) => {
-                self.crowded = count > FEW && now < began + 2 * WINDOW;
+                self.follows_burst = count > BURST_THRESHOLD && now < began + 2 * BURST_WINDOW;
                 (now, 1)
             }
             None => (now, 1),
         };
         self.window = Some((began, count));
-        self.crowded || count > FEW
+        self.follows_burst || count > BURST_THRESHOLD
     }
 }
 
@@ -37,28 +37,28 @@ mod tests {
     use super::*;
 
     /// Number of sessions at these times that are part of a burst.
-    fn crowd(times: impl Iterator<Item = u64>) -> usize {
+    fn burst_size(times: impl Iterator<Item = u64>) -> usize {
         let begin = Instant::now();
-        let mut arrivals = Arrivals::default();
-        let one = |millis| arrivals.one(begin + Duration::from_millis(millis));
-        times.map(one).filter(|crowd| *crowd).count()
+        let mut burst = ConnectionBurst::default();
+        let count = |millis| burst.count(begin + Duration::from_millis(millis));
+        times.map(count).filter(|burst_size| *burst_size).count()
     }
 
     #[test]
     fn many_at_once_are_a_crowd_but_for_the_first() {
-        assert_eq!(crowd((0..1000).map(|_| 0)), 900);
-        assert_eq!(crowd(0..3000), 2900);
+        assert_eq!(burst_size((0..1000).map(|_| 0)), 900);
+        assert_eq!(burst_size(0..3000), 2900);
     }
 
     #[test]
     fn those_that_come_one_by_one_are_none() {
-        assert_eq!(crowd((0..1000).map(|n| n * 10)), 0);
-        assert_eq!(crowd(0..50), 0);
+        assert_eq!(burst_size((0..1000).map(|n| n * 10)), 0);
+        assert_eq!(burst_size(0..50), 0);
     }
 
     #[test]
     fn whoever_comes_when_a_crowd_has_gone_by_is_none_of_it() {
         let crowd_and_later = (0..500).chain([1200, 2500, 10_000]);
-        assert_eq!(crowd(crowd_and_later), 400 + 1);
+        assert_eq!(burst_size(crowd_and_later), 400 + 1);
     }
 }

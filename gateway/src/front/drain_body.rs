@@ -22,12 +22,12 @@ use tokio::time::timeout;
 use crate::front::record::Inbound;
 
 /// Limit of bytes that are drained.
-const MOST: u64 = 4 * 1024 * 1024;
-const PATIENCE: Duration = Duration::from_secs(5);
+const MAX_DRAIN_BYTES: u64 = 4 * 1024 * 1024;
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs the inner steps and drains the body after them. HTTP/2 needs none of this: there a request is a stream of its
 /// own.
-pub(crate) async fn read_all<F>(
+pub(crate) async fn drain_body<F>(
     mut inbound: Box<Inbound>,
     inner: impl FnOnce(Box<Inbound>) -> F,
 ) -> Response<Body>
@@ -35,21 +35,21 @@ where
     F: Future<Output = Response<Body>>,
 {
     let request = &inbound.request;
-    let whole = request.body().is_end_stream() && !inbound.doubtful_length;
+    let whole = request.body().is_end_stream() && !inbound.ambiguous_length;
     if whole || request.version() > Version::HTTP_11 {
         return inner(inbound).await;
     }
     // One server may take the rest for the body, another one for a request (RFC 9112, section 6.3).
-    let doubtful = inbound.doubtful_length;
+    let ambiguous = inbound.ambiguous_length;
     // A client with `Expect` sends no body after a final answer, and a read would send it `100 Continue`.
-    let waits = request.headers().contains_key(header::EXPECT);
-    let left = Left::default();
-    inbound.request = inbound.request.map(|body| left.lend(body));
+    let expects_continue = request.headers().contains_key(header::EXPECT);
+    let remainder = Remainder::default();
+    inbound.request = inbound.request.map(|body| remainder.lend(body));
     let mut response = inner(inbound).await;
-    let ends = match left.take() {
-        _ if doubtful => true,
+    let ends = match remainder.take() {
+        _ if ambiguous => true,
         None => false,
-        Some(rest) => waits || !read(rest).await,
+        Some(rest) => expects_continue || !drain(rest).await,
     };
     if ends && response.status() != StatusCode::SWITCHING_PROTOCOLS {
         let close = HeaderValue::from_static("close");
@@ -59,33 +59,33 @@ where
 }
 
 /// Drains a body; true if it has ended.
-async fn read(mut body: Body) -> bool {
-    if body.size_hint().lower() > MOST {
+async fn drain(mut body: Body) -> bool {
+    if body.size_hint().lower() > MAX_DRAIN_BYTES {
         return false;
     }
     let mut length = 0;
-    let reading = async {
+    let draining = async {
         while let Some(frame) = body.frame().await {
             let Ok(frame) = frame else { return false };
             length += frame.data_ref().map_or(0, |data| data.len() as u64);
-            if length > MOST {
+            if length > MAX_DRAIN_BYTES {
                 return false;
             }
         }
         true
     };
-    timeout(PATIENCE, reading).await.unwrap_or(false)
+    timeout(DRAIN_TIMEOUT, draining).await.unwrap_or(false)
 }
 
 /// A body that was dropped before its end.
 #[derive(Default, Clone)]
-struct Left(Arc<Mutex<Option<Body>>>);
+struct Remainder(Arc<Mutex<Option<Body>>>);
 
-impl Left {
+impl Remainder {
     fn lend(&self, body: Body) -> Body {
-        let lent = Lent {
+        let lent = LentBody {
             body: Some(body),
-            left: self.clone(),
+            remainder: self.clone(),
         };
         lent.boxed_unsync()
     }
@@ -96,13 +96,13 @@ impl Left {
     }
 }
 
-struct Lent {
+struct LentBody {
     /// `None` after the end.
     body: Option<Body>,
-    left: Left,
+    remainder: Remainder,
 }
 
-impl HttpBody for Lent {
+impl HttpBody for LentBody {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -125,16 +125,16 @@ impl HttpBody for Lent {
     }
 
     fn size_hint(&self) -> SizeHint {
-        let left = self.body.as_ref().map(HttpBody::size_hint);
-        left.unwrap_or_else(|| SizeHint::with_exact(0))
+        let remainder = self.body.as_ref().map(HttpBody::size_hint);
+        remainder.unwrap_or_else(|| SizeHint::with_exact(0))
     }
 }
 
-impl Drop for Lent {
+impl Drop for LentBody {
     fn drop(&mut self) {
         if let Some(body) = self.body.take().filter(|body| !body.is_end_stream()) {
-            let left = self.left.0.lock();
-            *left.unwrap_or_else(PoisonError::into_inner) = Some(body);
+            let remainder = self.remainder.0.lock();
+            *remainder.unwrap_or_else(PoisonError::into_inner) = Some(body);
         }
     }
 }

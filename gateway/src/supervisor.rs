@@ -11,30 +11,30 @@ use tracing::error;
 use crate::{http::panic::message, metrics::Metrics, seam::Module};
 
 /// Delay after the first panic; it doubles with each further one.
-const REST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(60);
+const RESTART_DELAY_MIN: Duration = Duration::from_secs(1);
+const RESTART_DELAY_MAX: Duration = Duration::from_secs(60);
 
 /// Runs the work of a module until the process drains.
-pub(crate) async fn work(module: Arc<dyn Module>, process: Process, metrics: Arc<Metrics>) {
-    let mut backoff = ExponentialDelay::new(REST, LONGEST);
+pub(crate) async fn supervise(module: Arc<dyn Module>, process: Process, metrics: Arc<Metrics>) {
+    let mut backoff = ExponentialDelay::new(RESTART_DELAY_MIN, RESTART_DELAY_MAX);
     loop {
-        let began = Instant::now();
+        let started = Instant::now();
         let run = AssertUnwindSafe(module.run(process.clone())).catch_unwind();
         let Err(panic) = run.await else { return };
-        if began.elapsed() > LONGEST {
+        if started.elapsed() > RESTART_DELAY_MAX {
             backoff.reset();
         }
-        let rest = backoff.next_delay();
+        let delay = backoff.next_delay();
         metrics.module_panicked(module.name());
         error!(
             module = module.name(),
             panic = message(panic.as_ref()),
-            rest_seconds = rest.as_secs(),
-            "the work of a module panicked, and begins anew after a rest"
+            delay_seconds = delay.as_secs(),
+            "module panicked, restarting it"
         );
         tokio::select! {
             () = process.draining() => return,
-            () = sleep(rest) => {}
+            () = sleep(delay) => {}
         }
     }
 }
@@ -48,24 +48,24 @@ mod tests {
     use super::*;
 
     /// Panics a number of times, and records each start.
-    struct Clumsy {
-        falls: usize,
-        begun: Mutex<Vec<Instant>>,
+    struct PanickingModule {
+        panics: usize,
+        starts: Mutex<Vec<Instant>>,
     }
 
     #[async_trait]
-    impl Module for Clumsy {
+    impl Module for PanickingModule {
         fn name(&self) -> &'static str {
             "clumsy"
         }
 
         async fn run(&self, process: Process) {
             let times = {
-                let mut begun = self.begun.lock().unwrap();
-                begun.push(Instant::now());
-                begun.len()
+                let mut starts = self.starts.lock().unwrap();
+                starts.push(Instant::now());
+                starts.len()
             };
-            assert!(times > self.falls, "fallen {times} times");
+            assert!(times > self.panics, "fallen {times} times");
             process.draining().await;
         }
     }
@@ -74,19 +74,19 @@ mod tests {
     async fn the_work_of_a_module_that_panics_begins_anew_after_a_rest_that_grows() {
         let process = Process::new();
         let metrics = Arc::new(Metrics::register(process.registry()).unwrap());
-        let clumsy = Arc::new(Clumsy {
-            falls: 8,
-            begun: Mutex::default(),
+        let module = Arc::new(PanickingModule {
+            panics: 8,
+            starts: Mutex::default(),
         });
-        let working = work(clumsy.clone(), process.clone(), Arc::clone(&metrics));
+        let working = supervise(module.clone(), process.clone(), Arc::clone(&metrics));
         let drain = async {
             sleep(Duration::from_secs(3600)).await;
             process.start_drain();
         };
         tokio::join!(working, drain);
-        let begun = clumsy.begun.lock().unwrap();
-        let rests = begun.windows(2).map(|two| (two[1] - two[0]).as_secs());
-        assert_eq!(rests.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 60, 60]);
+        let starts = module.starts.lock().unwrap();
+        let delays = starts.windows(2).map(|two| (two[1] - two[0]).as_secs());
+        assert_eq!(delays.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 60, 60]);
         assert_eq!(metrics.module_panics("clumsy"), 8);
     }
 
@@ -94,12 +94,12 @@ mod tests {
     async fn a_hub_that_drains_waits_for_no_rest() {
         let process = Process::new();
         let metrics = Arc::new(Metrics::register(process.registry()).unwrap());
-        let clumsy = Arc::new(Clumsy {
-            falls: usize::MAX,
-            begun: Mutex::default(),
+        let module = Arc::new(PanickingModule {
+            panics: usize::MAX,
+            starts: Mutex::default(),
         });
         process.start_drain();
-        work(clumsy.clone(), process, metrics).await;
-        assert_eq!(clumsy.begun.lock().unwrap().len(), 1);
+        supervise(module.clone(), process, metrics).await;
+        assert_eq!(module.starts.lock().unwrap().len(), 1);
     }
 }

@@ -16,33 +16,35 @@ use time::OffsetDateTime;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    entry::{Entry, Running},
-    group::Down,
-    table::Held,
+    entry::{Running, SessionEntry},
+    group::DownSessions,
+    table::Acquired,
 };
 use crate::hub::Hub;
 
-const LONGEST: Duration = Duration::from_secs(20);
+const MAX_WAIT: Duration = Duration::from_secs(20);
 /// Wait for a cluster that has been away for longer than [`MAX_WAIT`].
-const LEAST: Duration = Duration::from_secs(1);
-const MOMENT: Duration = Duration::from_millis(5);
+const MIN_WAIT: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 /// Maximum time by which the answer precedes the client's own timeout; a quarter of that timeout if less. An answer at
 /// the very timeout is too late.
-const HEADWAY: Duration = Duration::from_millis(500);
+const CLIENT_MARGIN: Duration = Duration::from_millis(500);
 
 /// Wait budget of a request: a little less than the client's own timeout; none for a watch.
-pub(crate) fn patience(path: &PathAndQuery) -> Duration {
+pub(crate) fn wait_budget(path: &PathAndQuery) -> Duration {
     if is_streaming(path.path(), path.query()) {
         return Duration::ZERO;
     }
     let mut parameters = path.query().unwrap_or_default().split('&');
     parameters
-        .find_map(|one| span(one.strip_prefix("timeout=")?).filter(|own| !own.is_zero()))
-        .map_or(LONGEST, |own| (own - HEADWAY.min(own / 4)).min(LONGEST))
+        .find_map(|one| go_duration(one.strip_prefix("timeout=")?).filter(|own| !own.is_zero()))
+        .map_or(MAX_WAIT, |own| {
+            (own - CLIENT_MARGIN.min(own / 4)).min(MAX_WAIT)
+        })
 }
 
 /// Parses a duration of Go, the format of kubectl's `--request-timeout`: `1.5s`, `1m30s`, `500ms`.
-fn span(text: &str) -> Option<Duration> {
+fn go_duration(text: &str) -> Option<Duration> {
     let mut total = Duration::ZERO;
     let mut rest = text;
     while !rest.is_empty() {
@@ -76,33 +78,33 @@ fn span(text: &str) -> Option<Duration> {
 /// `FL-1402` if the cluster stays away, `FL-1408` if another hub has its session, `FL-1401` if it has never connected,
 /// `FL-1301` if it was deleted meanwhile, `FL-1403` as for
 /// [`SessionTable::acquire`](super::table::SessionTable::acquire).
-pub(crate) async fn hold(
+pub(crate) async fn acquire(
     hub: &Hub,
     cluster: &ClusterId,
-    patience: Duration,
-) -> Result<(Arc<Entry>, Running), Failure> {
+    budget: Duration,
+) -> Result<(Arc<SessionEntry>, Running), Failure> {
     let began = Instant::now();
     loop {
-        match hub.sessions.hold(cluster)? {
-            Held::Up(entry, running) => return Ok((entry, running)),
-            Held::Down(mut down) => {
+        match hub.sessions.acquire(cluster)? {
+            Acquired::Up(entry, running) => return Ok((entry, running)),
+            Acquired::Down(mut down) => {
                 let away = match down.silence() {
-                    Some(_) => LONGEST,
+                    Some(_) => MAX_WAIT,
                     None => down
                         .since()
                         .map_or(Duration::ZERO, |(since, _)| since.elapsed()),
                 };
-                let until = began + bounded(patience, away);
-                if timeout_at(until, down.over()).await.is_err() {
-                    return Err(unlinked(&down));
+                let until = began + bounded(budget, away);
+                if timeout_at(until, down.wait()).await.is_err() {
+                    return Err(no_link(&down));
                 }
                 // A session that has ended stays in the table until its own task has run.
-                sleep(MOMENT).await;
+                sleep(RETRY_INTERVAL).await;
             }
-            Held::Absent(arrival) => {
-                let (failure, away) = absent(hub, cluster).await?;
-                let until = began + bounded(patience, away);
-                if timeout_at(until, arrival.over()).await.is_err() {
+            Acquired::Absent(first_session) => {
+                let (failure, away) = no_session(hub, cluster).await?;
+                let until = began + bounded(budget, away);
+                if timeout_at(until, first_session.wait()).await.is_err() {
                     return Err(failure);
                 }
             }
@@ -111,13 +113,13 @@ pub(crate) async fn hold(
 }
 
 /// A cluster that has been away for long will hardly return just now.
-fn bounded(patience: Duration, away: Duration) -> Duration {
-    patience.min(LONGEST.saturating_sub(away).max(LEAST))
+fn bounded(budget: Duration, away: Duration) -> Duration {
+    budget.min(MAX_WAIT.saturating_sub(away).max(MIN_WAIT))
 }
 
-fn unlinked(down: &Down) -> Failure {
+fn no_link(down: &DownSessions) -> Failure {
     if let Some(silence) = down.silence() {
-        return silence.lost();
+        return silence.lost_failure();
     }
     let Some((since, last_error)) = down.since() else {
         return Failure::new(Code::Lost);
@@ -135,21 +137,21 @@ fn unlinked(down: &Down) -> Failure {
 ///
 /// # Errors
 /// Failures that waiting does not change.
-async fn absent(hub: &Hub, cluster: &ClusterId) -> Result<(Failure, Duration), Failure> {
+async fn no_session(hub: &Hub, cluster: &ClusterId) -> Result<(Failure, Duration), Failure> {
     let status = hub.seam.directory.last_status(cluster).await?;
     let status = status.ok_or(Code::NoSuchCluster)?;
     if status.state == ClusterState::Never {
         return Err(Code::NeverConnected.into());
     }
-    if let Some(url) = hub.seam.directory.elsewhere(cluster) {
+    if let Some(url) = hub.seam.directory.other_hub(cluster) {
         // Its agent may be moving to this hub, but hardly is.
-        return Ok((Failure::because(Code::OtherHub, url), LONGEST));
+        return Ok((Failure::because(Code::OtherHub, url), MAX_WAIT));
     }
     let away = OffsetDateTime::now_utc() - status.since;
-    Ok((lost(&status), away.try_into().unwrap_or_default()))
+    Ok((lost_failure(&status), away.try_into().unwrap_or_default()))
 }
 
-fn lost(status: &ClusterStatus) -> Failure {
+fn lost_failure(status: &ClusterStatus) -> Failure {
     let since = timestamp(status.since);
     let what = match (status.state, &status.last_error) {
         (ClusterState::Lost, Some(last)) => {
@@ -194,7 +196,7 @@ mod tests {
             ("/api/v1/pods?watch=false", 20.0),
             ("/api/v1/namespaces/a/pods/b/log?follow=true", 0.0),
         ] {
-            let waits = patience(&path.parse().unwrap());
+            let waits = wait_budget(&path.parse().unwrap());
             assert_eq!(waits, Duration::from_secs_f64(seconds), "{path}");
         }
     }
@@ -202,7 +204,7 @@ mod tests {
     #[test]
     fn the_longer_a_cluster_has_been_away_the_less_is_waited_for_it() {
         let seconds = Duration::from_secs;
-        for (patience, away, waits) in [
+        for (budget, away, waits) in [
             (20, 0, 20),
             (20, 15, 5),
             (5, 15, 5),
@@ -211,8 +213,8 @@ mod tests {
             (0, 0, 0),
             (0, 600, 0),
         ] {
-            let bounded = bounded(seconds(patience), seconds(away));
-            assert_eq!(bounded, seconds(waits), "{patience} s, away {away} s");
+            let bounded = bounded(seconds(budget), seconds(away));
+            assert_eq!(bounded, seconds(waits), "{budget} s, away {away} s");
         }
     }
 
@@ -229,7 +231,7 @@ mod tests {
             last_good_probe: None,
             hub: None,
         };
-        let failure = lost(&status);
+        let failure = lost_failure(&status);
         assert_eq!(failure.code, Code::Lost);
         assert!(
             failure
