@@ -73,7 +73,7 @@ impl Authority {
             (Some(key), _) => KeyPair::from_pem(key.expose_secret())
                 .ok()
                 .filter(|key| key.algorithm() == &PKCS_ECDSA_P256_SHA256)
-                .ok_or_else(|| unusable(&key_path, &"it is no P-256 key in PEM"))?,
+                .ok_or_else(|| unusable(&key_path, &"it is not a P-256 key in PEM"))?,
             (None, Some(_)) => {
                 let detail = format!("{KEY} is missing beside it; restore it from a backup");
                 return Err(unusable(&pem_path, &detail));
@@ -99,7 +99,7 @@ impl Authority {
 
     fn new(key: KeyPair, pem: String) -> Result<Self, String> {
         let der = CertificateDer::from_pem_slice(pem.as_bytes())
-            .map_err(|_| "it is no certificate in PEM")?;
+            .map_err(|_| "it is not a certificate in PEM")?;
         let (_, parsed) =
             X509Certificate::from_der(&der).map_err(|_| "the certificate is damaged")?;
         if !parsed.is_ca() {

@@ -44,10 +44,10 @@ pub fn agent_identity(
         .map_err(|_| foreign("its names are damaged"))?
         .ok_or_else(|| foreign("it has no SPIFFE ID"))?;
     let [GeneralName::URI(uri)] = names.value.general_names.as_slice() else {
-        return Err(foreign("it has not exactly one SPIFFE ID"));
+        return Err(foreign("it does not have exactly one SPIFFE ID"));
     };
-    let (tenant, cluster) =
-        parse_uri(uri, trust_domain).ok_or_else(|| foreign("its SPIFFE ID is not an agent's"))?;
+    let (tenant, cluster) = parse_uri(uri, trust_domain)
+        .ok_or_else(|| foreign("its SPIFFE ID does not name an agent"))?;
     Ok(AgentIdentity {
         tenant,
         cluster,

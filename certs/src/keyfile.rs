@@ -56,7 +56,10 @@ pub(crate) fn create_public(path: &Path, text: &str) -> Result<(), Failure> {
 fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
     let fail = |error: io::Error| unusable(path, &error);
     if path.symlink_metadata().is_ok() {
-        return Err(unusable(path, &"it exists already and is not written over"));
+        return Err(unusable(
+            path,
+            &"it exists already and is never overwritten",
+        ));
     }
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");

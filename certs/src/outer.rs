@@ -140,7 +140,7 @@ impl ServerCertVerifier for Outer {
         let platform = match self.platform.verifier() {
             Ok(platform) => platform,
             Err(error) => {
-                warn!(%error, "the machine's own roots cannot be read; the pin is trusted alone");
+                warn!(%error, "system roots cannot be read; trusting the pin alone");
                 return Err(by_pin.unwrap_or_else(|| unknown_issuer(end_entity)));
             }
         };

@@ -82,7 +82,8 @@ fn front_name(name: &str) -> Result<SanType, Failure> {
         return Ok(SanType::IpAddress(address));
     }
     let bad = || {
-        let detail = format_args!("{name:?} is no name for the hub's certificate").to_string();
+        let detail =
+            format_args!("{name:?} is not a valid name for the hub's certificate").to_string();
         Failure::because(Code::BadConfig, detail)
     };
     let plain = name.strip_prefix("*.").unwrap_or(name);

@@ -33,7 +33,7 @@ pub(crate) fn internal(error: impl fmt::Display) -> Failure {
 #[derive(Clone, thiserror::Error)]
 pub enum TrustError {
     /// The peer sent no certificate of the pinned authority.
-    #[error("the certificate is not of the pinned authority {0}")]
+    #[error("the certificate does not belong to the pinned authority {0}")]
     NotPinned(CaPin),
     /// Neither the system roots, nor a configured CA, nor the pin leads to the certificate.
     #[error(
@@ -92,17 +92,17 @@ pub fn explain(error: &Error) -> String {
         },
         Error::AlertReceived(alert) => match alert {
             AlertDescription::CertificateExpired => {
-                "the peer says that our certificate has expired".to_owned()
+                "the peer rejected our certificate as expired".to_owned()
             }
             AlertDescription::UnknownCA
             | AlertDescription::BadCertificate
             | AlertDescription::CertificateUnknown
             | AlertDescription::DecryptError => {
-                "the peer does not believe our certificate".to_owned()
+                "the peer does not trust our certificate".to_owned()
             }
             other => format!("the peer ended the handshake with alert {other:?}"),
         },
-        Error::InvalidMessage(_) => "what answered does not speak TLS".to_owned(),
+        Error::InvalidMessage(_) => "the peer does not speak TLS".to_owned(),
         other => other.to_string(),
     }
 }

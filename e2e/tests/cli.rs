@@ -163,7 +163,7 @@ async fn all_errors_of_flags_environment_and_file_are_reported_at_once() -> anyh
     let said = &output.stderr;
     for mistake in [
         "listen: an address to listen on is HOST:PORT",
-        "[server] knows no key \"colour\"",
+        "[server] has no key \"colour\"",
         "unknown table or key \"servant\"",
         "--drain-timeout",
         "FAIRLEAD_ADMIN",

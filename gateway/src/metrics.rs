@@ -143,18 +143,18 @@ impl Metrics {
             )?,
             sessions_ended: to.counters(
                 "fairlead_sessions_total",
-                "Sessions that ended, by how.",
+                "Ended sessions by reason.",
                 &["end"],
             )?,
             violations: to.counters(
                 "fairlead_violations_total",
-                "What agents, or who says to be one, did that none may, by the rule; it ends their session or stream, and no other.",
+                "Protocol violations by rule, of agents and of peers that claim to be one. Each ends its own session or stream only.",
                 &["rule"],
             )?,
             clones: to.add(
                 IntCounter::new(
                     "fairlead_clones_refused_total",
-                    "Agents refused because they have a cluster's identity in another one.",
+                    "Clones rejected: agents with the identity of another Kubernetes cluster.",
                 )
                 .map_err(Registrar::fault)?,
             )?,
@@ -165,25 +165,25 @@ impl Metrics {
                 .map_err(Registrar::fault)?,
             bytes: counters(
                 "fairlead_bytes_total",
-                "Bytes of all sessions, seen from the hub.",
+                "Bytes of all sessions, from the hub's view.",
                 &["direction"],
             )?,
             upgrades_open: to.gauge(
                 "fairlead_upgrades_open",
-                "Spliced exec, attach and port-forward.",
+                "Open upgraded connections: exec, attach and port-forward.",
             )?,
             requests_open: to.gauge(
                 "fairlead_requests_open",
-                "Requests whose answer has not ended.",
+                "Requests with an unfinished answer.",
             )?,
             requests: to.counters(
                 "fairlead_requests_total",
-                "Requests that ended, by how.",
+                "Finished requests by outcome.",
                 &["outcome"],
             )?,
             request_seconds: to.histograms(
                 "fairlead_request_duration_seconds",
-                "Seconds until the head of the answer, by where they went.",
+                "Seconds until the head of the answer, by phase.",
                 &["outcome", "phase"],
             )?,
             cached: Default::default(),
@@ -194,10 +194,10 @@ impl Metrics {
             )?,
             module_panics: to.counters(
                 "fairlead_module_panics_total",
-                "Times the background work of a module panicked and began anew.",
+                "Panics of modules' background work; each one restarts it.",
                 &["module"],
             )?,
-            tunnel_rtt: to.histogram("fairlead_tunnel_rtt_duration_seconds", "Round trips on links.")?,
+            tunnel_rtt: to.histogram("fairlead_tunnel_rtt_duration_seconds", "Round-trip times of links.")?,
         })
     }
 

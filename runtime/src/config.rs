@@ -138,7 +138,7 @@ impl Reader {
             .filter(|key| !self.asked.contains(&key.as_str()))
         {
             self.mistakes.push(format!(
-                "{}: [{}] knows no key {key:?}",
+                "{}: [{}] has no key {key:?}",
                 self.file_name, self.command
             ));
         }

@@ -135,7 +135,7 @@ impl Process {
             () = self.end.cancelled() => false,
         };
         if !clean {
-            warn!(tasks = self.tasks.len(), "cutting off what did not finish");
+            warn!(tasks = self.tasks.len(), "canceling unfinished tasks");
         }
         self.end.cancel();
         self.tasks.wait().await;

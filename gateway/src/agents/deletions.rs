@@ -21,11 +21,11 @@ pub(crate) async fn end_sessions(hub: Arc<Hub>, mut deletions: broadcast::Receiv
         match deletion {
             Ok(cluster) => end(&hub, &cluster).await,
             Err(RecvError::Lagged(missed)) => {
-                warn!(missed, "deletions missed, asking for each agent");
+                warn!(missed, "deletions missed, checking every session");
                 check_each(&hub).await;
             }
             Err(RecvError::Closed) => {
-                warn!("the directory tells of no more deletions");
+                warn!("deletion channel closed");
                 return hub.process.draining().await;
             }
         }
@@ -38,7 +38,7 @@ async fn end(hub: &Hub, cluster: &ClusterId) {
         Ok(Some(status)) if status.state != ClusterState::Never => Some(moved()),
         _ => None,
     };
-    info!(%cluster, moved = stays.is_some(), "the cluster's agents have no say any more");
+    info!(%cluster, moved = stays.is_some(), "ending the cluster's sessions");
     hub.sessions.evict(cluster, stays);
 }
 
@@ -56,7 +56,7 @@ async fn check_each(hub: &Hub) {
             Err(failure) => match failure.code {
                 Code::ClusterDeleted | Code::ForeignCertificate => end(hub, cluster).await,
                 _ => {
-                    warn!(%cluster, error = %failure, "cannot tell whether the cluster was deleted")
+                    warn!(%cluster, error = %failure, "cannot check whether the cluster was deleted")
                 }
             },
         }

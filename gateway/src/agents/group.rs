@@ -162,7 +162,7 @@ impl ClusterSessions {
         }
         if let Some(session) = self.find(entry) {
             if session.identity.name != identity.name {
-                let detail = "a session keeps the name that it was given first";
+                let detail = "a session cannot change its name";
                 return Err(Failure::because(Code::BadRequest, detail));
             }
             session.identity = identity;

@@ -42,8 +42,8 @@ pub(crate) async fn receive(
     let text = read
         .ok()
         .flatten()
-        .ok_or_else(|| bad("a hello did not come whole"))?;
-    let hello: Hello = serde_json::from_slice(&text).map_err(|_| bad("that is no hello"))?;
+        .ok_or_else(|| bad("the hello is incomplete"))?;
+    let hello: Hello = serde_json::from_slice(&text).map_err(|_| bad("the hello is invalid"))?;
     let uid = hello.cluster_uid.as_ref();
     let recognised = hub
         .seam
@@ -55,7 +55,7 @@ pub(crate) async fn receive(
         Err(failure) => {
             if failure.code == Code::IdentityCloned {
                 warn!(cluster = %entry.cluster(), peer.ip = %entry.from(), uid = uid.map(tracing::field::display),
-                    "clone refused: an agent with this cluster's identity is in another one");
+                    "clone rejected: an agent with this cluster's identity runs in another cluster");
                 hub.metrics.clones.inc();
                 hub.sessions.evict_clone(entry, &failure);
             }
@@ -72,7 +72,7 @@ pub(crate) async fn receive(
     };
     hub.sessions.register(entry, identity)?;
     info!(cluster = %entry.cluster(), instance = %hello.instance, link = %hello.link, known = recognition == Recognition::Known,
-        agent.version = version, again, "agent named itself");
+        agent.version = version, again, "agent registered");
     let json = serde_json::to_vec(&HelloResponse {})
         .map_err(|error| Failure::because(Code::Internal, error))?;
     let mut response = Response::new(body::full(json));

@@ -144,7 +144,7 @@ async fn probe(hub: &Hub, entry: &SessionEntry) -> ProbeResult {
         request = request.header(DRAINING, "1");
     }
     let Ok(request) = request.body(body::empty()) else {
-        return bad(Code::Internal, "the probe is no request");
+        return bad(Code::Internal, "the probe is not a valid request");
     };
     let silent = |code: Code, cause: String| ProbeResult::Silent(LastError { code, cause });
     let end = Instant::now() + PROBE_TIMEOUT;

@@ -62,7 +62,7 @@ pub(crate) async fn serve_streams(hub: &Arc<Hub>, session: &Session, stream_peer
                 Box::pin(answer(Arc::clone(&hub), stream_peer.clone(), request))
             });
             if let Err(error) = served.await {
-                debug!(%error, "an agent's stream broke");
+                debug!(%error, "agent stream broke");
                 if error.kind() == io::ErrorKind::InvalidData {
                     metrics.violation(HTTP_VIOLATION);
                 }
@@ -98,7 +98,7 @@ async fn handle(
             AgentPeer::Anonymous
         }
         StreamPeer::Lapsed(..) if !renews => {
-            let detail = "it may be renewed, and nothing else";
+            let detail = "it may only be renewed";
             return Err(Failure::because(Code::CertificateExpired, detail));
         }
         StreamPeer::Lapsed(identity, seen) => {
@@ -107,7 +107,7 @@ async fn handle(
         }
         StreamPeer::Agent(entry) if greets => return hello::receive(hub, entry, request).await,
         StreamPeer::Agent(entry) if !entry.is_registered() => {
-            let detail = "an agent names itself first";
+            let detail = "an agent must send its hello first";
             return Err(Failure::because(Code::BadRequest, detail));
         }
         StreamPeer::Agent(entry) => AgentPeer::Agent(Arc::clone(entry.identity())),

@@ -48,7 +48,7 @@ impl SessionCollector {
             metrics: Arc::clone(metrics),
             certificates: PerCluster::new(
                 "fairlead_agent_certificate_expiry_timestamp_seconds",
-                "When the first certificate of a cluster's connected agents expires, in Unix time.",
+                "First expiry of a certificate of the cluster's connected agents, in Unix time.",
             )?,
         })
     }

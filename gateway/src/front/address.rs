@@ -120,7 +120,7 @@ fn no_such() -> Failure {
 
 /// The name in `host[:port]`.
 fn host_name(host: &str) -> Result<&str, Failure> {
-    let bad = || Failure::because(Code::BadRequest, "its Host is not a host");
+    let bad = || Failure::because(Code::BadRequest, "its Host is invalid");
     let (name, port) = if let Some(v6) = host.strip_prefix('[') {
         v6.split_once(']').ok_or_else(bad)?
     } else {

@@ -49,7 +49,7 @@ impl BearerPrincipal {
         let given = inbound.request.headers().get_all(header::AUTHORIZATION);
         BearerPrincipal {
             hub: Arc::clone(hub),
-            // Two are enough to see that there is more than one.
+            // Two are enough to see that there is more than one token.
             authorization: given.iter().take(2).cloned().collect(),
             record: inbound.record.clone(),
             from: inbound.connection.peer.ip(),
@@ -114,7 +114,10 @@ fn bearer(given: &[HeaderValue]) -> Result<SecretString, Failure> {
         return Err(Code::NoToken.into());
     };
     if !more.is_empty() {
-        return Err(Failure::because(Code::BadToken, "there is more than one"));
+        return Err(Failure::because(
+            Code::BadToken,
+            "there is more than one token",
+        ));
     }
     let (scheme, token) = first
         .to_str()

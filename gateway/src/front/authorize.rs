@@ -42,8 +42,12 @@ impl Permit {
     ) -> Result<Self, Failure> {
         // The prefix keeps names of modules out of `system:`.
         let value = |text: String| {
-            HeaderValue::try_from(text)
-                .map_err(|_| Failure::because(Code::Internal, "the name of the caller is no name"))
+            HeaderValue::try_from(text).map_err(|_| {
+                Failure::because(
+                    Code::Internal,
+                    "the caller's name is not a valid header value",
+                )
+            })
         };
         let role = grant.role;
         let names = match as_user {

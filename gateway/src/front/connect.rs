@@ -68,9 +68,9 @@ pub(crate) fn connect(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Response<
             // The session's own task continues over this link, and logs it.
             Ok(Arrival::Resumed) => {}
             Ok(Arrival::Declined) => {
-                debug!(peer.ip = %peer.ip(), "an agent came for a session that is not known here");
+                debug!(peer.ip = %peer.ip(), "agent resumes a session that is unknown here");
             }
-            Err(cause) => info!(peer.ip = %peer.ip(), cause, "an agent did not get in"),
+            Err(cause) => info!(peer.ip = %peer.ip(), cause, "agent handshake failed"),
         }
     });
     Ok(head.map(|()| body::empty()))
@@ -159,7 +159,7 @@ async fn admit(hub: &Arc<Hub>, accepted: Accepted, from: IpAddr) -> Option<Arc<S
             return Some(hub.sessions.open(session, identity, from));
         }
         Err(failure) => {
-            info!(code = %failure.code, cause = failure.cause, "an agent was not admitted");
+            info!(code = %failure.code, cause = failure.cause, "agent not admitted");
             lifetime::close(&session, reason_of(failure.code)).await;
         }
     }

@@ -53,7 +53,7 @@ pub(crate) async fn forward(
     permitted: PermittedRequest,
 ) -> Result<Response<Body>, Failure> {
     if hub.reserve.is_over_budget() {
-        let detail = "clients that have stopped reading hold all of --session-memory";
+        let detail = "slow clients have used up --session-memory";
         return Err(Failure::because(Code::TooManyRequests, detail));
     }
     let PermittedRequest { permit, routed } = permitted;
@@ -106,7 +106,7 @@ pub(crate) async fn forward(
             let Some((user, protocol)) = user else {
                 return Err(Failure::because(
                     Code::TunnelBroke,
-                    "the agent changed the protocol without being asked",
+                    "the agent upgraded a request that was no upgrade",
                 ));
             };
             record.set_timing(took, upstream(head.headers()));

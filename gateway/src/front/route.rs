@@ -43,7 +43,7 @@ pub(crate) fn route(hub: &Arc<Hub>, inbound: Box<Inbound>) -> Result<Route, Fail
     let request = &inbound.request;
     headers::check(request)?;
     if inbound.ambiguous_length {
-        let what = "its length is given in two ways";
+        let what = "its body length is ambiguous";
         return Err(Failure::because(Code::BadRequest, what));
     }
     let authority = authority(&inbound)?;
@@ -80,14 +80,17 @@ fn authority(inbound: &Inbound) -> Result<Option<String>, Failure> {
         .get(http::header::HOST)
         .map(|value| value.to_str())
         .transpose()
-        .map_err(|_| Failure::because(Code::BadRequest, "its Host is not a host"))?;
+        .map_err(|_| Failure::because(Code::BadRequest, "its Host is invalid"))?;
     let target = request.uri().authority().map(http::uri::Authority::as_str);
     if request.method() == Method::CONNECT {
-        return Err(Failure::because(Code::BadPath, "CONNECT has no path"));
+        return Err(Failure::because(Code::BadPath, "CONNECT is not supported"));
     }
     if request.version() != Version::HTTP_2 {
         if target.is_some() || request.uri().scheme().is_some() {
-            return Err(Failure::because(Code::BadPath, "it is a whole URL"));
+            return Err(Failure::because(
+                Code::BadPath,
+                "its target is an absolute URL",
+            ));
         }
         return Ok(header.map(str::to_owned));
     }

@@ -35,7 +35,7 @@ pub(crate) fn join(
         let mut user = match timeout(UPGRADE_TIMEOUT, user).await {
             Ok(Ok(user)) => user,
             Ok(Err(error)) => {
-                debug!(request = record.id(), %error, "the user left before the upgrade");
+                debug!(request = record.id(), %error, "client left before the upgrade");
                 return record.set_outcome(Outcome::Left);
             }
             Err(_) => return record.set_outcome(Outcome::Left),
@@ -52,7 +52,7 @@ pub(crate) fn join(
             End::A(error) => (error, Outcome::Left),
             End::B(error) => (error, Outcome::Aborted),
         };
-        debug!(request = record.id(), %error, "an upgraded connection broke");
+        debug!(request = record.id(), %error, "upgraded connection broke");
         record.set_outcome(outcome);
     });
 }

@@ -32,7 +32,7 @@ pub(crate) async fn failure_from(code: Option<Code>, body: Body) -> Failure {
     let Some(code) = code else {
         return Failure::because(
             Code::TunnelBroke,
-            "the agent failed without a code of its own",
+            "the agent reported a failure without a valid code",
         );
     };
     let text = timeout(CAUSE_TIMEOUT, body::read(body, MAX_CAUSE_BYTES)).await;
