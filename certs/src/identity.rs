@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spiffe_id_is_read_as_strictly_as_it_is_written() {
+    fn spiffe_id_is_read_as_strictly_as_written() {
         let ok = "spiffe://fl-1/tenant/t-a/cluster/c-b";
         let (tenant, cluster) = parse_uri(ok, "fl-1").unwrap();
         assert_eq!((tenant.as_str(), cluster.as_str()), ("t-a", "c-b"));

@@ -95,7 +95,7 @@ mod tests {
     use secrecy::ExposeSecret;
 
     #[test]
-    fn a_key_file_is_for_its_owner_alone_and_never_written_over() {
+    fn key_file_is_private_and_never_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("some.key");
         assert!(read(&path).unwrap().is_none());
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crash_left_beside_it_does_not_stop_it() {
+    fn draft_of_a_crash_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("some.key");
         fs::write(dir.path().join("some.key.new"), "half").unwrap();

@@ -14,7 +14,7 @@ mod tests {
     use time::Duration;
 
     #[test]
-    fn a_third_of_the_lifetime_is_left_at_renewal() {
+    fn renewal_leaves_a_third_of_the_lifetime() {
         let from = OffsetDateTime::UNIX_EPOCH;
         let at = renew_at(from, from + Duration::hours(24));
         assert_eq!(at, from + Duration::hours(16));

@@ -45,7 +45,7 @@ fn it_is_made_once_and_opened_ever_after() {
 }
 
 #[test]
-fn a_first_start_that_was_cut_off_is_finished_by_the_next() {
+fn interrupted_first_start_is_completed_by_the_next() {
     let dir = tempfile::tempdir().unwrap();
     let whole = Authority::open_or_create(dir.path()).unwrap();
     fs::remove_file(dir.path().join("ca.pem")).unwrap();
@@ -101,7 +101,7 @@ fn a_key_that_others_may_read_is_refused() {
 }
 
 #[test]
-fn an_agents_certificate_is_what_the_profile_says() {
+fn agent_certificate_matches_its_profile() {
     let dir = tempfile::tempdir().unwrap();
     let ca = Authority::open_or_create(dir.path()).unwrap();
     let (tenant, cluster) = ids();
@@ -146,7 +146,7 @@ fn an_agents_certificate_is_what_the_profile_says() {
 }
 
 #[test]
-fn a_certificate_tells_the_registration_it_was_issued_to() {
+fn certificate_names_its_registration() {
     let dir = tempfile::tempdir().unwrap();
     let ca = Authority::open_or_create(dir.path()).unwrap();
     let (tenant, cluster) = ids();
@@ -165,7 +165,7 @@ fn a_certificate_tells_the_registration_it_was_issued_to() {
 }
 
 #[test]
-fn an_identity_is_one_spiffe_id_and_nothing_else() {
+fn identity_is_one_spiffe_id_and_nothing_else() {
     let uri = |text: &str| SanType::URI(text.try_into().unwrap());
     let good = "spiffe://fl-1/tenant/t-a/cluster/c-b";
     let dns = SanType::DnsName("hub.fairlead.internal".try_into().unwrap());
@@ -212,7 +212,7 @@ fn csr(common_name: Option<&str>, names: Vec<SanType>) -> String {
 }
 
 #[test]
-fn a_request_may_name_its_own_identity_and_no_other() {
+fn request_may_name_only_its_own_identity() {
     let dir = tempfile::tempdir().unwrap();
     let ca = Authority::open_or_create(dir.path()).unwrap();
     let (tenant, cluster) = ids();
@@ -272,7 +272,7 @@ fn a_request_may_name_its_own_identity_and_no_other() {
 }
 
 #[test]
-fn what_is_no_good_request_is_refused() {
+fn invalid_requests_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let ca = Authority::open_or_create(dir.path()).unwrap();
     let (tenant, cluster) = ids();

@@ -136,7 +136,7 @@ mod tests {
     const BOB: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
 
     #[tokio::test]
-    async fn the_one_that_waited_longest_makes_room() {
+    async fn oldest_slot_is_evicted() {
         let pool = AdmissionPool::new(2);
         let (first, second) = (pool.acquire(ANN), pool.acquire(ANN));
         let _third = pool.acquire(ANN);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_takes_most_of_the_room_makes_room_first() {
+    async fn largest_holder_is_evicted_first() {
         let pool = AdmissionPool::new(3);
         let alone = pool.acquire(BOB);
         let many = [pool.acquire(ANN), pool.acquire(ANN)];
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_leaves_gives_the_place_back() {
+    async fn dropped_slot_is_free_again() {
         let pool = AdmissionPool::new(1);
         drop(pool.acquire(ANN));
         let first = pool.acquire(BOB);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_never_stops_coming_costs_nobody_a_place() {
+    fn flood_from_one_address_evicts_only_itself() {
         let pool = AdmissionPool::new(100);
         let few: Vec<_> = (0..30).map(|_| pool.acquire(BOB)).collect();
         let flood: Vec<_> = (0..10_000).map(|_| pool.acquire(ANN)).collect();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn all_the_room_is_for_one_address_while_nobody_else_wants_any_and_then_it_is_shared() {
+    fn capacity_is_shared_evenly_under_pressure() {
         let pool = AdmissionPool::new(90);
         let mut all: Vec<Vec<_>> = Vec::new();
         for (address, share) in [(1, 90_usize), (2, 45), (3, 30)] {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_whole_network_is_one_stranger_all_the_same() {
+    fn one_network_counts_as_one_client() {
         let pool = AdmissionPool::new(10);
         let few: Vec<_> = (0..4).map(|_| pool.acquire(BOB)).collect();
         let flood = (0..1000_u16).map(|n| [0x2001, 0xdb8, 0, 0, 0, 0, 0, n].into());

@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_of_one_machine_is_one_address() {
+    fn network_of_one_machine_is_one_address() {
         let of = |text: &str| network(text.parse().unwrap()).to_string();
         assert_eq!(of("2001:db8::1:2:3:4"), "2001:db8::");
         assert_eq!(of("::ffff:192.0.2.7"), "192.0.2.7");

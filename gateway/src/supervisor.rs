@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_work_of_a_module_that_panics_begins_anew_after_a_rest_that_grows() {
+    async fn panicking_module_restarts_with_back_off() {
         let process = Process::new();
         let metrics = Arc::new(Metrics::register(process.registry()).unwrap());
         let module = Arc::new(PanickingModule {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_hub_that_drains_waits_for_no_rest() {
+    async fn drain_interrupts_the_back_off() {
         let process = Process::new();
         let metrics = Arc::new(Metrics::register(process.registry()).unwrap());
         let module = Arc::new(PanickingModule {

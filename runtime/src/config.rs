@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_told_at_once() {
+    fn all_mistakes_are_reported_together() {
         let file = "lost = 1\n[server]\ntypo = 1\nlist = [{}]";
         let mut reader = reader(&[("listen", "nowhere")], &[("FAIRLEAD_ADMIN", "x")], file);
         let _ = reader.optional::<SocketAddr>("listen");
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_to_listen_on_are_taken_as_people_write_them() {
+    fn listen_addresses_have_all_usual_forms() {
         for (text, address) in [
             ("127.0.0.1:8443", "127.0.0.1:8443"),
             ("[::1]:8443", "[::1]:8443"),

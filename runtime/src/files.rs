@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_is_what_the_system_allows() {
+    fn limit_is_raised_to_the_maximum() {
         let allowed = getrlimit(Resource::Nofile).maximum;
         let mut low = getrlimit(Resource::Nofile);
         low.current = Some(500);

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_held_counts_down_on_every_way_out() {
+    fn guard_counts_down_on_drop() {
         let gauge = IntGauge::new("held", "So many.").unwrap();
         let (one, two) = (Hold::of(&gauge), Hold::of(&gauge));
         assert_eq!(gauge.get(), 2);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_what_there_is_when_somebody_asks() {
+    fn figures_are_read_on_each_scrape() {
         let (registry, number) = (Registry::new(), Arc::new(AtomicUsize::new(1)));
         let figures: [Figure<Arc<AtomicUsize>>; 2] = [
             ("now", "As it is.", |number| number.load(SeqCst)),

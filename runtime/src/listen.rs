@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_taken_address_is_told_with_its_code() {
+    async fn address_in_use_has_its_code() {
         let first = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let failure = bind(first.local_addr().unwrap()).unwrap_err();
         assert_eq!(failure.code, Code::AddressInUse);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_loop_ends_when_the_process_drains() {
+    async fn accept_loop_ends_with_the_drain() {
         let process = Process::new();
         let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();

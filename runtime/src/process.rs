@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn draining_waits_for_tasks_and_then_cuts_them_off() {
+    async fn drain_waits_for_tasks_and_then_cancels_them() {
         let process = Process::new();
         process.set_ready(true);
         let draining = process.clone();

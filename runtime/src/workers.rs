@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_core_has_its_turn_and_all_end_with_the_threads() {
+    fn cores_take_turns_and_end_with_their_threads() {
         let (workers, threads) = Workers::start(3).unwrap();
         let ids: Vec<_> = (0..6).map(|_| workers.next().map(Handle::id)).collect();
         assert_eq!(ids[..3], ids[3..]);

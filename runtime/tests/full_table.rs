@@ -49,7 +49,7 @@ fn client() -> TcpSocket {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loop_that_can_open_nothing_rests_between_its_tries_and_recovers() {
+async fn accept_loop_at_the_file_limit_pauses_and_recovers() {
     let complaints = watch::Sender::new(Vec::new());
     let mut complained = complaints.subscribe();
     let logged = registry().with(Complaints(complaints));

@@ -36,7 +36,7 @@ fn the_front_is_believed_by_ca_file_or_by_pin() {
 }
 
 #[test]
-fn the_outer_tls_says_what_is_wrong() {
+fn outer_tls_errors_are_specific() {
     let ((ca, _dir), (other, _other_dir)) = (authority(), authority());
     let fresh = front(&ca, now());
     let old = front(&ca, now() - Duration::hours(25));
@@ -114,7 +114,7 @@ fn a_client_at_any_time_minds_all_but_the_time() {
 }
 
 #[test]
-fn a_damaged_ca_file_is_a_mistake_in_the_configuration() {
+fn damaged_ca_file_is_a_configuration_mistake() {
     for bad in [
         "",
         "nonsense",

@@ -23,7 +23,7 @@ fn hub_and_agent_prove_themselves_to_each_other() {
 }
 
 #[test]
-fn an_agent_without_certificate_is_let_in_as_nobody() {
+fn agent_without_certificate_is_anonymous() {
     let (ca, _dir) = authority();
     let client = session_client(ca.pin(), None).unwrap();
     let (_, server) = shake(client, hub(&ca, now()), HUB_SERVER_NAME).unwrap();
@@ -31,7 +31,7 @@ fn an_agent_without_certificate_is_let_in_as_nobody() {
 }
 
 #[test]
-fn a_hub_of_another_authority_is_refused_recognisably() {
+fn hub_of_another_authority_is_rejected_with_its_own_error() {
     let ((ca, _dir), (other, _other_dir)) = (authority(), authority());
     for identity in [None, Some(&agent(&other, now()))] {
         let client = session_client(other.pin(), identity).unwrap();
@@ -48,7 +48,7 @@ fn a_hub_of_another_authority_is_refused_recognisably() {
 }
 
 #[test]
-fn bringing_the_pinned_certificate_along_does_not_help_another_authority() {
+fn pinned_certificate_in_the_chain_does_not_help_another_authority() {
     let ((ca, _dir), (evil, _evil_dir)) = (authority(), authority());
     let leaf = forged_under(&ca);
     let server = session_server(&leaf, evil.certificate_pem(), std::time::Duration::ZERO).unwrap();
@@ -102,7 +102,7 @@ fn the_front_cannot_stand_in_for_the_inner_hub() {
 }
 
 #[test]
-fn a_certificate_that_is_no_agents_ends_the_handshake_with_an_alert() {
+fn foreign_certificate_ends_the_handshake_with_an_alert() {
     let ((ca, _dir), (other, _other_dir)) = (authority(), authority());
     let cases = [
         (
@@ -135,7 +135,7 @@ fn a_certificate_that_is_no_agents_ends_the_handshake_with_an_alert() {
 }
 
 #[test]
-fn an_agent_may_come_with_what_has_expired_for_as_long_as_its_hub_says() {
+fn expired_certificate_is_accepted_within_the_grace_period() {
     let ((ca, _dir), (other, _other_dir)) = (authority(), authority());
     let lapsed = now() - Duration::hours(25);
     let (short, long) = (

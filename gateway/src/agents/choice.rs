@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_works_comes_before_one_that_does_not_however_near_or_idle_that_is() {
+    fn working_session_beats_a_faulty_one() {
         let worst = Candidate {
             running: 400,
             rtt: Some(Duration::from_secs(2)),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_side_by_side_share_the_work() {
+    fn equal_sessions_share_the_load() {
         let rtt = Some(Duration::from_micros(300));
         let busy = Candidate {
             running: 3,
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_far_session_gets_its_share_only_when_the_near_one_has_more_to_do() {
+    fn far_session_is_chosen_only_under_load() {
         let far = Candidate {
             rtt: Some(Duration::from_millis(250)),
             chosen: 0,
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn no_count_and_no_round_trip_is_too_large() {
+    fn rank_does_not_overflow() {
         let absurd = Candidate {
             running: usize::MAX,
             rtt: Some(Duration::MAX),

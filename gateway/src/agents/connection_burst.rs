@@ -45,19 +45,19 @@ mod tests {
     }
 
     #[test]
-    fn many_at_once_are_a_crowd_but_for_the_first() {
+    fn many_sessions_at_once_are_a_burst() {
         assert_eq!(burst_size((0..1000).map(|_| 0)), 900);
         assert_eq!(burst_size(0..3000), 2900);
     }
 
     #[test]
-    fn those_that_come_one_by_one_are_none() {
+    fn single_sessions_are_no_burst() {
         assert_eq!(burst_size((0..1000).map(|n| n * 10)), 0);
         assert_eq!(burst_size(0..50), 0);
     }
 
     #[test]
-    fn whoever_comes_when_a_crowd_has_gone_by_is_none_of_it() {
+    fn session_after_a_burst_is_no_part_of_it() {
         let crowd_and_later = (0..500).chain([1200, 2500, 10_000]);
         assert_eq!(burst_size(crowd_and_later), 400 + 1);
     }

@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_answers_is_seen_and_its_probe_is_good_only_if_its_api_server_is_ready() {
+    fn good_probe_needs_a_ready_api_server() {
         let at = |minute| OffsetDateTime::UNIX_EPOCH + time::Duration::minutes(minute);
         let error = || LastError {
             code: Code::ApiUnreachable,
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_was_lost_before_its_session_ended_is_lost_since_then() {
+    fn final_status_keeps_the_time_of_an_earlier_loss() {
         let mut group = ClusterSessions::default();
         let ended = || status(ClusterState::Lost, 5, Some(Code::SessionBroke));
         assert_eq!(group.final_status(ended()), ended());
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_stands_as_well_as_the_best_of_its_sessions() {
+    fn cluster_has_the_status_of_its_best_session() {
         let lost = status(ClusterState::Lost, 0, Some(Code::SessionBroke));
         let unready = status(ClusterState::ApiUnreachable, 1, Some(Code::ApiUnreachable));
         let (first, second) = (

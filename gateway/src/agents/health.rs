@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_is_down_is_lost_at_once_and_good_again_with_the_next_probe() {
+    fn lost_link_is_reported_at_once_and_the_next_probe_recovers() {
         let start = Instant::now();
         let mut health = HealthTracker::new(start);
         let down = || ProbeResult::Down(error(Code::SessionBroke));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_was_never_good_says_so_at_once() {
+    fn session_without_a_good_probe_reports_at_once() {
         let start = Instant::now();
         let mut health = HealthTracker::new(start);
         let bad = ProbeResult::Bad(error(Code::ApiUnreachable));

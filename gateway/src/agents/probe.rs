@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_agents_come_back_at_once_and_many_as_fast_as_a_core_takes_them() {
+    fn reconnect_spread_grows_with_the_number_of_agents() {
         for (agents, millis) in [(0, 250), (100, 250), (5_000, 3_750), (100_000, 75_000)] {
             assert_eq!(spread_millis(agents), millis, "{agents}");
         }

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_issued_certificate_says_how_long_it_is_good() {
+    fn validity_is_read_from_an_issued_certificate() {
         let issued = br#"{"cluster":"c-a","tenant":"t-a","certificate":"","ca":"",
             "notBefore":"2026-11-21T10:00:00Z","notAfter":"2026-11-22T10:00:00Z"}"#;
         assert_eq!(not_after(issued).unwrap().unix_timestamp(), 1_795_341_600);

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn api_server_is_silent_where_the_agent_says_that_it_does_not_answer() {
+    fn api_server_is_silent_when_its_agent_reports_timeouts() {
         let late = || ProbeResult::Bad(error(Code::ApiTimeout));
         let heard = hear(&[
             (1, late()),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_been_carried_out_is_not_told_as_lost() {
+    fn possibly_executed_request_is_not_reported_as_lost() {
         let silence = |party| Silence {
             party,
             since: Instant::now(),

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_latest_status_of_a_cluster_is_told() {
+    fn only_the_latest_status_of_a_cluster_is_written() {
         let queue = StatusQueue::default();
         let cluster: ClusterId = "c-a".parse().unwrap();
         queue.put(&cluster, status(ClusterState::Lost));

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_waits_no_longer_than_its_client_and_a_watch_not_at_all() {
+    fn wait_budget_is_below_the_clients_timeout() {
         for (path, seconds) in [
             ("/api/v1/pods", 20.0),
             ("/api/v1/pods?limit=500", 20.0),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longer_a_cluster_has_been_away_the_less_is_waited_for_it() {
+    fn wait_budget_shrinks_with_the_time_away() {
         let seconds = Duration::from_secs;
         for (budget, away, waits) in [
             (20, 0, 20),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_cluster_says_since_when_and_why() {
+    fn lost_cluster_reports_time_and_cause() {
         let status = ClusterStatus {
             state: ClusterState::Lost,
             since: OffsetDateTime::from_unix_timestamp(1_795_255_200).unwrap(),

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_disagree_are_refused() {
+    fn conflicting_names_are_rejected() {
         let a = "c-a.clusters.hub.test";
         for (sni, host, code) in [
             (Some(a), "c-b.clusters.hub.test", Code::WrongHost),

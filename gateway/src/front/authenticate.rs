@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_taken_from_exactly_one_header() {
+    fn token_comes_from_exactly_one_header() {
         assert_eq!(read(&["Bearer abc"]).as_deref(), Ok("abc"));
         assert_eq!(read(&["bearer abc"]).as_deref(), Ok("abc"));
         for none in [

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permit_names_user_role_and_tenant_and_never_system() {
+    fn permit_names_user_role_and_tenant_and_never_system() {
         let permit = permit("system:masters", Role::Operator, None).unwrap();
         let ImpersonatedNames::Caller { user, groups } = permit.names() else {
             panic!("{permit:?}");
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_admin_asks_to_be_another_user() {
+    fn only_an_admin_impersonates_another_user() {
         let other = permit("ann", Role::Admin, Some("dev")).unwrap();
         assert_eq!(
             *other.names(),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_no_header_makes_no_permit() {
+    fn invalid_header_value_makes_no_permit() {
         for name in ["a\r\nfairlead-group: x", "a\0", "a\n"] {
             assert_eq!(
                 permit(name, Role::Viewer, None).unwrap_err().code,

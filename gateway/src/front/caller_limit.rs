@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_callers_share_is_bounded_and_is_not_the_others() {
+    fn callers_have_separate_limits() {
         let caller_limit = CallerLimit::new(2);
         let held = [
             caller_limit.acquire("ann").unwrap(),
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_with_nothing_under_way_are_forgotten() {
+    fn idle_callers_are_forgotten() {
         let caller_limit = CallerLimit::new(1);
         let held = caller_limit.acquire("busy").unwrap();
         for n in 0..2 * MAX_IDLE_CALLERS {

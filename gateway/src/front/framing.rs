@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_given_in_two_ways_are_seen_however_the_bytes_come() {
+    fn ambiguous_lengths_are_detected_in_any_chunking() {
         let head = "POST / HTTP/1.1\r\nHost: a\r\n";
         for (sent, expected) in [
             (format!("{head}\r\n"), vec![false]),
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_sends_nothing_but_heads_fills_no_memory() {
+    fn queue_of_unserved_heads_is_bounded() {
         let sent = "GET / HTTP/1.1\n\n".repeat(2 * MAX_AHEAD);
         assert_eq!(ambiguous(&sent, 4096).len(), MAX_AHEAD);
     }

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn one_user_may_be_asked_for_and_nothing_beside_it() {
+    fn one_impersonated_user_and_nothing_else_is_accepted() {
         let asked = |headers: &[(&str, &str)]| {
             let asked = impersonated(request(headers).headers());
             asked.map_err(|failure| failure.code)
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_clients_to_say_is_taken_off() {
+    fn reserved_headers_of_clients_are_removed() {
         let mut headers = request(&[
             ("authorization", "Bearer x"),
             ("cookie", "a=b"),
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_upgrades_of_kubernetes_are_passed_on() {
+    fn only_kubernetes_upgrades_are_forwarded() {
         let wanted = |upgrade: &[(&str, &str)]| requested_upgrade(&request(upgrade));
         for known in ["websocket", "WebSocket", "SPDY/3.1", "spdy/3.1"] {
             let sent = [("connection", "keep-alive, Upgrade"), ("upgrade", known)];

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_slash_at_the_end_of_a_path_says_nothing() {
+    fn one_trailing_slash_is_removed() {
         let without =
             |uri: &str| without_last_slash(&uri.parse().unwrap()).map(|uri| uri.to_string());
         assert_eq!(without("/clusters/").as_deref(), Some("/clusters"));

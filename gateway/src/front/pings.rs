@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_that_says_nothing_is_pinged_again_and_again() {
+    async fn idle_connection_is_pinged_repeatedly() {
         let (mut server, mut client) = pair();
         let begin = Instant::now();
         let mut seen = [0; 6];
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_speaks_is_not_pinged() {
+    async fn active_connection_is_not_pinged() {
         let (mut server, mut client) = pair();
         let speaking = async {
             for _ in 0..10 {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_comes_into_the_middle_of_a_frame_nor_behind_the_last() {
+    async fn pings_never_split_a_frame_or_follow_the_last() {
         let (mut server, mut client) = pair();
         server.write_all(b"\x81\x02h").await.unwrap();
         let waiting = serve(&mut server, sleep(Duration::from_secs(60)));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_ping_that_does_not_fit_is_whole_before_anything_else_goes() {
+    async fn partial_ping_is_completed_before_other_data() {
         let (server, mut client) = duplex(1);
         let mut server = WebSocketPings::new(server);
         serve(&mut server, sleep(Duration::from_secs(20))).await;

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_takes_the_hub_for_an_api_server_is_answered_as_by_one() {
+    fn kubernetes_paths_get_kubernetes_failures() {
         for (path, its) in [
             ("/api", true),
             ("/api/v1/nodes", true),

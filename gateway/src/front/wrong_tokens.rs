@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_address_has_so_many_a_minute_and_is_not_another_one() {
+    async fn addresses_have_separate_rate_limits() {
         let wrong = WrongTokens::default();
         for _ in 0..MAX_WRONG_TOKENS {
             assert_eq!(wrong.record(v4(1)), Attempt::Wrong);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn ten_thousand_of_one_address_are_told_of_once_a_minute() {
+    async fn many_wrong_tokens_of_one_address_are_logged_once_a_minute() {
         let wrong = WrongTokens::default();
         for _ in 0..3 {
             let firsts = (0..10_000).filter(|_| wrong.count(v4(1)).0 == 1);

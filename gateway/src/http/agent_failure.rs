@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_speaks_for_itself_only() {
+    fn agent_may_report_only_its_own_codes() {
         for (said, heard) in [
             ("FL-1501", Some(Code::AgentRefused)),
             ("FL-1502", Some(Code::ApiUnreachable)),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_agents_cause_becomes_one_sentence() {
+    async fn cause_of_an_agent_becomes_one_sentence() {
         let failure = failure_from(
             Some(Code::ApiUnreachable),
             body::full("connect:\r\nrefused\n"),

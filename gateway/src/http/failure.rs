@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_failure_is_told_in_the_encoding_that_was_asked_for() {
+    async fn failure_has_the_accepted_encoding() {
         let failure = Failure::new(Code::AgentFull);
         let mut headers = HeaderMap::new();
         headers.insert(
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_429_and_an_absent_database_ask_the_client_to_come_back() {
+    fn only_429_and_an_unavailable_database_ask_for_a_retry() {
         for &code in Code::ALL {
             let response = render(&Failure::new(code), Shape::Reason);
             let asks = response.headers().contains_key(header::RETRY_AFTER);

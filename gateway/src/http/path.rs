@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_parsers_read_differently_is_refused() {
+    fn ambiguous_paths_are_rejected() {
         for path in [
             "",
             "*",

@@ -55,7 +55,7 @@ async fn modules_answer_people_and_strangers() {
 }
 
 #[tokio::test]
-async fn a_panic_is_one_answer_and_the_connection_lives_on() {
+async fn panic_is_one_answer_and_keeps_the_connection() {
     let rig = Rig::start();
     let mut tls = rig.connect(HUB, "http/1.1").await;
     for (path, status) in [("bug", 500), ("whoami", 200)] {
@@ -98,7 +98,7 @@ async fn refused_before_its_body(rig: &Rig, length: usize, chunked: bool) -> (An
 }
 
 #[tokio::test]
-async fn who_is_refused_before_the_body_hears_of_it_and_goes_on_on_the_same_connection() {
+async fn early_rejection_keeps_the_connection() {
     let rig = Rig::start();
     // Independent of the time that reading the body takes.
     let _clock = PausedClock::start();
@@ -111,7 +111,7 @@ async fn who_is_refused_before_the_body_hears_of_it_and_goes_on_on_the_same_conn
 }
 
 #[tokio::test]
-async fn who_would_send_too_much_or_waits_to_be_told_to_is_told_that_the_connection_ends() {
+async fn early_rejection_of_a_large_body_closes_the_connection() {
     let rig = Rig::start();
     for (more, status) in [
         ("Content-Length: 5000000", 405),
@@ -129,7 +129,7 @@ async fn who_would_send_too_much_or_waits_to_be_told_to_is_told_that_the_connect
 }
 
 #[tokio::test]
-async fn who_cannot_be_told_is_refused_each_with_its_code() {
+async fn unauthenticated_requests_are_rejected_each_with_its_code() {
     let rig = Rig::start();
     for (credentials, status, code) in [
         ("", 401, Code::NoToken),
@@ -163,7 +163,7 @@ async fn who_cannot_be_told_is_refused_each_with_its_code() {
 }
 
 #[tokio::test]
-async fn a_failure_comes_in_the_encoding_that_kubectl_asks_for() {
+async fn failure_has_the_encoding_of_kubectl() {
     let rig = Rig::start();
     let accept = "Accept: application/vnd.kubernetes.protobuf,application/json\r\n";
     let answer = rig.get(HUB, "/k8s/clusters/c-a/api/v1/pods", accept).await;
@@ -179,7 +179,7 @@ async fn a_failure_comes_in_the_encoding_that_kubectl_asks_for() {
 }
 
 #[tokio::test]
-async fn clusters_are_told_apart_from_those_that_do_not_exist() {
+async fn known_clusters_differ_from_unknown_ones() {
     let rig = Rig::start();
     let by_name = format!("c-a.{DOMAIN}");
     for (sni, host, path, code) in [
@@ -392,7 +392,7 @@ async fn http2_goes_the_same_way() {
 }
 
 #[tokio::test]
-async fn sockets_that_never_finish_tls_keep_nobody_out() {
+async fn unfinished_handshakes_block_no_client() {
     let rig = Rig::start();
     let mut idle = Vec::new();
     for n in 0..300 {
@@ -415,7 +415,7 @@ async fn sockets_that_never_finish_tls_keep_nobody_out() {
 }
 
 #[tokio::test]
-async fn draining_refuses_new_requests_and_closes_idle_connections() {
+async fn draining_rejects_new_requests_and_closes_idle_connections() {
     let rig = Rig::start();
     let mut idle = rig.connect(HUB, "http/1.1").await;
     let request = format!("GET /v1/whoami HTTP/1.1\r\nHost: {HUB}\r\n{GOOD}\r\n\r\n");
@@ -442,7 +442,7 @@ async fn draining_refuses_new_requests_and_closes_idle_connections() {
 }
 
 #[tokio::test]
-async fn a_slash_at_the_end_of_a_modules_path_is_taken_off() {
+async fn trailing_slash_of_a_modules_path_is_removed() {
     let rig = Rig::start();
     let answer = rig.get(HUB, "/v1/whoami/", "").await;
     assert_eq!((answer.status, answer.text().as_str()), (200, "ada"));
@@ -451,7 +451,7 @@ async fn a_slash_at_the_end_of_a_modules_path_is_taken_off() {
 }
 
 #[tokio::test]
-async fn an_address_that_guesses_is_slowed_down_and_right_tokens_are_let_in() {
+async fn wrong_tokens_are_rate_limited_and_correct_ones_accepted() {
     let rig = Rig::start();
     let guess =
         format!("GET /v1/whoami HTTP/1.1\r\nHost: {HUB}\r\nAuthorization: Bearer x\r\n\r\n");

@@ -16,7 +16,7 @@ async fn violations(rig: &Rig, count: usize) {
 }
 
 #[tokio::test]
-async fn an_agent_that_asks_in_no_http_loses_the_stream_and_is_counted() {
+async fn invalid_request_of_an_agent_resets_its_stream() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
     status(&rig, ClusterState::Connected).await;
@@ -38,7 +38,7 @@ async fn an_agent_that_asks_in_no_http_loses_the_stream_and_is_counted() {
 }
 
 #[tokio::test]
-async fn an_agent_that_answers_in_no_http_fails_that_request_alone_and_is_counted() {
+async fn invalid_answer_of_an_agent_fails_one_request() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
     status(&rig, ClusterState::Connected).await;

@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn while_a_hub_drains_what_runs_goes_on_over_another_link_and_nothing_new_begins() {
+async fn draining_hub_resumes_sessions_and_rejects_new_ones() {
     let rig = Rig::start();
     let (port, way) = rig.way().await;
     let agent = Agent::by(&rig, port, "c-a", hello(1, 0, None)).await;
@@ -58,7 +58,7 @@ async fn while_a_hub_drains_what_runs_goes_on_over_another_link_and_nothing_new_
 
 /// It has not broken a rule: without a link it could not send a hello.
 #[tokio::test]
-async fn an_agent_whose_link_is_lost_before_it_has_named_itself_has_its_time_on_the_next_one() {
+async fn hello_deadline_restarts_with_the_next_link() {
     let rig = Rig::start();
     let (port, way) = rig.way().await;
     let agent = Agent::by(&rig, port, "c-a", Says::Nothing).await;
@@ -79,8 +79,7 @@ async fn an_agent_whose_link_is_lost_before_it_has_named_itself_has_its_time_on_
 
 /// It costs the hub no handshake, and counts as nobody's failure.
 #[tokio::test]
-async fn an_agent_that_wants_only_its_session_back_and_has_come_to_another_hub_has_declined_a_new_one()
- {
+async fn resumption_at_another_hub_is_declined_without_a_new_session() {
     let (rig, other) = (Rig::start(), Rig::start());
     let agent = Agent::of(&rig, "c-a").await;
     let asked = agent.asks_for_its_session_at(&other).await;

@@ -60,7 +60,7 @@ fn taken(rig: &Rig) -> usize {
 }
 
 #[tokio::test]
-async fn sessions_whose_agents_take_nothing_stay_within_what_all_have_together() {
+async fn sessions_of_stalled_agents_stay_within_the_memory_budget() {
     let rig = Rig::with(|config| config.session_memory = LIMIT);
     let stuck = ["c-a", "c-b", "c-c", "c-d"];
     for cluster in stuck.iter().chain(&["c-e"]) {

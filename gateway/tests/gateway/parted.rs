@@ -48,7 +48,7 @@ async fn deleting_a_cluster_ends_its_session_at_once() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_becomes_another_tenants_is_lost_until_that_enrols_it() {
+async fn moved_cluster_is_lost_until_it_is_enrolled() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
     status(&rig, ClusterState::Connected).await;
@@ -63,7 +63,7 @@ async fn a_cluster_that_becomes_another_tenants_is_lost_until_that_enrols_it() {
 }
 
 #[tokio::test]
-async fn a_move_that_was_missed_among_very_many_deletions_ends_the_session_all_the_same() {
+async fn missed_move_still_ends_the_session() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
     status(&rig, ClusterState::Connected).await;
@@ -83,7 +83,7 @@ async fn a_move_that_was_missed_among_very_many_deletions_ends_the_session_all_t
 }
 
 #[tokio::test]
-async fn a_session_that_begins_while_its_cluster_moves_to_another_tenant_ends() {
+async fn session_that_begins_during_a_move_ends() {
     let rig = Rig::start();
     *rig.modules.moves_after.lock().unwrap() = Some(1);
     let agent = Agent::saying(&rig, "c-a", Says::Nothing).await;

@@ -101,7 +101,7 @@ async fn two_links_of_one_agent_share_the_work() {
 
 /// While the first agent's session waits for its agent, its requests wait too; other sessions serve.
 #[tokio::test]
-async fn a_request_that_finds_no_link_goes_to_the_first_session_that_has_one() {
+async fn request_without_a_link_goes_to_the_first_session_with_one() {
     let rig = Rig::start();
     let (port, way) = rig.way().await;
     let gone = Agent::by(&rig, port, "c-a", hello(1, 0, HOME)).await;
@@ -116,7 +116,7 @@ async fn a_request_that_finds_no_link_goes_to_the_first_session_that_has_one() {
 }
 
 #[tokio::test]
-async fn an_agent_serves_nobody_before_it_has_named_itself() {
+async fn agent_serves_only_after_its_hello() {
     let rig = Rig::start();
     let silent = Agent::saying(&rig, "c-a", Says::Nothing).await;
     let answer = get(&rig).await;
@@ -128,7 +128,7 @@ async fn an_agent_serves_nobody_before_it_has_named_itself() {
 }
 
 #[tokio::test]
-async fn a_clone_is_refused_and_the_original_notices_nothing() {
+async fn clone_is_rejected_without_effect_on_the_original() {
     let rig = Rig::start();
     let original = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
     status(&rig, ClusterState::Connected).await;
@@ -157,7 +157,7 @@ async fn a_clone_is_refused_and_the_original_notices_nothing() {
 }
 
 #[tokio::test]
-async fn a_clone_that_learns_late_where_it_is_serves_nobody_from_then_on() {
+async fn late_detected_clone_stops_serving() {
     let rig = Rig::start();
     let original = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
     let clone = Agent::saying(&rig, "c-a", hello(2, 0, None)).await;
@@ -171,7 +171,7 @@ async fn a_clone_that_learns_late_where_it_is_serves_nobody_from_then_on() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_only_a_clone_served_is_lost_with_it() {
+async fn cluster_served_by_a_clone_alone_is_lost_with_it() {
     let rig = Rig::start();
     let clone = Agent::saying(&rig, "c-a", hello(2, 0, None)).await;
     status(&rig, ClusterState::Connected).await;
@@ -183,7 +183,7 @@ async fn a_cluster_that_only_a_clone_served_is_lost_with_it() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_was_enrolled_anew_elsewhere_leaves_its_old_place() {
+async fn enrolment_elsewhere_evicts_the_old_sessions() {
     let rig = Rig::start();
     let old = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
     status(&rig, ClusterState::Connected).await;
@@ -195,7 +195,7 @@ async fn a_cluster_that_was_enrolled_anew_elsewhere_leaves_its_old_place() {
 }
 
 #[tokio::test]
-async fn of_more_sessions_than_a_cluster_may_have_the_oldest_goes() {
+async fn oldest_session_is_evicted_at_the_limit() {
     let rig = Rig::start();
     let mut agents = Vec::new();
     for instance in 0..17 {
@@ -216,7 +216,7 @@ async fn of_more_sessions_than_a_cluster_may_have_the_oldest_goes() {
 }
 
 #[tokio::test]
-async fn an_agent_with_a_sick_api_server_is_asked_last_and_the_cluster_is_well() {
+async fn agent_with_a_failing_api_server_is_chosen_last() {
     let rig = Rig::start();
     let sick = Agent::saying(&rig, "c-a", Says::Nothing).await;
     *sick.api.ready.lock().unwrap() = (502, Some(("FL-1502", "refused")));
@@ -235,7 +235,7 @@ async fn an_agent_with_a_sick_api_server_is_asked_last_and_the_cluster_is_well()
 }
 
 #[tokio::test]
-async fn an_agent_is_told_that_the_hub_is_about_to_go_while_something_runs() {
+async fn drain_is_announced_while_requests_run() {
     let rig = Rig::start();
     let agent = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
     status(&rig, ClusterState::Connected).await;

@@ -17,7 +17,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn a_session_makes_the_cluster_connected_and_its_end_lost() {
+async fn session_decides_the_status_of_its_cluster() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
     let connected = status(&rig, ClusterState::Connected).await;
@@ -39,7 +39,7 @@ async fn a_session_makes_the_cluster_connected_and_its_end_lost() {
 }
 
 #[tokio::test]
-async fn an_agent_is_told_of_another_configuration_on_a_probe_that_comes_at_once() {
+async fn changed_configuration_triggers_a_probe() {
     let rig = Rig::start();
     let agent = Agent::saying(&rig, "c-a", hello(1, 0, None)).await;
     status(&rig, ClusterState::Connected).await;
@@ -62,7 +62,7 @@ async fn named(rig: &Rig, agent: &Agent, revision: &str) {
 }
 
 #[tokio::test]
-async fn an_agent_whose_api_server_hangs_is_told_of_another_configuration_as_soon() {
+async fn changed_configuration_interrupts_a_hanging_probe() {
     let rig = Rig::start();
     let agent = Agent::saying(&rig, "c-a", hello(1, 0, None)).await;
     status(&rig, ClusterState::Connected).await;
@@ -75,7 +75,7 @@ async fn an_agent_whose_api_server_hangs_is_told_of_another_configuration_as_soo
 }
 
 #[tokio::test]
-async fn modules_tell_which_sessions_a_cluster_has() {
+async fn presence_lists_the_sessions_of_a_cluster() {
     let rig = Rig::start();
     let presence = rig.modules.presence.get().unwrap();
     let cluster: ClusterId = "c-a".parse().unwrap();
@@ -91,7 +91,7 @@ async fn modules_tell_which_sessions_a_cluster_has() {
 }
 
 #[tokio::test]
-async fn an_api_server_that_is_not_ready_is_reported_with_the_agents_cause() {
+async fn unready_api_server_is_reported_with_the_agents_cause() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
     status(&rig, ClusterState::Connected).await;
@@ -111,7 +111,7 @@ async fn an_api_server_that_is_not_ready_is_reported_with_the_agents_cause() {
 }
 
 #[tokio::test]
-async fn the_newest_session_of_one_name_serves_and_the_one_before_finishes_what_it_has() {
+async fn replaced_session_finishes_its_requests() {
     let rig = Rig::start();
     let old = Agent::saying(&rig, "c-a", hello(1, 0, None)).await;
     status(&rig, ClusterState::Connected).await;
@@ -158,8 +158,7 @@ async fn without_an_identity_nothing_but_enrolment_answers() {
 }
 
 #[tokio::test]
-async fn whoever_guesses_bootstrap_tokens_is_slowed_down_over_all_sessions_and_right_ones_are_let_in()
- {
+async fn bootstrap_token_guesses_are_rate_limited_over_all_sessions() {
     let rig = Rig::start();
     let one = Agent::without_identity(&rig).await;
     let other = Agent::without_identity(&rig).await;
@@ -187,7 +186,7 @@ async fn whoever_guesses_bootstrap_tokens_is_slowed_down_over_all_sessions_and_r
 }
 
 #[tokio::test]
-async fn an_agent_reaches_the_modules_routes_for_agents_and_no_others() {
+async fn agent_reaches_only_the_routes_for_agents() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
     let exchanges = Exchanges::new(agent.session.clone());
@@ -206,7 +205,7 @@ async fn an_agent_reaches_the_modules_routes_for_agents_and_no_others() {
 }
 
 #[tokio::test]
-async fn a_session_ends_with_its_certificate_unless_that_is_renewed() {
+async fn session_ends_with_its_certificate_unless_renewed() {
     let rig = Rig::start();
     // Long enough for the renewal at this machine's present speed: the clock of a certificate cannot be paused.
     let begun = Instant::now();
@@ -232,7 +231,7 @@ async fn a_session_ends_with_its_certificate_unless_that_is_renewed() {
 }
 
 #[tokio::test]
-async fn an_identity_that_has_expired_may_be_renewed_and_nothing_else() {
+async fn expired_identity_may_only_be_renewed() {
     let rig = Rig::start();
     let hour = Duration::from_mins(59);
     let lapsed = Agent::lapsed(&rig, "c-a", hour, Says::Nothing).await;
@@ -277,7 +276,7 @@ async fn ask(exchanges: &Exchanges, method: &str, path: &str) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn the_request_over_the_cap_is_told_to_come_back() {
+async fn request_over_the_limit_is_asked_to_retry() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
     status(&rig, ClusterState::Connected).await;
@@ -315,7 +314,7 @@ async fn the_request_over_the_cap_is_told_to_come_back() {
 }
 
 #[tokio::test]
-async fn one_callers_watches_leave_room_for_the_others() {
+async fn watches_of_one_caller_leave_capacity_to_others() {
     let rig = Rig::with(|config| config.max_requests_per_caller = 2);
     let agent = Agent::of(&rig, "c-a").await;
     status(&rig, ClusterState::Connected).await;
@@ -342,7 +341,7 @@ async fn one_callers_watches_leave_room_for_the_others() {
 }
 
 #[tokio::test]
-async fn draining_lets_a_running_request_finish_and_then_tells_the_agent() {
+async fn drain_finishes_requests_and_then_closes_the_session() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
     status(&rig, ClusterState::Connected).await;
@@ -365,7 +364,7 @@ async fn draining_lets_a_running_request_finish_and_then_tells_the_agent() {
 }
 
 #[tokio::test]
-async fn what_all_sessions_hold_together_is_told() {
+async fn memory_of_all_sessions_is_a_metric() {
     let rig = Rig::with(|config| config.session_memory = 5 << 20);
     let _agent = Agent::of(&rig, "c-a").await;
     let told = |name| rig.metric(name, &[]);

@@ -135,7 +135,7 @@ async fn request_in_flight_is_answered_within_two_seconds_of_the_loss() {
 }
 
 #[tokio::test]
-async fn api_server_that_hangs_keeps_no_reader_waiting() {
+async fn reads_of_a_hanging_api_server_fail_early() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
     status(&rig, ClusterState::Connected).await;

@@ -14,7 +14,7 @@ const LIMIT: usize = 1 << 20;
 const CLIENTS: usize = 12;
 
 #[tokio::test]
-async fn clients_that_stop_reading_are_joined_by_no_others_once_they_hold_all_there_is() {
+async fn requests_are_rejected_while_stalled_clients_fill_the_budget() {
     let rig = Rig::with(|config| config.session_memory = LIMIT);
     let agent = Agent::of(&rig, "c-a").await;
     status(&rig, ClusterState::Connected).await;

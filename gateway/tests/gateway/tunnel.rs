@@ -17,7 +17,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn the_agent_is_told_who_asks_and_nothing_of_the_clients_own_claims() {
+async fn agent_gets_the_caller_and_none_of_the_clients_claims() {
     let rig = Rig::start();
     let _agent = Agent::of(&rig, "c-a").await;
     status(&rig, ClusterState::Connected).await;
@@ -44,7 +44,7 @@ async fn the_agent_is_told_who_asks_and_nothing_of_the_clients_own_claims() {
 }
 
 #[tokio::test]
-async fn another_user_for_an_admin_is_all_that_the_agent_is_sent() {
+async fn impersonated_user_replaces_the_admins_names() {
     let rig = Rig::start();
     let _agent = Agent::of(&rig, "c-a").await;
     status(&rig, ClusterState::Connected).await;
@@ -134,7 +134,7 @@ async fn a_watch_is_flushed_at_once_head_first() {
 }
 
 #[tokio::test]
-async fn an_early_answer_reaches_the_client_before_its_upload_ends() {
+async fn early_answer_arrives_before_the_upload_ends() {
     let rig = Rig::start();
     let _agent = Agent::of(&rig, "c-a").await;
     status(&rig, ClusterState::Connected).await;
@@ -167,7 +167,7 @@ async fn expect_100_continue_is_answered_before_the_upload() {
 }
 
 #[tokio::test]
-async fn a_break_after_the_head_is_never_a_clean_end() {
+async fn break_after_the_head_is_never_a_clean_end() {
     let rig = Rig::start();
     let agent = Agent::of(&rig, "c-a").await;
     status(&rig, ClusterState::Connected).await;
@@ -270,7 +270,7 @@ async fn an_upgrade_is_spliced_with_half_close() {
 }
 
 #[tokio::test]
-async fn behind_a_proxy_that_ends_tls_everything_goes_the_same_way() {
+async fn plain_listener_behaves_like_the_tls_one() {
     let rig = Rig::start();
     let _agent = Agent::of(&rig, "c-a").await;
     status(&rig, ClusterState::Connected).await;
@@ -297,7 +297,7 @@ async fn behind_a_proxy_that_ends_tls_everything_goes_the_same_way() {
 }
 
 #[tokio::test]
-async fn an_upgrade_that_breaks_ends_with_a_reset() {
+async fn broken_upgrade_ends_with_a_reset() {
     let rig = Rig::start();
     let _agent = Agent::of(&rig, "c-a").await;
     status(&rig, ClusterState::Connected).await;

@@ -28,7 +28,7 @@ fn lost(rig: &Rig, cluster: &str, away: Duration) {
 }
 
 #[tokio::test]
-async fn a_request_waits_for_a_cluster_that_was_lost_a_moment_ago() {
+async fn request_waits_for_a_cluster_lost_just_now() {
     let rig = Rig::start();
     lost(&rig, "c-a", Duration::seconds(1));
     let path = format!("{ROOT}/who");
@@ -58,7 +58,7 @@ async fn waiting_for_one_cluster_is_not_ended_by_the_arrival_of_another() {
 }
 
 #[tokio::test]
-async fn who_asks_the_wrong_one_of_several_hubs_is_told_the_right_one() {
+async fn request_to_the_wrong_hub_gets_the_right_one() {
     let rig = Rig::start();
     let served = ClusterStatus {
         state: ClusterState::Connected,
@@ -105,7 +105,7 @@ async fn who_asks_the_wrong_one_of_several_hubs_is_told_the_right_one() {
 }
 
 #[tokio::test]
-async fn what_does_not_get_better_by_waiting_is_said_at_once() {
+async fn permanent_failures_do_not_wait() {
     let rig = Rig::start();
     let refused = |answer: Answer| (answer.status, answer.code().to_owned());
     let never = rig.get(HUB, "/k8s/clusters/c-b/api", "").await;

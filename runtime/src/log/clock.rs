@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_written_as_the_library_writes_it() {
+    fn timestamp_equals_that_of_the_library() {
         for (micros, expected) in [
             (0, "1970-01-01T00:00:00.000000Z"),
             (1_709_164_799_999_999, "2024-02-28T23:59:59.999999Z"),

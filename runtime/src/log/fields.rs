@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_the_one_that_the_library_writes() {
+    fn line_equals_that_of_the_library() {
         let (ours, theirs) = (Page::default(), Page::default());
         let plain = |page: &Page| {
             let page = page.clone();
