@@ -1,5 +1,5 @@
-//! What an agent needs to know to do its work, one document for each cluster: `GET /agent/v1/config` over its own session with
-//! `If-None-Match`. It is given its own and no other's. That another one is there, the hub says on its probes.
+//! Configuration of an agent, one document per cluster. The agent fetches the document of its own cluster over its session,
+//! `GET /agent/v1/config` with `If-None-Match`. The hub's probes announce a new revision.
 
 use std::collections::BTreeMap;
 
@@ -7,82 +7,89 @@ use serde::{Deserialize, Serialize};
 
 use crate::ClusterId;
 
-/// Where an agent asks for its [`AgentConfig`]; the ETag is the document's revision.
+/// Path from which an agent fetches its [`AgentConfig`]; the ETag is the document's revision.
 pub const CONFIG_PATH: &str = "/agent/v1/config";
-/// The largest document, in bytes of JSON.
+/// Limit of a document, in bytes of JSON.
 pub const MAX_CONFIG_BYTES: usize = 256 * 1024;
-/// On the hub's probes: the revision of the cluster's document as it is now, if the hub knows.
+/// Header of the hub's probes: desired revision of the cluster's document.
 pub const DESIRED_REVISION_HEADER: &str = "fairlead-config-desired";
-/// On the agent's `GET`: the revision by which it works, if there is any.
+/// Header of the agent's `GET`: revision that the agent has applied.
 pub const APPLIED_REVISION_HEADER: &str = "fairlead-config-applied";
 
-/// The whole document. Where a field is missing, nothing is said of it.
+/// Configuration document. A missing field leaves the setting to the agent's own flags and defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentConfig {
-    /// The catalog's repository.
+    /// Repository of the catalog.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<Repository>,
+    /// Revisions of the configuration repositories.
     pub revisions: Revisions,
-    /// Which version of the agent should run here.
+    /// Desired version of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_version: Option<String>,
+    /// Settings of fact collection.
     pub facts: FactCollection,
-    /// `host:port` that the hub may open plain TCP to. It narrows what the site operator allows, and never widens it. None:
-    /// all of that.
+    /// Addresses (`host:port`) for plain TCP connections. They restrict the addresses that the site operator allows, and
+    /// never add to them. `None` is no restriction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_connect: Option<Vec<String>>,
 }
 
-/// How it stands with one cluster's document, as `GET /v1/agents` lists it.
+/// Configuration status of one cluster's agent, as listed by `GET /v1/agents`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentConfigStatus {
+    /// Cluster of the agent.
     pub cluster: ClusterId,
-    /// Revision of the document as it is now.
+    /// Desired revision: that of the current document.
     pub desired: String,
-    /// Revision by which the agent works, once it has said so.
+    /// Revision that the agent has reported as applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<String>,
-    /// It works by another one than it should.
+    /// True if the applied revision differs from the desired one.
     pub outdated: bool,
 }
 
+/// Repository of a cluster's catalog.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Repository {
+    /// URL to clone from.
     pub url: String,
-    /// In the form of `known_hosts`.
+    /// Host keys of the server in `known_hosts` format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_keys: Option<String>,
 }
 
-/// Which states of the configuration repositories count.
+/// Revisions of the configuration repositories to compile from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Revisions {
+    /// Revision of the global repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub global: Option<String>,
+    /// Revision of the tenant's repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// The cluster's own, in the place of the above.
+    /// Overrides of the cluster, by the name of the repository.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub overrides: BTreeMap<String, String>,
 }
 
-/// How facts are collected.
+/// Settings of fact collection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FactCollection {
-    /// Seconds between two looks; none: as the agent was started, or five minutes.
+    /// Seconds between two collections; `None` is the agent's own setting, else five minutes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval_seconds: Option<u32>,
-    /// Collectors that do not run, by name. Unknown ones are those of another version.
+    /// Names of disabled collectors. Unknown names are ignored: they may be those of another version.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disabled_collectors: Vec<String>,
-    /// Which annotations of namespaces are facts.
+    /// Prefixes of the namespace annotations to collect as facts.
     pub annotation_prefixes: Vec<String>,
-    /// Which of them say whom to ask.
+    /// Prefixes of the namespace annotations to collect as contacts.
     pub contact_prefixes: Vec<String>,
 }
 
@@ -97,21 +104,31 @@ impl Default for FactCollection {
     }
 }
 
-/// The collectors, in the order in which they run: of two that tell a fact of one name, the first counts.
+/// Collectors of facts in the order in which they run. The first collector of a fact name takes precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CollectorKind {
+    /// Version of Kubernetes.
     Version,
+    /// Version and distribution of OpenShift.
     OpenShift,
+    /// Nodes with their capacity.
     Nodes,
+    /// Host names of ingresses and routes.
     Hosts,
+    /// Services and charts, by the labels of workloads.
     Services,
+    /// Releases of Helm.
     Helm,
+    /// Custom resource definitions.
     Definitions,
+    /// Annotations of namespaces.
     Annotations,
+    /// ConfigMap with facts of the site operator.
     Additional,
 }
 
 impl CollectorKind {
+    /// All collectors, in their order.
     pub const ALL: [CollectorKind; 9] = [
         CollectorKind::Version,
         CollectorKind::OpenShift,
@@ -124,7 +141,7 @@ impl CollectorKind {
         CollectorKind::Additional,
     ];
 
-    /// As in [`FactCollection::disabled_collectors`].
+    /// Name, as in [`FactCollection::disabled_collectors`].
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -142,7 +159,7 @@ impl CollectorKind {
 }
 
 impl FactCollection {
-    /// Whether this collector runs.
+    /// True if this collector is enabled.
     #[must_use]
     pub fn has(&self, kind: CollectorKind) -> bool {
         !self
@@ -157,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_of_another_version_is_read_as_far_as_it_is_known() {
+    fn unknown_fields_of_a_document_are_ignored() {
         let text = r#"{"facts":{"disabledCollectors":["helm","tomorrow"],"new":1},"later":{}}"#;
         let config: AgentConfig = serde_json::from_str(text).unwrap();
         assert!(!config.facts.has(CollectorKind::Helm) && config.facts.has(CollectorKind::Nodes));
@@ -166,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_reads_back() {
+    fn document_survives_a_round_trip() {
         let config = AgentConfig {
             repository: Some(Repository {
                 url: "ssh://git@git.example.com/c-demo.git".to_owned(),

@@ -1,52 +1,62 @@
-//! How an agent comes to its identity. `POST /agent/v1/enroll` needs no identity and takes a bootstrap token;
-//! `POST /agent/v1/renew` needs the identity that is renewed. Both over a stream of the agent's own session, never
-//! over the hub's front.
+//! Enrolment and renewal of an agent's identity. `POST /agent/v1/enroll` takes a bootstrap token and needs no identity;
+//! `POST /agent/v1/renew` needs the identity to renew. Both are served on the agent's session only, never on the public
+//! listener.
 
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use crate::{ClusterId, ClusterUid, TenantId, resources::exposed};
+use crate::{ClusterId, ClusterUid, TenantId, secret::exposed};
 
-/// The one route open to a session without identity.
+/// Path of enrolment, the only route of a session without identity.
 pub const ENROLL_PATH: &str = "/agent/v1/enroll";
-/// Renewal, over a session with identity.
+/// Path of renewal, on a session with identity.
 pub const RENEW_PATH: &str = "/agent/v1/renew";
-/// The largest body either takes, in bytes.
+/// Limit of both request bodies, in bytes.
 pub const MAX_ENROLL_BODY_BYTES: usize = 16 * 1024;
 
+/// Body of `POST /agent/v1/enroll`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnrollRequest {
+    /// Bootstrap token.
     #[serde(serialize_with = "exposed")]
     pub token: SecretString,
-    /// PKCS#10 in PEM. Only its public key is used; names in it are refused unless they are the token's own.
+    /// PKCS#10 request in PEM. Only its public key is used; names other than the token's own are refused.
     pub csr: String,
+    /// Version of the agent.
     pub agent_version: String,
-    /// Of the cluster that enrols, which the identity is bound to; none where the API server has not told it.
+    /// UID of the cluster, to which the identity is bound; `None` if the agent could not read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_uid: Option<ClusterUid>,
 }
 
+/// Body of `POST /agent/v1/renew`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RenewRequest {
+    /// PKCS#10 request in PEM for the new key.
     pub csr: String,
+    /// Version of the agent.
     pub agent_version: String,
 }
 
-/// Answer to both: the certificate for the key in the request.
+/// Response to enrolment and renewal: the certificate for the key of the request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Issued {
+    /// Cluster of the identity.
     pub cluster: ClusterId,
+    /// Tenant of the cluster.
     pub tenant: TenantId,
-    /// Leaf first, in PEM.
+    /// Certificate chain in PEM, leaf first.
     pub certificate: String,
-    /// The authority whose hubs the agent believes from now on, in PEM.
+    /// CA of the hubs that the agent trusts from now on, in PEM.
     pub ca: String,
+    /// Start of the certificate's validity.
     #[serde(with = "time::serde::rfc3339")]
     pub not_before: OffsetDateTime,
+    /// End of the certificate's validity.
     #[serde(with = "time::serde::rfc3339")]
     pub not_after: OffsetDateTime,
 }

@@ -1,5 +1,5 @@
-//! Facts: what an agent reports of its cluster, `POST /agent/v1/facts` over its own session. Only what has changed is sent,
-//! on the base of what the hub has acknowledged; where the two do not agree, the hub asks for the whole.
+//! Facts of clusters. An agent reports them with `POST /agent/v1/facts` over its session: only the changes since the last
+//! acknowledged report. A hub that does not have that base requests a full report.
 
 use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
 
@@ -9,137 +9,155 @@ use time::OffsetDateTime;
 
 use crate::{ClusterId, TenantId, hello::Instance};
 
-/// Where an agent posts a [`Report`].
+/// Path to which an agent posts a [`Report`].
 pub const FACTS_PATH: &str = "/agent/v1/facts";
-/// Where people search clusters by their facts.
+/// Path of the search for clusters by their facts.
 pub const FIND_PATH: &str = "/v1/find";
-/// The largest report that is taken, in bytes of JSON.
+/// Limit of a report, in bytes of JSON.
 pub const MAX_REPORT_BYTES: usize = 512 * 1024;
-/// How many facts one cluster's agent may report.
+/// Limit of facts that the agent of one cluster may report.
 pub const MAX_FACTS: usize = 256;
-/// The largest value, in bytes of JSON.
+/// Limit of one value, in bytes of JSON.
 pub const MAX_FACT_BYTES: usize = 64 * 1024;
-/// All values of one cluster's agent together, in bytes of JSON.
+/// Limit of all values of one cluster's agent together, in bytes of JSON.
 pub const MAX_TOTAL_FACT_BYTES: usize = 256 * 1024;
-/// How deep lists and objects of a value may lie in each other.
+/// Limit of the nesting of lists and objects in a value.
 pub const MAX_FACT_DEPTH: usize = 8;
-/// The fact that says of which other facts something is missing, and why.
+/// Name of the fact that lists incomplete facts with the reasons.
 pub const INCOMPLETE_FACT: &str = "incomplete";
 
-/// Body of `POST /agent/v1/facts`. `V` is what stands for JSON.
+/// Body of `POST /agent/v1/facts`. `V` is the type of a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report<V = Value> {
-    /// One run of the agent's process, and no other.
+    /// Identifier of one run of the agent's process.
     pub instance: Instance,
-    /// Rises with every report of a run: an older one that arrives late is told from a newer one.
+    /// Sequence number within a run; the hub ignores reports that arrive out of order.
     pub sequence: u64,
-    /// The next report comes within so many seconds, even if nothing changes.
+    /// Seconds until the next report at the latest, even without changes.
     pub interval_seconds: u32,
-    /// What the hub called that on which this report builds. None: these are all facts, and others are no more.
+    /// ETag of the report on which this one builds. `None` is a full report: all other facts are removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
-    /// By name. None: it is no more.
+    /// Changed facts by name; `None` removes a fact.
     pub facts: BTreeMap<FactName, Option<ReportedFact<V>>>,
 }
 
-/// One fact as its agent tells it.
+/// One fact in a [`Report`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReportedFact<V = Value> {
+    /// Value of the fact.
     pub value: V,
-    /// Since when it is seen to be so, in milliseconds since 1970.
+    /// Time at which the agent first observed this value, in milliseconds since 1970.
     pub observed: i64,
 }
 
-/// Answer to a [`Report`].
+/// Response to a [`Report`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportReceipt {
-    /// Names what the hub now knows. None: it does not know what the report builds on, and nothing was taken; the whole is
-    /// to be sent.
+    /// ETag of the facts that the hub has now. `None`: the hub does not have the base of the report and has ignored it; a
+    /// full report is required.
     pub etag: Option<String>,
 }
 
-/// One fact as `GET /v1/clusters/{id}/facts` shows it.
+/// One fact in the response to `GET /v1/clusters/{id}/facts`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterFact {
+    /// Name of the fact.
     pub name: String,
+    /// Value of the fact.
     pub value: Value,
-    /// Seen by a program in the cluster, not said by people.
+    /// True for facts reported by programs, false for facts set by people.
     pub dynamic: bool,
     /// `people`, `agent`, `steward`, `inventory` or `import`.
     pub source: String,
-    /// When it became known to the hub.
+    /// Time at which the hub received this value.
     #[serde(with = "time::serde::rfc3339")]
     pub received: OffsetDateTime,
-    /// Since when it is seen to be so, by the clock of its source.
+    /// Time at which the source first observed this value, by its own clock.
     #[serde(with = "time::serde::rfc3339")]
     pub observed: OffsetDateTime,
-    /// When its source last reported, whether or not this was new.
+    /// Time of the last report of the source, changed or not.
     #[serde(with = "time::serde::rfc3339")]
     pub last_reported: OffsetDateTime,
-    /// Three reports of its source have not come: it may be so no more.
+    /// True if the source has missed three reports, so that the value may be outdated.
     pub stale: bool,
 }
 
-/// A fact as it was from `at` on.
+/// One version of a fact in its history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FactHistoryEntry {
+    /// Cluster of the fact.
     pub cluster: ClusterId,
+    /// Name of the fact.
     pub name: String,
-    /// None: it was no more.
+    /// Value from then on; `None` where the fact was removed.
     pub value: Option<Value>,
+    /// True for facts reported by programs, false for facts set by people.
     pub dynamic: bool,
+    /// `people`, `agent`, `steward`, `inventory` or `import`.
     pub source: String,
+    /// Time of the change.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
+    /// Time at which the source first observed the value.
     #[serde(with = "time::serde::rfc3339")]
     pub observed: OffsetDateTime,
 }
 
-/// Lieutenant's `Inventory`: facts of one cluster.
+/// Facts of one cluster in the form of Lieutenant's `Inventory`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Inventory {
+    /// Id of the cluster.
     pub cluster: String,
+    /// Facts by name.
     #[serde(default)]
     pub inventory: BTreeMap<String, Value>,
 }
 
-/// A cluster that `GET /v1/find` has found.
+/// One cluster in the response to `GET /v1/find`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterMatch {
+    /// Id of the cluster.
     pub id: ClusterId,
+    /// Tenant of the cluster.
     pub tenant: TenantId,
+    /// Display name of the cluster.
     pub display_name: String,
-    /// What says so, 20 facts at the most.
+    /// Matching facts, at most 20.
     pub matches: Vec<FactMatch>,
 }
 
-/// A fact that answers a search.
+/// A fact that matches a search term.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FactMatch {
+    /// Name of the fact.
     pub fact: String,
-    /// The part of it that does.
+    /// Key within the fact that matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// Matching value.
     pub value: Value,
+    /// True if the source of the fact has stopped reporting.
     pub stale: bool,
 }
 
-/// 1 to 128 letters, digits, dots, dashes, slashes and underscores.
+/// Name of a fact: 1 to 128 letters, digits, dots, dashes, slashes and underscores.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct FactName(Arc<str>);
 
-/// The text names no fact.
+/// Error of parsing a [`FactName`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a fact's name is 1 to 128 letters, digits, dots, dashes, slashes and underscores")]
 pub struct FactNameError;
 
 impl FactName {
+    /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -177,7 +195,7 @@ impl fmt::Display for FactName {
     }
 }
 
-/// How deep lists and objects lie in each other; 0 for what is neither.
+/// Nesting of lists and objects; 0 for a scalar.
 #[must_use]
 pub fn depth(value: &Value) -> usize {
     match value {
@@ -194,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_reads_back_and_says_removal_as_null() {
+    fn report_survives_a_round_trip_and_sends_removals_as_null() {
         let report = Report {
             instance: Instance::from_bytes([1; 16]),
             sequence: 7,
@@ -220,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fact_of_null_is_a_removal_and_not_a_value() {
+    fn null_fact_is_a_removal() {
         let text = r#"{"instance":"00000000000000000000000000000001","sequence":1,"intervalSeconds":1,"facts":{"a":null}}"#;
         let report: Report = serde_json::from_str(text).unwrap();
         assert_eq!(report.facts.values().next(), Some(&None));
@@ -228,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_plain() {
+    fn fact_name_is_validated() {
         let longest = "a".repeat(128);
         for good in ["nodes", "a.b-c_d", "example.com/owner", &longest] {
             assert!(good.parse::<FactName>().is_ok(), "{good}");

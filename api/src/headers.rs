@@ -1,24 +1,24 @@
-//! Names of the headers that hub and agent say things to each other in. Both strip them from whatever comes in from
-//! outside, so that nobody else can say them.
+//! Names of the headers between hub and agent. Both remove these headers from requests of clients and from responses of the
+//! API server, so that no third party can set them.
 
-/// Put before every header of ours; whatever carries it and came from a client or an API server is removed.
+/// Prefix of all headers between hub and agent.
 pub const PREFIX: &str = "fairlead-";
-/// Agent to gateway, on an answer that the agent itself made: the code, like `FL-1501`. The body is its cause as text.
+/// Agent to gateway, on responses made by the agent: the code, like `FL-1501`. The body is the cause as text.
 pub const AGENT_CODE: &str = "fairlead-code";
-/// Gateway to agent: the id by which log lines on both sides can be matched.
+/// Gateway to agent: request id, written to the logs of both sides.
 pub const REQUEST_ID: &str = "fairlead-request-id";
-/// Agent to gateway: microseconds that the API server took to answer with its head.
+/// Agent to gateway: microseconds until the response head of the API server.
 pub const UPSTREAM_MICROS: &str = "fairlead-upstream-micros";
-/// Hub to agent, on a probe: the hub is about to go, and finishes what runs. An agent that knows another address goes there.
+/// Hub to agent, on a probe: the hub is shutting down. An agent with another address moves there.
 pub const DRAINING: &str = "fairlead-draining";
-/// Hub to agent, on a probe: how wide agents should spread when they dial again, in milliseconds.
+/// Hub to agent, on a probe: milliseconds over which agents should spread their reconnects.
 pub const SPREAD: &str = "fairlead-spread-millis";
-/// The path on which the agent answers the hub's probe by asking its API server's `/readyz`.
+/// Path of the hub's probe; the agent answers it with the result of its API server's `/readyz`.
 pub const PROBE_PATH: &str = "/.fairlead/probe";
 
-/// Whether a header belongs to one hop and never passes a proxy (RFC 9110, section 7.6.1); the name in lower case.
+/// True for hop-by-hop headers, which a proxy must not forward (RFC 9110, section 7.6.1). `name` is in lower case.
 ///
-/// `Expect` is one too: the hop in front has answered it. `Trailer` is not: it describes the body, which passes.
+/// `Expect` is included because the previous hop has answered it. `Trailer` is not, because it describes the forwarded body.
 #[must_use]
 pub fn is_hop_by_hop(name: &str) -> bool {
     matches!(

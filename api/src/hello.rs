@@ -1,25 +1,28 @@
-//! How an agent names itself on each of its sessions, before that serves anybody: `POST /agent/v1/hello`, inside of the
-//! secure channel, where no box on the way can forge it. Several agents of one cluster, and several links of one agent, are
-//! told apart by it, and an identity that was copied into another Kubernetes cluster is found out.
+//! The hello of an agent: the first request on each session, `POST /agent/v1/hello`. It travels inside the inner TLS, so no
+//! intermediary can forge it. It distinguishes the agents of one cluster and the links of one agent, and it reveals an
+//! identity that was copied into another Kubernetes cluster.
 
 use std::{fmt, num::ParseIntError, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-/// Where an agent posts its [`Hello`]; again once it knows more.
+/// Path for the [`Hello`]; the agent repeats it when it learns the cluster's UID.
 pub const HELLO_PATH: &str = "/agent/v1/hello";
-/// The largest body it takes, in bytes.
+/// Limit of the request body, in bytes.
 pub const MAX_HELLO_BYTES: usize = 2048;
 
 /// Body of `POST /agent/v1/hello`. The answer is an empty JSON object, or `FL-2112`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hello {
+    /// Agent process that opened the session.
     pub instance: Instance,
+    /// Link of that agent that carries the session.
     pub link: LinkIndex,
-    /// None as long as the API server has not told it.
+    /// UID of the cluster; `None` until the agent has read it from the API server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_uid: Option<ClusterUid>,
+    /// Version of the agent.
     pub agent_version: String,
 }
 
@@ -27,49 +30,54 @@ pub struct Hello {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct HelloResponse {}
 
-/// One agent, in 32 lower-case hexadecimal digits: the UID of its pod, in which one process comes after another; outside of
-/// a pod 16 random bytes, made when its process starts.
+/// Identifier of one agent, 32 lower-case hexadecimal digits. In a pod it is the pod's UID, which survives restarts of the
+/// process. Outside of a pod it is random for each process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Instance(u128);
 
-/// Which of an agent's links it is, from 0 on.
+/// Index of one of an agent's links, starting at 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "u8", into = "u8")]
 pub struct LinkIndex(u8);
 
-/// How many links an agent keeps.
+/// Number of links of an agent, 1 to 8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkCount(u8);
 
-/// Tells a Kubernetes cluster from every other: the UID of its namespace `kube-system`. 1 to 64 letters, digits and dashes.
+/// Identifier of a Kubernetes cluster: the UID of its namespace `kube-system`. 1 to 64 letters, digits and dashes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ClusterUid(Arc<str>);
 
-/// The text, or the number, is none.
+/// Error of parsing a part of a [`Hello`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HelloError {
+    /// The text is not an [`Instance`].
     #[error("an instance is 32 lower-case hexadecimal digits")]
     Instance,
+    /// The text is not the UID of a pod.
     #[error("a pod's UID is 32 hexadecimal digits, with dashes or without")]
     Pod,
-    #[error("an agent has 1 to {} links", LinkCount::MAX)]
+    /// The number is not a [`LinkCount`], or not a [`LinkIndex`].
+    #[error("an agent has 1 to {} links", LinkCount::MAX_LINKS)]
     LinkCount,
+    /// The text is not a [`ClusterUid`].
     #[error("a UID has 1 to 64 letters, digits and dashes")]
     Uid,
 }
 
 impl Instance {
+    /// Makes an instance of 16 bytes.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Instance(u128::from_be_bytes(bytes))
     }
 
-    /// That of the agent in the pod with this UID.
+    /// Instance of the agent in the pod with this UID.
     ///
     /// # Errors
-    /// [`HelloError::Pod`] if that is no such UID.
+    /// [`HelloError::Pod`] if the text is not such a UID.
     pub fn of_pod(uid: &str) -> Result<Self, HelloError> {
         let digits: String = uid.chars().filter(|c| *c != '-').collect();
         let instance = digits.to_ascii_lowercase().parse();
@@ -114,8 +122,10 @@ impl fmt::Debug for Instance {
 }
 
 impl LinkIndex {
+    /// The first link, which every agent has.
     pub const FIRST: LinkIndex = LinkIndex(0);
 
+    /// The index as a number.
     #[must_use]
     pub const fn index(self) -> u8 {
         self.0
@@ -125,7 +135,7 @@ impl LinkIndex {
 impl TryFrom<u8> for LinkIndex {
     type Error = HelloError;
     fn try_from(index: u8) -> Result<Self, HelloError> {
-        if index < LinkCount::MAX {
+        if index < LinkCount::MAX_LINKS {
             Ok(LinkIndex(index))
         } else {
             Err(HelloError::LinkCount)
@@ -146,11 +156,12 @@ impl fmt::Display for LinkIndex {
 }
 
 impl LinkCount {
+    /// A single link, the default.
     pub const ONE: LinkCount = LinkCount(1);
-    /// The most that one agent may have.
-    pub const MAX: u8 = 8;
+    /// Largest number of links of one agent.
+    pub const MAX_LINKS: u8 = 8;
 
-    /// Each of them.
+    /// Indexes of all links.
     pub fn all(self) -> impl Iterator<Item = LinkIndex> {
         (0..self.0).map(LinkIndex)
     }
@@ -169,13 +180,14 @@ impl FromStr for LinkCount {
             .parse()
             .map_err(|_: ParseIntError| HelloError::LinkCount)?
         {
-            number @ 1..=LinkCount::MAX => Ok(LinkCount(number)),
+            number @ 1..=LinkCount::MAX_LINKS => Ok(LinkCount(number)),
             _ => Err(HelloError::LinkCount),
         }
     }
 }
 
 impl ClusterUid {
+    /// The UID as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -213,7 +225,7 @@ impl fmt::Display for ClusterUid {
     }
 }
 
-/// A stranger's version as it may stand in a log line.
+/// Version reported by a peer, reduced to characters that are safe in a log line, at most 40.
 #[must_use]
 pub fn printable(version: &str) -> String {
     let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '_');
@@ -227,7 +239,7 @@ mod tests {
     const UID: &str = "0b2f9c1e-7f4a-4c57-9f0e-6f1d3c1f2a10";
 
     #[test]
-    fn a_hello_reads_back_as_it_was_written() {
+    fn hello_survives_a_round_trip() {
         let hello = Hello {
             instance: Instance::from_bytes([0xab; 16]),
             link: LinkIndex(3),
@@ -250,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pods_uid_names_its_agent() {
+    fn instance_of_a_pod_is_its_uid() {
         let expected = "0b2f9c1e7f4a4c579f0e6f1d3c1f2a10".parse();
         for uid in [UID, &UID.to_uppercase(), "0b2f9c1e7f4a4c579f0e6f1d3c1f2a10"] {
             assert_eq!(Instance::of_pod(uid), expected, "{uid}");
@@ -261,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_agent_would_say_is_refused() {
+    fn invalid_hello_is_refused() {
         let instance = "0".repeat(32);
         for (instance, link, uid) in [
             ("", "0", UID),
@@ -286,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_has_one_to_eight_links() {
+    fn agent_has_one_to_eight_links() {
         for (text, most) in [
             ("1", Some(1)),
             ("8", Some(8)),
@@ -301,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_printed_without_what_could_forge_a_line() {
+    fn printable_version_has_no_control_characters() {
         assert_eq!(printable("0.1.0+b\nerror \x1b[31m"), "0.1.0+berror31m");
         assert_eq!(printable(&"1".repeat(99)).len(), 40);
     }

@@ -1,18 +1,21 @@
-//! Ids of clusters and tenants, in the form of Project Syn: `c-` or `t-`, then lower-case letters, digits and inner
-//! dashes, 63 characters at most, so that an id is also a DNS label and a Kubernetes name.
+//! Ids of clusters and tenants in the form of Project Syn: `c-` or `t-`, then lower-case letters, digits and inner dashes.
+//! With at most 63 characters an id is also a DNS label and a Kubernetes name.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-/// Why a text is not an id.
+/// Error of parsing an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
+    /// The prefix is missing.
     #[error("an id starts with {0:?}")]
     Prefix(&'static str),
+    /// The text has this length, which is not allowed.
     #[error("an id has 3 to 63 characters, not {0}")]
     Length(usize),
-    #[error("an id holds lower-case letters, digits and inner dashes, not {0:?}")]
+    /// The text has this character, which is not allowed.
+    #[error("an id has lower-case letters, digits and inner dashes, not {0:?}")]
     Character(char),
 }
 
@@ -21,8 +24,8 @@ fn parse(text: &str, prefix: &'static str) -> Result<Arc<str>, IdError> {
     if rest.is_empty() || text.len() > 63 {
         return Err(IdError::Length(text.len()));
     }
-    let stranger = |c: &char| !matches!(c, 'a'..='z' | '0'..='9' | '-');
-    if let Some(c) = rest.chars().find(stranger) {
+    let invalid = |c: &char| !matches!(c, 'a'..='z' | '0'..='9' | '-');
+    if let Some(c) = rest.chars().find(invalid) {
         return Err(IdError::Character(c));
     }
     if rest.starts_with('-') || rest.ends_with('-') {
@@ -39,19 +42,19 @@ macro_rules! id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// What every id of this kind starts with.
+            /// Prefix of every id of this kind.
             pub const PREFIX: &'static str = $prefix;
 
-            /// The id as it is written.
+            /// The id as text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }
 
-            /// Makes an id of a name somebody chose: the prefix is put in front where it is missing.
+            /// Makes an id of a name; a missing prefix is added.
             ///
             /// # Errors
-            /// [`IdError`] if the name holds what an id may not.
+            /// [`IdError`] if the name is not valid in an id.
             pub fn from_name(name: &str) -> Result<Self, IdError> {
                 if name.starts_with($prefix) { name.parse() } else { format!(concat!($prefix, "{}"), name).parse() }
             }
@@ -92,12 +95,12 @@ macro_rules! id {
 }
 
 id!(
-    /// Names one cluster for ever, like `c-green-lake-4711`.
+    /// Permanent id of a cluster, like `c-green-lake-4711`.
     ClusterId,
     "c-"
 );
 id!(
-    /// Names one tenant for ever, like `t-acme`.
+    /// Permanent id of a tenant, like `t-acme`.
     TenantId,
     "t-"
 );
@@ -107,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_a_dns_label_with_its_prefix() {
+    fn id_is_a_dns_label_with_its_prefix() {
         assert_eq!("c-demo".parse::<ClusterId>().unwrap().as_str(), "c-demo");
         assert_eq!(ClusterId::from_name("demo").unwrap().as_str(), "c-demo");
         assert_eq!(ClusterId::from_name("c-demo").unwrap().as_str(), "c-demo");
@@ -126,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_held_to_the_same_rules() {
+    fn id_in_json_is_validated() {
         assert!(serde_json::from_str::<TenantId>("\"t-acme\"").is_ok());
         assert!(serde_json::from_str::<TenantId>("\"t-../etc\"").is_err());
     }

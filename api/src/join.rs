@@ -1,7 +1,7 @@
-//! The join string: one opaque text that holds all an agent needs to find its hub, to know it for certain, and to
-//! enrol once. `fl1.` + base64url (no padding) of the payload + the first four bytes of the payload's checksum.
+//! The join string: an opaque text with all data for the enrolment of an agent. It has the URLs and the CA pin of the hub, and
+//! a bootstrap token. Format: `fl1.` + base64url (no padding) of the payload and its checksum (4 bytes).
 //!
-//! Payload, every length one byte before its field: 32 bytes CA pin, token, number of URLs, URLs.
+//! Payload: CA pin (32 bytes), token, URLs. Token and URLs have a length byte before them.
 
 use std::{fmt, str::FromStr};
 
@@ -9,12 +9,12 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-/// The longest join string that is looked at, in bytes.
-pub const MAX_LEN: usize = 4096;
+/// Limit of a join string, in bytes.
+pub const MAX_JOIN_STRING_BYTES: usize = 4096;
 const VERSION: &str = "fl1.";
 const MAX_URLS: usize = 8;
 
-/// SHA-256 of the SubjectPublicKeyInfo of the hub's certificate authority (the pin of RFC 7469).
+/// SHA-256 of the SubjectPublicKeyInfo of the hub's CA (the pin of RFC 7469).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CaPin(pub [u8; 32]);
 
@@ -43,7 +43,7 @@ impl FromStr for CaPin {
     }
 }
 
-/// Where a hub is: `https://host[:port]`, nothing behind it.
+/// URL of a hub: `https://host[:port]` without a path.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HubUrl {
@@ -52,18 +52,19 @@ pub struct HubUrl {
 }
 
 impl HubUrl {
-    /// The name or address alone; an IPv6 address without its brackets.
+    /// Host name or address; an IPv6 address without brackets.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
+    /// Port, 443 by default.
     #[must_use]
     pub const fn port(&self) -> u16 {
         self.port
     }
 
-    /// `host:port` as it stands in a Host header or a CONNECT request.
+    /// `host:port` in the form of a Host header or a CONNECT request.
     #[must_use]
     pub fn authority(&self) -> String {
         if self.host.contains(':') {
@@ -144,38 +145,48 @@ impl From<HubUrl> for String {
     }
 }
 
-/// Why a text is not a join string, or not a part of one.
+/// Error of parsing a join string or one of its parts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
+    /// The prefix is missing.
     #[error("a join string starts with {VERSION}")]
     Version,
-    #[error("it is longer than {MAX_LEN} bytes")]
+    /// The text is longer than [`MAX_JOIN_STRING_BYTES`].
+    #[error("it is longer than {MAX_JOIN_STRING_BYTES} bytes")]
     TooLong,
-    #[error("it holds characters that no join string has, or was cut")]
+    /// The text is not valid base64url, or truncated.
+    #[error("it has invalid characters, or is truncated")]
     Encoding,
+    /// The checksum does not match.
     #[error("its checksum does not match: a character was changed or lost")]
     Checksum,
-    #[error("it names no hub, or more than {MAX_URLS}")]
+    /// The number of hubs is not allowed.
+    #[error("it has no hub, or more than {MAX_URLS}")]
     Hubs,
+    /// The text is not a [`HubUrl`].
     #[error("{0:?} is not https://host[:port]")]
     Url(String),
+    /// A part does not fit its length byte.
     #[error("a part of it is longer than 255 bytes")]
     PartTooLong,
 }
 
-/// All an agent needs to enrol. Whoever holds it may enrol once in the cluster's name, so it is a secret.
+/// Data for the enrolment of one agent. It is a secret: it permits one enrolment in the cluster's name.
 #[derive(Debug, Clone)]
 pub struct JoinString {
+    /// URLs of the hubs.
     pub hubs: Vec<HubUrl>,
+    /// Pin of the hubs' CA.
     pub ca_pin: CaPin,
+    /// Bootstrap token.
     pub token: SecretString,
 }
 
 impl JoinString {
-    /// The text that is handed to the site operator.
+    /// Encodes the join string as text.
     ///
     /// # Errors
-    /// [`JoinError::Hubs`] or [`JoinError::PartTooLong`]: it would not read back.
+    /// [`JoinError::Hubs`] or [`JoinError::PartTooLong`]: the text could not be parsed again.
     pub fn encode(&self) -> Result<SecretString, JoinError> {
         if self.hubs.is_empty() || self.hubs.len() > MAX_URLS {
             return Err(JoinError::Hubs);
@@ -199,7 +210,7 @@ impl FromStr for JoinString {
     type Err = JoinError;
     fn from_str(text: &str) -> Result<Self, JoinError> {
         let text = text.trim();
-        if text.len() > MAX_LEN {
+        if text.len() > MAX_JOIN_STRING_BYTES {
             return Err(JoinError::TooLong);
         }
         let encoded = text.strip_prefix(VERSION).ok_or(JoinError::Version)?;
@@ -229,7 +240,7 @@ impl FromStr for JoinString {
     }
 }
 
-/// Fields of one length byte and that many bytes of text.
+/// Iterator over texts that are prefixed with a length byte.
 struct Parts<'a>(&'a [u8]);
 
 impl<'a> Iterator for Parts<'a> {
@@ -245,7 +256,7 @@ impl<'a> Iterator for Parts<'a> {
     }
 }
 
-/// CRC-32 (ISO-HDLC, as in gzip): it finds slips of the hand, it is no protection against intent.
+/// CRC-32 (ISO-HDLC, as in gzip). It detects copying mistakes; it does not protect against forgery.
 fn checksum(bytes: &[u8]) -> [u8; 4] {
     let mut crc = u32::MAX;
     for &byte in bytes {

@@ -1,5 +1,5 @@
-//! What crosses a process border: ids, resources, enrolment and catalog messages, the join string, error codes, and
-//! the Kubernetes `Status` in which every failure is told. Nothing in here does I/O.
+//! Types shared by hub, agent and command line: ids, resources, messages between hub and agent, the join string, error
+//! codes, and the Kubernetes `Status` of a failure. This crate does no I/O.
 
 pub mod catalog;
 pub mod code;
@@ -18,6 +18,7 @@ pub mod moment;
 pub mod percent;
 pub mod reason;
 pub mod resources;
+mod secret;
 pub mod status;
 pub mod streaming;
 

@@ -1,8 +1,8 @@
-//! Times in messages and logs: one form for all of them.
+//! Format of times in messages and logs.
 
 use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
 
-/// RFC 3339, UTC, whole seconds: `2026-11-23T08:15:00Z`.
+/// Formats a time as RFC 3339 in UTC with whole seconds, like `2026-11-23T08:15:00Z`.
 #[must_use]
 pub fn timestamp(at: OffsetDateTime) -> String {
     let whole = at.to_offset(UtcOffset::UTC).replace_nanosecond(0);
@@ -10,7 +10,7 @@ pub fn timestamp(at: OffsetDateTime) -> String {
     text.unwrap_or_else(|| at.to_string())
 }
 
-/// As [`timestamp`], of seconds since 1970; `?` where they are no time.
+/// Formats seconds since 1970 like [`timestamp`]; `?` for values out of range.
 #[must_use]
 pub fn unix_timestamp(seconds: u64) -> String {
     let at = i64::try_from(seconds).ok();

@@ -1,17 +1,18 @@
-//! How the hub's own API tells failures: `{"reason", "code", "next"}`. (What goes to a cluster is told as
-//! [`crate::status`] instead, because clients there know nothing else.)
+//! Body of failures of the hub's own API: `{"reason", "code", "next"}`. Failures of requests to clusters are sent as a
+//! Kubernetes `Status` instead, see [`crate::status`].
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Code, Failure};
+use crate::code::{Code, Failure};
 
-/// The body of an answer that tells a failure.
+/// Body of a failed response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
-    /// One line: what happened.
+    /// Cause of the failure, one line.
     pub reason: String,
+    /// Code of the failure.
     pub code: Code,
-    /// One sentence: what to do next.
+    /// Next step, one sentence.
     #[serde(default)]
     pub next: String,
 }
@@ -20,7 +21,7 @@ impl Reason {
     /// The body as JSON.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
-        // Two texts and a number: there is nothing in it that could fail.
+        // Serialization of two texts and a number cannot fail.
         serde_json::to_vec(self).unwrap_or_default()
     }
 }
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_reads_back_and_is_one_line() {
+    fn failure_survives_a_round_trip_on_one_line() {
         let failure = Failure::because(Code::InUse, "3 clusters\nare left");
         let body = Reason::from(&failure).to_json();
         let told: Reason = serde_json::from_slice(&body).unwrap();

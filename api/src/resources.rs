@@ -1,5 +1,5 @@
-//! The hub's own resources as its API gives and takes them, JSON in camelCase, times in RFC 3339. Every path, field and
-//! answer stands in the hub's `/openapi.json` and in `docs/api.md`. Failures are [`crate::Reason`]s.
+//! Resources of the hub's own API: JSON in camelCase, times in RFC 3339. The hub's `/openapi.json` describes every path and
+//! field. Failures are [`crate::Reason`]s.
 
 mod change;
 mod cluster;
@@ -8,8 +8,7 @@ mod status;
 mod tenant;
 mod token;
 
-use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::HubUrl;
 
@@ -23,33 +22,27 @@ pub use status::{
 pub use tenant::{CreateTenant, NewRepo, Tenant};
 pub use token::{ApiToken, CreateToken, CreatedToken, WhoAmI};
 
-/// What a hub says of itself, enough to write a kubeconfig.
+/// Response to `GET /v1/hub`: the data to write a kubeconfig.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HubInfo {
+    /// Version of the hub.
     pub version: String,
-    /// Where people and agents reach it.
+    /// URL for people and agents.
     pub public_url: HubUrl,
-    /// The domain under which each cluster has a name, like `clusters.hub.example`.
+    /// Domain of the cluster names, like `clusters.hub.example`.
     pub cluster_domain: String,
-    /// Whether the hub's certificate is valid for names under `cluster_domain`.
+    /// True if the hub's certificate is valid for names under `cluster_domain`.
     pub names_covered: bool,
-    /// The CA that a client needs to trust the hub's front, in PEM; none where the web's own does.
+    /// CA of the hub's certificate, in PEM; `None` for a public CA.
     pub ca: Option<String>,
-    /// Who the token of this request stands for.
+    /// Name of the authenticated caller.
     pub caller: String,
 }
 
-/// A list, in the order of its ids.
+/// List of resources, ordered by id.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct List<T> {
+    /// Resources of the list.
     pub items: Vec<T>,
-}
-
-/// For the few answers that exist to hand a secret over.
-pub(crate) fn exposed<S: Serializer>(
-    secret: &SecretString,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(secret.expose_secret())
 }

@@ -1,8 +1,8 @@
-//! `metav1.Status`, the form in which Kubernetes clients expect every failure: as JSON, and as Kubernetes protobuf where
-//! the client asks for that (as client-go does for typed resources).
+//! `metav1.Status`, the failure format of Kubernetes clients: as JSON, or as Kubernetes protobuf for clients that accept it
+//! (client-go does for typed resources).
 //!
-//! Protobuf is the envelope of apimachinery: `k8s\0`, then `runtime.Unknown { typeMeta, raw }` whose `raw` is the
-//! message of `generated.proto`. Two dozen fields do not justify a code generator.
+//! Protobuf uses the envelope of apimachinery: `k8s\0`, then `runtime.Unknown { typeMeta, raw }` with the message of
+//! `generated.proto` as `raw`. Two dozen fields do not justify a code generator.
 
 use serde_json::json;
 
@@ -11,22 +11,24 @@ use crate::{Code, Failure};
 /// Media type of [`Encoding::Protobuf`].
 pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const JSON: &str = "application/json";
-/// In what client-go accepts when it discovers an API. It reads the answer raw: of a failure it shows a body that is text,
-/// and that with some statuses only; a `Status` it would show as "unknown", or as words of its own.
+/// Part of client-go's `Accept` header for API discovery. Discovery reads responses raw: it shows the body of a failure only
+/// if it is text, and only with some statuses. It shows a `Status` as "unknown".
 const DISCOVERY: &str = "g=apidiscovery.k8s.io";
 
-/// How to write a [`Failure`] down.
+/// Encoding of a [`Failure`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
+    /// `Status` as JSON.
     Json,
+    /// `Status` as Kubernetes protobuf.
     Protobuf,
-    /// The sentence alone, to a client that discovers an API.
+    /// The sentence alone, for API discovery.
     Text,
 }
 
 impl Encoding {
-    /// The first kind in an `Accept` header that we can write; JSON where none is, as the API server does. A table
-    /// request (`application/json;as=Table`) gets JSON: a failure is never a table.
+    /// First supported encoding of an `Accept` header; JSON if there is none, like the API server. A table request
+    /// (`application/json;as=Table`) gets JSON, because a failure is never a table.
     #[must_use]
     pub fn accepted_by(accept: &str) -> Self {
         if accept.contains(DISCOVERY) {
@@ -42,6 +44,7 @@ impl Encoding {
         Encoding::Json
     }
 
+    /// Media type of the encoding.
     #[must_use]
     pub const fn content_type(self) -> &'static str {
         match self {
@@ -51,18 +54,18 @@ impl Encoding {
         }
     }
 
-    /// The HTTP status to tell a failure of `http_status` with, so that the client shows the sentence.
+    /// HTTP status of the response for a failure of `http_status`, chosen so that the client shows the sentence.
     #[must_use]
     pub const fn status(self, http_status: u16) -> u16 {
         match (self, http_status) {
-            // To log in again, and to wait, are decisions that the client takes by the status.
+            // Clients decide by these statuses whether to log in again or to wait.
             (Encoding::Text, 401 | 403 | 429) => http_status,
             (Encoding::Text, _) => 502,
             _ => http_status,
         }
     }
 
-    /// The body of an answer that tells `failure` with `http_status`.
+    /// Response body for `failure` with `http_status`.
     #[must_use]
     pub fn encode(self, failure: &Failure, http_status: u16) -> Vec<u8> {
         match self {
@@ -73,7 +76,7 @@ impl Encoding {
     }
 }
 
-/// The sentence a person reads: cause, next step, code.
+/// Text of a failure for people: cause, next step, code.
 #[must_use]
 pub fn sentence(failure: &Failure) -> String {
     format!(
@@ -84,7 +87,7 @@ pub fn sentence(failure: &Failure) -> String {
     )
 }
 
-/// The `StatusReason` of apimachinery that goes with an HTTP status; empty (`StatusReasonUnknown`) where it has none.
+/// `StatusReason` of apimachinery for an HTTP status; empty (`StatusReasonUnknown`) if there is none.
 #[must_use]
 pub const fn reason(http_status: u16) -> &'static str {
     match http_status {
@@ -145,7 +148,7 @@ fn to_protobuf(failure: &Failure, http_status: u16) -> Vec<u8> {
     out
 }
 
-/// A protobuf message as it grows, wire types 0 and 2 only.
+/// Builder of a protobuf message with wire types 0 and 2.
 struct Message(Vec<u8>);
 
 impl Message {
@@ -183,7 +186,7 @@ impl Message {
     }
 }
 
-/// The HTTP status with which a failure is told to a Kubernetes client; 500 for those that have none.
+/// HTTP status of a failure for a Kubernetes client; 500 for codes without one.
 #[must_use]
 pub const fn http_status(code: Code) -> u16 {
     match code.http_status() {
@@ -192,8 +195,8 @@ pub const fn http_status(code: Code) -> u16 {
     }
 }
 
-/// After how many seconds it is worth asking again; none where to wait changes nothing by itself. Whether a `Retry-After`
-/// header tells it as well is another question: with one, client-go waits and asks again before it shows anything.
+/// Seconds after which a retry can succeed; `None` if waiting does not help. Most responses do not repeat this in a
+/// `Retry-After` header: client-go would retry by itself before it shows the failure.
 #[must_use]
 pub const fn retry_after(code: Code) -> Option<u32> {
     match code {

@@ -124,7 +124,7 @@ impl<'a> Waker<'a> {
                         return Ok(None);
                     };
                     cursor.clone_from(&told.cursor);
-                    if !told.is_nothing() {
+                    if !told.is_empty() {
                         return Ok(Some(told));
                     }
                 }

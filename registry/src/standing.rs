@@ -139,7 +139,7 @@ async fn poll(
     let deadline = Instant::now() + wait;
     loop {
         let (cursor, told) = tell(registry, &listener.caller, since, watch.turn()).await?;
-        if !told.is_nothing() || Instant::now() >= deadline {
+        if !told.is_empty() || Instant::now() >= deadline {
             return Ok(streams::polled(&told));
         }
         since = Some(cursor);
@@ -172,7 +172,7 @@ impl Streaming {
             let told = tell(&self.registry, &self.listener.caller, self.since, turn).await;
             let (cursor, told) = told.ok()?;
             self.since = Some(cursor);
-            if !told.is_nothing() {
+            if !told.is_empty() {
                 return event(&told);
             }
             let beat = Instant::now() + HEARTBEAT;

@@ -1,38 +1,40 @@
-//! Words of InfluxQL, with where they stand.
+//! Lexer of InfluxQL: words with their positions.
 
-use super::NotUnderstood;
+use super::query::QueryError;
 
-/// One word.
+/// One token of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Word {
-    /// Not quoted: a keyword, or a name.
+    /// Unquoted keyword or name.
     Name(String),
-    /// `"quoted"`: a name.
+    /// Name in double quotes.
     Quoted(String),
-    /// `'quoted'`
+    /// Text in single quotes.
     Text(String),
-    /// Digits only.
+    /// Unsigned number.
     Number(u64),
-    /// Nanoseconds.
+    /// Duration in nanoseconds.
     Duration(u64),
-    /// `( ) , * = != <> < <= > >= + - ;` and whatever else nobody understands.
+    /// One of [`SIGNS`].
     Sign(&'static str),
+    /// Unsupported character.
     Unknown(char),
+    /// End of the query.
     End,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Placed {
     pub(super) word: Word,
-    /// The character it begins at, from 1.
+    /// Position of the first character, starting at 1.
     at: usize,
-    /// As it was written.
+    /// Source text of the word.
     written: String,
 }
 
 impl Placed {
-    pub(super) fn not_understood(&self, expected: &'static str) -> NotUnderstood {
-        NotUnderstood {
+    pub(super) fn error(&self, expected: &'static str) -> QueryError {
+        QueryError {
             at: self.at,
             word: self.written.chars().take(64).collect(),
             expected,
@@ -40,7 +42,7 @@ impl Placed {
     }
 }
 
-/// Longer ones before those that they begin with.
+/// Operators and punctuation; an operator stands before its own prefixes.
 const SIGNS: [&str; 14] = [
     "!=", "<>", "<=", ">=", "=", "<", ">", "(", ")", ",", "*", "+", "-", ";",
 ];
@@ -56,11 +58,11 @@ const UNITS: [(&str, u64); 9] = [
     ("w", 604_800_000_000_000),
 ];
 
-/// All words of `text`; the last is [`Word::End`].
+/// Splits `text` into words; the last one is [`Word::End`].
 ///
 /// # Errors
-/// A quotation that does not end, a number that is too large, or letters behind one that are no unit of time.
-pub(super) fn words(text: &str) -> Result<Vec<Placed>, NotUnderstood> {
+/// An unterminated quotation, a number that is too large, or a number with an unknown unit.
+pub(super) fn words(text: &str) -> Result<Vec<Placed>, QueryError> {
     let mut words = Vec::new();
     let mut rest = text;
     loop {
@@ -82,14 +84,13 @@ pub(super) fn words(text: &str) -> Result<Vec<Placed>, NotUnderstood> {
         let sign = SIGNS.into_iter().find(|sign| rest.starts_with(sign));
         let (word, length) = match (first, sign) {
             ('"' | '\'', _) => quoted(rest, first).ok_or_else(|| {
-                place(Word::Unknown(first), rest).not_understood("the quotation does not end")
+                place(Word::Unknown(first), rest).error("the quotation does not end")
             })?,
             ('0'..='9', _) => {
                 let length = run(rest, char::is_alphanumeric);
                 let written = rest.get(..length).unwrap_or_default();
-                let wrong = "a number, or a time like 30m";
-                let word = number(written)
-                    .ok_or_else(|| place(Word::End, written).not_understood(wrong))?;
+                let wrong = "expected a number, or a duration like 30m";
+                let word = number(written).ok_or_else(|| place(Word::End, written).error(wrong))?;
                 (word, length)
             }
             (_, Some(sign)) => (Word::Sign(sign), sign.len()),
@@ -108,12 +109,12 @@ pub(super) fn words(text: &str) -> Result<Vec<Placed>, NotUnderstood> {
     }
 }
 
-/// How many bytes the first characters have that are so.
-fn run(text: &str, is_so: impl Fn(char) -> bool) -> usize {
-    text.find(|c| !is_so(c)).unwrap_or(text.len())
+/// Length in bytes of the leading characters that fulfil the predicate.
+fn run(text: &str, predicate: impl Fn(char) -> bool) -> usize {
+    text.find(|c| !predicate(c)).unwrap_or(text.len())
 }
 
-/// With `\"`, `\'`, `\\` and `\n` for what cannot stand there otherwise, and how many bytes it is long.
+/// Parses a quotation with the escapes `\"`, `\'`, `\\` and `\n`; returns the word and its length in bytes.
 fn quoted(text: &str, quote: char) -> Option<(Word, usize)> {
     let mut inside = String::new();
     let mut characters = text.char_indices().skip(1);
@@ -137,7 +138,7 @@ fn quoted(text: &str, quote: char) -> Option<(Word, usize)> {
     None
 }
 
-/// `12`, or `1h30m` as the sum of its parts.
+/// Parses a number like `12` or a duration like `1h30m`.
 fn number(text: &str) -> Option<Word> {
     if let Ok(number) = text.parse() {
         return Some(Word::Number(number));

@@ -1,16 +1,16 @@
-//! By recursive descent, one function for each clause.
+//! Recursive-descent parser with one function per clause.
 
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
-    Column, Condition, Function, Moment, NotUnderstood, Order, Query, Range, Selected, Tag,
+    Column, Condition, Function, Moment, Order, Query, QueryError, Range, Selected, Tag,
     lexer::{Placed, Word, words},
 };
 
-/// Columns, measurements and conditions, each.
-const MOST: usize = 64;
+/// Limit of columns, of measurements and of conditions in a query.
+const MAX_LIST_ENTRIES: usize = 64;
 
-pub(super) fn parse(text: &str) -> Result<Query, NotUnderstood> {
+pub(super) fn parse(text: &str) -> Result<Query, QueryError> {
     let mut parser = Parser {
         words: words(text)?,
         next: 0,
@@ -29,7 +29,7 @@ struct Parser {
 }
 
 impl Parser {
-    fn query(&mut self) -> Result<Query, NotUnderstood> {
+    fn query(&mut self) -> Result<Query, QueryError> {
         self.keyword("select", "the one statement is SELECT")?;
         let select = self.list(Self::column)?;
         check_columns(&select).map_err(|expected| self.expected(expected))?;
@@ -75,11 +75,11 @@ impl Parser {
 
     fn list<T>(
         &mut self,
-        mut one: impl FnMut(&mut Self) -> Result<T, NotUnderstood>,
-    ) -> Result<Vec<T>, NotUnderstood> {
+        mut one: impl FnMut(&mut Self) -> Result<T, QueryError>,
+    ) -> Result<Vec<T>, QueryError> {
         let mut list = vec![one(self)?];
         while self.sign(",") {
-            if list.len() >= MOST {
+            if list.len() >= MAX_LIST_ENTRIES {
                 return Err(self.expected("64 of them at the most"));
             }
             list.push(one(self)?);
@@ -87,8 +87,8 @@ impl Parser {
         Ok(list)
     }
 
-    fn column(&mut self) -> Result<Column, NotUnderstood> {
-        let what = match self.peek().cloned() {
+    fn column(&mut self) -> Result<Column, QueryError> {
+        let selected = match self.peek().cloned() {
             Some(Word::Sign("*")) => {
                 self.next += 1;
                 Selected::All
@@ -107,17 +107,17 @@ impl Parser {
             true => Some(self.name("a name behind AS")?),
             false => None,
         };
-        Ok(Column { what, name })
+        Ok(Column { selected, name })
     }
 
-    fn measurement(&mut self) -> Result<String, NotUnderstood> {
+    fn measurement(&mut self) -> Result<String, QueryError> {
         self.name("a measurement, which is the name of a fact")
     }
 
-    fn conditions(&mut self) -> Result<(Vec<Condition>, Range), NotUnderstood> {
+    fn conditions(&mut self) -> Result<(Vec<Condition>, Range), QueryError> {
         let (mut conditions, mut range) = (Vec::new(), Range::default());
         loop {
-            if conditions.len() >= MOST {
+            if conditions.len() >= MAX_LIST_ENTRIES {
                 return Err(self.expected("64 conditions at the most"));
             }
             let before = self.next;
@@ -137,7 +137,7 @@ impl Parser {
         }
     }
 
-    fn condition(&mut self, tag: Tag) -> Result<Condition, NotUnderstood> {
+    fn condition(&mut self, tag: Tag) -> Result<Condition, QueryError> {
         let equals = match self.peek() {
             Some(Word::Sign("=")) => true,
             Some(Word::Sign("!=" | "<>")) => false,
@@ -152,7 +152,7 @@ impl Parser {
     }
 
     /// The narrower one counts.
-    fn time(&mut self, range: &mut Range) -> Result<(), NotUnderstood> {
+    fn time(&mut self, range: &mut Range) -> Result<(), QueryError> {
         let sign = match self.peek() {
             Some(Word::Sign(sign @ ("=" | "<" | "<=" | ">" | ">="))) => *sign,
             _ => return Err(self.expected("=, <, <=, > or >= behind time")),
@@ -181,7 +181,7 @@ impl Parser {
     }
 
     /// `now()`, `now() - 1h`, `'2026-01-01T00:00:00Z'`, or nanoseconds since 1970; a duration alone is since then, too.
-    fn moment(&mut self) -> Result<Moment, NotUnderstood> {
+    fn moment(&mut self) -> Result<Moment, QueryError> {
         const EXPECTED: &str = "a time: 'YYYY-MM-DD', RFC 3339, now() - 1h, or nanoseconds";
         let moment = match self.peek().cloned() {
             Some(Word::Text(text)) => date(&text).map(Moment::At),
@@ -214,7 +214,7 @@ impl Parser {
         Ok(moment)
     }
 
-    fn grouping(&mut self) -> Result<Vec<Tag>, NotUnderstood> {
+    fn grouping(&mut self) -> Result<Vec<Tag>, QueryError> {
         if self.sign("*") {
             return Ok(Tag::ALL.to_vec());
         }
@@ -231,7 +231,7 @@ impl Parser {
         Ok(tags)
     }
 
-    fn order(&mut self) -> Result<Order, NotUnderstood> {
+    fn order(&mut self) -> Result<Order, QueryError> {
         self.keyword("time", "time is the one order")?;
         if self.is_keyword("desc") {
             return Ok(Order::Descending);
@@ -240,7 +240,7 @@ impl Parser {
         Ok(Order::Ascending)
     }
 
-    fn count(&mut self) -> Result<usize, NotUnderstood> {
+    fn count(&mut self) -> Result<usize, QueryError> {
         let Some(Word::Number(number)) = self.peek() else {
             return Err(self.expected("a number"));
         };
@@ -249,7 +249,7 @@ impl Parser {
         Ok(number)
     }
 
-    fn name(&mut self, expected: &'static str) -> Result<String, NotUnderstood> {
+    fn name(&mut self, expected: &'static str) -> Result<String, QueryError> {
         let name = match self.peek().cloned() {
             Some(Word::Quoted(name)) if !name.is_empty() => name,
             Some(Word::Name(name)) if !is_reserved(&name) => name,
@@ -272,7 +272,7 @@ impl Parser {
         is_it
     }
 
-    fn keyword(&mut self, keyword: &str, expected: &'static str) -> Result<(), NotUnderstood> {
+    fn keyword(&mut self, keyword: &str, expected: &'static str) -> Result<(), QueryError> {
         match self.is_keyword(keyword) {
             true => Ok(()),
             false => Err(self.expected(expected)),
@@ -289,7 +289,7 @@ impl Parser {
         &mut self,
         sign: &'static str,
         expected: &'static str,
-    ) -> Result<(), NotUnderstood> {
+    ) -> Result<(), QueryError> {
         match self.sign(sign) {
             true => Ok(()),
             false => Err(self.expected(expected)),
@@ -300,10 +300,10 @@ impl Parser {
         self.words.get(self.next).map(|placed| &placed.word)
     }
 
-    fn expected(&self, expected: &'static str) -> NotUnderstood {
+    fn expected(&self, expected: &'static str) -> QueryError {
         match self.words.get(self.next).or(self.words.last()) {
-            Some(placed) => placed.not_understood(expected),
-            None => NotUnderstood {
+            Some(placed) => placed.error(expected),
+            None => QueryError {
                 at: 1,
                 word: String::new(),
                 expected,
@@ -324,12 +324,14 @@ fn is_reserved(name: &str) -> bool {
 
 /// Functions make one point of many, fields do not: both at once would not fit into one row.
 fn check_columns(columns: &[Column]) -> Result<(), &'static str> {
-    let of_function = |column: &&Column| matches!(column.what, Selected::Of(..));
+    let of_function = |column: &&Column| matches!(column.selected, Selected::Of(..));
     let functions = columns.iter().filter(of_function).count();
     if functions != 0 && functions != columns.len() {
         return Err("functions and plain fields do not go together");
     }
-    let all = columns.iter().any(|column| column.what == Selected::All);
+    let all = columns
+        .iter()
+        .any(|column| column.selected == Selected::All);
     if all && (columns.len() > 1 || columns.iter().any(|column| column.name.is_some())) {
         return Err("* stands alone");
     }

@@ -1,23 +1,23 @@
-//! A query in InfluxQL again, printed from what was understood: no word of whoever asked goes further than its meaning.
-//! Tags are called tags, so that no field of the same name stands in for one.
+//! Printer of parsed queries. It writes a query from its parsed form, so no text of the caller reaches the database
+//! unchecked. Tags are marked as tags, so that a field of the same name cannot replace one.
 
 use std::fmt::Write;
 
 use time::OffsetDateTime;
 
-use super::{Order, Query, Selected, Tag};
+use super::query::{Order, Query, Selected, Tag};
 
-/// Clusters that an answer may be about, by their tenant.
+/// Visible clusters of a query, by tenant.
 pub type Within<'a> = Vec<(&'a str, Vec<&'a str>)>;
 
 impl Query {
-    /// The query as an InfluxDB understands it. `now` is what `now()` stands for. With `within` it is about points of those
-    /// clusters, as clusters of those tenants, and of no others: of nothing, where that is empty.
+    /// Prints the query for an InfluxDB. `now` replaces `now()`. `within` restricts the query to points of these clusters
+    /// with these tenants; an empty list matches nothing.
     #[must_use]
     pub fn print(&self, now: OffsetDateTime, within: Option<&Within<'_>>) -> String {
         let mut out = String::from("SELECT ");
         let columns = self.select.iter().map(|column| {
-            let what = match &column.what {
+            let selected = match &column.selected {
                 Selected::All => "*".to_owned(),
                 Selected::Field(field) => name(field),
                 Selected::Of(function, field) => {
@@ -25,8 +25,8 @@ impl Query {
                 }
             };
             match &column.name {
-                Some(title) => format!("{what} AS {}", name(title)),
-                None => what,
+                Some(title) => format!("{selected} AS {}", name(title)),
+                None => selected,
             }
         });
         out += &columns.collect::<Vec<_>>().join(", ");
@@ -46,7 +46,7 @@ impl Query {
         if self.order == Order::Descending {
             out += " ORDER BY time DESC";
         }
-        // A string takes whatever is written into it.
+        // Writing into a string cannot fail.
         if let Some(limit) = self.limit {
             let _ = write!(out, " LIMIT {limit}");
         }
@@ -182,14 +182,14 @@ mod tests {
     }
 
     fn columns() -> impl Strategy<Value = Vec<Column>> {
-        let titled = |what, name| Column { what, name };
+        let titled = |selected, name| Column { selected, name };
         let field = (names(), option::of(names()))
             .prop_map(move |(field, name)| titled(Selected::Field(field), name));
         let of = (select(Function::ALL.to_vec()), names(), option::of(names()))
             .prop_map(move |(function, field, name)| titled(Selected::Of(function, field), name));
         prop_oneof![
             Just(vec![Column {
-                what: Selected::All,
+                selected: Selected::All,
                 name: None
             }]),
             vec(field, 1..4),

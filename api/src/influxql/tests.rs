@@ -6,12 +6,12 @@ fn understood(text: &str) -> Query {
 
 fn of(function: Function, field: &str) -> Column {
     Column {
-        what: Selected::Of(function, field.to_owned()),
+        selected: Selected::Of(function, field.to_owned()),
         name: None,
     }
 }
 
-const HOUR: i64 = 3_600_000_000_000;
+const NANOS_PER_HOUR: i64 = 3_600_000_000_000;
 
 #[test]
 fn a_query_with_everything_is_understood() {
@@ -46,7 +46,7 @@ fn a_query_with_everything_is_understood() {
     assert_eq!(
         query.range,
         Range {
-            from: Some(Moment::Now(-HOUR * 3 / 2)),
+            from: Some(Moment::Now(-NANOS_PER_HOUR * 3 / 2)),
             to: Some(Moment::At(end)),
         }
     );
@@ -62,7 +62,7 @@ fn a_query_with_everything_is_understood() {
 #[test]
 fn the_least_is_a_field_of_a_measurement() {
     let query = understood("SELECT * FROM nodes");
-    assert_eq!(query.select[0].what, Selected::All);
+    assert_eq!(query.select[0].selected, Selected::All);
     assert_eq!(query.range, Range::default());
     let query = understood("SELECT value, \"select\" FROM kubernetesVersion GROUP BY *");
     assert_eq!(query.select[1].title(), "select");
@@ -72,14 +72,14 @@ fn the_least_is_a_field_of_a_measurement() {
 #[test]
 fn times_are_written_in_several_ways() {
     for (text, from) in [
-        ("'1970-01-02'", Moment::At(24 * HOUR)),
-        ("'1970-01-01 01:00:00'", Moment::At(HOUR)),
+        ("'1970-01-02'", Moment::At(24 * NANOS_PER_HOUR)),
+        ("'1970-01-01 01:00:00'", Moment::At(NANOS_PER_HOUR)),
         ("'1970-01-01 00:00:00.5'", Moment::At(500_000_000)),
-        ("'1970-01-01T02:00:00+01:00'", Moment::At(HOUR)),
-        ("3600000000000", Moment::At(HOUR)),
-        ("3600s", Moment::At(HOUR)),
+        ("'1970-01-01T02:00:00+01:00'", Moment::At(NANOS_PER_HOUR)),
+        ("3600000000000", Moment::At(NANOS_PER_HOUR)),
+        ("3600s", Moment::At(NANOS_PER_HOUR)),
         ("now()", Moment::Now(0)),
-        ("NOW() + 1h", Moment::Now(HOUR)),
+        ("NOW() + 1h", Moment::Now(NANOS_PER_HOUR)),
     ] {
         let query = understood(&format!("SELECT value FROM a WHERE time >= {text}"));
         assert_eq!(query.range.from, Some(from), "{text}");
@@ -152,7 +152,7 @@ fn what_is_not_offered_is_refused_and_the_word_is_named() {
 fn lists_and_queries_have_an_end() {
     let many = vec!["a"; 65].join(",");
     assert!(parse(&format!("SELECT {many} FROM a")).is_err());
-    assert!(parse(&" ".repeat(LONGEST + 1)).is_err());
+    assert!(parse(&" ".repeat(MAX_QUERY_BYTES + 1)).is_err());
     let few = vec!["a"; 64].join(",");
     assert_eq!(understood(&format!("SELECT {few} FROM a")).select.len(), 64);
 }

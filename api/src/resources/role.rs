@@ -1,28 +1,29 @@
-//! Roles.
+//! Roles of callers.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// What a caller may do, on one tenant and those below it, or on all.
+/// Permissions of a caller, for one tenant with its descendants, or for all tenants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Registers and deletes, hands out tokens.
+    /// All permissions.
     Admin,
-    /// Works in clusters, and reads.
+    /// Reads the registry and works in clusters.
     Operator,
-    /// Reads, in clusters as well.
+    /// Reads the registry and clusters.
     Viewer,
-    /// Looks after the clusters of a tenant: registers, changes and deletes them, and works in them.
+    /// Manages the clusters of its tenant and works in them.
     Tenant,
-    /// A cluster's own agent, like Steward: its facts, its deploy key, and nothing else.
+    /// For an agent like Steward: reads its own cluster, and writes its facts and deploy key.
     Cluster,
-    /// Compiles catalogs, like Commodore: reads, and writes down what was compiled.
+    /// For a compiler like Commodore: reads the registry and writes compilation results.
     Compile,
 }
 
 impl Role {
+    /// All roles.
     pub const ALL: [Role; 6] = [
         Role::Admin,
         Role::Operator,
@@ -32,9 +33,10 @@ impl Role {
         Role::Compile,
     ];
 
-    /// Those that are groups in clusters.
+    /// Roles with a group in clusters.
     pub const IN_CLUSTERS: [Role; 3] = [Role::Admin, Role::Operator, Role::Viewer];
 
+    /// Name of the role.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -47,7 +49,7 @@ impl Role {
         }
     }
 
-    /// As what a caller of this role works in clusters; programs with a role of their own never do.
+    /// Role of the caller in clusters; `None` for roles without access to clusters.
     #[must_use]
     pub const fn in_clusters(self) -> Option<Role> {
         match self {
@@ -57,7 +59,7 @@ impl Role {
         }
     }
 
-    /// The ClusterRole that a site binds the group `fairlead:<role>` to when it joins; its operator may change that.
+    /// ClusterRole that the install manifest binds to the group `fairlead:<role>`; the site operator may change it.
     #[must_use]
     pub const fn default_cluster_role(self) -> &'static str {
         match self {
@@ -74,7 +76,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// The text is none of the roles.
+/// Error of parsing a [`Role`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a role is admin, operator, viewer, tenant, cluster or compile")]
 pub struct UnknownRole;

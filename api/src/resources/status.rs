@@ -1,4 +1,4 @@
-//! How it stands with clusters.
+//! Status of clusters and of their sessions.
 
 use std::{fmt, net::IpAddr};
 
@@ -10,82 +10,90 @@ use crate::{
     hello::{Instance, LinkIndex},
 };
 
-/// An agent with a cluster's identity in another Kubernetes cluster, refused. Forgotten at the next enrolment.
+/// Refused agent that uses a cluster's identity in another Kubernetes cluster. The next enrolment clears the record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DetectedClone {
+    /// Time of its last connection.
     #[serde(with = "time::serde::rfc3339")]
     pub last_seen: OffsetDateTime,
-    /// Where its connection came from, which may be a proxy or a load balancer.
+    /// Source address of its connection, which may be that of a proxy or load balancer.
     pub from: IpAddr,
-    /// Of its namespace `kube-system`.
+    /// UID of the other cluster's namespace `kube-system`.
     pub uid: ClusterUid,
 }
 
-/// How it stands with a cluster, and since when.
+/// Connection status of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterStatus {
+    /// Current state.
     pub state: ClusterState,
+    /// Time of the last change of the state.
     #[serde(with = "time::serde::rfc3339")]
     pub since: OffsetDateTime,
+    /// Last error of a probe or a session.
     pub last_error: Option<LastError>,
-    /// When an agent of it answered last. Of a cluster that was lost with the hub, up to a minute before that.
+    /// Time of the last answer of an agent. After the loss of a hub it can be a minute too early.
     #[serde(
         default,
         with = "time::serde::rfc3339::option",
         skip_serializing_if = "Option::is_none"
     )]
     pub last_seen: Option<OffsetDateTime>,
-    /// When its API server was last found ready, through the tunnel.
+    /// Time of the last successful probe of the API server, through the tunnel.
     #[serde(
         default,
         with = "time::serde::rfc3339::option",
         skip_serializing_if = "Option::is_none"
     )]
     pub last_good_probe: Option<OffsetDateTime>,
-    /// The hub that has its best session, where several share one database.
+    /// Hub with the best session of the cluster, if several hubs share one database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hub: Option<HubUrl>,
 }
 
-/// How it stands with one of several clusters.
+/// Status of one cluster in a [`ClusterStatusUpdate`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterStatusEntry {
+    /// Id of the cluster.
     pub id: ClusterId,
+    /// Status of the cluster.
     pub status: ClusterStatus,
-    /// Its agent works by an older configuration than it should.
+    /// True if the agent applies an older configuration than the desired one.
     pub outdated: bool,
 }
 
-/// Answer to `GET /v1/status`: what has become another since the one before.
+/// Response to `GET /v1/status`: changes of the status since the previous response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterStatusUpdate {
-    /// To go on from.
+    /// Cursor to continue from.
     pub cursor: String,
-    /// These are all that the caller sees: what was told before is void.
+    /// True if the response has all visible clusters and replaces all earlier responses.
     pub snapshot: bool,
-    /// Tenants or clusters that the caller sees were changed as well: `/v1/changes` tells which.
+    /// True if visible tenants or clusters have changed, too; `/v1/changes` has the changes.
     pub changed: bool,
+    /// Clusters with a new status.
     pub items: Vec<ClusterStatusEntry>,
-    /// Clusters that were deleted.
+    /// Clusters that were deleted, or that the caller can no longer see.
     pub removed: Vec<ClusterId>,
 }
 
 impl ClusterStatusUpdate {
-    /// Nothing has become another.
+    /// True if nothing has changed.
     #[must_use]
-    pub fn is_nothing(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         !self.snapshot && !self.changed && self.items.is_empty() && self.removed.is_empty()
     }
 }
 
-/// One session of a cluster that serves now.
+/// An open session of a cluster's agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentSession {
-    /// Where its connection came from at first, which may be a proxy or a load balancer.
+    /// Source address of its first connection, which may be that of a proxy or load balancer.
     pub from: IpAddr,
+    /// Time at which the session was opened.
     #[serde(with = "time::serde::rfc3339")]
     pub opened: OffsetDateTime,
     /// One run of an agent's process.
@@ -94,41 +102,47 @@ pub struct AgentSession {
     pub link: LinkIndex,
     /// Version in the agent's hello: its printable characters, at most 40.
     pub agent_version: String,
-    /// Whether its link is up.
+    /// True if the link is connected.
     pub up: bool,
-    /// Whether its agent has shown that it is in the right Kubernetes cluster.
+    /// True if the agent has reported the UID of the right Kubernetes cluster.
     pub recognised: bool,
-    /// Requests that run on it.
+    /// Number of open requests.
     pub requests: usize,
-    /// Bytes of answers that the hub holds because their clients do not read.
+    /// Bytes of responses that the hub buffers because clients do not read them.
     #[serde(default)]
     pub unread_bytes: usize,
-    /// Round trip of its link in microseconds, once it was measured.
+    /// Measured round-trip time of the link, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_micros: Option<u64>,
+    /// Time of the last answer of the agent on this session.
     #[serde(
         default,
         with = "time::serde::rfc3339::option",
         skip_serializing_if = "Option::is_none"
     )]
     pub last_seen: Option<OffsetDateTime>,
+    /// Time of the last successful probe of the API server on this session.
     #[serde(
         default,
         with = "time::serde::rfc3339::option",
         skip_serializing_if = "Option::is_none"
     )]
     pub last_good_probe: Option<OffsetDateTime>,
-    /// When its certificate ends, unless it is renewed before.
+    /// Expiry of the agent's certificate.
     #[serde(with = "time::serde::rfc3339")]
     pub certificate_expires: OffsetDateTime,
 }
 
-/// `Connected` means that a probe came back from the kube-apiserver through the tunnel within the last 15 seconds.
+/// State of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClusterState {
+    /// No agent has ever connected.
     Never,
+    /// A probe has returned from the kube-apiserver through the tunnel within the last 15 seconds.
     Connected,
+    /// The agent is connected, but its API server does not answer.
     ApiUnreachable,
+    /// The agent is disconnected.
     Lost,
 }
 
@@ -138,9 +152,11 @@ impl fmt::Display for ClusterState {
     }
 }
 
-/// Why a cluster was lost or its API server not reached.
+/// Cause of the state [`ClusterState::Lost`] or [`ClusterState::ApiUnreachable`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastError {
+    /// Code of the failure.
     pub code: Code,
+    /// Cause of the failure, one sentence.
     pub cause: String,
 }

@@ -1,31 +1,35 @@
-//! API tokens, and who one is with one.
+//! API tokens and their holders.
 
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::{Role, exposed};
-use crate::{ClusterId, TenantId};
+use super::role::Role;
+use crate::{ClusterId, TenantId, secret::exposed};
 
-/// A bearer token of the kubectl side; the token itself is shown once and not kept.
+/// An API token without its secret, which the hub does not store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiToken {
+    /// Id of the token.
     pub id: String,
-    /// Name of its holder. The caller and the user in clusters (`fairlead:<caller>`) have it with the tenant or the cluster of
-    /// the token before it, like `t-acme:ann`.
+    /// Name of the holder. Caller and user in clusters (`fairlead:<caller>`) prefix it with the tenant or cluster of the
+    /// token, like `t-acme:ann`.
     pub name: String,
+    /// Role of the holder.
     pub role: Role,
-    /// None: on all tenants.
+    /// Tenant of the token; `None` for all tenants.
     pub tenant: Option<TenantId>,
-    /// The one cluster that it is good for.
+    /// Cluster of a token with the role `cluster`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterId>,
+    /// Time of creation.
     #[serde(with = "time::serde::rfc3339")]
     pub created: OffsetDateTime,
+    /// Expiry.
     #[serde(with = "time::serde::rfc3339")]
     pub expires: OffsetDateTime,
-    /// Who made it.
+    /// Caller that created the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
 }
@@ -34,42 +38,49 @@ pub struct ApiToken {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateToken {
+    /// Name of the holder.
     pub name: String,
+    /// Role of the holder.
     pub role: Role,
+    /// Tenant of the token; `None` for all tenants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
-    /// For the role `cluster`, and for no other.
+    /// Cluster of the token; only for the role `cluster`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterId>,
-    /// 1 minute to 1 year; 8 hours where missing.
+    /// Lifetime, 1 minute to 1 year; 8 hours if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<u64>,
 }
 
-/// Answer to `POST /v1/tokens`, the one time the token is seen.
+/// Response to `POST /v1/tokens`, the only one with the token's secret.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CreatedToken {
+    /// Description of the token.
     #[serde(flatten)]
     pub about: ApiToken,
+    /// The token itself.
     #[serde(serialize_with = "exposed")]
     pub token: SecretString,
 }
 
-/// Answer to `GET /v1/whoami`.
+/// Response to `GET /v1/whoami`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WhoAmI {
+    /// Name of the caller.
     pub name: String,
+    /// Role of the caller.
     pub role: Role,
-    /// None: on all tenants.
+    /// Tenant of the caller; `None` for all tenants.
     pub tenant: Option<TenantId>,
-    /// The one cluster that the token is good for.
+    /// Cluster of a token with the role `cluster`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterId>,
-    /// Whom the caller is in clusters; none if it may not work in them.
+    /// User of the caller in clusters; `None` without access to clusters.
     pub user: Option<String>,
-    /// As which group, beside that of the cluster's tenant.
+    /// Group of the caller in clusters, in addition to that of the cluster's tenant.
     pub group: Option<String>,
-    /// Id of the API token; none where an issuer vouches for the caller.
+    /// Id of the API token; `None` for a token of an issuer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
 }

@@ -60,7 +60,7 @@ async fn a_first_poll_gets_a_snapshot_and_later_polls_changes() {
     let own = told(&rig, &of_a, "").await;
     assert_eq!(states(&own), [("c-of-a", ClusterState::Never)]);
 
-    assert!(told(&rig, &admin(), &all.cursor).await.is_nothing());
+    assert!(told(&rig, &admin(), &all.cursor).await.is_empty());
     report(&rig, "c-of-b", ClusterState::Connected, 1).await;
     let next = told(&rig, &admin(), &all.cursor).await;
     assert_eq!(
@@ -68,12 +68,12 @@ async fn a_first_poll_gets_a_snapshot_and_later_polls_changes() {
         (false, vec![("c-of-b", ClusterState::Connected)])
     );
     let none = told(&rig, &of_a, &own.cursor).await;
-    assert!(none.is_nothing(), "another tenant's");
+    assert!(none.is_empty(), "another tenant's");
     report(&rig, "c-of-a", ClusterState::Connected, 2).await;
     report(&rig, "c-of-a", ClusterState::Lost, 3).await;
     let own = told(&rig, &of_a, &none.cursor).await;
     assert_eq!(states(&own), [("c-of-a", ClusterState::Lost)]);
-    assert!(told(&rig, &of_a, &own.cursor).await.is_nothing());
+    assert!(told(&rig, &of_a, &own.cursor).await.is_empty());
 }
 
 #[tokio::test]

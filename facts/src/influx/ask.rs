@@ -59,7 +59,7 @@ pub(crate) async fn answer(
             Failure::because(Code::Invalid, detail)
         }
     })?;
-    if query.select.iter().any(|it| it.what == Selected::All) {
+    if query.select.iter().any(|it| it.selected == Selected::All) {
         leave_out_empty(&mut answered);
     }
     Ok(answered)

@@ -111,13 +111,13 @@ fn rows(query: &Query, points: &[Point], from: Option<i64>) -> (Vec<String>, Vec
     match query.select.as_slice() {
         [
             Column {
-                what: Selected::All,
+                selected: Selected::All,
                 ..
             },
         ] => all(query, points),
         [
             Column {
-                what: Selected::Of(..),
+                selected: Selected::Of(..),
                 ..
             },
             ..,
@@ -155,7 +155,7 @@ fn all(query: &Query, points: &[Point]) -> (Vec<String>, Vec<Vec<Value>>) {
 fn fields(columns: &[Column], points: &[Point]) -> (Vec<String>, Vec<Vec<Value>>) {
     let names: Vec<&str> = columns
         .iter()
-        .filter_map(|column| match &column.what {
+        .filter_map(|column| match &column.selected {
             Selected::Field(name) => Some(name.as_str()),
             _ => None,
         })
@@ -178,7 +178,7 @@ fn functions(
     let mut values = Vec::new();
     let mut at = from.unwrap_or(0);
     for column in columns {
-        let Selected::Of(function, field) = &column.what else {
+        let Selected::Of(function, field) = &column.selected else {
             continue;
         };
         let mut having = points.iter().filter(|point| point.field(field).is_some());

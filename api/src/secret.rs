@@ -1,0 +1,12 @@
+//! Serialization of secrets.
+
+use secrecy::{ExposeSecret, SecretString};
+use serde::Serializer;
+
+/// Serializes a secret as plain text, for messages that deliver it.
+pub(crate) fn exposed<S: Serializer>(
+    secret: &SecretString,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(secret.expose_secret())
+}
