@@ -1,5 +1,5 @@
-//! Every subcommand and flag. Settings of long-running commands are texts here and parsed by
-//! `fairlead_runtime::config`, which knows the other layers and tells all mistakes at once.
+//! Definition of all subcommands and flags. Settings of long-running commands are texts here: `fairlead_runtime::config`
+//! merges them with environment and file, parses them, and reports all mistakes at once.
 
 #![allow(
     rustdoc::bare_urls,
@@ -13,8 +13,8 @@ mod agent_settings;
 mod explain;
 mod fields;
 mod help;
+mod inspect;
 mod lists;
-mod looks;
 mod registry;
 mod tokens;
 
@@ -26,8 +26,8 @@ pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent};
 pub(crate) use self::explain::{Explain, ExplainFormat, Help, HelpFormat};
 pub(crate) use self::fields::{ClusterFields, NewCluster, SetCluster, TenantFields};
 pub(crate) use self::help::command;
+pub(crate) use self::inspect::{Audit, ClusterCatalog, Compiled, Inventory};
 pub(crate) use self::lists::{ClusterList, TenantList, TokenList};
-pub(crate) use self::looks::{Audit, ClusterCatalog, Compiled, Inventory};
 pub(crate) use self::registry::{
     Apply, Backup, Changes, Cluster, Facts, Find, Import, OneCluster, Restore, Store, Tenant,
 };
@@ -35,24 +35,24 @@ pub(crate) use self::tokens::{ClusterToken, LocalHub, Token};
 use crate::{complete, output::Format};
 
 const ENVIRONMENT_AND_EXIT_CODES: &str = "\
-Environment of the commands that talk to a hub, each of which wins over what `fairlead login` remembers:
-  FAIRLEAD_URL                            the hub
-  FAIRLEAD_TOKEN or FAIRLEAD_TOKEN_FILE   who you are there
-  FAIRLEAD_CA_FILE                        the authority of its front, in PEM, if the system's roots do not do
-  HTTPS_PROXY, NO_PROXY                   the way to it, for agents too
+Environment of the commands that connect to a hub; each variable takes precedence over `fairlead login`:
+  FAIRLEAD_URL                            URL of the hub
+  FAIRLEAD_TOKEN or FAIRLEAD_TOKEN_FILE   your token
+  FAIRLEAD_CA_FILE                        CA of the hub's certificate (PEM), in addition to the system's CAs
+  HTTPS_PROXY, NO_PROXY                   proxy to the hub, also for agents
 
 Exit codes:
-  0  done
-  1  failed for a reason of its own (see the code on stderr)
-  2  wrong usage or configuration
+  0  success
+  1  other failure (see the code on stderr)
+  2  invalid command line or configuration
   3  not logged in, or not allowed
-  4  there is no such thing
-  5  hub, cluster or API server not reached in time
-  6  it exists already, has changed meanwhile, or is in use
+  4  not found
+  5  hub, cluster or API server not reachable in time
+  6  conflict: exists already, has changed, or is in use
 
 `fairlead COMMAND --help` has examples. `fairlead explain FL-1402` explains a code.";
 
-/// Reach Kubernetes clusters that nobody can reach: a hub for kubectl, and an agent in each cluster that opens one
+/// Access to Kubernetes clusters behind firewalls: a hub for kubectl, and an agent in each cluster that opens one
 /// outbound WebSocket.
 #[derive(Parser)]
 #[command(
@@ -69,36 +69,36 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run a hub on this machine, with an admin login for 8 hours
+    /// Run a hub for development on this machine, with an admin login for 8 hours
     Dev(Dev),
     /// Run a hub
     Server(Box<Server>),
-    /// Run the agent of one cluster (in a pod no flag is needed)
+    /// Run the agent of one cluster; in a pod it needs no flags
     Agent(Box<Agent>),
-    /// Owners of clusters
+    /// Manage tenants, the owners of clusters
     Tenant {
         #[command(subcommand)]
         command: Tenant,
     },
-    /// Registered clusters
+    /// Manage registered clusters
     Cluster {
         #[command(subcommand)]
         command: Cluster,
     },
-    /// Facts of clusters, now and in the past
+    /// Show facts of clusters, current and past
     Facts(Facts),
-    /// Find clusters by a host, a version, a service or a fact
+    /// Find clusters by host, version, service or fact
     Find(Find),
-    /// Facts that programs store, and their history in InfluxQL
+    /// Store facts, and query their history in InfluxQL
     Inventory {
         #[command(subcommand)]
         command: Inventory,
     },
-    /// Changes of the registry, also as they happen
+    /// List or follow changes of the registry
     Changes(Changes),
-    /// Changes with their author and values, the latest first
+    /// List changes with author and values, latest first
     Audit(Audit),
-    /// Bearer tokens for people and programs
+    /// Manage API tokens of people and programs
     Token {
         #[command(subcommand)]
         command: Token,
@@ -108,9 +108,9 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Import,
     },
-    /// Write a hub's store and keys into a file, while the hub runs
+    /// Back up a hub's store and keys; the hub may run
     Backup(Backup),
-    /// Replace a hub's store and keys by a backup; the hub must not run
+    /// Restore a hub's store and keys from a backup; the hub must be stopped
     Restore(Restore),
     /// Check a hub's store, or migrate it to another database
     Store {
@@ -119,16 +119,16 @@ pub(crate) enum Command {
     },
     /// Print a kubeconfig with one context for each cluster
     Kubeconfig(Kubeconfig),
-    /// Remember a hub and a token for it
+    /// Log in to a hub: store its URL and your token
     Login(Login),
-    /// Forget a hub and its token
+    /// Log out of a hub: delete its stored token
     Logout(Logout),
-    /// Hubs that you are logged in to
+    /// List and select the hubs of your logins
     Hub {
         #[command(subcommand)]
         command: Hubs,
     },
-    /// Your name and role, on the hub and in clusters
+    /// Show your name and role on the hub and in clusters
     Whoami(Output),
     /// Explain a code like FL-1402; without a code, list all codes
     Explain(Explain),
@@ -137,7 +137,10 @@ pub(crate) enum Command {
     /// Print the version
     Version(Version),
     /// Print the completion script of a shell
-    Completion { shell: Shell },
+    Completion {
+        /// Shell that runs the script
+        shell: Shell,
+    },
 }
 
 const DEV_EXAMPLES: &str = "\
@@ -152,29 +155,29 @@ pub(crate) struct Dev {
     /// Folder of the hub's store and keys [default: ~/.local/share/fairlead/dev]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
-    /// Address to listen on; port 0 chooses one. With :8443 others can reach the hub, too [default: 127.0.0.1:8443]
+    /// Listen address; port 0 selects a free port, :8443 listens on all interfaces [default: 127.0.0.1:8443]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
     /// URL for people and agents, with a name or address of this machine, like https://laptop.local:8443
-    /// [default: the address listened on]
+    /// [default: the listen address]
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
-    /// Plain HTTP/1.1 beside it, for a proxy in front that ends TLS; tokens can be read on that network [default: none]
+    /// Additional listen address for plain HTTP/1.1, for a proxy that terminates TLS; tokens are not encrypted there [default: none]
     #[arg(long, value_name = "ADDR")]
     listen_plain: Option<String>,
-    /// Health, metrics and, here, the install manifests; plain HTTP [default: 127.0.0.1:9090]
+    /// Listen address for health, metrics and install manifests, plain HTTP [default: 127.0.0.1:9090]
     #[arg(long, value_name = "ADDR")]
     admin: Option<String>,
-    /// How long what runs waits for an agent whose connection broke; 0s ends it at once [default: 60s]
+    /// Time that open requests wait for a disconnected agent; 0s resets them at once [default: 60s]
     #[arg(long, value_name = "TIME")]
     resume_window: Option<String>,
-    /// The agent's image in install manifests [default: fairlead:<version>]
+    /// Agent image in install manifests [default: fairlead:<version>]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
-    /// Start once although keys or database of this folder are gone, and make new ones
+    /// Start although keys or database are missing from the data folder, and create new ones
     #[arg(long)]
     accept_data_loss: bool,
-    /// Written when the hub is ready: JSON with url, admin_url, ca_file, token_file, kubeconfig
+    /// File to write when the hub is ready: JSON with url, admin_url, ca_file, token_file, kubeconfig
     #[arg(long, value_name = "FILE")]
     ready_file: Option<String>,
     #[command(flatten)]
@@ -193,120 +196,121 @@ pub(crate) struct Server {
     /// Folder of the hub's store and keys [default: /var/lib/fairlead]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
-    /// Where people and agents reach the hub [default: 0.0.0.0:8443]
+    /// Listen address for people and agents [default: 0.0.0.0:8443]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
-    /// Plain HTTP/1.1 beside it, for a proxy in front that ends TLS; tokens can be read on that network [default: none]
+    /// Additional listen address for plain HTTP/1.1, for a proxy that terminates TLS; tokens are not encrypted there [default: none]
     #[arg(long, value_name = "ADDR")]
     listen_plain: Option<String>,
-    /// Health and metrics, plain HTTP [default: 127.0.0.1:9090]
+    /// Listen address for health and metrics, plain HTTP [default: 127.0.0.1:9090]
     #[arg(long, value_name = "ADDR")]
     admin: Option<String>,
-    /// Certificate chain of the front, PEM; without it the hub's own CA makes one
-    #[arg(long, value_name = "F")]
+    /// Certificate chain of the listen address, PEM [default: issued by the hub's own CA]
+    #[arg(long, value_name = "FILE")]
     tls_cert: Option<String>,
-    /// Its key, PEM
-    #[arg(long, value_name = "F")]
+    /// Private key of that certificate, PEM
+    #[arg(long, value_name = "FILE")]
     tls_key: Option<String>,
-    /// How people and agents reach the hub from outside, like https://hub.example.com
+    /// URL for people and agents, like https://hub.example.com
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
-    /// Clusters answer as <id>.<domain> too [default: clusters.<host of the public URL>]
+    /// Domain of the cluster names <id>.<domain> [default: clusters.<host of the public URL>]
     #[arg(long, value_name = "DOMAIN")]
     cluster_domain: Option<String>,
-    /// Where the registry is kept: postgres://USER@HOST/DATABASE, without a password; servers on other machines prove
-    /// themselves unless sslmode says otherwise [default: a file in the data folder]
+    /// Database of the registry: postgres://USER@HOST/DATABASE, without a password. The certificate of a remote server is
+    /// verified unless sslmode disables that [default: a file in the data folder]
     #[arg(long, value_name = "URL")]
     store: Option<String>,
-    /// File with the password of the store; FAIRLEAD_STORE_PASSWORD may hold it, too
-    #[arg(long, value_name = "F")]
+    /// File with the password of the store; alternatively FAIRLEAD_STORE_PASSWORD
+    #[arg(long, value_name = "FILE")]
     store_password_file: Option<String>,
-    /// File with 32 bytes in base64, the same for all hubs on one database: the CA and the key of bootstrap tokens are in
-    /// the store, sealed with it, and new hubs take them from there; FAIRLEAD_STORE_KEY may hold it, too [default: none]
-    #[arg(long, value_name = "F")]
+    /// File with a key of 32 bytes in base64, the same for all hubs on one database. It encrypts the CA and the key of
+    /// bootstrap tokens in the store, so that further hubs can load them; alternatively FAIRLEAD_STORE_KEY [default: none]
+    #[arg(long, value_name = "FILE")]
     store_key_file: Option<String>,
-    /// How long the log of changes is kept, a million lines at most [default: 7d]
+    /// Retention of the change log, which has at most a million entries [default: 7d]
     #[arg(long, value_name = "TIME")]
     keep_changes: Option<String>,
-    /// How long the history of facts is kept [default: 400d]
+    /// Retention of the history of facts [default: 400d]
     #[arg(long, value_name = "TIME")]
     keep_facts: Option<String>,
-    /// How often an agent reports facts at the least; three reports that do not come make them stale, 1s to 30d [default: 1h]
+    /// Longest interval between two fact reports of an agent, 1s to 30d; facts are stale after three missed reports [default: 1h]
     #[arg(long, value_name = "TIME")]
     agent_reports_every: Option<String>,
-    /// The same of Project Syn's Steward, and of whatever else has a cluster's own token [default: 1m]
+    /// The same interval for Project Syn's Steward and other programs with a token of role cluster [default: 1m]
     #[arg(long, value_name = "TIME")]
     steward_reports_every: Option<String>,
-    /// InfluxDB 1.x that facts are written to as well, like https://influx.example:8086 [default: none]
+    /// InfluxDB 1.x that also receives the facts, like https://influx.example:8086 [default: none]
     #[arg(long, value_name = "URL")]
     influx_url: Option<String>,
-    /// Its database, which must exist [default: fairlead]
+    /// Existing database of the InfluxDB [default: fairlead]
     #[arg(long, value_name = "NAME")]
     influx_database: Option<String>,
-    /// Who the hub is there
+    /// User name for the InfluxDB
     #[arg(long, value_name = "NAME")]
     influx_user: Option<String>,
-    /// File with the password; FAIRLEAD_INFLUX_PASSWORD may hold it, too
-    #[arg(long, value_name = "F")]
+    /// File with the password for the InfluxDB; alternatively FAIRLEAD_INFLUX_PASSWORD
+    #[arg(long, value_name = "FILE")]
     influx_password_file: Option<String>,
-    /// File with a bearer token instead; FAIRLEAD_INFLUX_TOKEN may hold it, too
-    #[arg(long, value_name = "F")]
+    /// File with a bearer token for the InfluxDB, instead of a password; alternatively FAIRLEAD_INFLUX_TOKEN
+    #[arg(long, value_name = "FILE")]
     influx_token_file: Option<String>,
-    /// CA of the InfluxDB, PEM, beside the system's
-    #[arg(long, value_name = "F")]
+    /// CA of the InfluxDB, PEM, in addition to the system's CAs
+    #[arg(long, value_name = "FILE")]
     influx_ca_file: Option<String>,
-    /// What may wait for it in the data folder while it is away; beyond that the oldest is dropped [default: 256MiB]
+    /// Size of the spool in the data folder for an unavailable InfluxDB; the oldest facts beyond it are dropped [default: 256MiB]
     #[arg(long, value_name = "SIZE")]
     influx_spool: Option<String>,
-    /// It answers GET /inventory, too, where a request does not say backend=hub
+    /// Send queries of GET /inventory to the InfluxDB, except requests with backend=hub
     #[arg(long)]
     influx_query: bool,
-    /// Start once although keys or database of this folder are gone, and make new ones; clusters may have to enrol again
+    /// Start although keys or database are missing from the data folder, and create new ones; clusters may have to enrol again
     #[arg(long)]
     accept_data_loss: bool,
-    /// TOML file of issuers whose tokens are taken: OpenID Connect, Kubernetes clusters [default: none]
-    #[arg(long, value_name = "F")]
+    /// TOML file of trusted token issuers: OpenID Connect, Kubernetes clusters [default: none]
+    #[arg(long, value_name = "FILE")]
     issuers: Option<String>,
-    /// How long a bootstrap token is valid [default: 30m]
+    /// Lifetime of bootstrap tokens [default: 30m]
     #[arg(long, value_name = "TIME")]
     bootstrap_ttl: Option<String>,
-    /// How long after its end an agent's identity may renew itself, if no other has enrolled since; 0s not at all [default: 30d]
+    /// Time after its expiry in which an agent's identity can be renewed, unless another agent has enrolled; 0s disables it [default: 30d]
     #[arg(long, value_name = "TIME")]
     renew_grace: Option<String>,
-    /// Requests of one caller under way at once, watches included; more are refused with 429 [default: 1000]
+    /// Limit of concurrent requests per caller, watches included; further requests get status 429 [default: 1000]
     #[arg(long, value_name = "N")]
     max_requests_per_caller: Option<String>,
-    /// How long what runs waits for an agent whose connection broke; 0s ends it at once [default: 60s]
+    /// Time that open requests wait for a disconnected agent; 0s resets them at once [default: 60s]
     #[arg(long, value_name = "TIME")]
     resume_window: Option<String>,
-    /// What all sessions may hold together beyond 256 KiB of each open stream; where it is used up, bulk slows down; as much again may be what clients do not read, beyond that new requests are refused [default: 1GiB]
+    /// Memory budget of all sessions, in addition to 256 KiB per open stream. Large transfers slow down beyond it. A second
+    /// budget of this size is for data that clients do not read; new requests are refused beyond it [default: 1GiB]
     #[arg(long, value_name = "SIZE")]
     session_memory: Option<String>,
-    /// The agent's image in install manifests [default: fairlead:<version>]
+    /// Agent image in install manifests [default: fairlead:<version>]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
-    /// The image of Project Syn's Steward in its install manifests [default: docker.io/projectsyn/steward:v0.13.0]
+    /// Image of Project Syn's Steward in its install manifests [default: docker.io/projectsyn/steward:v0.13.0]
     #[arg(long, value_name = "IMAGE")]
     steward_image: Option<String>,
-    /// Fact that is a label of syn_lieutenant_cluster_facts, like distribution; repeatable [default: none]
+    /// Fact to add as a label of syn_lieutenant_cluster_facts, like distribution; repeatable [default: none]
     #[arg(long, value_name = "NAME")]
     metric_fact: Vec<String>,
-    /// Proxy in front, like 10.0.0.0/8, whose X-Forwarded-Proto and host are believed; repeatable
+    /// Network of trusted proxies, like 10.0.0.0/8; their X-Forwarded-Proto and Host headers are used; repeatable
     #[arg(long, value_name = "NETWORK")]
     trusted_proxy: Vec<String>,
-    /// Told to Lieutenant's clients by GET /: where their OIDC provider is discovered, and who they are there
+    /// Discovery URL of the OIDC provider that GET / reports to Lieutenant's clients
     #[arg(long, value_name = "URL")]
     oidc_discovery_url: Option<String>,
-    /// See --oidc-discovery-url
+    /// Client id for that OIDC provider
     #[arg(long, value_name = "ID")]
     oidc_client_id: Option<String>,
-    /// Told to Lieutenant's clients by GET /: their Vault, and how to log in there
+    /// Address of the Vault that GET / reports to Lieutenant's clients
     #[arg(long, value_name = "URL")]
     vault_addr: Option<String>,
-    /// See --vault-addr
+    /// Login method for that Vault
     #[arg(long, value_name = "METHOD")]
     vault_login_method: Option<String>,
-    /// Written when the hub is ready: JSON with url, admin_url, ca_file, token_file, kubeconfig
+    /// File to write when the hub is ready: JSON with url, admin_url, ca_file, token_file, kubeconfig
     #[arg(long, value_name = "FILE")]
     ready_file: Option<String>,
     #[command(flatten)]
@@ -315,7 +319,7 @@ pub(crate) struct Server {
 
 #[derive(Subcommand)]
 pub(crate) enum AgentCommand {
-    /// Remove from a cluster what the install manifest and the agent made there
+    /// Remove the agent and its resources from a cluster
     #[command(
         after_help = "Example:\n  fairlead agent uninstall --kubeconfig ~/.kube/config --context prod"
     )]
@@ -324,16 +328,16 @@ pub(crate) enum AgentCommand {
 
 #[derive(Parser)]
 pub(crate) struct Uninstall {
-    /// The cluster, as one of its administrators
-    #[arg(long, value_name = "F")]
+    /// Kubeconfig of an administrator of the cluster
+    #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: std::path::PathBuf,
     /// Context of that kubeconfig [default: its current one]
-    #[arg(long, value_name = "C")]
+    #[arg(long, value_name = "CONTEXT")]
     pub(crate) context: Option<String>,
-    /// Folder with the identity of an agent outside of the cluster [default: that of this kubeconfig and context]
+    /// Folder with the identity of an agent that runs outside the cluster [default: derived from kubeconfig and context]
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<std::path::PathBuf>,
-    /// Do not ask
+    /// Skip the confirmation prompt
     #[arg(long)]
     pub(crate) yes: bool,
 }
@@ -351,73 +355,74 @@ Examples:
 pub(crate) struct Agent {
     #[command(subcommand)]
     pub(crate) command: Option<AgentCommand>,
-    /// Join string, or @FILE that holds it; needed once: the same one does nothing later, another one replaces the identity
+    /// Join string, or @FILE with it. It is needed once; a new join string replaces the identity
     #[arg(long, value_name = "STRING|@FILE")]
     join: Option<String>,
-    /// The cluster to stand for, where this does not run in one of its pods
-    #[arg(long, value_name = "F")]
+    /// Kubeconfig of the cluster, for an agent that does not run in one of its pods
+    #[arg(long, value_name = "FILE")]
     kubeconfig: Option<String>,
     /// Context of that kubeconfig [default: its current one]
-    #[arg(long, value_name = "C")]
+    #[arg(long, value_name = "CONTEXT")]
     context: Option<String>,
-    /// Keep the identity in this folder instead of a Secret of the cluster
+    /// Folder for the identity, instead of a Secret of the cluster
     #[arg(long, value_name = "DIR")]
     state: Option<String>,
-    /// Hub to dial instead of those in the join string; repeatable
+    /// Hub to connect to, instead of the hubs in the join string; repeatable
     #[arg(long, value_name = "URL")]
     hub: Vec<String>,
-    /// Links to keep at once, 1 to 8, each to another one of the hubs where there are so many [default: 1]
+    /// Concurrent links, 1 to 8, distributed over the hubs [default: 1]
     #[arg(long, value_name = "N")]
     links: Option<String>,
-    /// UID of the pod it runs in: begun anew there, it takes the place of the one before at once
+    /// UID of the agent's pod; a restarted agent of the same pod replaces the previous one at once
     #[arg(long, value_name = "UID")]
     pod_uid: Option<String>,
-    /// CA of the hub's front, PEM, beside the system's and the one pinned in the join string
-    #[arg(long, value_name = "F")]
+    /// CA of the hub's certificate, PEM, in addition to the system's CAs and the CA pinned in the join string
+    #[arg(long, value_name = "FILE")]
     ca_file: Option<String>,
-    /// Group that the hub may impersonate beside Fairlead's own; repeatable
+    /// Group that the hub may impersonate, in addition to Fairlead's own groups; repeatable
     #[arg(long, value_name = "GROUP")]
     allow_group: Vec<String>,
-    /// User that an admin of the hub may become with `kubectl --as`, exactly; repeatable [default: none]
+    /// User that admins of the hub may impersonate with `kubectl --as`, exact name; repeatable [default: none]
     #[arg(long, value_name = "USER")]
     allow_as: Vec<String>,
-    /// host:port that the hub may open plain TCP to; repeatable [default: none]
+    /// Address that the hub may open plain TCP connections to; repeatable [default: none]
     #[arg(long, value_name = "HOST:PORT")]
     allow_connect: Vec<String>,
-    /// How often the cluster is looked at for facts; 0s: never [default: as the hub says, else 5m]
+    /// Interval of fact collection; 0s disables it [default: as configured on the hub, else 5m]
     #[arg(long, value_name = "TIME")]
     facts_every: Option<String>,
-    /// What all sessions may hold together beyond 256 KiB of each open stream; where it is used up, bulk slows down; as much again may be what is sent into the cluster and not taken there, beyond that requests that bring something along are refused [default: 64MiB]
+    /// Memory budget of all sessions, in addition to 256 KiB per open stream. Large transfers slow down beyond it. A second
+    /// budget of this size is for data that the cluster does not read; requests with a body are refused beyond it [default: 64MiB]
     #[arg(long, value_name = "SIZE")]
     session_memory: Option<String>,
-    /// Health and metrics, plain HTTP [default: none]
+    /// Listen address for health and metrics, plain HTTP [default: none]
     #[arg(long, value_name = "ADDR")]
     admin: Option<String>,
     #[command(flatten)]
     process: Process,
 }
 
-/// What every long-running command knows.
+/// Settings of every long-running command.
 #[derive(clap::Args)]
 struct Process {
-    /// TOML file with a table named like the command; flags and FAIRLEAD_* win over it
-    #[arg(long, value_name = "F")]
+    /// TOML file with a table named like the command; flags and FAIRLEAD_* variables take precedence
+    #[arg(long, value_name = "FILE")]
     config: Option<String>,
-    /// What to log, like info or fairlead_dialer=debug,info [default: info]
+    /// Log filter, like info or fairlead_dialer=debug,info [default: info]
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
-    /// text or json [default: text]
+    /// Log format: text or json [default: text]
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
-    /// How long running requests may take to finish after SIGTERM [default: 30s]
+    /// Time for open requests to finish after SIGTERM [default: 30s]
     #[arg(long, value_name = "TIME")]
     drain_timeout: Option<String>,
 }
 
-/// How to print.
+/// Output format of an answer.
 #[derive(clap::Args)]
 pub(crate) struct Output {
-    /// How to print the answer: table, wide, json, yaml, name (ids), jsonpath='{.items[*].id}' or custom-columns=ID:.id as kubectl has them
+    /// Output format: table, wide, json, yaml, name (ids), jsonpath='{.items[*].id}' or custom-columns=ID:.id
     #[arg(
         short,
         long,
@@ -429,17 +434,17 @@ pub(crate) struct Output {
     pub(crate) output: Format,
 }
 
-/// Which hub's data, on this machine.
+/// Data of a hub on this machine.
 #[derive(clap::Args)]
 pub(crate) struct HubPlace {
     /// Folder of the hub's store and keys
     #[arg(long, value_name = "DIR", default_value = "/var/lib/fairlead")]
     pub(crate) data: std::path::PathBuf,
-    /// Where the store is, if not in that folder, as for `fairlead server`
+    /// Database of the store, as for `fairlead server` [default: a file in the data folder]
     #[arg(long, value_name = "URL", env = "FAIRLEAD_STORE")]
     pub(crate) store: Option<String>,
-    /// File with the password of the store; FAIRLEAD_STORE_PASSWORD may hold it, too
-    #[arg(long, value_name = "F")]
+    /// File with the password of the store; alternatively FAIRLEAD_STORE_PASSWORD
+    #[arg(long, value_name = "FILE")]
     pub(crate) store_password_file: Option<std::path::PathBuf>,
 }
 
@@ -449,7 +454,7 @@ pub(crate) struct Version {
     pub(crate) output: Output,
 }
 
-/// Answers a shell that completes what somebody types; false if none asks.
+/// Answers a completion request of a shell; false if the process was not started for completion.
 pub(crate) fn complete() -> clap::error::Result<bool> {
     let completing = CompleteEnv::with_factory(command).var(complete::VARIABLE);
     completing.try_complete(std::env::args_os(), None)

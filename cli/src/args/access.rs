@@ -1,4 +1,4 @@
-//! Arguments of the commands that give access to a hub and to its clusters.
+//! Arguments of the commands for access to a hub and its clusters.
 
 use std::path::PathBuf;
 
@@ -15,40 +15,40 @@ Examples:
   fairlead kubeconfig --merge                               # into ~/.kube/config, with a backup beside it
   fairlead kubeconfig --cluster demo --context-name demo --output demo.yaml
 
-A context is named NAME@HUB, like demo@hub.example.com. Where a display name is not unique on the hub, or looks like an
-id, its place is taken by the cluster's id. The same cluster has the same name in every form of this command.";
+A context is named NAME@HUB, like demo@hub.example.com. The cluster's id replaces a display name that is not unique on the
+hub or looks like an id. A cluster has the same name in every form of this command.";
 
 #[derive(Parser)]
 #[command(after_help = KUBECONFIG_EXAMPLES)]
 pub(crate) struct Kubeconfig {
-    /// Only this cluster, by id or name; repeatable
+    /// Cluster to include, by id or name; repeatable [default: all clusters]
     #[arg(long = "cluster", value_name = "NAME|ID", add = ArgValueCompleter::new(complete::clusters))]
     pub(crate) clusters: Vec<String>,
-    /// How to name clusters towards the hub [default: name where its certificate covers that, else path]
+    /// Form of the clusters' server URLs [default: name if the hub's certificate covers it, else path]
     #[arg(long, value_enum)]
     pub(crate) address: Option<Address>,
-    /// Names of contexts, of {name}, {id}, {tenant} and {hub}
+    /// Template for context names, with {name}, {id}, {tenant} and {hub}
     #[arg(long, value_name = "TEMPLATE", default_value = ContextName::DEFAULT)]
     pub(crate) context_name: ContextName,
-    /// Write this file, readable by its owner alone (0600); - for standard output
-    #[arg(long, value_name = "F")]
+    /// File to write, readable by its owner only (0600), or - for standard output
+    #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Keep the other entries of the file [default file: the first of $KUBECONFIG, else ~/.kube/config]
+    /// Merge into the file and keep its other entries [default file: the first of $KUBECONFIG, else ~/.kube/config]
     #[arg(long)]
     pub(crate) merge: bool,
-    /// With --merge of one cluster: make it the current context
+    /// Make the cluster the current context; requires --merge and one cluster
     #[arg(long, requires = "merge")]
     pub(crate) set_current: bool,
-    /// Do not ask before a file with other entries is replaced
+    /// Replace a file with other entries without confirmation
     #[arg(long)]
     pub(crate) yes: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Address {
-    /// /k8s/clusters/<id>/ on the hub: passes every load balancer
+    /// Path /k8s/clusters/<id>/ on the hub; works with every load balancer
     Path,
-    /// <id>.<cluster domain> as TLS server name: for tools that drop a server's path
+    /// Host <id>.<cluster domain> as TLS server name; for tools that ignore the path of a server URL
     Name,
 }
 
@@ -58,50 +58,51 @@ Examples:
   fairlead login https://hub.example.com --token-file admin.token
   pass show hub-token | fairlead login https://hub.example.com --token-file -
 
-The commands talk to the hub of the last login; `fairlead hub use URL` chooses another one.";
+The commands connect to the hub of the last login; `fairlead hub use URL` selects another one.";
 
 #[derive(Parser)]
 #[command(after_help = LOGIN_EXAMPLES)]
 pub(crate) struct Login {
-    /// The hub, like https://hub.example.com
+    /// URL of the hub, like https://hub.example.com
     #[arg(value_name = "URL")]
     pub(crate) url: HubUrl,
-    /// File that holds the token, or - for standard input [default: asked for on the terminal]
-    #[arg(long, value_name = "F")]
+    /// File with the token, or - for standard input [default: prompt on the terminal]
+    #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// CA of the hub's front, PEM, where the web's own does not do [default: that of the last login there]
-    #[arg(long, value_name = "F")]
+    /// CA of the hub's certificate, PEM, if it is not a public CA [default: the CA of the last login there]
+    #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
 }
 
 #[derive(Parser)]
 pub(crate) struct Logout {
-    /// The hub [default: the current one]
+    /// URL of the hub [default: the current hub]
     #[arg(value_name = "URL", add = ArgValueCompleter::new(complete::hubs))]
     pub(crate) url: Option<HubUrl>,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Hubs {
-    /// All of them; the current one has a *
+    /// List all hubs; the current hub has a *
     #[command(visible_alias = "ls")]
     List(Output),
-    /// Make one the current hub, which the commands talk to
+    /// Select the current hub
     Use {
+        /// URL of the hub
         #[arg(value_name = "URL", add = ArgValueCompleter::new(complete::hubs))]
         url: HubUrl,
     },
 }
 
-/// A name to show to people, as the hub takes it.
+/// Parses a display name by the rules of the hub.
 pub(super) fn display_name(name: &str) -> Result<String, String> {
     const MAX_CHARS: usize = 100;
     let reason = match name {
-        "" => "a name is not empty",
-        _ if name.starts_with('-') => "a name does not start with a dash",
-        _ if name.trim() != name => "a name has no space around it",
-        _ if name.chars().any(char::is_control) => "a name has no control characters",
-        _ if name.chars().count() > MAX_CHARS => "a name has 100 characters at most",
+        "" => "a name must not be empty",
+        _ if name.starts_with('-') => "a name must not start with a dash",
+        _ if name.trim() != name => "a name must not start or end with a space",
+        _ if name.chars().any(char::is_control) => "a name must not have control characters",
+        _ if name.chars().count() > MAX_CHARS => "a name must have at most 100 characters",
         _ => return Ok(name.to_owned()),
     };
     Err(reason.to_owned())
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn name_that_could_not_be_typed_again_is_refused() {
+    fn invalid_display_name_is_refused() {
         let long = "x".repeat(101);
         for bad in ["", "-x", " x", "a\tb", &long] {
             assert!(display_name(bad).is_err(), "{bad:?}");

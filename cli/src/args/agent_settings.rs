@@ -9,19 +9,21 @@ use crate::complete::clusters;
 
 #[derive(Subcommand)]
 pub(crate) enum ClusterAgent {
-    /// Show what is wanted of a cluster's agent
+    /// Show the agent settings of a cluster
     #[command(after_help = "Example:\n  fairlead cluster agent get demo -o yaml")]
     Get {
+        /// Cluster, by name or id
         #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         name: String,
         #[command(flatten)]
         output: Output,
     },
-    /// Want something else of it; what is not named stays
+    /// Change agent settings of a cluster; other settings stay as they are
     #[command(
         after_help = "Examples:\n  fairlead cluster agent set demo --allow-connect db.shop:5432 --facts-off helm,hosts\n  fairlead cluster agent set demo --facts-every 10m --inherit allow-connect"
     )]
     Set {
+        /// Cluster, by name or id
         #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         name: String,
         #[command(flatten)]
@@ -33,25 +35,25 @@ pub(crate) enum ClusterAgent {
 
 #[derive(clap::Args)]
 pub(crate) struct AgentFields {
-    /// Which version of it should run
+    /// Desired version of the agent
     #[arg(long = "agent-version", value_name = "VERSION")]
     pub(crate) agent_version: Option<String>,
-    /// Where plain TCP may be opened to, of what the site operator allows; "" for nowhere
+    /// Addresses for plain TCP connections, limited to those that the site operator allows; "" for none
     #[arg(long, value_name = "HOST:PORT,...")]
     pub(crate) allow_connect: Option<String>,
-    /// How often it looks for facts
+    /// Interval of fact collection
     #[arg(long, value_name = "DURATION")]
     pub(crate) facts_every: Option<Span>,
-    /// Collectors of facts that do not run; "" for none
+    /// Fact collectors to disable; "" for none
     #[arg(long, value_name = "NAME,...")]
     pub(crate) facts_off: Option<String>,
-    /// Annotations of namespaces that are facts
+    /// Prefixes of namespace annotations to collect as facts
     #[arg(long, value_name = "PREFIX,...")]
     pub(crate) annotation_prefixes: Option<String>,
-    /// Annotations of namespaces that say whom to ask
+    /// Prefixes of namespace annotations to collect as contacts
     #[arg(long, value_name = "PREFIX,...")]
     pub(crate) contact_prefixes: Option<String>,
-    /// Use the value of the tenant's cluster template for this field again
+    /// Fields that use the value of the tenant's cluster template again
     #[arg(long, value_name = "FIELD,...", value_delimiter = ',')]
     pub(crate) inherit: Vec<AgentField>,
 }
@@ -70,7 +72,7 @@ impl AgentField {
         AgentField::AllowConnect,
     ];
 
-    /// As the API has it.
+    /// Field name in the API.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             AgentField::Version => "version",

@@ -1,4 +1,4 @@
-//! Arguments with which clusters and tenants are made and changed.
+//! Arguments of the commands that create and change clusters and tenants.
 
 use clap::Parser;
 use clap_complete::ArgValueCompleter;
@@ -11,27 +11,27 @@ use crate::complete::{clusters, tenants};
     after_help = "A tenant has one cluster of each name; --allow-duplicate-name lifts that.\n\nExamples:\n  fairlead cluster create demo --wait\n  fairlead cluster create edge-7 --tenant t-acme -o json | jq -r .agentInstallURL"
 )]
 pub(crate) struct NewCluster {
-    /// Shown to people and used in context names
+    /// Display name, also used in context names
     #[arg(value_parser = display_name)]
     pub(crate) name: String,
-    /// Its id [default: made up]
+    /// Id of the cluster [default: generated]
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
-    /// Owner, by id [default: your tenant, else t-default]
-    #[arg(long, value_name = "T", add = ArgValueCompleter::new(tenants))]
+    /// Tenant that owns the cluster, by id [default: your tenant, else t-default]
+    #[arg(long, value_name = "TENANT", add = ArgValueCompleter::new(tenants))]
     pub(crate) tenant: Option<String>,
-    /// Who looks after its catalog's repository: auto, or unmanaged for nobody
+    /// Management of the catalog's repository: auto, or unmanaged
     #[arg(long, value_name = "auto|unmanaged")]
     pub(crate) git_repo_type: Option<String>,
     #[command(flatten)]
     pub(crate) fields: Box<ClusterFields>,
-    /// Take a name that another cluster of the tenant has
+    /// Allow a name that another cluster of the tenant has
     #[arg(long)]
     pub(crate) allow_duplicate_name: bool,
-    /// Wait until kubectl works, showing each step
+    /// Wait until kubectl works, and show each step
     #[arg(long)]
     pub(crate) wait: bool,
-    /// How long to wait
+    /// Longest time to wait
     #[arg(long, value_name = "TIME", default_value = "30m", requires = "wait")]
     pub(crate) timeout: fairlead_runtime::config::Span,
     #[command(flatten)]
@@ -43,20 +43,21 @@ pub(crate) struct NewCluster {
     after_help = "Examples:\n  fairlead cluster set demo --delete-protection --fact region=eu-1 --fact zone-\n  fairlead cluster set demo --deletion-policy Retain --name prod"
 )]
 pub(crate) struct SetCluster {
+    /// Cluster, by name or id
     #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
     pub(crate) name: String,
-    /// Another name to show to people
+    /// New display name
     #[arg(long = "name", value_name = "NAME", value_parser = display_name)]
     pub(crate) new_name: Option<String>,
-    /// Take a name that another cluster of the tenant has
+    /// Allow a name that another cluster of the tenant has
     #[arg(long, requires = "new_name")]
     pub(crate) allow_duplicate_name: bool,
     #[command(flatten)]
     pub(crate) fields: Box<ClusterFields>,
-    /// Show what would change, as the hub judges it, and change nothing
+    /// Validate on the hub and show the changes, without making them
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do not ask
+    /// Skip the confirmation prompt
     #[arg(long)]
     pub(crate) yes: bool,
 }
@@ -64,31 +65,31 @@ pub(crate) struct SetCluster {
 /// Fields of a cluster.
 #[derive(clap::Args)]
 pub(crate) struct ClusterFields {
-    /// Fact that people tell; NAME- takes it away; repeatable
+    /// Static fact to set, or NAME- to remove one; repeatable
     #[arg(long = "fact", value_name = "NAME=VALUE")]
     pub(crate) facts: Vec<String>,
-    /// Likewise
+    /// Annotation to set, or NAME- to remove one; repeatable
     #[arg(long = "annotation", value_name = "NAME=VALUE")]
     pub(crate) annotations: Vec<String>,
-    /// Whether what is outside (its repository) is made with it or is there already
+    /// Creation of external resources (the repository): Create new ones, or Adopt existing ones
     #[arg(long, value_name = "Create|Adopt")]
     pub(crate) creation_policy: Option<String>,
-    /// What becomes of that when it is deleted
+    /// Treatment of external resources when the cluster is deleted
     #[arg(long, value_name = "Delete|Retain|Archive")]
     pub(crate) deletion_policy: Option<String>,
-    /// Refuse to delete it; =false lifts that
+    /// Protect the cluster against deletion; =false removes the protection
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) delete_protection: Option<bool>,
-    /// Its API server, as https://host:port
+    /// URL of the API server, as https://host:port
     #[arg(long, value_name = "URL")]
     pub(crate) kube_api: Option<String>,
-    /// What the credentials for that are called where they are kept; never their value
+    /// Reference to the credentials of the API server; never their value
     #[arg(long, value_name = "[NAMESPACE/]NAME")]
     pub(crate) kube_api_credentials: Option<String>,
-    /// Repository of its catalog
+    /// URL of the catalog's repository
     #[arg(long, value_name = "URL")]
     pub(crate) git_repo: Option<String>,
-    /// Lines of known_hosts for it, or @FILE that holds them
+    /// Host keys of the repository in known_hosts format, or @FILE
     #[arg(long, value_name = "KEYS|@FILE")]
     pub(crate) git_host_keys: Option<String>,
     /// Revision of the tenant's repository to compile from
@@ -102,25 +103,25 @@ pub(crate) struct ClusterFields {
 /// Fields of a tenant.
 #[derive(clap::Args)]
 pub(crate) struct TenantFields {
-    /// Another name to show to people
+    /// New display name
     #[arg(long = "name", value_name = "NAME", value_parser = display_name)]
     pub(crate) name: Option<String>,
-    /// The tenant above it, whose people see its clusters too; "" for none
-    #[arg(long, value_name = "T", add = ArgValueCompleter::new(tenants))]
+    /// Parent tenant, whose members can see the clusters of this tenant; "" for none
+    #[arg(long, value_name = "TENANT", add = ArgValueCompleter::new(tenants))]
     pub(crate) parent: Option<String>,
-    /// Annotation; NAME- takes it away; repeatable
+    /// Annotation to set, or NAME- to remove one; repeatable
     #[arg(long = "annotation", value_name = "NAME=VALUE")]
     pub(crate) annotations: Vec<String>,
-    /// Its repository
+    /// URL of the tenant's configuration repository
     #[arg(long, value_name = "URL")]
     pub(crate) git_repo: Option<String>,
-    /// Lines of known_hosts for it, or @FILE that holds them
+    /// Host keys of the repository in known_hosts format, or @FILE
     #[arg(long, value_name = "KEYS|@FILE")]
     pub(crate) git_host_keys: Option<String>,
-    /// Revision of it to compile from
+    /// Revision of the tenant's repository to compile from
     #[arg(long, value_name = "REVISION")]
     pub(crate) git_revision: Option<String>,
-    /// The global repository
+    /// URL of the global configuration repository
     #[arg(long, value_name = "URL")]
     pub(crate) global_git_repo: Option<String>,
     /// Revision of the global repository to compile from

@@ -1,4 +1,4 @@
-//! Arguments of the commands that list things.
+//! Arguments of the commands that list resources.
 
 use clap::Parser;
 use clap_complete::ArgValueCompleter;
@@ -9,24 +9,24 @@ use crate::complete::tenants;
 
 pub(super) const TENANT_LIST_EXAMPLES: &str = "\
 Examples:
-  fairlead tenant list --tenant t-acme -o name      # it, and all below it
+  fairlead tenant list --tenant t-acme -o name      # the tenant and its descendants
   fairlead tenant list --selector 'sla in (gold, silver)' --sort-by displayName";
 
 #[derive(Parser)]
 pub(crate) struct TenantList {
-    /// This one and all below it only
-    #[arg(long, value_name = "T", value_parser = TenantId::from_name, add = ArgValueCompleter::new(tenants))]
+    /// Filter: this tenant and its descendants
+    #[arg(long, value_name = "TENANT", value_parser = TenantId::from_name, add = ArgValueCompleter::new(tenants))]
     pub(crate) tenant: Option<TenantId>,
-    /// Label selector, as kubectl's, over annotations
+    /// Filter: Kubernetes label selector over annotations
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub(crate) selector: Option<String>,
-    /// With this in id or name
+    /// Filter: text in id or name
     #[arg(long, value_name = "TEXT")]
     pub(crate) text: Option<String>,
-    /// By what they are sorted
+    /// Sort key
     #[arg(long, value_name = "id|displayName")]
     pub(crate) sort_by: Option<String>,
-    /// Go on, and print those again of which something is another
+    /// Keep watching, and print each item again when it changes
     #[arg(short, long)]
     pub(crate) watch: bool,
     #[command(flatten)]
@@ -34,7 +34,7 @@ pub(crate) struct TenantList {
 }
 
 impl TenantList {
-    /// Whether there may be some that it leaves out.
+    /// True if the list is filtered.
     pub(crate) fn filters(&self) -> bool {
         self.tenant.is_some() || self.selector.is_some() || self.text.is_some()
     }
@@ -48,28 +48,28 @@ Examples:
 
 #[derive(Parser)]
 pub(crate) struct ClusterList {
-    /// Of this tenant and of those below it only
-    #[arg(long, value_name = "T", value_parser = TenantId::from_name, add = ArgValueCompleter::new(tenants))]
+    /// Filter: clusters of this tenant and its descendants
+    #[arg(long, value_name = "TENANT", value_parser = TenantId::from_name, add = ArgValueCompleter::new(tenants))]
     pub(crate) tenant: Option<TenantId>,
-    /// With this fact, as NAME or NAME:VALUE; repeatable
+    /// Filter: clusters with this fact, as NAME or NAME:VALUE; repeatable
     #[arg(long, value_name = "FACT")]
     pub(crate) fact: Vec<String>,
-    /// Label selector, as kubectl's, over annotations and facts
+    /// Filter: Kubernetes label selector over annotations and facts
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub(crate) selector: Option<String>,
-    /// For --fact and --selector, facts whose source has stopped reporting do not count
+    /// Ignore stale facts for --fact and --selector
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// In this state
+    /// Filter: clusters in this state
     #[arg(long, value_name = "Never|Connected|ApiUnreachable|Lost")]
     pub(crate) status: Option<String>,
-    /// With this in id, name or tenant
+    /// Filter: text in id, name or tenant
     #[arg(long, value_name = "TEXT")]
     pub(crate) text: Option<String>,
-    /// By what they are sorted
+    /// Sort key
     #[arg(long, value_name = "id|tenant|displayName")]
     pub(crate) sort_by: Option<String>,
-    /// Go on, and print those again of which something is another
+    /// Keep watching, and print each item again when it changes
     #[arg(short, long)]
     pub(crate) watch: bool,
     #[command(flatten)]
@@ -77,7 +77,7 @@ pub(crate) struct ClusterList {
 }
 
 impl ClusterList {
-    /// Whether there may be some that it leaves out.
+    /// True if the list is filtered.
     pub(crate) fn filters(&self) -> bool {
         let single = [&self.selector, &self.status, &self.text];
         let is_single = single.into_iter().any(Option::is_some);
@@ -87,10 +87,10 @@ impl ClusterList {
 
 #[derive(Parser)]
 pub(crate) struct TokenList {
-    /// Of this tenant, of those below it and of their clusters only
-    #[arg(long, value_name = "T", value_parser = TenantId::from_name, add = ArgValueCompleter::new(tenants))]
+    /// Filter: tokens of this tenant, its descendants and their clusters
+    #[arg(long, value_name = "TENANT", value_parser = TenantId::from_name, add = ArgValueCompleter::new(tenants))]
     pub(crate) tenant: Option<TenantId>,
-    /// With this in id or name
+    /// Filter: text in id or name
     #[arg(long, value_name = "TEXT")]
     pub(crate) text: Option<String>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Arguments of the commands that work on the registry, and on the store it is kept in.
+//! Arguments of the commands for the registry and its store.
 
 use clap::{Parser, Subcommand};
 use clap_complete::ArgValueCompleter;
@@ -8,8 +8,8 @@ use super::{
     access::{cluster_state, display_name},
     agent_settings::ClusterAgent,
     fields::{NewCluster, SetCluster, TenantFields},
+    inspect::{ClusterCatalog, Compiled},
     lists::{CLUSTER_LIST_EXAMPLES, ClusterList, TENANT_LIST_EXAMPLES, TenantList},
-    looks::{ClusterCatalog, Compiled},
     tokens::ClusterToken,
 };
 use crate::complete::{clusters, tenants};
@@ -19,55 +19,54 @@ use crate::complete::{clusters, tenants};
     after_help = "Examples:\n  fairlead backup hub.backup\n  fairlead backup hub.age --recipient age1… --store postgres://fairlead@db/fairlead"
 )]
 pub(crate) struct Backup {
-    /// Written by this user alone (0600); - for standard output
+    /// File to write, readable by its owner only (0600), or - for standard output
     pub(crate) file: std::path::PathBuf,
     #[command(flatten)]
     pub(crate) place: HubPlace,
-    /// Encrypt it with age for whoever holds this key; may be given several times
+    /// Public key to encrypt the backup for, with age; repeatable
     #[arg(long, value_name = "AGE1…")]
     pub(crate) recipient: Vec<String>,
-    /// Leave the CA and the key of bootstrap tokens out: a hub restored from it needs --accept-data-loss, and is another
-    /// authority
+    /// Omit the CA and the key of bootstrap tokens; a hub restored from it needs --accept-data-loss and has a new CA
     #[arg(long)]
     pub(crate) without_ca: bool,
-    /// Write over a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     pub(crate) yes: bool,
 }
 
 #[derive(Parser)]
 pub(crate) struct Restore {
-    /// A backup; - for standard input, with --yes where something is there
+    /// Backup to restore, or - for standard input
     pub(crate) file: std::path::PathBuf,
     #[command(flatten)]
     pub(crate) place: HubPlace,
-    /// The file of age-keygen that opens an encrypted backup
-    #[arg(long, value_name = "F")]
+    /// Identity file of age-keygen that decrypts the backup
+    #[arg(long, value_name = "FILE")]
     pub(crate) identity: Option<std::path::PathBuf>,
-    /// All that is there goes
+    /// Replace existing data
     #[arg(long)]
     pub(crate) yes: bool,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Store {
-    /// Look through all of it; the hub may go on
+    /// Check the whole store; the hub may run
     Check(HubPlace),
-    /// Put all of one store into another one and compare both; no hub may run on either
+    /// Copy one store into another one and compare both; hubs on both must be stopped
     #[command(
         after_help = "Example:\n  fairlead store migrate --from sqlite:/var/lib/fairlead/fairlead.db --to postgres://fairlead@db/fairlead"
     )]
     Migrate {
-        /// sqlite:PATH or postgres://USER@HOST/DATABASE
+        /// Source: sqlite:PATH or postgres://USER@HOST/DATABASE
         #[arg(long, value_name = "URL")]
         from: String,
-        /// Likewise
+        /// Destination: sqlite:PATH or postgres://USER@HOST/DATABASE
         #[arg(long, value_name = "URL")]
         to: String,
-        /// File with the password of the stores; FAIRLEAD_STORE_PASSWORD may hold it, too
-        #[arg(long, value_name = "F")]
+        /// File with the password of the stores; alternatively FAIRLEAD_STORE_PASSWORD
+        #[arg(long, value_name = "FILE")]
         store_password_file: Option<std::path::PathBuf>,
-        /// All that is in the other one goes
+        /// Replace existing data in the destination
         #[arg(long)]
         yes: bool,
     },
@@ -75,46 +74,49 @@ pub(crate) enum Store {
 
 #[derive(Subcommand)]
 pub(crate) enum Tenant {
-    /// Make a tenant
+    /// Create a tenant
     #[command(
         after_help = "Examples:\n  fairlead tenant create acme\n  fairlead tenant create 'Zürich GmbH' --id zurich"
     )]
     Create {
-        /// Shown to people
+        /// Display name
         #[arg(value_parser = display_name)]
         name: String,
-        /// Its id [default: t-NAME]
+        /// Id of the tenant [default: t-NAME]
         #[arg(long, value_name = "ID", value_parser = fairlead_api::TenantId::from_name)]
         id: Option<fairlead_api::TenantId>,
         #[command(flatten)]
         output: Output,
     },
-    /// All tenants you may see, or those of them that are asked for
+    /// List the visible tenants
     #[command(visible_alias = "ls", after_help = TENANT_LIST_EXAMPLES)]
     List(TenantList),
-    /// One tenant
+    /// Show one tenant
     Get {
+        /// Id of the tenant
         #[arg(add = ArgValueCompleter::new(tenants))]
         id: String,
-        /// Go on, and print it again whenever something of it is another
+        /// Keep watching, and print it again when it changes
         #[arg(short, long)]
         watch: bool,
         #[command(flatten)]
         output: Output,
     },
-    /// Describe a tenant: its fields, clusters and last changes
+    /// Describe a tenant: fields, clusters and last changes
     Describe {
+        /// Id of the tenant
         #[arg(add = ArgValueCompleter::new(tenants))]
         id: String,
     },
-    /// Have the hub know what documents say of tenants and clusters
+    /// Create or change tenants and clusters from documents
     #[command(after_help = APPLY_EXAMPLES)]
     Apply(Apply),
-    /// Change one in an editor (VISUAL, EDITOR)
+    /// Edit a tenant in an editor (VISUAL, EDITOR)
     Edit {
+        /// Id of the tenant
         #[arg(add = ArgValueCompleter::new(tenants))]
         id: String,
-        /// Do not ask
+        /// Skip the confirmation prompt
         #[arg(long)]
         yes: bool,
     },
@@ -123,25 +125,27 @@ pub(crate) enum Tenant {
         after_help = "Examples:\n  fairlead tenant set t-acme --name 'Acme Ltd' --annotation sla=gold\n  fairlead tenant set t-acme --parent t-group --git-repo ssh://git@git.example/acme/config.git"
     )]
     Set {
+        /// Id of the tenant
         #[arg(add = ArgValueCompleter::new(tenants))]
         id: String,
         #[command(flatten)]
         fields: Box<TenantFields>,
-        /// Show what would change, as the hub judges it, and change nothing
+        /// Validate on the hub and show the changes, without making them
         #[arg(long)]
         dry_run: bool,
-        /// Do not ask
+        /// Skip the confirmation prompt
         #[arg(long)]
         yes: bool,
     },
-    /// Delete tenants that have no clusters
+    /// Delete tenants; a tenant with clusters needs --cascade
     Delete {
+        /// Ids of the tenants
         #[arg(value_name = "ID", required = true, add = ArgValueCompleter::new(tenants))]
         ids: Vec<String>,
-        /// With its clusters, and the tenants below it with theirs
+        /// Delete its clusters and its descendants with their clusters, too
         #[arg(long)]
         cascade: bool,
-        /// Do not ask
+        /// Skip the confirmation prompt
         #[arg(long)]
         yes: bool,
     },
@@ -153,127 +157,134 @@ Examples:
   fairlead cluster get demo -o yaml > demo.yaml      # then change it, and
   fairlead cluster apply -f demo.yaml
 
-A document has the fields of the API (docs/api.md) and an `id`; it is of a tenant or of a cluster by its id's prefix, or by a
-field `kind` (Tenant, Cluster). What it does not mention stays as it is, `null` takes away.";
+A document has the fields of the API (docs/api.md) and an `id`. The prefix of the id, or a field `kind` (Tenant, Cluster),
+selects the resource. Fields that a document omits stay as they are; `null` removes a field.";
 
 #[derive(Parser)]
 pub(crate) struct Apply {
     /// File of YAML or JSON documents, a folder of such files, or - for standard input; repeatable
-    #[arg(short, long = "filename", value_name = "F", required = true)]
+    #[arg(short, long = "filename", value_name = "FILE", required = true)]
     pub(crate) files: Vec<std::path::PathBuf>,
-    /// What a document does not mention is taken away instead
+    /// Remove fields that a document omits
     #[arg(long)]
     pub(crate) replace: bool,
-    /// Show what would change, as the hub judges it, and change nothing
+    /// Validate on the hub and show the changes, without making them
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do not ask where values are taken away, a protection ends, or a repository becomes another one
+    /// Skip the confirmation prompt for removed values, removed protection and changed repositories
     #[arg(long)]
     pub(crate) yes: bool,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Cluster {
-    /// Register a cluster and print the one command for its site
+    /// Register a cluster and print the install command for its site
     Create(NewCluster),
-    /// Print the manifest that installs the agent, for `kubectl apply -f -`; it holds the bootstrap token
+    /// Print the agent's install manifest for `kubectl apply -f -`; it contains the bootstrap token
     #[command(after_help = "Example:\n  fairlead cluster manifest demo | kubectl apply -f -")]
     Manifest {
+        /// Cluster, by name or id
         #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         name: String,
     },
-    /// All clusters you may see, or those of them that are asked for
+    /// List the visible clusters
     #[command(visible_alias = "ls", after_help = CLUSTER_LIST_EXAMPLES)]
     List(ClusterList),
-    /// One cluster, by id or by a name that only one has
+    /// Show one cluster
     Get {
+        /// Cluster, by name or id
         #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         name: String,
-        /// Go on, and print it again whenever something of it is another
+        /// Keep watching, and print it again when it changes
         #[arg(short, long)]
         watch: bool,
         #[command(flatten)]
         output: Output,
     },
-    /// Describe a cluster: status with its error and next step, sessions, facts, configuration, last changes
+    /// Describe a cluster: status with last error and next step, sessions, facts, configuration, last changes
     Describe {
+        /// Cluster, by name or id
         #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         name: String,
     },
     /// Change single fields of a cluster
     Set(SetCluster),
-    /// Have the hub know what documents say of clusters and tenants
+    /// Create or change clusters and tenants from documents
     #[command(after_help = APPLY_EXAMPLES)]
     Apply(Apply),
-    /// Change one in an editor (VISUAL, EDITOR)
+    /// Edit a cluster in an editor (VISUAL, EDITOR)
     Edit {
+        /// Cluster, by name or id
         #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         name: String,
-        /// Do not ask
+        /// Skip the confirmation prompt
         #[arg(long)]
         yes: bool,
     },
-    /// Wait until clusters are in a state, showing each step
+    /// Wait until clusters are in a state, and show each step
     #[command(
         after_help = "Examples:\n  fairlead cluster wait demo\n  fairlead cluster wait edge-1 edge-2 --for Lost --timeout 10m"
     )]
     Wait {
+        /// Clusters, by name or id
         #[arg(value_name = "NAME|ID", required = true, add = ArgValueCompleter::new(clusters))]
         names: Vec<String>,
-        /// The state: Connected means that kubectl works
+        /// State to wait for; kubectl works in state Connected
         #[arg(long = "for", value_name = "Never|Connected|ApiUnreachable|Lost", default_value = "Connected", value_parser = cluster_state)]
         state: fairlead_api::resources::ClusterState,
-        /// How long to wait
+        /// Longest time to wait
         #[arg(long, value_name = "TIME", default_value = "30m")]
         timeout: fairlead_runtime::config::Span,
     },
-    /// Move a cluster to another tenant: its identity dies at once, and its agent enrols anew
+    /// Move a cluster to another tenant; this revokes its identity, and its agent has to enrol again
     Move {
+        /// Cluster, by name or id
         #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         name: String,
-        /// The tenant, by id
+        /// New tenant, by id
         #[arg(value_name = "TENANT", add = ArgValueCompleter::new(tenants))]
         to: String,
-        /// Do not ask
+        /// Skip the confirmation prompt
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
         output: Output,
     },
-    /// The bootstrap token of a cluster, which lets one agent enrol
+    /// Manage bootstrap tokens; one token lets one agent enrol
     Token {
         #[command(subcommand)]
         command: ClusterToken,
     },
-    /// Each value of a cluster, with whether the cluster or its tenant's template says so
+    /// Show the effective values of a cluster, each from the cluster or its tenant's template
     Effective(OneCluster),
-    /// The configuration that a cluster's agent gets
+    /// Show the configuration of a cluster's agent
     Config(OneCluster),
-    /// The sessions of a cluster's agents, on the hub that is asked
+    /// List the sessions of a cluster's agents on the current hub
     Sessions(OneCluster),
-    /// What should be in a cluster
+    /// Show or replace the catalog of a cluster: its desired Kubernetes objects
     Catalog {
         #[command(subcommand)]
         command: ClusterCatalog,
     },
-    /// What was compiled: which clusters run a component below a version, or were not compiled for days
+    /// Find clusters by component version, or by the time since their last compilation
     Compiled(Compiled),
-    /// What is wanted of a cluster's agent beyond what its tenant says
+    /// Show or change the agent settings of a cluster, which override those of its tenant
     Agent {
         #[command(subcommand)]
         command: ClusterAgent,
     },
-    /// Delete clusters; their sessions end at once and their identities die
+    /// Delete clusters; this ends their sessions and revokes their identities
     #[command(
         after_help = "Examples:\n  fairlead cluster delete edge-1 edge-2\n  fairlead cluster delete -l env=test"
     )]
     Delete {
+        /// Clusters, by name or id
         #[arg(value_name = "NAME|ID", required_unless_present = "selector", add = ArgValueCompleter::new(clusters))]
         names: Vec<String>,
-        /// Those that match a label selector, as kubectl's, over annotations and facts
+        /// Delete the clusters that match a Kubernetes label selector over annotations and facts
         #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "names")]
         selector: Option<String>,
-        /// Do not ask
+        /// Skip the confirmation prompt
         #[arg(long)]
         yes: bool,
     },
@@ -281,6 +292,7 @@ pub(crate) enum Cluster {
 
 #[derive(Parser)]
 pub(crate) struct OneCluster {
+    /// Cluster, by name or id
     #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
     pub(crate) name: String,
     #[command(flatten)]
@@ -289,27 +301,27 @@ pub(crate) struct OneCluster {
 
 const CHANGES_EXAMPLES: &str = "\
 Examples:
-  fairlead changes                     # all that are kept
+  fairlead changes                     # all retained changes
   fairlead changes -f                  # from now on
   fairlead changes --since 1042 -f -o json | jq -r .id";
 
 #[derive(Parser)]
 #[command(after_help = CHANGES_EXAMPLES)]
 pub(crate) struct Changes {
-    /// After this revision, as an earlier answer told it [default: the first that is kept; with -f now]
+    /// Revision of an earlier answer, to continue after it [default: the oldest retained change; with -f now]
     #[arg(long, value_name = "REVISION")]
     pub(crate) since: Option<String>,
-    /// Go on, and print each as it happens; a hub that is away is waited for, and nothing is missed
+    /// Keep following, and print each change as it happens; survives restarts of the hub without gaps
     #[arg(short, long)]
     pub(crate) follow: bool,
-    /// Of such things only
+    /// Filter: changes of this kind of resource
     #[arg(long, value_name = "KIND", value_parser = ["tenant", "cluster", "token", "catalog"])]
     pub(crate) kind: Option<String>,
-    /// Of this thing only
+    /// Filter: changes of the resource with this id
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
-    /// Of this tenant, of the tenants below it and of their clusters only
-    #[arg(long, value_name = "T", value_parser = fairlead_api::TenantId::from_name, add = ArgValueCompleter::new(tenants))]
+    /// Filter: changes of this tenant, its descendants and their clusters
+    #[arg(long, value_name = "TENANT", value_parser = fairlead_api::TenantId::from_name, add = ArgValueCompleter::new(tenants))]
     pub(crate) tenant: Option<fairlead_api::TenantId>,
     #[command(flatten)]
     pub(crate) output: Output,
@@ -320,21 +332,21 @@ Examples:
   fairlead facts demo
   fairlead facts demo --at 2026-11-01T12:00:00Z
   fairlead facts demo --since 24h --fact kubernetesVersion
-  fairlead facts --fact kubernetesVersion --since 7d      # which clusters have changed it";
+  fairlead facts --fact kubernetesVersion --since 7d      # changes of this fact in all clusters";
 
 #[derive(Parser)]
 #[command(after_help = FACTS_EXAMPLES)]
 pub(crate) struct Facts {
-    /// The cluster; without one, all in which `--fact` has changed
+    /// Cluster, by name or id [default: all clusters, with --fact]
     #[arg(value_name = "NAME|ID", required_unless_present = "fact", add = ArgValueCompleter::new(clusters))]
     pub(crate) name: Option<String>,
-    /// This one only
+    /// Filter: the fact with this name
     #[arg(long, value_name = "FACT")]
     pub(crate) fact: Option<String>,
-    /// As they were then, in RFC 3339
+    /// Show the facts at this time (RFC 3339)
     #[arg(long, value_name = "TIME", conflicts_with = "since", requires = "name")]
     pub(crate) at: Option<String>,
-    /// What has changed in this time [default without a cluster: 24h]
+    /// Show the changes of this last period [default without a cluster: 24h]
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<fairlead_runtime::config::Span>,
     #[command(flatten)]
@@ -352,7 +364,7 @@ Examples:
 #[derive(Parser)]
 #[command(after_help = FIND_EXAMPLES)]
 pub(crate) struct Find {
-    /// Pairs of host, version, service or fact, and what it must be; all must be so
+    /// Pairs of a kind (host, version, service, fact) and a term; a cluster must match all of them
     #[arg(value_name = "KIND TERM", required = true, num_args = 2..)]
     pub(crate) terms: Vec<String>,
     #[command(flatten)]
@@ -366,27 +378,27 @@ Examples:
 
 #[derive(Subcommand)]
 pub(crate) enum Import {
-    /// Tenants, clusters and repositories of Project Syn's Lieutenant; again, to catch up
+    /// Import tenants, clusters and repositories of Project Syn's Lieutenant; can be repeated
     #[command(after_help = IMPORT_EXAMPLES)]
     Lieutenant {
-        /// File with its objects in YAML or JSON, a folder of such files, or - for standard input; repeatable
+        /// File with Lieutenant's objects in YAML or JSON, a folder of such files, or - for standard input; repeatable
         #[arg(
             short,
             long = "filename",
-            value_name = "F",
+            value_name = "FILE",
             required_unless_present = "kubeconfig"
         )]
         files: Vec<std::path::PathBuf>,
-        /// Read them from this cluster
-        #[arg(long, value_name = "F", conflicts_with = "files")]
+        /// Kubeconfig of the cluster to read Lieutenant's objects from
+        #[arg(long, value_name = "FILE", conflicts_with = "files")]
         kubeconfig: Option<std::path::PathBuf>,
         /// Context of that kubeconfig [default: its current one]
-        #[arg(long, value_name = "C", requires = "kubeconfig")]
+        #[arg(long, value_name = "CONTEXT", requires = "kubeconfig")]
         context: Option<String>,
-        /// Namespace there [default: all]
-        #[arg(long, value_name = "N", requires = "kubeconfig")]
+        /// Namespace to read [default: all]
+        #[arg(long, value_name = "NAMESPACE", requires = "kubeconfig")]
         namespace: Option<String>,
-        /// Show what would change, and change nothing
+        /// Show the changes without making them
         #[arg(long)]
         dry_run: bool,
     },

@@ -1,4 +1,4 @@
-//! Arguments of the commands that look at what was compiled, desired, changed and found.
+//! Arguments of the commands for catalogs, compilations, the audit log and the inventory.
 
 use clap::{Parser, Subcommand};
 use clap_complete::ArgValueCompleter;
@@ -14,17 +14,17 @@ Examples:
 #[derive(Parser)]
 #[command(after_help = COMPILED_EXAMPLES)]
 pub(crate) struct Compiled {
-    /// Instances of this component only
+    /// Filter: instances of this component
     #[arg(long, value_name = "NAME")]
     pub(crate) component: Option<String>,
-    /// In a version below this one
+    /// Filter: versions lower than this one
     #[arg(long, value_name = "VERSION", requires = "component")]
     pub(crate) below: Option<String>,
-    /// Only what was not compiled for so many days
+    /// Filter: clusters without a compilation for this number of days
     #[arg(long, value_name = "N")]
     pub(crate) stale_days: Option<u32>,
-    /// Of this tenant and of those below it only
-    #[arg(long, value_name = "T", value_parser = fairlead_api::TenantId::from_name, add = ArgValueCompleter::new(tenants))]
+    /// Filter: clusters of this tenant and its descendants
+    #[arg(long, value_name = "TENANT", value_parser = fairlead_api::TenantId::from_name, add = ArgValueCompleter::new(tenants))]
     pub(crate) tenant: Option<fairlead_api::TenantId>,
     #[command(flatten)]
     pub(crate) output: Output,
@@ -32,21 +32,23 @@ pub(crate) struct Compiled {
 
 #[derive(Subcommand)]
 pub(crate) enum ClusterCatalog {
-    /// Show it
+    /// Show the catalog of a cluster
     Get {
+        /// Cluster, by name or id
         #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         name: String,
         #[command(flatten)]
         output: Output,
     },
-    /// Put other objects in its place
+    /// Replace the catalog of a cluster
     Set {
+        /// Cluster, by name or id
         #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         name: String,
         /// File of Kubernetes objects in YAML or JSON, a folder of such files, or - for standard input; repeatable
-        #[arg(short, long = "filename", value_name = "F", required = true)]
+        #[arg(short, long = "filename", value_name = "FILE", required = true)]
         files: Vec<std::path::PathBuf>,
-        /// Do not ask
+        /// Skip the confirmation prompt
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
@@ -62,19 +64,19 @@ Examples:
 #[derive(Parser)]
 #[command(after_help = AUDIT_EXAMPLES)]
 pub(crate) struct Audit {
-    /// Of this cluster only; by its id also where it was deleted
+    /// Filter: changes of this cluster; a deleted cluster is found by its id
     #[arg(long, value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
     pub(crate) cluster: Option<String>,
-    /// Of this tenant, of those below it and of their clusters only
-    #[arg(long, value_name = "T", value_parser = fairlead_api::TenantId::from_name, add = ArgValueCompleter::new(tenants))]
+    /// Filter: changes of this tenant, its descendants and their clusters
+    #[arg(long, value_name = "TENANT", value_parser = fairlead_api::TenantId::from_name, add = ArgValueCompleter::new(tenants))]
     pub(crate) tenant: Option<fairlead_api::TenantId>,
-    /// By this one only, as the column BY has it
+    /// Filter: changes by this author, as in column BY
     #[arg(long, value_name = "NAME")]
     pub(crate) actor: Option<String>,
-    /// Of earlier revisions only, to go on where an answer ended
+    /// Filter: changes before this revision, to continue an earlier list
     #[arg(long, value_name = "REVISION")]
     pub(crate) before: Option<u64>,
-    /// How many lines, 1 to 1000; the change of the last one is shown whole
+    /// Number of entries, 1 to 1000; the last change is always complete
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) limit: u16,
     #[command(flatten)]
@@ -90,21 +92,23 @@ Examples:
 #[derive(Subcommand)]
 #[command(after_help = INVENTORY_EXAMPLES)]
 pub(crate) enum Inventory {
-    /// Ask in a part of InfluxQL what facts were (docs/facts.md)
+    /// Query the history of facts in a subset of InfluxQL (docs/facts.md)
     Query {
+        /// Query, like "SELECT * FROM nodes"
         query: String,
-        /// Who answers [default: as the platform operator has chosen]
+        /// Backend that answers the query [default: as configured on the hub]
         #[arg(long, value_name = "hub|influxdb", value_parser = ["hub", "influxdb"])]
         backend: Option<String>,
         #[command(flatten)]
         output: Output,
     },
-    /// Make a fact of each entry of a document; null removes one
+    /// Store each entry of a document as a fact; null removes a fact
     Store {
+        /// Cluster, by name or id
         #[arg(value_name = "NAME|ID", add = ArgValueCompleter::new(clusters))]
         cluster: String,
         /// File with the document in YAML or JSON, or - for standard input
-        #[arg(short, long = "filename", value_name = "F")]
+        #[arg(short, long = "filename", value_name = "FILE")]
         file: std::path::PathBuf,
     },
 }
