@@ -1,4 +1,4 @@
-//! `fairlead agent`: the wiring of the site's side.
+//! `fairlead agent`: reads the settings of an agent and runs it.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
     let config = read(&mut reader, environment);
     reader.finish()?;
     let config = config.ok_or(Code::Internal)?;
-    // A session or two, each driven by one task: a second core would only add wake-ups from one to the other.
+    // Each session is one task: a second runtime thread would only add wake-ups between threads.
     process.run(1, async move |process| {
         if let Some(address) = admin_address {
             let listener = listen::bind(address.0)?;
@@ -42,7 +42,7 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
     })
 }
 
-/// None only if the reader has been told a mistake.
+/// Reads the settings; `None` only if the reader has recorded a mistake.
 fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
     let kubeconfig = reader.optional::<PathBuf>("kubeconfig");
     let context = reader.optional::<String>("context");
@@ -96,7 +96,7 @@ fn read(reader: &mut Reader, environment: &Environment) -> Option<Config> {
     Some(config)
 }
 
-/// A join string, or the file behind `@` that holds one.
+/// Parses a join string, or reads it from the file named after `@`.
 fn join_string(text: &str) -> Result<JoinString, Failure> {
     let parsed = match text.strip_prefix('@') {
         Some(file) => files::read(Path::new(file))?.parse::<JoinString>(),
@@ -131,7 +131,7 @@ fn target(
     }
 }
 
-/// In a pod a Secret; outside one folder for each kubeconfig and context, so that two agents do not share one.
+/// Storage of the identity: a Secret in a pod, else a folder per kubeconfig and context, so that agents never share one.
 fn where_state_is(
     state: Option<PathBuf>,
     kubeconfig: Option<&Path>,
@@ -145,10 +145,10 @@ fn where_state_is(
     })
 }
 
-/// Where an agent outside of a pod keeps its identity if nothing says it.
+/// Default folder for the identity of an agent outside of a pod.
 ///
 /// # Errors
-/// `FL-4101` where no variable names a folder for data.
+/// `FL-4101` if no variable names a folder for data.
 pub(crate) fn state_folder(
     kubeconfig: &Path,
     context: Option<&str>,

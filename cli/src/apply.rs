@@ -1,5 +1,5 @@
-//! `fairlead tenant|cluster apply -f`: has the hub know what documents say. All of them are planned, and judged by the hub,
-//! before the first is written; none undoes what somebody else has changed in between.
+//! `fairlead tenant|cluster apply -f`: creates and changes resources from documents. All documents are planned and validated
+//! by the hub before the first one is written. Preconditions protect concurrent changes of other callers.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub(crate) async fn run(hub: &HubClient, kind: Kind, args: args::Apply) -> Resul
     carry_out(hub, documents, meant, args.dry_run, args.yes).await
 }
 
-/// The same for one document, of which nothing is known but what is to be changed.
+/// Applies one document that has only the fields to change.
 pub(crate) async fn amend(
     hub: &HubClient,
     document: Document,
@@ -64,7 +64,7 @@ async fn plan_all(
     documents: Vec<Document>,
     meant: Meant<'_>,
 ) -> Result<Vec<(Document, Planned)>, Failure> {
-    // Tenants that are not there before these documents are written.
+    // Tenants that these documents create.
     let mut new: BTreeSet<String> = BTreeSet::new();
     let mut all = Vec::with_capacity(documents.len());
     for document in documents {

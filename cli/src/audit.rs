@@ -1,4 +1,4 @@
-//! `fairlead audit`: who has changed what, with the values before and after.
+//! `fairlead audit`: changes with their authors, and the values before and after.
 
 use fairlead_api::{ClusterId, Failure, resources::List};
 use fairlead_store::{Change, Revision};
@@ -23,7 +23,7 @@ pub(crate) fn run(args: args::Audit, environment: &Environment) -> Result<(), Fa
         };
         let (changes, goes_on) = lines(&hub, &query(&args, cluster.as_ref()), args.limit).await?;
         if changes.items.is_empty() {
-            // The log knows deleted things, too: only where it has no line of one does its absence tell of a mistake.
+            // The log has deleted resources, too: an unknown resource is an error only if the log has no entry for it.
             check_tenant(&hub, args.tenant.as_ref()).await?;
             if let Some(id) = cluster {
                 find(&hub, id.as_str()).await?;
@@ -37,8 +37,8 @@ pub(crate) fn run(args: args::Audit, environment: &Environment) -> Result<(), Fa
     })?
 }
 
-/// As many lines as are asked for and the rest of the last change, and before which revision there is more: whoever goes on there
-/// misses nothing.
+/// Reads the requested number of entries and the rest of the last change. Also returns the revision for `--before`, from
+/// which a further call continues without gaps.
 async fn lines(
     hub: &HubClient,
     query: &str,
@@ -99,7 +99,7 @@ pub(crate) fn cells(change: &Change) -> [Cell; 8] {
     ]
 }
 
-/// What an update has changed; what was made or deleted would be too much for a line.
+/// Changed values of an update; those of a creation or a deletion would not fit on a line.
 fn different(change: &Change) -> String {
     let (Some(before), Some(after)) = (&change.before, &change.after) else {
         return String::new();
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_update_is_told_value_by_value() {
+    fn update_is_shown_value_by_value() {
         let before = json!({ "displayName": "A", "facts": { "cloud": "aws", "zone": "a" } });
         let after = json!({ "displayName": "B", "facts": { "cloud": "aws", "sla": "gold" } });
         let mut parts = Vec::new();

@@ -1,4 +1,4 @@
-//! One command for several things: all are tried, and the failures are returned together.
+//! Commands for several resources: all of them are tried, and the failures are returned together.
 
 use std::ops::ControlFlow;
 
@@ -13,7 +13,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Prints one success, or keeps one failure. Breaks where the rest would fail for the same reason.
+    /// Prints a success or records a failure. Breaks if the remaining resources would fail for the same reason.
     pub(crate) fn add(
         &mut self,
         verb: &str,
@@ -34,13 +34,15 @@ impl Outcome {
         })
     }
 
-    /// Whether something was done.
+    /// True after at least one success.
     pub(crate) const fn any(&self) -> bool {
         self.done > 0
     }
 
+    /// Ends the command.
+    ///
     /// # Errors
-    /// The one failure, or one with the causes of all, and code and next step of the first.
+    /// The only failure, or one with all causes and with code and next step of the first one.
     pub(crate) fn end(mut self, verb: &str, count: usize) -> Result<(), Failure> {
         if count == 1 {
             return self

@@ -1,5 +1,5 @@
-//! `fairlead changes`, and what waits for changes: it goes on from the last revision it has seen, so that nothing is missed
-//! while the hub is away.
+//! `fairlead changes`, and the poller of changes. It continues from the last observed revision, so an outage of the hub loses
+//! no change.
 
 use fairlead_runtime::backoff::ExponentialDelay;
 use std::time::Duration;
@@ -21,13 +21,13 @@ use crate::{
     settings::block_on,
 };
 
-/// The first and the longest rest before a hub that is away is asked again.
+/// First and longest delay before a request to an unavailable hub is repeated.
 const REST: Duration = Duration::from_millis(500);
 const LONGEST_REST: Duration = Duration::from_secs(5);
-/// As long as the hub lets one wait.
+/// Longest wait of a long poll that the hub accepts, in seconds.
 pub(crate) const WAIT: u64 = 25;
 
-/// Wide enough for most rows that are not known yet, as each change comes alone.
+/// Columns with minimum widths, because rows arrive one by one.
 fn columns() -> [Column; 8] {
     [
         Column::word("REVISION"),
@@ -69,7 +69,7 @@ pub(crate) fn run(args: args::Changes, environment: &Environment) -> Result<(), 
     })?
 }
 
-/// Where no change was found, a filter by something unknown is an error.
+/// Reports a filter by an unknown resource, for a list without changes.
 async fn check_filter(hub: &HubClient, args: &args::Changes) -> Result<(), Failure> {
     check_tenant(hub, args.tenant.as_ref()).await?;
     let Some(id) = &args.id else {
@@ -78,7 +78,7 @@ async fn check_filter(hub: &HubClient, args: &args::Changes) -> Result<(), Failu
     let path = match id.split_once('-') {
         Some(("c", _)) => format!("/clusters/{}", percent::encode(id)),
         Some(("t", _)) => format!("/tenants/{}", percent::encode(id)),
-        // A token that is deleted or expired is in the log alone.
+        // Deleted and expired tokens are in the log only.
         Some(("k", _)) => return Ok(()),
         _ => {
             let cause = format!("--id {id:?}: an id begins with t-, c- or k-");
@@ -95,11 +95,11 @@ async fn check_filter(hub: &HubClient, args: &args::Changes) -> Result<(), Failu
     }
 }
 
-/// Asks for changes; a hub that is away is waited for, and that is told once.
+/// Poller of changes. It waits for an unavailable hub, and reports the outage once.
 pub(crate) struct Seen<'a> {
     hub: &'a HubClient,
     rest: ExponentialDelay,
-    /// Further parameters of `/v1/changes`, empty for all changes.
+    /// Additional query parameters of `/v1/changes`; empty for all changes.
     filter: String,
 }
 
@@ -124,22 +124,22 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// The revision to go on from, of whoever reads what there is behind that.
+    /// Current revision. Changes after it are those that a later list does not have.
     pub(crate) async fn now(&self) -> Result<u64, Failure> {
         let changes: Changes = self.hub.get("/v1/changes").await?;
         Ok(changes.revision)
     }
 
-    /// What has changed since, as soon as there is something, at the latest when `wait` seconds are over.
+    /// Changes since a revision. Returns as soon as there is one, at the latest after `wait` seconds.
     ///
     /// # Errors
-    /// What the hub says; `FL-4115` where it does not keep changes of so long ago any more.
+    /// Failures of the hub; `FL-4115` if it no longer has the changes since that revision.
     pub(crate) async fn poll(&mut self, since: &str, wait: u64) -> Result<Changes, Failure> {
         let path = format!("/v1/changes?{}", self.filter);
         self.ask(path.trim_end_matches('?'), since, wait).await
     }
 
-    /// As [`Seen::poll`], of whatever is told that way; `since` is where the answer before ended.
+    /// Long poll of another path; `since` is the end of the previous response.
     pub(crate) async fn ask<T: DeserializeOwned>(
         &mut self,
         path: &str,
@@ -159,7 +159,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Rests before a hub that is away is asked again.
+    /// Waits before the next request to an unavailable hub.
     pub(crate) async fn rest(&mut self, failure: &Failure) {
         if self.rest.is_reset() {
             eprintln!("{} ({}); waiting for the hub", failure.cause, failure.code);
@@ -175,7 +175,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Whether it may be otherwise in a moment.
+/// True if a retry can succeed.
 pub(crate) fn is_away(failure: &Failure) -> bool {
     matches!(
         failure.code,
@@ -188,11 +188,11 @@ pub(crate) fn is_away(failure: &Failure) -> bool {
     )
 }
 
-/// Prints changes as they come; as one value of JSON or YAML only where they come to an end.
+/// Printer of changes. With `--follow` each change is a value of its own, else JSON and YAML are one list.
 struct Printer<'a> {
     args: &'a args::Changes,
     columns: Columns<8>,
-    /// Nothing has come yet.
+    /// True before the first change.
     is_empty: bool,
     gathered: Vec<ChangeEntry>,
 }
@@ -207,7 +207,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// False when nobody reads any more.
+    /// Prints changes; false if the reader of standard output is gone.
     fn add(&mut self, changes: Vec<ChangeEntry>) -> Result<bool, Failure> {
         if changes.is_empty() {
             return Ok(true);
@@ -253,7 +253,7 @@ fn cells(change: &ChangeEntry) -> [Cell; 8] {
     ]
 }
 
-/// One value of many that come one after the other.
+/// One value of a stream of values: a line of JSON, or a document of YAML.
 pub(crate) fn line<T: serde::Serialize>(format: &Format, value: &T) -> Result<String, Failure> {
     let value: Value =
         serde_json::to_value(value).map_err(|error| Failure::because(Code::Internal, error))?;

@@ -197,7 +197,7 @@ async fn get(hub: &HubClient, name: &str, watch: bool, format: &Format) -> Resul
     })
 }
 
-/// The one cluster with this id, else with this display name.
+/// Finds a cluster by id, else by unique display name.
 pub(crate) async fn find(hub: &HubClient, name: &str) -> Result<Cluster, Failure> {
     if name.parse::<ClusterId>().is_ok() {
         let known = hub.find(&format!("/clusters/{name}")).await?;
@@ -215,7 +215,7 @@ pub(crate) async fn find(hub: &HubClient, name: &str) -> Result<Cluster, Failure
     among(&clusters, name).cloned()
 }
 
-/// The same, of clusters that are known already.
+/// Finds a cluster in a list, like [`find`].
 pub(crate) fn among<'a>(clusters: &'a [Cluster], name: &str) -> Result<&'a Cluster, Failure> {
     if let Some(cluster) = clusters.iter().find(|it| it.id.as_str() == name) {
         return Ok(cluster);
@@ -237,7 +237,7 @@ pub(crate) fn among<'a>(clusters: &'a [Cluster], name: &str) -> Result<&'a Clust
     }
 }
 
-/// The id, which may be one of a cluster that is not there any more, or that of the one with this display name.
+/// Resolves a name or id; an id may be that of a deleted cluster.
 pub(crate) async fn id_of(hub: &HubClient, name: &str) -> Result<ClusterId, Failure> {
     match name.parse() {
         Ok(id) => Ok(id),
@@ -245,7 +245,7 @@ pub(crate) async fn id_of(hub: &HubClient, name: &str) -> Result<ClusterId, Fail
     }
 }
 
-/// A name that another cluster of the tenant uses would find neither of them any more.
+/// Refuses a display name of another cluster of the tenant, because commands could find neither by name.
 async fn refuse_used_name(hub: &HubClient, cluster: &Cluster, name: &str) -> Result<(), Failure> {
     let query = query_of([
         ("tenant", Some(cluster.tenant.as_str())),
@@ -271,7 +271,7 @@ fn named_tenant(name: &str) -> Result<TenantId, Failure> {
         .map_err(|error| Failure::because(Code::Invalid, format_args!("--tenant: {error}")))
 }
 
-/// That of whoever asks, else the one that every hub has.
+/// Tenant of the caller, else the default tenant.
 async fn own_tenant(hub: &HubClient) -> Result<TenantId, Failure> {
     let who: WhoAmI = hub.get("/v1/whoami").await?;
     who.tenant.map_or_else(|| named_tenant("t-default"), Ok)

@@ -1,5 +1,5 @@
-//! What a shell asks when somebody types Tab: words from the command line itself, ids and names from the hub. Never slow and
-//! never noisy: a hub that does not answer at once has none.
+//! Shell completion: words of the command line, and ids and names from the hub. It is never slow and prints no errors: a hub
+//! that does not answer in time yields no candidates.
 
 use std::{ffi::OsStr, time::Duration};
 
@@ -21,14 +21,14 @@ use crate::{
     settings::block_on,
 };
 
-/// The variable by which a shell's script asks.
+/// Environment variable with which a completion script calls this program.
 pub(crate) const VARIABLE: &str = "FAIRLEAD_COMPLETE";
-/// How long somebody who has typed Tab waits for the hub.
+/// Deadline of the hub's answer.
 const PATIENCE: Duration = Duration::from_millis(800);
-/// Nobody reads more.
+/// Limit of completion candidates.
 const MOST: usize = 200;
 
-/// Prints what a shell has to run to complete.
+/// Prints the completion script of a shell.
 pub(crate) fn script(shell: Shell) -> Result<(), Failure> {
     let shells = Shells::builtins();
     let completer = shells.completer(&shell.to_string());
@@ -79,20 +79,20 @@ pub(crate) fn tokens(current: &OsStr) -> Vec<CompletionCandidate> {
     starting_with(current, found.map(|token| (token.id, token.name)))
 }
 
-/// URLs of hubs that somebody is logged in to.
+/// URLs of the hubs with a login.
 pub(crate) fn hubs(current: &OsStr) -> Vec<CompletionCandidate> {
     let known = login::remembered(&Environment::of_process()).unwrap_or_default();
     let urls = known.urls().map(|url| (url.to_string(), String::new()));
     starting_with(current, urls)
 }
 
-/// What `-o` may be.
+/// Values of `-o`.
 pub(crate) fn formats(current: &OsStr) -> Vec<CompletionCandidate> {
     let named = FORMATS.into_iter().map(|it| (it.to_owned(), String::new()));
     starting_with(current, named)
 }
 
-/// No text at all cannot be searched for.
+/// Adds the typed text as a filter; an empty text would be invalid.
 fn searched(list: &str, typed: &str) -> String {
     match typed {
         "" => list.to_owned(),
@@ -117,7 +117,7 @@ fn candidate(word: String, about: String) -> CompletionCandidate {
     CompletionCandidate::new(word).help(help)
 }
 
-/// Nothing wherever anything is amiss.
+/// Response of the hub; `None` on any failure.
 fn ask<T: DeserializeOwned>(path: &str) -> Option<T> {
     let environment = Environment::of_process();
     let hub = HubClient::of(&environment).ok()?;

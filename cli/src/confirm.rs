@@ -1,11 +1,13 @@
-//! Dangerous commands ask on a terminal; elsewhere nobody can answer, so `--yes` must have been given.
+//! Confirmation of dangerous commands: a prompt on a terminal; elsewhere `--yes` is required.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use fairlead_api::{Code, Failure};
 
+/// Prompts for confirmation, unless `yes` is set.
+///
 /// # Errors
-/// `FL-4118` if nobody said yes.
+/// `FL-4118` without confirmation.
 pub(crate) fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
     if yes {
         return Ok(());
@@ -18,7 +20,7 @@ pub(crate) fn confirm(yes: bool, question: &str) -> Result<(), Failure> {
 }
 
 fn ask(question: &str, from: &mut impl BufRead, to: &mut impl Write) -> Result<(), Failure> {
-    // Whoever cannot read the question says no to it.
+    // A prompt that cannot be shown counts as declined.
     let asked = write!(to, "{question} [y/N] ").and_then(|()| to.flush());
     let mut answer = String::new();
     let read = asked.and_then(|()| from.read_line(&mut answer));
@@ -29,11 +31,11 @@ fn ask(question: &str, from: &mut impl BufRead, to: &mut impl Write) -> Result<(
     }
 }
 
-/// Does what writes over something only when somebody wants that: `act` is told whether it may, and says `FL-4111` where
-/// something is there.
+/// Runs an action that may overwrite data, and repeats it after confirmation. The argument of `act` permits overwriting; `act`
+/// fails with `FL-4111` if data exists and overwriting is not permitted.
 ///
 /// # Errors
-/// Those of `act`; `FL-4118` if nobody said yes.
+/// Failures of `act`; `FL-4118` without confirmation.
 pub(crate) fn over_what_is_there<T>(
     yes: bool,
     mut act: impl FnMut(bool) -> Result<T, Failure>,
@@ -53,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_yes_is_a_yes() {
+    fn only_yes_confirms() {
         for (said, is) in [
             ("y\n", true),
             (" YES \n", true),
@@ -71,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_nothing_to_ask_about() {
+    fn missing_data_needs_no_confirmation() {
         let mut tries = Vec::new();
         let done = over_what_is_there(false, |may| {
             tries.push(may);

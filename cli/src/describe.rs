@@ -1,4 +1,4 @@
-//! `describe`: one thing with its status and its surroundings, for people. It prints no secret, and cuts no error.
+//! Output of `describe`: one resource with its status and related resources. It prints no secrets and truncates no errors.
 
 use fairlead_api::{Code, Failure, resources::List};
 use fairlead_store::Change;
@@ -12,9 +12,9 @@ use crate::{
     output::{self, Cell, Column},
 };
 
-/// Changes that are shown.
+/// Number of changes that are shown.
 const CHANGES: usize = 5;
-/// Fields that hold secrets, or that have a section of their own.
+/// Fields that contain secrets, or that have their own section.
 const ELSEWHERE: [&str; 5] = [
     "facts",
     "dynamicFacts",
@@ -23,12 +23,12 @@ const ELSEWHERE: [&str; 5] = [
     "agentInstallURL",
 ];
 
-/// Lines of a description, in which all values of one section begin in one column.
+/// Text of a description; the values of a section are aligned.
 #[derive(Default)]
 pub(crate) struct Description(String);
 
 impl Description {
-    /// `Name:  value` for each of these that has a value.
+    /// Adds a line `Name:  value` for each field with a value.
     pub(crate) fn fields<'a>(
         &mut self,
         indent: usize,
@@ -39,7 +39,7 @@ impl Description {
         let width = given.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         for (name, value) in given {
             let blank = " ".repeat(width - name.len());
-            // Text of a cluster or a tenant must not move the cursor.
+            // Text from clusters and tenants must not contain terminal escapes.
             let value = value.replace(char::is_control, " ");
             let line = format!("{:indent$}{name}:{blank}  {value}", "");
             self.0 += line.trim_end();
@@ -47,7 +47,7 @@ impl Description {
         }
     }
 
-    /// A heading with a table below it, or with `none`.
+    /// Adds a heading with a table below it, or with `none`.
     pub(crate) fn table<const N: usize>(
         &mut self,
         heading: &str,
@@ -73,13 +73,13 @@ impl Description {
     }
 }
 
-/// A time with its age.
+/// Formats a time with its age.
 pub(crate) fn at(time: OffsetDateTime) -> String {
     let age = output::age(time);
     format!("{} ({age} ago)", output::time(time))
 }
 
-/// Other fields of a document, by their paths.
+/// Remaining fields of a document with their paths.
 pub(crate) fn other_fields(more: &Map<String, Value>) -> Vec<(String, String)> {
     let mut fields = Vec::new();
     for (name, value) in more {
@@ -103,7 +103,7 @@ fn flatten(path: &str, value: &Value, fields: &mut Vec<(String, String)>) {
     }
 }
 
-/// The last changes; none where the caller may not read them.
+/// Last changes; `None` if the caller may not read them.
 pub(crate) async fn changes(
     hub: &HubClient,
     of: (&str, &str),
@@ -120,7 +120,7 @@ pub(crate) async fn changes(
     }
 }
 
-/// The section of changes.
+/// Adds the section with the last changes.
 pub(crate) fn describe_changes(description: &mut Description, changes: Option<&[Change]>) {
     match changes {
         None => {
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_a_section_begin_in_one_column() {
+    fn values_of_a_section_are_aligned() {
         let mut it = Description::default();
         let fields = [
             ("Name", Some("a\nb".to_owned())),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_is_flat_and_has_no_install_address() {
+    fn described_document_is_flat_and_has_no_install_url() {
         let more = json!({ "gitRepo": { "url": "u", "hostKeys": null }, "installURL": "secret", "deleteProtection": true });
         let fields = other_fields(more.as_object().unwrap());
         let expected = [("deleteProtection", "true"), ("gitRepo.url", "u")];

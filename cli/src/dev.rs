@@ -1,4 +1,4 @@
-//! `fairlead dev`: a hub on this machine, for one person.
+//! `fairlead dev`: a hub for development on this machine.
 
 use std::{
     path::{Path, PathBuf},
@@ -25,7 +25,7 @@ use crate::{
     settings::{self, ProcessSettings},
 };
 
-/// The kubeconfig is brought up to date at once, and again no sooner than this.
+/// Shortest interval between two updates of the kubeconfig.
 const REST: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
@@ -35,7 +35,7 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
         Some(data) => data,
         None => environment.data_dir()?.join("dev"),
     };
-    // The login goes there: better to know before there is a hub.
+    // The login is stored there; a missing folder is reported before the hub starts.
     environment.config_dir()?;
     let settings = Settings {
         data,
@@ -71,8 +71,8 @@ pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(),
     })
 }
 
-/// Prints the next commands, and a warning where others can reach this hub. `current` is the hub that the
-/// commands talk to.
+/// Prints the next commands, and a warning if other machines can reach this hub. `current` is the current hub of the
+/// command line.
 pub(crate) fn greet(
     settings: &Settings,
     url: &HubUrl,
@@ -101,7 +101,7 @@ pub(crate) fn greet(
     ))
 }
 
-/// Keeps the kubeconfig of the ready file true: every cluster has its context in it.
+/// Updates the kubeconfig of the ready file whenever clusters change, so that each has a context.
 pub(crate) async fn keep_kubeconfig(
     file: PathBuf,
     hub: HubClient,
@@ -119,7 +119,7 @@ pub(crate) async fn keep_kubeconfig(
         let next = async {
             tokio::time::sleep(REST).await;
             if current.is_ok() {
-                // The store, which tells it, ends after the process.
+                // The sender lives in the store, which outlives this task.
                 let _ = revision.changed().await;
             }
         };

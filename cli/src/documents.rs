@@ -1,5 +1,4 @@
-//! Tenants and clusters as documents in files: what of them people write, how they are read, and in which order they are
-//! to be sent.
+//! Documents of tenants and clusters in files: the fields that people write, the parser, and the order of requests.
 
 mod plan;
 
@@ -10,7 +9,7 @@ use serde_json::{Map, Value};
 
 pub(crate) use plan::{Meant, Plan, Planned, plan, send};
 
-/// What only the hub, agents and Commodore write: in a file it says nothing, so that what `-o yaml` printed can be applied.
+/// Fields that only the hub, agents and Commodore write. They are ignored in files, so that the output of `-o yaml` can be applied.
 const NOT_PEOPLES: [&str; 13] = [
     "created",
     "version",
@@ -34,7 +33,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Where the API has them.
+    /// Path of the collection in the API.
     pub(crate) const fn collection(self) -> &'static str {
         match self {
             Kind::Tenant => "/tenants",
@@ -42,7 +41,7 @@ impl Kind {
         }
     }
 
-    /// By the prefix that every whole id has.
+    /// Kind of an id, by its prefix.
     fn of_id(id: &str) -> Option<Kind> {
         match id.split_once('-') {
             Some(("t", _)) => Some(Kind::Tenant),
@@ -68,14 +67,14 @@ impl Kind {
     }
 }
 
-/// One tenant or cluster as somebody wants it.
+/// Desired state of one tenant or cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Document {
     pub(crate) kind: Kind,
     pub(crate) id: String,
-    /// Whose it is to be, of a cluster.
+    /// Tenant of a cluster.
     pub(crate) tenant: Option<String>,
-    /// All else that people write.
+    /// Other fields that people write.
     pub(crate) fields: Map<String, Value>,
 }
 
@@ -90,13 +89,13 @@ impl Document {
         format!("{}/{}", self.kind.collection(), self.id)
     }
 
-    /// One of which the hub gave `shown`.
+    /// Document of a resource as returned by the hub.
     pub(crate) fn of(kind: Kind, shown: &Value) -> Result<Self, Failure> {
         let fields = shown.as_object().cloned().unwrap_or_default();
         read_one(fields, kind)
     }
 
-    /// All of it, as in a file.
+    /// All fields, as in a file.
     pub(crate) fn whole(&self) -> Map<String, Value> {
         let mut whole = Map::new();
         whole.insert("id".to_owned(), self.id.as_str().into());
@@ -107,7 +106,7 @@ impl Document {
         whole
     }
 
-    /// The tenant without which it cannot be.
+    /// Tenant that must exist before this resource.
     pub(crate) fn needs(&self) -> Option<&str> {
         match self.kind {
             Kind::Tenant => self.fields.get("tenantRef").and_then(Value::as_str),
@@ -120,8 +119,8 @@ fn invalid(detail: impl fmt::Display) -> Failure {
     Failure::because(Code::Invalid, detail)
 }
 
-/// Reads documents of several files, each text with its name. A document is of the kind that its `kind` says, else its id's
-/// prefix, else `usual`.
+/// Parses documents of several files, each given with its name. The kind of a document comes from its `kind`, else from the
+/// prefix of its id, else it is `usual`.
 ///
 /// # Errors
 /// `FL-4109` with the file, the number of the document and the field.
@@ -149,7 +148,7 @@ pub(crate) fn read(texts: &[(String, String)], usual: Kind) -> Result<Vec<Docume
     Ok(in_order(documents))
 }
 
-/// A list, as `list -o yaml` prints it, is as good as its items; nothing stands between two separators.
+/// Parses one YAML document: a resource, a list of resources like in `list -o yaml`, or nothing.
 fn read_value(value: Value, usual: Kind) -> Result<Vec<Document>, Failure> {
     match value {
         Value::Null => Ok(Vec::new()),
@@ -195,7 +194,7 @@ fn read_one(mut fields: Map<String, Value>, usual: Kind) -> Result<Document, Fai
     fields.retain(|name, _| !NOT_PEOPLES.contains(&name.as_str()));
     if let Some(Value::Object(repo)) = fields.get_mut("gitRepo") {
         repo.remove("state");
-        // A hub shows an empty one where none is known.
+        // The hub returns an empty object for a cluster without a repository.
         if repo.is_empty() {
             fields.remove("gitRepo");
         }
@@ -216,7 +215,8 @@ fn text(fields: &mut Map<String, Value>, name: &str) -> Result<Option<String>, F
     }
 }
 
-/// Each behind the tenant that it needs, else as they came. Those that need each other come last: the hub has the word for that.
+/// Orders documents so that each follows its tenant, and else keeps their order. Documents of a cycle come last; the hub
+/// rejects them.
 fn in_order(mut left: Vec<Document>) -> Vec<Document> {
     left.sort_by_key(|document| document.kind);
     let mut ordered = Vec::with_capacity(left.len());
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_come_in_the_order_in_which_they_can_be_sent() {
+    fn tenants_precede_their_clusters() {
         let documents = of(
             "items:\n- id: edge\n  tenant: child\n---\n---\n{id: t-child, tenantRef: t-parent}\n---\n- id: t-parent\n- {kind: Tenant, id: other}\n",
         );
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_printed_reads_as_what_people_write_of_it() {
+    fn printed_resource_is_parsed_to_its_writable_fields() {
         let documents = of(
             "id: c-a\ntenant: t-a\ncreated: 2026-11-22T00:00:00Z\nversion: 3\nstatus: {state: Never}\n\
              dynamicFacts: {a: 1}\ngitRepo: {url: u, state: {phase: unknown}}\n",
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_place() {
+    fn mistake_is_reported_with_file_and_field() {
         for (text, told) in [
             (
                 "id: c-a\n---\nname: b\n",

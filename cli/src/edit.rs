@@ -1,5 +1,5 @@
-//! `fairlead tenant|cluster edit`: what people may write of one, in an editor. Whatever happens to it, the edited text is
-//! not lost: where it cannot be taken it stays in its file, and the failure says where that is.
+//! `fairlead tenant|cluster edit`: edits the writable fields of a resource. A failure never loses the edited text: it stays in
+//! its file, and the failure names the file.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ use crate::{
     output,
 };
 
-/// Names of files that are there already are tried no more often.
+/// Limit of attempts to find an unused file name.
 const TRIES: u32 = 100;
 
 /// Exit codes of a POSIX shell for a command that it cannot run.
@@ -55,7 +55,7 @@ pub(crate) async fn run(
     };
     match result {
         Ok(()) => {
-            // It has served; what is left of it would only be taken for more.
+            // The file is no longer needed; an error here does not matter.
             let _ = fs::remove_file(&file);
             Ok(())
         }
@@ -77,7 +77,7 @@ fn text_of(base: &Document) -> Result<String, Failure> {
     ))
 }
 
-/// Comments and empty lines say nothing.
+/// True if two texts differ at most in comments and empty lines.
 fn is_same(edited: &str, text: &str) -> bool {
     fn lines(text: &str) -> impl Iterator<Item = &str> {
         text.lines()
@@ -113,7 +113,7 @@ async fn take(hub: &HubClient, base: &Document, edited: &str, yes: bool) -> Resu
     output::print(&format!("Changed {base}.\n"))
 }
 
-/// A file of this user's alone that nobody else has put there.
+/// Creates a new file that only this user can read.
 fn new_file(base: &Document, text: &str, environment: &Environment) -> Result<PathBuf, Failure> {
     let folder = environment.get("TMPDIR").unwrap_or("/tmp");
     let mut told = None;
@@ -136,7 +136,7 @@ fn new_file(base: &Document, text: &str, environment: &Environment) -> Result<Pa
     ))
 }
 
-/// What the editor leaves.
+/// Runs the editor and returns the edited text.
 async fn edit(file: &Path, environment: &Environment) -> Result<String, Failure> {
     let editor = ["VISUAL", "EDITOR"]
         .into_iter()
@@ -146,7 +146,7 @@ async fn edit(file: &Path, environment: &Environment) -> Result<String, Failure>
         let cause = format!("the editor {editor:?} failed: {why}");
         Failure::with_cause(code, cause)
     };
-    // A shell reads it, because it may be a command with words of its own.
+    // The variable may have a command with arguments, so a shell runs it.
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{editor} \"$1\""), "sh"]);
     let status = command.arg(file).status().await;
@@ -156,7 +156,7 @@ async fn edit(file: &Path, environment: &Environment) -> Result<String, Failure>
         Some(NOT_EXECUTABLE | NOT_FOUND) => {
             Err(failed(Code::BadConfig, &"it cannot be run").next(OTHER_EDITOR))
         }
-        // Editors have an exit for users that want to change nothing, like `:cq`.
+        // Editors can exit with an error to cancel, like `:cq` in vi.
         _ => Err(failed(Code::NotConfirmed, &status)
             .next("Nothing was changed: run it again, and end the editor without an error.")),
     }
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_in_the_editor_reads_back_as_it_is() {
+    fn unedited_text_is_parsed_to_the_same_document() {
         let shown = json!({
             "id": "c-a", "tenant": "t-a", "displayName": "yes: it's \"A\" # 1",
             "facts": { "version": "1.10", "on": "true", "empty": "", "null": "null", "zero": "0x1f" },

@@ -1,11 +1,11 @@
-//! The one place where the process environment is read.
+//! Environment variables. No other module reads the process environment.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
 use fairlead_api::{Code, Failure};
 use fairlead_dialer::ProxyRules;
 
-/// Variables as they were at start.
+/// Variables at the start of the process.
 #[derive(Clone, Default)]
 pub(crate) struct Environment(BTreeMap<String, String>);
 
@@ -27,7 +27,7 @@ impl Environment {
         )
     }
 
-    /// A variable that is set and not empty.
+    /// Value of a variable that is set and not empty.
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
         self.0
             .get(key)
@@ -35,12 +35,12 @@ impl Environment {
             .filter(|value| !value.is_empty())
     }
 
-    /// The first of several spellings.
+    /// First variable that is set, of several spellings.
     fn first(&self, keys: &[&str]) -> Option<&str> {
         keys.iter().find_map(|key| self.get(key))
     }
 
-    /// HTTPS_PROXY and NO_PROXY, in either spelling.
+    /// Values of HTTPS_PROXY and NO_PROXY, in upper or lower case.
     pub(crate) fn proxy_variables(&self) -> (Option<&str>, Option<&str>) {
         (
             self.first(&["HTTPS_PROXY", "https_proxy"]),
@@ -48,7 +48,7 @@ impl Environment {
         )
     }
 
-    /// Which way to a hub.
+    /// Proxy rules for connections to a hub.
     pub(crate) fn proxy(&self) -> Result<ProxyRules, Failure> {
         let (proxy, exceptions) = self.proxy_variables();
         ProxyRules::parse(proxy, exceptions)
@@ -61,18 +61,18 @@ impl Environment {
             .map(|(key, value)| (key.clone(), value.clone()))
     }
 
-    /// Where logins are remembered: `$XDG_CONFIG_HOME/fairlead`, `~/.config/fairlead`.
+    /// Folder of the logins: `$XDG_CONFIG_HOME/fairlead`, else `~/.config/fairlead`.
     ///
     /// # Errors
-    /// `FL-4101` where neither variable is set.
+    /// `FL-4101` if neither variable is set.
     pub(crate) fn config_dir(&self) -> Result<PathBuf, Failure> {
         self.dir("XDG_CONFIG_HOME", ".config")
     }
 
-    /// Where data is kept that nobody named a folder for: `$XDG_DATA_HOME/fairlead`, `~/.local/share/fairlead`.
+    /// Default folder for data: `$XDG_DATA_HOME/fairlead`, else `~/.local/share/fairlead`.
     ///
     /// # Errors
-    /// `FL-4101` where neither variable is set.
+    /// `FL-4101` if neither variable is set.
     pub(crate) fn data_dir(&self) -> Result<PathBuf, Failure> {
         self.dir("XDG_DATA_HOME", ".local/share")
     }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_are_below_home_and_without_one_there_is_none() {
+    fn folders_are_below_home() {
         let home = Environment::of(&[("HOME", "/home/ann")]);
         let config = home.config_dir().unwrap();
         assert_eq!(config, PathBuf::from("/home/ann/.config/fairlead"));

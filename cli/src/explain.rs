@@ -1,4 +1,4 @@
-//! `fairlead explain`: the table of codes, for people and programs.
+//! `fairlead explain`: explanations of codes, for people and programs.
 
 use std::fmt::Write as _;
 
@@ -10,14 +10,14 @@ use crate::{
     output::{self, Cell, Column},
 };
 
-/// One code as it is explained.
+/// Explanation of one code.
 #[derive(Serialize)]
 struct Explained {
     code: Code,
     cause: &'static str,
     check: &'static str,
     next: &'static str,
-    /// HTTP status; none where the code never travels over HTTP.
+    /// HTTP status; `None` for codes that are never sent over HTTP.
     #[serde(skip_serializing_if = "Option::is_none")]
     http: Option<u16>,
 }
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_in_explanations_are_those_of_this_command_line() {
+    fn commands_in_explanations_are_valid() {
         let mut count = 0;
         for &code in Code::ALL {
             for line in commands(code.check()).chain(commands(code.next_step())) {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn an_explanation_has_cause_check_and_next_step() {
+    fn explanation_has_cause_check_and_next_step() {
         let shown = text(&Code::Lost.into());
         for part in [
             "code:  FL-1402\n",

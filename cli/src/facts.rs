@@ -1,4 +1,4 @@
-//! `fairlead facts`.
+//! `fairlead facts`: current facts and their history.
 
 use std::collections::BTreeSet;
 
@@ -19,12 +19,12 @@ use crate::{
     settings::block_on,
 };
 
-/// Without a cluster, where nobody says how long.
+/// Default period of the history of all clusters.
 const DAY: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
 
-/// More versions than this are not asked for at once.
+/// Limit of history entries per command.
 const MOST: usize = 100_000;
-/// As many as the hub gives in one answer.
+/// Entries per page, the limit of the hub.
 const PAGE: u32 = 10_000;
 
 pub(crate) fn run(args: args::Facts, environment: &Environment) -> Result<(), Failure> {
@@ -86,7 +86,7 @@ async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
     )
 }
 
-/// All pages of a history; where that is too much, it is said.
+/// Reads all pages of a history up to the limit, and reports if there is more.
 async fn whole(hub: &HubClient, path: &str) -> Result<List<FactHistoryEntry>, Failure> {
     let mut past = List { items: Vec::new() };
     let mut next = Some(format!("{path}&limit={PAGE}"));
@@ -105,7 +105,7 @@ async fn whole(hub: &HubClient, path: &str) -> Result<List<FactHistoryEntry>, Fa
     Ok(past)
 }
 
-/// As it may stand in a query.
+/// Start of a period until now, escaped for a query.
 fn ago(span: std::time::Duration) -> Result<String, Failure> {
     let failed = |_| Failure::because(Code::Invalid, "--since reaches back too far");
     let span = Duration::try_from(span).map_err(|_| failed(()))?;

@@ -1,4 +1,4 @@
-//! Fields of a cluster from flags, as its document has them.
+//! Conversion of flags to document fields of clusters and tenants.
 
 use fairlead_api::{Code, Failure, TenantId};
 use serde_json::{Map, Value};
@@ -8,7 +8,7 @@ use crate::{
     files,
 };
 
-/// Only those that were given.
+/// Fields of a cluster for the given flags.
 pub(crate) fn of(given: ClusterFields) -> Result<Map<String, Value>, Failure> {
     let mut fields = Fields::default();
     fields.put(&["facts"], pairs("--fact", &given.facts)?);
@@ -35,7 +35,7 @@ pub(crate) fn of(given: ClusterFields) -> Result<Map<String, Value>, Failure> {
     Ok(fields.0)
 }
 
-/// As [`of`], of a tenant.
+/// Fields of a tenant for the given flags.
 pub(crate) fn of_tenant(given: TenantFields) -> Result<Map<String, Value>, Failure> {
     let mut fields = Fields::default();
     fields.text(&["displayName"], given.name);
@@ -56,7 +56,7 @@ pub(crate) fn of_tenant(given: TenantFields) -> Result<Map<String, Value>, Failu
     Ok(fields.0)
 }
 
-/// A text, or the content of `@FILE`.
+/// Returns a text, or the content of the file in `@FILE`.
 fn text_or_file(given: Option<String>) -> Result<Option<String>, Failure> {
     let read = given.map(|text| match text.strip_prefix('@') {
         Some(file) => files::read(file.as_ref()),
@@ -97,7 +97,7 @@ fn insert(fields: &mut Map<String, Value>, path: &[&str], value: Value) {
     }
 }
 
-/// `NAME=VALUE`, or `NAME-` for taking it away.
+/// Parses `NAME=VALUE`, and `NAME-` as a removal.
 pub(crate) fn pairs(flag: &str, given: &[String]) -> Result<Option<Value>, Failure> {
     let mut pairs = Map::new();
     for pair in given {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_fields_of_the_document_and_nothing_else_is_in_it() {
+    fn flags_become_document_fields() {
         assert_eq!(read(&[]).unwrap(), json!({}));
         let flags = [
             "--fact",

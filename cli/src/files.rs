@@ -1,4 +1,4 @@
-//! Files that hold secrets or that somebody waits for: written beside their place, then moved there whole.
+//! Atomic writing of files, and reading of secrets. A file is written under a temporary name and then renamed.
 
 use fairlead_runtime::atomic_file;
 use std::{
@@ -11,15 +11,15 @@ use std::{
 use fairlead_api::{Code, Failure};
 use secrecy::SecretString;
 
-/// Writes a file that only its owner may read, at once or not at all.
+/// Writes a file atomically, readable by its owner only.
 pub(crate) fn write(path: &Path, content: &str) -> Result<(), Failure> {
-    // A link stays, and what it leads to is replaced.
+    // A symbolic link stays; its target is replaced.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let write = || -> io::Result<()> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
-        // A device or a pipe is written to: a file in its place would break it for others.
+        // A device or pipe is written directly, because a rename would replace it by a file.
         if fs::metadata(path).is_ok_and(|it| !it.is_file()) {
             let mut file = OpenOptions::new().write(true).open(path)?;
             return file.write_all(content.as_bytes());
@@ -43,7 +43,7 @@ fn unreadable(name: impl Display, error: &io::Error) -> Failure {
     Failure::because(Code::CannotRead, format_args!("{name}: {error}"))
 }
 
-/// Reads a file that holds one bearer token; `-` is standard input.
+/// Reads a bearer token from a file, or from standard input for `-`.
 pub(crate) fn token(path: &Path) -> Result<SecretString, Failure> {
     let (name, text) = match path.as_os_str() == "-" {
         true => from_standard_input()?,
@@ -64,10 +64,10 @@ pub(crate) fn token(path: &Path) -> Result<SecretString, Failure> {
     Ok(token.into())
 }
 
-/// Reads a file with one secret, without the end of its line. An empty file is a mistake.
+/// Reads a secret from a file, without the line end. An empty file is an error.
 ///
 /// # Errors
-/// The file, and what is wrong with it.
+/// A sentence with the file and the error.
 pub(crate) fn read_secret(path: &Path) -> Result<SecretString, String> {
     let text = fs::read_to_string(path).map_err(|error| error.to_string());
     let text = text.and_then(|text| match text.trim().is_empty() {
@@ -77,7 +77,8 @@ pub(crate) fn read_secret(path: &Path) -> Result<SecretString, String> {
     text.map_err(|cause| format!("{}: {cause}", path.display()))
 }
 
-/// What `-f` names, each text with its name: files, all YAML and JSON files of a folder by their names, `-` for standard input.
+/// Reads the files of `-f`, each text with its name. A folder stands for its YAML and JSON files in order of their names, and
+/// `-` for standard input.
 pub(crate) fn texts(paths: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
     let mut texts = Vec::new();
     for path in paths {
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn token_file_that_is_missing_or_empty_says_so() {
+    fn missing_or_empty_token_file_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("token");
         let missing = token(&file).unwrap_err();
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn link_and_device_stay_what_they_are() {
+    fn link_and_device_are_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let (real, link) = (folder.path().join("real"), folder.path().join("link"));
         fs::write(&real, "old").unwrap();
@@ -153,7 +154,7 @@ mod tests {
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read_to_string(&real).unwrap(), "new");
         assert_eq!(fs::metadata(&real).unwrap().mode() & 0o777, 0o600);
-        // A reader of `>(...)` in a shell.
+        // Like the reader of `>(...)` in a shell.
         let (mut reader, writer) = io::pipe().unwrap();
         let pipe = format!("/proc/self/fd/{}", writer.as_raw_fd());
         write(Path::new(&pipe), "text").unwrap();
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_file_holds_no_secret() {
+    fn empty_secret_file_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("secret");
         let read = || read_secret(&file);

@@ -1,4 +1,4 @@
-//! `fairlead find`.
+//! `fairlead find`: search for clusters by their facts.
 
 use fairlead_api::{
     Code, Failure, TenantId,
@@ -31,8 +31,10 @@ pub(crate) fn run(args: args::Find, environment: &Environment) -> Result<(), Fai
     })?
 }
 
+/// Query parameters of pairs of kind and term.
+///
 /// # Errors
-/// `FL-4109` where the last kind has no term.
+/// `FL-4109` if the last kind has no term.
 fn query(terms: &[String]) -> Result<String, Failure> {
     let pairs = terms.chunks(2).map(|pair| match pair {
         [kind, term] => Ok(format!(
@@ -48,10 +50,10 @@ fn query(terms: &[String]) -> Result<String, Failure> {
     Ok(pairs.collect::<Result<Vec<_>, _>>()?.join("&"))
 }
 
-/// Checks the tenant of a filter: with one that nobody knows a list would be empty for a reason that it does not show.
+/// Checks that the tenant of a filter exists; an unknown tenant would yield an empty list without a reason.
 ///
 /// # Errors
-/// `FL-4107`
+/// `FL-4107` for an unknown tenant.
 pub(crate) async fn check_tenant(
     hub: &HubClient,
     tenant: Option<&TenantId>,
@@ -69,7 +71,7 @@ pub(crate) async fn check_tenant(
     }
 }
 
-/// A query of those parameters that are given.
+/// Query string of the parameters that have a value.
 pub(crate) fn query_of<'a>(
     given: impl IntoIterator<Item = (&'a str, Option<impl AsRef<str>>)>,
 ) -> String {
@@ -111,7 +113,7 @@ fn name(found: &FactMatch) -> String {
     }
 }
 
-/// In one line that fits beside others.
+/// Shortens a value to one line of a table.
 pub(crate) fn short(value: &Value) -> String {
     const LONGEST: usize = 60;
     let text = match value {
@@ -123,7 +125,7 @@ pub(crate) fn short(value: &Value) -> String {
         }
         other => other.to_string(),
     };
-    // What a cluster says must not move the cursor.
+    // Values from clusters must not contain terminal escapes.
     let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     let mut line: String = plain.clone().take(LONGEST).collect();
     if plain.count() > LONGEST {
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_one_line() {
+    fn short_value_is_one_line() {
         assert_eq!(short(&json!(["a", "b"])), "a, b");
         assert_eq!(short(&json!("a\n\u{1b}[31m")), "a  [31m");
         assert_eq!(short(&json!("x".repeat(70))).chars().count(), 61);

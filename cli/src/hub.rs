@@ -1,4 +1,4 @@
-//! `fairlead server` and `fairlead dev`: the wiring of a hub, in the order in which things must exist.
+//! `fairlead server` and `fairlead dev`: reads the settings of a hub and runs it.
 
 mod first_login;
 mod influx;
@@ -27,31 +27,31 @@ use crate::{
 };
 use first_login::first_login;
 
-/// A version that is known to work, and not whichever is the newest on the day of an installation.
+/// Pinned image of Steward, a version that is tested with this hub.
 pub(crate) const STEWARD_IMAGE: &str = "docker.io/projectsyn/steward:v0.13.0";
 pub(crate) const RESUME_WINDOW: Duration = Duration::from_secs(60);
 pub(crate) const SESSION_MEMORY: usize = 1 << 30;
-/// A cluster that was switched off for a month comes back by itself.
+/// Default of `--renew-grace`: a cluster that was off for a month can still renew its identity.
 pub(crate) const RENEW_GRACE: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// What a person with many windows and a few controllers needs, and not the whole hub.
+/// Default limit per caller: enough for a person with some controllers, but not all of the hub's capacity.
 pub(crate) const MAX_REQUESTS_PER_CALLER: usize = 1000;
 
-/// A hub's settings, whole.
+/// Complete settings of a hub.
 pub(crate) struct Settings {
     pub(crate) data: PathBuf,
     pub(crate) listen: SocketAddr,
-    /// Plain HTTP, for a proxy that ends TLS.
+    /// Address for plain HTTP, for a proxy that terminates TLS.
     pub(crate) listen_plain: Option<SocketAddr>,
     pub(crate) admin: SocketAddr,
     pub(crate) ready_file: Option<PathBuf>,
-    /// None: the address that is listened on.
+    /// `None` is the listen address.
     pub(crate) public_url: Option<HubUrl>,
     pub(crate) cluster_domain: Option<String>,
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
-    /// None: a file in `data`.
+    /// `None` is a file in `data`.
     pub(crate) store: Option<Place>,
-    /// Under which the hub's keys are in the store.
+    /// Key that encrypts the hub's keys in the store.
     pub(crate) store_key: Option<SecretString>,
     pub(crate) retention: Retention,
     pub(crate) reporting: Reporting,
@@ -68,7 +68,7 @@ pub(crate) struct Settings {
     pub(crate) discovery: Discovery,
     pub(crate) trusted_proxies: Vec<Network>,
     pub(crate) accept_data_loss: bool,
-    /// Everything on this machine, for one person: install manifests on the admin port, logged in at once.
+    /// Set for `fairlead dev`: install manifests on the admin port, and a login for this user.
     pub(crate) dev: Option<Environment>,
 }
 
@@ -143,7 +143,7 @@ fn read_store(reader: &mut Reader) -> Option<Place> {
     place.map(|place| place.with_password(password.as_ref()))
 }
 
-/// From a file or from the environment, never from the command line, which everybody can read.
+/// Reads a secret from a file or the environment. There is no flag for it, because command lines are public.
 fn read_secret(
     reader: &mut Reader,
     name: &'static str,
@@ -181,7 +181,7 @@ fn read_reporting(reader: &mut Reader) -> Reporting {
     }
 }
 
-/// What `GET /` tells Lieutenant's clients.
+/// Data that `GET /` reports to Lieutenant's clients.
 fn read_discovery(reader: &mut Reader) -> Discovery {
     let oidc = (
         reader.optional("oidc-discovery-url"),
@@ -228,7 +228,7 @@ pub(crate) async fn serve(settings: Settings, process: Process) -> Result<(), Fa
         session_memory: settings.session_memory,
     };
     let open_routes = match &settings.dev {
-        // A dev hub's CA is nobody's: kubectl could not fetch a manifest from its front.
+        // kubectl does not trust the CA of a dev hub, so the admin port serves the manifests.
         Some(_) => seam
             .modules
             .iter()
@@ -275,7 +275,7 @@ fn public_url(settings: &Settings, listener: &TcpListener) -> Result<HubUrl, Fai
         None => {
             let mut address = local(listener)?;
             if address.ip().is_unspecified() {
-                // A dev hub on all addresses: from outside it needs `--public-url`.
+                // A dev hub on all addresses needs `--public-url` for access from other machines.
                 address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
             }
             let url = format!("https://{address}");

@@ -1,4 +1,4 @@
-//! Talks to a hub's API: each request has one deadline, and requests that come one after the other share a connection.
+//! Client of a hub's API. Each request has one deadline; consecutive requests share a connection.
 
 #[cfg(test)]
 mod tests;
@@ -27,24 +27,24 @@ use tokio_rustls::TlsConnector;
 use crate::{environment::Environment, files, login};
 
 const DEADLINE: Duration = Duration::from_secs(30);
-/// For asking a hub for its clock, where its certificate is out of date.
+/// Deadline of the request for the hub's time, after a certificate that is not valid now.
 const CLOCK_DEADLINE: Duration = Duration::from_secs(5);
-/// The largest answer that is taken, in bytes: some 100,000 clusters.
+/// Limit of a response body in bytes, enough for some 100,000 clusters.
 const MAX_ANSWER: usize = 64 * 1024 * 1024;
 
-/// A document as the hub has it, and the tag that tells whether it still has it so.
+/// A resource with its ETag.
 #[derive(Debug, Clone)]
 pub(crate) struct Tagged {
     pub(crate) value: Value,
     pub(crate) tag: String,
 }
 
-/// What must hold when a change is made: else somebody else was faster, and nothing happens (`FL-4114`).
+/// Precondition of a change; the hub refuses the change with `FL-4114` if it does not hold.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum OnlyIf<'a> {
-    /// There is no such thing yet.
+    /// The resource does not exist.
     New,
-    /// It is still what was read with this tag.
+    /// The resource still has this ETag.
     Same(&'a str),
 }
 
@@ -57,19 +57,19 @@ impl OnlyIf<'_> {
     }
 }
 
-/// A hub, and who we are there.
+/// Client of one hub with the caller's token.
 #[derive(Clone)]
 pub(crate) struct HubClient {
     url: HubUrl,
     token: SecretString,
     ca: Option<String>,
     tls: Arc<rustls::ClientConfig>,
-    /// Good only to ask the hub for its clock.
+    /// TLS configuration that ignores validity periods, only for reading the hub's time.
     tls_at_any_time: Arc<rustls::ClientConfig>,
     proxy: ProxyRules,
-    /// Next step where the hub does not accept the token, by where the token is from.
+    /// Next step for a rejected token, which depends on the token's origin.
     new_token_step: Option<Arc<str>>,
-    /// A connection that nobody uses just now.
+    /// Idle connection for the next request.
     kept: Arc<Mutex<Option<Connection>>>,
 }
 
@@ -77,8 +77,8 @@ type Connection = http1::SendRequest<Full<Bytes>>;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl HubClient {
-    /// The hub of `FAIRLEAD_URL`, `FAIRLEAD_TOKEN` (or `FAIRLEAD_TOKEN_FILE`) and `FAIRLEAD_CA_FILE`, each of which wins
-    /// over what `fairlead login` remembers.
+    /// Client for the hub of `FAIRLEAD_URL`, `FAIRLEAD_TOKEN` (or `FAIRLEAD_TOKEN_FILE`) and `FAIRLEAD_CA_FILE`. Each variable
+    /// takes precedence over the stored login.
     pub(crate) fn of(environment: &Environment) -> Result<Self, Failure> {
         let asked = environment
             .get("FAIRLEAD_URL")
@@ -116,7 +116,7 @@ impl HubClient {
         })
     }
 
-    /// A hub whose front is trusted by the system's roots or by `ca` (PEM).
+    /// Client for a hub with a certificate of the system's CAs or of `ca` (PEM).
     pub(crate) fn new(
         url: HubUrl,
         token: SecretString,
@@ -149,12 +149,12 @@ impl HubClient {
         &self.token
     }
 
-    /// Ends the connection that is kept for the next request: it will not come soon.
+    /// Closes the idle connection, before a long pause.
     pub(crate) fn hang_up(&self) {
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// The CA that was needed to reach this hub.
+    /// CA of the hub's certificate, if it is not one of the system's.
     pub(crate) fn ca(&self) -> Option<&str> {
         self.ca.as_deref()
     }
@@ -163,13 +163,13 @@ impl HubClient {
         read(&self.send(Method::GET, path, Bytes::new()).await?)
     }
 
-    /// An answer that is text and no JSON.
+    /// Gets a text response.
     pub(crate) async fn text(&self, path: &str) -> Result<String, Failure> {
         let body = self.send(Method::GET, path, Bytes::new()).await?;
         String::from_utf8(body.to_vec()).map_err(|_| not_understood("it is no text"))
     }
 
-    /// As [`HubClient::get`], and where the list goes on if it has not ended (RFC 8288).
+    /// Gets one page of a list, and the path of the next page (RFC 8288).
     pub(crate) async fn page<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -197,12 +197,12 @@ impl HubClient {
         read(&self.send(Method::PUT, path, written(body)?).await?)
     }
 
-    /// None where there is no such thing, or none for us to see.
+    /// Gets a resource; `None` if it does not exist or is not visible.
     pub(crate) async fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Failure> {
         if_there(self.get(path).await)
     }
 
-    /// As [`HubClient::find`], with its tag.
+    /// Gets a resource with its ETag; `None` if it does not exist or is not visible.
     pub(crate) async fn tagged(&self, path: &str) -> Result<Option<Tagged>, Failure> {
         let Some((headers, body)) =
             if_there(self.ask(Method::GET, path, None, Bytes::new()).await)?
@@ -219,7 +219,7 @@ impl HubClient {
         }))
     }
 
-    /// Changes a document where `only_if` holds, and gives what came of it.
+    /// Changes a resource under a precondition, and returns the new state.
     pub(crate) async fn change(
         &self,
         method: Method,
@@ -232,7 +232,7 @@ impl HubClient {
         read(&body)
     }
 
-    /// Sends JSON; what the hub answers with is not looked at.
+    /// Sends JSON and ignores the response body.
     pub(crate) async fn tell<B: Serialize>(
         &self,
         method: Method,
@@ -293,7 +293,7 @@ impl HubClient {
             None => None,
             Some(kept) => match kept_exchange(kept, request.clone()).await {
                 Ok(answered) => Some(answered),
-                // The hub had closed it, or closes it at this very moment: what only reads may be asked twice.
+                // The hub may have closed the idle connection. Unsent and safe requests are repeated.
                 Err((sent, _)) if !sent || safe => None,
                 Err((_, error)) => return Err(error),
             },
@@ -333,7 +333,7 @@ impl HubClient {
             }
         };
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        // It ends with its sender; whoever waits for an answer is told what went wrong.
+        // The task ends with its sender; errors reach the pending request.
         drop(tokio::spawn(connection));
         Ok(sender)
     }
@@ -384,11 +384,11 @@ impl HubClient {
     }
 }
 
-/// Next step where the hub's certificate is not trusted. A hub with its own CA keeps it in its data folder.
+/// Next step for a hub certificate that is not trusted.
 const UNTRUSTED: &str = "Set FAIRLEAD_CA_FILE to the CA of the hub's front in PEM, or log in again with `--ca-file`; a hub with a CA of its own \
     has it in `front-ca.pem` of its data folder.";
 
-/// Whether the code says more than that the hub cannot be reached.
+/// True for codes that are more specific than [`Code::HubUnreachable`].
 const fn decides(code: Code) -> bool {
     matches!(
         code,
@@ -402,10 +402,10 @@ const fn is_of_token(code: Code) -> bool {
 
 type Answered = (http::response::Parts, Bytes, Connection);
 
-/// Over a connection that has been idle.
+/// Sends a request over an idle connection.
 ///
 /// # Errors
-/// Whether the request may have been sent, and what went wrong.
+/// The error, and whether the request may have been sent.
 async fn kept_exchange(
     mut connection: Connection,
     request: Request<Full<Bytes>>,
@@ -446,7 +446,7 @@ fn not_understood(why: impl std::fmt::Display) -> Failure {
     )
 }
 
-/// That there is no such thing is an answer, too.
+/// Converts a failure for a missing resource into `None`.
 fn if_there<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match answer {
         Ok(found) => Ok(Some(found)),
@@ -455,7 +455,7 @@ fn if_there<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
     }
 }
 
-/// The failure that the hub tells; of a stranger's answer at least the HTTP status.
+/// Failure in the response of the hub, or the HTTP status if the response is not from a hub.
 fn refusal(status: StatusCode, body: &[u8]) -> Failure {
     let told = serde_json::from_slice::<Reason>(body).map(Failure::from);
     told.unwrap_or_else(|_| {

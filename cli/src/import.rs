@@ -1,5 +1,5 @@
-//! `fairlead import lieutenant`: reads Lieutenant's objects, and has the hub know what they say. What is there already is
-//! amended, never taken away; a second run changes nothing that has not changed.
+//! `fairlead import lieutenant`: imports Lieutenant's objects into the registry. It adds and changes fields and never removes
+//! any. A repeated import changes only the differences.
 
 use std::{
     io::{self, IsTerminal},
@@ -23,7 +23,7 @@ const KINDS: [(&str, &str); 4] = [
     ("gitrepos", "GitRepo"),
 ];
 
-/// The source of facts that nobody has told this hub itself.
+/// Source of imported facts.
 const IMPORTED: &str = "import";
 
 pub(crate) fn run(command: args::Import, environment: &Environment) -> Result<(), Failure> {
@@ -69,7 +69,7 @@ async fn from_cluster(
             return Err(Failure::because(Code::NotFound, detail));
         };
         for item in &mut items {
-            // In a list, only that says what they are.
+            // The items of a list have no kind of their own.
             if let Some(fields) = item.as_object_mut() {
                 fields
                     .entry("apiVersion")
@@ -174,7 +174,7 @@ impl Importer {
         Ok(())
     }
 
-    /// What the other registry was told by the cluster's agent, where this hub knows nothing, or only what an import has said.
+    /// Facts of the other registry for which this hub has no value, or an imported one.
     async fn facts_to_fill(
         &self,
         path: &str,
@@ -199,7 +199,7 @@ impl Importer {
         Ok(planned)
     }
 
-    /// A cluster's document and its facts.
+    /// Imports a cluster with its facts.
     async fn bring_cluster(
         &mut self,
         cluster: &PlannedCluster,
@@ -216,7 +216,7 @@ impl Importer {
         }
         let document = &cluster.document;
         if now.is_none() {
-            // Its agent was there already: nobody is to come with a token unless somebody makes one.
+            // The cluster has an agent already, so it gets no bootstrap token.
             let made = match cluster.awaits_agent {
                 true => path.to_owned(),
                 false => format!("{path}?withoutBootstrapToken=true"),
@@ -233,7 +233,7 @@ impl Importer {
         self.hub.tell(Method::POST, &path, &facts).await
     }
 
-    /// Has the hub know a document; what only the hub knows stays.
+    /// Creates or changes one resource.
     async fn bring(
         &mut self,
         path: &str,
@@ -249,7 +249,7 @@ impl Importer {
         }
     }
 
-    /// Writes down what becomes different, and says whether that is to be done.
+    /// Records the differences of one resource; true if there is something to write.
     fn tell_of(&mut self, path: &str, now: Option<&Value>, planned: &Value) -> bool {
         let nothing = json!({});
         let differences = differences(now.unwrap_or(&nothing), planned);
@@ -272,13 +272,13 @@ impl Importer {
     async fn amend(&self, path: &str, planned: &Value) -> Result<(), Failure> {
         let mut patch = planned.clone();
         if let Some(fields) = patch.as_object_mut() {
-            // It is the same, and no field of a patch.
+            // The tenant is unchanged, and not allowed in a patch.
             fields.remove("tenant");
         }
         self.hub.tell(Method::PATCH, path, &patch).await
     }
 
-    /// What was done, for standard output.
+    /// Report of the import for standard output.
     fn told(&self) -> String {
         let would = if self.dry_run { "would be " } else { "" };
         let mut text = self.lines.join("\n");
@@ -297,7 +297,7 @@ impl Importer {
     }
 }
 
-/// Whether what the hub knows was compiled after what is to be imported.
+/// True if the hub's compilation is newer than the imported one.
 fn is_newer(known: &Value, imported: &Value) -> bool {
     use time::{OffsetDateTime, format_description::well_known::Rfc3339};
     let at = |of: &Value| {
@@ -317,7 +317,7 @@ fn about(id: &str, failure: Failure) -> Failure {
     }
 }
 
-/// One line on a terminal that counts; elsewhere nothing.
+/// Progress line on a terminal; nothing elsewhere.
 struct Progress {
     at: usize,
     of: usize,

@@ -1,4 +1,4 @@
-//! `fairlead inventory`: what was found in clusters, stored by programs and asked for in a part of InfluxQL.
+//! `fairlead inventory`: stores facts, and queries their history in a subset of InfluxQL.
 
 use std::path::PathBuf;
 
@@ -54,7 +54,7 @@ async fn store(hub: &HubClient, name: &str, file: PathBuf) -> Result<(), Failure
     output::print(&format!("Stored {count} facts of {id}.\n"))
 }
 
-/// One table for each series, as InfluxDB's own client has it.
+/// One table per series, like InfluxDB's own client.
 fn tables(format: &Format, answer: &Value) -> String {
     let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
     let results = list(answer.pointer("/inventory/results"));

@@ -1,6 +1,6 @@
-//! `-o jsonpath=TEMPLATE`: the part of kubectl's templates that people use. `{.a.b}`, `{['a.b']}`, `{[0]}`, `{[-1]}`, `{[1:3]}`,
-//! `{[*]}`, `{.*}`, `{..name}`, `{[?(@.a == "b")]}` (with ==, !=, <, <=, >, >=, or nothing: it is there), `{range P}...{end}`,
-//! `{"\n"}`; what stands outside of braces is printed as it is. What is not there prints nothing.
+//! `-o jsonpath=TEMPLATE`: the common subset of kubectl's templates. `{.a.b}`, `{['a.b']}`, `{[0]}`, `{[-1]}`, `{[1:3]}`,
+//! `{[*]}`, `{.*}`, `{..name}`, `{[?(@.a == "b")]}` (with ==, !=, <, <=, >, >=, or without an operator for existence),
+//! `{range P}...{end}`, `{"\n"}`. Text outside of braces is printed unchanged. A missing value prints nothing.
 
 mod parser;
 
@@ -8,7 +8,7 @@ use std::{cmp::Ordering, str::FromStr};
 
 use serde_json::Value;
 
-/// A template, read.
+/// A parsed template.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Template(Vec<Node>);
 
@@ -19,7 +19,7 @@ enum Node {
     Range(Path, Vec<Node>),
 }
 
-/// Where to look, from the item at hand or from the whole.
+/// Path to values, from the current item or from the root.
 #[derive(Debug, Clone, PartialEq)]
 struct Path {
     from_root: bool,
@@ -29,11 +29,11 @@ struct Path {
 #[derive(Debug, Clone, PartialEq)]
 enum Step {
     Field(String),
-    /// From the end, where it is negative.
+    /// Item of a list; negative indexes count from the end.
     Item(i64),
     Slice(Option<i64>, Option<i64>),
     Every,
-    /// The value itself, and all that is in it.
+    /// The value and all its descendants.
     Deep,
     Where(Path, Option<(Compare, Value)>),
 }
@@ -56,7 +56,7 @@ impl FromStr for Template {
 }
 
 impl Template {
-    /// What it makes of a value; the last line is ended where the template does not do that.
+    /// Renders the template for a value, with a line end at the end.
     pub(crate) fn render(&self, value: &Value) -> String {
         let mut out = String::new();
         render(&self.0, value, value, &mut out);
@@ -66,7 +66,7 @@ impl Template {
         out
     }
 
-    /// The values that its paths lead to, outside of ranges.
+    /// Values of the paths outside of ranges.
     pub(crate) fn values(&self, value: &Value) -> Vec<String> {
         let paths = self.0.iter().filter_map(|node| match node {
             Node::Values(path) => Some(path),
@@ -147,7 +147,7 @@ impl Step {
     }
 }
 
-/// Which one it is of so many.
+/// Position of an index in a list of length `len`; negative indexes count from the end.
 fn place(at: i64, len: usize) -> Option<usize> {
     let from_start = usize::try_from(at).ok();
     let from_end = || len.checked_sub(usize::try_from(at.checked_neg()?).ok()?);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told() {
+    fn invalid_template_is_reported() {
         for template in [
             ".id",
             "{.id",

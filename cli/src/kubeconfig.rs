@@ -1,4 +1,4 @@
-//! `fairlead kubeconfig`: one context for each cluster.
+//! `fairlead kubeconfig`: a kubeconfig with one context per cluster.
 
 mod file;
 mod merge;
@@ -72,10 +72,10 @@ fn counted(made: &Made) -> String {
     }
 }
 
-/// A kubeconfig, and what it was made of.
+/// A generated kubeconfig with its hub and clusters.
 struct Made {
     config: Value,
-    /// Host, and port where it is not 443.
+    /// Host of the hub, with the port if it is not 443.
     hub: String,
     contexts: Vec<String>,
 }
@@ -97,7 +97,7 @@ async fn of_clusters(hub: &HubClient, args: &Kubeconfig) -> Result<Made, Failure
     make(&access, &visible, &chosen, &args.context_name)
 }
 
-/// The kubeconfig of all clusters, as YAML.
+/// Kubeconfig of all clusters as YAML.
 pub(crate) async fn whole(hub: &HubClient) -> Result<String, Failure> {
     let visible: Vec<Cluster> = hub.get("/clusters").await?;
     let info = hub.get("/v1/hub").await?;
@@ -107,7 +107,7 @@ pub(crate) async fn whole(hub: &HubClient) -> Result<String, Failure> {
     output::yaml(&made.config)
 }
 
-/// How clusters are reached, and as which caller.
+/// Server addresses and credentials of the clusters.
 struct Access<'a> {
     info: &'a HubInfo,
     ca: Option<&'a str>,
@@ -152,7 +152,7 @@ fn make(
     chosen: &[&Cluster],
     template: &ContextName,
 ) -> Result<Made, Failure> {
-    // Port 443 goes without saying, as in the URL.
+    // Port 443 is omitted, as in the URL.
     let url = access.info.public_url.to_string();
     let hub = url.strip_prefix("https://").unwrap_or(&url);
     let names = Names::new(hub.to_owned(), visible);
@@ -163,7 +163,7 @@ fn make(
         let context = json!({ "cluster": names.cluster(&it.id), "user": names.user() });
         json!({ "name": name, "context": context })
     };
-    // With several of them kubectl must be told which is meant.
+    // With several contexts there is no default.
     let current = match contexts.as_slice() {
         [one] => one.as_str(),
         _ => "",

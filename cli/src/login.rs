@@ -1,5 +1,5 @@
-//! `fairlead login`, `logout` and `hub`: hubs are remembered in `hubs.toml` of the configuration folder, mode 0600. The
-//! first of them is the current one, which the commands talk to.
+//! `fairlead login`, `logout` and `hub`. Logins are stored in `hubs.toml` of the configuration folder with mode 0600. The first
+//! hub in the file is the current one.
 
 mod terminal;
 
@@ -19,7 +19,7 @@ use crate::{
     settings::block_on,
 };
 
-/// One hub that was logged in to.
+/// Login to one hub.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Hub {
@@ -28,12 +28,12 @@ pub(crate) struct Hub {
     pub(crate) token: SecretString,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ca: Option<String>,
-    /// Data folder of a hub of `fairlead dev`, which logs in by itself.
+    /// Data folder of a hub of `fairlead dev`, which adds its login itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) dev: Option<PathBuf>,
 }
 
-/// For the one file that exists to keep it.
+/// Serializes a token for `hubs.toml`.
 fn exposed<S: Serializer>(token: &SecretString, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(token.expose_secret())
 }
@@ -47,7 +47,7 @@ pub(crate) struct Hubs {
 }
 
 impl Hubs {
-    /// The hub with this URL, else the current one, taken out.
+    /// Removes and returns the hub with this URL, or the current hub for `None`.
     pub(crate) fn remove(&mut self, url: Option<&HubUrl>) -> Option<Hub> {
         let at = self
             .hub
@@ -56,12 +56,12 @@ impl Hubs {
         Some(self.hub.remove(at))
     }
 
-    /// The current one first.
+    /// URLs of all hubs, the current hub first.
     pub(crate) fn urls(&self) -> impl Iterator<Item = &HubUrl> {
         self.hub.iter().map(|hub| &hub.url)
     }
 
-    /// The hub with this URL becomes the current one; false where there is none.
+    /// Makes the hub with this URL the current one; false if there is no login to it.
     fn choose(&mut self, url: &HubUrl) -> bool {
         let chosen = self.remove(Some(url));
         let is_known = chosen.is_some();
@@ -69,7 +69,7 @@ impl Hubs {
         is_known
     }
 
-    /// Adds a dev hub. It is the current one only where it was that before, or where there is no other.
+    /// Adds a dev hub. It becomes the current hub only if it was before, or if there is no other.
     fn add_dev(&mut self, hub: Hub, data: &Path) {
         let is_same = |known: &Hub| known.url == hub.url || known.dev.as_deref() == Some(data);
         let was_current = self.hub.first().is_some_and(is_same);
@@ -88,16 +88,16 @@ fn file(environment: &Environment) -> Result<PathBuf, Failure> {
     Ok(environment.config_dir()?.join("hubs.toml"))
 }
 
-/// What was remembered; nothing where nothing was.
+/// Reads the stored logins; empty if there is no file.
 pub(crate) fn remembered(environment: &Environment) -> Result<Hubs, Failure> {
-    // Without a home nothing was remembered, and FAIRLEAD_URL and FAIRLEAD_TOKEN are enough.
+    // Without a home folder there are no logins; FAIRLEAD_URL and FAIRLEAD_TOKEN are sufficient.
     let Ok(file) = file(environment) else {
         return Ok(Hubs::default());
     };
     if !file.exists() {
         return Ok(Hubs::default());
     }
-    // The line in question may hold a token, so it is not quoted.
+    // The invalid line may contain a token, so the error does not quote it.
     let unreadable = |error: toml::de::Error| {
         let detail = format_args!("{}: {}", file.display(), error.message());
         let failure = Failure::because(Code::BadConfig, detail);
@@ -111,7 +111,7 @@ fn keep(environment: &Environment, hubs: &Hubs) -> Result<(), Failure> {
     files::write(&file(environment)?, &text)
 }
 
-/// Makes this hub the current one.
+/// Stores a login and makes its hub the current one.
 fn remember(environment: &Environment, hub: Hub) -> Result<(), Failure> {
     let mut hubs = remembered(environment)?;
     hubs.hub.retain(|known| known.url != hub.url);
@@ -119,7 +119,7 @@ fn remember(environment: &Environment, hub: Hub) -> Result<(), Failure> {
     keep(environment, &hubs)
 }
 
-/// Adds a dev hub with this data folder, and returns the hub that the commands talk to.
+/// Stores the login to a dev hub with this data folder, and returns the current hub.
 pub(crate) fn remember_dev(
     environment: &Environment,
     hub: Hub,
@@ -149,7 +149,7 @@ pub(crate) fn run(args: &args::Login, environment: &Environment) -> Result<(), F
         ca.clone(),
         environment.proxy()?,
     )?;
-    // Only what works is remembered.
+    // Only a login that works is stored.
     let info: HubInfo = block_on(client.get("/v1/hub"))?.map_err(|failure| match failure.code {
         Code::BadToken | Code::TokenExpired => {
             failure.next("Ask an admin of the hub for a token (`fairlead token create`).")
@@ -169,7 +169,7 @@ pub(crate) fn run(args: &args::Login, environment: &Environment) -> Result<(), F
     ))
 }
 
-/// Where the next token goes.
+/// Next step for a rejected token, by the origin of the token.
 pub(crate) fn new_token_step(
     environment: &Environment,
     url: &HubUrl,
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_login_is_the_current_one_and_urls_are_unique() {
+    fn last_login_is_current_and_urls_are_unique() {
         let folder = tempfile::tempdir().unwrap();
         let environment = Environment::of(&[("XDG_CONFIG_HOME", folder.path().to_str().unwrap())]);
         let hub = |url: &str, token: &str| Hub {
@@ -313,7 +313,7 @@ mod tests {
         let mut hubs = Hubs::default();
         hubs.add_dev(hub("https://dev:1"), data.path());
         assert_eq!(urls(&hubs), ["https://dev:1"]);
-        // The same hub on another port is still the current one.
+        // The same dev hub on another port stays current.
         hubs.add_dev(hub("https://dev:2"), data.path());
         assert_eq!(urls(&hubs), ["https://dev:2"]);
         hubs.add_dev(hub("https://dev:3"), other.path());
@@ -324,7 +324,7 @@ mod tests {
             urls(&hubs),
             ["https://prod", "https://dev:3", "https://dev:4"]
         );
-        // A folder that is gone has no hub any more.
+        // A dev hub with a deleted data folder is removed.
         drop(other);
         hubs.add_dev(hub("https://dev:4"), data.path());
         assert_eq!(urls(&hubs), ["https://prod", "https://dev:4"]);

@@ -1,4 +1,4 @@
-//! The one binary: hub, site and command line. This file is the table of contents.
+//! The `fairlead` binary: hub, agent and command line. Each subcommand is a module.
 
 mod agent;
 mod apply;

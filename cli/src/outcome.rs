@@ -1,11 +1,11 @@
-//! How the command ends: a failure in one shape on stderr (cause, next step, code), and an exit code by its kind.
+//! End of a command: prints a failure on stderr (cause, next step, code), and selects the exit code.
 
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use fairlead_api::{Code, Failure};
 
-/// The exit code for each kind of failure; documented in `--help`.
+/// Exit code of a failure, as documented in `--help`.
 fn exit_code(code: Code) -> u8 {
     use Code as C;
     match code {
@@ -27,7 +27,7 @@ fn exit_code(code: Code) -> u8 {
     }
 }
 
-/// Ends the command.
+/// Prints a failure and returns the exit code.
 pub(crate) fn exit(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -43,10 +43,10 @@ pub(crate) fn exit(result: Result<(), Failure>) -> ExitCode {
     }
 }
 
-/// An error of the command line, or its help, which goes to stdout and is no failure.
+/// Prints a command-line error, or help, which goes to stdout and succeeds.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        // Nothing is left to do if even that cannot be printed.
+        // A failure to print has no further handling.
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
@@ -64,13 +64,13 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(exit_code(Code::Usage))
 }
 
-/// clap's text with one hint: its own tip if it has one, else the help of that very command.
+/// clap's error text with one next step: clap's tip, else the help of the command.
 fn usage_text(text: &str, words: impl IntoIterator<Item = String>) -> String {
     let (mut lines, mut next, mut usage) = (Vec::new(), None, None);
     for line in text.lines() {
         let bare = line.trim();
         if let Some(tip) = bare.strip_prefix("tip: ") {
-            // That it could be a value helps nobody who mistyped a flag.
+            // clap's tip about values does not help with a mistyped flag.
             if !tip.starts_with("to pass ") {
                 next.get_or_insert_with(|| sentence(tip));
             }
@@ -96,7 +96,7 @@ fn sentence(tip: &str) -> String {
     first.into_iter().chain(rest.chars()).chain(['.']).collect()
 }
 
-/// The help of the innermost command that these words name.
+/// Next step with `--help` of the innermost command in these words.
 fn help(words: impl IntoIterator<Item = String>) -> String {
     let root = crate::args::command();
     let (mut command, mut path) = (&root, "fairlead".to_owned());
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_on_the_command_line_has_one_hint() {
+    fn command_line_error_has_one_next_step() {
         let unknown = told(&["fairlead", "cluster", "list", "--colour"]);
         assert_eq!(
             unknown,

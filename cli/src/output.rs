@@ -1,4 +1,4 @@
-//! Answers on stdout: a table for people; JSON, YAML, ids or parts for scripts, all of the very value that the API gave.
+//! Output on stdout: tables for people; JSON, YAML, ids or selected fields for programs, all from the value of the API.
 
 mod age;
 mod custom;
@@ -22,15 +22,15 @@ pub(crate) use self::{
 };
 use crate::{environment::Environment, jsonpath::Template};
 
-/// `-o`
+/// Output format, the value of `-o`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Format {
     Table,
-    /// A table with more columns, in which nothing is cut.
+    /// Table with more columns and without truncation.
     Wide,
     Json,
     Yaml,
-    /// Ids, one a line.
+    /// Ids, one per line.
     Name,
     JsonPath(Template),
     CustomColumns(CustomColumns),
@@ -48,7 +48,7 @@ pub(crate) const FORMATS: [&str; 7] = [
 ];
 
 impl Format {
-    /// Whether people read it, in columns of ours.
+    /// True for tables with fixed columns.
     pub(crate) fn is_table(&self) -> bool {
         matches!(self, Format::Table | Format::Wide)
     }
@@ -75,12 +75,12 @@ impl FromStr for Format {
     }
 }
 
-/// Prints a text; a reader that has gone away is no failure.
+/// Prints a text; a closed pipe is not a failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     still_read(text).map(drop)
 }
 
-/// As [`print()`]; false when nobody reads any more, and whoever would print for ever had better end.
+/// Prints a text; false for a closed pipe, at which an endless command should stop.
 pub(crate) fn still_read(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -93,7 +93,7 @@ pub(crate) fn still_read(text: &str) -> Result<bool, Failure> {
     }
 }
 
-/// Prints one value: `table` makes the text for people.
+/// Prints one value; `table` renders it for people.
 pub(crate) fn show<T: Serialize>(
     format: &Format,
     value: &T,
@@ -105,7 +105,7 @@ pub(crate) fn show<T: Serialize>(
     }
 }
 
-/// As [`show()`], of a value with names of its own.
+/// Prints one value like [`show()`], with its own function for `-o name`.
 pub(crate) fn show_named<T: Serialize>(
     format: &Format,
     value: &T,
@@ -123,7 +123,7 @@ pub(crate) fn show_named<T: Serialize>(
     print(&text)
 }
 
-/// Prints a list; of an empty one, people read `No <things> found.` on stderr.
+/// Prints a list; for an empty table it prints `No <things> found.` on stderr.
 pub(crate) fn show_list<T: Serialize, const N: usize>(
     format: &Format,
     list: &List<T>,
@@ -138,7 +138,7 @@ pub(crate) fn show_list<T: Serialize, const N: usize>(
     show(format, list, rows)
 }
 
-/// Whether there is nothing to print but a sentence on stderr, which is printed.
+/// True for an empty table, after a message on stderr.
 pub(crate) fn is_nothing(format: &Format, count: usize, things: &str) -> bool {
     let nothing = count == 0 && (format.is_table() || matches!(format, Format::CustomColumns(_)));
     if nothing {
@@ -151,10 +151,10 @@ fn json<T: Serialize>(value: &T) -> Result<Value, Failure> {
     serde_json::to_value(value).map_err(unprintable)
 }
 
-/// What a thing is called, by the first of these fields that it has.
+/// Fields for `-o name`; the first one that a resource has is its name.
 const NAMES: [&str; 5] = ["id", "name", "cluster", "instance", "version"];
 
-/// The names of all items, one a line.
+/// Names of all items, one per line.
 pub(crate) fn names(value: &Value) -> String {
     let name = |item: &Value| {
         let mut known = NAMES.iter().filter_map(|field| item.get(*field)?.as_str());
@@ -163,7 +163,7 @@ pub(crate) fn names(value: &Value) -> String {
     items(value).iter().filter_map(name).collect()
 }
 
-/// The items of a list, or the one thing.
+/// Items of a list, or the single resource.
 fn items(value: &Value) -> &[Value] {
     match value.get("items").unwrap_or(value) {
         Value::Array(items) => items.as_slice(),
@@ -182,7 +182,7 @@ fn unprintable(error: impl std::fmt::Display) -> Failure {
     )
 }
 
-/// Columns of ours: with `-o wide` all of them, uncut; else those that fit the terminal.
+/// Renders a table: all columns untruncated with `-o wide`, else the columns that fit the terminal.
 pub(crate) fn table<const N: usize>(
     format: &Format,
     columns: &[Column; N],
@@ -196,7 +196,7 @@ pub(crate) fn table<const N: usize>(
     table::table(&shown, &rows, width(format))
 }
 
-/// The columns of `-o table`, of which nothing is cut or left out.
+/// Renders the columns of `-o table` without truncation.
 pub(crate) fn whole_table<const N: usize>(columns: &[Column; N], rows: Vec<[Cell; N]>) -> String {
     let shown = shown_columns(&Format::Table, columns);
     let rows: Vec<_> = rows
@@ -206,12 +206,12 @@ pub(crate) fn whole_table<const N: usize>(columns: &[Column; N], rows: Vec<[Cell
     table::table(&shown, &rows, None)
 }
 
-/// Time since then.
+/// Age of a time.
 pub(crate) fn age(at: OffsetDateTime) -> String {
     age::between(at, OffsetDateTime::now_utc())
 }
 
-/// The same of columns that the answer names.
+/// Renders a table with columns named by the response.
 pub(crate) fn named_table(format: &Format, columns: Vec<String>, rows: Vec<Vec<String>>) -> String {
     let columns: Vec<_> = columns.into_iter().map(Column::text).collect();
     let cells = |row: Vec<String>| row.into_iter().map(Cell::from).collect();
@@ -224,7 +224,7 @@ fn shown_columns(format: &Format, columns: &[Column]) -> Vec<Column> {
     columns.iter().filter(shown).cloned().collect()
 }
 
-/// Cells of those columns.
+/// Cells of the columns that the format shows.
 pub(crate) fn shown_cells<const N: usize>(
     format: &Format,
     columns: &[Column; N],
@@ -253,13 +253,12 @@ pub(crate) fn line_width() -> Option<usize> {
     })
 }
 
-/// A point in time, to the second.
+/// Formats a time with whole seconds.
 pub(crate) fn time(time: OffsetDateTime) -> String {
     fairlead_api::moment::timestamp(time)
 }
 
-/// A table whose rows come one after the other. The first ones decide about the widths, with [`Column::at_least`]; later rows keep to
-/// them.
+/// Table with rows that arrive over time. The first rows and [`Column::at_least`] determine the widths for all later rows.
 pub(crate) struct Columns<const N: usize> {
     format: Format,
     columns: [Column; N],
@@ -275,7 +274,7 @@ impl<const N: usize> Columns<N> {
         }
     }
 
-    /// Lines of these rows, the first time with the header before them.
+    /// Renders rows; the first call adds the header.
     pub(crate) fn rows(&mut self, rows: impl IntoIterator<Item = [Cell; N]>) -> String {
         let shown = shown_columns(&self.format, &self.columns);
         let rows: Vec<_> = rows
@@ -292,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wide_columns_are_for_those_who_ask_for_them() {
+    fn wide_columns_need_the_wide_format() {
         let columns = [Column::key("ID"), Column::word("RTT").wide()];
         let rows = || [["c-a", "3ms"].map(Cell::from)];
         assert_eq!(table(&Format::Table, &columns, rows()), "ID\nc-a\n");
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_are_read_with_what_belongs_to_them() {
+    fn formats_are_parsed_with_their_arguments() {
         for text in FORMATS.iter().filter(|it| !it.ends_with('=')) {
             assert!(text.parse::<Format>().is_ok(), "{text}");
         }

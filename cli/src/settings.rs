@@ -1,4 +1,4 @@
-//! Settings of the long-running commands, from flags, `FAIRLEAD_*` and the TOML file.
+//! Settings of the long-running commands from flags, `FAIRLEAD_*` variables and the TOML file.
 
 use std::{future::Future, path::Path, time::Duration};
 
@@ -13,10 +13,10 @@ use tracing::info;
 
 use crate::{environment::Environment, files};
 
-/// Tables a configuration file may have.
+/// Valid tables of a configuration file.
 const TABLES: [&str; 3] = ["dev", "server", "agent"];
 
-/// The layers of `command`, ready to be asked.
+/// Reader of the settings of `command`, from all layers.
 pub(crate) fn reader(
     command: &'static str,
     matches: &ArgMatches,
@@ -25,7 +25,7 @@ pub(crate) fn reader(
     let mut flags = Vec::new();
     if let Some((_, given)) = matches.subcommand() {
         for id in given.ids().map(clap::Id::as_str) {
-            // clap names the group of a struct's flags like the struct.
+            // clap names the argument group of a struct like the struct, with a capital letter.
             let is_flag = id.starts_with(|c: char| c.is_ascii_lowercase());
             if is_flag && given.value_source(id) == Some(ValueSource::CommandLine) {
                 let values = given
@@ -47,7 +47,7 @@ pub(crate) fn reader(
     reader
 }
 
-/// What every long-running command knows.
+/// Settings of every long-running command.
 pub(crate) struct ProcessSettings {
     log: String,
     log_format: log::Format,
@@ -68,7 +68,7 @@ impl ProcessSettings {
         settings
     }
 
-    /// Starts logging and a runtime on each of the `cores`, runs `main` on the first, drains.
+    /// Starts logging and a runtime on `cores` threads, runs `main` until it ends or the process is told to stop, and drains.
     pub(crate) fn run<F>(self, cores: usize, main: F) -> Result<(), Failure>
     where
         F: AsyncFnOnce(Process) -> Result<(), Failure>,
@@ -85,7 +85,7 @@ impl ProcessSettings {
         let run = fairlead_runtime::run(process, self.drain_timeout, async |process| {
             main(process).await.map_err(Ended::Failed)
         });
-        // Ends with the runtime; what it had not written is written behind that.
+        // The task ends with the runtime; remaining log lines are flushed after that.
         drop(runtime.spawn(log::write_gathered()));
         let ended = runtime.block_on(run);
         drop(threads);
@@ -97,7 +97,7 @@ impl ProcessSettings {
     }
 }
 
-/// How a long-running command ended, if not by itself.
+/// Cause of the end of a long-running command.
 enum Ended {
     Failed(Failure),
     Interrupted,
@@ -112,7 +112,7 @@ impl From<std::io::Error> for Ended {
     }
 }
 
-/// Runs a short command.
+/// Runs a short-lived command on a runtime of one thread.
 pub(crate) fn block_on<F: Future>(command: F) -> Result<F::Output, Failure> {
     let runtime = workers::single().map_err(|error| Failure::because(Code::Internal, error))?;
     Ok(runtime.block_on(command))

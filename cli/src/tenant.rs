@@ -1,4 +1,4 @@
-//! `fairlead tenant`.
+//! `fairlead tenant` and its subcommands.
 
 mod describe;
 
@@ -83,14 +83,16 @@ pub(crate) fn run(command: args::Tenant, environment: &Environment) -> Result<()
     })?
 }
 
-/// By the id, with or without its prefix.
+/// API path of a tenant; the id may omit its prefix.
 fn path_of(id: &str) -> String {
     let whole = TenantId::from_name(id).map_or_else(|_| id.to_owned(), |id| id.to_string());
     format!("/tenants/{}", percent::encode(&whole))
 }
 
+/// Reads a tenant.
+///
 /// # Errors
-/// `FL-4107` with the id.
+/// `FL-4107` for an unknown id.
 async fn find(hub: &HubClient, id: &str) -> Result<Tenant, Failure> {
     let found = hub.get(&path_of(id)).await;
     found.map_err(|failure| match failure.code {
@@ -100,7 +102,7 @@ async fn find(hub: &HubClient, id: &str) -> Result<Tenant, Failure> {
     })
 }
 
-/// The id that a name stands for.
+/// Derives an id from a display name.
 fn id_from(name: &str) -> Result<TenantId, Failure> {
     TenantId::from_name(name).map_err(|error| {
         let failure = Failure::because(
@@ -111,7 +113,7 @@ fn id_from(name: &str) -> Result<TenantId, Failure> {
     })
 }
 
-/// All of them are there before the first is deleted.
+/// Deletes tenants, after checking that all of them exist.
 async fn delete(hub: &HubClient, ids: &[String], cascade: bool, yes: bool) -> Result<(), Failure> {
     let mut tenants: Vec<Tenant> = Vec::new();
     for id in ids {

@@ -1,4 +1,4 @@
-//! `fairlead token`.
+//! `fairlead token` and its subcommands.
 
 mod local;
 
@@ -75,7 +75,7 @@ pub(crate) fn query(asked: &args::TokenList) -> String {
     ])
 }
 
-/// The one cluster or tenant that a token is for.
+/// Cluster or tenant of a token.
 fn on(cluster: Option<&ClusterId>, tenant: Option<&TenantId>) -> String {
     match (cluster, tenant) {
         (Some(cluster), _) => cluster.to_string(),
@@ -110,7 +110,7 @@ async fn delete(hub: &HubClient, names: &[String], yes: bool) -> Result<(), Fail
     revoked.end("revoked", tokens.len())
 }
 
-/// The one token with this id, else with this name.
+/// Finds a token by id, else by unique name.
 fn named<'a>(tokens: &'a [ApiToken], name: &str) -> Result<&'a ApiToken, Failure> {
     if let Some(token) = tokens.iter().find(|it| it.id == name) {
         return Ok(token);
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn token_is_named_by_its_id_or_by_a_name_that_only_one_has() {
+    fn token_is_found_by_id_or_unique_name() {
         let token = |id: &str, name: &str| ApiToken {
             id: id.to_owned(),
             name: name.to_owned(),

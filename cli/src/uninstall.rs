@@ -1,4 +1,4 @@
-//! `fairlead agent uninstall`: removes Fairlead's objects from a cluster, and the identity of an agent outside of it.
+//! `fairlead agent uninstall`: removes Fairlead's objects from a cluster, and the identity of an agent that ran outside.
 
 use std::{
     fs, io,
@@ -22,7 +22,7 @@ pub(crate) fn run(args: args::Uninstall, environment: &Environment) -> Result<()
         state,
         yes,
     } = args;
-    // Without a folder for data no agent has kept an identity there.
+    // Without a data folder there is no stored identity.
     let usual = || agent::state_folder(&kubeconfig, context.as_deref(), environment).ok();
     let folder = state.or_else(usual);
     let cluster = Objects::of_kubeconfig(kubeconfig, context);
@@ -46,14 +46,14 @@ pub(crate) fn run(args: args::Uninstall, environment: &Environment) -> Result<()
         remove_file(file)?;
         output::print(&format!("Deleted {}.\n", file.display()))?;
     }
-    // Only an empty folder goes.
+    // The folder is removed only if it is empty.
     let _ = folder.map(fs::remove_dir);
     output::print(
         "A hub still lists the cluster: `fairlead cluster delete NAME` removes it there.\n",
     )
 }
 
-/// All of them, whatever becomes of one.
+/// Deletes all objects, and continues after a failure.
 async fn remove(cluster: &Objects, objects: &[uninstall::Installed]) -> Result<(), Failure> {
     let mut failed = Vec::new();
     for object in objects {

@@ -1,4 +1,4 @@
-//! `fairlead backup`, `fairlead restore`, `fairlead store`: a hub's data as a whole, on the hub's own machine.
+//! `fairlead backup`, `fairlead restore` and `fairlead store`: operations on all data of a hub, on the hub's machine.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -39,20 +39,20 @@ pub(crate) fn backup(asked: args::Backup, environment: &Environment) -> Result<(
     let part = beside(&asked.file);
     let written = write(&data, &part, &asked.recipient, !asked.without_ca);
     let kept = written.and_then(|tallies| {
-        // It is called a backup only when it is on the disk.
+        // The backup gets its final name only after it is synced to disk.
         let synced = File::open(&part).and_then(|file| file.sync_all());
         let renamed = synced.and_then(|()| fs::rename(&part, &asked.file));
         renamed.map_err(|error| cannot_write(&asked.file, &error))?;
         Ok(tallies)
     });
     if kept.is_err() {
-        // What is left of it would only be taken for one.
+        // An incomplete file could be mistaken for a backup.
         let _ = fs::remove_file(&part);
     }
     output::print(&shown(&kept?))
 }
 
-/// The backup is the output, so its table goes to stderr.
+/// Writes a backup to standard output, and its summary to stderr.
 fn to_standard_output(
     data: &HubData,
     recipients: &[String],
@@ -64,7 +64,7 @@ fn to_standard_output(
     }
     let sink = Sink::new(Box::new(BufWriter::new(io::stdout())), recipients)?;
     let tallies = block_on(data.back_up(sink, with_keys))??;
-    // The backup is complete, whether or not anybody reads this.
+    // The backup is complete even if stderr is closed.
     let _ = io::stderr().write_all(shown(&tallies).as_bytes());
     Ok(())
 }
@@ -109,7 +109,7 @@ fn source(file: &Path) -> Result<Box<dyn BufRead + Send>, Failure> {
     Ok(Box::new(BufReader::new(opened)))
 }
 
-/// `fairlead token create --data`: on the hub's machine, without a token.
+/// Creates a token for `fairlead token create --data`, without a login.
 pub(crate) fn create_token(
     place: args::HubPlace,
     asked: CreateToken,

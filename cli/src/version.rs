@@ -1,11 +1,11 @@
-//! `fairlead version`.
+//! `fairlead version`: prints version and architecture.
 
 use fairlead_api::Failure;
 use serde::Serialize;
 
 use crate::{args, output};
 
-/// Of the whole workspace.
+/// Version of the workspace.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[derive(Serialize)]

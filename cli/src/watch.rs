@@ -1,5 +1,5 @@
-//! `-w`: prints tenants and clusters again whenever something of them is another than what was printed. The hub tells when
-//! that may be so, and of clusters how it stands with them; what is printed was told or read behind that, and is true.
+//! `-w`: prints tenants and clusters again when they change. The hub reports changes and status updates; printed values are
+//! read after the report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,35 +12,35 @@ use crate::{
     output::{self, Cell, Column, Columns, Format, shown_cells},
 };
 
-/// Fields that tell nothing but that time goes by.
+/// Status fields that change over time without any event.
 const TICKING: [&str; 2] = ["lastSeen", "lastGoodProbe"];
 
-/// One thing as it is printed.
+/// One resource with its cells.
 pub(crate) struct Row<const N: usize> {
     pub(crate) id: String,
     pub(crate) cells: [Cell; N],
     pub(crate) value: Value,
 }
 
-/// What was printed of one thing last.
+/// Last printed state of one resource.
 struct Printed {
-    /// The cells that the table shows; an age is compared as a time, so it is no news.
+    /// Visible cells. Ages are compared as times, so that passing time is no change.
     cells: Vec<Cell>,
     value: Value,
 }
 
-/// What is watched.
+/// Selection of a watch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// One thing; the watch ends with it.
+    /// One resource; the watch ends when it is deleted.
     One,
     All,
-    /// What matches of what is under this path. What does so no more may be there still.
+    /// Matching resources below this path. A resource that no longer matches may still exist.
     Matching(&'static str),
 }
 
 impl Scope {
-    /// Why one is not there any more that was.
+    /// Finds out whether a missing resource was deleted or no longer matches.
     async fn parting(self, hub: &HubClient, id: String) -> Result<Parting, Failure> {
         let is_there = match self {
             Scope::One | Scope::All => None,
@@ -54,7 +54,7 @@ impl Scope {
     }
 }
 
-/// Something that was printed and is not to be seen any more.
+/// A printed resource that is missing from the current list.
 struct Parting {
     id: String,
     was_deleted: bool,
@@ -72,11 +72,11 @@ impl Parting {
     }
 }
 
-/// What may make something another than was printed.
+/// Source of the events that trigger a new read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wakes {
     Changes,
-    /// That, and how it stands with clusters.
+    /// Changes of the registry and status updates of clusters.
     Status,
 }
 
@@ -175,8 +175,8 @@ async fn behind(seen: &mut Seen<'_>, since: &mut String, wait: u64) -> Result<bo
     }
 }
 
-/// Prints for ever, or until the one thing that is watched is gone. `fetch` gives what there is; it is given what the hub
-/// has told since it was asked last, where that may be all.
+/// Prints until the single watched resource is deleted, else without end. `fetch` reads the current resources; its argument is
+/// the status update since the previous call, if that may be sufficient.
 pub(crate) async fn watch<const N: usize>(
     hub: &HubClient,
     format: &Format,
@@ -230,7 +230,7 @@ pub(crate) async fn watch<const N: usize>(
     }
 }
 
-/// What there is, and what is gone of what is known.
+/// Current rows, and the known rows that are missing from them.
 async fn look<const N: usize>(
     hub: &HubClient,
     scope: Scope,

@@ -1,4 +1,4 @@
-//! `fairlead whoami`.
+//! `fairlead whoami`: name, role and access of the caller.
 
 use fairlead_api::{Failure, resources::WhoAmI};
 

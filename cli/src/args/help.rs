@@ -1,4 +1,4 @@
-//! The page of `fairlead --help`: commands under headings. The texts come from the commands themselves.
+//! Overview of `fairlead --help`: commands under headings, with the texts of the commands.
 
 use std::fmt::Write as _;
 
@@ -33,7 +33,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Help", &["help", "explain", "version", "completion"]),
 ];
 
-/// The command line, with its own page of help.
+/// Definition of the command line with the grouped overview.
 pub(crate) fn command() -> Command {
     let command = Args::command();
     let template = template(&command);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn every_list_is_called_ls_as_well() {
+    fn every_list_has_the_alias_ls() {
         fn lists(command: &Command, path: &str) -> usize {
             let inner = command.get_subcommands().map(|it| {
                 let path = format!("{path} {}", it.get_name());

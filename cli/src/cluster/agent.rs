@@ -1,4 +1,4 @@
-//! `fairlead cluster agent`: what is wanted of a cluster's agent beyond what its tenant says.
+//! `fairlead cluster agent`: agent settings of a cluster, which override those of its tenant.
 
 use fairlead_api::{Code, Failure};
 use http::Method;
@@ -47,7 +47,7 @@ async fn settings(hub: &HubClient, name: &str) -> Result<(String, Tagged), Failu
     Ok((path, known))
 }
 
-/// The settings with what was given; what is not named stays.
+/// Applies the given flags to the settings; other settings stay as they are.
 fn amended(settings: Value, given: AgentFields) -> Result<Value, Failure> {
     let Value::Object(mut settings) = settings else {
         return Err(Failure::new(Code::Internal));
@@ -92,7 +92,7 @@ fn amended(settings: Value, given: AgentFields) -> Result<Value, Failure> {
     Ok(Value::Object(settings))
 }
 
-/// `A,B`, or nothing.
+/// Parses a list like `A,B`; an empty text is an empty list.
 fn listed(text: &str) -> Value {
     let items = text.split(',').map(str::trim).filter(|it| !it.is_empty());
     items.collect()
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_is_set_and_the_rest_stays() {
+    fn given_flags_are_set_and_other_settings_stay() {
         let before = json!({ "version": "1", "facts": { "intervalSeconds": 60, "disabledCollectors": ["helm"] } });
         assert_eq!(set(before.clone(), &[]), before);
         let flags = [
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_tells_what_is_left_to_the_tenant() {
+    fn table_shows_inherited_settings() {
         let told = table(
             &Format::Wide,
             &json!({ "facts": { "intervalSeconds": 60, "disabledCollectors": [] } }),

@@ -1,4 +1,4 @@
-//! Columns of the wide table that no cluster document has: sessions of the agents, and their configuration.
+//! Data for the columns of the wide table that are not in cluster documents: sessions and configuration of the agents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use fairlead_api::{
 use super::views::rtt;
 use crate::{hub_client::HubClient, output::Format};
 
-/// What is known around clusters; empty for every format but `wide`.
+/// Agent data of clusters; empty except for format `wide`.
 #[derive(Default)]
 pub(super) struct Around {
     /// Clusters whose agents apply an older configuration than the desired one.
@@ -41,7 +41,7 @@ impl Around {
         };
         for cluster in clusters.iter().filter(has_session) {
             let path = format!("/v1/clusters/{}/sessions", cluster.id);
-            // A cluster may be deleted meanwhile.
+            // The cluster may have been deleted since the list was read.
             let sessions: Option<List<AgentSession>> = hub.find(&path).await?;
             let items = sessions.map(|it| it.items).unwrap_or_default();
             around.sessions.insert(cluster.id.clone(), items);
@@ -53,7 +53,7 @@ impl Around {
         self.sessions.get(id).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Versions of its agents, each once.
+    /// Versions of the cluster's agents without duplicates.
     pub(super) fn versions(&self, id: &ClusterId) -> String {
         let sessions = self.sessions(id).iter();
         let versions: BTreeSet<&str> = sessions.map(|it| it.agent_version.as_str()).collect();
@@ -67,7 +67,7 @@ impl Around {
         (!names.is_empty()).then(|| names.len().to_string())
     }
 
-    /// The shortest round trip.
+    /// Shortest round-trip time of the sessions.
     pub(super) fn rtt(&self, id: &ClusterId) -> Option<String> {
         let all = self.sessions(id).iter().filter_map(|it| it.rtt_micros);
         all.min().map(rtt)

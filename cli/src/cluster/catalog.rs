@@ -1,4 +1,4 @@
-//! `fairlead cluster catalog`: the Kubernetes objects that should be in a cluster.
+//! `fairlead cluster catalog`: Kubernetes objects desired in a cluster.
 
 use fairlead_api::{ClusterId, Failure, catalog::Catalog};
 use fairlead_control::import;
@@ -50,7 +50,7 @@ pub(super) async fn run(hub: &HubClient, command: args::ClusterCatalog) -> Resul
                 );
                 confirm(yes, &question)?;
             }
-            // Whoever has changed it meanwhile wins.
+            // The precondition fails if another caller has changed the catalog.
             let wanted = Catalog {
                 version: known.version,
                 objects,
@@ -68,11 +68,11 @@ fn path(id: &ClusterId) -> String {
 fn text(object: &Value, at: &str) -> String {
     let text = object.pointer(at).and_then(Value::as_str);
     let text = text.unwrap_or_default();
-    // What somebody has written must not move the cursor.
+    // Text from the catalog must not contain terminal escapes.
     text.replace(char::is_control, " ")
 }
 
-/// `kind/namespace/name`, or without the namespace.
+/// Names of the objects as `kind/namespace/name`, or `kind/name` without a namespace.
 fn names(catalog: &Catalog) -> String {
     let name = |object: &Value| {
         let parts = ["/kind", "/metadata/namespace", "/metadata/name"];
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_have_the_names_that_kubernetes_knows_them_by() {
+    fn objects_are_named_like_in_kubernetes() {
         let catalog = Catalog {
             version: 3,
             objects: vec![

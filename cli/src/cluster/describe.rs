@@ -55,7 +55,7 @@ pub(super) async fn run(hub: &HubClient, name: &str) -> Result<(), Failure> {
     it.print()
 }
 
-/// A list about this cluster; none where the caller may not read it.
+/// List about this cluster; `None` if the caller may not read it.
 async fn allowed<T: DeserializeOwned>(
     hub: &HubClient,
     list: &str,

@@ -1,11 +1,11 @@
-//! `fairlead cluster delete`: one question for all that were named or selected.
+//! `fairlead cluster delete`: one confirmation for all named or selected clusters.
 
 use fairlead_api::{Failure, resources::Cluster};
 
 use super::{among, find};
 use crate::{bulk, confirm::confirm, find::query_of, hub_client::HubClient, output};
 
-/// What the install manifest made, and its agent beside it.
+/// Hint about the objects of the install manifest, which remain in a deleted cluster.
 const LEFTOVERS: &str = "\
 In the cluster itself the agent is still there. This removes it:
 
@@ -53,7 +53,7 @@ pub(super) async fn run(
     deleted.end("deleted", clusters.len())
 }
 
-/// Each of them once, and all of them or none.
+/// Resolves all names without duplicates; fails if one of them is unknown.
 async fn named(hub: &HubClient, names: &[String]) -> Result<Vec<Cluster>, Failure> {
     let mut clusters: Vec<Cluster> = Vec::new();
     for name in names {

@@ -1,4 +1,4 @@
-//! Clusters in tables.
+//! Columns and lines for clusters in tables.
 
 use fairlead_api::{
     Code,
@@ -54,7 +54,7 @@ pub(super) fn cells(c: &Cluster, around: &Around) -> [Cell; 12] {
     ]
 }
 
-/// As its agent has reported it.
+/// Version of Kubernetes, as reported by the agent.
 fn kubernetes_version(c: &Cluster) -> Option<String> {
     let version = c.more.get("dynamicFacts")?.get("kubernetesVersion")?;
     let text = |name: &str| version.get(name).and_then(Value::as_str);
@@ -62,7 +62,7 @@ fn kubernetes_version(c: &Cluster) -> Option<String> {
     text("gitVersion").map(str::to_owned).or_else(short)
 }
 
-/// Of a cluster that is not connected, or of a clone that was refused.
+/// Last error of a disconnected cluster, or of a refused clone.
 fn last_error(c: &Cluster) -> Option<String> {
     let error = c.status.last_error.as_ref();
     let error = error.filter(|_| c.status.state != ClusterState::Connected);
@@ -77,13 +77,13 @@ fn last_error(c: &Cluster) -> Option<String> {
     }
 }
 
-/// Which of several hubs has it.
+/// Line with the hub that has the best session, if there are several hubs.
 pub(super) fn place_line(cluster: &Cluster) -> String {
     let hub = cluster.status.hub.as_ref();
     hub.map_or(String::new(), |hub| format!("\nhub:   {hub}\n"))
 }
 
-/// Why its Git repository is not as it is wanted, where its server says so.
+/// Line with the reason for which the Git repository is not in its desired state.
 pub(super) fn repository_line(cluster: &Cluster) -> String {
     let state = cluster.more.get("gitRepo").map(|repo| &repo["state"]);
     let text = |state: &Value, name: &str| state[name].as_str().unwrap_or_default().to_owned();
@@ -97,7 +97,7 @@ pub(super) fn repository_line(cluster: &Cluster) -> String {
     }
 }
 
-/// Who has the cluster's identity and should not, and what to do about it.
+/// Line about a clone that uses the cluster's identity, with the next step.
 pub(super) fn clone_line(cluster: &Cluster) -> String {
     let Some(clone) = &cluster.clone else {
         return String::new();
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_repository_that_its_server_will_not_have_is_told_with_the_reason() {
+    fn failed_repository_is_shown_with_the_reason() {
         let of = |state: Value| -> Cluster {
             let at = "2026-11-21T12:00:00Z";
             let status = json!({ "state": "Never", "since": at });

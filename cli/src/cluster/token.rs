@@ -1,4 +1,4 @@
-//! `fairlead cluster token`, and what lets an agent enrol.
+//! `fairlead cluster token` and the install commands of agents.
 
 use fairlead_api::{
     Code, Failure, HubUrl,
@@ -76,14 +76,14 @@ fn cells(token: &BootstrapToken) -> [Cell; 6] {
     ]
 }
 
-/// How kubectl gets the install manifest of this hub.
+/// Way in which kubectl gets the install manifest of this hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Install {
-    /// By its URL: the web's own trust covers the hub's certificate.
+    /// By URL: the hub's certificate is issued by a public CA.
     Url,
-    /// Through this program, which knows the hub's CA.
+    /// Through this program, which has the hub's CA.
     Manifest,
-    /// Not at all: pods cannot reach the loopback address of a dev hub.
+    /// No manifest: pods cannot reach the loopback address of a dev hub.
     AgentOnly,
 }
 
@@ -104,7 +104,7 @@ impl Install {
         }
     }
 
-    /// The commands for the site.
+    /// Install commands for the site.
     pub(super) fn command(self, join: &JoinInfo) -> String {
         let agent = format!(
             "  fairlead agent --join '{}' --kubeconfig ~/.kube/config\n",
@@ -138,7 +138,7 @@ pub(super) async fn manifest(hub: &HubClient, name: &str) -> Result<(), Failure>
     let path = format!("/v1/clusters/{}/bootstrap-token", cluster.id);
     let join: JoinInfo = hub.get(&path).await?;
     let url = join.agent_install_url.expose_secret();
-    // The front serves it, too, where the URL names another port.
+    // The hub's own address serves the manifest, too, if the URL has another port.
     let path = url
         .split_once("://")
         .and_then(|(_, rest)| rest.split_once('/'));

@@ -1,4 +1,4 @@
-//! `fairlead cluster effective|config|sessions|compiled`: what the hub knows of a cluster beside its document.
+//! `fairlead cluster effective|config|sessions|compiled`: data about a cluster outside of its document.
 
 use fairlead_api::{
     Failure,
@@ -16,7 +16,7 @@ use crate::{
     output::{self, Cell, Column, Format},
 };
 
-/// `path` behind the cluster.
+/// Path of a subresource of the cluster.
 async fn of(hub: &HubClient, name: &str, path: &str) -> Result<String, Failure> {
     let id = find(hub, name).await?.id;
     Ok(format!("/v1/clusters/{id}/{path}"))
@@ -127,7 +127,7 @@ pub(super) fn session_cells(session: &AgentSession) -> [Cell; 12] {
     ]
 }
 
-/// Microseconds in milliseconds.
+/// Formats microseconds as milliseconds.
 pub(super) fn rtt(micros: u64) -> String {
     format!("{:.1}ms", micros as f64 / 1000.0)
 }
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_configuration_is_told_setting_by_setting() {
+    fn configuration_is_shown_setting_by_setting() {
         let config = AgentConfig {
             agent_version: Some("1.2.3".to_owned()),
             allow_connect: Some(Vec::new()),

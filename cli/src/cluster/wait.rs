@@ -1,4 +1,4 @@
-//! Waiting for a cluster; each step is a line on stderr.
+//! Waiting for the state of a cluster; each step is a line on stderr.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub(super) async fn all(
 /// Waits until a cluster is in this state.
 ///
 /// # Errors
-/// `FL-4113` after `within`, or once no agent can enrol any more.
+/// `FL-4113` after `within`, or as soon as no agent can enrol.
 pub(super) async fn one(
     hub: &HubClient,
     id: &ClusterId,
@@ -68,7 +68,7 @@ async fn until(
                 return Ok(());
             }
             Ok(Seen::Waiting(step)) => step,
-            // A hub that restarts is waited for; a refusal is final.
+            // The hub may be restarting, so the wait continues; other failures are final.
             Err(failure) if failure.code == Code::HubUnreachable => failure.cause,
             Err(failure) => return Err(failure),
         };
@@ -110,17 +110,19 @@ async fn look(hub: &HubClient, id: &ClusterId, wanted: ClusterState) -> Result<S
     Ok(Seen::Waiting(step))
 }
 
-/// No agent has enrolled, and none can: its bootstrap token is not valid any more.
+/// True if no agent has enrolled, and the cluster document shows no valid bootstrap token.
 fn may_not_enrol(cluster: &Cluster) -> bool {
     !cluster.enrolled && cluster.install_url.is_none()
 }
 
+/// Checks the bootstrap token of a cluster that waits for its agent.
+///
 /// # Errors
-/// `FL-4113` with the reason for which the bootstrap token is not valid; other failures of the hub.
+/// `FL-4113` with the reason if the bootstrap token is not valid; failures of the hub.
 async fn uninvited(hub: &HubClient, cluster: &Cluster) -> Result<String, Failure> {
     let path = format!("/v1/clusters/{}/bootstrap-token", cluster.id);
     match hub.get::<JoinInfo>(&path).await {
-        // It was renewed meanwhile, or a caller without the right to invite waits.
+        // The token was renewed, or the caller may not read it.
         Ok(_) => Ok(AWAITS_AGENT.to_owned()),
         Err(failure) if failure.code == Code::NotAllowed => Ok(AWAITS_AGENT.to_owned()),
         Err(failure) if failure.code == Code::NotFound => {

@@ -1,5 +1,4 @@
-//! Clusters that are watched. How it stands with them is told as it changes; all of them are read anew only where something
-//! else was changed.
+//! Watched clusters. Status updates are applied to the known list; the whole list is read again only after other changes.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +17,10 @@ use crate::{
     watch::{self, Scope, Wakes},
 };
 
-/// What is watched.
+/// Selection of a watch.
 pub(super) struct Watched {
     pub(super) scope: Scope,
-    /// Which ones it is about hangs on how it stands with them.
+    /// True if the selection depends on the status.
     pub(super) by_status: bool,
 }
 
@@ -32,7 +31,7 @@ struct Known {
 }
 
 impl Known {
-    /// Takes in what was told; false if that is not all there is to know.
+    /// Applies a status update; false if the list has to be read again.
     fn take_in(&mut self, told: ClusterStatusUpdate) -> bool {
         if told.snapshot || told.changed {
             return false;
@@ -107,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_enough_unless_something_else_was_changed() {
+    fn status_update_suffices_unless_other_fields_have_changed() {
         let ids = ["c-a", "c-b", "c-removed"];
         let clusters = ids.map(|id| cluster(id, "Connected"));
         let mut known = Known {

@@ -1,4 +1,4 @@
-//! What a document comes to: compared with what the hub has, and decided by the hub as for real before anything is written.
+//! Plan of a document: the difference to the hub's resource, validated by the hub with a dry run before anything is written.
 
 use fairlead_api::{Code, Failure};
 use fairlead_control::import::differences;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{Document, Kind, invalid};
 use crate::hub_client::{HubClient, OnlyIf, Tagged};
 
-/// Fields that PUT leaves as they are where a document does not mention them.
+/// Fields that PUT keeps if a document omits them.
 const KEPT_BY_PUT: [(Kind, &str); 6] = [
     (Kind::Tenant, "tenantRef"),
     (Kind::Tenant, "clusterTemplate"),
@@ -17,47 +17,47 @@ const KEPT_BY_PUT: [(Kind, &str); 6] = [
     (Kind::Cluster, "deletionPolicy"),
     (Kind::Cluster, "deleteProtection"),
 ];
-/// How often a change is planned anew because something else of the same thing has changed.
+/// Limit of attempts after concurrent changes of the same resource.
 const TRIES: usize = 5;
 
-/// What is to be sent.
+/// Request that applies a document.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Plan {
     Unchanged,
     Create(Value),
-    /// As JSON merge patch.
+    /// JSON merge patch (RFC 7396).
     Patch(Value),
     Replace(Value),
 }
 
-/// A plan, and what it changes in words.
+/// A plan with a description of its changes.
 #[derive(Debug, Clone)]
 pub(crate) struct Planned {
     pub(crate) plan: Plan,
-    /// What the plan was made from; none of what is to be made.
+    /// ETag of the resource that the plan is based on; `None` for a new resource.
     tag: Option<String>,
-    /// `+`, `~` or `-`, path, values.
+    /// Changes for people: `+`, `~` or `-`, path and values.
     pub(crate) lines: Vec<String>,
-    /// What of it may not be done without being asked.
+    /// Changes that need confirmation.
     pub(crate) dangers: Vec<String>,
 }
 
-/// How a document is meant.
+/// Treatment of fields that a document omits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Meant<'a> {
-    /// What it does not mention stays; `null` takes away.
+    /// Omitted fields stay; `null` removes a field.
     Amend,
-    /// What it does not mention goes.
+    /// Omitted fields are removed.
     Replace,
-    /// It was this one before somebody edited it.
+    /// The document is an edited version of this one.
     EditOf(&'a Document),
 }
 
-/// Plans a document by what the hub has now. `pending` says that it needs what is not there yet, so that the hub cannot be
-/// asked.
+/// Plans a document against the hub's current resource. A `pending` document needs a resource that does not exist yet, so
+/// there is no dry run.
 ///
 /// # Errors
-/// What the hub says to it; `FL-4109` with a field that it would not take; `FL-4114` if it is not what was edited any more.
+/// Failures of the dry run; `FL-4109` with an unknown field; `FL-4114` if the resource has changed since it was edited.
 pub(crate) async fn plan(
     hub: &HubClient,
     document: &Document,
@@ -96,11 +96,11 @@ pub(crate) async fn plan(
     }
 }
 
-/// Writes what was planned. Something else of the same thing may have changed since, as agents report all the time; as long
-/// as that leaves the plan what it is, it goes on.
+/// Sends a plan. After a concurrent change, for example by an agent's report, it plans again, and continues if the plan is
+/// still the same.
 ///
 /// # Errors
-/// What the hub says; `FL-4114` if the plan would be another one now.
+/// Failures of the hub; `FL-4114` if the plan is different now.
 pub(crate) async fn send(
     hub: &HubClient,
     document: &Document,
@@ -123,7 +123,7 @@ pub(crate) async fn send(
     }
 }
 
-/// Asks the hub what a plan would come to.
+/// Result of a dry run of the plan.
 async fn judged(
     hub: &HubClient,
     document: &Document,
@@ -163,7 +163,7 @@ async fn judged(
     })
 }
 
-/// What came of it, or with `dry_run` would.
+/// Sends the request of a plan and returns the resulting resource.
 async fn write(
     hub: &HubClient,
     document: &Document,
@@ -194,7 +194,7 @@ impl Planned {
     }
 }
 
-/// The document of something new. A tenant of which no repository is known has one that nobody manages.
+/// Document of a new resource. A tenant without a repository gets an unmanaged one.
 fn new(document: &Document) -> Map<String, Value> {
     let mut whole = document.whole();
     if document.kind == Kind::Tenant && !whole.contains_key("gitRepo") {
@@ -203,7 +203,7 @@ fn new(document: &Document) -> Map<String, Value> {
     whole
 }
 
-/// The document, with `null` for whatever PUT would keep without it.
+/// Complete document for PUT, with `null` for omitted fields that PUT would keep.
 fn fully(document: &Document, shown: &Document) -> Value {
     let mut whole = document.whole();
     for (kind, field) in KEPT_BY_PUT {
@@ -212,7 +212,7 @@ fn fully(document: &Document, shown: &Document) -> Value {
         }
     }
     if let (Kind::Cluster, Some(tenant)) = (document.kind, &shown.tenant) {
-        // A file may leave to the hub whose it is.
+        // A file may omit the tenant.
         whole
             .entry("tenant")
             .or_insert_with(|| tenant.as_str().into());
@@ -225,8 +225,8 @@ fn patched(now: &Map<String, Value>, wanted: &Map<String, Value>, exactly: bool)
     (!patch.is_empty()).then(|| Plan::Patch(patch.into()))
 }
 
-/// The smallest merge patch (RFC 7396) that makes of `now` what `wanted` says; with `exactly`, what that does not mention
-/// goes. The smallest: what a cluster has from its tenant's template is not to become its own by being sent back.
+/// Smallest merge patch (RFC 7396) from `now` to `wanted`; `exactly` removes omitted fields. A larger patch would turn
+/// values of the tenant's template into values of the cluster.
 fn patch(
     now: &Map<String, Value>,
     wanted: &Map<String, Value>,
@@ -243,7 +243,7 @@ fn patch(
                     patch.insert(name.clone(), inner.into());
                 }
             }
-            // Nothing can be taken away from an object that is not there.
+            // A missing object has no fields to remove.
             (None, Value::Object(value)) if !value.is_empty() => {
                 let inner = self::patch(&Map::new(), value, exactly);
                 if !inner.is_empty() {
@@ -262,8 +262,7 @@ fn patch(
     patch
 }
 
-/// Path of the first value that the hub would not keep. A hub drops unknown fields of a document that is put; here they are
-/// mistakes.
+/// Path of the first value that the hub ignores. PUT drops unknown fields silently; here they are mistakes.
 fn lost(would: &Value, wanted: &Map<String, Value>) -> Option<String> {
     let empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
     let unknown = |(name, value): (&String, &Value)| {
@@ -277,7 +276,7 @@ fn lost(would: &Value, wanted: &Map<String, Value>) -> Option<String> {
     wanted.iter().find_map(unknown).or_else(differ)
 }
 
-/// Without values that are taken away, and without objects that hold nothing else: a merge patch leaves the rest of them.
+/// Copy without null values and without objects that had nothing but nulls.
 fn without_nulls(fields: &Map<String, Value>) -> Value {
     let kept = fields.iter().filter_map(|(name, value)| match value {
         Value::Null => None,
@@ -290,7 +289,7 @@ fn without_nulls(fields: &Map<String, Value>) -> Value {
     Value::Object(kept.collect())
 }
 
-/// What becomes of what, a line each.
+/// Describes each changed value on a line.
 fn told(before: &Value, after: &Value) -> Vec<String> {
     let there = differences(before, after).into_iter();
     let there = there.filter(|one| one.after != json!({}));
@@ -304,7 +303,7 @@ fn gone(before: &Value, after: &Value) -> impl Iterator<Item = String> {
     gone.map(|one| format!("- {}: {}", one.path, one.after))
 }
 
-/// What nobody should do by accident.
+/// Changes that need confirmation.
 fn dangers(before: &Value, after: &Value) -> Vec<String> {
     let at = |value: &Value, pointer: &str| value.pointer(pointer).cloned();
     let changes = |pointer: &str| at(before, pointer) != at(after, pointer);
@@ -337,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_is_no_larger_than_what_differs() {
+    fn patch_has_only_differences() {
         let now = object(json!({
             "displayName": "A", "facts": { "cloud": "aws", "zone": "b" }, "gitRepo": { "url": "u" },
         }));
@@ -353,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn taking_a_value_away_is_not_an_unknown_field() {
+    fn removed_value_is_not_an_unknown_field() {
         let would = json!({ "facts": { "b": "1" }, "annotations": {}, "displayName": "A" });
         let lost = |wanted: Value| lost(&would, &object(wanted));
         for kept in [
@@ -377,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_taken_away_from_an_object_that_is_not_there() {
+    fn missing_object_has_nothing_to_remove() {
         let now = object(json!({ "displayName": "A" }));
         let wanted = object(json!({ "kubeApi": { "credentials": null }, "facts": { "a": null } }));
         assert!(patch(&now, &wanted, false).is_empty());
@@ -387,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_a_line_and_what_may_hurt_is_a_danger() {
+    fn each_difference_is_a_line_and_dangerous_ones_need_confirmation() {
         let before = json!({ "a": 1, "facts": { "x": "1" }, "deleteProtection": true, "gitRepo": { "url": "u" } });
         let after =
             json!({ "a": 2, "facts": { "y": "2" }, "annotations": {}, "gitRepo": { "url": "v" } });

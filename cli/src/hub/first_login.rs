@@ -1,4 +1,4 @@
-//! Login of the first admin: CA and token as files of the data folder, and the truth about them in the log.
+//! Login of the first admin: files with CA and token in the data folder, and log messages about them.
 
 use std::path::{Path, PathBuf};
 
@@ -19,13 +19,13 @@ use crate::{files, hub_client::HubClient, login};
 /// Lifetime of the first token, in seconds.
 const FIRST_LOGIN: u64 = 8 * 3600;
 
-/// Where the files of the first login are.
+/// Paths of the files of the first login.
 pub(super) struct Ready {
     ca_file: Option<PathBuf>,
-    /// It may hold a token of long ago.
+    /// File with the token, which may have expired.
     token_file: PathBuf,
     pub(super) kubeconfig: PathBuf,
-    /// The hub that the commands of this user talk to, of a dev hub.
+    /// Current hub of this user, for a dev hub.
     pub(super) current: Option<HubUrl>,
 }
 
@@ -51,7 +51,7 @@ impl Ready {
     }
 }
 
-/// Writes the CA and, where nobody could log in yet, the token of a first admin into the data directory.
+/// Writes the CA into the data folder, and a token for the first admin if there is no valid token.
 pub(super) async fn first_login(
     settings: &Settings,
     control: &Control,
@@ -95,7 +95,7 @@ pub(super) async fn first_login(
     Ok(ready)
 }
 
-/// Says whether the file lets anybody in, and how to get in where nothing does.
+/// Logs whether the token file is valid, and the next step if it is not.
 fn tell(settings: &Settings, control: &Control, file: &Path, minted: bool) {
     let token_file = file.display();
     let token = files::read(file).ok();

@@ -1,4 +1,4 @@
-//! Settings of the InfluxDB that a hub writes facts to.
+//! Settings of the InfluxDB that receives facts.
 
 use std::path::PathBuf;
 
@@ -8,10 +8,10 @@ use fairlead_runtime::config::{Reader, Size};
 use super::read_secret;
 use crate::files;
 
-/// What waits on the disk for an InfluxDB that is away.
+/// Default size of the spool for an unavailable InfluxDB, in bytes.
 const INFLUX_SPOOL: usize = 256 << 20;
 
-/// None of it counts without `influx-url`.
+/// Reads the settings; `None` without `influx-url`.
 pub(super) fn read(reader: &mut Reader) -> Option<InfluxConfig> {
     let url = reader.optional("influx-url");
     let database = reader.or("influx-database", "fairlead".to_owned());
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_address_is_enough_and_without_it_there_is_none() {
+    fn url_alone_is_sufficient() {
         let (none, mistakes) = read_from(&[]);
         assert!(none.is_none() && mistakes.is_none());
         let (config, mistakes) = read_from(&[("url", "http://influx:8086")]);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_together_is_told_and_no_secret_is() {
+    fn conflicting_settings_are_reported_without_secrets() {
         for settings in [
             &[("url", "http://me:secret@influx")][..],
             &[("url", "http://influx"), ("password", "secret")],

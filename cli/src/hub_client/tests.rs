@@ -10,7 +10,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::*;
 
-/// Answers as often on one connection, and closes it then without a word.
+/// Number of responses after which the server closes a connection.
 const ANSWERS: usize = 3;
 
 async fn answer(tls: TlsAcceptor, tcp: TcpStream) {
@@ -54,14 +54,14 @@ async fn requests_share_a_connection_until_the_hub_closes_it() {
 }
 
 #[test]
-fn a_failure_of_the_hub_reads_back() {
+fn failure_of_the_hub_is_parsed() {
     let failure = Failure::because(Code::InUse, "3 clusters");
     let body = Reason::from(&failure).to_json();
     assert_eq!(refusal(StatusCode::CONFLICT, &body), failure);
 }
 
 #[test]
-fn a_stranger_is_told_as_one() {
+fn response_of_another_server_is_reported() {
     assert_eq!(
         refusal(StatusCode::BAD_GATEWAY, b"<html>").code,
         Code::HubUnreachable

@@ -1,4 +1,4 @@
-//! Reads templates.
+//! Parser of templates.
 
 use serde_json::Value;
 
@@ -6,8 +6,10 @@ use super::{Compare, Node, Path, Step};
 
 type Result<T> = std::result::Result<T, String>;
 
+/// Parses a template.
+///
 /// # Errors
-/// A sentence.
+/// A sentence about the first mistake.
 pub(super) fn template(text: &str) -> Result<Vec<Node>> {
     if !text.contains('{') {
         return Err("a template has paths in braces, like {.id}".to_owned());
@@ -22,7 +24,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Up to the end, or to `{end}` of a range.
+    /// Parses nodes until the end of the text, or until `{end}` in a range.
     fn nodes(&mut self, in_range: bool) -> Result<Vec<Node>> {
         let mut nodes = Vec::new();
         loop {
@@ -51,7 +53,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What stands in braces, the closing one included.
+    /// Parses a node in braces, including the closing brace.
     fn node(&mut self) -> Result<Node> {
         if self.word("range") {
             self.blank();
@@ -75,7 +77,7 @@ impl<'a> Reader<'a> {
     fn path(&mut self) -> Result<Path> {
         let from_root = self.taken("$");
         let named = from_root || self.taken("@");
-        // A first dot may name nothing: `{.}` is the value itself, `{.[0]}` an item of it.
+        // A leading dot may stand alone: `{.}` is the value itself, `{.[0]}` an item of it.
         let after_dot = self.left.strip_prefix('.');
         let bare = after_dot.filter(|rest| rest.starts_with(['[', '}', ' ', ')']));
         self.left = bare.unwrap_or(self.left);
@@ -123,7 +125,7 @@ impl<'a> Reader<'a> {
         Ok(Step::Field(name))
     }
 
-    /// Behind the opening bracket.
+    /// Parses a step after its opening bracket.
     fn bracket(&mut self) -> Result<Step> {
         self.blank();
         let step = if self.taken("*") {
@@ -193,7 +195,7 @@ impl<'a> Reader<'a> {
         Ok(Some(number))
     }
 
-    /// A text in quotes of either kind, if there is one here.
+    /// Parses a text in single or double quotes, if there is one.
     fn quoted(&mut self) -> Result<Option<String>> {
         let Some(quote) = self.left.chars().next().filter(|c| matches!(c, '"' | '\'')) else {
             return Ok(None);
@@ -232,7 +234,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A word that is not the start of a longer one.
+    /// Consumes a word that is not the prefix of a longer one.
     fn word(&mut self, word: &str) -> bool {
         let rest = self.left.strip_prefix(word);
         let rest = rest.filter(|rest| rest.starts_with([' ', '}', '.', '[']));

@@ -1,4 +1,4 @@
-//! The file that a kubeconfig is written to: whole or not at all, for its owner alone, and one writer at a time.
+//! Kubeconfig files: atomic writes with mode 0600, under kubectl's lock.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::merge;
 use crate::{confirm::confirm, environment::Environment, files, output};
 
-/// The file that kubectl writes to: the first of `KUBECONFIG`, else `~/.kube/config`.
+/// File that kubectl writes to: the first of `KUBECONFIG`, else `~/.kube/config`.
 ///
 /// # Errors
 /// `FL-4101` if neither KUBECONFIG nor HOME is set.
@@ -31,7 +31,7 @@ pub(super) fn kubectls(environment: &Environment) -> Result<PathBuf, Failure> {
 
 /// Outcome of a merge.
 pub(super) struct Merged {
-    /// Copy of the file as it was; none where there was no file, or nothing has changed.
+    /// Copy of the previous file; `None` for a new or unchanged file.
     pub(super) backup: Option<PathBuf>,
     pub(super) changed: bool,
 }
@@ -39,14 +39,14 @@ pub(super) struct Merged {
 /// Merges into a file that may not exist yet.
 ///
 /// # Errors
-/// Those of [`merge::merge`], `FL-4111` if another program writes it, `FL-4112`.
+/// Errors of [`merge::merge`]; `FL-4111` if another program writes the file; `FL-4112`.
 pub(super) fn merge_into(
     path: &Path,
     ours: &Value,
     hub: &str,
     set_current: bool,
 ) -> Result<Merged, Failure> {
-    // Through a link: kubectl locks and writes the file behind it as well.
+    // The target of a link is locked and written, like kubectl does.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let _lock = Lock::acquire(path)?;
     let text = read(path)?;
@@ -85,10 +85,10 @@ pub(super) fn merge_into(
     })
 }
 
-/// Writes a file, after a question where it has entries that are not this hub's.
+/// Writes a file; replacing a file with entries of other hubs needs confirmation.
 ///
 /// # Errors
-/// `FL-4118`, `FL-4112`
+/// `FL-4118` without confirmation, `FL-4112` if the file cannot be written.
 pub(super) fn replace(path: &Path, text: &str, hub: &str, yes: bool) -> Result<(), Failure> {
     let is_regular = fs::metadata(path).is_ok_and(|it| it.is_file());
     if let Some(there) = read(path)?.filter(|_| is_regular) {
@@ -105,7 +105,7 @@ pub(super) fn replace(path: &Path, text: &str, hub: &str, yes: bool) -> Result<(
     files::write(path, text)
 }
 
-/// None where there is no file.
+/// Content of the file; `None` if it does not exist.
 fn read(path: &Path) -> Result<Option<String>, Failure> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
@@ -135,7 +135,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// kubectl's own lock: a file FILE.lock, which only one can create.
+/// kubectl's lock: the file FILE.lock, created exclusively.
 struct Lock(PathBuf);
 
 impl Lock {
@@ -164,7 +164,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // The next writer is told of a lock that stays.
+        // A lock that cannot be removed is reported to the next writer.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -196,7 +196,7 @@ mod tests {
     const OTHERS: &str = "# mine\nkind: Config\ncurrent-context: kind\nusers:\n- name: kind\n  user: {password: '0123', extra: {a: [1, \"on\"]}}\n";
 
     #[test]
-    fn merge_keeps_a_backup_and_a_link_and_closes_the_file_to_others() {
+    fn merge_keeps_backup_and_link_and_sets_mode_0600() {
         let folder = tempfile::tempdir().unwrap();
         let real = folder.path().join("real");
         fs::write(&real, OTHERS).unwrap();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_another_program_writes_or_that_is_damaged_is_left_alone() {
+    fn locked_or_damaged_file_is_not_changed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("below/config");
         assert!(merge_into(&path, &ours(), "hub", false).unwrap().changed);

@@ -1,9 +1,9 @@
-//! Puts one hub's entries into a kubeconfig that has others: those of others, and fields that are not ours, stay.
+//! Merge of one hub's entries into a kubeconfig. Entries of other hubs and unknown fields are kept.
 
 use fairlead_api::{Code, Failure};
 use serde_json::{Map, Value};
 
-/// Fields of a cluster that say how to reach and to trust it: ours replace all of them.
+/// Fields of a cluster entry for address and trust, all of which are replaced.
 const REACH: [&str; 5] = [
     "server",
     "tls-server-name",
@@ -11,13 +11,13 @@ const REACH: [&str; 5] = [
     "certificate-authority-data",
     "insecure-skip-tls-verify",
 ];
-/// Fields of a context that choose cluster and user; a namespace chosen by hand stays.
+/// Fields of a context that are replaced; a namespace set by the user is kept.
 const CHOICE: [&str; 2] = ["cluster", "user"];
 
-/// The entries of `ours`, whose names end with `@hub`, in `there`.
+/// Merges the entries of `ours` into `there`; their names end with `@hub`.
 ///
 /// # Errors
-/// `FL-4110` if `there` is no kubeconfig, `FL-4108` if a context of that name belongs to something else.
+/// `FL-4110` if `there` is not a kubeconfig, `FL-4108` if a context of that name belongs to another cluster.
 pub(super) fn merge(
     there: Value,
     ours: &Value,
@@ -59,7 +59,7 @@ pub(super) fn merge(
     Ok(Value::Object(all))
 }
 
-/// Whether each entry is one of this hub's.
+/// True if all entries belong to this hub.
 pub(super) fn is_only_of(there: &Value, hub: &str) -> bool {
     let of_hub = |kind: &str| match &there[kind] {
         Value::Null => true,
@@ -79,7 +79,7 @@ fn malformed(detail: &str) -> Failure {
     Failure::because(Code::BadKubeconfig, detail)
 }
 
-/// kubectl writes an empty list as null.
+/// List of a kind; kubectl writes an empty list as null.
 fn list<'a>(all: &'a mut Map<String, Value>, kind: &str) -> Result<&'a mut Vec<Value>, Failure> {
     let list = all.entry(kind).or_insert(Value::Null);
     if list.is_null() {
@@ -91,7 +91,7 @@ fn list<'a>(all: &'a mut Map<String, Value>, kind: &str) -> Result<&'a mut Vec<V
     }
 }
 
-/// A context that leads to another hub, or to no hub at all, is not taken over.
+/// Refuses contexts of the same name that lead to another hub or cluster.
 fn refuse_foreign_contexts(there: &[Value], ours: &Value, hub: &str) -> Result<(), Failure> {
     for context in entries(ours, "contexts") {
         let same = there.iter().find(|it| it["name"] == context["name"]);
@@ -108,7 +108,7 @@ fn refuse_foreign_contexts(there: &[Value], ours: &Value, hub: &str) -> Result<(
     Ok(())
 }
 
-/// Adds the entries of ours, or replaces `fields` of those that are there; all fields where none is named.
+/// Adds entries, or replaces `fields` of existing ones; an empty list of fields replaces all of them.
 fn put(there: &mut Vec<Value>, ours: &Value, list: &str, of: &str, fields: &[&str]) {
     for entry in entries(ours, list) {
         let same = there.iter_mut().find(|it| it["name"] == entry["name"]);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn second_merge_replaces_what_is_ours_and_keeps_what_people_added() {
+    fn second_merge_keeps_fields_added_by_the_user() {
         let mut first = merge(others(), &ours("demo@hub", "https://old"), "hub", false).unwrap();
         first["contexts"][1]["context"]["namespace"] = "shop".into();
         first["clusters"][1]["cluster"]["proxy-url"] = "http://proxy".into();
@@ -202,10 +202,10 @@ mod tests {
     }
 
     #[test]
-    fn context_of_somebody_else_is_not_taken_over() {
+    fn context_of_another_cluster_is_not_replaced() {
         let refused = merge(others(), &ours("kind", "https://hub"), "hub", false).unwrap_err();
         assert_eq!(refused.code, Code::Conflict);
-        // A cluster that was made anew under the same name is the same hub's.
+        // A cluster that was created again under the same name belongs to the same hub.
         let before = merge(json!({}), &ours("demo@hub", "https://hub"), "hub", false).unwrap();
         let mut anew = ours("demo@hub", "https://hub");
         anew["contexts"][0]["context"]["cluster"] = "c-2@hub".into();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_is_no_kubeconfig_is_left_alone() {
+    fn file_that_is_not_a_kubeconfig_is_not_changed() {
         for bad in [
             json!([]),
             json!("x"),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn file_of_one_hub_alone_is_told_from_one_with_others() {
+    fn file_with_entries_of_others_is_detected() {
         assert!(is_only_of(&Value::Null, "hub"));
         assert!(is_only_of(&ours("demo", "https://hub"), "hub"));
         assert!(!is_only_of(&ours("demo", "https://hub"), "other"));

@@ -1,5 +1,5 @@
-//! Names of a kubeconfig's entries. Each ends with the hub's host and port, so that files of several hubs can be joined
-//! and no token is ever sent to another hub. None depends on which clusters a file was asked for.
+//! Names of a kubeconfig's entries. Each name ends with the hub's host and port, so that files of several hubs can be joined
+//! and no token is sent to another hub. A name does not depend on the selection of clusters.
 
 use std::{collections::BTreeMap, fmt::Write, str::FromStr};
 
@@ -64,7 +64,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// `hub` is host and port, the latter where it is not 443; `visible` is every cluster of it that the caller may see.
+    /// `hub` is the host, with the port if it is not 443; `visible` has all clusters that are visible to the caller.
     pub(super) fn new(hub: String, visible: &[Cluster]) -> Self {
         let mut count = BTreeMap::<&str, usize>::new();
         for cluster in visible {
@@ -72,7 +72,7 @@ impl Names {
         }
         let label = |cluster: &Cluster| {
             let name = &cluster.display_name;
-            // A name in the form of an id could be the id of another cluster.
+            // A name in the form of an id could equal the id of another cluster.
             let is_id = name.parse::<ClusterId>().is_ok();
             let is_plain = !name.is_empty() && !name.chars().any(char::is_control);
             let is_own = is_plain && !is_id && count.get(name.as_str()) == Some(&1);
@@ -100,10 +100,10 @@ impl Names {
         format!("{id}@{}", self.hub)
     }
 
-    /// One name for each of `chosen`.
+    /// Context names of the `chosen` clusters.
     ///
     /// # Errors
-    /// `FL-4109` if the template gives two of them the same.
+    /// `FL-4109` if the template yields the same name for two clusters.
     pub(super) fn contexts(
         &self,
         template: &ContextName,
@@ -131,7 +131,7 @@ impl Names {
         let label = label.map_or(cluster.id.as_str(), String::as_str);
         let mut name = String::new();
         for part in &template.0 {
-            // Writing to a string never fails.
+            // Writing into a string cannot fail.
             let _ = match part {
                 Part::Text(text) => write!(name, "{text}"),
                 Part::Name => write!(name, "{label}"),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_names_and_names_like_ids_give_way_to_ids() {
+    fn id_replaces_ambiguous_names() {
         let clusters = [
             cluster("c-one", "a"),
             cluster("c-two", "a"),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn template_that_gives_two_clusters_one_name_is_refused() {
+    fn template_with_colliding_names_is_refused() {
         let clusters = [cluster("c-one", "a"), cluster("c-two", "b")];
         let names = Names::new("hub".to_owned(), &clusters);
         let named = |template: &str, chosen: &[&Cluster]| {
@@ -203,7 +203,7 @@ mod tests {
         "[a-c]{1,2}(:[1-3])?"
     }
 
-    /// Few letters, so that names, ids and hubs meet.
+    /// Clusters with few distinct letters, so that names and ids collide often.
     fn any_clusters() -> impl Strategy<Value = Vec<Cluster>> {
         let ids = proptest::collection::btree_set("c-[a-b]{1,2}", 0..6);
         let names = proptest::collection::vec("(c-)?[a-b@]{1,2}(@[a-b](:[1-3])?)?", 6);

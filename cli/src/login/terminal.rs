@@ -1,4 +1,4 @@
-//! Asks for a secret on the terminal, which shows nothing of it.
+//! Prompt for a secret on the terminal, without echo.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -7,10 +7,10 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use secrecy::SecretString;
 use tokio::sync::oneshot;
 
-/// One line, typed or pasted. Ctrl-C ends the question and leaves the terminal as it was.
+/// Reads one line, typed or pasted. Ctrl-C cancels the prompt and restores the terminal.
 ///
 /// # Errors
-/// `FL-4117` where there is no terminal, `FL-4118` if nothing was typed.
+/// `FL-4117` without a terminal, `FL-4118` for an empty line.
 pub(super) async fn secret(question: &str) -> Result<SecretString, Failure> {
     if !io::stdin().is_terminal() {
         let detail = "no token was given, and there is no terminal to ask on";
@@ -34,18 +34,18 @@ pub(super) async fn secret(question: &str) -> Result<SecretString, Failure> {
     }
 }
 
-/// None where the question was interrupted.
+/// Prompts and reads a line; `None` after Ctrl-C.
 async fn ask(question: &str) -> io::Result<Option<String>> {
     let hidden = Hidden::begin()?;
     let mut screen = io::stderr();
     write!(screen, "{question}")?;
     screen.flush()?;
     let (send, line) = oneshot::channel();
-    // Its own thread: a read that never returns would keep the runtime from ending.
+    // A separate thread: a blocking read would keep the runtime from shutting down.
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = io::stdin().read_line(&mut line);
-        // Nobody waits for it after Ctrl-C.
+        // The receiver is gone after Ctrl-C.
         let _ = send.send(read.map(|_| line));
     });
     let typed = tokio::select! {
@@ -56,7 +56,7 @@ async fn ask(question: &str) -> io::Result<Option<String>> {
         _ = tokio::signal::ctrl_c() => None,
     };
     drop(hidden);
-    // The return key was not shown either.
+    // The return key was not echoed.
     writeln!(screen)?;
     Ok(typed)
 }
@@ -78,7 +78,7 @@ impl Hidden {
 
 impl Drop for Hidden {
     fn drop(&mut self) {
-        // A terminal that is gone needs no echo.
+        // An error means that the terminal is gone.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
     }
 }

@@ -1,4 +1,4 @@
-//! Durations as kubectl prints them: `30s`, `5m`, `3h12m`, `2d`.
+//! Durations in kubectl's format: `30s`, `5m`, `3h12m`, `2d`.
 
 use time::OffsetDateTime;
 
@@ -7,12 +7,12 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
-/// Time from one point to a later one; zero where the clocks disagree.
+/// Duration between two times; zero if they are in the wrong order.
 pub(crate) fn between(from: OffsetDateTime, to: OffsetDateTime) -> String {
     human((to - from).whole_seconds().max(0))
 }
 
-/// Two units while the first one is small, then one (`k8s.io/apimachinery/pkg/util/duration`).
+/// Formats seconds with two units for small values, else one (`k8s.io/apimachinery/pkg/util/duration`).
 fn human(seconds: i64) -> String {
     match seconds {
         ..120 => format!("{seconds}s"),

@@ -1,4 +1,4 @@
-//! `-o custom-columns=NAME:.path,...`, as kubectl has it: one row per item, `<none>` where the path leads nowhere.
+//! `-o custom-columns=NAME:.path,...` like kubectl: one row per item, and `<none>` for a missing value.
 
 use std::str::FromStr;
 
@@ -28,7 +28,7 @@ impl FromStr for CustomColumns {
     }
 }
 
-/// kubectl takes `x.y`, `.x.y` and `{.x.y}` for one path.
+/// Normalizes a path: kubectl accepts `x.y`, `.x.y` and `{.x.y}`.
 fn relaxed(path: &str) -> String {
     let inner = path.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
     let inner = inner.unwrap_or(path);
@@ -39,14 +39,14 @@ fn relaxed(path: &str) -> String {
 }
 
 impl CustomColumns {
-    /// The table of a list, or of one thing.
+    /// Renders the table of a list or of one resource.
     pub(super) fn table(&self, value: &Value) -> String {
         let names = self.0.iter().map(|(name, _)| Column::text(name.clone()));
         let rows: Vec<_> = items(value).iter().map(|item| self.cells(item)).collect();
         table(&names.collect::<Vec<_>>(), &rows, None)
     }
 
-    /// One row without its header.
+    /// Renders one row without the header.
     pub(crate) fn row(&self, item: &Value) -> String {
         let texts: Vec<_> = self.texts(item).collect();
         texts.join("  ") + "\n"

@@ -1,5 +1,5 @@
-//! Tables as kubectl prints them: no lines, names in capitals, one line per row. A table that is too wide for its terminal loses
-//! text first, then the middle of foreign ids, then whole columns. No cell is ever broken into two lines.
+//! Tables in kubectl's style: no borders, headers in capitals, one line per row. A table that is too wide truncates text first,
+//! then the middle of referenced ids, and then omits columns. A cell is never wrapped.
 
 use std::borrow::Cow;
 
@@ -10,29 +10,29 @@ use super::age;
 
 /// Spaces between two columns.
 const GAP: usize = 2;
-/// A cell that is cut keeps at least this many characters.
+/// Minimum width of a truncated cell, in characters.
 const CUT_MIN: usize = 10;
 
-/// One column: its name, and its behaviour where the terminal is too narrow.
+/// Column with its header and its behaviour in a narrow terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Column {
     name: Cow<'static, str>,
     kind: Kind,
     is_wide: bool,
     min: usize,
-    /// Turn in which it is left out; none of a column that always stays.
+    /// Turn in which the column is omitted; `None` for a column that always stays.
     spare: Option<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Id of the row: cut only where nothing else is left.
+    /// Id of the row, truncated last.
     Key,
-    /// State, time or number: never cut.
+    /// State, time or number, never truncated.
     Word,
-    /// Name, or id of another thing: cut in the middle.
+    /// Name, or id of another resource, truncated in the middle.
     Id,
-    /// Free text: cut at its end, the rightmost first.
+    /// Free text, truncated at its end, the rightmost column first.
     Text,
 }
 
@@ -47,27 +47,27 @@ impl Column {
         }
     }
 
-    /// Id of the row.
+    /// Column for the id of the row.
     pub(crate) fn key(name: &'static str) -> Self {
         Column::of(name, Kind::Key)
     }
 
-    /// State, time or number.
+    /// Column for a state, a time or a number.
     pub(crate) fn word(name: &'static str) -> Self {
         Column::of(name, Kind::Word)
     }
 
-    /// Name, or id of another thing.
+    /// Column for a name, or for the id of another resource.
     pub(crate) fn id(name: &'static str) -> Self {
         Column::of(name, Kind::Id)
     }
 
-    /// Free text.
+    /// Column for free text.
     pub(crate) fn text(name: impl Into<Cow<'static, str>>) -> Self {
         Column::of(name, Kind::Text)
     }
 
-    /// Shown with `-o wide` only.
+    /// Shows the column with `-o wide` only.
     pub(crate) fn wide(self) -> Self {
         Column {
             is_wide: true,
@@ -75,12 +75,12 @@ impl Column {
         }
     }
 
-    /// Minimum width, for rows that are not known yet.
+    /// Sets a minimum width, for tables with rows that arrive later.
     pub(crate) fn at_least(self, min: usize) -> Self {
         Column { min, ..self }
     }
 
-    /// Left out where the terminal is too narrow, in the order of these turns; 1 goes before any id is cut.
+    /// Omits the column in a narrow terminal, in the order of these turns; turn 1 precedes the truncation of ids.
     pub(crate) fn spare(self, turn: u8) -> Self {
         Column {
             spare: Some(turn),
@@ -88,7 +88,7 @@ impl Column {
         }
     }
 
-    /// Whether `-o table` shows it as well.
+    /// True if only `-o wide` shows the column.
     pub(crate) fn is_wide(&self) -> bool {
         self.is_wide
     }
@@ -98,21 +98,21 @@ impl Column {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Cell {
     Text(String),
-    /// Time since then.
+    /// Age of a time in the past.
     Since(OffsetDateTime),
-    /// Time until then.
+    /// Duration until a time in the future.
     Until(OffsetDateTime),
 }
 
 impl Cell {
-    /// Nothing where there is no time.
+    /// Age of an optional time; empty for `None`.
     pub(crate) fn since(at: Option<OffsetDateTime>) -> Self {
         at.map_or(Cell::from(""), Cell::Since)
     }
 
     fn render(&self, now: OffsetDateTime) -> String {
         match self {
-            // Text of a cluster or a tenant must not move the cursor.
+            // Text from clusters and tenants must not contain terminal escapes.
             Cell::Text(text) => text.replace(char::is_control, " "),
             Cell::Since(at) => age::between(*at, now),
             Cell::Until(at) if *at <= now => "expired".to_owned(),
@@ -139,20 +139,20 @@ impl From<Option<String>> for Cell {
     }
 }
 
-/// A whole table; `width` is `None` where nothing is to be cut.
+/// Renders a whole table; `None` as width disables truncation.
 pub(super) fn table(columns: &[Column], rows: &[Vec<Cell>], width: Option<usize>) -> String {
     let mut layout = Layout::default();
     layout.rows(columns, rows, width, OffsetDateTime::now_utc())
 }
 
-/// Widths of columns, once the first rows are known. Later rows keep to them.
+/// Column widths, determined by the first rows.
 #[derive(Default)]
 pub(super) struct Layout {
     widths: Option<Vec<Option<usize>>>,
 }
 
 impl Layout {
-    /// Lines of these rows, with the header before the first ones.
+    /// Renders rows; the first call adds the header.
     pub(super) fn rows(
         &mut self,
         columns: &[Column],
@@ -197,7 +197,7 @@ fn line(
         line.extend(std::iter::repeat_n(' ', blank.max(GAP)));
     }
     let line = line.trim_end();
-    // A later row may have a longer id or state than the first ones.
+    // A later row can have a longer id or state than the first rows.
     let line = limit.map_or(line.into(), |limit| truncate_str(line, limit, "…"));
     line.into_owned() + "\n"
 }
@@ -219,7 +219,7 @@ fn shortened(kind: Kind, cell: &str, width: usize) -> String {
     }
 }
 
-/// Width of each column; none of a column that is left out.
+/// Width of each column; `None` for an omitted column.
 fn fitted(columns: &[Column], rows: &[Vec<String>], limit: Option<usize>) -> Vec<Option<usize>> {
     let natural = |at: usize, column: &Column| {
         let cells = rows.iter().filter_map(|row| row.get(at));
@@ -256,7 +256,7 @@ fn total(widths: &[Option<usize>]) -> usize {
     widths.iter().flatten().sum::<usize>() + gaps
 }
 
-/// Takes from the columns of this kind until the table fits: from the rightmost text, from the widest of the others.
+/// Shrinks the columns of a kind until the table fits: texts from the right, other kinds from the widest.
 fn shrink(columns: &[Column], widths: &mut [Option<usize>], kind: Kind, limit: usize) {
     while total(widths) > limit {
         let of_kind = columns.iter().zip(widths.iter_mut());
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_cut_and_ids_are_whole() {
+    fn text_is_truncated_before_ids() {
         let error = "the agent has lost its connection";
         let row = ["demo", "c-green-lake-4711", "t-acme", "Connected", error];
         let whole = shown(row, None);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_any_length_fit_and_the_key_is_whole() {
+    fn long_names_are_truncated_before_the_key() {
         let long = |prefix: &str| prefix.to_owned() + &"x".repeat(61);
         let (id, tenant) = (long("c-"), long("t-"));
         let row = [&id, &id, &tenant, "ApiUnreachable", &id];
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_row_keeps_to_the_columns_of_the_first_ones() {
+    fn later_rows_keep_the_widths_of_the_first_rows() {
         let columns = [
             Column::key("ID").at_least(6),
             Column::word("STATE"),
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_one_line_and_a_time_is_an_age() {
+    fn cell_is_one_line_and_time_is_an_age() {
         let now = OffsetDateTime::UNIX_EPOCH + time::Duration::hours(5);
         let then = OffsetDateTime::UNIX_EPOCH;
         assert_eq!(Cell::from("a\n\u{1b}[31m").render(now), "a  [31m");

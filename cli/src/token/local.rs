@@ -1,11 +1,11 @@
-//! `fairlead token create --data`: a token from the hub's own machine, for an operator without one that is valid.
+//! `fairlead token create --data`: creates a token on the hub's machine, for an operator without a valid token.
 
 use fairlead_api::{Code, Failure, resources::CreateToken};
 
 use super::created_text;
 use crate::{args, environment::Environment, output, upkeep};
 
-/// Makes the token if the command names the hub's data; else gives the command back.
+/// Creates the token if the command has `--data`; else returns the command.
 pub(super) fn run(
     command: args::Token,
     environment: &Environment,
@@ -27,7 +27,7 @@ pub(super) fn run(
     else {
         return Ok(Some(command));
     };
-    // Without the hub's API names of clusters are not looked up.
+    // Without the hub's API, only ids of clusters are supported.
     let cluster = cluster.map(|id| id.parse()).transpose();
     let cluster = cluster.map_err(|error| {
         let detail = format_args!("--cluster: {error}; with --data it is an id");
