@@ -16,7 +16,7 @@ use fairlead_runtime::{
 use tracing::info;
 
 use crate::{
-    environment::Environment, files, settings, settings::ProcessSettings, version::VERSION,
+    build_info::VERSION, environment::Environment, files, settings, settings::ProcessSettings,
 };
 
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";

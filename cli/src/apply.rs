@@ -8,7 +8,10 @@ use fairlead_api::Failure;
 use crate::{
     args,
     confirm::confirm,
-    documents::{self, Document, Kind, Meant, Plan, Planned},
+    documents::{
+        self, Document, Kind,
+        plan::{self, Meant, Plan, Planned},
+    },
     files,
     hub_client::HubClient,
     output,
@@ -53,7 +56,7 @@ async fn carry_out(
     }
     let last = summary(&planned, "");
     for (document, planned) in planned {
-        let sent = documents::send(hub, &document, meant, planned).await;
+        let sent = plan::send(hub, &document, meant, planned).await;
         sent.map_err(|failure| about(&document, &failure, "; what came before it is done"))?;
     }
     output::print(&last)
@@ -69,7 +72,7 @@ async fn plan_all(
     let mut all = Vec::with_capacity(documents.len());
     for document in documents {
         let pending = document.needs().is_some_and(|it| new.contains(it));
-        let planned = documents::plan(hub, &document, meant, pending).await;
+        let planned = plan::plan(hub, &document, meant, pending).await;
         let planned = planned.map_err(|failure| about(&document, &failure, ""))?;
         if matches!(planned.plan, Plan::Create(_)) {
             new.insert(document.id.clone());

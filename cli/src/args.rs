@@ -10,6 +10,7 @@
 
 mod access;
 mod agent_settings;
+pub(crate) mod common;
 mod explain;
 mod fields;
 mod help;
@@ -18,21 +19,23 @@ mod lists;
 mod registry;
 mod tokens;
 
-use clap::{Parser, Subcommand};
-use clap_complete::{ArgValueCompleter, CompleteEnv, Shell};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::{CompleteEnv, Shell};
 
 pub(crate) use self::access::{Address, Hubs, Kubeconfig, Login, Logout};
 pub(crate) use self::agent_settings::{AgentField, AgentFields, ClusterAgent};
+use self::common::Process;
+pub(crate) use self::common::{HubPlace, Output};
 pub(crate) use self::explain::{Explain, ExplainFormat, Help, HelpFormat};
 pub(crate) use self::fields::{ClusterFields, NewCluster, SetCluster, TenantFields};
-pub(crate) use self::help::command;
 pub(crate) use self::inspect::{Audit, ClusterCatalog, Compiled, Inventory};
 pub(crate) use self::lists::{ClusterList, TenantList, TokenList};
 pub(crate) use self::registry::{
     Apply, Backup, Changes, Cluster, Facts, Find, Import, OneCluster, Restore, Store, Tenant,
 };
 pub(crate) use self::tokens::{ClusterToken, LocalHub, Token};
-use crate::{complete, output::Format};
+use crate::complete;
+use crate::hub::settings::{Dev, Server};
 
 const ENVIRONMENT_AND_EXIT_CODES: &str = "\
 Environment of the commands that connect to a hub; each variable takes precedence over `fairlead login`:
@@ -143,180 +146,6 @@ pub(crate) enum Command {
     },
 }
 
-const DEV_EXAMPLES: &str = "\
-Examples:
-  fairlead dev
-  fairlead dev --listen :8443 --public-url https://laptop.local:8443      # for agents on other machines
-  fairlead dev --data /tmp/hub --listen 127.0.0.1:0 --ready-file /tmp/hub/ready.json";
-
-#[derive(Parser)]
-#[command(after_help = DEV_EXAMPLES)]
-pub(crate) struct Dev {
-    /// Folder of the hub's store and keys [default: ~/.local/share/fairlead/dev]
-    #[arg(long, value_name = "DIR")]
-    data: Option<String>,
-    /// Listen address; port 0 selects a free port, :8443 listens on all interfaces [default: 127.0.0.1:8443]
-    #[arg(long, value_name = "ADDR")]
-    listen: Option<String>,
-    /// URL for people and agents, with a name or address of this machine, like https://laptop.local:8443
-    /// [default: the listen address]
-    #[arg(long, value_name = "URL")]
-    public_url: Option<String>,
-    /// Additional listen address for plain HTTP/1.1, for a proxy that terminates TLS; tokens are not encrypted there [default: none]
-    #[arg(long, value_name = "ADDR")]
-    listen_plain: Option<String>,
-    /// Listen address for health, metrics and install manifests, plain HTTP [default: 127.0.0.1:9090]
-    #[arg(long, value_name = "ADDR")]
-    admin: Option<String>,
-    /// Time that open requests wait for a disconnected agent; 0s resets them at once [default: 60s]
-    #[arg(long, value_name = "TIME")]
-    resume_window: Option<String>,
-    /// Agent image in install manifests [default: fairlead:<version>]
-    #[arg(long, value_name = "IMAGE")]
-    image: Option<String>,
-    /// Start although keys or database are missing from the data folder, and create new ones
-    #[arg(long)]
-    accept_data_loss: bool,
-    /// File to write when the hub is ready: JSON with url, admin_url, ca_file, token_file, kubeconfig
-    #[arg(long, value_name = "FILE")]
-    ready_file: Option<String>,
-    #[command(flatten)]
-    process: Process,
-}
-
-const SERVER_EXAMPLES: &str = "\
-Examples:
-  fairlead server --data /var/lib/fairlead --listen 0.0.0.0:443 --public-url https://hub.example.com \\
-    --tls-cert tls.crt --tls-key tls.key
-  FAIRLEAD_CONFIG=/etc/fairlead.toml fairlead server      # settings in a table [server]";
-
-#[derive(Parser)]
-#[command(after_help = SERVER_EXAMPLES)]
-pub(crate) struct Server {
-    /// Folder of the hub's store and keys [default: /var/lib/fairlead]
-    #[arg(long, value_name = "DIR")]
-    data: Option<String>,
-    /// Listen address for people and agents [default: 0.0.0.0:8443]
-    #[arg(long, value_name = "ADDR")]
-    listen: Option<String>,
-    /// Additional listen address for plain HTTP/1.1, for a proxy that terminates TLS; tokens are not encrypted there [default: none]
-    #[arg(long, value_name = "ADDR")]
-    listen_plain: Option<String>,
-    /// Listen address for health and metrics, plain HTTP [default: 127.0.0.1:9090]
-    #[arg(long, value_name = "ADDR")]
-    admin: Option<String>,
-    /// Certificate chain of the listen address, PEM [default: issued by the hub's own CA]
-    #[arg(long, value_name = "FILE")]
-    tls_cert: Option<String>,
-    /// Private key of that certificate, PEM
-    #[arg(long, value_name = "FILE")]
-    tls_key: Option<String>,
-    /// URL for people and agents, like https://hub.example.com
-    #[arg(long, value_name = "URL")]
-    public_url: Option<String>,
-    /// Domain of the cluster names <id>.<domain> [default: clusters.<host of the public URL>]
-    #[arg(long, value_name = "DOMAIN")]
-    cluster_domain: Option<String>,
-    /// Database of the registry: postgres://USER@HOST/DATABASE, without a password. The certificate of a remote server is
-    /// verified unless sslmode disables that [default: a file in the data folder]
-    #[arg(long, value_name = "URL")]
-    store: Option<String>,
-    /// File with the password of the store; alternatively FAIRLEAD_STORE_PASSWORD
-    #[arg(long, value_name = "FILE")]
-    store_password_file: Option<String>,
-    /// File with a key of 32 bytes in base64, the same for all hubs on one database. It encrypts the CA and the key of
-    /// bootstrap tokens in the store, so that further hubs can load them; alternatively FAIRLEAD_STORE_KEY [default: none]
-    #[arg(long, value_name = "FILE")]
-    store_key_file: Option<String>,
-    /// Retention of the change log, which has at most a million entries [default: 7d]
-    #[arg(long, value_name = "TIME")]
-    keep_changes: Option<String>,
-    /// Retention of the history of facts [default: 400d]
-    #[arg(long, value_name = "TIME")]
-    keep_facts: Option<String>,
-    /// Longest interval between two fact reports of an agent, 1s to 30d; facts are stale after three missed reports [default: 1h]
-    #[arg(long, value_name = "TIME")]
-    agent_reports_every: Option<String>,
-    /// The same interval for Project Syn's Steward and other programs with a token of role cluster [default: 1m]
-    #[arg(long, value_name = "TIME")]
-    steward_reports_every: Option<String>,
-    /// InfluxDB 1.x that also receives the facts, like https://influx.example:8086 [default: none]
-    #[arg(long, value_name = "URL")]
-    influx_url: Option<String>,
-    /// Existing database of the InfluxDB [default: fairlead]
-    #[arg(long, value_name = "NAME")]
-    influx_database: Option<String>,
-    /// User name for the InfluxDB
-    #[arg(long, value_name = "NAME")]
-    influx_user: Option<String>,
-    /// File with the password for the InfluxDB; alternatively FAIRLEAD_INFLUX_PASSWORD
-    #[arg(long, value_name = "FILE")]
-    influx_password_file: Option<String>,
-    /// File with a bearer token for the InfluxDB, instead of a password; alternatively FAIRLEAD_INFLUX_TOKEN
-    #[arg(long, value_name = "FILE")]
-    influx_token_file: Option<String>,
-    /// CA of the InfluxDB, PEM, in addition to the system's CAs
-    #[arg(long, value_name = "FILE")]
-    influx_ca_file: Option<String>,
-    /// Size of the spool in the data folder for an unavailable InfluxDB; the oldest facts beyond it are dropped [default: 256MiB]
-    #[arg(long, value_name = "SIZE")]
-    influx_spool: Option<String>,
-    /// Send queries of GET /inventory to the InfluxDB, except requests with backend=hub
-    #[arg(long)]
-    influx_query: bool,
-    /// Start although keys or database are missing from the data folder, and create new ones; clusters may have to enrol again
-    #[arg(long)]
-    accept_data_loss: bool,
-    /// TOML file of trusted token issuers: OpenID Connect, Kubernetes clusters [default: none]
-    #[arg(long, value_name = "FILE")]
-    issuers: Option<String>,
-    /// Lifetime of bootstrap tokens [default: 30m]
-    #[arg(long, value_name = "TIME")]
-    bootstrap_ttl: Option<String>,
-    /// Time after its expiry in which an agent's identity can be renewed, unless another agent has enrolled; 0s disables it [default: 30d]
-    #[arg(long, value_name = "TIME")]
-    renew_grace: Option<String>,
-    /// Limit of concurrent requests per caller, watches included; further requests get status 429 [default: 1000]
-    #[arg(long, value_name = "N")]
-    max_requests_per_caller: Option<String>,
-    /// Time that open requests wait for a disconnected agent; 0s resets them at once [default: 60s]
-    #[arg(long, value_name = "TIME")]
-    resume_window: Option<String>,
-    /// Memory budget of all sessions, in addition to 256 KiB per open stream. Large transfers slow down beyond it. A second
-    /// budget of this size is for data that clients do not read; new requests are refused beyond it [default: 1GiB]
-    #[arg(long, value_name = "SIZE")]
-    session_memory: Option<String>,
-    /// Agent image in install manifests [default: fairlead:<version>]
-    #[arg(long, value_name = "IMAGE")]
-    image: Option<String>,
-    /// Image of Project Syn's Steward in its install manifests [default: docker.io/projectsyn/steward:v0.13.0]
-    #[arg(long, value_name = "IMAGE")]
-    steward_image: Option<String>,
-    /// Fact to add as a label of syn_lieutenant_cluster_facts, like distribution; repeatable [default: none]
-    #[arg(long, value_name = "NAME")]
-    metric_fact: Vec<String>,
-    /// Network of trusted proxies, like 10.0.0.0/8; their X-Forwarded-Proto and Host headers are used; repeatable
-    #[arg(long, value_name = "NETWORK")]
-    trusted_proxy: Vec<String>,
-    /// Discovery URL of the OIDC provider that GET / reports to Lieutenant's clients
-    #[arg(long, value_name = "URL")]
-    oidc_discovery_url: Option<String>,
-    /// Client id for that OIDC provider
-    #[arg(long, value_name = "ID")]
-    oidc_client_id: Option<String>,
-    /// Address of the Vault that GET / reports to Lieutenant's clients
-    #[arg(long, value_name = "URL")]
-    vault_addr: Option<String>,
-    /// Login method for that Vault
-    #[arg(long, value_name = "METHOD")]
-    vault_login_method: Option<String>,
-    /// File to write when the hub is ready: JSON with url, admin_url, ca_file, token_file, kubeconfig
-    #[arg(long, value_name = "FILE")]
-    ready_file: Option<String>,
-    #[command(flatten)]
-    process: Process,
-}
-
 #[derive(Subcommand)]
 pub(crate) enum AgentCommand {
     /// Remove the agent and its resources from a cluster
@@ -402,56 +231,15 @@ pub(crate) struct Agent {
     process: Process,
 }
 
-/// Settings of every long-running command.
-#[derive(clap::Args)]
-struct Process {
-    /// TOML file with a table named like the command; flags and FAIRLEAD_* variables take precedence
-    #[arg(long, value_name = "FILE")]
-    config: Option<String>,
-    /// Log filter, like info or fairlead_dialer=debug,info [default: info]
-    #[arg(long, value_name = "FILTER")]
-    log: Option<String>,
-    /// Log format: text or json [default: text]
-    #[arg(long, value_name = "FORMAT")]
-    log_format: Option<String>,
-    /// Time for open requests to finish after SIGTERM [default: 30s]
-    #[arg(long, value_name = "TIME")]
-    drain_timeout: Option<String>,
-}
-
-/// Output format of an answer.
-#[derive(clap::Args)]
-pub(crate) struct Output {
-    /// Output format: table, wide, json, yaml, name (ids), jsonpath='{.items[*].id}' or custom-columns=ID:.id
-    #[arg(
-        short,
-        long,
-        value_name = "FORMAT",
-        default_value = "table",
-        hide_default_value = true,
-        add = ArgValueCompleter::new(complete::formats)
-    )]
-    pub(crate) output: Format,
-}
-
-/// Data of a hub on this machine.
-#[derive(clap::Args)]
-pub(crate) struct HubPlace {
-    /// Folder of the hub's store and keys
-    #[arg(long, value_name = "DIR", default_value = "/var/lib/fairlead")]
-    pub(crate) data: std::path::PathBuf,
-    /// Database of the store, as for `fairlead server` [default: a file in the data folder]
-    #[arg(long, value_name = "URL", env = "FAIRLEAD_STORE")]
-    pub(crate) store: Option<String>,
-    /// File with the password of the store; alternatively FAIRLEAD_STORE_PASSWORD
-    #[arg(long, value_name = "FILE")]
-    pub(crate) store_password_file: Option<std::path::PathBuf>,
-}
-
 #[derive(Parser)]
 pub(crate) struct Version {
     #[command(flatten)]
     pub(crate) output: Output,
+}
+
+/// The command line, with the grouped overview of `fairlead --help`.
+pub(crate) fn command() -> clap::Command {
+    help::with_overview(Args::command())
 }
 
 /// Answers a completion request of a shell; false if the process was not started for completion.

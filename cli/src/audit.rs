@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use crate::{
     args,
-    cluster::{find, id_of},
+    cluster::lookup::{find, id_of},
     environment::Environment,
-    find::{check_tenant, query_of, short},
     hub_client::HubClient,
     output::{self, Cell, Column},
+    query::{check_tenant, query_of, short},
     settings::block_on,
 };
 

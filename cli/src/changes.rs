@@ -15,9 +15,9 @@ use tokio::time::sleep;
 use crate::{
     args,
     environment::Environment,
-    find::{check_tenant, query_of},
     hub_client::HubClient,
     output::{self, Cell, Column, Columns, Format},
+    query::{check_tenant, query_of},
     settings::block_on,
 };
 

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use crate::{
     environment::Environment,
     hub_client::HubClient,
-    login,
+    logins,
     output::{self, FORMATS},
     settings::block_on,
 };
@@ -81,7 +81,7 @@ pub(crate) fn tokens(current: &OsStr) -> Vec<CompletionCandidate> {
 
 /// URLs of the hubs with a login.
 pub(crate) fn hubs(current: &OsStr) -> Vec<CompletionCandidate> {
-    let known = login::remembered(&Environment::of_process()).unwrap_or_default();
+    let known = logins::remembered(&Environment::of_process()).unwrap_or_default();
     let urls = known.urls().map(|url| (url.to_string(), String::new()));
     starting_with(current, urls)
 }

@@ -7,9 +7,9 @@ use time::OffsetDateTime;
 
 use crate::{
     audit,
-    find::query_of,
     hub_client::HubClient,
     output::{self, Cell, Column},
+    query::query_of,
 };
 
 /// Number of changes that are shown.

@@ -1,13 +1,11 @@
 //! Documents of tenants and clusters in files: the fields that people write, the parser, and the order of requests.
 
-mod plan;
+pub(crate) mod plan;
 
 use std::{collections::BTreeSet, fmt};
 
 use fairlead_api::{ClusterId, Code, Failure, TenantId};
 use serde_json::{Map, Value};
-
-pub(crate) use plan::{Meant, Plan, Planned, plan, send};
 
 /// Fields that only the hub, agents and Commodore write. They are ignored in files, so that the output of `-o yaml` can be applied.
 const NOT_PEOPLES: [&str; 13] = [

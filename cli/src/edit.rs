@@ -14,7 +14,10 @@ use tokio::process::Command;
 use crate::{
     apply,
     confirm::confirm,
-    documents::{self, Document, Kind, Meant, Plan},
+    documents::{
+        self, Document, Kind,
+        plan::{self, Meant, Plan},
+    },
     environment::Environment,
     files,
     hub_client::HubClient,
@@ -98,7 +101,7 @@ async fn take(hub: &HubClient, base: &Document, edited: &str, yes: bool) -> Resu
         }
     };
     let meant = Meant::EditOf(base);
-    let planned = documents::plan(hub, &document, meant, false).await?;
+    let planned = plan::plan(hub, &document, meant, false).await?;
     if planned.plan == Plan::Unchanged {
         let told =
             "is unchanged: what was taken away comes from its tenant, or was none of its own";
@@ -109,7 +112,7 @@ async fn take(hub: &HubClient, base: &Document, edited: &str, yes: bool) -> Resu
         let dangers = planned.dangers.join(", ");
         confirm(yes, &format!("{base}: this {dangers}. Go on?"))?;
     }
-    documents::send(hub, &document, meant, planned).await?;
+    plan::send(hub, &document, meant, planned).await?;
     output::print(&format!("Changed {base}.\n"))
 }
 

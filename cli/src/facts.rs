@@ -11,11 +11,12 @@ use fairlead_api::{
 use time::{Duration, OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
-    args, cluster,
+    args,
+    cluster::lookup::find,
     environment::Environment,
-    find::short,
     hub_client::HubClient,
     output::{self, Cell, Column, Format},
+    query::short,
     settings::block_on,
 };
 
@@ -54,7 +55,7 @@ async fn ask(hub: &HubClient, args: args::Facts) -> Result<(), Failure> {
             past_cells,
         );
     };
-    let id = cluster::find(hub, name).await?.id;
+    let id = find(hub, name).await?.id;
     let fact = args.fact.as_deref();
     if args.at.is_none() && since.is_none() {
         let mut known: List<ClusterFact> = hub.get(&format!("/v1/clusters/{id}/facts")).await?;

@@ -2,210 +2,57 @@
 
 mod first_login;
 mod influx;
+mod local;
+pub(crate) mod settings;
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use clap::ArgMatches;
 use fairlead_api::{Code, Failure, HubUrl};
 use fairlead_certs::Leaf;
-use fairlead_control::{BOOTSTRAP_TTL, Control, Network};
-use fairlead_facts::InfluxConfig;
+use fairlead_control::Control;
 use fairlead_gateway::Gateway;
-use fairlead_registry::{Discovery, stale::Reporting};
-use fairlead_runtime::{
-    Process, admin,
-    config::{Listen, Reader, Size, Span},
-    listen, workers,
-};
-use fairlead_store::{Place, Retention};
-use secrecy::SecretString;
+use fairlead_runtime::{Process, admin, listen, workers};
 use tokio::net::TcpListener;
 use tracing::info;
 
 use crate::{
-    dev, environment::Environment, files, settings, settings::ProcessSettings, version::VERSION,
+    build_info::VERSION,
+    environment::Environment,
+    files,
+    settings::{ProcessSettings, reader},
 };
 use first_login::first_login;
-
-/// Pinned image of Steward, a version that is tested with this hub.
-pub(crate) const STEWARD_IMAGE: &str = "docker.io/projectsyn/steward:v0.13.0";
-pub(crate) const RESUME_WINDOW: Duration = Duration::from_secs(60);
-pub(crate) const SESSION_MEMORY: usize = 1 << 30;
-/// Default of `--renew-grace`: a cluster that was off for a month can still renew its identity.
-pub(crate) const RENEW_GRACE: Duration = Duration::from_secs(30 * 24 * 3600);
-
-/// Default limit per caller: enough for a person with some controllers, but not all of the hub's capacity.
-pub(crate) const MAX_REQUESTS_PER_CALLER: usize = 1000;
-
-/// Complete settings of a hub.
-pub(crate) struct Settings {
-    pub(crate) data: PathBuf,
-    pub(crate) listen: SocketAddr,
-    /// Address for plain HTTP, for a proxy that terminates TLS.
-    pub(crate) listen_plain: Option<SocketAddr>,
-    pub(crate) admin: SocketAddr,
-    pub(crate) ready_file: Option<PathBuf>,
-    /// `None` is the listen address.
-    pub(crate) public_url: Option<HubUrl>,
-    pub(crate) cluster_domain: Option<String>,
-    pub(crate) tls: Option<(PathBuf, PathBuf)>,
-    /// `None` is a file in `data`.
-    pub(crate) store: Option<Place>,
-    /// Key that encrypts the hub's keys in the store.
-    pub(crate) store_key: Option<SecretString>,
-    pub(crate) retention: Retention,
-    pub(crate) reporting: Reporting,
-    pub(crate) influx: Option<InfluxConfig>,
-    pub(crate) issuers: Option<PathBuf>,
-    pub(crate) bootstrap_ttl: Duration,
-    pub(crate) renew_grace: Duration,
-    pub(crate) max_requests_per_caller: usize,
-    pub(crate) resume_window: Duration,
-    pub(crate) session_memory: usize,
-    pub(crate) image: String,
-    pub(crate) steward_image: String,
-    pub(crate) metric_facts: Vec<String>,
-    pub(crate) discovery: Discovery,
-    pub(crate) trusted_proxies: Vec<Network>,
-    pub(crate) accept_data_loss: bool,
-    /// Set for `fairlead dev`: install manifests on the admin port, and a login for this user.
-    pub(crate) dev: Option<Environment>,
-}
+use settings::Settings;
 
 pub(crate) fn server(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
-    let mut reader = settings::reader("server", matches, environment);
+    let mut reader = reader("server", matches, environment);
     let process = ProcessSettings::read(&mut reader);
-    let settings = read_server(&mut reader);
+    let settings = settings::read_server(&mut reader);
     reader.finish()?;
     process.run(workers::cores(), async move |process| {
         serve(settings, process).await
     })
 }
 
-fn read_server(reader: &mut Reader) -> Settings {
-    let tls = (
-        reader.optional::<PathBuf>("tls-cert"),
-        reader.optional::<PathBuf>("tls-key"),
-    );
-    let tls = match tls {
-        (Some(cert), Some(key)) => Some((cert, key)),
-        (None, None) => None,
-        _ => {
-            reader.mistake("tls-cert and tls-key go together");
-            None
-        }
+pub(crate) fn dev(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
+    let mut reader = reader("dev", matches, environment);
+    let process = ProcessSettings::read(&mut reader);
+    let data = match reader.optional("data") {
+        Some(data) => data,
+        None => environment.data_dir()?.join("dev"),
     };
-    let store = read_store(reader);
-    Settings {
-        data: reader.or("data", PathBuf::from("/var/lib/fairlead")),
-        listen: listen_or(reader, "listen", ([0, 0, 0, 0], 8443)),
-        listen_plain: reader.optional::<Listen>("listen-plain").map(|it| it.0),
-        admin: listen_or(reader, "admin", ([127, 0, 0, 1], 9090)),
-        ready_file: reader.optional("ready-file"),
-        public_url: reader.required(
-            "public-url",
-            "how people and agents reach the hub from outside, like https://hub.example.com",
-        ),
-        cluster_domain: reader.optional("cluster-domain"),
-        tls,
-        store,
-        store_key: read_secret(reader, "store-key", "store-key-file"),
-        retention: read_retention(reader),
-        reporting: read_reporting(reader),
-        influx: influx::read(reader),
-        issuers: reader.optional("issuers"),
-        bootstrap_ttl: reader.or("bootstrap-ttl", Span(BOOTSTRAP_TTL)).0,
-        renew_grace: reader.or("renew-grace", Span(RENEW_GRACE)).0,
-        max_requests_per_caller: reader.or("max-requests-per-caller", MAX_REQUESTS_PER_CALLER),
-        resume_window: reader.or("resume-window", Span(RESUME_WINDOW)).0,
-        session_memory: reader.or("session-memory", Size(SESSION_MEMORY)).0,
-        image: reader.or("image", default_image()),
-        steward_image: reader.or("steward-image", STEWARD_IMAGE.to_owned()),
-        metric_facts: reader.list("metric-fact"),
-        discovery: read_discovery(reader),
-        trusted_proxies: reader.list("trusted-proxy"),
-        accept_data_loss: reader.or("accept-data-loss", false),
-        dev: None,
-    }
-}
-
-pub(crate) fn listen_or(
-    reader: &mut Reader,
-    key: &'static str,
-    default: ([u8; 4], u16),
-) -> SocketAddr {
-    reader.or(key, Listen(default.into())).0
-}
-
-fn read_store(reader: &mut Reader) -> Option<Place> {
-    let place: Option<Place> = reader.optional("store");
-    let password = read_secret(reader, "store-password", "store-password-file");
-    place.map(|place| place.with_password(password.as_ref()))
-}
-
-/// Reads a secret from a file or the environment. There is no flag for it, because command lines are public.
-fn read_secret(
-    reader: &mut Reader,
-    name: &'static str,
-    file: &'static str,
-) -> Option<SecretString> {
-    let secret: Option<String> = reader.optional(name);
-    let path: Option<PathBuf> = reader.optional(file);
-    let secret = match path {
-        None => secret,
-        Some(path) => match files::read_secret(&path) {
-            Ok(text) => return Some(text),
-            Err(cause) => {
-                reader.mistake(format!("{file}: {cause}"));
-                None
-            }
-        },
-    };
-    secret.map(SecretString::from)
-}
-
-fn read_retention(reader: &mut Reader) -> Retention {
-    let default = Retention::default();
-    Retention {
-        changes: reader.or("keep-changes", Span(default.changes)).0,
-        facts: reader.or("keep-facts", Span(default.facts)).0,
-        lines: default.lines,
-    }
-}
-
-fn read_reporting(reader: &mut Reader) -> Reporting {
-    let default = Reporting::default();
-    Reporting {
-        agent: reader.or("agent-reports-every", Span(default.agent)).0,
-        steward: reader.or("steward-reports-every", Span(default.steward)).0,
-    }
-}
-
-/// Data that `GET /` reports to Lieutenant's clients.
-fn read_discovery(reader: &mut Reader) -> Discovery {
-    let oidc = (
-        reader.optional("oidc-discovery-url"),
-        reader.optional("oidc-client-id"),
-    );
-    let vault = (
-        reader.optional("vault-addr"),
-        reader.optional("vault-login-method"),
-    );
-    if oidc.0.is_some() != oidc.1.is_some() {
-        reader.mistake("oidc-discovery-url and oidc-client-id go together");
-    }
-    Discovery {
-        oidc: oidc.0.zip(oidc.1),
-        vault: vault.0.map(|addr| (addr, vault.1)),
-    }
-}
-
-pub(crate) fn default_image() -> String {
-    format!("fairlead:{VERSION}")
+    // The login is stored there; a missing folder is reported before the hub starts.
+    environment.config_dir()?;
+    let settings = settings::read_dev(&mut reader, data, environment);
+    reader.finish()?;
+    process.run(workers::cores(), async move |process| {
+        serve(settings, process).await
+    })
 }
 
 /// Runs a hub until the process drains.
-pub(crate) async fn serve(settings: Settings, process: Process) -> Result<(), Failure> {
+async fn serve(settings: Settings, process: Process) -> Result<(), Failure> {
     let listener = listen::bind(settings.listen)?;
     let plain = settings.listen_plain.map(listen::bind).transpose()?;
     let admin_listener = listen::bind(settings.admin)?;
@@ -249,13 +96,13 @@ pub(crate) async fn serve(settings: Settings, process: Process) -> Result<(), Fa
     process.set_ready(true);
     info!(%url, admin = %admin_url, data = %settings.data.display(), version = VERSION, "hub ready");
     if settings.dev.is_some() {
-        process.spawn(dev::keep_kubeconfig(
+        process.spawn(local::keep_kubeconfig(
             ready.kubeconfig.clone(),
             ready.client(&url)?,
             control.revision(),
             process.clone(),
         ));
-        dev::greet(&settings, &url, ready.current.as_ref())?;
+        local::greet(&settings, &url, ready.current.as_ref())?;
     }
     if let Some(file) = &settings.ready_file {
         files::write(file, &ready.to_json(&url, &admin_url, plain_url.as_deref()))?;

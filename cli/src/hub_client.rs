@@ -24,7 +24,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio_rustls::TlsConnector;
 
-use crate::{environment::Environment, files, login};
+use crate::{environment::Environment, files, logins};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 /// Deadline of the request for the hub's time, after a certificate that is not valid now.
@@ -99,7 +99,7 @@ impl HubClient {
             .get("FAIRLEAD_CA_FILE")
             .map(|file| files::read(file.as_ref()))
             .transpose()?;
-        let known = login::remembered(environment)?.remove(asked.as_ref());
+        let known = logins::remembered(environment)?.remove(asked.as_ref());
         let url = asked.or_else(|| known.as_ref().map(|hub| hub.url.clone()));
         let url = url.ok_or(Code::NotLoggedIn)?;
         let token = token
@@ -107,7 +107,7 @@ impl HubClient {
             .ok_or_else(|| {
                 Failure::with_cause(Code::NotLoggedIn, format!("no token for {url} is known"))
             })?;
-        let step = login::new_token_step(environment, &url, known.as_ref());
+        let step = logins::new_token_step(environment, &url, known.as_ref());
         let ca = ca.or_else(|| known.and_then(|hub| hub.ca));
         let hub = HubClient::new(url, token, ca, environment.proxy()?)?;
         Ok(HubClient {

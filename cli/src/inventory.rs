@@ -7,12 +7,13 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    args, cluster,
+    args,
+    cluster::lookup::find,
     environment::Environment,
     files,
-    find::short,
     hub_client::HubClient,
     output::{self, Format},
+    query::short,
     settings::block_on,
 };
 
@@ -47,7 +48,7 @@ async fn store(hub: &HubClient, name: &str, file: PathBuf) -> Result<(), Failure
         let detail = format_args!("{from}: it takes an object, a fact in each entry");
         return Err(Failure::because(Code::Invalid, detail));
     };
-    let id = cluster::find(hub, name).await?.id;
+    let id = find(hub, name).await?.id;
     let count = facts.len();
     let body = json!({ "cluster": id, "inventory": facts });
     hub.tell(Method::POST, "/inventory", &body).await?;

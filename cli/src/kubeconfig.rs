@@ -2,7 +2,7 @@
 
 mod file;
 mod merge;
-mod names;
+pub(crate) mod names;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use fairlead_api::{
@@ -17,7 +17,7 @@ use names::Names;
 
 use crate::{
     args::{Address, Kubeconfig},
-    cluster,
+    cluster::lookup::among,
     environment::Environment,
     hub_client::HubClient,
     output,
@@ -84,7 +84,7 @@ async fn of_clusters(hub: &HubClient, args: &Kubeconfig) -> Result<Made, Failure
     let visible: Vec<Cluster> = hub.get("/clusters").await?;
     let mut chosen: Vec<&Cluster> = Vec::new();
     for name in &args.clusters {
-        let cluster = cluster::among(&visible, name)?;
+        let cluster = among(&visible, name)?;
         if !chosen.iter().any(|it| it.id == cluster.id) {
             chosen.push(cluster);
         }

@@ -4,13 +4,13 @@ mod agent;
 mod apply;
 mod args;
 mod audit;
+mod build_info;
 mod bulk;
 mod changes;
 mod cluster;
 mod complete;
 mod confirm;
 mod describe;
-mod dev;
 mod documents;
 mod edit;
 mod environment;
@@ -27,8 +27,10 @@ mod inventory;
 mod jsonpath;
 mod kubeconfig;
 mod login;
+mod logins;
 mod outcome;
 mod output;
+mod query;
 mod settings;
 mod tenant;
 mod token;
@@ -69,7 +71,7 @@ fn dispatch(
     environment: &Environment,
 ) -> Result<(), Failure> {
     match command {
-        Command::Dev(_) => dev::run(matches, environment),
+        Command::Dev(_) => hub::dev(matches, environment),
         Command::Server(_) => hub::server(matches, environment),
         Command::Agent(args) => match args.command {
             Some(args::AgentCommand::Uninstall(args)) => uninstall::run(args, environment),

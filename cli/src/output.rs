@@ -15,11 +15,11 @@ use fairlead_api::{Code, Failure, resources::List};
 use serde::Serialize;
 use serde_json::Value;
 
-use self::table::Layout;
 pub(crate) use self::{
     custom::CustomColumns,
     table::{Cell, Column},
 };
+use self::{custom::items, table::Layout};
 use crate::{environment::Environment, jsonpath::Template};
 
 /// Output format, the value of `-o`.
@@ -161,14 +161,6 @@ pub(crate) fn names(value: &Value) -> String {
         known.next().map(|name| format!("{name}\n"))
     };
     items(value).iter().filter_map(name).collect()
-}
-
-/// Items of a list, or the single resource.
-fn items(value: &Value) -> &[Value] {
-    match value.get("items").unwrap_or(value) {
-        Value::Array(items) => items.as_slice(),
-        _ => std::slice::from_ref(value),
-    }
 }
 
 pub(crate) fn yaml<T: Serialize>(value: &T) -> Result<String, Failure> {

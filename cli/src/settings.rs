@@ -1,6 +1,10 @@
 //! Settings of the long-running commands from flags, `FAIRLEAD_*` variables and the TOML file.
 
-use std::{future::Future, path::Path, time::Duration};
+use std::{
+    future::Future,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::{ArgMatches, parser::ValueSource};
 use fairlead_api::{Code, Failure};
@@ -9,6 +13,7 @@ use fairlead_runtime::{
     config::{Reader, Span},
     log, workers,
 };
+use secrecy::SecretString;
 use tracing::info;
 
 use crate::{environment::Environment, files};
@@ -45,6 +50,27 @@ pub(crate) fn reader(
         }
     }
     reader
+}
+
+/// Reads a secret from a file or the environment. There is no flag for it, because command lines are public.
+pub(crate) fn read_secret(
+    reader: &mut Reader,
+    name: &'static str,
+    file: &'static str,
+) -> Option<SecretString> {
+    let secret: Option<String> = reader.optional(name);
+    let path: Option<PathBuf> = reader.optional(file);
+    let secret = match path {
+        None => secret,
+        Some(path) => match files::read_secret(&path) {
+            Ok(text) => return Some(text),
+            Err(cause) => {
+                reader.mistake(format!("{file}: {cause}"));
+                None
+            }
+        },
+    };
+    secret.map(SecretString::from)
 }
 
 /// Settings of every long-running command.

@@ -15,9 +15,9 @@ use crate::{
     edit,
     environment::Environment,
     fields,
-    find::{check_tenant, query_of},
     hub_client::HubClient,
     output::{self, Cell, Column, Format},
+    query::{check_tenant, query_of},
     settings::block_on,
     watch::{self, Row, Scope, Wakes},
 };

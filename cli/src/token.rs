@@ -10,12 +10,12 @@ use secrecy::ExposeSecret;
 
 use crate::{
     args, bulk,
-    cluster::id_of,
+    cluster::lookup::id_of,
     confirm::confirm,
     environment::Environment,
-    find::{check_tenant, query_of},
     hub_client::HubClient,
     output::{self, Cell, Column},
+    query::{check_tenant, query_of},
     settings::block_on,
 };
 

@@ -3,10 +3,7 @@
 use fairlead_api::Failure;
 use serde::Serialize;
 
-use crate::{args, output};
-
-/// Version of the workspace.
-pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+use crate::{args, build_info::VERSION, output};
 
 #[derive(Serialize)]
 struct Version {

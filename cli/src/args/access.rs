@@ -6,8 +6,8 @@ use clap::{Parser, Subcommand};
 use clap_complete::ArgValueCompleter;
 use fairlead_api::{HubUrl, resources::ClusterState};
 
-use super::Output;
-use crate::{complete, kubeconfig::ContextName};
+use super::common::Output;
+use crate::{complete, kubeconfig::names::ContextName};
 
 const KUBECONFIG_EXAMPLES: &str = "\
 Examples:

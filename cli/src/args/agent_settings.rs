@@ -4,7 +4,7 @@ use clap::{Subcommand, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use fairlead_runtime::config::Span;
 
-use super::Output;
+use super::common::Output;
 use crate::complete::clusters;
 
 #[derive(Subcommand)]

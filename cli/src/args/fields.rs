@@ -3,7 +3,7 @@
 use clap::Parser;
 use clap_complete::ArgValueCompleter;
 
-use super::{Output, access::display_name};
+use super::{access::display_name, common::Output};
 use crate::complete::{clusters, tenants};
 
 #[derive(Parser)]

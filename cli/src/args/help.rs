@@ -2,9 +2,7 @@
 
 use std::fmt::Write as _;
 
-use clap::{Command, CommandFactory};
-
-use super::Args;
+use clap::Command;
 
 /// Headings with their commands, in the order of the page.
 const GROUPS: [(&str, &[&str]); 4] = [
@@ -33,9 +31,8 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Help", &["help", "explain", "version", "completion"]),
 ];
 
-/// Definition of the command line with the grouped overview.
-pub(crate) fn command() -> Command {
-    let command = Args::command();
+/// Adds the overview to the definition of the command line.
+pub(super) fn with_overview(command: Command) -> Command {
     let template = template(&command);
     command.help_template(template)
 }
@@ -65,6 +62,7 @@ fn template(command: &Command) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::command;
 
     #[test]
     fn every_command_is_under_one_heading() {

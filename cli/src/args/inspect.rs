@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 use clap_complete::ArgValueCompleter;
 
-use super::Output;
+use super::common::Output;
 use crate::complete::{clusters, tenants};
 
 const COMPILED_EXAMPLES: &str = "\

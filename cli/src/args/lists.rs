@@ -4,7 +4,7 @@ use clap::Parser;
 use clap_complete::ArgValueCompleter;
 use fairlead_api::TenantId;
 
-use super::Output;
+use super::common::Output;
 use crate::complete::tenants;
 
 pub(super) const TENANT_LIST_EXAMPLES: &str = "\

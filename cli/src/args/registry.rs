@@ -4,9 +4,9 @@ use clap::{Parser, Subcommand};
 use clap_complete::ArgValueCompleter;
 
 use super::{
-    HubPlace, Output,
     access::{cluster_state, display_name},
     agent_settings::ClusterAgent,
+    common::{HubPlace, Output},
     fields::{NewCluster, SetCluster, TenantFields},
     inspect::{ClusterCatalog, Compiled},
     lists::{CLUSTER_LIST_EXAMPLES, ClusterList, TENANT_LIST_EXAMPLES, TenantList},

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use clap_complete::ArgValueCompleter;
 
-use super::{Output, lists::TokenList};
+use super::{common::Output, lists::TokenList};
 use crate::complete::{clusters, tenants, tokens};
 
 #[derive(Subcommand)]

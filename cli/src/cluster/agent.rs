@@ -4,7 +4,7 @@ use fairlead_api::{Code, Failure};
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::find;
+use super::lookup::find;
 use crate::{
     args::{AgentField, AgentFields, ClusterAgent},
     hub_client::{HubClient, OnlyIf, Tagged},

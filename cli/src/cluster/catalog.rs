@@ -4,7 +4,7 @@ use fairlead_api::{ClusterId, Failure, catalog::Catalog};
 use fairlead_control::import;
 use serde_json::Value;
 
-use super::find;
+use super::lookup::find;
 use crate::{
     args,
     confirm::confirm,

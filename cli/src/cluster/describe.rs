@@ -8,7 +8,7 @@ use fairlead_api::{
 };
 use serde::de::DeserializeOwned;
 
-use super::{find, views};
+use super::{lookup::find, views};
 use crate::{
     describe::{Description, at, changes, describe_changes, other_fields},
     facts,

@@ -2,8 +2,8 @@
 
 use fairlead_api::{Failure, resources::Cluster};
 
-use super::{among, find};
-use crate::{bulk, confirm::confirm, find::query_of, hub_client::HubClient, output};
+use super::lookup::{among, find};
+use crate::{bulk, confirm::confirm, hub_client::HubClient, output, query::query_of};
 
 /// Hint about the objects of the install manifest, which remain in a deleted cluster.
 const LEFTOVERS: &str = "\

@@ -6,13 +6,13 @@ use fairlead_api::{
 };
 use secrecy::ExposeSecret;
 
-use super::find;
+use super::lookup::find;
 use crate::{
     args,
     confirm::confirm,
-    find::check_tenant,
     hub_client::HubClient,
     output::{self, Cell, Column},
+    query::check_tenant,
 };
 
 pub(super) async fn run(hub: &HubClient, command: args::ClusterToken) -> Result<(), Failure> {

@@ -8,12 +8,12 @@ use fairlead_api::{
 use serde_json::{Map, Value};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-use super::find;
+use super::lookup::find;
 use crate::{
     args,
-    find::{check_tenant, query_of, short},
     hub_client::HubClient,
     output::{self, Cell, Column, Format},
+    query::{check_tenant, query_of, short},
 };
 
 /// Path of a subresource of the cluster.

@@ -8,7 +8,7 @@ use fairlead_api::{
 };
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::find;
+use super::lookup::find;
 use crate::hub_client::HubClient;
 
 const AWAITS_AGENT: &str = "waiting for the agent to enrol";

@@ -13,8 +13,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 use tracing::{info, warn};
 
-use super::Settings;
-use crate::{files, hub_client::HubClient, login};
+use super::settings::Settings;
+use crate::{files, hub_client::HubClient, logins};
 
 /// Lifetime of the first token, in seconds.
 const FIRST_LOGIN: u64 = 8 * 3600;
@@ -81,7 +81,7 @@ pub(super) async fn first_login(
         let ca = ready.ca_file.as_deref().map(files::read).transpose()?;
         let token = files::read(&ready.token_file)?.trim().into();
         let url = url.clone();
-        let hub = login::Hub {
+        let hub = logins::Hub {
             url,
             token,
             ca,
@@ -89,7 +89,7 @@ pub(super) async fn first_login(
         };
         let data = std::path::absolute(&settings.data);
         let data = data.map_err(|error| Failure::because(Code::DataDir, error))?;
-        ready.current = Some(login::remember_dev(environment, hub, &data)?);
+        ready.current = Some(logins::remember_dev(environment, hub, &data)?);
     }
     tell(settings, control, &ready.token_file, mint);
     Ok(ready)

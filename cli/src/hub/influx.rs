@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use fairlead_facts::{InfluxConfig, InfluxLogin};
 use fairlead_runtime::config::{Reader, Size};
 
-use super::read_secret;
-use crate::files;
+use crate::{files, settings::read_secret};
 
 /// Default size of the spool for an unavailable InfluxDB, in bytes.
 const INFLUX_SPOOL: usize = 256 << 20;

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
-use super::{Column, items, table::table};
+use super::table::{Cell, Column, table};
 use crate::jsonpath::Template;
 
 /// Columns with their paths into an item.
@@ -52,7 +52,7 @@ impl CustomColumns {
         texts.join("  ") + "\n"
     }
 
-    fn cells(&self, item: &Value) -> Vec<super::Cell> {
+    fn cells(&self, item: &Value) -> Vec<Cell> {
         self.texts(item).map(Into::into).collect()
     }
 
@@ -65,6 +65,14 @@ impl CustomColumns {
                 found.join(",")
             }
         })
+    }
+}
+
+/// Items of a list, or the single resource.
+pub(super) fn items(value: &Value) -> &[Value] {
+    match value.get("items").unwrap_or(value) {
+        Value::Array(items) => items.as_slice(),
+        _ => std::slice::from_ref(value),
     }
 }
 

@@ -4,9 +4,9 @@ use fairlead_api::{Failure, resources::Cluster};
 
 use crate::{
     describe::{Description, at, changes, describe_changes, other_fields},
-    find::query_of,
     hub_client::HubClient,
     output::{Cell, Column},
+    query::query_of,
 };
 
 pub(super) async fn run(hub: &HubClient, id: &str) -> Result<(), Failure> {

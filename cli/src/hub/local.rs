@@ -1,79 +1,25 @@
-//! `fairlead dev`: a hub for development on this machine.
+//! Services of a development hub for its user: the greeting, and a kubeconfig that follows the clusters.
 
 use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use clap::ArgMatches;
 use fairlead_api::{Failure, HubUrl};
-use fairlead_runtime::{
-    Process,
-    config::{Listen, Span},
-    workers,
-};
-use fairlead_store::{Retention, Revision};
+use fairlead_runtime::Process;
+use fairlead_store::Revision;
 use tokio::sync::watch;
 use tracing::warn;
 
-use crate::{
-    environment::Environment,
-    files,
-    hub::{self, Settings, listen_or},
-    hub_client::HubClient,
-    kubeconfig, output,
-    settings::{self, ProcessSettings},
-};
+use super::settings::Settings;
+use crate::{files, hub_client::HubClient, kubeconfig, output};
 
 /// Shortest interval between two updates of the kubeconfig.
 const REST: Duration = Duration::from_secs(1);
 
-pub(crate) fn run(matches: &ArgMatches, environment: &Environment) -> Result<(), Failure> {
-    let mut reader = settings::reader("dev", matches, environment);
-    let process = ProcessSettings::read(&mut reader);
-    let data = match reader.optional("data") {
-        Some(data) => data,
-        None => environment.data_dir()?.join("dev"),
-    };
-    // The login is stored there; a missing folder is reported before the hub starts.
-    environment.config_dir()?;
-    let settings = Settings {
-        data,
-        listen: listen_or(&mut reader, "listen", ([127, 0, 0, 1], 8443)),
-        listen_plain: reader.optional::<Listen>("listen-plain").map(|it| it.0),
-        admin: listen_or(&mut reader, "admin", ([127, 0, 0, 1], 9090)),
-        ready_file: reader.optional("ready-file"),
-        public_url: reader.optional("public-url"),
-        cluster_domain: None,
-        tls: None,
-        store: None,
-        store_key: None,
-        retention: Retention::default(),
-        reporting: fairlead_registry::stale::Reporting::default(),
-        influx: None,
-        issuers: None,
-        bootstrap_ttl: fairlead_control::BOOTSTRAP_TTL,
-        renew_grace: hub::RENEW_GRACE,
-        max_requests_per_caller: hub::MAX_REQUESTS_PER_CALLER,
-        resume_window: reader.or("resume-window", Span(hub::RESUME_WINDOW)).0,
-        session_memory: hub::SESSION_MEMORY,
-        image: reader.or("image", hub::default_image()),
-        steward_image: hub::STEWARD_IMAGE.to_owned(),
-        metric_facts: Vec::new(),
-        discovery: fairlead_registry::Discovery::default(),
-        trusted_proxies: Vec::new(),
-        accept_data_loss: reader.or("accept-data-loss", false),
-        dev: Some(environment.clone()),
-    };
-    reader.finish()?;
-    process.run(workers::cores(), async move |process| {
-        hub::serve(settings, process).await
-    })
-}
-
 /// Prints the next commands, and a warning if other machines can reach this hub. `current` is the current hub of the
 /// command line.
-pub(crate) fn greet(
+pub(super) fn greet(
     settings: &Settings,
     url: &HubUrl,
     current: Option<&HubUrl>,
@@ -102,7 +48,7 @@ pub(crate) fn greet(
 }
 
 /// Updates the kubeconfig of the ready file whenever clusters change, so that each has a context.
-pub(crate) async fn keep_kubeconfig(
+pub(super) async fn keep_kubeconfig(
     file: PathBuf,
     hub: HubClient,
     mut revision: watch::Receiver<Revision>,

@@ -1,0 +1,368 @@
+//! Settings of a hub. A setting is declared here once: its flag with help, its field, and its reader with the default.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::Parser;
+use fairlead_api::HubUrl;
+use fairlead_control::{BOOTSTRAP_TTL, Network};
+use fairlead_facts::InfluxConfig;
+use fairlead_registry::{Discovery, stale::Reporting};
+use fairlead_runtime::config::{Listen, Reader, Size, Span};
+use fairlead_store::{Place, Retention};
+use secrecy::SecretString;
+
+use super::influx;
+use crate::{
+    args::common::Process, build_info::VERSION, environment::Environment, settings::read_secret,
+};
+
+/// Pinned image of Steward, a version that is tested with this hub.
+const STEWARD_IMAGE: &str = "docker.io/projectsyn/steward:v0.13.0";
+/// Default of `--resume-window`.
+const RESUME_WINDOW: Duration = Duration::from_secs(60);
+/// Default of `--session-memory`, in bytes.
+const SESSION_MEMORY: usize = 1 << 30;
+/// Default of `--renew-grace`: a cluster that was off for a month can still renew its identity.
+const RENEW_GRACE: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Default limit per caller: enough for a person with some controllers, but not all of the hub's capacity.
+const MAX_REQUESTS_PER_CALLER: usize = 1000;
+
+/// Complete settings of a hub.
+pub(crate) struct Settings {
+    pub(crate) data: PathBuf,
+    pub(crate) listen: SocketAddr,
+    /// Address for plain HTTP, for a proxy that terminates TLS.
+    pub(crate) listen_plain: Option<SocketAddr>,
+    pub(crate) admin: SocketAddr,
+    pub(crate) ready_file: Option<PathBuf>,
+    /// `None` is the listen address.
+    pub(crate) public_url: Option<HubUrl>,
+    pub(crate) cluster_domain: Option<String>,
+    pub(crate) tls: Option<(PathBuf, PathBuf)>,
+    /// `None` is a file in `data`.
+    pub(crate) store: Option<Place>,
+    /// Key that encrypts the hub's keys in the store.
+    pub(crate) store_key: Option<SecretString>,
+    pub(crate) retention: Retention,
+    pub(crate) reporting: Reporting,
+    pub(crate) influx: Option<InfluxConfig>,
+    pub(crate) issuers: Option<PathBuf>,
+    pub(crate) bootstrap_ttl: Duration,
+    pub(crate) renew_grace: Duration,
+    pub(crate) max_requests_per_caller: usize,
+    pub(crate) resume_window: Duration,
+    pub(crate) session_memory: usize,
+    pub(crate) image: String,
+    pub(crate) steward_image: String,
+    pub(crate) metric_facts: Vec<String>,
+    pub(crate) discovery: Discovery,
+    pub(crate) trusted_proxies: Vec<Network>,
+    pub(crate) accept_data_loss: bool,
+    /// Set for `fairlead dev`: install manifests on the admin port, and a login for this user.
+    pub(crate) dev: Option<Environment>,
+}
+
+const DEV_EXAMPLES: &str = "\
+Examples:
+  fairlead dev
+  fairlead dev --listen :8443 --public-url https://laptop.local:8443      # for agents on other machines
+  fairlead dev --data /tmp/hub --listen 127.0.0.1:0 --ready-file /tmp/hub/ready.json";
+
+#[derive(Parser)]
+#[command(after_help = DEV_EXAMPLES)]
+pub(crate) struct Dev {
+    /// Folder of the hub's store and keys [default: ~/.local/share/fairlead/dev]
+    #[arg(long, value_name = "DIR")]
+    data: Option<String>,
+    /// Listen address; port 0 selects a free port, :8443 listens on all interfaces [default: 127.0.0.1:8443]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// URL for people and agents, with a name or address of this machine, like https://laptop.local:8443
+    /// [default: the listen address]
+    #[arg(long, value_name = "URL")]
+    public_url: Option<String>,
+    /// Additional listen address for plain HTTP/1.1, for a proxy that terminates TLS; tokens are not encrypted there [default: none]
+    #[arg(long, value_name = "ADDR")]
+    listen_plain: Option<String>,
+    /// Listen address for health, metrics and install manifests, plain HTTP [default: 127.0.0.1:9090]
+    #[arg(long, value_name = "ADDR")]
+    admin: Option<String>,
+    /// Time that open requests wait for a disconnected agent; 0s resets them at once [default: 60s]
+    #[arg(long, value_name = "TIME")]
+    resume_window: Option<String>,
+    /// Agent image in install manifests [default: fairlead:<version>]
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
+    /// Start although keys or database are missing from the data folder, and create new ones
+    #[arg(long)]
+    accept_data_loss: bool,
+    /// File to write when the hub is ready: JSON with url, admin_url, ca_file, token_file, kubeconfig
+    #[arg(long, value_name = "FILE")]
+    ready_file: Option<String>,
+    #[command(flatten)]
+    process: Process,
+}
+
+const SERVER_EXAMPLES: &str = "\
+Examples:
+  fairlead server --data /var/lib/fairlead --listen 0.0.0.0:443 --public-url https://hub.example.com \\
+    --tls-cert tls.crt --tls-key tls.key
+  FAIRLEAD_CONFIG=/etc/fairlead.toml fairlead server      # settings in a table [server]";
+
+#[derive(Parser)]
+#[command(after_help = SERVER_EXAMPLES)]
+pub(crate) struct Server {
+    /// Folder of the hub's store and keys [default: /var/lib/fairlead]
+    #[arg(long, value_name = "DIR")]
+    data: Option<String>,
+    /// Listen address for people and agents [default: 0.0.0.0:8443]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// Additional listen address for plain HTTP/1.1, for a proxy that terminates TLS; tokens are not encrypted there [default: none]
+    #[arg(long, value_name = "ADDR")]
+    listen_plain: Option<String>,
+    /// Listen address for health and metrics, plain HTTP [default: 127.0.0.1:9090]
+    #[arg(long, value_name = "ADDR")]
+    admin: Option<String>,
+    /// Certificate chain of the listen address, PEM [default: issued by the hub's own CA]
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<String>,
+    /// Private key of that certificate, PEM
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<String>,
+    /// URL for people and agents, like https://hub.example.com
+    #[arg(long, value_name = "URL")]
+    public_url: Option<String>,
+    /// Domain of the cluster names <id>.<domain> [default: clusters.<host of the public URL>]
+    #[arg(long, value_name = "DOMAIN")]
+    cluster_domain: Option<String>,
+    /// Database of the registry: postgres://USER@HOST/DATABASE, without a password. The certificate of a remote server is
+    /// verified unless sslmode disables that [default: a file in the data folder]
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// File with the password of the store; alternatively FAIRLEAD_STORE_PASSWORD
+    #[arg(long, value_name = "FILE")]
+    store_password_file: Option<String>,
+    /// File with a key of 32 bytes in base64, the same for all hubs on one database. It encrypts the CA and the key of
+    /// bootstrap tokens in the store, so that further hubs can load them; alternatively FAIRLEAD_STORE_KEY [default: none]
+    #[arg(long, value_name = "FILE")]
+    store_key_file: Option<String>,
+    /// Retention of the change log, which has at most a million entries [default: 7d]
+    #[arg(long, value_name = "TIME")]
+    keep_changes: Option<String>,
+    /// Retention of the history of facts [default: 400d]
+    #[arg(long, value_name = "TIME")]
+    keep_facts: Option<String>,
+    /// Longest interval between two fact reports of an agent, 1s to 30d; facts are stale after three missed reports [default: 1h]
+    #[arg(long, value_name = "TIME")]
+    agent_reports_every: Option<String>,
+    /// The same interval for Project Syn's Steward and other programs with a token of role cluster [default: 1m]
+    #[arg(long, value_name = "TIME")]
+    steward_reports_every: Option<String>,
+    /// InfluxDB 1.x that also receives the facts, like https://influx.example:8086 [default: none]
+    #[arg(long, value_name = "URL")]
+    influx_url: Option<String>,
+    /// Existing database of the InfluxDB [default: fairlead]
+    #[arg(long, value_name = "NAME")]
+    influx_database: Option<String>,
+    /// User name for the InfluxDB
+    #[arg(long, value_name = "NAME")]
+    influx_user: Option<String>,
+    /// File with the password for the InfluxDB; alternatively FAIRLEAD_INFLUX_PASSWORD
+    #[arg(long, value_name = "FILE")]
+    influx_password_file: Option<String>,
+    /// File with a bearer token for the InfluxDB, instead of a password; alternatively FAIRLEAD_INFLUX_TOKEN
+    #[arg(long, value_name = "FILE")]
+    influx_token_file: Option<String>,
+    /// CA of the InfluxDB, PEM, in addition to the system's CAs
+    #[arg(long, value_name = "FILE")]
+    influx_ca_file: Option<String>,
+    /// Size of the spool in the data folder for an unavailable InfluxDB; the oldest facts beyond it are dropped [default: 256MiB]
+    #[arg(long, value_name = "SIZE")]
+    influx_spool: Option<String>,
+    /// Send queries of GET /inventory to the InfluxDB, except requests with backend=hub
+    #[arg(long)]
+    influx_query: bool,
+    /// Start although keys or database are missing from the data folder, and create new ones; clusters may have to enrol again
+    #[arg(long)]
+    accept_data_loss: bool,
+    /// TOML file of trusted token issuers: OpenID Connect, Kubernetes clusters [default: none]
+    #[arg(long, value_name = "FILE")]
+    issuers: Option<String>,
+    /// Lifetime of bootstrap tokens [default: 30m]
+    #[arg(long, value_name = "TIME")]
+    bootstrap_ttl: Option<String>,
+    /// Time after its expiry in which an agent's identity can be renewed, unless another agent has enrolled; 0s disables it [default: 30d]
+    #[arg(long, value_name = "TIME")]
+    renew_grace: Option<String>,
+    /// Limit of concurrent requests per caller, watches included; further requests get status 429 [default: 1000]
+    #[arg(long, value_name = "N")]
+    max_requests_per_caller: Option<String>,
+    /// Time that open requests wait for a disconnected agent; 0s resets them at once [default: 60s]
+    #[arg(long, value_name = "TIME")]
+    resume_window: Option<String>,
+    /// Memory budget of all sessions, in addition to 256 KiB per open stream. Large transfers slow down beyond it. A second
+    /// budget of this size is for data that clients do not read; new requests are refused beyond it [default: 1GiB]
+    #[arg(long, value_name = "SIZE")]
+    session_memory: Option<String>,
+    /// Agent image in install manifests [default: fairlead:<version>]
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
+    /// Image of Project Syn's Steward in its install manifests [default: docker.io/projectsyn/steward:v0.13.0]
+    #[arg(long, value_name = "IMAGE")]
+    steward_image: Option<String>,
+    /// Fact to add as a label of syn_lieutenant_cluster_facts, like distribution; repeatable [default: none]
+    #[arg(long, value_name = "NAME")]
+    metric_fact: Vec<String>,
+    /// Network of trusted proxies, like 10.0.0.0/8; their X-Forwarded-Proto and Host headers are used; repeatable
+    #[arg(long, value_name = "NETWORK")]
+    trusted_proxy: Vec<String>,
+    /// Discovery URL of the OIDC provider that GET / reports to Lieutenant's clients
+    #[arg(long, value_name = "URL")]
+    oidc_discovery_url: Option<String>,
+    /// Client id for that OIDC provider
+    #[arg(long, value_name = "ID")]
+    oidc_client_id: Option<String>,
+    /// Address of the Vault that GET / reports to Lieutenant's clients
+    #[arg(long, value_name = "URL")]
+    vault_addr: Option<String>,
+    /// Login method for that Vault
+    #[arg(long, value_name = "METHOD")]
+    vault_login_method: Option<String>,
+    /// File to write when the hub is ready: JSON with url, admin_url, ca_file, token_file, kubeconfig
+    #[arg(long, value_name = "FILE")]
+    ready_file: Option<String>,
+    #[command(flatten)]
+    process: Process,
+}
+
+/// Reads the settings of `fairlead server`.
+pub(super) fn read_server(reader: &mut Reader) -> Settings {
+    let tls = (
+        reader.optional::<PathBuf>("tls-cert"),
+        reader.optional::<PathBuf>("tls-key"),
+    );
+    let tls = match tls {
+        (Some(cert), Some(key)) => Some((cert, key)),
+        (None, None) => None,
+        _ => {
+            reader.mistake("tls-cert and tls-key go together");
+            None
+        }
+    };
+    let store = read_store(reader);
+    Settings {
+        data: reader.or("data", PathBuf::from("/var/lib/fairlead")),
+        listen: listen_or(reader, "listen", ([0, 0, 0, 0], 8443)),
+        listen_plain: reader.optional::<Listen>("listen-plain").map(|it| it.0),
+        admin: listen_or(reader, "admin", ([127, 0, 0, 1], 9090)),
+        ready_file: reader.optional("ready-file"),
+        public_url: reader.required(
+            "public-url",
+            "how people and agents reach the hub from outside, like https://hub.example.com",
+        ),
+        cluster_domain: reader.optional("cluster-domain"),
+        tls,
+        store,
+        store_key: read_secret(reader, "store-key", "store-key-file"),
+        retention: read_retention(reader),
+        reporting: read_reporting(reader),
+        influx: influx::read(reader),
+        issuers: reader.optional("issuers"),
+        bootstrap_ttl: reader.or("bootstrap-ttl", Span(BOOTSTRAP_TTL)).0,
+        renew_grace: reader.or("renew-grace", Span(RENEW_GRACE)).0,
+        max_requests_per_caller: reader.or("max-requests-per-caller", MAX_REQUESTS_PER_CALLER),
+        resume_window: reader.or("resume-window", Span(RESUME_WINDOW)).0,
+        session_memory: reader.or("session-memory", Size(SESSION_MEMORY)).0,
+        image: reader.or("image", default_image()),
+        steward_image: reader.or("steward-image", STEWARD_IMAGE.to_owned()),
+        metric_facts: reader.list("metric-fact"),
+        discovery: read_discovery(reader),
+        trusted_proxies: reader.list("trusted-proxy"),
+        accept_data_loss: reader.or("accept-data-loss", false),
+        dev: None,
+    }
+}
+
+/// Reads the settings of `fairlead dev`, with `data` as the data folder.
+pub(crate) fn read_dev(reader: &mut Reader, data: PathBuf, environment: &Environment) -> Settings {
+    Settings {
+        listen: listen_or(reader, "listen", ([127, 0, 0, 1], 8443)),
+        listen_plain: reader.optional::<Listen>("listen-plain").map(|it| it.0),
+        admin: listen_or(reader, "admin", ([127, 0, 0, 1], 9090)),
+        ready_file: reader.optional("ready-file"),
+        public_url: reader.optional("public-url"),
+        cluster_domain: None,
+        tls: None,
+        store: None,
+        store_key: None,
+        retention: Retention::default(),
+        reporting: Reporting::default(),
+        influx: None,
+        issuers: None,
+        bootstrap_ttl: BOOTSTRAP_TTL,
+        renew_grace: RENEW_GRACE,
+        max_requests_per_caller: MAX_REQUESTS_PER_CALLER,
+        resume_window: reader.or("resume-window", Span(RESUME_WINDOW)).0,
+        session_memory: SESSION_MEMORY,
+        image: reader.or("image", default_image()),
+        steward_image: STEWARD_IMAGE.to_owned(),
+        metric_facts: Vec::new(),
+        discovery: Discovery::default(),
+        trusted_proxies: Vec::new(),
+        accept_data_loss: reader.or("accept-data-loss", false),
+        dev: Some(environment.clone()),
+        data,
+    }
+}
+
+fn listen_or(reader: &mut Reader, key: &'static str, default: ([u8; 4], u16)) -> SocketAddr {
+    reader.or(key, Listen(default.into())).0
+}
+
+fn read_store(reader: &mut Reader) -> Option<Place> {
+    let place: Option<Place> = reader.optional("store");
+    let password = read_secret(reader, "store-password", "store-password-file");
+    place.map(|place| place.with_password(password.as_ref()))
+}
+
+fn read_retention(reader: &mut Reader) -> Retention {
+    let default = Retention::default();
+    Retention {
+        changes: reader.or("keep-changes", Span(default.changes)).0,
+        facts: reader.or("keep-facts", Span(default.facts)).0,
+        lines: default.lines,
+    }
+}
+
+fn read_reporting(reader: &mut Reader) -> Reporting {
+    let default = Reporting::default();
+    Reporting {
+        agent: reader.or("agent-reports-every", Span(default.agent)).0,
+        steward: reader.or("steward-reports-every", Span(default.steward)).0,
+    }
+}
+
+/// Data that `GET /` reports to Lieutenant's clients.
+fn read_discovery(reader: &mut Reader) -> Discovery {
+    let oidc = (
+        reader.optional("oidc-discovery-url"),
+        reader.optional("oidc-client-id"),
+    );
+    let vault = (
+        reader.optional("vault-addr"),
+        reader.optional("vault-login-method"),
+    );
+    if oidc.0.is_some() != oidc.1.is_some() {
+        reader.mistake("oidc-discovery-url and oidc-client-id go together");
+    }
+    Discovery {
+        oidc: oidc.0.zip(oidc.1),
+        vault: vault.0.map(|addr| (addr, vault.1)),
+    }
+}
+
+fn default_image() -> String {
+    format!("fairlead:{VERSION}")
+}

@@ -1,0 +1,235 @@
+//! Stored logins: `hubs.toml` of the configuration folder, mode 0600. The first hub in the file is the current one.
+
+use std::path::{Path, PathBuf};
+
+use fairlead_api::{Code, Failure, HubUrl};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::{environment::Environment, files};
+
+/// Login to one hub.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Hub {
+    pub(crate) url: HubUrl,
+    #[serde(serialize_with = "exposed")]
+    pub(crate) token: SecretString,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ca: Option<String>,
+    /// Data folder of a hub of `fairlead dev`, which adds its login itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) dev: Option<PathBuf>,
+}
+
+/// Serializes a token for `hubs.toml`.
+fn exposed<S: Serializer>(token: &SecretString, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(token.expose_secret())
+}
+
+/// The content of `hubs.toml`, the current hub first.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Hubs {
+    #[serde(default)]
+    pub(crate) hub: Vec<Hub>,
+}
+
+impl Hubs {
+    /// Removes and returns the hub with this URL, or the current hub for `None`.
+    pub(crate) fn remove(&mut self, url: Option<&HubUrl>) -> Option<Hub> {
+        let at = self
+            .hub
+            .iter()
+            .position(|hub| url.is_none_or(|url| *url == hub.url))?;
+        Some(self.hub.remove(at))
+    }
+
+    /// URLs of all hubs, the current hub first.
+    pub(crate) fn urls(&self) -> impl Iterator<Item = &HubUrl> {
+        self.hub.iter().map(|hub| &hub.url)
+    }
+
+    /// Makes the hub with this URL the current one; false if there is no login to it.
+    pub(crate) fn choose(&mut self, url: &HubUrl) -> bool {
+        let chosen = self.remove(Some(url));
+        let is_known = chosen.is_some();
+        self.hub.splice(0..0, chosen);
+        is_known
+    }
+
+    /// Adds a dev hub. It becomes the current hub only if it was before, or if there is no other.
+    fn add_dev(&mut self, hub: Hub, data: &Path) {
+        let is_same = |known: &Hub| known.url == hub.url || known.dev.as_deref() == Some(data);
+        let was_current = self.hub.first().is_some_and(is_same);
+        let is_gone = |known: &Hub| known.dev.as_ref().is_some_and(|data| !data.exists());
+        self.hub.retain(|known| !is_same(known) && !is_gone(known));
+        let at = match was_current {
+            true => 0,
+            false => self.hub.len(),
+        };
+        let dev = Some(data.to_owned());
+        self.hub.splice(at..at, [Hub { dev, ..hub }]);
+    }
+}
+
+/// Path of the file with the logins.
+fn file(environment: &Environment) -> Result<PathBuf, Failure> {
+    Ok(environment.config_dir()?.join("hubs.toml"))
+}
+
+/// Reads the stored logins; empty if there is no file.
+pub(crate) fn remembered(environment: &Environment) -> Result<Hubs, Failure> {
+    // Without a home folder there are no logins; FAIRLEAD_URL and FAIRLEAD_TOKEN are sufficient.
+    let Ok(file) = file(environment) else {
+        return Ok(Hubs::default());
+    };
+    if !file.exists() {
+        return Ok(Hubs::default());
+    }
+    // The invalid line may contain a token, so the error does not quote it.
+    let unreadable = |error: toml::de::Error| {
+        let detail = format_args!("{}: {}", file.display(), error.message());
+        let failure = Failure::because(Code::BadConfig, detail);
+        failure.next("Correct the file, or remove it and log in again with `fairlead login URL`.")
+    };
+    toml::from_str(&files::read(&file)?).map_err(unreadable)
+}
+
+/// Writes the stored logins.
+pub(crate) fn keep(environment: &Environment, hubs: &Hubs) -> Result<(), Failure> {
+    let text = toml::to_string(hubs).map_err(|error| Failure::because(Code::Internal, error))?;
+    files::write(&file(environment)?, &text)
+}
+
+/// Stores a login and makes its hub the current one.
+pub(crate) fn remember(environment: &Environment, hub: Hub) -> Result<(), Failure> {
+    let mut hubs = remembered(environment)?;
+    hubs.hub.retain(|known| known.url != hub.url);
+    hubs.hub.insert(0, hub);
+    keep(environment, &hubs)
+}
+
+/// Stores the login to a dev hub with this data folder, and returns the current hub.
+pub(crate) fn remember_dev(
+    environment: &Environment,
+    hub: Hub,
+    data: &Path,
+) -> Result<HubUrl, Failure> {
+    let url = hub.url.clone();
+    let mut hubs = remembered(environment)?;
+    hubs.add_dev(hub, data);
+    keep(environment, &hubs)?;
+    Ok(hubs.urls().next().cloned().unwrap_or(url))
+}
+
+/// Next step for a rejected token, by the origin of the token.
+pub(crate) fn new_token_step(
+    environment: &Environment,
+    url: &HubUrl,
+    known: Option<&Hub>,
+) -> String {
+    let variables = ["FAIRLEAD_TOKEN", "FAIRLEAD_TOKEN_FILE"];
+    let set = variables
+        .into_iter()
+        .find(|name| environment.get(name).is_some());
+    match (set, known.is_some_and(|hub| hub.dev.is_some())) {
+        (Some(name), _) => {
+            format!("{name} wins over `fairlead login`: put a valid token there, or unset it.")
+        }
+        (None, true) => {
+            "Start `fairlead dev` again; it logs in with a new token by itself.".to_owned()
+        }
+        (None, false) => {
+            format!("Ask an admin of the hub for a new token, then run `fairlead login {url}`.")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_login_is_current_and_urls_are_unique() {
+        let folder = tempfile::tempdir().unwrap();
+        let environment = Environment::of(&[("XDG_CONFIG_HOME", folder.path().to_str().unwrap())]);
+        let hub = |url: &str, token: &str| Hub {
+            url: url.parse().unwrap(),
+            token: token.into(),
+            ca: None,
+            dev: None,
+        };
+        for (url, token) in [("https://a", "1"), ("https://b", "2"), ("https://a", "3")] {
+            remember(&environment, hub(url, token)).unwrap();
+        }
+        let mut hubs = remembered(&environment).unwrap();
+        assert_eq!(hubs.hub.len(), 2);
+        assert_eq!(
+            hubs.remove(Some(&"https://b".parse().unwrap()))
+                .unwrap()
+                .token
+                .expose_secret(),
+            "2"
+        );
+        assert_eq!(hubs.remove(None).unwrap().token.expose_secret(), "3");
+        let mode = std::os::unix::fs::MetadataExt::mode(
+            &std::fs::metadata(file(&environment).unwrap()).unwrap(),
+        );
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    fn hub(url: &str) -> Hub {
+        Hub {
+            url: url.parse().unwrap(),
+            token: "t".into(),
+            ca: None,
+            dev: None,
+        }
+    }
+
+    fn urls(hubs: &Hubs) -> Vec<String> {
+        hubs.urls().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn dev_hub_is_current_only_where_no_other_hub_was() {
+        let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut hubs = Hubs::default();
+        hubs.add_dev(hub("https://dev:1"), data.path());
+        assert_eq!(urls(&hubs), ["https://dev:1"]);
+        // The same dev hub on another port stays current.
+        hubs.add_dev(hub("https://dev:2"), data.path());
+        assert_eq!(urls(&hubs), ["https://dev:2"]);
+        hubs.add_dev(hub("https://dev:3"), other.path());
+        assert_eq!(urls(&hubs), ["https://dev:2", "https://dev:3"]);
+        hubs.hub.insert(0, hub("https://prod"));
+        hubs.add_dev(hub("https://dev:4"), data.path());
+        assert_eq!(
+            urls(&hubs),
+            ["https://prod", "https://dev:3", "https://dev:4"]
+        );
+        // A dev hub with a deleted data folder is removed.
+        drop(other);
+        hubs.add_dev(hub("https://dev:4"), data.path());
+        assert_eq!(urls(&hubs), ["https://prod", "https://dev:4"]);
+        assert!(hubs.choose(&"https://dev:4".parse().unwrap()));
+        assert_eq!(urls(&hubs), ["https://dev:4", "https://prod"]);
+        assert!(!hubs.choose(&"https://none".parse().unwrap()));
+    }
+
+    #[test]
+    fn damaged_file_of_hubs_is_reported_without_its_tokens() {
+        let folder = tempfile::tempdir().unwrap();
+        let environment = Environment::of(&[("XDG_CONFIG_HOME", folder.path().to_str().unwrap())]);
+        let text = "[[hub]]\nurl = \"https://a\"\ntoken = \"flt_secret\" x\n";
+        files::write(&file(&environment).unwrap(), text).unwrap();
+        let failure = remembered(&environment).err().unwrap();
+        assert_eq!(failure.code, Code::BadConfig);
+        assert!(!failure.to_string().contains("flt_secret"), "{failure}");
+        assert!(
+            failure.next_step().contains("fairlead login"),
+            "{failure:?}"
+        );
+    }
+}
