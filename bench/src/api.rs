@@ -13,7 +13,7 @@ use hyper::{
 use serde::de::DeserializeOwned;
 use tokio::time;
 
-use crate::{dial::Dial, tls};
+use crate::dial::Dial;
 
 const CREATE_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -27,7 +27,7 @@ impl Api {
     pub(crate) fn new(url: &str, ca_file: &Path, token_file: &Path) -> anyhow::Result<Self> {
         let url: Uri = url.parse()?;
         let authority = url.authority().context("the URL has no host")?;
-        let tls = tls::client(ca_file)?;
+        let tls = fairlead_testkit::tls::client(ca_file)?;
         let token = std::fs::read_to_string(token_file)?;
         let mut bearer = HeaderValue::from_str(&format!("Bearer {}", token.trim()))?;
         bearer.set_sensitive(true);

@@ -34,7 +34,7 @@ use self::{
     pace::{Pace, paces},
     target::Connection,
 };
-use crate::{stats::Latencies, tls};
+use crate::stats::Latencies;
 
 /// Deadline of the requests in flight when the window ends.
 const LAST_ANSWERS_DEADLINE: Duration = Duration::from_secs(20);
@@ -133,7 +133,11 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         server_name: args.server_name.as_deref(),
         host: args.host.as_deref(),
         token: token.as_deref().map(str::trim),
-        tls: args.ca_file.as_deref().map(tls::client).transpose()?,
+        tls: args
+            .ca_file
+            .as_deref()
+            .map(fairlead_testkit::tls::client)
+            .transpose()?,
         via: args.via,
         echo: args.echo,
     })?;

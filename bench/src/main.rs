@@ -25,7 +25,6 @@ mod serve;
 mod smoke;
 mod soak;
 mod stats;
-mod tls;
 mod upstream;
 mod watchers;
 mod way;

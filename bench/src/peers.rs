@@ -29,11 +29,12 @@ pub(crate) use self::{
     part::{Part, write_secret},
     relayed::{CUT, Link, SILENCE},
 };
+use fairlead_testkit::tls::PemFiles;
+
 use crate::{
     launch::Launcher,
     ports,
     serve::{Ready, ready_file},
-    tls::Pems,
     way::{Legs, Way},
 };
 
@@ -106,7 +107,7 @@ pub(crate) struct Bed<'a> {
     real: Option<u32>,
     token_file: PathBuf,
     /// Keys of the peers' hubs and agents.
-    pems: Pems,
+    pems: PemFiles,
     fairlead: Option<PathBuf>,
     pub(crate) built: Built,
     folders: AtomicU32,
@@ -138,7 +139,7 @@ impl<'a> Bed<'a> {
             upstream_part,
             real: None,
             token_file,
-            pems: Pems::write(dir, "peers")?,
+            pems: PemFiles::write(dir, "peers")?,
             fairlead: fairlead.map(Path::to_owned),
             built,
             folders: AtomicU32::new(0),

@@ -18,7 +18,10 @@ use hyper::{
 use rustls::ClientConfig;
 
 use self::pool::{Pool, Returning};
-use crate::{serve::Server, tls};
+use fairlead_testkit::tls;
+use hyper::service::service_fn;
+
+use crate::serve::Server;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -42,8 +45,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let plain = pool(&args.plain_upstream, None)?;
     Server::start("proxy", &args.dir)?
         .serve(
-            move |request| answer(secure.clone(), request),
-            move |request| answer(plain.clone(), request),
+            service_fn(move |request| answer(secure.clone(), request)),
+            service_fn(move |request| answer(plain.clone(), request)),
         )
         .await
 }

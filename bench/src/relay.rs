@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use self::pace::Pace;
-use crate::serve::listen;
+use fairlead_testkit::server::listen;
 
 /// Buffer of one direction of one connection, in bytes.
 const BUFFER_BYTES: usize = 64 * 1024;

@@ -32,6 +32,8 @@ use tokio::{
 
 use self::stream::Stream;
 pub(crate) use self::stream::age;
+use hyper::service::service_fn;
+
 use crate::serve::Server;
 
 /// Sizes that `/bytes/SIZE` knows.
@@ -55,7 +57,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let counter = UnixListener::bind(count_socket(&args.dir))?;
     // The task ends with the process.
     drop(tokio::spawn(tell(counter, answers.received.clone())));
-    let answered = move |request| answer(answers.clone(), request);
+    let answered = service_fn(move |request| answer(answers.clone(), request));
     Server::start("upstream", &args.dir)?
         .serve(answered.clone(), answered)
         .await

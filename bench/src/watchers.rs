@@ -226,6 +226,8 @@ async fn ages(lines: &mut Lines, count: usize, limit: Duration) -> anyhow::Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hyper::service::service_fn;
+
     use crate::serve::{Ready, Server, ready_file};
 
     #[tokio::test]
@@ -233,7 +235,7 @@ mod tests {
         let dir = tempfile::TempDir::new().unwrap();
         let answers = upstream::Answers::default();
         let server = Server::start("upstream", dir.path()).unwrap();
-        let answered = move |request| upstream::answer(answers.clone(), request);
+        let answered = service_fn(move |request| upstream::answer(answers.clone(), request));
         let serving = tokio::spawn(server.serve(answered.clone(), answered));
         let text = std::fs::read(ready_file("upstream", dir.path())).unwrap();
         let ready: Ready = serde_json::from_slice(&text).unwrap();

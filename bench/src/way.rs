@@ -5,10 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 use hyper::Uri;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    load::{Sent, Target, Wanted},
-    tls,
-};
+use crate::load::{Sent, Target, Wanted};
 
 /// TLS or plain, for the client's leg and the upstream's. The leg between hub and agent always has TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -53,7 +50,11 @@ impl Way {
             server_name: None,
             host: None,
             token: Some(token.trim()),
-            tls: self.ca_file.as_deref().map(tls::client).transpose()?,
+            tls: self
+                .ca_file
+                .as_deref()
+                .map(fairlead_testkit::tls::client)
+                .transpose()?,
             via: self.via.clone(),
             echo: false,
         })

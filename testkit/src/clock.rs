@@ -1,14 +1,13 @@
 //! A paused clock for tests that wait for sockets.
 
-use std::{sync::mpsc, time::Duration};
+use std::sync::mpsc;
 
 use tokio::{
     task::spawn_blocking,
     time::{pause, resume},
 };
 
-/// Deadline of every wait in a test. No test waits for it to pass.
-pub const TEST_DEADLINE: Duration = Duration::from_secs(20);
+pub use crate::wait::TEST_DEADLINE;
 
 /// Pauses Tokio's clock until it is dropped, for [`TEST_DEADLINE`] at most.
 ///

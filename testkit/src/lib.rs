@@ -1,4 +1,5 @@
-//! Rigs that the tests of several crates share: real processes, and clients that may break every rule of HTTP.
+//! Rigs that the tests of several crates share: a fake API server, a fake hub and a fake agent, clients that may
+//! break every rule of HTTP, and real processes.
 //!
 //! Only tests and the bench depend on this crate. Every wait has a deadline, and every child process ends with
 //! the process that started it, also when that one is killed.
@@ -9,13 +10,19 @@
     reason = "a rig that cannot go on fails its test"
 )]
 
+pub mod agent;
+pub mod api_server;
+pub mod body;
 #[cfg(feature = "clock")]
 pub mod clock;
+pub mod hub;
 pub mod influxdb;
 pub mod mounts;
 pub mod postgres;
 pub mod process;
 pub mod raw;
+pub mod server;
 mod service;
 pub mod spawner;
+pub mod tls;
 pub mod wait;

@@ -4,7 +4,20 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
+
+/// Deadline of every wait in a test. No test waits for it to pass.
+pub const TEST_DEADLINE: Duration = Duration::from_secs(20);
+
+/// Awaits a future for [`TEST_DEADLINE`] at most.
+///
+/// # Panics
+/// It is not ready in time.
+pub async fn soon<F: Future>(future: F) -> F::Output {
+    timeout(TEST_DEADLINE, future)
+        .await
+        .expect("it takes too long")
+}
 
 /// Polls until there is an answer.
 ///

@@ -7,18 +7,17 @@ use http::Request;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::{
-    hub::Connected,
-    rig::{PausedClock, Rig, nothing, send, soon, until},
-};
+use fairlead_testkit::hub::ConnectedAgent;
+
+use crate::rig::{PausedClock, Rig, nothing, send, soon, until};
 
 fn configure(rig: &Rig, revision: &str, document: Value) {
-    *rig.hub.story.configuration.lock().unwrap() = Some((revision.to_owned(), document));
+    *rig.hub.script.configuration.lock().unwrap() = Some((revision.to_owned(), document));
 }
 
 /// Until the agent has said that it works by this one.
 async fn applied(rig: &Rig, revision: &str) {
-    let mut all = rig.hub.story.applied.subscribe();
+    let mut all = rig.hub.script.applied_revisions.subscribe();
     let said = |all: &Vec<Option<String>>| {
         let last = all.last().cloned().flatten();
         last.as_deref() == Some(revision)
@@ -27,7 +26,7 @@ async fn applied(rig: &Rig, revision: &str) {
 }
 
 /// As the hub's probe.
-async fn probe(connected: &Connected, wanted: &str) {
+async fn probe(connected: &ConnectedAgent, wanted: &str) {
     let probe =
         Request::get(fairlead_api::headers::PROBE_PATH).header(DESIRED_REVISION_HEADER, wanted);
     let probe = probe
@@ -38,7 +37,7 @@ async fn probe(connected: &Connected, wanted: &str) {
 }
 
 /// The status of the answer to a CONNECT.
-async fn connects(connected: &Connected, target: &str) -> bool {
+async fn connects(connected: &ConnectedAgent, target: &str) -> bool {
     let request = Request::connect(target)
         .header("host", target)
         .body(nothing())
@@ -53,7 +52,7 @@ async fn an_agent_works_by_the_newest_configuration_and_says_so() {
     configure(&rig, "one", json!({ "agentVersion": "0.2.0" }));
     let (_agent, connected) = rig.connected().await;
     applied(&rig, "one").await;
-    assert_eq!(rig.hub.story.applied.borrow()[0], None);
+    assert_eq!(rig.hub.script.applied_revisions.borrow()[0], None);
 
     configure(
         &rig,
@@ -62,10 +61,10 @@ async fn an_agent_works_by_the_newest_configuration_and_says_so() {
     );
     probe(&connected, "two").await;
     applied(&rig, "two").await;
-    let asked = rig.hub.story.applied.borrow().len();
+    let asked = rig.hub.script.applied_revisions.borrow().len();
     probe(&connected, "two").await;
     assert_eq!(
-        rig.hub.story.applied.borrow().len(),
+        rig.hub.script.applied_revisions.borrow().len(),
         asked,
         "it knows that one"
     );
@@ -78,7 +77,7 @@ async fn a_probe_that_names_another_configuration_has_it_got_at_once() {
     let (_agent, connected) = rig.connected().await;
     applied(&rig, "one").await;
     configure(&rig, "two", json!({ "agentVersion": "0.2.0" }));
-    let mut asked = rig.hub.story.applied.subscribe();
+    let mut asked = rig.hub.script.applied_revisions.subscribe();
     let before = asked.borrow_and_update().len();
     let clock = PausedClock::start();
     let named = Instant::now();
@@ -113,7 +112,7 @@ async fn the_hub_narrows_what_the_site_operator_allows_and_widens_it_never() {
 async fn a_collector_is_switched_off_by_the_hub_and_takes_its_facts_back() {
     let rig = Rig::new().await;
     let version = (200, json!({ "major": "1", "minor": "37" }));
-    let answers = &rig.api.story.answers;
+    let answers = &rig.api.script.answers;
     answers
         .lock()
         .unwrap()
@@ -123,7 +122,7 @@ async fn a_collector_is_switched_off_by_the_hub_and_takes_its_facts_back() {
     let _agent = rig.start(config);
     let connected = rig.hub.next().await;
     let told = || {
-        let reports = rig.hub.story.reports.lock().unwrap();
+        let reports = rig.hub.script.reports.lock().unwrap();
         let facts = reports.iter().flat_map(|report| &report.facts);
         let mut named = facts.filter(|(name, _)| name.as_str() == "kubernetesVersion");
         named.next_back().map(|(_, fact)| fact.is_some())

@@ -5,17 +5,16 @@ use std::sync::atomic::Ordering::SeqCst;
 use fairlead_dialer::{Body, CloseReason, LinkState, Resumable, Session, SessionError};
 use http_body_util::BodyExt;
 
-use crate::{
-    hub::{Connected, Hub},
-    rig::{Agent, Rig, get, last_probe, send, soon, until},
-};
+use fairlead_testkit::hub::{ConnectedAgent, FakeHub};
+
+use crate::rig::{Agent, Rig, get, last_probe, send, soon, until};
 
 /// Two hubs that keep their sessions, an agent that knows both and has its session with the first, and a watch on that.
 struct Two {
     rig: Rig,
-    other: Hub,
+    other: FakeHub,
     agent: Agent,
-    first: Connected,
+    first: ConnectedAgent,
     watch: Body,
 }
 
@@ -24,7 +23,7 @@ impl Two {
         let rig = Rig::new().await;
         let other = rig.another_hub().await;
         for hub in [&rig.hub, &other] {
-            *hub.story.resumable.lock().unwrap() = Some(Resumable::default());
+            *hub.script.resumable.lock().unwrap() = Some(Resumable::default());
         }
         let mut config = rig.config();
         config.hubs = vec![rig.hub.url(), other.url()];
@@ -42,7 +41,7 @@ impl Two {
     }
 
     async fn says(&mut self, event: &str) {
-        self.rig.api.events.send_replace(event.to_owned());
+        self.rig.api.script.events.send_replace(event.to_owned());
         let frame = soon(self.watch.frame()).await;
         assert_eq!(frame.unwrap().unwrap().into_data().unwrap(), event);
     }
@@ -54,29 +53,29 @@ async fn is(session: &Session, up: bool) {
     soon(changed).await.unwrap();
 }
 
-fn hellos(hub: &Hub) -> usize {
-    hub.story.hellos.lock().unwrap().len()
+fn hellos(hub: &FakeHub) -> usize {
+    hub.script.hellos.lock().unwrap().len()
 }
 
-async fn serves(hub: &Connected) {
+async fn serves(hub: &ConnectedAgent) {
     assert_eq!(send(&hub.exchanges, get("/version")).await.status(), 200);
 }
 
 #[tokio::test]
 async fn what_runs_waits_for_its_hub_while_another_one_serves() {
     let mut two = Two::start().await;
-    two.rig.hub.leave();
+    two.rig.hub.disconnect();
     let second = two.other.next().await;
     serves(&second).await;
     is(&two.first.session, false).await;
     until(|| two.agent.process.is_ready()).await;
 
-    two.rig.hub.come_back();
+    two.rig.hub.reconnect();
     is(&two.first.session, true).await;
     two.says("still there").await;
     serves(&two.first).await;
     // One session is enough again as soon as nothing runs on the one that waited.
-    two.rig.api.events.send_replace("end".to_owned());
+    two.rig.api.script.events.send_replace("end".to_owned());
     assert!(soon(two.watch.frame()).await.is_none());
     let ended = soon(two.first.session.closed()).await;
     assert!(
@@ -92,19 +91,19 @@ async fn what_runs_waits_for_its_hub_while_another_one_serves() {
 #[tokio::test]
 async fn each_session_goes_back_to_its_own_hub() {
     let mut two = Two::start().await;
-    two.rig.hub.leave();
+    two.rig.hub.disconnect();
     let second = two.other.next().await;
     serves(&second).await;
-    two.other.leave();
+    two.other.disconnect();
     is(&second.session, false).await;
     until(|| !two.agent.process.is_ready()).await;
-    two.rig.hub.come_back();
+    two.rig.hub.reconnect();
     is(&two.first.session, true).await;
     two.says("still there").await;
     // Several tries of a session that would be new there.
-    let taken = two.other.story.taken.load(SeqCst);
-    until(|| two.other.story.taken.load(SeqCst) > taken + 3).await;
-    two.other.come_back();
+    let taken = two.other.script.connections_taken.load(SeqCst);
+    until(|| two.other.script.connections_taken.load(SeqCst) > taken + 3).await;
+    two.other.reconnect();
     is(&second.session, true).await;
     serves(&second).await;
     assert_eq!((hellos(&two.rig.hub), hellos(&two.other)), (1, 1));
@@ -113,17 +112,17 @@ async fn each_session_goes_back_to_its_own_hub() {
 #[tokio::test]
 async fn what_waits_for_a_hub_that_has_forgotten_it_is_over() {
     let two = Two::start().await;
-    two.rig.hub.leave();
+    two.rig.hub.disconnect();
     let second = two.other.next().await;
     serves(&second).await;
-    *two.rig.hub.story.resumable.lock().unwrap() = Some(Resumable::default());
-    let taken = two.rig.hub.story.taken.load(SeqCst);
-    two.rig.hub.come_back();
-    until(|| two.rig.hub.story.taken.load(SeqCst) > taken).await;
+    *two.rig.hub.script.resumable.lock().unwrap() = Some(Resumable::default());
+    let taken = two.rig.hub.script.connections_taken.load(SeqCst);
+    two.rig.hub.reconnect();
+    until(|| two.rig.hub.script.connections_taken.load(SeqCst) > taken).await;
     serves(&second).await;
     assert_eq!((hellos(&two.rig.hub), hellos(&two.other)), (1, 1));
     // That one was asked for the session that it had, and for nothing else. From here on it may have a new one.
-    two.other.leave();
+    two.other.disconnect();
     let third = two.rig.hub.next().await;
     serves(&third).await;
 }
@@ -136,15 +135,15 @@ async fn what_is_left_at_a_hub_that_is_about_to_go_goes_on_when_its_link_breaks(
     let second = two.other.next().await;
     serves(&second).await;
     two.says("not moved").await;
-    two.rig.hub.leave();
+    two.rig.hub.disconnect();
     is(&two.first.session, false).await;
-    two.rig.hub.come_back();
+    two.rig.hub.reconnect();
     is(&two.first.session, true).await;
     two.says("still there").await;
     serves(&second).await;
     assert_eq!((hellos(&two.rig.hub), hellos(&two.other)), (1, 1));
     // When nothing runs there any more, it is not kept for the hub's sake.
-    two.rig.api.events.send_replace("end".to_owned());
+    two.rig.api.script.events.send_replace("end".to_owned());
     assert!(soon(two.watch.frame()).await.is_none());
     let ended = soon(two.first.session.closed()).await;
     assert!(
@@ -156,16 +155,16 @@ async fn what_is_left_at_a_hub_that_is_about_to_go_goes_on_when_its_link_breaks(
 #[tokio::test]
 async fn what_runs_at_a_hub_that_is_about_to_go_goes_on_there_while_no_other_answers() {
     let mut two = Two::start().await;
-    two.other.leave();
+    two.other.disconnect();
     let told = send(&two.first.exchanges, last_probe()).await;
     assert_eq!(told.status(), 200);
-    until(|| two.other.story.taken.load(SeqCst) > 0).await;
-    two.rig.hub.leave();
+    until(|| two.other.script.connections_taken.load(SeqCst) > 0).await;
+    two.rig.hub.disconnect();
     is(&two.first.session, false).await;
-    two.rig.hub.come_back();
+    two.rig.hub.reconnect();
     is(&two.first.session, true).await;
     two.says("still there").await;
-    two.other.come_back();
+    two.other.reconnect();
     let second = two.other.next().await;
     serves(&second).await;
     assert_eq!((hellos(&two.rig.hub), hellos(&two.other)), (1, 1));

@@ -5,10 +5,9 @@ use std::time::Duration;
 use fairlead_api::{Code, facts::Report};
 use serde_json::{Value, json};
 
-use crate::{
-    hub::Receipt,
-    rig::{Agent, Rig, until},
-};
+use fairlead_testkit::hub::ReportAnswer;
+
+use crate::rig::{Agent, Rig, until};
 
 const NODES: &str = "/api/v1/nodes?limit=500";
 const MAP: &str = "/api/v1/namespaces/fairlead-site/configmaps/additional-facts";
@@ -39,7 +38,7 @@ async fn rig() -> Rig {
 }
 
 fn answer(rig: &Rig, path: &str, status: u16, body: Value) {
-    let answers = &rig.api.story.answers;
+    let answers = &rig.api.script.answers;
     answers
         .lock()
         .unwrap()
@@ -54,7 +53,7 @@ fn start(rig: &Rig) -> Agent {
 
 /// The report with this number, once it is there.
 async fn report(rig: &Rig, number: usize) -> Report {
-    let reports = &rig.hub.story.reports;
+    let reports = &rig.hub.script.reports;
     until(|| reports.lock().unwrap().len() > number).await;
     reports.lock().unwrap()[number].clone()
 }
@@ -125,11 +124,16 @@ async fn an_api_server_that_fails_removes_nothing() {
 async fn a_hub_that_knows_nothing_is_told_everything() {
     let rig = rig().await;
     let receipts = [
-        Receipt::Etag(Some("known")),
-        Receipt::Etag(None),
-        Receipt::Refused(Code::Store),
+        ReportAnswer::Etag(Some("known")),
+        ReportAnswer::Etag(None),
+        ReportAnswer::Refused(Code::Store),
     ];
-    rig.hub.story.receipts.lock().unwrap().extend(receipts);
+    rig.hub
+        .script
+        .report_answers
+        .lock()
+        .unwrap()
+        .extend(receipts);
     let _agent = start(&rig);
     let first = report(&rig, 0).await;
     answer(&rig, MAP, 200, json!({ "data": { "site": "Berlin" } }));

@@ -29,15 +29,15 @@ async fn an_agent_enrols_stores_its_identity_and_comes_back_as_itself() {
     config.join = None;
     let _agent = rig.start(config);
     rig.hub.next().await;
-    assert_eq!(rig.hub.story.enrolled.lock().unwrap().len(), 1);
+    assert_eq!(rig.hub.script.enrolment_keys.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn a_lost_answer_is_asked_for_again_with_the_same_key() {
     let rig = Rig::new().await;
-    rig.hub.story.lose.store(2, SeqCst);
+    rig.hub.script.lost_answers.store(2, SeqCst);
     let (agent, _hub) = rig.connected().await;
-    let keys = rig.hub.story.enrolled.lock().unwrap().clone();
+    let keys = rig.hub.script.enrolment_keys.lock().unwrap().clone();
     assert_eq!(keys.len(), 3);
     assert!(keys.iter().all(|key| *key == keys[0]));
     until(|| agent.process.is_ready()).await;
@@ -46,24 +46,24 @@ async fn a_lost_answer_is_asked_for_again_with_the_same_key() {
 #[tokio::test]
 async fn a_lost_answer_is_asked_for_with_the_same_key_by_an_agent_that_was_started_again() {
     let rig = Rig::new().await;
-    rig.hub.story.lose.store(usize::MAX, SeqCst);
+    rig.hub.script.lost_answers.store(usize::MAX, SeqCst);
     let agent = rig.start(rig.config());
-    until(|| !rig.hub.story.enrolled.lock().unwrap().is_empty()).await;
+    until(|| !rig.hub.script.enrolment_keys.lock().unwrap().is_empty()).await;
     drop(agent);
-    rig.hub.story.lose.store(0, SeqCst);
+    rig.hub.script.lost_answers.store(0, SeqCst);
     let (_agent, _hub) = rig.connected().await;
-    let keys = rig.hub.story.enrolled.lock().unwrap().clone();
+    let keys = rig.hub.script.enrolment_keys.lock().unwrap().clone();
     assert!(keys.len() >= 2 && keys.iter().all(|key| *key == keys[0]));
 }
 
 #[tokio::test]
 async fn a_refused_enrolment_is_reported_and_tried_again_and_never_ends_the_agent() {
     let rig = Rig::new().await;
-    *rig.hub.story.refuse.lock().unwrap() = Some(Code::Store);
+    *rig.hub.script.enrolment_error.lock().unwrap() = Some(Code::Store);
     let agent = rig.start(rig.config());
-    until(|| rig.hub.story.enrolled.lock().unwrap().len() >= 2).await;
+    until(|| rig.hub.script.enrolment_keys.lock().unwrap().len() >= 2).await;
     assert!(!agent.process.is_ready() && !agent.running.is_finished());
-    *rig.hub.story.refuse.lock().unwrap() = None;
+    *rig.hub.script.enrolment_error.lock().unwrap() = None;
     rig.hub.next().await;
 }
 
@@ -83,7 +83,7 @@ async fn an_agent_whose_session_breaks_comes_back_each_time() {
 #[tokio::test]
 async fn an_agent_goes_on_with_its_session_over_another_connection() {
     let rig = Rig::new().await;
-    *rig.hub.story.resumable.lock().unwrap() = Some(Resumable::default());
+    *rig.hub.script.resumable.lock().unwrap() = Some(Resumable::default());
     let (agent, hub) = rig.connected().await;
     // The hub is a message ahead of it.
     until(|| agent.process.is_ready()).await;
@@ -102,7 +102,7 @@ async fn an_agent_goes_on_with_its_session_over_another_connection() {
     until(|| agent.process.is_ready()).await;
     drop(stream);
 
-    *rig.hub.story.resumable.lock().unwrap() = Some(Resumable::default());
+    *rig.hub.script.resumable.lock().unwrap() = Some(Resumable::default());
     rig.hub.cut();
     let new = rig.hub.next().await;
     assert_eq!(send(&new.exchanges, get("/version")).await.status(), 200);
@@ -126,10 +126,10 @@ async fn a_draining_hub_is_dialled_again_soon_and_one_that_replaced_us_is_not_at
     hub.session.close(CloseReason::Draining);
     let again = rig.hub.next().await;
     until(|| agent.process.is_ready()).await;
-    let taken = rig.hub.story.taken.load(SeqCst);
+    let taken = rig.hub.script.connections_taken.load(SeqCst);
     again.session.close(CloseReason::Replaced);
     until(|| !agent.process.is_ready()).await;
-    assert_eq!(rig.hub.story.taken.load(SeqCst), taken);
+    assert_eq!(rig.hub.script.connections_taken.load(SeqCst), taken);
 }
 
 /// The end of the certificate in the state folder.
@@ -142,27 +142,27 @@ fn kept_until(rig: &Rig) -> OffsetDateTime {
 #[tokio::test]
 async fn renewal_happens_on_the_live_session_with_the_same_key_and_disturbs_no_request() {
     let rig = Rig::new().await;
-    *rig.hub.story.age.lock().unwrap() = Duration::from_secs(20 * 3600);
-    rig.hub.story.refuse_renewals.store(1, SeqCst);
+    *rig.hub.script.certificate_age.lock().unwrap() = Duration::from_secs(20 * 3600);
+    rig.hub.script.failing_renewals.store(1, SeqCst);
     let (agent, hub) = rig.connected().await;
     let mut watch = send(&hub.exchanges, get("/watch?watch=true"))
         .await
         .into_body();
-    until(|| rig.hub.story.renewed.lock().unwrap().len() == 2).await;
+    until(|| rig.hub.script.renewal_keys.lock().unwrap().len() == 2).await;
     // Compared with what the agent connected with: it may have been renewed before this looks for the first time.
     until(|| kept_until(&rig) > hub.identity.not_after).await;
-    let key = rig.hub.story.enrolled.lock().unwrap()[0];
+    let key = rig.hub.script.enrolment_keys.lock().unwrap()[0];
     assert!(
         rig.hub
-            .story
-            .renewed
+            .script
+            .renewal_keys
             .lock()
             .unwrap()
             .iter()
             .all(|renewed| *renewed == key)
     );
 
-    rig.api.events.send_replace("still there".to_owned());
+    rig.api.script.events.send_replace("still there".to_owned());
     let frame = soon(watch.frame()).await.unwrap().unwrap();
     assert_eq!(frame.into_data().unwrap(), "still there");
     assert!(agent.process.is_ready());
@@ -179,16 +179,20 @@ async fn renewal_happens_on_the_live_session_with_the_same_key_and_disturbs_no_r
 #[tokio::test]
 async fn an_identity_that_has_expired_is_renewed_where_the_hub_still_knows_its_key() {
     let rig = Rig::new().await;
-    *rig.hub.story.age.lock().unwrap() = Duration::from_secs(24 * 3600 + 600);
-    *rig.hub.story.refuse_hellos.lock().unwrap() = Some(Code::CertificateExpired);
+    *rig.hub.script.certificate_age.lock().unwrap() = Duration::from_secs(24 * 3600 + 600);
+    *rig.hub.script.hello_error.lock().unwrap() = Some(Code::CertificateExpired);
     let agent = rig.start(rig.config());
     let lapsed = rig.hub.next().await;
     assert!(lapsed.identity.not_after < OffsetDateTime::now_utc());
     let renewed = rig.hub.next().await;
     assert!(renewed.identity.not_after > OffsetDateTime::now_utc());
     until(|| agent.process.is_ready()).await;
-    let keys = rig.hub.story.enrolled.lock().unwrap().clone();
-    assert_eq!(keys, *rig.hub.story.renewed.lock().unwrap(), "once each");
+    let keys = rig.hub.script.enrolment_keys.lock().unwrap().clone();
+    assert_eq!(
+        keys,
+        *rig.hub.script.renewal_keys.lock().unwrap(),
+        "once each"
+    );
     assert!(kept_until(&rig) == renewed.identity.not_after);
 }
 
@@ -197,10 +201,10 @@ async fn an_identity_that_has_expired_is_renewed_where_the_hub_still_knows_its_k
 async fn an_identity_whose_renewal_is_refused_for_good_is_replaced_with_the_join_string() {
     let rig = Rig::new().await;
     let (_agent, hub) = rig.connected().await;
-    *rig.hub.story.refuse_late.lock().unwrap() = true;
-    *rig.hub.story.refuse_hellos.lock().unwrap() = Some(Code::CertificateExpired);
+    *rig.hub.script.renewal_expired.lock().unwrap() = true;
+    *rig.hub.script.hello_error.lock().unwrap() = Some(Code::CertificateExpired);
     hub.session.close(CloseReason::Expired);
-    until(|| rig.hub.story.enrolled.lock().unwrap().len() == 2).await;
+    until(|| rig.hub.script.enrolment_keys.lock().unwrap().len() == 2).await;
 }
 
 #[tokio::test]
@@ -210,7 +214,7 @@ async fn an_identity_that_the_hub_takes_no_more_is_replaced_with_the_join_string
     hub.session.close(CloseReason::Deleted);
     let again = rig.hub.next().await;
     assert_ne!(again.identity.serial, hub.identity.serial);
-    let keys = rig.hub.story.enrolled.lock().unwrap().clone();
+    let keys = rig.hub.script.enrolment_keys.lock().unwrap().clone();
     assert_eq!(keys.len(), 2);
     assert_ne!(keys[0], keys[1], "a new identity has a new key");
 }
@@ -225,11 +229,11 @@ async fn draining_lets_requests_end_and_takes_leave() {
     let process = agent.process.clone();
     let finished = tokio::spawn(async move { process.finish(Duration::from_secs(20)).await });
     until(|| !agent.process.is_ready()).await;
-    rig.api.events.send_replace("last words".to_owned());
+    rig.api.script.events.send_replace("last words".to_owned());
     let frame = soon(watch.frame()).await.unwrap().unwrap();
     assert_eq!(frame.into_data().unwrap(), "last words");
     assert!(!finished.is_finished());
-    rig.api.events.send_replace("end".to_owned());
+    rig.api.script.events.send_replace("end".to_owned());
     assert!(soon(watch.frame()).await.is_none());
     assert!(soon(finished).await.unwrap(), "nothing had to be cut off");
     assert!(matches!(
@@ -273,16 +277,16 @@ async fn mistakes_of_the_person_who_starts_it_end_it_at_once() {
 #[tokio::test]
 async fn agent_is_ready_only_while_a_session_serves() {
     let rig = Rig::new().await;
-    *rig.hub.story.refuse_hellos.lock().unwrap() = Some(Code::Store);
+    *rig.hub.script.hello_error.lock().unwrap() = Some(Code::Store);
     let agent = rig.start(rig.config());
     rig.hub.next().await;
-    until(|| !rig.hub.story.hellos.lock().unwrap().is_empty()).await;
+    until(|| !rig.hub.script.hellos.lock().unwrap().is_empty()).await;
     assert!(!agent.process.is_ready(), "a session that may not serve");
-    *rig.hub.story.refuse_hellos.lock().unwrap() = None;
+    *rig.hub.script.hello_error.lock().unwrap() = None;
     until(|| agent.process.is_ready()).await;
-    rig.hub.leave();
+    rig.hub.disconnect();
     until(|| !agent.process.is_ready()).await;
-    rig.hub.come_back();
+    rig.hub.reconnect();
     until(|| agent.process.is_ready()).await;
     assert!(!agent.running.is_finished());
 }

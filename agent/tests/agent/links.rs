@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use crate::rig::{Rig, get, last_probe, send, soon, until};
 
 fn hellos(rig: &Rig) -> Vec<Hello> {
-    rig.hub.story.hellos.lock().unwrap().clone()
+    rig.hub.script.hellos.lock().unwrap().clone()
 }
 
 #[tokio::test]
@@ -36,11 +36,11 @@ async fn an_agent_says_who_it_is_and_where_before_it_serves() {
 #[tokio::test]
 async fn a_link_that_is_lost_while_an_agent_says_who_it_is_is_mended_at_once() {
     let rig = Rig::new().await;
-    *rig.hub.story.resumable.lock().unwrap() = Some(Resumable::default());
-    rig.hub.story.leave_at_hello.store(true, SeqCst);
+    *rig.hub.script.resumable.lock().unwrap() = Some(Resumable::default());
+    rig.hub.script.disconnect_at_hello.store(true, SeqCst);
     let (agent, hub) = rig.connected().await;
-    until(|| rig.hub.story.away.load(SeqCst)).await;
-    rig.hub.come_back();
+    until(|| rig.hub.script.unreachable.load(SeqCst)).await;
+    rig.hub.reconnect();
     until(|| agent.process.is_ready()).await;
     assert_eq!(send(&hub.exchanges, get("/version")).await.status(), 200);
     assert_eq!(hellos(&rig).len(), 2);
@@ -49,12 +49,12 @@ async fn a_link_that_is_lost_while_an_agent_says_who_it_is_is_mended_at_once() {
 #[tokio::test]
 async fn an_agent_whose_session_is_forgotten_while_it_says_who_it_is_begins_anew_at_once() {
     let rig = Rig::new().await;
-    *rig.hub.story.resumable.lock().unwrap() = Some(Resumable::default());
-    rig.hub.story.leave_at_hello.store(true, SeqCst);
+    *rig.hub.script.resumable.lock().unwrap() = Some(Resumable::default());
+    rig.hub.script.disconnect_at_hello.store(true, SeqCst);
     let (agent, _forgotten) = rig.connected().await;
-    until(|| rig.hub.story.away.load(SeqCst)).await;
-    *rig.hub.story.resumable.lock().unwrap() = Some(Resumable::default());
-    rig.hub.come_back();
+    until(|| rig.hub.script.unreachable.load(SeqCst)).await;
+    *rig.hub.script.resumable.lock().unwrap() = Some(Resumable::default());
+    rig.hub.reconnect();
     let hub = rig.hub.next().await;
     until(|| agent.process.is_ready()).await;
     assert_eq!(send(&hub.exchanges, get("/version")).await.status(), 200);
@@ -64,32 +64,32 @@ async fn an_agent_whose_session_is_forgotten_while_it_says_who_it_is_begins_anew
 #[tokio::test]
 async fn what_the_api_server_tells_late_the_hub_learns_on_the_same_session() {
     let rig = Rig::new().await;
-    *rig.api.story.uid.lock().unwrap() = None;
+    *rig.api.script.uid.lock().unwrap() = None;
     let (agent, hub) = rig.connected().await;
     until(|| agent.process.is_ready()).await;
     assert_eq!(hellos(&rig)[0].cluster_uid, None);
-    *rig.api.story.uid.lock().unwrap() = Some("late".to_owned());
+    *rig.api.script.uid.lock().unwrap() = Some("late".to_owned());
     until(|| hellos(&rig).len() == 2).await;
     assert_eq!(
         hellos(&rig)[1].cluster_uid.as_ref().unwrap().as_str(),
         "late"
     );
     assert_eq!(send(&hub.exchanges, get("/version")).await.status(), 200);
-    assert_eq!(rig.hub.story.enrolled.lock().unwrap().len(), 1);
+    assert_eq!(rig.hub.script.enrolment_keys.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn a_clone_never_serves_and_comes_back_slowly() {
     let rig = Rig::new().await;
-    *rig.hub.story.refuse_hellos.lock().unwrap() = Some(Code::IdentityCloned);
+    *rig.hub.script.hello_error.lock().unwrap() = Some(Code::IdentityCloned);
     // Its join string is spent, as the original's is.
     let agent = rig.start(rig.config());
     rig.hub.next().await;
-    *rig.hub.story.refuse.lock().unwrap() = Some(Code::BootstrapSpent);
-    until(|| rig.hub.story.enrolled.lock().unwrap().len() == 2).await;
+    *rig.hub.script.enrolment_error.lock().unwrap() = Some(Code::BootstrapSpent);
+    until(|| rig.hub.script.enrolment_keys.lock().unwrap().len() == 2).await;
     assert!(!agent.process.is_ready() && !agent.running.is_finished());
     // Once it is let in, it is.
-    *rig.hub.story.refuse_hellos.lock().unwrap() = None;
+    *rig.hub.script.hello_error.lock().unwrap() = None;
     rig.hub.next().await;
     until(|| agent.process.is_ready()).await;
 }
@@ -108,7 +108,7 @@ async fn each_link_has_a_session_and_the_agent_is_ready_while_one_has() {
     links.sort_unstable();
     assert_eq!(links, [0, 1]);
     assert_eq!(
-        rig.hub.story.enrolled.lock().unwrap().len(),
+        rig.hub.script.enrolment_keys.lock().unwrap().len(),
         1,
         "one identity"
     );
@@ -127,14 +127,14 @@ async fn each_link_has_a_session_and_the_agent_is_ready_while_one_has() {
 #[tokio::test]
 async fn links_prefer_different_hubs_and_a_dead_one_leaves_its_link_to_the_other() {
     let rig = Rig::new().await;
-    let other = rig.another_way().await;
+    let other = rig.another_address().await;
     let mut config = rig.config();
     config.links = "2".parse().unwrap();
     config.hubs = vec![rig.hub.url(), other.url()];
     let _agent = rig.start(config);
     let (_one, _two) = (rig.hub.next().await, rig.hub.next().await);
     assert_eq!(
-        other.taken(),
+        other.connections_taken(),
         1,
         "one enrolment and one link by the first, one link by the other"
     );
@@ -147,15 +147,15 @@ async fn links_prefer_different_hubs_and_a_dead_one_leaves_its_link_to_the_other
 #[tokio::test]
 async fn every_link_renews_its_own_session() {
     let rig = Rig::new().await;
-    *rig.hub.story.age.lock().unwrap() = Duration::from_secs(20 * 3600);
+    *rig.hub.script.certificate_age.lock().unwrap() = Duration::from_secs(20 * 3600);
     // Until both are there with the same certificate.
-    rig.hub.story.refuse_renewals.store(usize::MAX, SeqCst);
+    rig.hub.script.failing_renewals.store(usize::MAX, SeqCst);
     let mut config = rig.config();
     config.links = "2".parse().unwrap();
     let _agent = rig.start(config);
     let (_one, _two) = (rig.hub.next().await, rig.hub.next().await);
-    rig.hub.story.refuse_renewals.store(0, SeqCst);
-    until(|| rig.hub.story.renewals.load(SeqCst) == 2).await;
+    rig.hub.script.failing_renewals.store(0, SeqCst);
+    until(|| rig.hub.script.renewals.load(SeqCst) == 2).await;
     let kept = || std::fs::read_to_string(rig.state().join("identity.json")).unwrap();
     let soon = OffsetDateTime::now_utc() + Duration::from_secs(20 * 3600);
     let soon = soon.format(&time::format_description::well_known::Rfc3339);
@@ -170,21 +170,21 @@ async fn every_link_renews_its_own_session() {
 #[tokio::test]
 async fn an_agent_that_knows_another_hub_goes_there_before_its_own_has_gone() {
     let rig = Rig::new().await;
-    *rig.hub.story.resumable.lock().unwrap() = Some(Resumable::default());
-    let other = rig.another_way().await;
+    *rig.hub.script.resumable.lock().unwrap() = Some(Resumable::default());
+    let other = rig.another_address().await;
     let mut config = rig.config();
     config.hubs = vec![rig.hub.url(), other.url()];
     let agent = rig.start(config);
     let old = rig.hub.next().await;
     let watch = send(&old.exchanges, get("/watch?watch=true")).await;
-    assert_eq!(other.taken(), 0);
+    assert_eq!(other.connections_taken(), 0);
     assert_eq!(send(&old.exchanges, last_probe()).await.status(), 200);
     let new = rig.hub.next().await;
-    assert_eq!(other.taken(), 1);
+    assert_eq!(other.connections_taken(), 1);
     assert_eq!(*old.session.link().borrow(), LinkState::Up);
     assert_eq!(send(&new.exchanges, get("/version")).await.status(), 200);
     // What ran there goes on, until the old one is over.
-    rig.api.events.send_replace("still there".to_owned());
+    rig.api.script.events.send_replace("still there".to_owned());
     let mut watch = watch.into_body();
     let frame = soon(http_body_util::BodyExt::frame(&mut watch)).await;
     assert_eq!(frame.unwrap().unwrap().into_data().unwrap(), "still there");

@@ -2,12 +2,10 @@
 
 #![cfg(test)]
 
-mod api_server;
 mod configuration;
 mod elsewhere;
 mod facts;
 mod hold;
-mod hub;
 mod links;
 mod memory;
 mod proxy;

@@ -30,9 +30,9 @@ fn taken(agent: &Agent) -> usize {
 #[tokio::test]
 async fn the_links_of_an_agent_share_what_it_keeps_for_a_hub_that_takes_nothing() {
     let rig = Rig::new().await;
-    *rig.hub.story.resumable.lock().unwrap() = Some(Resumable::default());
+    *rig.hub.script.resumable.lock().unwrap() = Some(Resumable::default());
     let big = ("/big".to_owned(), (200, json!("x".repeat(ANSWER))));
-    rig.api.story.answers.lock().unwrap().extend([big]);
+    rig.api.script.answers.lock().unwrap().extend([big]);
     let mut config = rig.config();
     config.links = "2".parse().unwrap();
     config.session_memory = LIMIT;
@@ -43,7 +43,7 @@ async fn the_links_of_an_agent_share_what_it_keeps_for_a_hub_that_takes_nothing(
     assert_eq!((taken(&agent), limit as usize), (0, LIMIT));
 
     // What is asked still arrives.
-    rig.hub.story.deaf.store(true, SeqCst);
+    rig.hub.script.discards_input.store(true, SeqCst);
     let mut asked = JoinSet::new();
     for hub in [&one, &two] {
         for _ in 0..ANSWERS {
@@ -92,7 +92,7 @@ async fn what_the_cluster_does_not_take_is_joined_by_no_more_once_it_is_all_that
     let mut stuck = JoinSet::new();
     for _ in 0..UPLOADS {
         let exchanges = hub.exchanges.clone();
-        stuck.spawn(async move { exchanges.send(post("/never", endless())).await.is_ok() });
+        stuck.spawn(async move { exchanges.send(post("/silent", endless())).await.is_ok() });
     }
     until(|| unread(&agent) >= LIMIT).await;
     // On their way to the sockets there may be fewer again.

@@ -6,17 +6,16 @@ use fairlead_agent::{Config, State};
 use fairlead_api::{Code, JoinString};
 use fairlead_dialer::{CloseReason, SessionError};
 
-use crate::{
-    hub::Hub,
-    rig::{Rig, soon, until},
-};
+use fairlead_testkit::hub::FakeHub;
+
+use crate::rig::{Rig, soon, until};
 
 const STORES: [fn(&Rig) -> State; 2] = [
     |rig| State::Dir(rig.state()),
     |_| State::Secret { namespace: None },
 ];
 
-fn join(hub: &Hub, token: &str) -> Option<JoinString> {
+fn join(hub: &FakeHub, token: &str) -> Option<JoinString> {
     Some(JoinString {
         hubs: vec![hub.url()],
         ca_pin: hub.authority.pin(),
@@ -25,14 +24,14 @@ fn join(hub: &Hub, token: &str) -> Option<JoinString> {
 }
 
 /// A rig, and a hub of another authority.
-async fn two_hubs() -> (Rig, Hub) {
+async fn two_hubs() -> (Rig, FakeHub) {
     let rig = Rig::new().await;
-    let other = Hub::start(&rig.dir.path().join("other")).await;
+    let other = FakeHub::start(&rig.dir.path().join("other")).await;
     (rig, other)
 }
 
-fn enrolled(hub: &Hub) -> usize {
-    hub.story.enrolled.lock().unwrap().len()
+fn enrolled(hub: &FakeHub) -> usize {
+    hub.script.enrolment_keys.lock().unwrap().len()
 }
 
 /// An agent that has enrolled with the rig's hub, and has ended.
@@ -51,7 +50,7 @@ async fn join_string_of_another_hub_replaces_the_identity() {
         let state = state(&rig);
         let mut config = joined(&rig, &state).await;
         if dead {
-            rig.hub.leave();
+            rig.hub.disconnect();
         }
         config.join = join(&other, "bootstrap");
         let agent = rig.start(config.clone());
@@ -61,7 +60,7 @@ async fn join_string_of_another_hub_replaces_the_identity() {
         drop(agent);
 
         // The same once more: it is spent, and nobody asks for another identity.
-        *other.story.refuse.lock().unwrap() = Some(Code::BootstrapSpent);
+        *other.script.enrolment_error.lock().unwrap() = Some(Code::BootstrapSpent);
         let _agent = rig.start(config);
         other.next().await;
         assert_eq!((enrolled(&rig.hub), enrolled(&other)), (1, 1), "{state:?}");
@@ -85,7 +84,7 @@ async fn spent_join_string_leaves_the_identity_in_use() {
     for state in STORES {
         let (rig, other) = two_hubs().await;
         let mut config = joined(&rig, &state(&rig)).await;
-        *other.story.refuse.lock().unwrap() = Some(Code::BootstrapSpent);
+        *other.script.enrolment_error.lock().unwrap() = Some(Code::BootstrapSpent);
         config.join = join(&other, "bootstrap");
         let agent = rig.start(config.clone());
         rig.hub.next().await;
@@ -109,13 +108,13 @@ async fn spent_join_string_leaves_the_identity_in_use() {
 async fn join_string_of_a_hub_that_is_away_takes_effect_when_it_is_back() {
     let (rig, other) = two_hubs().await;
     let mut config = joined(&rig, &State::Dir(rig.state())).await;
-    other.leave();
+    other.disconnect();
     config.join = join(&other, "bootstrap");
     let agent = rig.start(config);
     let old = rig.hub.next().await;
     until(|| agent.process.is_ready()).await;
-    assert!(other.story.taken.load(SeqCst) > 0);
-    other.come_back();
+    assert!(other.script.connections_taken.load(SeqCst) > 0);
+    other.reconnect();
     other.next().await;
     let ended = soon(old.session.closed()).await;
     assert!(matches!(ended, SessionError::Peer(CloseReason::Done)));

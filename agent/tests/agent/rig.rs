@@ -17,19 +17,23 @@ use fairlead_api::{
 use fairlead_dialer::{Answer, Body, Exchanges};
 use fairlead_runtime::Process;
 use http::{Request, Response};
-use http_body_util::{BodyExt, Empty};
+use http_body_util::BodyExt;
 use tempfile::TempDir;
-use tokio::{net::TcpSocket, task::JoinHandle, time::timeout};
+use tokio::{net::TcpSocket, task::JoinHandle};
 
-use crate::{
+use fairlead_testkit::{
     api_server::ApiServer,
-    hub::{Connected, Hub, Way},
+    hub::{ConnectedAgent, FakeHub, HubAddress},
 };
 
-pub(crate) use fairlead_testkit::clock::{PausedClock, TEST_DEADLINE};
+pub(crate) use fairlead_testkit::{
+    body::{empty as nothing, text},
+    clock::PausedClock,
+    wait::soon,
+};
 
 pub(crate) struct Rig {
-    pub(crate) hub: Hub,
+    pub(crate) hub: FakeHub,
     pub(crate) api: ApiServer,
     pub(crate) dir: TempDir,
 }
@@ -61,8 +65,8 @@ impl Rig {
     pub(crate) async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let rig = Rig {
-            hub: Hub::start(&dir.path().join("hub")).await,
-            api: ApiServer::start().await,
+            hub: FakeHub::start(&dir.path().join("hub")).await,
+            api: ApiServer::start(),
             dir,
         };
         rig.rotate_token("token-1");
@@ -104,19 +108,19 @@ impl Rig {
     }
 
     /// An agent with its session.
-    pub(crate) async fn connected(&self) -> (Agent, Connected) {
+    pub(crate) async fn connected(&self) -> (Agent, ConnectedAgent) {
         let agent = self.start(self.config());
         (agent, self.hub.next().await)
     }
 
     /// Another hub with the same CA.
-    pub(crate) async fn another_hub(&self) -> Hub {
-        Hub::start(&self.dir.path().join("hub")).await
+    pub(crate) async fn another_hub(&self) -> FakeHub {
+        FakeHub::start(&self.dir.path().join("hub")).await
     }
 
     /// Another address of the same hub.
-    pub(crate) async fn another_way(&self) -> Way {
-        self.hub.another_way().await
+    pub(crate) async fn another_address(&self) -> HubAddress {
+        self.hub.another_address().await
     }
 
     pub(crate) fn state(&self) -> PathBuf {
@@ -135,7 +139,7 @@ impl Rig {
         fs::create_dir(&data).unwrap();
         for (name, text) in [
             ("token", token),
-            ("ca.crt", &self.api.ca_pem()),
+            ("ca.crt", self.api.server.ca_pem()),
             ("namespace", "fairlead-site"),
         ] {
             fs::write(data.join(name), text).unwrap();
@@ -161,10 +165,6 @@ pub(crate) fn request(method: &str, path: &str) -> http::request::Builder {
         .header("fairlead-request-id", "r-1")
 }
 
-pub(crate) fn nothing() -> Body {
-    Empty::new().map_err(|never| match never {}).boxed_unsync()
-}
-
 pub(crate) fn get(path: &str) -> Request<Body> {
     request("GET", path).body(nothing()).unwrap()
 }
@@ -173,12 +173,6 @@ pub(crate) fn get(path: &str) -> Request<Body> {
 pub(crate) fn last_probe() -> Request<Body> {
     let probe = request("GET", PROBE_PATH).header(DRAINING, "1");
     probe.body(nothing()).unwrap()
-}
-
-pub(crate) fn text(text: &str) -> Body {
-    text.to_owned()
-        .map_err(|never| match never {})
-        .boxed_unsync()
 }
 
 /// The answer to what is no upgrade.
@@ -203,13 +197,6 @@ pub(crate) fn closed() -> (TcpSocket, SocketAddr) {
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = socket.local_addr().unwrap();
     (socket, address)
-}
-
-/// Fails a test that would hang.
-pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
-    timeout(TEST_DEADLINE, future)
-        .await
-        .expect("it takes too long")
 }
 
 /// Waits until it holds.

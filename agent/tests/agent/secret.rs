@@ -18,7 +18,7 @@ async fn the_identity_is_kept_in_the_pods_namespace_and_found_again() {
     let rig = Rig::new().await;
     let agent = rig.start(in_a_secret(&rig));
     rig.hub.next().await;
-    let secret = rig.api.story.secret.lock().unwrap().clone().unwrap();
+    let secret = rig.api.script.secret.lock().unwrap().clone().unwrap();
     assert_eq!(secret["metadata"]["name"], "fairlead-identity");
     assert!(secret["data"]["identity.json"].is_string() && secret["data"]["pending.key"].is_null());
     drop(agent);
@@ -27,19 +27,19 @@ async fn the_identity_is_kept_in_the_pods_namespace_and_found_again() {
     config.join = None;
     let _agent = rig.start(config);
     rig.hub.next().await;
-    assert_eq!(rig.hub.story.enrolled.lock().unwrap().len(), 1);
+    assert_eq!(rig.hub.script.enrolment_keys.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn what_others_wrote_into_the_secret_stays_there() {
     let rig = Rig::new().await;
-    *rig.api.story.secret.lock().unwrap() = Some(json!({
+    *rig.api.script.secret.lock().unwrap() = Some(json!({
         "metadata": { "resourceVersion": "7", "labels": { "app": "fairlead" } },
         "data": { "theirs": "eA==" },
     }));
     let _agent = rig.start(in_a_secret(&rig));
     rig.hub.next().await;
-    let secret = rig.api.story.secret.lock().unwrap().clone().unwrap();
+    let secret = rig.api.script.secret.lock().unwrap().clone().unwrap();
     assert_eq!(secret["data"]["theirs"], "eA==");
     assert_eq!(secret["metadata"]["labels"]["app"], "fairlead");
     assert_eq!(
@@ -51,16 +51,16 @@ async fn what_others_wrote_into_the_secret_stays_there() {
 #[tokio::test]
 async fn without_its_api_server_an_agent_waits_and_does_not_spend_its_token() {
     let rig = Rig::new().await;
-    *rig.api.story.token.lock().unwrap() = Some("another".to_owned());
+    *rig.api.script.token.lock().unwrap() = Some("another".to_owned());
     let agent = rig.start(in_a_secret(&rig));
-    until(|| rig.api.story.seen.lock().unwrap().len() >= 3).await;
+    until(|| rig.api.script.received.lock().unwrap().len() >= 3).await;
     assert!(!agent.running.is_finished() && !agent.process.is_ready());
     assert_eq!(
-        rig.hub.story.taken.load(SeqCst),
+        rig.hub.script.connections_taken.load(SeqCst),
         0,
         "a key that cannot be kept must not be used"
     );
-    *rig.api.story.token.lock().unwrap() = None;
+    *rig.api.script.token.lock().unwrap() = None;
     rig.hub.next().await;
 }
 
@@ -71,7 +71,7 @@ async fn two_agents_that_start_at_once_enrol_with_one_key() {
     let (one, two) = (rig.hub.next().await, rig.hub.next().await);
     assert_eq!(one.identity.cluster, two.identity.cluster);
     assert_eq!(
-        rig.hub.story.enrolled.lock().unwrap().len(),
+        rig.hub.script.enrolment_keys.lock().unwrap().len(),
         1,
         "one enrols, the other takes what it has stored"
     );
@@ -81,14 +81,14 @@ async fn two_agents_that_start_at_once_enrol_with_one_key() {
 #[tokio::test]
 async fn an_agent_that_died_half_way_through_its_enrolment_is_not_waited_for_for_ever() {
     let rig = Rig::new().await;
-    rig.hub.story.lose.store(usize::MAX, SeqCst);
+    rig.hub.script.lost_answers.store(usize::MAX, SeqCst);
     let first = rig.start(in_a_secret(&rig));
-    until(|| !rig.hub.story.enrolled.lock().unwrap().is_empty()).await;
+    until(|| !rig.hub.script.enrolment_keys.lock().unwrap().is_empty()).await;
     drop(first);
-    rig.hub.story.lose.store(0, SeqCst);
+    rig.hub.script.lost_answers.store(0, SeqCst);
     let _second = rig.start(in_a_secret(&rig));
     rig.hub.next().await;
-    let keys = rig.hub.story.enrolled.lock().unwrap().clone();
+    let keys = rig.hub.script.enrolment_keys.lock().unwrap().clone();
     assert!(
         keys.iter().all(|key| *key == keys[0]),
         "the token is bound to the first key that asks"
@@ -99,18 +99,18 @@ async fn an_agent_that_died_half_way_through_its_enrolment_is_not_waited_for_for
 #[tokio::test]
 async fn two_agents_that_renew_do_not_fight() {
     let rig = Rig::new().await;
-    *rig.hub.story.age.lock().unwrap() = std::time::Duration::from_secs(20 * 3600);
+    *rig.hub.script.certificate_age.lock().unwrap() = std::time::Duration::from_secs(20 * 3600);
     // Until both are there with the same certificate.
-    rig.hub.story.refuse_renewals.store(usize::MAX, SeqCst);
+    rig.hub.script.failing_renewals.store(usize::MAX, SeqCst);
     let one = rig.start(in_a_secret(&rig));
     rig.hub.next().await;
     let two = rig.start(in_a_secret(&rig));
     rig.hub.next().await;
-    rig.hub.story.refuse_renewals.store(0, SeqCst);
-    until(|| rig.hub.story.renewals.load(SeqCst) == 2).await;
+    rig.hub.script.failing_renewals.store(0, SeqCst);
+    until(|| rig.hub.script.renewals.load(SeqCst) == 2).await;
     until(|| one.process.is_ready() && two.process.is_ready()).await;
     let version = || {
-        let secret = rig.api.story.secret.lock().unwrap().clone().unwrap();
+        let secret = rig.api.script.secret.lock().unwrap().clone().unwrap();
         let version = secret["metadata"]["resourceVersion"].as_str().unwrap();
         version.parse::<u32>().unwrap()
     };

@@ -1,7 +1,5 @@
 //! Raw streams: upgrades, as exec and port-forward make them, and CONNECT.
 
-use std::sync::atomic::Ordering::SeqCst;
-
 use fairlead_dialer::{Answer, Upgraded};
 use http::Request;
 use tokio::{
@@ -9,12 +7,11 @@ use tokio::{
     net::TcpListener,
 };
 
-use crate::{
-    hub::Connected,
-    rig::{Rig, body, closed, nothing, request, send, soon, until},
-};
+use fairlead_testkit::hub::ConnectedAgent;
 
-pub(crate) async fn exec(hub: &Connected, path: &str) -> Upgraded {
+use crate::rig::{Rig, body, closed, nothing, request, send, soon, until};
+
+pub(crate) async fn exec(hub: &ConnectedAgent, path: &str) -> Upgraded {
     let asked = request("POST", path)
         .header("connection", "Upgrade")
         .header("upgrade", "SPDY/3.1");
@@ -44,7 +41,7 @@ async fn an_upgraded_stream_may_end_in_one_direction_first() {
         heard, "hello input",
         "what is said after our end is still heard"
     );
-    until(|| *rig.api.story.told.lock().unwrap() == ["input"]).await;
+    until(|| *rig.api.script.stream_inputs.lock().unwrap() == ["input"]).await;
     assert_eq!(
         rig.api.last("/exec").all("impersonate-user"),
         ["fairlead:ann"]
@@ -61,9 +58,9 @@ async fn an_upgraded_stream_may_end_in_the_other_direction_first() {
     assert_eq!(heard, "hello ");
     raw.write_all(b"still heard").await.unwrap();
     raw.shutdown().await.unwrap();
-    until(|| *rig.api.story.told.lock().unwrap() == ["still heard"]).await;
+    until(|| *rig.api.script.stream_inputs.lock().unwrap() == ["still heard"]).await;
     // The one that is left is the agent's own.
-    until(|| rig.api.story.connections.load(SeqCst) == 1).await;
+    until(|| rig.api.server.connections() == 1).await;
 }
 
 #[tokio::test]
@@ -75,9 +72,9 @@ async fn an_upgraded_stream_that_vanishes_ends_at_the_api_server() {
     let mut hello = [0; 6];
     soon(raw.read_exact(&mut hello)).await.unwrap();
     drop(raw);
-    until(|| !rig.api.story.told.lock().unwrap().is_empty()).await;
+    until(|| !rig.api.script.stream_inputs.lock().unwrap().is_empty()).await;
     assert_eq!(
-        *rig.api.story.told.lock().unwrap(),
+        *rig.api.script.stream_inputs.lock().unwrap(),
         ["half (broken)"],
         "a reset is no end of input"
     );
@@ -91,7 +88,7 @@ async fn a_ping_takes_nothing_of_what_an_api_server_said_before_it_closed() {
     let mut raw = exec(&hub, "/exec?closes").await;
     let mut head = [0; 8];
     soon(raw.read_exact(&mut head)).await.unwrap();
-    until(|| *rig.api.story.told.lock().unwrap() == ["closed"]).await;
+    until(|| *rig.api.script.stream_inputs.lock().unwrap() == ["closed"]).await;
     let ping = b"\x80\x03\x00\x06\x00\x00\x00\x04\x00\x00\x00\x01";
     for _ in 0..3 {
         raw.write_all(ping).await.unwrap();

@@ -8,6 +8,7 @@ use crate::{
     serve::{Ready, Server, ready_file},
     upstream,
 };
+use hyper::service::service_fn;
 
 const WINDOW_LENGTH: Duration = Duration::from_millis(200);
 
@@ -23,17 +24,17 @@ impl Rig {
         let mut roles = JoinSet::new();
         let answers = upstream::Answers::default();
         let server = Server::start("upstream", dir.path()).unwrap();
-        let answered = move |request| upstream::answer(answers.clone(), request);
+        let answered = service_fn(move |request| upstream::answer(answers.clone(), request));
         roles.spawn(server.serve(answered.clone(), answered));
 
         let upstream = ready("upstream", dir.path());
-        let tls = tls::client(&upstream.ca_file).unwrap();
+        let tls = fairlead_testkit::tls::client(&upstream.ca_file).unwrap();
         let secure = proxy::pool(&upstream.url.parse().unwrap(), Some(tls)).unwrap();
         let plain = proxy::pool(&upstream.plain_url.parse().unwrap(), None).unwrap();
         let server = Server::start("proxy", dir.path()).unwrap();
         roles.spawn(server.serve(
-            move |request| proxy::answer(secure.clone(), request),
-            move |request| proxy::answer(plain.clone(), request),
+            service_fn(move |request| proxy::answer(secure.clone(), request)),
+            service_fn(move |request| proxy::answer(plain.clone(), request)),
         ));
         Self { dir, roles }
     }
@@ -67,7 +68,7 @@ impl Rig {
             server_name: Some("localhost"),
             host: None,
             token: Some("t"),
-            tls: Some(tls::client(&ready.ca_file).unwrap()),
+            tls: Some(fairlead_testkit::tls::client(&ready.ca_file).unwrap()),
             via: None,
             echo: false,
         });

@@ -11,7 +11,7 @@ use super::client::Caller;
 use crate::{
     launch::{Launcher, Role, Spec},
     load::cpu,
-    ports, proc, tls,
+    ports, proc,
 };
 
 /// Deadline of a backup or restore. A store of many rows takes hours.
@@ -72,7 +72,7 @@ impl Home {
             role,
             url,
             token: token.trim().to_owned(),
-            tls: tls::client(&ready.ca_file)?,
+            tls: fairlead_testkit::tls::client(&ready.ca_file)?,
         })
     }
 

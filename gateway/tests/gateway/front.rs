@@ -13,10 +13,8 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{
-    agent::Agent,
-    rig::{Answer, DOMAIN, HUB, PausedClock, Rig, TEST_DEADLINE},
-};
+use crate::rig::{Answer, DOMAIN, HUB, PausedClock, Rig, TEST_DEADLINE};
+use fairlead_testkit::agent::FakeAgent;
 
 const GOOD: &str = "Authorization: Bearer good";
 
@@ -405,7 +403,7 @@ async fn unfinished_handshakes_block_no_client() {
     }
     let answer = timeout(TEST_DEADLINE, rig.get(HUB, "/v1/whoami", "")).await;
     assert_eq!(answer.unwrap().status, 200);
-    timeout(TEST_DEADLINE, Agent::of(&rig, "c-a"))
+    timeout(TEST_DEADLINE, FakeAgent::of(rig.access(), "c-a"))
         .await
         .unwrap();
     // No timeout had to expire for that.
@@ -475,7 +473,7 @@ async fn wrong_tokens_are_rate_limited_and_correct_ones_accepted() {
 #[tokio::test]
 async fn revoked_token_is_rejected_at_once_on_a_kept_alive_connection() {
     let rig = Rig::start();
-    let _agent = Agent::of(&rig, "c-a").await;
+    let _agent = FakeAgent::of(rig.access(), "c-a").await;
     for path in ["/v1/whoami", "/k8s/clusters/c-a/api"] {
         rig.modules.revoked.store(false, Ordering::SeqCst);
         let request = format!("GET {path} HTTP/1.1\r\nHost: {HUB}\r\n{GOOD}\r\n\r\n");

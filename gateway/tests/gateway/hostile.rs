@@ -4,10 +4,10 @@ use fairlead_api::resources::ClusterState;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::{
-    agent::Agent,
     client::{ROOT, head, open, read_until, status, until},
     rig::{HUB, Rig},
 };
+use fairlead_testkit::agent::FakeAgent;
 
 /// Waits for this count; a stream is reset before it is counted.
 async fn violations(rig: &Rig, count: usize) {
@@ -18,7 +18,7 @@ async fn violations(rig: &Rig, count: usize) {
 #[tokio::test]
 async fn invalid_request_of_an_agent_resets_its_stream() {
     let rig = Rig::start();
-    let agent = Agent::of(&rig, "c-a").await;
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     for (number, wrong) in [
         "GET /agent/v1/hello HTTP/1.1\r\nHost: a\r\nHost : b\r\n\r\n",
@@ -40,10 +40,10 @@ async fn invalid_request_of_an_agent_resets_its_stream() {
 #[tokio::test]
 async fn invalid_answer_of_an_agent_fails_one_request() {
     let rig = Rig::start();
-    let agent = Agent::of(&rig, "c-a").await;
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
-    let _other = Agent::of(&rig, "c-b").await;
-    let garbled = agent.garble();
+    let _other = FakeAgent::of(rig.access(), "c-b").await;
+    let garbled = agent.answer_garbage();
     // Streams opened before are served well: each is used by a request that does not end.
     let mut held = Vec::new();
     let refused = loop {

@@ -7,17 +7,17 @@ use fairlead_dialer::{CloseReason, Redialed, SessionError};
 use tokio::{io::AsyncReadExt, net::TcpStream, time::timeout};
 
 use crate::{
-    agent::{Agent, Says, data, hello},
     client::{head, open, read_until, status, until},
     rig::{Rig, TEST_DEADLINE},
 };
+use fairlead_testkit::agent::{AgentHello, FakeAgent, data, hello};
 
 #[tokio::test]
 async fn draining_hub_resumes_sessions_and_rejects_new_ones() {
     let rig = Rig::start();
     let (port, way) = rig.way().await;
-    let agent = Agent::by(&rig, port, "c-a", hello(1, 0, None)).await;
-    let other = Agent::of(&rig, "c-b").await;
+    let agent = FakeAgent::with_hello(rig.access_by(port), "c-a", hello(1, 0, None)).await;
+    let other = FakeAgent::of(rig.access(), "c-b").await;
     status(&rig, ClusterState::Connected).await;
     let events = agent.next_stream();
     let mut watch = open(&rig, &head("GET", "/stream", "")).await;
@@ -31,13 +31,15 @@ async fn draining_hub_resumes_sessions_and_rejects_new_ones() {
         "{ended:?}"
     );
     way.abort();
-    agent.loses_its_link().await;
-    let again = timeout(TEST_DEADLINE, agent.redial(&rig)).await.unwrap();
+    agent.link_lost().await;
+    let again = timeout(TEST_DEADLINE, agent.redial(rig.access()))
+        .await
+        .unwrap();
     assert!(matches!(again.unwrap(), Redialed::Resumed { .. }));
     events.send(data("late")).await.unwrap();
     read_until(&mut watch, "late\r\n").await;
     // Any other agent is rejected, and its connection ends.
-    let refused = other.redial(&rig).await.err().expect("a session");
+    let refused = other.redial(rig.access()).await.err().expect("a session");
     assert!(refused.cause.contains("Draining"), "{refused}");
     let mut late = open(&rig, &head("GET", "/who", "")).await;
     let mut told = String::new();
@@ -61,18 +63,20 @@ async fn draining_hub_resumes_sessions_and_rejects_new_ones() {
 async fn hello_deadline_restarts_with_the_next_link() {
     let rig = Rig::start();
     let (port, way) = rig.way().await;
-    let agent = Agent::by(&rig, port, "c-a", Says::Nothing).await;
+    let agent = FakeAgent::with_hello(rig.access_by(port), "c-a", AgentHello::Omitted).await;
     way.abort();
-    agent.loses_its_link().await;
+    agent.link_lost().await;
     // The hub's end was closed at the same moment; the agent detects that before its timeout.
     tokio::time::pause();
     for _ in 0..15 {
         tokio::time::advance(Duration::from_secs(1)).await;
     }
     tokio::time::resume();
-    let again = timeout(TEST_DEADLINE, agent.redial(&rig)).await.unwrap();
+    let again = timeout(TEST_DEADLINE, agent.redial(rig.access()))
+        .await
+        .unwrap();
     assert!(matches!(again.unwrap(), Redialed::Resumed { .. }));
-    assert_eq!(agent.say(hello(1, 0, None)).await, 200);
+    assert_eq!(agent.send_hello(hello(1, 0, None)).await, 200);
     status(&rig, ClusterState::Connected).await;
     assert_eq!(rig.metric("fairlead_sessions_total", &[]), 0.0);
 }
@@ -81,8 +85,8 @@ async fn hello_deadline_restarts_with_the_next_link() {
 #[tokio::test]
 async fn resumption_at_another_hub_is_declined_without_a_new_session() {
     let (rig, other) = (Rig::start(), Rig::start());
-    let agent = Agent::of(&rig, "c-a").await;
-    let asked = agent.asks_for_its_session_at(&other).await;
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
+    let asked = agent.resume_at(other.access()).await;
     assert!(matches!(asked, Ok(Redialed::Unknown { .. })));
     let ended = |labels: &[&str]| other.metric("fairlead_handshakes_total", labels);
     until(async || ended(&["session"]) == 1.0).await;

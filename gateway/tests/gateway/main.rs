@@ -1,8 +1,6 @@
 //! A real gateway on loopback, with fake modules behind the seam and real agents' ends of sessions.
 
 #[cfg(test)]
-mod agent;
-#[cfg(test)]
 mod client;
 #[cfg(test)]
 mod front;

@@ -7,10 +7,10 @@ use tokio::{
 };
 
 use crate::{
-    agent::{Agent, hello},
     client::until,
     rig::{HUB, Rig},
 };
+use fairlead_testkit::agent::{FakeAgent, hello};
 
 /// Budget of all sessions, in bytes.
 const LIMIT: usize = 5 << 20;
@@ -71,9 +71,9 @@ async fn sessions_of_stalled_agents_stay_within_the_memory_budget() {
     let mut agents = Vec::new();
     for cluster in stuck {
         let port = losing(&rig, loses.subscribe()).await;
-        agents.push(Agent::by(&rig, port, cluster, hello(1, 0, None)).await);
+        agents.push(FakeAgent::with_hello(rig.access_by(port), cluster, hello(1, 0, None)).await);
     }
-    let _well = Agent::of(&rig, "c-e").await;
+    let _well = FakeAgent::of(rig.access(), "c-e").await;
 
     loses.send_replace(true);
     let mut uploads = Vec::new();

@@ -7,15 +7,15 @@ use fairlead_dialer::{CloseReason, SessionError};
 use tokio::time::{Instant, timeout};
 
 use crate::{
-    agent::{Agent, Says},
     client::{head, open, read_until, rest, status},
     rig::{PausedClock, Rig, TEST_DEADLINE},
 };
+use fairlead_testkit::agent::{AgentHello, FakeAgent};
 
 #[tokio::test]
 async fn deleting_a_cluster_ends_its_session_at_once() {
     let rig = Rig::start();
-    let agent = Agent::of(&rig, "c-a").await;
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let _events = agent.next_stream();
     let mut watch = open(&rig, &head("GET", "/stream", "")).await;
@@ -37,7 +37,7 @@ async fn deleting_a_cluster_ends_its_session_at_once() {
         "what ran on it is cut off"
     );
     // The agent does not come back.
-    let again = Agent::saying(&rig, "c-a", Says::Nothing).await;
+    let again = FakeAgent::with_hello(rig.access(), "c-a", AgentHello::Omitted).await;
     let ended = timeout(TEST_DEADLINE, again.session.closed())
         .await
         .unwrap();
@@ -50,7 +50,7 @@ async fn deleting_a_cluster_ends_its_session_at_once() {
 #[tokio::test]
 async fn moved_cluster_is_lost_until_it_is_enrolled() {
     let rig = Rig::start();
-    let agent = Agent::of(&rig, "c-a").await;
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     rig.modules.deleted.send("c-a".parse().unwrap()).unwrap();
     let lost = status(&rig, ClusterState::Lost).await;
@@ -65,7 +65,7 @@ async fn moved_cluster_is_lost_until_it_is_enrolled() {
 #[tokio::test]
 async fn missed_move_still_ends_the_session() {
     let rig = Rig::start();
-    let agent = Agent::of(&rig, "c-a").await;
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     // More deletions than the channel keeps, all before anybody receives one.
     *rig.modules.moves_after.lock().unwrap() = Some(0);
@@ -86,7 +86,7 @@ async fn missed_move_still_ends_the_session() {
 async fn session_that_begins_during_a_move_ends() {
     let rig = Rig::start();
     *rig.modules.moves_after.lock().unwrap() = Some(1);
-    let agent = Agent::saying(&rig, "c-a", Says::Nothing).await;
+    let agent = FakeAgent::with_hello(rig.access(), "c-a", AgentHello::Omitted).await;
     let ended = timeout(TEST_DEADLINE, agent.session.closed())
         .await
         .unwrap();

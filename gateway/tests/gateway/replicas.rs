@@ -7,10 +7,10 @@ use fairlead_dialer::{CloseReason, SessionError};
 use tokio::time::timeout;
 
 use crate::{
-    agent::{Agent, Says, data, hello},
     client::{ROOT, head, open, read_until, rest, status, until},
     rig::{Answer, HUB, Rig, TEST_DEADLINE},
 };
+use fairlead_testkit::agent::{AgentHello, FakeAgent, data, hello};
 
 const HOME: Option<&str> = Some("uid-1");
 const ELSEWHERE: Option<&str> = Some("uid-2");
@@ -20,8 +20,8 @@ async fn get(rig: &Rig) -> Answer {
 }
 
 /// Number of requests since the last call.
-async fn asked(agent: &Agent) -> usize {
-    let mut requests = agent.api.requests.lock().await;
+async fn asked(agent: &FakeAgent) -> usize {
+    let mut requests = agent.requests.lock().await;
     let mut count = 0;
     while requests.try_recv().is_ok() {
         count += 1;
@@ -30,7 +30,7 @@ async fn asked(agent: &Agent) -> usize {
 }
 
 /// Waits until the agent gets a request.
-async fn serves(rig: &Rig, agent: &Agent) {
+async fn serves(rig: &Rig, agent: &FakeAgent) {
     let asking = async {
         while asked(agent).await == 0 {
             assert_eq!(get(rig).await.status, 200);
@@ -39,7 +39,7 @@ async fn serves(rig: &Rig, agent: &Agent) {
     timeout(TEST_DEADLINE, asking).await.unwrap();
 }
 
-async fn ended(agent: &Agent) -> SessionError {
+async fn ended(agent: &FakeAgent) -> SessionError {
     timeout(TEST_DEADLINE, agent.session.closed())
         .await
         .unwrap()
@@ -48,13 +48,13 @@ async fn ended(agent: &Agent) -> SessionError {
 #[tokio::test]
 async fn two_agents_of_one_cluster_serve_and_the_end_of_one_touches_its_own_streams_alone() {
     let rig = Rig::start();
-    let one = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
+    let one = FakeAgent::with_hello(rig.access(), "c-a", hello(1, 0, HOME)).await;
     status(&rig, ClusterState::Connected).await;
     let events = one.next_stream();
     let mut its_own = open(&rig, &head("GET", "/stream", "")).await;
     events.send(data("one")).await.unwrap();
     read_until(&mut its_own, "one\r\n").await;
-    let two = Agent::saying(&rig, "c-a", hello(2, 0, HOME)).await;
+    let two = FakeAgent::with_hello(rig.access(), "c-a", hello(2, 0, HOME)).await;
     serves(&rig, &two).await;
     assert_eq!(rig.metric("fairlead_sessions", &[]), 2.0);
 
@@ -93,8 +93,8 @@ async fn two_agents_of_one_cluster_serve_and_the_end_of_one_touches_its_own_stre
 #[tokio::test]
 async fn two_links_of_one_agent_share_the_work() {
     let rig = Rig::start();
-    let one = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
-    let two = Agent::saying(&rig, "c-a", hello(1, 1, HOME)).await;
+    let one = FakeAgent::with_hello(rig.access(), "c-a", hello(1, 0, HOME)).await;
+    let two = FakeAgent::with_hello(rig.access(), "c-a", hello(1, 1, HOME)).await;
     serves(&rig, &one).await;
     serves(&rig, &two).await;
 }
@@ -104,11 +104,11 @@ async fn two_links_of_one_agent_share_the_work() {
 async fn request_without_a_link_goes_to_the_first_session_with_one() {
     let rig = Rig::start();
     let (port, way) = rig.way().await;
-    let gone = Agent::by(&rig, port, "c-a", hello(1, 0, HOME)).await;
+    let gone = FakeAgent::with_hello(rig.access_by(port), "c-a", hello(1, 0, HOME)).await;
     status(&rig, ClusterState::Connected).await;
     way.abort();
     status(&rig, ClusterState::Lost).await;
-    let comes = Agent::saying(&rig, "c-a", hello(2, 0, HOME));
+    let comes = FakeAgent::with_hello(rig.access(), "c-a", hello(2, 0, HOME));
     let (answer, came) = tokio::join!(get(&rig), comes);
     assert_eq!(answer.status, 200);
     assert_eq!((asked(&gone).await, asked(&came).await), (0, 1));
@@ -118,27 +118,35 @@ async fn request_without_a_link_goes_to_the_first_session_with_one() {
 #[tokio::test]
 async fn agent_serves_only_after_its_hello() {
     let rig = Rig::start();
-    let silent = Agent::saying(&rig, "c-a", Says::Nothing).await;
+    let silent = FakeAgent::with_hello(rig.access(), "c-a", AgentHello::Omitted).await;
     let answer = get(&rig).await;
     assert_eq!((answer.status, answer.code()), (503, "FL-1401"));
-    assert_eq!(silent.say(hello(1, 0, None)).await, 200);
+    assert_eq!(silent.send_hello(hello(1, 0, None)).await, 200);
     assert_eq!(get(&rig).await.status, 200);
-    assert_eq!(silent.say(hello(2, 0, None)).await, 400, "another name");
-    assert_eq!(silent.say(hello(1, 0, HOME)).await, 200, "more is known");
+    assert_eq!(
+        silent.send_hello(hello(2, 0, None)).await,
+        400,
+        "another name"
+    );
+    assert_eq!(
+        silent.send_hello(hello(1, 0, HOME)).await,
+        200,
+        "more is known"
+    );
 }
 
 #[tokio::test]
 async fn clone_is_rejected_without_effect_on_the_original() {
     let rig = Rig::start();
-    let original = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
+    let original = FakeAgent::with_hello(rig.access(), "c-a", hello(1, 0, HOME)).await;
     status(&rig, ClusterState::Connected).await;
     let events = original.next_stream();
     let mut watch = open(&rig, &head("GET", "/stream", "")).await;
     events.send(data("one")).await.unwrap();
     read_until(&mut watch, "one\r\n").await;
     // Even with the same name: a rejected session replaces none.
-    let clone = Agent::saying(&rig, "c-a", Says::Nothing).await;
-    assert_eq!(clone.say(hello(1, 0, ELSEWHERE)).await, 403);
+    let clone = FakeAgent::with_hello(rig.access(), "c-a", AgentHello::Omitted).await;
+    assert_eq!(clone.send_hello(hello(1, 0, ELSEWHERE)).await, 403);
     let end = ended(&clone).await;
     assert!(
         matches!(end, SessionError::Peer(CloseReason::Cloned)),
@@ -159,13 +167,13 @@ async fn clone_is_rejected_without_effect_on_the_original() {
 #[tokio::test]
 async fn late_detected_clone_stops_serving() {
     let rig = Rig::start();
-    let original = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
-    let clone = Agent::saying(&rig, "c-a", hello(2, 0, None)).await;
+    let original = FakeAgent::with_hello(rig.access(), "c-a", hello(1, 0, HOME)).await;
+    let clone = FakeAgent::with_hello(rig.access(), "c-a", hello(2, 0, None)).await;
     for _ in 0..10 {
         assert_eq!(get(&rig).await.status, 200);
     }
     assert_eq!(asked(&original).await, 10, "who is known goes first");
-    assert_eq!(clone.say(hello(2, 0, ELSEWHERE)).await, 403);
+    assert_eq!(clone.send_hello(hello(2, 0, ELSEWHERE)).await, 403);
     ended(&clone).await;
     assert_eq!(asked(&clone).await, 0);
 }
@@ -173,10 +181,10 @@ async fn late_detected_clone_stops_serving() {
 #[tokio::test]
 async fn cluster_served_by_a_clone_alone_is_lost_with_it() {
     let rig = Rig::start();
-    let clone = Agent::saying(&rig, "c-a", hello(2, 0, None)).await;
+    let clone = FakeAgent::with_hello(rig.access(), "c-a", hello(2, 0, None)).await;
     status(&rig, ClusterState::Connected).await;
     *rig.modules.uid.lock().unwrap() = HOME.map(|uid| uid.parse().unwrap());
-    assert_eq!(clone.say(hello(2, 0, ELSEWHERE)).await, 403);
+    assert_eq!(clone.send_hello(hello(2, 0, ELSEWHERE)).await, 403);
     let lost = status(&rig, ClusterState::Lost).await;
     assert_eq!(lost.last_error.unwrap().code, Code::IdentityCloned);
     assert!(lost.last_seen.is_some());
@@ -185,10 +193,10 @@ async fn cluster_served_by_a_clone_alone_is_lost_with_it() {
 #[tokio::test]
 async fn enrolment_elsewhere_evicts_the_old_sessions() {
     let rig = Rig::start();
-    let old = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
+    let old = FakeAgent::with_hello(rig.access(), "c-a", hello(1, 0, HOME)).await;
     status(&rig, ClusterState::Connected).await;
     *rig.modules.uid.lock().unwrap() = None;
-    let new = Agent::saying(&rig, "c-a", hello(2, 0, ELSEWHERE)).await;
+    let new = FakeAgent::with_hello(rig.access(), "c-a", hello(2, 0, ELSEWHERE)).await;
     ended(&old).await;
     serves(&rig, &new).await;
     assert_eq!(asked(&old).await, 0);
@@ -199,7 +207,7 @@ async fn oldest_session_is_evicted_at_the_limit() {
     let rig = Rig::start();
     let mut agents = Vec::new();
     for instance in 0..17 {
-        agents.push(Agent::saying(&rig, "c-a", hello(instance, 0, HOME)).await);
+        agents.push(FakeAgent::with_hello(rig.access(), "c-a", hello(instance, 0, HOME)).await);
     }
     let end = ended(&agents[0]).await;
     assert!(
@@ -218,11 +226,11 @@ async fn oldest_session_is_evicted_at_the_limit() {
 #[tokio::test]
 async fn agent_with_a_failing_api_server_is_chosen_last() {
     let rig = Rig::start();
-    let sick = Agent::saying(&rig, "c-a", Says::Nothing).await;
-    *sick.api.ready.lock().unwrap() = (502, Some(("FL-1502", "refused")));
-    assert_eq!(sick.say(hello(1, 0, HOME)).await, 200);
+    let sick = FakeAgent::with_hello(rig.access(), "c-a", AgentHello::Omitted).await;
+    *sick.probes.answer.lock().unwrap() = (502, Some(("FL-1502", "refused")));
+    assert_eq!(sick.send_hello(hello(1, 0, HOME)).await, 200);
     status(&rig, ClusterState::ApiUnreachable).await;
-    let well = Agent::saying(&rig, "c-a", hello(2, 0, HOME)).await;
+    let well = FakeAgent::with_hello(rig.access(), "c-a", hello(2, 0, HOME)).await;
     status(&rig, ClusterState::Connected).await;
     asked(&sick).await;
     for _ in 0..10 {
@@ -237,15 +245,15 @@ async fn agent_with_a_failing_api_server_is_chosen_last() {
 #[tokio::test]
 async fn drain_is_announced_while_requests_run() {
     let rig = Rig::start();
-    let agent = Agent::saying(&rig, "c-a", hello(1, 0, HOME)).await;
+    let agent = FakeAgent::with_hello(rig.access(), "c-a", hello(1, 0, HOME)).await;
     status(&rig, ClusterState::Connected).await;
     let events = agent.next_stream();
     let mut watch = open(&rig, &head("GET", "/stream", "")).await;
     events.send(data("one")).await.unwrap();
     read_until(&mut watch, "one\r\n").await;
-    assert!(!agent.api.draining.load(SeqCst));
+    assert!(!agent.probes.draining.load(SeqCst));
     rig.process.start_drain();
-    until(async || agent.api.draining.load(SeqCst)).await;
+    until(async || agent.probes.draining.load(SeqCst)).await;
     events.send(data("two")).await.unwrap();
     read_until(&mut watch, "two\r\n").await;
 }

@@ -28,6 +28,7 @@ use fairlead_gateway::{
     Presence, Principal, Recognition, Seam,
 };
 use fairlead_runtime::{Process, listen};
+use fairlead_testkit::agent::HubAccess;
 use http::Uri;
 use rustls::{ClientConfig, pki_types::ServerName};
 use secrecy::{ExposeSecret, SecretString};
@@ -52,7 +53,7 @@ pub(crate) struct Rig {
     /// The front without TLS.
     pub(crate) plain: SocketAddr,
     pub(crate) process: Process,
-    pub(crate) authority: Authority,
+    pub(crate) authority: Arc<Authority>,
     pub(crate) modules: Arc<Fake>,
     _dir: tempfile::TempDir,
 }
@@ -149,9 +150,23 @@ impl Rig {
             address,
             plain,
             process,
-            authority,
+            authority: Arc::new(authority),
             modules,
             _dir: dir,
+        }
+    }
+
+    /// Access for fake agents.
+    pub(crate) fn access(&self) -> HubAccess {
+        self.access_by(self.address.port())
+    }
+
+    /// Access by another port of loopback that leads to the hub.
+    pub(crate) fn access_by(&self, port: u16) -> HubAccess {
+        HubAccess {
+            port,
+            outer_tls: self.client_config("http/1.1"),
+            authority: self.authority.clone(),
         }
     }
 

@@ -11,15 +11,15 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::time::{Instant, timeout};
 
 use crate::{
-    agent::{Agent, Says, data, hello},
     client::{ROOT, all_back_to_zero, head, open, read_until, status, until},
     rig::{HUB, PausedClock, Rig, TEST_DEADLINE},
 };
+use fairlead_testkit::agent::{AgentHello, FakeAgent, data, hello};
 
 #[tokio::test]
 async fn session_decides_the_status_of_its_cluster() {
     let rig = Rig::start();
-    let agent = Agent::of(&rig, "c-a").await;
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
     let connected = status(&rig, ClusterState::Connected).await;
     assert_eq!(connected.last_error, None);
     let good = connected.last_good_probe;
@@ -41,9 +41,9 @@ async fn session_decides_the_status_of_its_cluster() {
 #[tokio::test]
 async fn changed_configuration_triggers_a_probe() {
     let rig = Rig::start();
-    let agent = Agent::saying(&rig, "c-a", hello(1, 0, None)).await;
+    let agent = FakeAgent::with_hello(rig.access(), "c-a", hello(1, 0, None)).await;
     status(&rig, ClusterState::Connected).await;
-    assert_eq!(*agent.api.wanted.borrow(), None);
+    assert_eq!(*agent.probes.desired_revision.borrow(), None);
     let _clock = PausedClock::start();
     let begun = Instant::now();
     for revision in ["one", "two", "three"] {
@@ -53,8 +53,8 @@ async fn changed_configuration_triggers_a_probe() {
 }
 
 /// Waits until a probe has sent the revision to the agent.
-async fn named(rig: &Rig, agent: &Agent, revision: &str) {
-    let mut wanted = agent.api.wanted.subscribe();
+async fn named(rig: &Rig, agent: &FakeAgent, revision: &str) {
+    let mut wanted = agent.probes.desired_revision.subscribe();
     *rig.modules.wanted.lock().unwrap() = Some(revision.into());
     rig.modules.wanting.send("c-a".parse().unwrap()).unwrap();
     let is_named = wanted.wait_for(|wanted| wanted.as_deref() == Some(revision));
@@ -64,10 +64,10 @@ async fn named(rig: &Rig, agent: &Agent, revision: &str) {
 #[tokio::test]
 async fn changed_configuration_interrupts_a_hanging_probe() {
     let rig = Rig::start();
-    let agent = Agent::saying(&rig, "c-a", hello(1, 0, None)).await;
+    let agent = FakeAgent::with_hello(rig.access(), "c-a", hello(1, 0, None)).await;
     status(&rig, ClusterState::Connected).await;
     let _clock = PausedClock::start();
-    agent.api.hangs.store(true, SeqCst);
+    agent.probes.hangs.store(true, SeqCst);
     let begun = Instant::now();
     named(&rig, &agent, "one").await;
     named(&rig, &agent, "two").await;
@@ -80,7 +80,7 @@ async fn presence_lists_the_sessions_of_a_cluster() {
     let presence = rig.modules.presence.get().unwrap();
     let cluster: ClusterId = "c-a".parse().unwrap();
     assert_eq!(presence.sessions(&cluster), []);
-    let _agent = Agent::saying(&rig, "c-a", hello(1, 0, None)).await;
+    let _agent = FakeAgent::with_hello(rig.access(), "c-a", hello(1, 0, None)).await;
     status(&rig, ClusterState::Connected).await;
     let sessions = presence.sessions(&cluster);
     let [session] = sessions.as_slice() else {
@@ -93,12 +93,12 @@ async fn presence_lists_the_sessions_of_a_cluster() {
 #[tokio::test]
 async fn unready_api_server_is_reported_with_the_agents_cause() {
     let rig = Rig::start();
-    let agent = Agent::of(&rig, "c-a").await;
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     // The next session begins with a bad probe.
     drop(agent);
-    let key = Agent::of(&rig, "c-b").await;
-    *key.api.ready.lock().unwrap() = (502, Some(("FL-1502", "connection refused")));
+    let key = FakeAgent::of(rig.access(), "c-b").await;
+    *key.probes.answer.lock().unwrap() = (502, Some(("FL-1502", "connection refused")));
     let answer = rig.get(HUB, "/k8s/clusters/c-b/own", "").await;
     assert_eq!((answer.status, answer.code()), (502, "FL-1502"));
     assert!(
@@ -113,14 +113,14 @@ async fn unready_api_server_is_reported_with_the_agents_cause() {
 #[tokio::test]
 async fn replaced_session_finishes_its_requests() {
     let rig = Rig::start();
-    let old = Agent::saying(&rig, "c-a", hello(1, 0, None)).await;
+    let old = FakeAgent::with_hello(rig.access(), "c-a", hello(1, 0, None)).await;
     status(&rig, ClusterState::Connected).await;
     let events = old.next_stream();
     let mut watch = open(&rig, &head("GET", "/stream", "")).await;
     events.send(data("one")).await.unwrap();
     read_until(&mut watch, "one\r\n").await;
 
-    let new = Agent::saying(&rig, "c-a", hello(1, 0, None)).await;
+    let new = FakeAgent::with_hello(rig.access(), "c-a", hello(1, 0, None)).await;
     assert_eq!(rig.get(HUB, &format!("{ROOT}/who"), "").await.status, 200);
     new.saw("GET /who").await;
     events.send(data("two")).await.unwrap();
@@ -139,7 +139,7 @@ async fn replaced_session_finishes_its_requests() {
 #[tokio::test]
 async fn without_an_identity_nothing_but_enrolment_answers() {
     let rig = Rig::start();
-    let stranger = Agent::without_identity(&rig).await;
+    let stranger = FakeAgent::without_identity(rig.access()).await;
     let exchanges = Exchanges::new(stranger.session.clone());
     for (method, path, status, code) in [
         ("POST", "/agent/v1/enroll", 200, "none"),
@@ -160,8 +160,8 @@ async fn without_an_identity_nothing_but_enrolment_answers() {
 #[tokio::test]
 async fn bootstrap_token_guesses_are_rate_limited_over_all_sessions() {
     let rig = Rig::start();
-    let one = Agent::without_identity(&rig).await;
-    let other = Agent::without_identity(&rig).await;
+    let one = FakeAgent::without_identity(rig.access()).await;
+    let other = FakeAgent::without_identity(rig.access()).await;
     let exchanges = [&one, &other].map(|it| Exchanges::new(it.session.clone()));
     let guess = "/agent/v1/enroll?wrong";
     let spent = "/agent/v1/enroll?spent";
@@ -188,7 +188,7 @@ async fn bootstrap_token_guesses_are_rate_limited_over_all_sessions() {
 #[tokio::test]
 async fn agent_reaches_only_the_routes_for_agents() {
     let rig = Rig::start();
-    let agent = Agent::of(&rig, "c-a").await;
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
     let exchanges = Exchanges::new(agent.session.clone());
     for (method, path, status, code) in [
         ("GET", "/agent/v1/catalog", 200, "none"),
@@ -209,17 +209,17 @@ async fn session_ends_with_its_certificate_unless_renewed() {
     let rig = Rig::start();
     // Long enough for the renewal at this machine's present speed: the clock of a certificate cannot be paused.
     let begun = Instant::now();
-    let first = Agent::of(&rig, "c-a").await;
+    let first = FakeAgent::of(rig.access(), "c-a").await;
     assert_eq!(
         ask(&first.exchanges, "POST", "/agent/v1/renew").await.0,
         200
     );
     let left = Duration::from_secs(4) + 20 * begun.elapsed();
-    let renewing = Agent::expiring(&rig, "c-a", left).await;
+    let renewing = FakeAgent::expiring(rig.access(), "c-a", left).await;
     let exchanges = Exchanges::new(renewing.session.clone());
     assert_eq!(ask(&exchanges, "POST", "/agent/v1/renew").await.0, 200);
 
-    let careless = Agent::expiring(&rig, "c-b", left).await;
+    let careless = FakeAgent::expiring(rig.access(), "c-b", left).await;
     let ended = timeout(left + TEST_DEADLINE, careless.session.closed());
     let ended = ended.await.unwrap();
     assert!(
@@ -234,7 +234,7 @@ async fn session_ends_with_its_certificate_unless_renewed() {
 async fn expired_identity_may_only_be_renewed() {
     let rig = Rig::start();
     let hour = Duration::from_mins(59);
-    let lapsed = Agent::lapsed(&rig, "c-a", hour, Says::Nothing).await;
+    let lapsed = FakeAgent::expired(rig.access(), "c-a", hour, AgentHello::Omitted).await;
     let exchanges = Exchanges::new(lapsed.session.clone());
     for (method, path, status, code) in [
         ("POST", "/agent/v1/hello", 401, "FL-2110"),
@@ -278,7 +278,7 @@ async fn ask(exchanges: &Exchanges, method: &str, path: &str) -> (u16, String) {
 #[tokio::test]
 async fn request_over_the_limit_is_asked_to_retry() {
     let rig = Rig::start();
-    let agent = Agent::of(&rig, "c-a").await;
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let tls = rig.connect(HUB, "h2").await;
     let (sender, connection) =
@@ -316,7 +316,7 @@ async fn request_over_the_limit_is_asked_to_retry() {
 #[tokio::test]
 async fn watches_of_one_caller_leave_capacity_to_others() {
     let rig = Rig::with(|config| config.max_requests_per_caller = 2);
-    let agent = Agent::of(&rig, "c-a").await;
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let mut watches = Vec::new();
     for _ in 0..2 {
@@ -343,7 +343,7 @@ async fn watches_of_one_caller_leave_capacity_to_others() {
 #[tokio::test]
 async fn drain_finishes_requests_and_then_closes_the_session() {
     let rig = Rig::start();
-    let agent = Agent::of(&rig, "c-a").await;
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let events = agent.next_stream();
     let mut watch = open(&rig, &head("GET", "/stream", "")).await;
@@ -366,7 +366,7 @@ async fn drain_finishes_requests_and_then_closes_the_session() {
 #[tokio::test]
 async fn memory_of_all_sessions_is_a_metric() {
     let rig = Rig::with(|config| config.session_memory = 5 << 20);
-    let _agent = Agent::of(&rig, "c-a").await;
+    let _agent = FakeAgent::of(rig.access(), "c-a").await;
     let told = |name| rig.metric(name, &[]);
     assert_eq!(told("fairlead_session_memory_limit_bytes"), 5_242_880.0);
     assert_eq!(told("fairlead_session_memory_bytes"), 0.0);

@@ -12,20 +12,20 @@ use tokio::{
 };
 
 use crate::{
-    agent::{Agent, data},
     client::{head, open, read_until, status},
     rig::{Answer, PausedClock, Rig},
 };
+use fairlead_testkit::agent::{FakeAgent, data};
 
 /// Deadline of every answer once a cluster is `Lost`.
 const BOUND: Duration = Duration::from_secs(2);
 const EMPTY: &str = "content-length: 0\r\n";
 
 /// A cluster that was connected, with an agent that answers nothing from now on.
-async fn stopped(rig: &Rig) -> Agent {
-    let agent = Agent::of(rig, "c-a").await;
+async fn stopped(rig: &Rig) -> FakeAgent {
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(rig, ClusterState::Connected).await;
-    agent.api.hangs.store(true, SeqCst);
+    agent.probes.hangs.store(true, SeqCst);
     agent
 }
 
@@ -101,7 +101,7 @@ async fn lost_cluster_answers_new_requests_within_two_seconds() {
     }
 
     // The agent answers again, and all works as before.
-    agent.api.hangs.store(false, SeqCst);
+    agent.probes.hangs.store(false, SeqCst);
     pass_until(is(&rig, ClusterState::Connected)).await;
     let (answer, _) = timed(&rig, "GET", "/who").await;
     assert_eq!(answer.status, 200);
@@ -110,7 +110,7 @@ async fn lost_cluster_answers_new_requests_within_two_seconds() {
 #[tokio::test]
 async fn request_in_flight_is_answered_within_two_seconds_of_the_loss() {
     let rig = Rig::start();
-    let agent = Agent::of(&rig, "c-a").await;
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let events = agent.next_stream();
     let mut watch = open(&rig, &head("GET", "/stream", "")).await;
@@ -121,12 +121,12 @@ async fn request_in_flight_is_answered_within_two_seconds_of_the_loss() {
         agent.saw(&format!("{method} /silent")).await;
         let answer = tokio::spawn(async move { Answer::read(&mut asked).await });
         let _clock = PausedClock::start();
-        agent.api.hangs.store(true, SeqCst);
+        agent.probes.hangs.store(true, SeqCst);
         pass_until(is(&rig, ClusterState::Lost)).await;
         let (answer, took) = answered(&rig, 1.0, answer).await;
         assert_eq!(answer.code(), code, "{method}");
         assert!(took <= BOUND, "{method}: {took:?}");
-        agent.api.hangs.store(false, SeqCst);
+        agent.probes.hangs.store(false, SeqCst);
         pass_until(is(&rig, ClusterState::Connected)).await;
     }
     // An answer that has its head continues.
@@ -137,9 +137,9 @@ async fn request_in_flight_is_answered_within_two_seconds_of_the_loss() {
 #[tokio::test]
 async fn reads_of_a_hanging_api_server_fail_early() {
     let rig = Rig::start();
-    let agent = Agent::of(&rig, "c-a").await;
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
-    *agent.api.ready.lock().unwrap() = (504, Some(("FL-1504", "/readyz did not answer")));
+    *agent.probes.answer.lock().unwrap() = (504, Some(("FL-1504", "/readyz did not answer")));
     let _clock = PausedClock::start();
     pass_until(is(&rig, ClusterState::ApiUnreachable)).await;
     let (answer, took) = timed(&rig, "GET", "/silent").await;

@@ -3,10 +3,10 @@
 use fairlead_api::resources::ClusterState;
 
 use crate::{
-    agent::{Agent, data},
     client::{ROOT, head, open, read_until, status, until},
     rig::{HUB, Rig},
 };
+use fairlead_testkit::agent::{FakeAgent, data};
 
 /// Budget of all sessions, in bytes.
 const LIMIT: usize = 1 << 20;
@@ -16,7 +16,7 @@ const CLIENTS: usize = 12;
 #[tokio::test]
 async fn requests_are_rejected_while_stalled_clients_fill_the_budget() {
     let rig = Rig::with(|config| config.session_memory = LIMIT);
-    let agent = Agent::of(&rig, "c-a").await;
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let piece: &'static str = "x".repeat(64 * 1024).leak();
     let mut stopped = Vec::new();

@@ -11,15 +11,15 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use crate::{
-    agent::{Agent, data},
     client::{ROOT, all_back_to_zero, head, open, read_until, rest, status},
     rig::{Answer, HUB, Rig},
 };
+use fairlead_testkit::agent::{FakeAgent, data};
 
 #[tokio::test]
 async fn agent_gets_the_caller_and_none_of_the_clients_claims() {
     let rig = Rig::start();
-    let _agent = Agent::of(&rig, "c-a").await;
+    let _agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let claims = "Cookie: a=b\r\nX-Remote-User: root\r\nFairlead-User: root\r\nX-Forwarded-For: 1.1.1.1\r\n\
         Connection: x-mine\r\nX-Mine: 1\r\nAccept-Encoding: gzip\r\nUser-Agent: kubectl\r\n";
@@ -46,7 +46,7 @@ async fn agent_gets_the_caller_and_none_of_the_clients_claims() {
 #[tokio::test]
 async fn impersonated_user_replaces_the_admins_names() {
     let rig = Rig::start();
-    let _agent = Agent::of(&rig, "c-a").await;
+    let _agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let headers = "Impersonate-User: fairlead:someone\r\nFairlead-As: root\r\n";
     let answer = rig.get(HUB, &format!("{ROOT}/headers"), headers).await;
@@ -60,7 +60,7 @@ async fn impersonated_user_replaces_the_admins_names() {
 #[tokio::test]
 async fn path_and_query_arrive_as_the_api_server_has_them() {
     let rig = Rig::start();
-    let agent = Agent::of(&rig, "c-a").await;
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let by_name = "c-a.clusters.hub.test";
     for (sni, path, seen) in [
@@ -81,7 +81,7 @@ async fn path_and_query_arrive_as_the_api_server_has_them() {
 #[tokio::test]
 async fn answers_of_the_api_server_pass_unchanged() {
     let rig = Rig::start();
-    let _agent = Agent::of(&rig, "c-a").await;
+    let _agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let get = async |path: &str| rig.get(HUB, &format!("{ROOT}{path}"), "").await;
     let found = get("/not-found").await;
@@ -116,7 +116,7 @@ async fn answers_of_the_api_server_pass_unchanged() {
 #[tokio::test]
 async fn a_watch_is_flushed_at_once_head_first() {
     let rig = Rig::start();
-    let agent = Agent::of(&rig, "c-a").await;
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let events = agent.next_stream();
     let mut tls = open(&rig, &head("GET", "/stream", "")).await;
@@ -136,7 +136,7 @@ async fn a_watch_is_flushed_at_once_head_first() {
 #[tokio::test]
 async fn early_answer_arrives_before_the_upload_ends() {
     let rig = Rig::start();
-    let _agent = Agent::of(&rig, "c-a").await;
+    let _agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let request = head("POST", "/early", "Transfer-Encoding: chunked\r\n") + "3\r\nabc\r\n";
     let mut tls = open(&rig, &request).await;
@@ -149,7 +149,7 @@ async fn early_answer_arrives_before_the_upload_ends() {
 #[tokio::test]
 async fn expect_100_continue_is_answered_before_the_upload() {
     let rig = Rig::start();
-    let _agent = Agent::of(&rig, "c-a").await;
+    let _agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let request = head(
         "POST",
@@ -169,7 +169,7 @@ async fn expect_100_continue_is_answered_before_the_upload() {
 #[tokio::test]
 async fn break_after_the_head_is_never_a_clean_end() {
     let rig = Rig::start();
-    let agent = Agent::of(&rig, "c-a").await;
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
 
     let events = agent.next_stream();
@@ -204,7 +204,7 @@ async fn break_after_the_head_is_never_a_clean_end() {
 #[tokio::test]
 async fn a_break_resets_the_stream_of_an_http2_client_and_no_other() {
     let rig = Rig::start();
-    let agent = Agent::of(&rig, "c-a").await;
+    let agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let tls = rig.connect(HUB, "h2").await;
     let (mut sender, connection) =
@@ -239,7 +239,7 @@ async fn a_break_resets_the_stream_of_an_http2_client_and_no_other() {
 #[tokio::test]
 async fn an_upgrade_is_spliced_with_half_close() {
     let rig = Rig::start();
-    let _agent = Agent::of(&rig, "c-a").await;
+    let _agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let upgrade = head(
         "POST",
@@ -272,7 +272,7 @@ async fn an_upgrade_is_spliced_with_half_close() {
 #[tokio::test]
 async fn plain_listener_behaves_like_the_tls_one() {
     let rig = Rig::start();
-    let _agent = Agent::of(&rig, "c-a").await;
+    let _agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let mut tcp = TcpStream::connect(rig.plain).await.unwrap();
     tcp.write_all(head("GET", "/readyz", "").as_bytes())
@@ -299,7 +299,7 @@ async fn plain_listener_behaves_like_the_tls_one() {
 #[tokio::test]
 async fn broken_upgrade_ends_with_a_reset() {
     let rig = Rig::start();
-    let _agent = Agent::of(&rig, "c-a").await;
+    let _agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let upgrade = head(
         "GET",
@@ -319,7 +319,7 @@ async fn broken_upgrade_ends_with_a_reset() {
 #[tokio::test]
 async fn a_refused_upgrade_passes_unchanged() {
     let rig = Rig::start();
-    let _agent = Agent::of(&rig, "c-a").await;
+    let _agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
     let answer = rig.get(HUB, &format!("{ROOT}/no-upgrade"), upgrade).await;
@@ -332,7 +332,7 @@ async fn a_refused_upgrade_passes_unchanged() {
 #[tokio::test]
 async fn silence_before_the_head_has_a_deadline() {
     let rig = Rig::with(|config| config.head_timeout = Duration::from_millis(100));
-    let _agent = Agent::of(&rig, "c-a").await;
+    let _agent = FakeAgent::of(rig.access(), "c-a").await;
     status(&rig, ClusterState::Connected).await;
     let answer = rig.get(HUB, &format!("{ROOT}/silent"), "").await;
     assert_eq!((answer.status, answer.code()), (504, "FL-1405"));

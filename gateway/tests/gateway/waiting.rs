@@ -8,10 +8,10 @@ use time::{Duration, OffsetDateTime};
 use tokio::time::timeout;
 
 use crate::{
-    agent::Agent,
     client::{ROOT, all_back_to_zero},
     rig::{Answer, HUB, PausedClock, Rig, TEST_DEADLINE},
 };
+use fairlead_testkit::agent::FakeAgent;
 
 fn lost(rig: &Rig, cluster: &str, away: Duration) {
     let cluster: ClusterId = cluster.parse().unwrap();
@@ -38,7 +38,7 @@ async fn request_waits_for_a_cluster_lost_just_now() {
         let mut asked = rig.modules.asked.subscribe();
         let found_none = asked.wait_for(|asked| *asked > 0);
         timeout(TEST_DEADLINE, found_none).await.unwrap().unwrap();
-        Agent::of(&rig, "c-a").await
+        FakeAgent::of(rig.access(), "c-a").await
     };
     let (answer, agent) = tokio::join!(request, agent);
     assert_eq!(answer.status, 200, "{}", answer.text());
@@ -53,7 +53,7 @@ async fn waiting_for_one_cluster_is_not_ended_by_the_arrival_of_another() {
     lost(&rig, "c-a", Duration::seconds(1));
     let path = format!("{ROOT}/who?timeout=2s");
     let request = rig.get(HUB, &path, "");
-    let (answer, _other) = tokio::join!(request, Agent::of(&rig, "c-b"));
+    let (answer, _other) = tokio::join!(request, FakeAgent::of(rig.access(), "c-b"));
     assert_eq!((answer.status, answer.code()), (503, "FL-1402"));
 }
 
@@ -100,7 +100,8 @@ async fn request_to_the_wrong_hub_gets_the_right_one() {
         rig.modules.shut.send_replace(false);
         clock
     };
-    let (answer, _agent, _clock) = tokio::join!(request, Agent::of(&rig, "c-a"), opened);
+    let (answer, _agent, _clock) =
+        tokio::join!(request, FakeAgent::of(rig.access(), "c-a"), opened);
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 

@@ -1,4 +1,4 @@
-//! A hub that takes agents, enrols and renews them, and nothing else.
+//! A fake hub: it accepts, enrols and renews agents, and does nothing else.
 
 use std::{
     collections::VecDeque,
@@ -42,62 +42,66 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::rig::{soon, text};
+use crate::{body::text, wait::soon};
 
-/// A session of an agent with an identity.
-pub(crate) struct Connected {
-    pub(crate) session: Session,
-    pub(crate) exchanges: Exchanges,
-    pub(crate) identity: AgentIdentity,
+/// The hub's end of a session of an enrolled agent.
+pub struct ConnectedAgent {
+    /// Its session.
+    pub session: Session,
+    /// Requests over the session.
+    pub exchanges: Exchanges,
+    /// Identity in its certificate.
+    pub identity: AgentIdentity,
 }
 
+/// Behaviour of a fake hub, and a record of its agents' requests.
 #[derive(Default)]
-pub(crate) struct Story {
-    /// Keys that asked to enrol, in order.
-    pub(crate) enrolled: Mutex<Vec<[u8; 32]>>,
-    /// Keys that asked to renew.
-    pub(crate) renewed: Mutex<Vec<[u8; 32]>>,
-    /// How many answers to enrolments are lost on their way.
-    pub(crate) lose: AtomicUsize,
-    /// Revision and document of its configuration; `None`: the route is missing.
-    pub(crate) configuration: Mutex<Option<(String, serde_json::Value)>>,
-    /// By what agents said that they work when they asked for it, in order.
-    pub(crate) applied: watch::Sender<Vec<Option<String>>>,
+pub struct HubScript {
+    /// Keys of enrolment requests, in order.
+    pub enrolment_keys: Mutex<Vec<[u8; 32]>>,
+    /// Keys of renewal requests, in order.
+    pub renewal_keys: Mutex<Vec<[u8; 32]>>,
+    /// Number of enrolments whose answers are lost.
+    pub lost_answers: AtomicUsize,
+    /// Revision and document of the agents' configuration.
+    pub configuration: Mutex<Option<(String, serde_json::Value)>>,
+    /// Applied revisions that agents reported with their requests, in order.
+    pub applied_revisions: watch::Sender<Vec<Option<String>>>,
     /// Reports of facts, in order.
-    pub(crate) reports: Mutex<Vec<Report>>,
-    /// What the next reports are answered; after the last, the report's own number.
-    pub(crate) receipts: Mutex<VecDeque<Receipt>>,
-    /// How many renewals were granted.
-    pub(crate) renewals: AtomicUsize,
-    /// How many renewals are refused.
-    pub(crate) refuse_renewals: AtomicUsize,
-    /// Renewals are refused for good.
-    pub(crate) refuse_late: Mutex<bool>,
-    /// What enrolments are refused with.
-    pub(crate) refuse: Mutex<Option<Code>>,
-    /// What agents have said of themselves, in order.
-    pub(crate) hellos: Mutex<Vec<Hello>>,
-    /// The next hello finds it away, before it is answered.
-    pub(crate) leave_at_hello: AtomicBool,
-    /// What they are refused with when they do.
-    pub(crate) refuse_hellos: Mutex<Option<Code>>,
-    /// How old certificates are when they are issued.
-    pub(crate) age: Mutex<Duration>,
-    /// TCP connections taken.
-    pub(crate) taken: AtomicUsize,
-    /// Connections are taken, and broken at once.
-    pub(crate) away: AtomicBool,
-    /// What comes is lost, and the connections stay.
-    pub(crate) deaf: AtomicBool,
-    /// Sessions that wait for their agents. None: they end with their connections.
-    pub(crate) resumable: Mutex<Option<Resumable>>,
+    pub reports: Mutex<Vec<Report>>,
+    /// Answers to the next reports. Without one, a report's own number is acknowledged.
+    pub report_answers: Mutex<VecDeque<ReportAnswer>>,
+    /// Number of granted renewals.
+    pub renewals: AtomicUsize,
+    /// Number of renewals that fail temporarily.
+    pub failing_renewals: AtomicUsize,
+    /// Renewals are rejected permanently.
+    pub renewal_expired: Mutex<bool>,
+    /// Code with which enrolments are rejected.
+    pub enrolment_error: Mutex<Option<Code>>,
+    /// Hellos of agents, in order.
+    pub hellos: Mutex<Vec<Hello>>,
+    /// The next hello disconnects the hub before it is answered.
+    pub disconnect_at_hello: AtomicBool,
+    /// Code with which hellos are rejected.
+    pub hello_error: Mutex<Option<Code>>,
+    /// Age of certificates when they are issued.
+    pub certificate_age: Mutex<Duration>,
+    /// Number of accepted TCP connections.
+    pub connections_taken: AtomicUsize,
+    /// Connections are accepted and closed at once.
+    pub unreachable: AtomicBool,
+    /// Input is discarded, and connections stay open.
+    pub discards_input: AtomicBool,
+    /// Sessions that wait for their agents. Without it, sessions end with their connections.
+    pub resumable: Mutex<Option<Resumable>>,
     connections: Mutex<Vec<AbortHandle>>,
 }
 
-impl Story {
-    /// Nobody gets to it, and who is there loses it.
-    fn leave(&self) {
-        self.away.store(true, SeqCst);
+impl HubScript {
+    /// Closes all connections, now and until it is reconnected.
+    fn disconnect(&self) {
+        self.unreachable.store(true, SeqCst);
         self.cut();
     }
 
@@ -109,48 +113,57 @@ impl Story {
     }
 }
 
-/// For how long after its end an agent's certificate may be shown.
-const LATE: Duration = Duration::from_secs(3600);
+/// Time after its end during which an agent's certificate is accepted.
+const RENEW_GRACE: Duration = Duration::from_secs(3600);
 
-/// How a report of facts is answered.
-pub(crate) enum Receipt {
+/// Answer to a report of facts.
+pub enum ReportAnswer {
+    /// Accepted, with this base for the next report.
     Etag(Option<&'static str>),
+    /// Rejected with this code.
     Refused(Code),
 }
 
-pub(crate) struct Hub {
-    pub(crate) authority: Arc<Authority>,
-    pub(crate) story: Arc<Story>,
+/// A fake hub on loopback, behind a relay that can break connections.
+pub struct FakeHub {
+    /// CA of its agents and of its own certificates.
+    pub authority: Arc<Authority>,
+    /// Its behaviour and its record.
+    pub script: Arc<HubScript>,
     address: SocketAddr,
     inside: SocketAddr,
-    agents: tokio::sync::Mutex<mpsc::Receiver<Connected>>,
+    agents: tokio::sync::Mutex<mpsc::Receiver<ConnectedAgent>>,
     tasks: Vec<JoinHandle<()>>,
 }
 
-impl Drop for Hub {
+impl Drop for FakeHub {
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
         self.cut();
     }
 }
 
-impl Hub {
-    pub(crate) async fn start(dir: &Path) -> Self {
+impl FakeHub {
+    /// Starts a hub with the CA in `dir`.
+    ///
+    /// # Panics
+    /// The CA cannot be created.
+    pub async fn start(dir: &Path) -> Self {
         std::fs::create_dir_all(dir).unwrap();
         let authority = Arc::new(Authority::open_or_create(dir).unwrap());
-        let story = Arc::new(Story::default());
+        let script = Arc::new(HubScript::default());
         let inside = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let outside = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = outside.local_addr().unwrap();
         let (sender, agents) = mpsc::channel(16);
         let to = inside.local_addr().unwrap();
         let tasks = vec![
-            tokio::spawn(listen(inside, authority.clone(), story.clone(), sender)),
-            tokio::spawn(forward(outside, to, story.clone())),
+            tokio::spawn(listen(inside, authority.clone(), script.clone(), sender)),
+            tokio::spawn(forward(outside, to, script.clone())),
         ];
-        Hub {
+        FakeHub {
             authority,
-            story,
+            script,
             address,
             inside: to,
             agents: tokio::sync::Mutex::new(agents),
@@ -158,101 +171,116 @@ impl Hub {
         }
     }
 
-    pub(crate) fn url(&self) -> HubUrl {
+    /// URL for agents.
+    ///
+    /// # Panics
+    /// Never: the address is valid.
+    pub fn url(&self) -> HubUrl {
         format!("https://{}", self.address).parse().unwrap()
     }
 
-    /// Another address of it.
-    pub(crate) async fn another_way(&self) -> Way {
+    /// Opens another address of the hub, with a relay of its own.
+    ///
+    /// # Panics
+    /// There is no free port.
+    pub async fn another_address(&self) -> HubAddress {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let story = Arc::new(Story::default());
-        Way {
+        let script = Arc::new(HubScript::default());
+        HubAddress {
             address,
-            task: tokio::spawn(forward(listener, self.inside, story.clone())),
-            story,
+            task: tokio::spawn(forward(listener, self.inside, script.clone())),
+            script,
         }
     }
 
-    /// The next agent that comes as itself.
-    pub(crate) async fn next(&self) -> Connected {
+    /// Waits for the next session of an enrolled agent.
+    ///
+    /// # Panics
+    /// None opens one in time.
+    pub async fn next(&self) -> ConnectedAgent {
         soon(self.agents.lock().await.recv()).await.unwrap()
     }
 
-    /// Nobody gets to it, and who is there loses it.
-    pub(crate) fn leave(&self) {
-        self.story.leave();
+    /// Makes the hub unreachable and resets its connections.
+    pub fn disconnect(&self) {
+        self.script.disconnect();
     }
 
-    pub(crate) fn come_back(&self) {
-        self.story.away.store(false, SeqCst);
+    /// Makes the hub reachable again.
+    pub fn reconnect(&self) {
+        self.script.unreachable.store(false, SeqCst);
     }
 
-    /// Breaks every connection.
-    pub(crate) fn cut(&self) {
-        self.story.cut();
+    /// Resets every connection.
+    pub fn cut(&self) {
+        self.script.cut();
     }
 }
 
-/// An address of a hub.
-pub(crate) struct Way {
+/// A further address of a fake hub. It closes when this is dropped.
+pub struct HubAddress {
     address: SocketAddr,
-    story: Arc<Story>,
+    script: Arc<HubScript>,
     task: JoinHandle<()>,
 }
 
-impl Drop for Way {
+impl Drop for HubAddress {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-impl Way {
-    pub(crate) fn url(&self) -> HubUrl {
+impl HubAddress {
+    /// URL for agents.
+    ///
+    /// # Panics
+    /// Never: the address is valid.
+    pub fn url(&self) -> HubUrl {
         format!("https://{}", self.address).parse().unwrap()
     }
 
-    /// TCP connections taken.
-    pub(crate) fn taken(&self) -> usize {
-        self.story.taken.load(SeqCst)
+    /// Number of accepted TCP connections.
+    pub fn connections_taken(&self) -> usize {
+        self.script.connections_taken.load(SeqCst)
     }
 
-    /// Takes no more connections, and breaks those that are there.
-    pub(crate) fn stop(&self) {
+    /// Accepts no more connections and resets the open ones.
+    pub fn stop(&self) {
         self.task.abort();
-        self.story.cut();
+        self.script.cut();
     }
 }
 
-/// Stands before the hub, so that connections can be broken from outside.
-async fn forward(listener: TcpListener, to: SocketAddr, story: Arc<Story>) {
+/// Relay in front of the hub, by which its connections can be broken.
+async fn forward(listener: TcpListener, to: SocketAddr, script: Arc<HubScript>) {
     loop {
         let (mut from, _) = listener.accept().await.unwrap();
-        story.taken.fetch_add(1, SeqCst);
-        if story.away.load(SeqCst) {
+        script.connections_taken.fetch_add(1, SeqCst);
+        if script.unreachable.load(SeqCst) {
             continue;
         }
-        let heard = story.clone();
+        let flags = script.clone();
         let task = tokio::spawn(async move {
             let mut to = TcpStream::connect(to).await.unwrap();
-            // Else a mark waits for 40 ms, as nothing between real ends does.
+            // Otherwise delayed acknowledgements add 40 ms to each ack probe.
             from.set_nodelay(true).unwrap();
             to.set_nodelay(true).unwrap();
             let ((mut from, mut back), (mut answers, mut to)) = (from.split(), to.split());
-            let ((), _) = tokio::join!(hear(&mut from, &mut to, &heard), async {
+            let ((), _) = tokio::join!(forward_input(&mut from, &mut to, &flags), async {
                 let _ = copy(&mut answers, &mut back).await;
                 back.shutdown().await
             });
         });
-        story.connections.lock().unwrap().push(task.abort_handle());
+        script.connections.lock().unwrap().push(task.abort_handle());
     }
 }
 
-/// Passes on what is said, unless the hub is deaf.
-async fn hear(from: &mut ReadHalf<'_>, to: &mut WriteHalf<'_>, story: &Story) {
-    let mut said = vec![0; 64 * 1024];
-    while let Ok(size @ 1..) = from.read(&mut said).await {
-        if !story.deaf.load(SeqCst) && to.write_all(&said[..size]).await.is_err() {
+/// Forwards the agent's bytes, unless the hub discards them.
+async fn forward_input(from: &mut ReadHalf<'_>, to: &mut WriteHalf<'_>, script: &HubScript) {
+    let mut chunk = vec![0; 64 * 1024];
+    while let Ok(size @ 1..) = from.read(&mut chunk).await {
+        if !script.discards_input.load(SeqCst) && to.write_all(&chunk[..size]).await.is_err() {
             break;
         }
     }
@@ -262,8 +290,8 @@ async fn hear(from: &mut ReadHalf<'_>, to: &mut WriteHalf<'_>, story: &Story) {
 async fn listen(
     listener: TcpListener,
     authority: Arc<Authority>,
-    story: Arc<Story>,
-    agents: mpsc::Sender<Connected>,
+    script: Arc<HubScript>,
+    agents: mpsc::Sender<ConnectedAgent>,
 ) {
     let now = OffsetDateTime::now_utc();
     let front = authority
@@ -274,7 +302,7 @@ async fn listen(
         let (tcp, _) = listener.accept().await.unwrap();
         tcp.set_nodelay(true).unwrap();
         let (front, authority) = (front.clone(), authority.clone());
-        let (story, agents) = (story.clone(), agents.clone());
+        let (script, agents) = (script.clone(), agents.clone());
         tokio::spawn(async move {
             let Ok(tls) = front.accept(tcp).await else {
                 return;
@@ -283,10 +311,11 @@ async fn listen(
                 assert_eq!(request.uri().path(), CONNECT_PATH);
                 let head = upgrade_response(&request).unwrap();
                 let upgrade = hyper::upgrade::on(&mut request);
-                let (authority, story, agents) = (authority.clone(), story.clone(), agents.clone());
+                let (authority, script, agents) =
+                    (authority.clone(), script.clone(), agents.clone());
                 tokio::spawn(async move {
                     let Ok(io) = upgrade.await else { return };
-                    Box::pin(agent(TokioIo::new(io), authority, story, agents)).await;
+                    Box::pin(agent(TokioIo::new(io), authority, script, agents)).await;
                 });
                 async move {
                     Ok::<_, std::convert::Infallible>(head.map(|()| Empty::<bytes::Bytes>::new()))
@@ -303,12 +332,12 @@ async fn listen(
 async fn agent(
     io: TokioIo<hyper::upgrade::Upgraded>,
     authority: Arc<Authority>,
-    story: Arc<Story>,
-    agents: mpsc::Sender<Connected>,
+    script: Arc<HubScript>,
+    agents: mpsc::Sender<ConnectedAgent>,
 ) {
     let inner = authority.issue_hub(OffsetDateTime::now_utc()).unwrap();
-    let inner = session_server(&inner, authority.certificate_pem(), LATE).unwrap();
-    let resumable = story.resumable.lock().unwrap().clone();
+    let inner = session_server(&inner, authority.certificate_pem(), RENEW_GRACE).unwrap();
+    let resumable = script.resumable.lock().unwrap().clone();
     let arrived = match resumable {
         Some(known) => accept_resumable(io, inner, Limits::default(), &known).await,
         None => accept(io, inner, Limits::default()).await.map(Arrival::New),
@@ -321,7 +350,7 @@ async fn agent(
         let identity = agent_identity(&accepted.certificates, authority.trust_domain()).unwrap();
         let exchanges = Exchanges::new(accepted.session.clone());
         let _ = agents
-            .send(Connected {
+            .send(ConnectedAgent {
                 session: accepted.session,
                 exchanges,
                 identity,
@@ -329,12 +358,12 @@ async fn agent(
             .await;
     }
     while let Some(stream) = session.accept().await {
-        let (authority, story, session) = (authority.clone(), story.clone(), session.clone());
+        let (authority, script, session) = (authority.clone(), script.clone(), session.clone());
         tokio::spawn(serve(stream, move |request| {
             Box::pin(issue(
                 request,
                 authority.clone(),
-                story.clone(),
+                script.clone(),
                 session.clone(),
             ))
         }));
@@ -344,27 +373,27 @@ async fn agent(
 async fn issue(
     request: Request<Body>,
     authority: Arc<Authority>,
-    story: Arc<Story>,
+    script: Arc<HubScript>,
     session: Session,
 ) -> Response<Body> {
     let path = request.uri().path().to_owned();
     if path == CONFIG_PATH {
-        return configuration(&request, &story);
+        return configuration(&request, &script);
     }
     let bytes = request.into_body().collect().await.unwrap().to_bytes();
     let csr = match path.as_str() {
         ENROLL_PATH => {
             let asked: EnrollRequest = serde_json::from_slice(&bytes).unwrap();
-            story
-                .enrolled
+            script
+                .enrolment_keys
                 .lock()
                 .unwrap()
                 .push(csr_fingerprint(&asked.csr).unwrap());
-            if let Some(code) = *story.refuse.lock().unwrap() {
+            if let Some(code) = *script.enrolment_error.lock().unwrap() {
                 return refusal(code);
             }
-            if story
-                .lose
+            if script
+                .lost_answers
                 .fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1))
                 .is_ok()
             {
@@ -375,11 +404,11 @@ async fn issue(
         }
         HELLO_PATH => {
             let hello: Hello = serde_json::from_slice(&bytes).unwrap();
-            story.hellos.lock().unwrap().push(hello);
-            if story.leave_at_hello.swap(false, SeqCst) {
-                story.leave();
+            script.hellos.lock().unwrap().push(hello);
+            if script.disconnect_at_hello.swap(false, SeqCst) {
+                script.disconnect();
             }
-            return match *story.refuse_hellos.lock().unwrap() {
+            return match *script.hello_error.lock().unwrap() {
                 Some(code) => refusal(code),
                 None => Response::new(text("{}")),
             };
@@ -387,22 +416,22 @@ async fn issue(
         FACTS_PATH => {
             let report: Report = serde_json::from_slice(&bytes).unwrap();
             let number = report.sequence.to_string();
-            story.reports.lock().unwrap().push(report);
-            let etag = match story.receipts.lock().unwrap().pop_front() {
-                Some(Receipt::Refused(code)) => return refusal(code),
-                Some(Receipt::Etag(etag)) => etag.map(str::to_owned),
+            script.reports.lock().unwrap().push(report);
+            let etag = match script.report_answers.lock().unwrap().pop_front() {
+                Some(ReportAnswer::Refused(code)) => return refusal(code),
+                Some(ReportAnswer::Etag(etag)) => etag.map(str::to_owned),
                 None => Some(number),
             };
             let received = serde_json::to_string(&ReportReceipt { etag }).unwrap();
             return Response::new(text(&received));
         }
-        RENEW_PATH => match renewal(&bytes, &story) {
+        RENEW_PATH => match renewal(&bytes, &script) {
             Ok(csr) => csr,
             Err(code) => return refusal(code),
         },
         other => panic!("{other}"),
     };
-    let now = OffsetDateTime::now_utc() - *story.age.lock().unwrap();
+    let now = OffsetDateTime::now_utc() - *script.certificate_age.lock().unwrap();
     let (tenant, cluster) = ("t-acme".parse().unwrap(), "c-demo".parse().unwrap());
     let signed = authority.sign_agent(&csr, &tenant, &cluster, now).unwrap();
     let issued = Issued {
@@ -416,31 +445,31 @@ async fn issue(
     Response::new(text(&serde_json::to_string(&issued).unwrap()))
 }
 
-/// Whose key is to be renewed, if it may be.
-fn renewal(body: &[u8], story: &Story) -> Result<String, Code> {
+/// CSR of a renewal, if the renewal is granted.
+fn renewal(body: &[u8], script: &HubScript) -> Result<String, Code> {
     let asked: RenewRequest = serde_json::from_slice(body).unwrap();
     let key = csr_fingerprint(&asked.csr).unwrap();
-    story.renewed.lock().unwrap().push(key);
-    if *story.refuse_late.lock().unwrap() {
+    script.renewal_keys.lock().unwrap().push(key);
+    if *script.renewal_expired.lock().unwrap() {
         return Err(Code::CertificateExpired);
     }
     let fewer = |left: usize| left.checked_sub(1);
-    if story
-        .refuse_renewals
+    if script
+        .failing_renewals
         .fetch_update(SeqCst, SeqCst, fewer)
         .is_ok()
     {
         return Err(Code::Store);
     }
-    *story.age.lock().unwrap() = Duration::ZERO;
-    let mut refused = story.refuse_hellos.lock().unwrap();
+    *script.certificate_age.lock().unwrap() = Duration::ZERO;
+    let mut refused = script.hello_error.lock().unwrap();
     refused.take_if(|code| *code == Code::CertificateExpired);
-    story.renewals.fetch_add(1, SeqCst);
+    script.renewals.fetch_add(1, SeqCst);
     Ok(asked.csr)
 }
 
-fn configuration(request: &Request<Body>, story: &Story) -> Response<Body> {
-    let Some((revision, document)) = story.configuration.lock().unwrap().clone() else {
+fn configuration(request: &Request<Body>, script: &HubScript) -> Response<Body> {
+    let Some((revision, document)) = script.configuration.lock().unwrap().clone() else {
         return refusal(Code::NoSuchRoute);
     };
     let said = |name: &str| {
@@ -449,8 +478,10 @@ fn configuration(request: &Request<Body>, story: &Story) -> Response<Body> {
             .get(name)
             .map(|value| value.to_str().unwrap().to_owned())
     };
-    let applied = said(APPLIED_REVISION_HEADER);
-    story.applied.send_modify(|all| all.push(applied));
+    let applied_revisions = said(APPLIED_REVISION_HEADER);
+    script
+        .applied_revisions
+        .send_modify(|all| all.push(applied_revisions));
     let tag = format!("\"{revision}\"");
     let (status, body) = match said("if-none-match").as_ref() == Some(&tag) {
         true => (304, String::new()),

@@ -1,5 +1,4 @@
-//! TLS of the bench's own roles: a throw-away CA per server, TLS 1.3 only, no tickets, aws-lc-rs, like the
-//! hub.
+//! TLS of test servers: a throw-away CA per server, TLS 1.3 only, no tickets, aws-lc-rs, like the hub.
 //!
 //! Private keys stay in memory. Only certificates are written.
 
@@ -22,13 +21,19 @@ use rustls::{
 };
 
 /// A server's TLS configuration, and the CA by which clients trust it as `localhost` or `127.0.0.1`.
-pub(crate) struct ThrowAway {
-    pub(crate) server: Arc<ServerConfig>,
-    pub(crate) ca_pem: String,
+pub struct ServerTls {
+    /// Configuration of the server.
+    pub server: Arc<ServerConfig>,
+    /// CA certificate, PEM.
+    pub ca_pem: String,
 }
 
-impl ThrowAway {
-    pub(crate) fn new(name: &str) -> anyhow::Result<Self> {
+impl ServerTls {
+    /// Creates a CA called `name` and a certificate.
+    ///
+    /// # Errors
+    /// The machine has no randomness.
+    pub fn new(name: &str) -> anyhow::Result<Self> {
         let Made { ca, leaf, key } = Made::new(name)?;
         let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(anyhow::Error::msg)?;
         let mut server = ServerConfig::builder_with_provider(provider())
@@ -46,15 +51,21 @@ impl ThrowAway {
 }
 
 /// A CA, a certificate and a key in files, for programs of either side that read only files.
-pub(crate) struct Pems {
-    pub(crate) ca: PathBuf,
-    pub(crate) cert: PathBuf,
-    pub(crate) key: PathBuf,
+pub struct PemFiles {
+    /// CA certificate.
+    pub ca: PathBuf,
+    /// Certificate of either side.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
 }
 
-impl Pems {
+impl PemFiles {
     /// Creates the files. `dir` must be private to this user.
-    pub(crate) fn write(dir: &Path, name: &str) -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn write(dir: &Path, name: &str) -> anyhow::Result<Self> {
         let Made { ca, leaf, key } = Made::new(name)?;
         let file = |what: &str, text: String| {
             let path = dir.join(format!("{name}.{what}.pem"));
@@ -80,7 +91,7 @@ impl Made {
         let mut params = CertificateParams::new(Vec::new())?;
         params
             .distinguished_name
-            .push(DnType::CommonName, format!("fairlead-bench {name}"));
+            .push(DnType::CommonName, format!("fairlead-test {name}"));
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
@@ -97,7 +108,10 @@ impl Made {
 }
 
 /// Client configuration that trusts only the CAs in `ca_file` and speaks HTTP/1.1.
-pub(crate) fn client(ca_file: &Path) -> anyhow::Result<Arc<ClientConfig>> {
+///
+/// # Errors
+/// The file holds no certificate.
+pub fn client(ca_file: &Path) -> anyhow::Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
     let trusted = || format!("reading the trusted authorities in {}", ca_file.display());
     for certificate in CertificateDer::pem_file_iter(ca_file).with_context(trusted)? {

@@ -1,0 +1,346 @@
+//! A fake agent: the agent's end of a session, in front of a fake API server.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU8, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use fairlead_api::{
+    ClusterId,
+    config::DESIRED_REVISION_HEADER,
+    headers::{DRAINING, PROBE_PATH},
+    hello::{HELLO_PATH, Hello, Instance, LinkIndex},
+};
+use fairlead_certs::{AgentKey, Authority, LEAF_LIFETIME};
+use fairlead_dialer::{
+    Answer, Body, DialError, Dialer, Exchanges, Limits, LinkState, Redialed, Session,
+    dial::ProxyRules, serve,
+};
+use http::{HeaderMap, Request, Response};
+use http_body::Frame;
+use rustls::ClientConfig;
+use time::OffsetDateTime;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    sync::{mpsc, watch},
+    task::JoinHandle,
+};
+
+use crate::{
+    api_server::{ApiScript, BodyStep, respond},
+    body::full,
+    wait::soon,
+};
+
+/// Everything that a fake agent needs to reach a hub under test.
+#[derive(Clone)]
+pub struct HubAccess {
+    /// Port of the hub on `localhost`.
+    pub port: u16,
+    /// TLS of the WebSocket connection.
+    pub outer_tls: Arc<ClientConfig>,
+    /// CA of agents and of the hub.
+    pub authority: Arc<Authority>,
+}
+
+/// A fake agent. It answers no more requests once it is dropped.
+pub struct FakeAgent {
+    /// Its session with the hub.
+    pub session: Session,
+    /// Requests to the hub.
+    pub exchanges: Exchanges,
+    /// Behaviour and record of its probes.
+    pub probes: Arc<ProbeScript>,
+    /// Behaviour of its API server.
+    pub api: Arc<ApiScript>,
+    /// Method and URL of each request except probes.
+    pub requests: tokio::sync::Mutex<mpsc::Receiver<String>>,
+    dialer: Dialer,
+    inner_tls: Arc<ClientConfig>,
+    serving: JoinHandle<()>,
+}
+
+/// Answers to the hub's probes, and a record of their headers.
+pub struct ProbeScript {
+    /// Status of an answer, with code and cause if it is the agent's own.
+    pub answer: Mutex<(u16, Option<(&'static str, &'static str)>)>,
+    /// Probes are not answered.
+    pub hangs: AtomicBool,
+    /// A probe has announced that the hub drains.
+    pub draining: AtomicBool,
+    /// Configuration revision of the last probe.
+    pub desired_revision: watch::Sender<Option<String>>,
+}
+
+/// The first request of an agent on its session.
+#[derive(Clone, Copy)]
+pub enum AgentHello {
+    /// None is sent.
+    Omitted,
+    /// Sent with these values.
+    Sent {
+        /// Number that identifies the instance.
+        instance: u8,
+        /// Index of the link.
+        link: u8,
+        /// UID of the agent's cluster.
+        uid: Option<&'static str>,
+    },
+}
+
+/// A hello of this instance and link.
+#[must_use]
+pub fn hello(instance: u8, link: u8, uid: Option<&'static str>) -> AgentHello {
+    AgentHello::Sent {
+        instance,
+        link,
+        uid,
+    }
+}
+
+impl FakeAgent {
+    /// Connects as a new instance of an agent of `cluster`.
+    pub async fn of(hub: HubAccess, cluster: &str) -> Self {
+        FakeAgent::with_hello(hub, cluster, next_instance()).await
+    }
+
+    /// Connects with this hello.
+    pub async fn with_hello(hub: HubAccess, cluster: &str, hello: AgentHello) -> Self {
+        FakeAgent::issued_at(hub, Some(cluster), hello, OffsetDateTime::now_utc()).await
+    }
+
+    /// Connects without a certificate.
+    pub async fn without_identity(hub: HubAccess) -> Self {
+        let now = OffsetDateTime::now_utc();
+        FakeAgent::issued_at(hub, None, AgentHello::Omitted, now).await
+    }
+
+    /// Connects with a certificate that expires in `left`.
+    pub async fn expiring(hub: HubAccess, cluster: &str, left: Duration) -> Self {
+        let issued = OffsetDateTime::now_utc() - LEAF_LIFETIME + left;
+        FakeAgent::issued_at(hub, Some(cluster), next_instance(), issued).await
+    }
+
+    /// Connects with a certificate that expired this long ago.
+    pub async fn expired(
+        hub: HubAccess,
+        cluster: &str,
+        since: Duration,
+        hello: AgentHello,
+    ) -> Self {
+        let issued = OffsetDateTime::now_utc() - LEAF_LIFETIME - since;
+        FakeAgent::issued_at(hub, Some(cluster), hello, issued).await
+    }
+
+    async fn issued_at(
+        hub: HubAccess,
+        cluster: Option<&str>,
+        hello: AgentHello,
+        issued: OffsetDateTime,
+    ) -> Self {
+        let key = AgentKey::generate().unwrap();
+        let leaf = cluster.map(|cluster| {
+            let cluster: ClusterId = cluster.parse().unwrap();
+            let tenant = "t-acme".parse().unwrap();
+            let csr = key.csr().unwrap();
+            let signed = hub.authority.sign_agent(&csr, &tenant, &cluster, issued);
+            key.with_certificate(&signed.unwrap().certificate_pem)
+                .unwrap()
+        });
+        let inner_tls = fairlead_certs::session_client(hub.authority.pin(), leaf.as_ref()).unwrap();
+        let dialer = dialer(
+            &hub,
+            Limits {
+                max_streams: 512,
+                handshake: Duration::from_secs(10),
+                ..Limits::default()
+            },
+        );
+        let dialed = Box::pin(dialer.dial(&url(&hub), inner_tls.clone())).await;
+        let session = dialed.unwrap().session;
+        let (sender, requests) = mpsc::channel(1024);
+        let probes = Arc::new(ProbeScript {
+            answer: Mutex::new((200, None)),
+            hangs: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
+            desired_revision: watch::Sender::default(),
+        });
+        let api = Arc::<ApiScript>::default();
+        let serving = accept(session.clone(), probes.clone(), api.clone(), sender);
+        let agent = FakeAgent {
+            exchanges: Exchanges::new(session.clone()),
+            session,
+            probes,
+            api,
+            requests: tokio::sync::Mutex::new(requests),
+            dialer,
+            inner_tls,
+            serving: tokio::spawn(serving),
+        };
+        if let AgentHello::Sent { .. } = hello {
+            assert_eq!(agent.send_hello(hello).await, 200);
+        }
+        agent
+    }
+
+    /// Waits until its session has lost its link.
+    pub async fn link_lost(&self) {
+        let mut link = self.session.link();
+        let lost = link.wait_for(|link| *link != LinkState::Up);
+        drop(soon(lost).await.unwrap());
+    }
+
+    /// Dials the hub again, for its session or for a new one.
+    ///
+    /// # Errors
+    /// The hub rejects it.
+    pub async fn redial(&self, hub: HubAccess) -> Result<Redialed, DialError> {
+        let inner_tls = self.inner_tls.clone();
+        Box::pin(self.dialer.redial(&url(&hub), inner_tls, &self.session)).await
+    }
+
+    /// Dials a hub for its session only.
+    ///
+    /// # Errors
+    /// The hub rejects it.
+    pub async fn resume_at(&self, hub: HubAccess) -> Result<Redialed, DialError> {
+        let dialer = dialer(&hub, Limits::default());
+        Box::pin(dialer.resume(&url(&hub), &self.session)).await
+    }
+
+    /// Sends a hello and returns the status of the answer.
+    ///
+    /// # Panics
+    /// The hello is omitted, or there is no answer.
+    pub async fn send_hello(&self, hello: AgentHello) -> u16 {
+        let AgentHello::Sent {
+            instance,
+            link,
+            uid,
+        } = hello
+        else {
+            panic!("there is no hello to send");
+        };
+        let hello = Hello {
+            instance: Instance::from_bytes([instance; 16]),
+            link: LinkIndex::try_from(link).unwrap(),
+            cluster_uid: uid.map(|uid| uid.parse().unwrap()),
+            agent_version: "0.0.0-test".to_owned(),
+        };
+        let request = Request::post(HELLO_PATH)
+            .header("host", "hub")
+            .body(full(serde_json::to_vec(&hello).unwrap()))
+            .unwrap();
+        match self.exchanges.send(request).await.unwrap() {
+            Answer::Response(response) => response.status().as_u16(),
+            Answer::Upgraded(..) => panic!("upgraded"),
+        }
+    }
+
+    /// The next request for `/stream` is answered with the steps sent here.
+    #[must_use]
+    pub fn next_stream(&self) -> mpsc::Sender<BodyStep> {
+        self.api.next_stream()
+    }
+
+    /// Answers each further request of the hub with bytes that are not HTTP.
+    #[must_use]
+    pub fn answer_garbage(&self) -> JoinHandle<()> {
+        self.serving.abort();
+        let session = self.session.clone();
+        tokio::spawn(async move {
+            while let Some(mut stream) = session.accept().await {
+                let _ = stream.read_u8().await;
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\nno: http\n\n\r").await;
+            }
+        })
+    }
+
+    /// Waits for a request whose method and URL start with `start`.
+    ///
+    /// # Panics
+    /// The agent has ended.
+    pub async fn saw(&self, start: &str) -> String {
+        let mut requests = self.requests.lock().await;
+        loop {
+            let request = requests.recv().await.unwrap();
+            if request.starts_with(start) {
+                return request;
+            }
+        }
+    }
+}
+
+impl Drop for FakeAgent {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+fn url(hub: &HubAccess) -> fairlead_api::HubUrl {
+    format!("https://localhost:{}", hub.port).parse().unwrap()
+}
+
+fn dialer(hub: &HubAccess, limits: Limits) -> Dialer {
+    Dialer {
+        outer: hub.outer_tls.clone(),
+        any_time: None,
+        proxy: ProxyRules::default(),
+        limits,
+    }
+}
+
+/// A hello of an instance that no other test uses.
+fn next_instance() -> AgentHello {
+    static NUMBER: AtomicU8 = AtomicU8::new(100);
+    hello(NUMBER.fetch_add(1, SeqCst), 0, None)
+}
+
+async fn accept(
+    session: Session,
+    probes: Arc<ProbeScript>,
+    api: Arc<ApiScript>,
+    requests: mpsc::Sender<String>,
+) {
+    while let Some(stream) = session.accept().await {
+        let (probes, api, requests) = (probes.clone(), api.clone(), requests.clone());
+        tokio::spawn(serve(stream, move |request: Request<Body>| {
+            let (probes, api, requests) = (probes.clone(), api.clone(), requests.clone());
+            async move {
+                if request.uri().path() == PROBE_PATH {
+                    return probes.answer(request.headers().clone()).await;
+                }
+                let line = format!("{} {}", request.method(), request.uri());
+                requests.send(line).await.unwrap();
+                api.answer(request).await
+            }
+        }));
+    }
+}
+
+impl ProbeScript {
+    async fn answer(&self, headers: HeaderMap) -> Response<Body> {
+        let draining = headers.contains_key(DRAINING);
+        self.draining.fetch_or(draining, SeqCst);
+        let desired = headers.get(DESIRED_REVISION_HEADER);
+        let desired = desired.map(|desired| desired.to_str().unwrap().to_owned());
+        self.desired_revision.send_replace(desired);
+        if self.hangs.load(SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        let (status, own) = *self.answer.lock().unwrap();
+        match own {
+            Some((code, cause)) => respond(status, &[("fairlead-code", code)], cause),
+            None => respond(status, &[], "ok"),
+        }
+    }
+}
+
+/// A step of a streamed body with these bytes.
+pub fn data(bytes: &'static str) -> BodyStep {
+    Ok(Frame::data(Bytes::from_static(bytes.as_bytes())))
+}
