@@ -171,13 +171,13 @@ impl Rig {
         path: &str,
         body: impl Into<Body>,
     ) -> Reply {
-        let people = self.people().layer(Extension(asker(who)));
+        let people = self.user_routes().layer(Extension(asker(who)));
         Rig::send(people, sent(method, path, body)).await
     }
 
     /// Calls a route without a caller.
     pub(crate) async fn nobody(&self, method: Method, path: &str, body: impl Into<Body>) -> Reply {
-        Rig::send(self.people(), sent(method, path, body)).await
+        Rig::send(self.user_routes(), sent(method, path, body)).await
     }
 
     /// Like [`Rig::call`], with a precondition header.
@@ -191,7 +191,11 @@ impl Rig {
     ) -> Reply {
         let request = Request::builder().method(method).uri(path);
         let request = request.header(name, value).body(body.to_string().into());
-        Rig::send(self.people().layer(Extension(asker(who))), request.unwrap()).await
+        Rig::send(
+            self.user_routes().layer(Extension(asker(who))),
+            request.unwrap(),
+        )
+        .await
     }
 
     /// Body of a response, as a stream.
@@ -203,7 +207,7 @@ impl Rig {
     ) -> Body {
         let request = Request::get(path).header(name, value);
         let request = request.body(Body::empty()).unwrap();
-        let people = self.people().layer(Extension(asker(who)));
+        let people = self.user_routes().layer(Extension(asker(who)));
         people.oneshot(request).await.unwrap().into_body()
     }
 
@@ -239,7 +243,7 @@ impl Rig {
         let modules = self.control.seam().modules;
         let open = modules
             .iter()
-            .fold(Router::new(), |all, m| all.merge(m.open()));
+            .fold(Router::new(), |all, m| all.merge(m.open_routes()));
         let request = Request::builder().uri(path).body(Body::empty()).unwrap();
         Rig::send(open, request).await
     }
@@ -249,7 +253,7 @@ impl Rig {
         let modules = self.control.seam().modules;
         let agents = modules
             .iter()
-            .fold(Router::new(), |all, m| all.merge(m.agents()));
+            .fold(Router::new(), |all, m| all.merge(m.agent_routes()));
         let agents = agents.layer(Extension(peer.clone()));
         Rig::send(agents, request.map(Body::from)).await
     }

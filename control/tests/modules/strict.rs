@@ -22,7 +22,7 @@ async fn typed(
     let request = request
         .body(axum::body::Body::from(body.to_string()))
         .unwrap();
-    let people = rig.people().layer(Extension(asker(&admin())));
+    let people = rig.user_routes().layer(Extension(asker(&admin())));
     let response = people.oneshot(request).await.unwrap();
     let status = response.status();
     let body = axum::body::to_bytes(response.into_body(), 1 << 20)
